@@ -29,13 +29,12 @@ import (
 	"poold/internal/targets/reload"
 )
 
-// gcPercent replaces Go's 100. The heap is a few megabytes, most of it what
-// requests leave behind: a collection at four times the live heap costs some
-// memory and saves about a sixth of the time that a take costs.
+// gcPercent replaces Go's 100. The live heap is a few megabytes, so a collection at four times
+// its size costs little memory. It saves about a sixth of the CPU of a take (bench/takes).
 const gcPercent = 400
 
-// tuneGC sets gcPercent, or Go's own percentage while many bytes of bodies are in the heap,
-// which would else take four times their size. GOGC overrides both.
+// tuneGC sets gcPercent, or Go's 100 while the heap holds large request bodies, which would
+// otherwise take four times their size. GOGC overrides both.
 func tuneGC(manyBodies bool) {
 	if _, set := os.LookupEnv("GOGC"); set {
 		return
@@ -47,7 +46,7 @@ func tuneGC(manyBodies bool) {
 	debug.SetGCPercent(percent)
 }
 
-// newServe is `poold serve`.
+// newServe returns the command `poold serve`.
 func newServe(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve",
@@ -75,8 +74,7 @@ func newServe(c *cli.Console) *cobra.Command {
 
 // serve runs the daemon until ctx ends.
 func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog.Logger) error {
-	// From here to the very end: without a reader SIGHUP would end the process,
-	// also while it stops.
+	// Until the process ends: SIGHUP without a receiver would kill it, also while it stops.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -94,7 +92,7 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog
 	return d.run(ctx, hangups)
 }
 
-// daemon is everything that runs while poold serves.
+// daemon has the parts of a running poold.
 type daemon struct {
 	file      *reload.File
 	log       *slog.Logger
@@ -103,7 +101,7 @@ type daemon struct {
 	store     *pool.Store
 	buyer     *purchase.Buyer
 	mode      string // how Redis is run; embedded or one of redisdb.Mode
-	letters   string // folder of the dead letters, as at the start; a reload does not move it
+	letters   string // directory of the dead letters; a reload does not change it
 	manager   *refill.Manager
 	claims    claims
 	history   keeper
@@ -116,21 +114,21 @@ type daemon struct {
 	http      *http.Server
 }
 
-// stock is the store as those see it who hand out and refill.
+// stock is the part of the store that httpapi, status and refill use.
 type stock struct {
 	*redisdb.DB
 	*pool.Tokens
 	*pool.Controls
 }
 
-// orders is the store as the buyer sees it.
+// orders is the part of the store that purchase uses.
 type orders struct {
 	*pool.Orders
 	*permits.Permits
 }
 
-// newDaemon builds everything and binds the port; nothing runs yet but the embedded
-// Redis. The port comes first, so that one that is taken ends the start at once.
+// newDaemon binds the port and builds the parts. It starts only the embedded Redis. It binds
+// the port first, so that a port in use ends the start at once.
 func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, log *slog.Logger) (*daemon, error) {
 	listener, err := bind(ctx, set.Server.Listen, set.Server.TLS)
 	if err != nil {
@@ -143,7 +141,7 @@ func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, log *sl
 	return d, nil
 }
 
-// openStock opens Redis, or the one that is built in.
+// openStock opens the stock in the configured Redis or in the embedded one.
 func (d *daemon) openStock(set *targets.Set) error {
 	address, embedded, err := openRedis(set.Redis, d.log)
 	if err != nil {
@@ -160,7 +158,7 @@ func (d *daemon) openStock(set *targets.Set) error {
 		Endings: endings(set.History), OnRequest: d.onRequest(set.History),
 	})
 	if err != nil {
-		return err // about an address of the file; the embedded one is none
+		return err // about an address in the file
 	}
 	d.mode = string(d.store.DB.Mode)
 	if embedded != nil {
@@ -169,7 +167,7 @@ func (d *daemon) openStock(set *targets.Set) error {
 	return nil
 }
 
-// build makes the parts and gives each of them what it needs.
+// build creates the parts and connects them.
 func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if err := d.openStock(set); err != nil {
 		return err
@@ -216,7 +214,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	return nil
 }
 
-// onRequest is who counts the requests for tokens; nil = nobody does.
+// onRequest returns the function that counts requests for tokens, or nil without a history.
 func (d *daemon) onRequest(wanted targets.History) func(captcha.ID, time.Time) {
 	if wanted.Backend == targets.HistoryNone {
 		return nil

@@ -13,13 +13,15 @@ import (
 	"poold/internal/provider"
 )
 
-// collect sees a placed or adopted order through: it submits, stores the task id,
-// waits for a callback or polls, settles, and frees the slot at its end.
+// collect runs a placed or adopted order until it ends: it submits the order, stores the task
+// id, waits for a callback or polls, and settles. It frees the slot before it returns.
 //
-// When ctx ends nothing more is bought: an order that was not submitted is
-// taken back, a submit in flight is finished and its task id stored, and an
-// order that waits is left in the journal at once, for any replica to adopt. A
-// token that was received is still landed.
+// When ctx ends, collect buys nothing more:
+//
+//   - It removes an order that was not submitted.
+//   - It finishes a submit in flight and stores the task id.
+//   - It leaves a pending order in the journal, from which any replica can adopt it.
+//   - It still lands a token that it has received.
 func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 	defer o.slot.Free()
 	ctx, o.stop = context.WithCancel(ctx)
@@ -27,7 +29,7 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 	ords.hold(o)
 	defer ords.unhold(o)
 	defer func() {
-		// One order's fault must not take the others with it.
+		// A panic over one order must not end the others.
 		if cause := recover(); cause != nil {
 			r = ords.panicked(o, cause)
 		}
@@ -50,13 +52,13 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 	return r
 }
 
-// maybeCalled reports whether a callback about the order came to a replica. Another
-// replica may have kept one on disk while Redis did not take a step of this order.
+// maybeCalled reports whether a callback about the order may have come to some replica. If a
+// step of this order failed in Redis, another replica may have spooled a callback meanwhile.
 func (o *Order) maybeCalled() bool {
 	return o.hampered || o.arrived.Load() || o.outside.Load() != nil
 }
 
-// buy submits the order and stores its task, unless it ends over that.
+// buy submits the order and stores its task id. bought is false if the order ended instead.
 func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	if err := ctx.Err(); err != nil {
 		ords.placer.rollback(ctx, o)
@@ -69,7 +71,7 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	}
 	crash.At("marked")
 	if err := ctx.Err(); err != nil {
-		// It was not submitted after all, and nobody but this replica knows.
+		// The order is marked as submitting, and only this replica knows that it was not.
 		return Result{Outcome: Interrupted, Err: ords.placer.rollbackTwice(ctx, o, err)}, false
 	}
 	if err := ords.submit(ctx, o); err != nil {
@@ -105,8 +107,8 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	return Result{}, true
 }
 
-// mark notes that the submit is about to leave, and that the order is still this
-// replica's. A process that was stopped in between must not trust an old note.
+// mark stores that the submit is about to leave, and checks that the order still belongs to this
+// replica. It repeats a slow call: the process may have been stopped until the lease expired.
 func (ords *orders) mark(ctx context.Context, o *Order) (r Result, marked bool) {
 	for {
 		asked := time.Now()
@@ -126,8 +128,8 @@ func (ords *orders) mark(ctx context.Context, o *Order) (r Result, marked bool) 
 	}
 }
 
-// submit sends the order to the provider, whatever happens to ctx meanwhile:
-// nobody could say whether a submit that was cut had been accepted.
+// submit sends the order to the provider. It ignores the end of ctx, because the outcome of a
+// cancelled submit would be unknown.
 func (ords *orders) submit(ctx context.Context, o *Order) error {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
 	defer cancel()
@@ -141,20 +143,20 @@ func (ords *orders) submit(ctx context.Context, o *Order) error {
 	ords.accounts.submitted(ctx, o.account, o.refusals, err)
 	unanswered := err != nil && isUnknown(err)
 	if ords.accounts.answered(o.account, !unanswered) && unanswered {
-		ords.log.Warn("nobody can say whether a submit was accepted; the order counts as bought until its time is over",
+		ords.log.Warn("a submit had no answer: the order counts as bought until it expires",
 			"target", o.spec.Target, "provider", o.account.Name(), "err", err)
 	}
 	return err
 }
 
-// isUnknown reports whether nobody can say if the submit was accepted. An
-// error that the client did not classify is taken for one, to be safe.
+// isUnknown reports whether the provider may have accepted a submit that failed with err. It
+// returns true for an error that the client did not classify.
 func isUnknown(err error) bool {
 	var fault *provider.Error
 	return !errors.As(err, &fault) || fault.Unknown
 }
 
-// unsold is what a submit says that brought no task id.
+// unsold returns the notice about a submit that failed.
 func unsold(err error) notice {
 	n := notice{news: unanswered, err: err, code: codeOf(err)}
 	if isUnknown(err) {
@@ -173,7 +175,7 @@ func unsold(err error) notice {
 	return n
 }
 
-// conclude ends an order with news of it, as ends has it.
+// conclude ends an order as the table of ends says for its state and the news.
 func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n notice) Result {
 	e := endOf(state, n.news)
 	switch e.script {
@@ -186,7 +188,7 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 	now := time.Now()
 	n.took, n.age = now.Sub(o.submitted), now.Sub(o.unsolved)
 	var how pool.Ending
-	call := rand.Text() // a try without an answer may have ended it
+	call := rand.Text() // identifies a retry, as an attempt without an answer may have succeeded
 	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {
 		how, err = ords.carryOut(ctx, o, e, n, call)
 		return err
@@ -198,11 +200,11 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 		ords.giveBack(ctx, o, e)
 	}
 	switch {
-	case e.refund: // whatever others did with an order that was not bought
+	case e.refund: // the order was not bought, so its end elsewhere does not matter
 	case err != nil || how == pool.Gone:
-		// Where Redis does not answer until the order's time is over, that counts as
-		// its end, unless somebody else ended it. A service may not know a task that
-		// somebody has collected, or that it has called back about.
+		// If Redis does not answer until the order has expired, the order ends here unless
+		// another replica ended it. A service may not know a task that a replica has collected
+		// or that it has called back about.
 		if e.script == settle {
 			cause := errForgotten
 			if err != nil {
@@ -225,9 +227,8 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 	return e.result(o, n)
 }
 
-// giveBack gives back what an order that ended had reserved: the place at the provider,
-// and the parts of the shared budgets where nothing was bought. Where that fails Redis
-// forgets them in time.
+// giveBack returns the permit of an order that ended, and its budget reservations if nothing
+// was bought. If that fails, they expire.
 func (ords *orders) giveBack(ctx context.Context, o *Order, e end) {
 	if e.refund {
 		for _, of := range o.booked {
@@ -241,9 +242,8 @@ func (ords *orders) giveBack(ctx context.Context, o *Order, e end) {
 	})
 }
 
-// keep notes that nobody can say whether the order was bought. It keeps its place in
-// the depth, at the provider and in the budgets until it must be dead, and only a
-// callback can still collect it.
+// keep stores that the outcome of the submit is unknown. The order still counts in the depth,
+// at the provider and in the budgets until it expires, and only a callback can collect it.
 func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result {
 	stands := true
 	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {
@@ -251,7 +251,7 @@ func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result 
 		return err
 	})
 	if err == nil && !stands {
-		// Where it stands all the same, another replica has it, with its place.
+		// If the order still exists, another replica has it, with its permit.
 		there := false
 		err := ords.retryUntilDeadline(ctx, o, "looking for an order", func(ctx context.Context) (err error) {
 			_, there, err = ords.stock.Find(ctx, o.Ref)
@@ -266,32 +266,31 @@ func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result 
 	return e.result(o, n)
 }
 
-// unknown notes an order of unknown fate; false where it has ended.
+// unknown stores that an order's outcome is unknown. It returns false if the order has ended.
 func (ords *orders) unknown(ctx context.Context, provider string, order pool.Ref, hold time.Duration) (stands bool, err error) {
 	stands, err = ords.stock.Unknown(ctx, order, hold)
 	if err != nil || !stands {
 		return stands, err
 	}
-	// It has a place, so this one shortens its life and is never refused.
+	// The order has a permit. Acquire shortens its time and is never refused.
 	_, err = ords.stock.Acquire(ctx, provider, order, 1, hold, -1)
 	return true, err
 }
 
 var errForgotten = errors.New("redis has forgotten the order")
 
-// forgotten is the end of a bought order that is not in Redis any more. A callback or
-// another replica was faster, or else Redis has forgotten it.
+// forgotten ends a bought order that is gone from Redis: a callback or another replica ended
+// it, or it has expired.
 func (ords *orders) forgotten(ctx context.Context, o *Order) Result {
-	ords.giveBack(ctx, o, end{}) // whoever ended it may have died over that
+	ords.giveBack(ctx, o, end{}) // the replica that ended it may have died before that
 	return ords.unlessElsewhere(ctx, o, errForgotten)
 }
 
-// fateKept is how long Redis remembers an order that brought a token, at the least.
+// fateKept is the least time that Redis remembers how an order ended.
 const fateKept = 15 * time.Minute
 
-// endedElsewhere reports whether the order was ended by somebody else. What Redis
-// may know is asked for as long as it may know it: a replica that Redis does not
-// answer cannot say what others did meanwhile.
+// endedElsewhere reports whether another replica, or a callback, ended the order. If Redis does
+// not answer, it asks for as long as Redis remembers the end.
 func (ords *orders) endedElsewhere(ctx context.Context, o *Order) (ended bool) {
 	err := ords.retryUntil(ctx, o, time.Now().Add(fateKept), "asking how an order ended", func(ctx context.Context) (err error) {
 		ended, err = ords.stock.Remembers(ctx, o.Ref)
@@ -302,7 +301,7 @@ func (ords *orders) endedElsewhere(ctx context.Context, o *Order) (ended bool) {
 
 var errElsewhere = errors.New("the order ended at another replica")
 
-// elsewhere is the end of an order that another replica works on, or ended.
+// elsewhere ends this replica's work on an order that another replica runs or has ended.
 func (ords *orders) elsewhere(o *Order) Result {
 	ords.log.Debug("an order ended elsewhere", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
 	if outside := o.outside.Load(); outside != nil {
@@ -311,8 +310,8 @@ func (ords *orders) elsewhere(o *Order) Result {
 	return Result{Outcome: Elsewhere, Err: errElsewhere}
 }
 
-// unlessElsewhere gives up a task that is paid for, because Redis was away for too long
-// or has forgotten it, unless somebody else ended it.
+// unlessElsewhere gives up a paid task after cause: Redis was away for too long, or the order
+// has expired there. If another replica ended the order, it returns that end.
 func (ords *orders) unlessElsewhere(ctx context.Context, o *Order, cause error) Result {
 	if ords.endedElsewhere(ctx, o) {
 		return ords.elsewhere(o)
@@ -321,18 +320,18 @@ func (ords *orders) unlessElsewhere(ctx context.Context, o *Order, cause error) 
 	return ords.lost(o, cause)
 }
 
-// lost reports an order of which nobody can say what became. It stays where it is.
+// lost reports an order with an unknown outcome. It leaves the order in Redis.
 func (ords *orders) lost(o *Order, cause error) Result {
 	n := notice{err: cause}
 	ords.ended(o, Lost, n)
 	return end{outcome: Lost}.result(o, n)
 }
 
-// panicked turns a fault of this program into an order of unknown fate: nobody
-// knows how far it got, so it counts as bought.
+// panicked reports an order as lost after a panic. The order may have been submitted, so it
+// counts as bought.
 func (ords *orders) panicked(o *Order, cause any) Result {
 	panics.Log(ords.log, "panic while collecting an order", cause, "target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
 	n := notice{err: fmt.Errorf("panic: %v", cause)}
-	ords.contain(func() { ords.ended(o, Lost, n) }) // the fault may be there
+	ords.contain(func() { ords.ended(o, Lost, n) }) // this may panic again
 	return end{outcome: Lost}.result(o, n)
 }

@@ -328,7 +328,7 @@ func TestUnansweredSubmitsAreLoggedOncePerState(t *testing.T) {
 			s.provider.submit = func(context.Context) (string, error) { return "t1", err }
 			_ = s.buyer.orders.collect(t.Context(), s.order(t))
 		}
-		if n := strings.Count(logged.String(), "nobody can say whether a submit"); n != 2 {
+		if n := strings.Count(logged.String(), "a submit had no answer"); n != 2 {
 			t.Errorf("logged %d times, want 2:\n%s", n, logged.String())
 		}
 	})

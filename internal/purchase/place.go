@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// retryEvery is how often leftovers are taken back.
+	// retryEvery is the interval between two attempts to remove leftovers.
 	retryEvery = time.Second
 	// turnEvery is the time between two submits at an account that refuses all of them.
-	// turnSpread has the replicas ask for the next one at different times, so that none of
-	// them is always the first.
+	// turnSpread makes the replicas ask for the next submit at different times, so that no
+	// replica is always the first.
 	turnEvery, turnSpread = 5 * time.Second, 500 * time.Millisecond
 	// budgetWindow is how long a solve counts in a budget.
 	budgetWindow = 24 * time.Hour
 )
 
-// placer creates orders beside the stock, with their reservations, and takes back those
-// that did not come about. It is safe for concurrent use.
+// placer creates orders in Redis, with their permits and budget reservations, and removes
+// what an order that was not placed leaves behind. It is safe for concurrent use.
 type placer struct {
 	*base
 	accounts *accounts
@@ -34,7 +34,7 @@ type placer struct {
 
 	mu        sync.Mutex
 	perDay    int        // the overall budget; 0 = none
-	leftovers []leftover // orders to be taken back again
+	leftovers []leftover // orders to remove again
 }
 
 func (p *placer) setBudget(perDay int) {
@@ -49,13 +49,12 @@ func (p *placer) budget() int {
 	return p.perDay
 }
 
-// place takes a place at the slot's provider, then one in each budget that the order
-// shares with others, then creates the order beside the stock. Its errors are Buy's.
-// With any of them nothing is left behind and the slot is freed; without one collect
-// must follow.
+// place acquires a permit at the slot's provider, reserves a solve in each shared budget, and
+// creates the order beside the stock. It returns Buy's errors. After an error it has freed the
+// slot and removed the reservations. Without an error the caller must call collect.
 //
-// An end of ctx is noticed before the first step only: a step in Redis that is
-// cut leaves behind what nobody knows of. The steps take a few seconds at most.
+// place checks ctx before the first step only, because a cancelled step may still change Redis.
+// The steps take a few seconds at most.
 func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, error) {
 	if err := ctx.Err(); err != nil {
 		slot.Free()
@@ -70,7 +69,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	if err != nil {
 		return nil, err
 	}
-	// What Redis carries out when nobody waits for it any more must do nothing.
+	// Redis may execute a step after this call has given up on it; then the step must do nothing.
 	notAfter := at.After(stockTime + clockSlack)
 	full, err := p.book(bounded, o, notAfter)
 	switch {
@@ -103,8 +102,8 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	return o, nil
 }
 
-// acquire takes a permit at the slot's provider. It returns when Redis decided, or Buy's error
-// with the slot freed.
+// acquire takes a permit at the slot's provider and returns Redis' time of the decision. If it
+// returns an error, one of Buy's, it has freed the slot.
 func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at pool.Moment, err error) {
 	name := o.account.Name()
 	permit, err := p.stock.Acquire(bounded, o.provider, o.Ref, limit, lifetime(o.account)+placeMargin, sinceAnswered(o.account))
@@ -121,7 +120,7 @@ func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at 
 		o.slot.full()
 		return 0, fmt.Errorf("%s: %w: all replicas together have %d orders there", name, ErrBusy, limit)
 	case permit.Refusals >= permits.MostRefusals:
-		p.accounts.yield(o.account, turnEvery+2*turnSpread) // the next turn is another replica's, if one wants it
+		p.accounts.yield(o.account, turnEvery+2*turnSpread) // lets another replica have the next turn
 	}
 	if o.slot.used != nil {
 		o.slot.used()
@@ -129,7 +128,7 @@ func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at 
 	return permit.At, nil
 }
 
-// billionths is a price of the file in billionths of the currency.
+// billionths converts a price of the file to billionths of the currency.
 func billionths(price float64) int64 {
 	if price < 0 {
 		return pool.PriceUnknown
@@ -137,7 +136,7 @@ func billionths(price float64) int64 {
 	return int64(math.Round(price * currency))
 }
 
-// newOrder is one that is about to be placed.
+// newOrder returns an order that is not placed yet.
 func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
 	o := &Order{
 		Ref:  pool.Ref{Identity: spec.ID, Order: rand.Text()},
@@ -151,8 +150,8 @@ func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
 	return o
 }
 
-// book reserves a part of each budget that the order shares with others; full is the
-// first that has no room.
+// book reserves a solve in each budget that the order shares with other orders. full is the
+// first budget without room.
 func (p *placer) book(ctx context.Context, o *Order, notAfter pool.Moment) (full *BudgetError, err error) {
 	for _, b := range []struct {
 		of   pool.Budget
@@ -179,16 +178,16 @@ func (p *placer) book(ctx context.Context, o *Order, notAfter pool.Moment) (full
 	return nil, nil
 }
 
-// rollbackTwice takes back an order of which a step had no answer, and once more later:
-// Redis may carry that step out when it goes on.
+// rollbackTwice removes an order after a step without an answer, now and once more later,
+// because Redis may still execute that step.
 func (p *placer) rollbackTwice(ctx context.Context, o *Order, cause error) error {
 	p.rollback(ctx, o)
 	p.later(o)
 	return cause
 }
 
-// giveBack frees the slot of an order that was not placed, and its
-// reservations. Where Redis does not answer, the place is forgotten in time.
+// giveBack frees the slot and the reservations of an order that was not placed. If Redis does
+// not answer, they expire.
 func (p *placer) giveBack(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	if err := p.release(ctx, o.provider, o.Ref, o.booked); err != nil {
@@ -197,8 +196,8 @@ func (p *placer) giveBack(ctx context.Context, o *Order) {
 	}
 }
 
-// rollback takes back an order that was not submitted, as far as it got, and frees
-// its slot. Where Redis does not answer, what is left is forgotten in time.
+// rollback removes an order that was not submitted, whatever steps were done, and frees its
+// slot. If Redis does not answer, the rest expires.
 func (p *placer) rollback(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	if err := p.remove(ctx, o.provider, o.Ref, o.booked); err != nil {
@@ -206,8 +205,8 @@ func (p *placer) rollback(ctx context.Context, o *Order) {
 	}
 }
 
-// remove removes an order that was not bought, then its reservations: a place
-// without an order counts too many, an order without a place too few.
+// remove removes an order that was not bought, and then its reservations. In this order Redis
+// counts a permit too many if the process dies in between, and never one too few.
 func (p *placer) remove(ctx context.Context, provider string, order pool.Ref, booked []pool.Budget) error {
 	var how pool.Ending
 	err := withTimeout(ctx, func(ctx context.Context) (err error) {
@@ -220,7 +219,7 @@ func (p *placer) remove(ctx context.Context, provider string, order pool.Ref, bo
 	return p.release(ctx, provider, order, booked)
 }
 
-// release gives an order's place at the provider and in the budgets back.
+// release returns an order's permit and its budget reservations.
 func (p *placer) release(ctx context.Context, provider string, order pool.Ref, booked []pool.Budget) error {
 	for _, of := range booked {
 		err := withTimeout(ctx, func(ctx context.Context) error {
@@ -235,15 +234,14 @@ func (p *placer) release(ctx context.Context, provider string, order pool.Ref, b
 	})
 }
 
-// leftover is an order of which a step had no answer. A Redis that hangs may
-// carry that step out when it goes on, after the order was taken back, and the
-// order would count until its time is over.
+// leftover is an order with a step that had no answer. A Redis server that hung may execute that
+// step after the order was removed; the order would then count until it expires.
 type leftover struct {
 	order *Order
-	once  bool // taken back once; a second time makes sure
+	once  bool // removed once; the second removal follows a late step
 }
 
-// later remembers an order to be taken back again.
+// later adds an order to the leftovers.
 func (p *placer) later(o *Order) {
 	o.spec.Image = nil
 	p.mu.Lock()
@@ -251,8 +249,8 @@ func (p *placer) later(o *Order) {
 	p.leftovers = append(p.leftovers, leftover{order: o})
 }
 
-// retry takes every leftover back, twice, or until Redis itself forgets it; what
-// stands in a budget is not forgotten for a day.
+// retry removes every leftover twice, or until it has expired in Redis; a reservation in a
+// budget expires after a day.
 func (p *placer) retry(ctx context.Context) {
 	p.mu.Lock()
 	due := p.leftovers

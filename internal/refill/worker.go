@@ -18,34 +18,32 @@ import (
 )
 
 const (
-	// coalesce is the least time between two looks of a worker; kicks that come
-	// within it share one.
+	// coalesce is the least time between two looks of a worker. Wake-ups within it share one
+	// look.
 	coalesce = 20 * time.Millisecond
-	// A worker that nobody kicks looks again after backstop, and up to
-	// backstopSpread later, so that a thousand of them do not look at once.
+	// Without a wake-up a worker looks again after backstop, and up to backstopSpread later,
+	// so that a thousand workers do not look at once.
 	backstop       = 10 * time.Second
 	backstopSpread = 5 * time.Second
-	// After quietLooks at which nothing had happened it rests three times as long.
+	// After quietLooks without a change it waits three times as long.
 	quietLooks = 3
-	// busyWait, and up to as much again, passes before a target asks again
-	// after a provider could not take its order.
+	// After a provider had no capacity, a target asks again after busyWait to twice busyWait.
 	busyWait = 250 * time.Millisecond
-	// While Redis is away a worker tries again after awayFirst, twice that, …
+	// While Redis is away a worker retries with a backoff from awayFirst to awayMost.
 	awayFirst = 250 * time.Millisecond
 	awayMost  = 2 * time.Second
-	// A bid for a slot is made anew after a wake, but not before bidFor has passed.
+	// A worker repeats its bid for a slot after a wake-up, but not before bidFor has passed.
 	bidFor = 500 * time.Millisecond
-	// starvedAfter is how long a target may wait for a slot before it is
-	// called starved: a short queue is everyday life.
+	// starvedAfter is how long a target may wait for a slot before its state is starved.
 	starvedAfter = 2 * time.Second
-	// leastUnseen bounds the looks at a target whose tokens live about as long as an
-	// order takes.
+	// leastUnseen bounds how often a worker looks at a target whose tokens live about as long
+	// as an order takes.
 	leastUnseen = time.Second
-	// keepEvery is how often a look keeps what is known of the identity.
+	// keepEvery is how often a look extends the TTLs of the identity's keys.
 	keepEvery = time.Hour
-	// budgetWait is how long kicks are not heard after a budget was used up.
+	// budgetWait is how long wake-ups are ignored after a budget was used up.
 	budgetWait = 5 * time.Second
-	// panicWait keeps a worker with a fault from spinning.
+	// panicWait keeps a worker that panics at each turn from spinning.
 	panicWait = time.Second
 )
 
@@ -58,37 +56,37 @@ type worker struct {
 	buy    buy
 	kicked atomic.Bool // something happened since the last look
 	status status      // what is shared with the orders under way and Status
-	// owner answers for the target; a new one does not replace the worker.
+	// owner is the target's owner. A reload that changes it does not replace the worker.
 	owner atomic.Pointer[string]
 
-	// Of the goroutine that takes the turn alone.
+	// Owned by the goroutine that runs the turn.
 	tracker *policy.Tracker
 	away    time.Duration // the last wait for Redis; 0 while it answers
-	kept    time.Time     // when a look last kept what is known of the identity
-	looked  bool          // ever
+	kept    time.Time     // when a look last extended the TTLs of the identity's keys
+	looked  bool          // whether a look has succeeded
 	figures pool.Figures  // at the last look
-	quiet   int           // looks in a row at which nothing had happened
-	absent  bool          // another replica has watched the target for a while
-	calm    bool          // since the last turn nobody has kicked, and no other replica lived
-	last    sight         // zero = the last turn did not end with one that can be decided by again
+	quiet   int           // looks in a row without a change
+	absent  bool          // another replica has watched the target meanwhile
+	calm    bool          // since the last turn there was no wake-up and no other live replica
+	last    sight         // zero = the last turn has no look that a decision can use again
 }
 
-// buy places one order, which is then seen through in the background.
+// buy places one order and runs it in the background.
 type buy func(w *worker, slot *purchase.Slot, terms terms) error
 
-// terms are what one order is placed on: the stock refuses it where tokens that
-// outlive the lead and orders, less the callers waiting, are depth already.
+// terms limit one order. The stock refuses the order if the tokens that outlive lead, plus the
+// orders, less the pending callers, are already depth.
 type terms struct {
 	depth          int
 	lead, shortest time.Duration
 }
 
-// rest is how long a worker rests after a turn.
+// rest is how long a worker waits after a turn.
 type rest struct {
-	least time.Duration // whatever happens
-	most  time.Duration // if nobody kicks; policy.Never is cut to the backstop
-	// content: nothing is left to be done here but by a kick, as long as another
-	// replica watches the target.
+	least time.Duration // also after a wake-up
+	most  time.Duration // without a wake-up; at most the backstop
+	// content reports whether only a wake-up can bring work here while another replica
+	// watches the target.
 	content bool
 }
 
@@ -102,8 +100,8 @@ func newWorker(t targets.Target, stock Stock, buyer Buyer, buy buy, log *slog.Lo
 	return w
 }
 
-// backstop is how long the worker rests at most: longer where nothing has happened for
-// some looks.
+// backstop returns the longest wait of the worker, which is longer after some looks without a
+// change.
 func (w *worker) backstop() time.Duration {
 	if w.quiet >= quietLooks {
 		return 3 * (backstop + random(backstopSpread))
@@ -111,7 +109,7 @@ func (w *worker) backstop() time.Duration {
 	return backstop + random(backstopSpread)
 }
 
-// contained takes a part of a turn. A panic ends the turn, not the daemon.
+// contained runs a part of a turn. A panic ends the turn, not the daemon.
 func (w *worker) contained(part func() rest) (next rest) {
 	if err := panics.Contain(w.log, "panic in a target's worker", func() { next = part() }); err != nil {
 		w.status.set(Starved, err.Error())
@@ -120,8 +118,8 @@ func (w *worker) contained(part func() rest) (next rest) {
 	return next
 }
 
-// prepare begins a turn: it says how to look at the stock, or where there is no need
-// to, how long to rest.
+// prepare begins a turn. If look is true, it returns how to look at the stock, else how long to
+// wait.
 func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause rest, look bool) {
 	if w.target.Paused {
 		return q, rest{least: coalesce, most: policy.Never, content: true}, false
@@ -150,8 +148,8 @@ func (w *worker) query(lead time.Duration) pool.Query {
 	return pool.Query{ID: w.target.ID, Margin: w.target.Margin, Lead: lead}
 }
 
-// turn decides, with the stock as it was looked at. It returns what is to be ordered, or
-// nil and how long to rest.
+// turn decides by the stock that a look returned. It returns what to order, or nil and how long
+// to wait.
 func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (next rest, order *ordering) {
 	w.last = sight{}
 	d, saw, err := w.decide(ctx, at, sight{query: q, stock: stock})
@@ -177,8 +175,8 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 	}
 }
 
-// bounded limits a decision while the target's orders fail: the stock lets one be placed
-// now and then.
+// bounded limits a decision while the target's orders fail: the stock then accepts one order at
+// a time, with pauses.
 func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
 	switch {
 	case a.Bounded == 0:
@@ -193,14 +191,14 @@ func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
 	return d
 }
 
-// unseen is how long the worker may leave the stock while orders are in flight. A landing
-// wakes only the replica that placed the order, so the watcher learns of a token of
-// another replica by looking: before the token can stop outliving the lead.
+// unseen returns the longest time between two looks while orders are in flight. A landing wakes
+// only the replica that placed the order, so the watcher learns of another replica's token by a
+// look. The look must come while the token still outlives the lead.
 func (w *worker) unseen(lead time.Duration) time.Duration {
 	return max(leastUnseen, w.target.Usable()-lead)
 }
 
-// note keeps what was learned, and says of the target what was decided.
+// note saves the learned state, and updates the target's status by the decision.
 func (w *worker) note(ctx context.Context, at time.Time, d policy.Decision, stock pool.Stock) {
 	w.save(ctx, at, saveEvery)
 	w.unload(ctx, at)
@@ -208,12 +206,11 @@ func (w *worker) note(ctx context.Context, at time.Time, d policy.Decision, stoc
 	w.status.shadowed(w.tracker.Shadow())
 }
 
-// notice logs what a person must know of the stock, and counts the looks at which
-// nothing had happened.
+// notice logs lost orders and foreign values, and counts the looks without a change.
 func (w *worker) notice(s *pool.Stock) {
 	if w.looked {
 		if lost := s.Figures.Lost - w.figures.Lost; lost > 0 {
-			w.log.Warn("orders are lost: nobody could say whether they were bought, and their time is over", "orders", lost)
+			w.log.Warn("orders are lost: they expired before their outcome was known", "orders", lost)
 		}
 		if junk := s.Figures.Junk - w.figures.Junk; junk > 0 {
 			w.log.Warn("values of another program, or of a version that this one cannot read, stood among the tokens and orders; they are set aside in redis under \"junk\"",
@@ -227,11 +224,11 @@ func (w *worker) notice(s *pool.Stock) {
 	w.looked, w.figures = true, s.Figures
 }
 
-// decide asks the policy. Where it then wants the stock judged by another lead time it
-// is looked at again, so that the decision, its lead and the order's are one. It answers
-// what it decided by.
+// decide asks the policy. If the policy then plans with another lead time, decide looks at the
+// stock again, so that the decision and the order use one lead time. It also returns the look
+// that it decided by.
 func (w *worker) decide(ctx context.Context, at time.Time, saw sight) (policy.Decision, sight, error) {
-	const looks = 3 // a landing in between can move the median once more
+	const looks = 3 // a landing in between can change the median again
 	for n := 1; ; n++ {
 		if saw.stock.Err != nil {
 			return policy.Decision{}, saw, saw.stock.Err
@@ -252,8 +249,8 @@ func (w *worker) decide(ctx context.Context, at time.Time, saw sight) (policy.De
 	}
 }
 
-// close reports whether a stock that was looked at with one lead time can be
-// judged by another. That of an adaptive target moves with every request.
+// close reports whether a look with one lead time serves a decision with another. The lead time
+// of an adaptive target changes with every request.
 func (w *worker) close(wanted, looked time.Duration) bool {
 	if w.target.Refill != targets.RefillAdaptive {
 		return wanted == looked
@@ -261,9 +258,9 @@ func (w *worker) close(wanted, looked time.Duration) bool {
 	return (wanted - looked).Abs() <= looked/10
 }
 
-// terms says on what the nth order of a decision is placed. With a fixed depth
-// the depth sentence holds for each. With an adaptive one the stock is compared:
-// where another replica has ordered since the look, there is one less to order.
+// terms returns the terms of the nth order of a decision. With a fixed depth they are the same
+// for each order. With an adaptive depth each order has a depth one higher, so that the stock
+// refuses it if another replica has ordered since the look.
 func (w *worker) terms(d policy.Decision, s pool.Stock) func(nth int) terms {
 	if w.target.Refill != targets.RefillAdaptive {
 		return func(int) terms { return terms{depth: d.Want, lead: d.Lead, shortest: d.Shortest} }
@@ -274,7 +271,7 @@ func (w *worker) terms(d policy.Decision, s pool.Stock) func(nth int) terms {
 	}
 }
 
-// spec is the target's definition as an order needs it.
+// spec returns the order that the target needs.
 func (w *worker) spec(on terms) purchase.Spec {
 	return purchase.Spec{
 		Target: w.target.Name, Owner: *w.owner.Load(), Identity: w.target.Identity, ID: w.target.ID,
@@ -284,13 +281,13 @@ func (w *worker) spec(on terms) purchase.Spec {
 	}
 }
 
-// hindered says how long to rest after a purchase was not possible.
+// hindered returns how long to wait after an order could not be placed.
 func (w *worker) hindered(ctx context.Context, err error) rest {
 	var budget *purchase.BudgetError
 	var held *pool.HeldError
 	switch {
 	case errors.As(err, &held):
-		// The next look says until when.
+		// The next look finds out until when.
 		return rest{least: coalesce, most: coalesce}
 	case errors.As(err, &budget):
 		if w.status.outOfBudget(budget, time.Now()) {
@@ -298,19 +295,19 @@ func (w *worker) hindered(ctx context.Context, err error) rest {
 		}
 		return rest{least: coalesce, most: budget.RetryAfter}
 	case errors.Is(err, purchase.ErrNoProvider):
-		// A reload that brings one kicks.
+		// A reload that adds a provider wakes the worker.
 		w.status.set(Starved, err.Error())
 		return rest{least: coalesce, most: policy.Never}
 	case errors.Is(err, purchase.ErrBusy):
 		w.status.busy(err, time.Now())
-		return rest{least: coalesce} // the status holds the next order back
+		return rest{least: coalesce} // the status delays the next order
 	default:
 		return w.stockAway(ctx, err)
 	}
 }
 
-// stockAway makes the rests longer while Redis is away. The store logs that it
-// is; a line of each target would only repeat it.
+// stockAway returns the next backoff while Redis is away. It logs at debug level only, because
+// the store logs the outage once for all targets.
 func (w *worker) stockAway(ctx context.Context, err error) rest {
 	if ctx.Err() != nil {
 		return rest{} // not Redis' fault: this worker is being stopped
@@ -326,16 +323,16 @@ func (w *worker) stockAway(ctx context.Context, err error) rest {
 	return rest{least: wait, most: wait}
 }
 
-// ended takes notice of how an order ended.
+// ended updates the status by the end of an order, and wakes the worker unless a token landed.
 func (w *worker) ended(r purchase.Result, kick func(captcha.ID)) {
 	w.status.ended(r, time.Now())
 	if r.Outcome != purchase.Solved {
-		// A landing kicks by itself.
+		// A landing wakes the worker by itself.
 		kick(w.target.ID)
 	}
 }
 
-// random is between 0 and d.
+// random returns a duration in [0, d).
 func random(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0

@@ -12,66 +12,65 @@ import (
 	"poold/internal/provider"
 )
 
-// news is what is heard of an order, from whomever.
+// news is an event about an order.
 type news string
 
 const (
 	solved        news = "solved"         // the provider has a token
-	failed        news = "failed"         // the provider has none, or the order's time is over
-	badParameters news = "bad parameters" // the provider finds fault with the target's parameters
-	unavailable   news = "unavailable"    // the provider's capacity, or the account, allows no order now
-	unanswered    news = "unanswered"     // nobody can say whether the submit was accepted
-	uncollected   news = "uncollected"    // its time is over, and the last polls were not answered
+	failed        news = "failed"         // the provider has no token, or the order timed out
+	badParameters news = "bad parameters" // the provider rejects the target's parameters
+	unavailable   news = "unavailable"    // the provider has no capacity, or a fault of the account
+	unanswered    news = "unanswered"     // the provider may have accepted the submit
+	uncollected   news = "uncollected"    // the order timed out, and its last polls had no answer
 	stopped       news = "stopped"        // this replica stops
-	abandoned     news = "abandoned"      // the replica that worked on it is gone
+	abandoned     news = "abandoned"      // the replica that ran the order is dead
 )
 
-// script is what is done about the order in Redis, in words for the log.
+// script is the change of the order in Redis, in words for the log.
 type script string
 
 const (
-	settle  script = "landing a token"                  // order out, token in
-	remove  script = "removing an order"                // order out
-	keep    script = "noting an order of unknown fate"  // it counts until its time is over; a callback may still end it
-	leave   script = "leaving an order to others"       // it stays in the journal, for any replica
-	collect script = "collecting an order of a replica" // it goes on here
+	settle  script = "landing a token"                     // order out, token in
+	remove  script = "removing an order"                   // order out
+	keep    script = "keeping an order of unknown outcome" // it counts until it expires; a callback can end it
+	leave   script = "leaving an order to other replicas"  // it stays in the journal
+	collect script = "collecting an order of a replica"    // this replica continues it
 )
 
-// situation is how far an order got, and what is heard of it then.
+// situation is the state of an order and an event about it.
 type situation struct {
 	state pool.State
 	news  news
 }
 
-// end is what becomes of an order.
+// end is how an order ends.
 type end struct {
 	script   script
-	refund   bool    // nothing was bought: the budgets get their part back
-	outcome  Outcome // told to who asked for the order; "" where nobody is left to be told
-	lost     bool    // the service may have solved it: it counts as lost, and its price is spent
+	refund   bool    // nothing was bought: the budget reservations are returned
+	outcome  Outcome // returned to the caller of Buy; "" if the order was adopted
+	lost     bool    // the service may have solved it: it counts as lost, and its price as spent
 	hopeless bool    // Result.Hopeless
 	attempt  pool.Attempt
 }
 
-// ends are all ends of an order, whoever brings the news: the answer to the submit, a
-// poll, a callback, a stop or an adoption. A callback proves that the order was bought,
-// whatever the journal says of it.
+// ends has all ends of an order, whether the answer to the submit, a poll, a callback, a stop
+// or an adoption brings the news. After a callback the state is Bought, whatever the journal
+// says: the callback proves it.
 var ends = map[situation]end{
 	// Before its submit.
 	{pool.Intent, stopped}:   {script: remove, refund: true, outcome: Interrupted},
 	{pool.Intent, abandoned}: {script: remove, refund: true},
 
-	// The answer to its submit. What the provider refused in so many words was not bought.
+	// The answer to its submit. An order that the provider explicitly refused was not bought.
 	{pool.Submitting, badParameters}: {script: remove, refund: true, outcome: Refused, hopeless: true, attempt: pool.Hopeless},
-	// The service refused the submit for a reason of its own, or with a code that the
-	// profile does not know.
+	// The service refused the submit for another reason, or with a code that the profile lacks.
 	{pool.Submitting, failed}:      {script: remove, refund: true, outcome: Failed, attempt: pool.Declined},
 	{pool.Submitting, unavailable}: {script: remove, refund: true, outcome: Busy},
 	{pool.Submitting, unanswered}:  {script: keep, outcome: Lost},
 	{pool.Submitting, abandoned}:   {script: keep},
 	{pool.Unknown, abandoned}:      {script: leave},
 
-	// Its task is known, or a callback came.
+	// Its task id is known, or a callback arrived.
 	{pool.Bought, solved}:        {script: settle, outcome: Solved},
 	{pool.Bought, failed}:        {script: remove, outcome: Failed, attempt: pool.Unsolved},
 	{pool.Bought, badParameters}: {script: remove, outcome: Failed, hopeless: true, attempt: pool.Hopeless},
@@ -80,7 +79,8 @@ var ends = map[situation]end{
 	{pool.Bought, abandoned}:     {script: collect},
 }
 
-// endOf looks one up. Each that can occur is there; a test goes through them.
+// endOf returns the end for a situation. It panics if the table lacks it; a test tries every
+// situation that can occur.
 func endOf(state pool.State, n news) end {
 	e, ok := ends[situation{state, n}]
 	if !ok {
@@ -89,22 +89,21 @@ func endOf(state pool.State, n news) end {
 	return e
 }
 
-// notice is news with what belongs to it.
+// notice is news with its details.
 type notice struct {
 	news     news
-	err      error             // what the provider said; nil where it solved the task
+	err      error             // of the provider; nil if it solved the task
 	code     string            // of err; "" = none
-	solution provider.Solution // where it solved the task
+	solution provider.Solution // if it solved the task
 	took     time.Duration     // from the submit to the news
-	age      time.Duration     // how old the token is at the most, when the news comes
-	callback bool              // said by one
+	age      time.Duration     // greatest possible age of the token when the news arrives
+	callback bool              // a callback brought it
 }
 
-// refused goes before the code of a parameter fault, when replicas tell each other
-// how an order ended.
+// refused precedes the code of a parameter fault in a message between replicas.
 const refused = "refused "
 
-// message is what replicas tell each other of news that a callback brought.
+// message encodes the news of a callback for the other replicas.
 func (n notice) message() string {
 	switch n.news {
 	case solved:
@@ -124,7 +123,7 @@ func readMessage(word string) notice {
 	return calledBack(code, params)
 }
 
-// calledBack is the news of a callback with an error code; refused: it finds fault with
+// calledBack returns the news of a callback with an error code. refused: the service rejects
 // the target's parameters.
 func calledBack(code string, refused bool) notice {
 	n := notice{news: failed, err: errors.New(code), code: code, callback: true}
@@ -134,7 +133,7 @@ func calledBack(code string, refused bool) notice {
 	return n
 }
 
-// repeated is the end of a task that brought a text which the stock knows.
+// repeated returns the end of a task whose token the stock has had before.
 func (b *base) repeated(o *Order, n notice) (end, notice) {
 	b.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.providerName(), "task", o.task, "err", pool.RepeatedText)
 	return withoutToken(n)
@@ -145,7 +144,7 @@ func withoutToken(n notice) (end, notice) {
 	return endOf(pool.Bought, n.news), n
 }
 
-// result is what the order comes to for who asked for it.
+// result returns the result for the caller of Buy.
 func (e end) result(o *Order, n notice) Result {
 	switch {
 	case e.outcome == Solved:
@@ -159,8 +158,8 @@ func (e end) result(o *Order, n notice) Result {
 	}
 }
 
-// answer is what the caller is told that lacks the order then. A target's callers wait
-// for the next order instead.
+// answer returns the error for the caller that waited for this order, or nil for a target: its
+// callers wait for the next order.
 func (e end) answer(o *Order, n notice) *pool.FailedError {
 	if e.outcome != Failed || !o.spec.isGuest() {
 		return nil
@@ -168,8 +167,8 @@ func (e end) answer(o *Order, n notice) *pool.FailedError {
 	return &pool.FailedError{Reason: e.result(o, n).Err.Error(), Refused: e.hopeless}
 }
 
-// solvedAfter is how long after its submit a task can have been solved at the earliest;
-// below 0 where the service kept the token ready, and says so.
+// solvedAfter returns the least time from the submit to the solve. It is negative if the service
+// dated the token before the submit.
 func (n *notice) solvedAfter() time.Duration {
 	if n.solution.Dated {
 		return n.solution.SinceSubmit
@@ -177,8 +176,8 @@ func (n *notice) solvedAfter() time.Duration {
 	return max(0, n.took-n.age)
 }
 
-// carryOut runs the script of an end that takes the order out of the stock. call names
-// this end, so that it may be sent again.
+// carryOut runs the script of an end that removes the order. call identifies the end, so that
+// a retry is recognised.
 func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call string) (pool.Ending, error) {
 	if e.script == settle {
 		repeated, as := withoutToken(n)
@@ -206,35 +205,35 @@ func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call str
 	return b.stock.Fail(ctx, f)
 }
 
-// Event tells how an order ended at this replica.
+// Event is the end of an order at this replica.
 type Event struct {
 	Order    pool.Ref         // its id, and its identity's
 	Identity captcha.Identity // without its proxy
-	Target   string           // that it was placed for
+	Target   string           // for which it was placed
 	Owner    string           // of the target
 	Provider string           // that was asked last
-	Task     string           // the provider's id; "" = none is known
+	Task     string           // the provider's id; "" if it is unknown
 	Outcome  Outcome          // Solved, Failed, Lost, Refused or Busy
 	Code     string           // the provider's error code; "" = none
 	Price    int64            // of the token, in billionths of the currency; below 0 = unknown
-	// Placed, Submitted and Solved are on this process' clock; zero = it did not come
-	// to that. Those of an adopted order are as late as they can have been.
+	// Placed, Submitted and Solved are on this process' clock; zero if the step did not
+	// happen. For an adopted order they are the latest possible times.
 	Placed, Submitted, Solved time.Time
 	Polls                     int  // by this replica
 	Callback                  bool // a callback ended it
 }
 
-// Observer is told what happens. It must not block.
+// Observer receives events. Its methods must not block.
 type Observer interface {
-	// Ended is told of orders that ended here: not of those that ended at another
-	// replica or were interrupted.
+	// Ended receives the orders that ended here, without interrupted ones and those that
+	// ended at another replica.
 	Ended(e Event)
 	Callback(outcome string)
 	DeadLetter(outcome string)
 	Report(provider, outcome string)
 }
 
-// ended tells the observer of an order's end.
+// ended reports the end of an order to the observer.
 func (b *base) ended(o *Order, outcome Outcome, n notice) {
 	e := Event{
 		Order: o.Ref, Identity: o.spec.Identity, Target: o.spec.Target, Owner: o.spec.Owner,
@@ -248,7 +247,7 @@ func (b *base) ended(o *Order, outcome Outcome, n notice) {
 	b.observe.Ended(e)
 }
 
-// codeOf is the provider's code of an error; "" where it has none.
+// codeOf returns the provider's code of an error, or "".
 func codeOf(err error) string {
 	if fault := (*provider.Error)(nil); errors.As(err, &fault) {
 		return fault.Code
@@ -261,40 +260,39 @@ type Outcome string
 
 const (
 	Solved Outcome = "solved"
-	// Failed: the task brought no token, or its submit was refused for a reason that
-	// nobody knows.
+	// Failed: the task brought no token, or the provider refused the submit for a reason that
+	// the profile lacks.
 	Failed Outcome = "failed"
-	// Lost: nobody can say what became of the order. It counts as bought.
+	// Lost: the outcome of the order is unknown. It counts as bought.
 	Lost    Outcome = "lost"
 	Refused Outcome = "refused" // the target's parameters; not bought
 	Busy    Outcome = "busy"    // capacity or account; not bought
-	// Elsewhere: another replica ended the order or took it over; this one cannot say
-	// how it ended.
+	// Elsewhere: another replica ended the order or took it over.
 	Elsewhere Outcome = "elsewhere"
-	// Interrupted: a stop, or Redis, came before the order had ended. It was taken
-	// back if it had not been submitted, and stays in the journal if it had.
+	// Interrupted: a stop or an outage of Redis came before the end. An order that was not
+	// submitted was removed; a submitted one stays in the journal.
 	Interrupted Outcome = "interrupted"
 )
 
-// sentences say for people what an order came to.
+// sentences describe outcomes for operators and callers.
 var sentences = map[Outcome]string{
 	Failed:  "the task brought no token",
-	Lost:    "the order's fate is unknown",
-	Refused: "the provider finds fault with the parameters",
-	Busy:    "the provider can take no order now",
+	Lost:    "the order's outcome is unknown",
+	Refused: "the provider rejects the parameters",
+	Busy:    "the provider takes no order now",
 }
 
 // Result is how an order ended, and why.
 type Result struct {
 	Outcome Outcome
-	// Hopeless: the provider finds fault with the target's parameters, at the submit
-	// or later, so that another order with the same ones is in vain.
+	// Hopeless: the provider rejects the target's parameters, so that another order with the
+	// same parameters would fail too.
 	Hopeless bool
-	Err      error // nil where Solved
+	Err      error // nil if Solved
 }
 
-// finish ends the work on an order with a result that came from elsewhere. The first
-// one counts.
+// finish stops the goroutine of an order that a callback or another replica ended. The first
+// result counts.
 func (o *Order) finish(r Result) {
 	o.outside.CompareAndSwap(nil, &r)
 	o.stop()

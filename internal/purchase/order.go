@@ -12,62 +12,61 @@ import (
 )
 
 const (
-	// callTime bounds a call to the provider. It is longer than the client's
-	// own deadline and only there for the case that this one fails, because
-	// cutting a submit makes an order of unknown fate.
+	// callTime bounds a call to the provider. It is longer than the client's own time-out,
+	// because a cancelled submit has an unknown outcome.
 	callTime = 20 * time.Second
-	// stockTime bounds one step in Redis, with the re-sends below it.
+	// stockTime bounds one step in Redis, with the retries of the client.
 	stockTime = 3 * time.Second
-	// placeMargin lets a place at the provider outlive its order, so that a
-	// crash counts too many rather than too few.
+	// placeMargin lets a permit outlive its order, so that after a crash a permit is counted too
+	// long and never too short.
 	placeMargin = 10 * time.Second
-	// clockSlack is how far the clocks of Redis nodes may be apart for buying.
+	// clockSlack is the greatest difference between the clocks of Redis nodes.
 	clockSlack = 10 * time.Second
-	// askAgain is when a full budget is asked once more: an order that the depth
-	// sentence refuses holds its part for a moment.
+	// askAgain is the delay before a full budget is tried again: an order that the stock
+	// refuses has a reservation for a moment.
 	askAgain = 100 * time.Millisecond
-	// currency is how many of the units that prices are kept in make one.
+	// currency is the number of units in which prices are stored per unit of the currency.
 	currency = 1e9
 )
 
-// Order is one purchase under way. It belongs to the goroutine that calls collect,
-// which may be called once.
+// Order is an order in flight. The goroutine that calls collect owns it. collect may be called
+// once.
 type Order struct {
 	pool.Ref
 	spec      Spec
 	slot      *Slot
-	account   *account      // whom to ask
-	provider  string        // the name under which it was placed, and holds its place
-	accountID string        // the provider's, as it was then
-	timeout   time.Duration // the provider's, as it was at the placing
-	booked    []pool.Budget // that it may stand in, of those that orders share
-	refusals  int           // submits in a row that the provider had refused at the placing
-	pingback  string        // where the provider shall call; "" = nowhere, or it was told before
-	called    bool          // the provider was told to call
-	fallback  time.Duration // how long to wait for that before polling
-	delay     time.Duration // how old a token is when the call comes
+	account   *account      // at which to submit and poll
+	provider  string        // its name when the order was placed, under which it has its permit
+	accountID string        // of the account when the order was placed
+	timeout   time.Duration // of the provider when the order was placed
+	booked    []pool.Budget // shared budgets in which it may have a reservation
+	refusals  int           // submits in a row that the provider had refused before the placing
+	pingback  string        // callback address for the submit; "" = none, or already submitted
+	called    bool          // the submit had a callback address
+	fallback  time.Duration // how long to wait for the callback before polling
+	delay     time.Duration // age of a token when its callback arrives
 	price     int64         // of the token, in billionths of the currency; below 0 = unknown
-	// deadline is when Redis forgets the order, or a little before.
+	// deadline is when the order expires in Redis, or a little earlier.
 	deadline time.Time
 
-	placed time.Time // when place was answered; an adopted one's, as late as it can be
-	// Set by collect, in this order; an adopted order has them already.
+	placed time.Time // when place returned; the latest possible time if it was adopted
+	// Set by collect, in this order; already set in an adopted order.
 	submitted time.Time // just before the submit
 	answered  time.Time // when the task id came
 	task      string    // the provider's id
 	unsolved  time.Time // latest moment at which the task is known to be unsolved
-	polls     int       // so far, here
-	asked     time.Time // of the last poll, else of the submit
-	slowly    int       // polls that were sent although an account fault lasts
-	hampered  bool      // Redis did not take a step at once
+	polls     int       // by this replica
+	asked     time.Time // start of the last poll, else of the submit
+	slowly    int       // polls during an account fault
+	hampered  bool      // a step failed in Redis at first
 
-	stop       context.CancelFunc     // ends collect; set while the buyer holds the order
-	outside    atomic.Pointer[Result] // an end that a callback or another replica brought
-	submitting atomic.Bool            // a task may be about to become known
-	arrived    atomic.Bool            // a callback about it came to this replica, of use or not
+	stop       context.CancelFunc     // ends collect; set while the order is in flight
+	outside    atomic.Pointer[Result] // set when a callback or another replica ended the order
+	submitting atomic.Bool            // a task id may become known soon
+	arrived    atomic.Bool            // a callback for it arrived at this replica, valid or not
 }
 
-// providerName is the name of who is asked about the order, now.
+// providerName returns the present name of the provider.
 func (o *Order) providerName() string {
 	if o.account != nil {
 		return o.account.Name()
@@ -75,7 +74,7 @@ func (o *Order) providerName() string {
 	return o.provider
 }
 
-// readOrder makes an order of its record in the journal. It has neither account nor slot.
+// readOrder returns the order of a journal record, without account and slot.
 func readOrder(r pool.Record) (*Order, error) {
 	f, err := readFacts(r.Facts)
 	if err != nil {
@@ -102,12 +101,12 @@ func readOrder(r pool.Record) (*Order, error) {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// lifetime is how long an order may be under way: the provider's own limit,
+// lifetime returns the longest time that an order can be in flight: the provider's time-out,
 // and a call before and after it.
 func lifetime(p Solver) time.Duration { return p.Timeout() + 2*callTime }
 
-// facts are the part of an order's journal line that purchase reads: for the replica that adopts
-// the order or gets its callback. Type and Enterprise are outside of the identity, where older
+// facts are the part of a journal record that purchase writes, for the replica that adopts the
+// order or gets its callback. Type and Enterprise are outside of the identity, where older
 // versions read them.
 type facts struct {
 	Target     string           `json:"target"`
@@ -154,7 +153,7 @@ func (o *Order) facts() string {
 		Lifetime: o.spec.Lifetime.Milliseconds(), Margin: o.spec.Margin.Milliseconds(),
 		Called: o.called, Delay: o.delay.Milliseconds(), Timeout: o.timeout.Milliseconds(), Unpriced: o.price < 0,
 	}
-	f.Identity.Type, f.Identity.Enterprise = "", false // outside alone
-	text, _ := json.Marshal(f)                         // strings and numbers alone
+	f.Identity.Type, f.Identity.Enterprise = "", false // stored outside of the identity
+	text, _ := json.Marshal(f)                         // strings and numbers cannot fail
 	return string(text)
 }

@@ -30,7 +30,7 @@ func TestWhatACallerIsToldOfAFailure(t *testing.T) {
 		"a task that failed":               {poll: task, want: "one: the task brought no token: task fault ERROR_CAPTCHA_UNSOLVABLE"},
 		"a target's":                       {poll: task, target: true},
 		"a callback":                       {called: true, want: "one: the task brought no token: ERROR_CAPTCHA_UNSOLVABLE"},
-		"a fault of the parameters, later": {poll: parameters, want: "one: the task brought no token: the provider finds fault with the parameters: parameters fault ERROR_SITEKEY", refused: true},
+		"a fault of the parameters, later": {poll: parameters, want: "one: the task brought no token: the provider rejects the parameters: parameters fault ERROR_SITEKEY", refused: true},
 		"a fault of the parameters":        {submit: parameters},
 		"a submit that failed":             {submit: task, want: "one: the task brought no token: task fault ERROR_CAPTCHA_UNSOLVABLE"},
 		"a provider without room":          {submit: &provider.Error{Class: provider.Capacity, Code: "ERROR_NO_SLOT_AVAILABLE"}},

@@ -14,50 +14,48 @@ import (
 	"poold/internal/provider"
 )
 
-// formerFor is how long a provider that went is remembered: longer than any task of
-// it can be under way.
+// formerFor is how long a removed provider is kept: longer than any of its tasks can be in
+// flight.
 const formerFor = 26 * time.Hour
 
-// Account names an account at a service, whatever the file calls it: who has the
-// same API, address and key can be asked about its tasks. It is kept in Redis, so
-// it is too short to tell a key from the many others that it would fit.
+// Account identifies an account at a service, independent of its name in the file: a provider
+// with the same API, address and key can be asked about its tasks. The result is stored in Redis
+// and too short to reveal the key.
 func Account(api, url string, key captcha.Secret) string {
 	mac := hmac.New(sha256.New, []byte(key.Reveal()))
 	_, _ = mac.Write([]byte("poold account\x00" + api + "\x00" + strings.TrimRight(url, "/")))
 	return hex.EncodeToString(mac.Sum(nil)[:6])
 }
 
-// account is one provider of the list and its slots on this replica. All but the
-// provider is guarded by the lock of its accounts.
+// account is a provider and its slots on this replica. The lock of its accounts guards all
+// fields but Provider.
 type account struct {
 	Provider
 
-	id          string    // Account; "" = nobody knows
-	concurrency int       // the file's
-	callbacks   Callbacks // for the orders to come
+	id          string    // see Account; "" = unknown
+	concurrency int       // of the file
+	callbacks   Callbacks // of new orders
 	price       func(captcha.Type) float64
-	threads     int       // what the provider itself allows; 0 = it does not say
-	taken       int       // slots held on this replica
-	fullUntil   time.Time // other replicas hold the rest of the places
+	threads     int       // limit that the provider reports; 0 = none
+	taken       int       // slots in use on this replica
+	fullUntil   time.Time // until then other replicas have the remaining permits
 	turnAt      time.Time // while the account is probed: when this replica asks for the next turn
-	asked       bool      // maintenance has been to this provider
-	went        time.Time // when it left the list; zero = it stands there
-	unread      bool      // threads could not be read; told once
-	unanswered  bool      // the last submit had no answer; told once
-	uncalled    int       // tasks in a row that should have had a callback and had none
-	shared      met       // the fault that the other replicas know
-	refusals    int       // submits in a row that were refused, over all replicas, as last read
+	asked       bool      // maintenance has read this provider's threads
+	went        time.Time // when a reload removed it; zero = it is configured
+	unread      bool      // reading the threads failed; logged once
+	unanswered  bool      // the last submit had no answer; logged once
+	uncalled    int       // tasks in a row whose callback did not arrive
+	shared      met       // the fault that replicas share
+	refusals    int       // refused submits in a row, over all replicas, as last read
 }
 
-// silentAfter is how many tasks in a row without their callbacks make it likely
-// that none can arrive.
+// silentAfter is the number of missing callbacks in a row after which tasks are polled at once.
 const silentAfter = 3
 
-// silentLocked reports whether callbacks are not worth waiting for.
+// silentLocked reports whether the account's callbacks do not arrive.
 func (a *account) silentLocked() bool { return a.uncalled >= silentAfter }
 
-// limitLocked is the most orders at once: the smaller of the file's number and
-// the provider's.
+// limitLocked returns the most orders at once: the smaller limit of the file and the provider.
 func (a *account) limitLocked() int {
 	if a.threads > 0 {
 		return min(a.concurrency, a.threads)
@@ -65,7 +63,7 @@ func (a *account) limitLocked() int {
 	return a.concurrency
 }
 
-// accountTerms are those of an order that is placed at an account now.
+// accountTerms are an account's terms for a new order.
 type accountTerms struct {
 	id        string
 	limit     int // most orders at once, over all replicas
@@ -73,15 +71,15 @@ type accountTerms struct {
 	callbacks Callbacks
 }
 
-// accounts are the providers of the list, in the order in which they are tried, and
-// those that went from it. It is safe for concurrent use.
+// accounts are the configured providers, in the order in which they are tried, and the removed
+// ones. It is safe for concurrent use.
 type accounts struct {
 	*base
-	arrived chan struct{} // wakes maintenance when a provider came
+	arrived chan struct{} // wakes maintenance when a provider was added
 
 	mu      sync.Mutex
 	listed  []*account
-	former  []*account    // for orders that others placed there, the last that went in front
+	former  []*account    // removed ones, for orders that were placed there; the latest first
 	changed chan struct{} // closed and replaced when a slot is freed or the list changes
 }
 
@@ -89,8 +87,7 @@ func newAccounts(b *base) *accounts {
 	return &accounts{base: b, arrived: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
-// set replaces the list. A provider that stays, the same value, keeps its slots and what
-// is known of it.
+// set replaces the providers. An entry with the same Provider value keeps its slots and state.
 func (as *accounts) set(entries []Entry) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -117,14 +114,14 @@ func (as *accounts) set(entries []Entry) {
 	}
 }
 
-// notifyLocked wakes the admission that waits for a change.
+// notifyLocked wakes the scheduler.
 func (as *accounts) notifyLocked() {
 	close(as.changed)
 	as.changed = make(chan struct{})
 }
 
-// retireLocked remembers the accounts of the old list that are not in the new one. Of
-// those with one id the last is enough, none where the list has it.
+// retireLocked keeps the accounts that are not configured any more: the latest of each id that no
+// configured account has.
 func (as *accounts) retireLocked(old []*account, at time.Time) {
 	for _, a := range old {
 		if !slices.Contains(as.listed, a) {
@@ -143,7 +140,7 @@ func (as *accounts) retireLocked(old []*account, at time.Time) {
 	})
 }
 
-// names lists the names of the list.
+// names returns the names of the configured providers.
 func (as *accounts) names() (names []string) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -153,7 +150,7 @@ func (as *accounts) names() (names []string) {
 	return names
 }
 
-// named finds a provider of the list, nil for none.
+// named returns the configured provider with a name, or nil.
 func (as *accounts) named(name string) *account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -165,9 +162,9 @@ func (as *accounts) named(name string) *account {
 	return nil
 }
 
-// askable finds who can be asked about an order that was placed under a name, at an
-// account: who is that account, else who has the name, since its key may have been
-// changed. nil is nobody.
+// askable returns the account at which an order can be polled that was placed under a name at an
+// account id, or nil. If no account has the id, it returns the one with the name, since its key
+// may have changed.
 func (as *accounts) askable(name, id string) *account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -184,7 +181,7 @@ func (as *accounts) askable(name, id string) *account {
 	return nil
 }
 
-// likely is the one that would be asked now; nil where there is none.
+// likely returns the account that would get an order now, or nil.
 func (as *accounts) likely() *account {
 	as.mu.Lock()
 	listed := as.listed // replaced whole, never changed
@@ -201,22 +198,21 @@ func (as *accounts) likely() *account {
 	return listed[0]
 }
 
-// terms are those of an order that is placed now.
+// terms returns an account's terms for a new order.
 func (as *accounts) terms(a *account) accountTerms {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return accountTerms{id: a.id, limit: a.limitLocked(), price: a.price, callbacks: a.callbacks}
 }
 
-// silent reports whether callbacks are not worth waiting for.
+// silent reports whether an account's callbacks do not arrive.
 func (as *accounts) silent(a *account) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return a.silentLocked()
 }
 
-// called notes whether a task had the callback that it should have had, and logs
-// when that changes what is done.
+// called records whether an expected callback arrived, and logs if silent changes.
 func (as *accounts) called(a *account, came bool) {
 	as.mu.Lock()
 	before := a.silentLocked()
@@ -236,7 +232,7 @@ func (as *accounts) called(a *account, came bool) {
 	}
 }
 
-// answered notes whether a submit was answered and reports whether that is news.
+// answered records whether a submit had an answer, and reports whether that changed.
 func (as *accounts) answered(a *account, answered bool) (news bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -245,8 +241,8 @@ func (as *accounts) answered(a *account, answered bool) (news bool) {
 	return news
 }
 
-// list tells how the providers of the list are doing; InFlight counts this replica's
-// orders alone.
+// list returns the states of the configured providers; InFlight counts only this replica's
+// orders.
 func (as *accounts) list(at time.Time) (names []string, list []Status) {
 	as.mu.Lock()
 	listed := as.listed // replaced whole, never changed
@@ -257,7 +253,7 @@ func (as *accounts) list(at time.Time) (names []string, list []Status) {
 	return names, list
 }
 
-// status tells how one provider is doing.
+// status returns the state of one provider.
 func (as *accounts) status(a *account, at time.Time) Status {
 	state := a.State(at)
 	as.mu.Lock()

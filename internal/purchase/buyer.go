@@ -24,21 +24,21 @@ type Buyer struct {
 	replay    *replay
 }
 
-// base is what the parts of a buyer share.
+// base has the fields that the parts of a buyer share.
 type base struct {
 	stock   Orders
 	observe Observer
 	log     *slog.Logger
 }
 
-// letGo leaves orders that nobody works on here to other replicas, at once if Redis
-// answers, else when their leases end.
+// letGo ends this replica's leases on orders, so that other replicas can adopt them. If Redis
+// does not answer, the leases expire.
 func (b *base) letGo(ctx context.Context, orders ...pool.Ref) {
 	_ = withTimeout(ctx, func(ctx context.Context) error { return b.stock.LetGo(ctx, orders) })
 }
 
-// NewBuyer makes a buyer without providers. folder is the folder for callbacks
-// that cannot be stored. observe must not be nil.
+// NewBuyer returns a buyer without providers. folder is the directory of the dead letters.
+// observe must not be nil.
 func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *Buyer {
 	b := &base{stock: stock, observe: observe, log: log}
 	as, ls := newAccounts(b), newLives()
@@ -54,11 +54,11 @@ func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *
 	}
 }
 
-// SetBudget sets how many solves may be bought over all targets and replicas
-// within 24 h; 0 = no cap.
+// SetBudget sets the overall budget: the most solves in 24 h over all targets and replicas;
+// 0 = no cap.
 func (b *Buyer) SetBudget(perDay int) { b.placer.setBudget(perDay) }
 
-// Booked tells how much of that budget is used, and what it is.
+// Booked returns how much of the overall budget is used, and the budget.
 func (b *Buyer) Booked(ctx context.Context) (used, perDay int, err error) {
 	perDay = b.placer.budget()
 	if perDay == 0 {
@@ -68,16 +68,14 @@ func (b *Buyer) Booked(ctx context.Context) (used, perDay int, err error) {
 	return used, perDay, err
 }
 
-// BookedForGuests tells how much of the budget over all guests was used in the last
-// 60 min and 24 h.
+// BookedForGuests returns the solves for guests in the last 60 min and 24 h.
 func (b *Buyer) BookedForGuests(ctx context.Context) (hour, day int, err error) {
 	return b.stock.Booked(ctx, pool.OfGuests)
 }
 
-// SetProviders replaces the list, in the order in which providers are tried.
-// A provider that stays, the same value, keeps its slots and what is known of
-// it; orders at one that goes are finished with it, also those that other replicas
-// placed there.
+// SetProviders replaces the providers; they are tried in this order. An entry with the same
+// Provider value keeps its slots and its state. Orders at a removed provider are still
+// collected there, also orders of other replicas.
 func (b *Buyer) SetProviders(entries []Entry) {
 	for _, e := range entries {
 		b.callbacks.secrets.remember(e.Provider.Name(), e.Callbacks.Secrets)
@@ -85,43 +83,41 @@ func (b *Buyer) SetProviders(entries []Entry) {
 	b.accounts.set(entries)
 }
 
-// Request bids for a slot and returns at once. When the slot is there, granted is called
-// with it, once, in a goroutine of its own; see Admit for the order, the errors and the
-// caller's duty. Of many requests that wait each costs an entry, not a goroutine.
+// Request bids for a slot and returns at once. When a slot is free, Request calls granted with
+// it once, in a new goroutine. See Admit for the order, the errors and the caller's duty. A
+// pending request costs an entry in a queue, not a goroutine.
 func (b *Buyer) Request(bid Bid, granted func(*Slot, error)) *Request {
 	return b.scheduler.request(bid, granted)
 }
 
-// Admit waits for a slot at the first provider that is ready; while that one is
-// full it waits for it, while it is down the next one is asked. Where several
-// wait, the slot goes to the best bid, and every fairTurn-th one to who has waited
-// longest. It fails with ErrNoProvider where the list is empty and with ctx's
-// error; who waits long should give up, and come back with a bid of the day. The
-// caller must hand the slot to Buy or free it.
+// Admit waits for a slot at the first provider that is up, also while that provider is full. Of
+// several pending requests the best bid gets the slot, and every fairTurn-th slot goes to the
+// oldest request. Admit returns ErrNoProvider if there is no provider, or ctx's error. A caller
+// should cancel a long wait and bid again with present figures. The caller must pass the slot to
+// Buy or free it.
 func (b *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 	return b.scheduler.admit(ctx, bid)
 }
 
-// Buy places an order at the slot's provider and sees it through in a goroutine of its
-// own, which is there before the order is: none is ever left without. It returns when
-// the order stands, or was refused: with ErrBusy where all replicas together have as
-// many orders at the provider as it may have, a *BudgetError where a budget is used up,
-// a
-// *pool.HeldError if the identity's last orders failed, and ErrDepth where the depth
-// sentence refuses or buying is paused. With any error
-// nothing is left behind; the slot is freed in any case. How an order that stood ended
-// is told to ended, from that goroutine.
+// Buy places an order at the slot's provider and runs it in a new goroutine, which exists before
+// the order does. Buy returns when the order is placed or refused. Its errors:
 //
-// The order lives under ctx: when that ends nothing more is bought, and what is under
-// way stays in the journal.
+//   - ErrBusy: all replicas together have as many orders at the provider as it accepts.
+//   - *BudgetError: a budget is used up.
+//   - *pool.HeldError: the last orders of the identity failed.
+//   - ErrDepth: the stock has enough, or buying is paused.
+//
+// After an error no reservation is left. Buy always frees the slot. When a placed order ends,
+// its goroutine calls ended with the result.
+//
+// When ctx ends the order buys nothing more, and a submitted order stays in the journal.
 func (b *Buyer) Buy(ctx context.Context, slot *Slot, spec Spec, ended func(Result)) error {
 	return b.orders.start(ctx, slot, spec, ended)
 }
 
-// Adopt takes over the orders whose replicas have not renewed their leases and sees
-// each through in a goroutine of its own, which ends with ctx. The search for them ends
-// after within; 0 = with ctx. How each ended is told to ended. An error says that Redis
-// did not answer for some.
+// Adopt takes over the orders with expired leases and runs each in a new goroutine until ctx
+// ends. It searches for them for at most within; 0 = until ctx ends. The goroutines call ended
+// with the results. An error means that Redis did not answer for some orders.
 func (b *Buyer) Adopt(ctx context.Context, within time.Duration, ended func(captcha.ID, Result)) error {
 	search, cancel := ctx, context.CancelFunc(func() {})
 	if within > 0 {
@@ -137,18 +133,17 @@ func (b *Buyer) Adopt(ctx context.Context, within time.Duration, ended func(capt
 	return err
 }
 
-// Wait returns when no order is under way here any more: a while after the contexts
-// that they live under have ended.
+// Wait waits until no order is in flight here. The caller cancels the orders' contexts first.
 func (b *Buyer) Wait() error { return b.orders.group.Wait() }
 
-// Report passes a caller's word on a token of the given age on to its provider,
-// in the background and as long as the provider takes it. It never blocks.
+// Report passes a caller's report on a token of the given age to its provider, in the background
+// and until the provider's report window ends. It never blocks.
 func (b *Buyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
 	b.reports.add(report{provider, task, t, time.Now().Add(-age), accepted})
 }
 
-// Providers tells how the providers of the list are doing. While Redis does
-// not answer, InFlight counts this replica's orders alone.
+// Providers returns the states of the configured providers. While Redis does not answer,
+// InFlight counts only this replica's orders.
 func (b *Buyer) Providers(ctx context.Context, at time.Time) []Status {
 	names, list := b.accounts.list(at)
 	if counts, err := b.stock.InFlight(ctx, names); err == nil && len(counts) == len(list) {
@@ -157,7 +152,7 @@ func (b *Buyer) Providers(ctx context.Context, at time.Time) []Status {
 				list[i].InFlight = n
 				continue
 			}
-			// Its places are in a part of Redis that cannot be used, while others can.
+			// Its permits are on a node of the cluster that does not answer.
 			if kind := list[i].State.Kind; kind == provider.StateOK || kind == provider.StateBusy {
 				list[i].State.Kind = provider.StateDown
 				list[i].State.Reason = "the count of its orders is on a redis node that cannot be used"
@@ -167,8 +162,8 @@ func (b *Buyer) Providers(ctx context.Context, at time.Time) []Status {
 	return list
 }
 
-// Pace is the first wait and the poll interval of the provider that would be
-// asked now; zero where there is none.
+// Pace returns the first wait and the poll interval of the provider that would get an order now;
+// zero without a provider.
 func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	likely := b.accounts.likely()
 	if likely == nil {
@@ -177,8 +172,8 @@ func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	return likely.Pace(t)
 }
 
-// Concurrency is the most orders at once, over all targets and replicas, at the
-// provider that would be asked now; zero where there is none.
+// Concurrency returns the most orders at once, over all targets and replicas, at the provider
+// that would get an order now; zero without a provider.
 func (b *Buyer) Concurrency() int {
 	likely := b.accounts.likely()
 	if likely == nil {
@@ -187,33 +182,32 @@ func (b *Buyer) Concurrency() int {
 	return b.accounts.terms(likely).limit
 }
 
-// Ended is told that an order ended by a callback at some replica, and how:
-// pool.Solved, or the code of its failure.
+// Ended handles the message that a callback ended an order at some replica. how is pool.Solved
+// or the code of the failure.
 func (b *Buyer) Ended(order pool.Ref, how string) { b.orders.endedByCallback(order, how) }
 
-// Stranded lists the paid tasks that nobody can be asked about, by provider.
+// Stranded lists the paid tasks whose account no configured provider has, by provider.
 func (b *Buyer) Stranded() []Stranded { return b.recovery.list() }
 
-// Callback takes a provider's word on the end of a task. Whatever is wrong with
-// it is counted and harmless; the one error is ErrNotKept: neither Redis nor the
-// disk took it, and the provider should try again. It does not end with ctx.
+// Callback handles a provider's message that a task ended. It counts and drops an invalid one.
+// Its only error is ErrNotKept: neither Redis nor the disk stored the callback, and the provider
+// should retry. It ignores the end of ctx.
 func (b *Buyer) Callback(ctx context.Context, c Callback) error { return b.callbacks.take(ctx, c) }
 
-// OpenDeadLetters makes the folder of the dead letters ready and finds what an earlier
-// run left there.
+// OpenDeadLetters opens the directory of the dead letters and finds those of an earlier run.
 func (b *Buyer) OpenDeadLetters() error { return b.replay.open() }
 
-// DeadLetters lists the callbacks that could not be stored yet, without their
-// tokens; with an error, those that can be read.
+// DeadLetters lists the dead letters without their tokens. With an error, it lists the readable
+// ones.
 func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.callbacks.kept.Show(time.Now()) }
 
-// DeadLetterCount is how many there are.
+// DeadLetterCount returns the number of dead letters.
 func (b *Buyer) DeadLetterCount() int { return b.callbacks.kept.Count() }
 
-// DeadLettersSetAside is how many files could not be read and wait for a person.
+// DeadLettersSetAside returns the number of files that could not be read.
 func (b *Buyer) DeadLettersSetAside() int { return b.callbacks.kept.SetAside() }
 
-// Replay tries all dead letters again, those of one identity oldest first. What
-// Redis does not take keeps no other dead letter from its turn: only where it took none
-// of those that were tried is that the error. One replay is made at a time.
+// Replay retries all dead letters, those of one identity oldest first. A dead letter that fails
+// does not stop the others; Replay returns an error only if all failed. One replay runs at a
+// time.
 func (b *Buyer) Replay(ctx context.Context) (Replayed, error) { return b.replay.run(ctx) }

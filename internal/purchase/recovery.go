@@ -12,26 +12,25 @@ import (
 )
 
 const (
-	// orphanedFor is how long a place must have been without an order before it
-	// is given up. A place is reserved before its order is created, within
-	// stockTime.
+	// orphanedFor is how long a permit must be without an order before it is released. A permit is
+	// acquired up to stockTime before its order is created.
 	orphanedFor = 15 * time.Second
-	// mostErrors is how many identities are tried in vain at one provider before
-	// the search is left for the next time.
+	// mostErrors is the number of identities with an error after which a search at one provider
+	// stops until the next search.
 	mostErrors = 3
-	// strandedFor is how long an order that nobody could be asked about is told without
-	// being found again: by then another replica sees to it.
+	// strandedFor is how long a stranded order is reported after it was last found; later
+	// another replica has adopted it.
 	strandedFor = 2 * pool.Lease
 )
 
-// place is one order's place at a provider.
-type place struct {
+// permit is the permit of one order at a provider.
+type permit struct {
 	provider string
 	order    pool.Ref
 }
 
-// recovery finds the orders of replicas that are gone, and the places that those left
-// behind. It is safe for concurrent use.
+// recovery finds the orders of dead replicas, and permits without orders. It is safe for
+// concurrent use.
 type recovery struct {
 	*base
 	accounts *accounts
@@ -40,22 +39,21 @@ type recovery struct {
 	lives    *lives
 
 	mu       sync.Mutex
-	orphans  map[place]time.Time     // places without an order, since when
-	stranded map[place]strandedOrder // orders that nobody can ask about
+	orphans  map[permit]time.Time     // permits without an order, and when they were first found
+	stranded map[permit]strandedOrder // orders whose account is not configured
 }
 
 func newRecovery(b *base, as *accounts, p *placer, ords *orders, ls *lives) *recovery {
 	return &recovery{
 		base: b, accounts: as, placer: p, orders: ords, lives: ls,
-		orphans: map[place]time.Time{}, stranded: map[place]strandedOrder{},
+		orphans: map[permit]time.Time{}, stranded: map[permit]strandedOrder{},
 	}
 }
 
-// adopt takes over the orders whose replicas have not renewed their leases, under
-// whatever name of a provider they were placed, and returns those that are to be
-// collected. What was not submitted is taken back; what may have been is noted as
-// unknown; where nobody can be asked that is told. Orders that it has adopted come
-// also with an error: Redis did not answer for others.
+// adopt takes over the orders with expired leases, at every provider with permits, and returns
+// those to collect. It removes orders that were not submitted, keeps orders with an unknown
+// outcome, and reports orders whose account is not configured. With an error, it returns the
+// orders that it adopted before.
 func (rc *recovery) adopt(ctx context.Context) (adopted []*Order, err error) {
 	listed := rc.accounts.names()
 	var errs []error
@@ -77,8 +75,8 @@ func (rc *recovery) adopt(ctx context.Context) (adopted []*Order, err error) {
 	return adopted, errors.Join(errs...)
 }
 
-// adoptAt adopts the orders that were placed under one name. What is wrong with one identity is no
-// reason to leave the others, but a Redis that is away is not asked for all.
+// adoptAt adopts the orders at one provider name. After an error it continues with the other
+// identities, up to mostErrors.
 func (rc *recovery) adoptAt(ctx context.Context, name string) (adopted []*Order, err error) {
 	refs, err := rc.stock.Holders(ctx, name)
 	if err != nil {
@@ -111,8 +109,8 @@ func (rc *recovery) adoptAt(ctx context.Context, name string) (adopted []*Order,
 	return adopted, errors.Join(append(errs, rc.sweep(ctx, name, missing))...)
 }
 
-// takeOver decides what becomes of an adopted order that was placed under a name;
-// nil where there is nothing to be collected, or nobody can be asked about it.
+// takeOver acts on an adopted order by its state. It returns the order if it must be collected.
+// askable is false if no configured account can be asked about it.
 func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o *Order, askable bool) {
 	o, err := readOrder(r)
 	if err != nil {
@@ -123,12 +121,13 @@ func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o
 	log := rc.log.With("target", o.spec.Target, "provider", name)
 	switch e := endOf(r.State, abandoned); e.script {
 	case remove:
-		log.Info("an order was found that its replica had not submitted; it is taken back")
-		// Nobody here knows in which budgets it stands.
-		_ = rc.placer.remove(ctx, name, r.Ref, []pool.Budget{pool.Overall, pool.OfGuests}) // else somebody finds it again
+		log.Info("removing an order that its replica had not submitted")
+		// The journal does not say in which shared budgets it has a reservation. After an error the
+		// next search finds the order again.
+		_ = rc.placer.remove(ctx, name, r.Ref, []pool.Budget{pool.Overall, pool.OfGuests})
 		return nil, true
 	case keep:
-		log.Warn("an order was found whose replica may have submitted it; it counts as bought until its time is over")
+		log.Warn("the replica of an order may have submitted it before it died: the order counts as bought until it expires")
 		_ = withTimeout(ctx, func(ctx context.Context) error {
 			_, err := rc.orders.unknown(ctx, name, r.Ref, o.timeout)
 			return err
@@ -140,24 +139,24 @@ func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o
 	if o.account = rc.accounts.askable(name, o.accountID); o.account == nil {
 		return nil, false
 	}
-	log.Info("an order was adopted from a replica that is gone", "task", r.Task)
+	log.Info("adopted an order of a dead replica", "task", r.Task)
 	o.fallback = rc.accounts.terms(o.account).callbacks.fallback(o.timeout, o.spec.Lifetime-o.spec.Margin)
 	o.slot = rc.accounts.take(o.account)
 	rc.lives.set(r.Identity, o.spec.Lifetime)
 	rc.mu.Lock()
-	delete(rc.stranded, place{name, r.Ref})
+	delete(rc.stranded, permit{name, r.Ref})
 	rc.mu.Unlock()
 	return o, true
 }
 
-// abandon leaves an order that nobody can collect here to other replicas.
+// abandon leaves an adopted order to other replicas, because this replica cannot run it.
 func (rc *recovery) abandon(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	rc.letGo(ctx, o.Ref)
 }
 
-// sweep gives up those places at a provider whose orders have been missing for a
-// while: a replica ended the order and died before it could give the place back.
+// sweep releases the permits at a provider whose orders have been missing for orphanedFor: a
+// replica ended the order and died before it released the permit.
 func (rc *recovery) sweep(ctx context.Context, provider string, missing []pool.Ref) error {
 	now := time.Now()
 	var due []pool.Ref
@@ -168,9 +167,9 @@ func (rc *recovery) sweep(ctx context.Context, provider string, missing []pool.R
 		}
 	}
 	for _, ref := range missing {
-		since, known := rc.orphans[place{provider, ref}]
+		since, known := rc.orphans[permit{provider, ref}]
 		if !known {
-			rc.orphans[place{provider, ref}] = now
+			rc.orphans[permit{provider, ref}] = now
 		} else if now.Sub(since) >= orphanedFor {
 			due = append(due, ref)
 		}
@@ -184,18 +183,18 @@ func (rc *recovery) sweep(ctx context.Context, provider string, missing []pool.R
 	return nil
 }
 
-// strandedOrder is a paid task that nobody can be asked about.
+// strandedOrder is a paid task whose account is not configured.
 type strandedOrder struct {
 	seen  time.Time
-	until time.Time // it counts for so long
+	until time.Time // when it expires
 }
 
-// Stranded are paid tasks under way that nobody can be asked about: no provider of
-// the list has the account that they were placed at, nor their provider's name.
+// Stranded are paid tasks in flight that cannot be polled: no configured provider has their
+// account or their provider's name.
 type Stranded struct {
 	Provider string // the name under which they were placed
 	Orders   int
-	Until    time.Time // the last of them counts for so long
+	Until    time.Time // when the last of them expires
 }
 
 // list lists the stranded orders by provider.
@@ -219,14 +218,14 @@ func (rc *recovery) list() []Stranded {
 	return list
 }
 
-// strand leaves the orders of a name that nobody can be asked about to replicas
-// that may know better, and tells of those that are new.
+// strand records the stranded orders of a provider name, and ends this replica's leases on them,
+// because another replica's file may have the account. It logs when new ones are found.
 func (rc *recovery) strand(ctx context.Context, name string, orders []pool.Record) {
 	now, grew := time.Now(), false
 	refs := make([]pool.Ref, 0, len(orders))
 	rc.mu.Lock()
 	for _, r := range orders {
-		p := place{name, r.Ref}
+		p := permit{name, r.Ref}
 		_, known := rc.stranded[p]
 		grew = grew || !known
 		rc.stranded[p] = strandedOrder{seen: now, until: r.Until}

@@ -13,11 +13,11 @@ import (
 	"poold/internal/pool"
 )
 
-// mostOrders bounds the goroutines that see orders through. Normally the providers'
-// concurrency is reached long before.
+// mostOrders bounds the goroutines of orders. Normally the providers' concurrency limits them to
+// far fewer.
 const mostOrders = 4096
 
-// orders are those that this replica sees through. It is safe for concurrent use.
+// orders runs the orders of this replica. It is safe for concurrent use.
 type orders struct {
 	*base
 	accounts *accounts
@@ -34,7 +34,7 @@ func newOrders(b *base, as *accounts, p *placer) *orders {
 	return ords
 }
 
-// start places an order and sees it through; see Buyer.Buy.
+// start places an order and runs it; see Buyer.Buy.
 func (ords *orders) start(ctx context.Context, slot *Slot, spec Spec, ended func(Result)) error {
 	placed := make(chan error, 1)
 	started := ords.group.TryGo(func() error {
@@ -43,12 +43,12 @@ func (ords *orders) start(ctx context.Context, slot *Slot, spec Spec, ended func
 	})
 	if !started {
 		slot.Free()
-		return fmt.Errorf("%w: %d orders are under way here", ErrBusy, mostOrders)
+		return fmt.Errorf("%w: this replica has %d orders in flight", ErrBusy, mostOrders)
 	}
 	return <-placed
 }
 
-// run is the life of a bought order's goroutine.
+// run is the goroutine of a new order.
 func (ords *orders) run(ctx context.Context, slot *Slot, spec *Spec, placed chan<- error, ended func(Result)) {
 	defer func() {
 		// errgroup lets a panic end the daemon.
@@ -69,7 +69,7 @@ func (ords *orders) run(ctx context.Context, slot *Slot, spec *Spec, placed chan
 	}
 }
 
-// goOn sees an adopted order through; false where as many are under way as may be.
+// goOn runs an adopted order. It returns false if mostOrders are in flight.
 func (ords *orders) goOn(ctx context.Context, o *Order, ended func(captcha.ID, Result)) (started bool) {
 	return ords.group.TryGo(func() error {
 		ords.contain(func() { ended(o.Identity, ords.collect(ctx, o)) })
@@ -77,10 +77,10 @@ func (ords *orders) goOn(ctx context.Context, o *Order, ended func(captcha.ID, R
 	})
 }
 
-// renewEvery leaves room for two renewals that fail within a lease.
+// renewEvery allows two renewals to fail within a lease.
 const renewEvery = 1500 * time.Millisecond
 
-// hold lets the orders renew the order's lease and end its waiting.
+// hold registers an order, so that renew renews its lease and a callback can end it.
 func (ords *orders) hold(o *Order) {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()
@@ -93,8 +93,8 @@ func (ords *orders) unhold(o *Order) {
 	delete(ords.held, o.Ref)
 }
 
-// renew renews the leases of the orders that this replica works on, and ends the
-// work on those that are not its own any more.
+// renew renews the leases of this replica's orders, and stops the orders whose lease another
+// replica has.
 func (ords *orders) renew(ctx context.Context) {
 	ords.mu.Lock()
 	orders := make([]pool.Ref, 0, len(ords.held))
@@ -110,29 +110,29 @@ func (ords *orders) renew(ctx context.Context) {
 		ords.log.Debug("leases not renewed", "orders", len(orders), "err", err)
 	}
 	for _, ref := range lost {
-		// One that is submitting becomes this replica's again with its task.
+		// An order in its submit returns to this replica when its task id is stored.
 		if o := ords.holds(ref); o != nil && !o.submitting.Load() {
 			o.finish(Result{Outcome: Elsewhere, Err: errElsewhere})
 		}
 	}
 }
 
-// holds finds an order that this replica works on, nil for none.
+// holds returns an order of this replica, or nil.
 func (ords *orders) holds(ref pool.Ref) *Order {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()
 	return ords.held[ref]
 }
 
-// callbackArrived notes that a callback about an order came to this replica.
+// callbackArrived records that a callback for an order arrived at this replica.
 func (ords *orders) callbackArrived(order pool.Ref) {
 	if o := ords.holds(order); o != nil {
 		o.arrived.Store(true)
 	}
 }
 
-// endedByCallback takes notice that an order ended by a callback at some replica, and how:
-// pool.Solved, or the code of its failure.
+// endedByCallback stops an order that a callback ended at some replica. how is pool.Solved or the
+// code of the failure.
 func (ords *orders) endedByCallback(order pool.Ref, how string) {
 	o := ords.holds(order)
 	if o == nil {
@@ -145,7 +145,7 @@ func (ords *orders) endedByCallback(order pool.Ref, how string) {
 	o.finish(endOf(pool.Bought, n.news).result(o, n))
 }
 
-// foreign sorts the orders that this replica does not work on by identity.
+// foreign returns the orders that this replica does not run, by identity.
 func (ords *orders) foreign(refs []pool.Ref) map[captcha.ID][]string {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()

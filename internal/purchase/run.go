@@ -9,11 +9,9 @@ import (
 	"poold/internal/panics"
 )
 
-// Run does what the buyer owes to the orders and to the providers, until ctx
-// ends: it renews the leases of the orders that this replica works on, takes back
-// what a Redis that hung left behind, replays dead letters, passes reports on,
-// asks the providers for their threads and balances, and tells the other replicas how
-// they do.
+// Run runs the buyer's periodic work until ctx ends: it renews the leases of this replica's orders,
+// removes leftovers, replays dead letters, passes reports to the providers, reads their threads
+// and balances, and exchanges their state with the other replicas.
 func (b *Buyer) Run(ctx context.Context) error {
 	var duties sync.WaitGroup
 	for _, duty := range []struct {
@@ -31,7 +29,7 @@ func (b *Buyer) Run(ctx context.Context) error {
 	return nil
 }
 
-// repeat does something now and then. A panic ends one turn alone.
+// repeat calls do at an interval. A panic ends one call.
 func (b *Buyer) repeat(ctx context.Context, every time.Duration, do func(context.Context)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -51,14 +49,14 @@ func (b *base) contain(do func()) { _ = panics.Contain(b.log, "panic at the buye
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 2 * time.Second
-	// stopGrace is how long a step goes on to be tried after ctx has ended.
-	// It must fit into the daemon's own patience when it stops.
+	// stopGrace is how long a step is retried after ctx has ended. It must be shorter than the
+	// daemon's drain limit.
 	stopGrace = 5 * time.Second
 )
 
-// retryUntilDeadline repeats one idempotent step in Redis until it succeeds or the order's
-// deadline passes; it returns the last error then. After ctx has ended there is
-// still stopGrace, because what is under way here was paid for.
+// retryUntilDeadline retries an idempotent step in Redis until it succeeds or the order's deadline
+// has passed; then it returns the last error. After the end of ctx it continues for stopGrace,
+// because the order may be paid for.
 func (ords *orders) retryUntilDeadline(ctx context.Context, o *Order, doing string, step func(context.Context) error) error {
 	return ords.retryUntil(ctx, o, o.deadline, doing, step)
 }
@@ -72,7 +70,7 @@ func (ords *orders) retryUntil(ctx context.Context, o *Order, until time.Time, d
 			return nil
 		}
 		o.hampered = true
-		// The store itself says when Redis goes away; this is one of many orders.
+		// The store logs an outage of Redis once for all orders.
 		ords.log.Debug("redis did not take a step of an order", "target", o.spec.Target,
 			"provider", o.account.Name(), "task", o.task, "doing", doing, "err", err)
 		pause := jitter(wait)
@@ -92,7 +90,7 @@ func (ords *orders) retryUntil(ctx context.Context, o *Order, until time.Time, d
 	}
 }
 
-// withTimeout runs one step under its own limit, out of reach of ctx's end.
+// withTimeout runs a step for at most stockTime. It ignores the end of ctx.
 func withTimeout(ctx context.Context, step func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
@@ -114,14 +112,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// jitter spreads d over 90 to 110 per cent, so that orders that were placed
-// together do not poll together for ever.
+// jitter returns 90 to 110 % of d, so that orders that were placed together do not poll together.
 func jitter(d time.Duration) time.Duration {
 	spread := 0.9 + 0.2*rand.Float64() //nolint:gosec // G404: nothing secret depends on it
 	return time.Duration(float64(d) * spread)
 }
 
-// spread is a random part of d.
+// spread returns a random duration in [0, d).
 func spread(d time.Duration) time.Duration {
 	return rand.N(d) //nolint:gosec // G404: nothing secret depends on it
 }

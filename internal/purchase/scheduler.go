@@ -13,31 +13,29 @@ import (
 )
 
 const (
-	// An admission looks at the providers again at least this often, because
-	// their state can change without anybody telling of it.
+	// lookAgain is the longest time between two looks at the providers while a request is pending:
+	// their state can change without a notification.
 	lookAgain = time.Second
-	// and at most this often, where a provider names no delay.
+	// lookSoonest is the least time between two looks if the provider names no delay.
 	lookSoonest = 50 * time.Millisecond
-	// fullFor is how long a provider that other replicas have filled is left
-	// alone before one order asks again.
+	// fullFor is how long no order is tried at a provider after other replicas have filled it.
 	fullFor = 200 * time.Millisecond
-	// servedFor is how long a turn at a bounded provider is remembered.
+	// servedFor is how long a target's turn at a bounded provider is remembered.
 	servedFor = time.Hour
 )
 
-// fairTurn: of so many places one goes to the target that has waited longest,
-// whatever others bid, so that nobody goes without for ever.
+// Every fairTurn-th slot goes to the oldest request, whatever the bids, so that no request starves.
 const fairTurn = 4
 
-// Bid says how much a place is worth to a target.
+// Bid is the worth of a slot to a target.
 type Bid struct {
-	Callers bool      // callers wait for the token: they come first
-	Worth   float64   // callers whom the order is expected to save a wait, weighted
-	Since   time.Time // when the target began to wait for this place
-	For     string    // the target, or GuestTarget for all guests together; see scheduler.served
+	Callers bool      // callers wait for the token: this bid precedes those without
+	Worth   float64   // weighted number of callers that the order is expected to save a wait
+	Since   time.Time // when the target began to wait for the slot
+	For     string    // the target, or GuestTarget for all guests; see scheduler.served
 }
 
-// beats reports whether the place is b's rather than the other's.
+// beats reports whether b precedes the other bid. fair: only the waiting time counts.
 func (b Bid) beats(other Bid, fair bool) bool {
 	switch {
 	case fair || b.Callers && other.Callers:
@@ -58,7 +56,7 @@ func (r *Request) before(other *Request, fair bool) bool {
 	return !other.bid.beats(r.bid, fair) && r.number < other.number
 }
 
-// Request is a bid that waits for a slot. The zero value no longer waits.
+// Request is a pending bid for a slot. The zero value is not pending.
 type Request struct {
 	scheduler *scheduler
 	number    uint64 // in order of arrival
@@ -66,7 +64,7 @@ type Request struct {
 
 	// Guarded by the scheduler's mu.
 	bid    Bid
-	places [2]int // in the heaps of the scheduler; -1 if the request no longer waits
+	places [2]int // indexes in the heaps of the scheduler; -1 if the request is not pending
 }
 
 // Change replaces the bid. Changing it after the slot was granted is a no-op.
@@ -113,7 +111,7 @@ const (
 	bySince        // the longest waiting first
 )
 
-// requests is a heap of requests. Each request knows its place in it.
+// requests is a heap of requests. Each request has its index in it.
 type requests struct {
 	list []*Request
 	heap int // byWorth or bySince
@@ -143,8 +141,8 @@ func (h *requests) Pop() any {
 	return r
 }
 
-// scheduler grants slots to requests, one at a time: the best bid is served first, and
-// among equal bids the earlier request. One goroutine grants while requests wait.
+// scheduler grants slots to requests, one at a time: the best bid first, and among equal bids the
+// earlier request. One goroutine runs while requests are pending.
 type scheduler struct {
 	accounts *accounts
 	emptied  chan struct{} // wakes run after the last request was withdrawn
@@ -154,7 +152,7 @@ type scheduler struct {
 	granted int  // slots so far
 	number  uint64
 	waiting [2]requests // the same requests in two orders
-	// served is when an order of a target last took the turn at a bounded provider.
+	// served is when an order of a target last got the turn at a bounded provider.
 	served map[string]time.Time
 }
 
@@ -204,7 +202,7 @@ func (q *scheduler) admit(ctx context.Context, bid Bid) (*Slot, error) {
 	return nil, ctx.Err()
 }
 
-// run grants slots until no request waits.
+// run grants slots until no request is pending.
 func (q *scheduler) run() {
 	for {
 		wait, changed := q.serve()
@@ -221,14 +219,14 @@ func (q *scheduler) run() {
 	}
 }
 
-// serve grants the slots that are free now. It returns when to try again, and a nil
-// channel if no request waits.
+// serve grants the slots that are free now. It returns when to try again, and a nil channel if no
+// request is pending.
 func (q *scheduler) serve() (wait time.Duration, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.waiting[byWorth].Len() > 0 {
-		// A provider is asked only while a request waits: its answer may be the one
-		// probe of the minute.
+		// The provider is asked only while a request is pending: its answer may be the single
+		// probe of a minute.
 		var slot *Slot
 		var err error
 		slot, wait, changed, err = q.accounts.slot()
@@ -246,8 +244,8 @@ func (q *scheduler) serve() (wait time.Duration, changed <-chan struct{}) {
 	return 0, nil
 }
 
-// nextLocked is the request that gets the slot. A provider that refuses all submits gets few
-// orders, so those go round robin over the targets, whatever they bid.
+// nextLocked returns the request that gets the slot. The few orders at a provider that refuses
+// all submits go round robin over the targets, whatever they bid.
 func (q *scheduler) nextLocked(slot *Slot) *Request {
 	if slot != nil && q.accounts.isBounded(slot.account) {
 		r := slices.MinFunc(q.waiting[bySince].list, func(a, b *Request) int {
@@ -262,7 +260,7 @@ func (q *scheduler) nextLocked(slot *Slot) *Request {
 	return q.waiting[byWorth].list[0]
 }
 
-// serves notes that an order of a target took the turn at a bounded provider.
+// serves records that an order of a target got the turn at a bounded provider.
 func (q *scheduler) serves(target string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -277,7 +275,7 @@ func (q *scheduler) removeLocked(r *Request) {
 	}
 }
 
-// slot takes a slot of the first account that is ready and not full. Without one it
+// slot takes a slot of the first account that is ready and not full. Without such an account it
 // returns how long to wait, and the channel that is closed at the next change.
 func (as *accounts) slot() (slot *Slot, wait time.Duration, changed <-chan struct{}, err error) {
 	defer func() {

@@ -7,16 +7,15 @@ import (
 	"poold/internal/provider"
 )
 
-// offer is an account as an admission saw it, so that the provider is asked
-// without a lock held.
+// offer is a copy of an account's state, so that the provider is asked without a lock.
 type offer struct {
 	*account
 	full    bool
-	after   time.Duration // full: how long until it is worth looking again
+	after   time.Duration // if full, how long until the next look
 	bounded bool          // it refused the last submits of all targets
 }
 
-// offers lists the accounts and the channel that tells of the next change.
+// offers returns the accounts, and the channel that is closed at the next change.
 func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -32,15 +31,13 @@ func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	return offers, as.changed
 }
 
-// choose picks the first account that is ready and not full; nil and a time to
-// wait where there is none.
+// choose returns the first account that is ready and not full, or nil and how long to wait.
 func choose(offers []offer, at time.Time) (*account, time.Duration) {
 	wait := lookAgain
 	for _, o := range offers {
 		if o.full {
-			// A full provider is not asked whether it is ready: while it is
-			// paused that question hands out its one probe a minute, which
-			// would then go unused. One that is well is worth waiting for.
+			// Ready may use up the single probe of a minute, so it is not called for a full
+			// provider. If a full provider is up, the request waits for it.
 			if !o.bounded && o.State(at).Kind == provider.StateOK {
 				return nil, min(wait, o.after)
 			}
@@ -55,8 +52,8 @@ func choose(offers []offer, at time.Time) (*account, time.Duration) {
 	return nil, wait
 }
 
-// take books a slot. Of admissions only the one that is served takes, so nobody else can
-// have filled the account since it was chosen; adopted orders take beyond its limit.
+// take takes a slot. Only the scheduler calls it for new orders, so the account is still not full.
+// Adopted orders take slots beyond the limit.
 func (as *accounts) take(a *account) *Slot {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -64,8 +61,7 @@ func (as *accounts) take(a *account) *Slot {
 	return &Slot{accounts: as, account: a}
 }
 
-// Slot is the right to have one order under way at one provider. The zero
-// value is a slot of nobody.
+// Slot is the right to have one order in flight at a provider. Freeing the zero value is a no-op.
 type Slot struct {
 	accounts *accounts
 	account  *account
@@ -73,26 +69,26 @@ type Slot struct {
 	freed    bool   // guarded by accounts.mu
 }
 
-// Free gives the slot back; doing so twice is harmless.
+// Free frees the slot. A second call is a no-op.
 func (s *Slot) Free() {
 	if s.accounts == nil {
 		return
 	}
 	s.accounts.mu.Lock()
 	defer s.accounts.mu.Unlock()
-	// Mostly a place in Redis was given back with it, so it is worth asking.
+	// A permit was probably released too, so another order may succeed now.
 	s.freeLocked(time.Time{})
 }
 
-// full gives the slot back because other replicas have filled the account: it is left
-// alone for a moment.
+// full frees the slot because other replicas have filled the account, and keeps orders from it for
+// fullFor.
 func (s *Slot) full() {
 	s.accounts.mu.Lock()
 	defer s.accounts.mu.Unlock()
 	s.freeLocked(time.Now().Add(fullFor))
 }
 
-// freeLocked gives the slot back and leaves the account alone until then.
+// freeLocked frees the slot and keeps orders from the account until fullUntil.
 func (s *Slot) freeLocked(fullUntil time.Time) {
 	if s.freed {
 		return

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// stepEvery is how often a replica learns from Redis how the providers do.
+	// stepEvery is how often a replica reads the providers' standings from Redis.
 	stepEvery = time.Second
 	// slowPoll is the time between two polls of a task while the account's polls are refused.
 	slowPoll = time.Minute
 )
 
-// met identifies what a replica knows of a provider's fault, so that news are recognised.
-// The zero value is a provider that is up.
+// met identifies a provider's fault, so that a change is recognised. The zero value is a provider
+// that is up.
 type met struct {
 	kind         provider.FaultKind
 	code, action string
@@ -33,7 +33,7 @@ func metOf(f *provider.Fault) met {
 	return met{kind: f.Kind, code: f.Code, action: f.Action, since: f.Since, polls: f.Polls}
 }
 
-// share tells the other replicas of a fault that a call here has met, or that is over.
+// share reports to the other replicas that a provider's fault began or ended here.
 func (as *accounts) share(ctx context.Context, a *account) {
 	f := a.Fault()
 	now := metOf(f)
@@ -58,7 +58,7 @@ func (as *accounts) share(ctx context.Context, a *account) {
 		})
 	})
 	if err != nil {
-		as.log.Debug("the other replicas do not hear how a provider does", "provider", a.Name(), "err", err)
+		as.log.Debug("a provider's fault is not shared with other replicas", "provider", a.Name(), "err", err)
 		return // step tries again
 	}
 	as.setShared(a, now)
@@ -72,7 +72,7 @@ func (as *accounts) setShared(a *account, now met) {
 	as.notifyLocked()
 }
 
-// step makes what this replica knows of the providers equal to what all replicas know.
+// step exchanges the state of the providers with the other replicas.
 func (as *accounts) step(ctx context.Context) {
 	as.mu.Lock()
 	listed := as.listed // replaced whole, never changed
@@ -85,13 +85,13 @@ func (as *accounts) step(ctx context.Context) {
 			return err
 		})
 		if err != nil {
-			return // Redis is away; its state is what the other replicas know
+			return // Redis is away
 		}
 		as.adopt(ctx, a, standing)
 	}
 }
 
-// adopt takes over what the replicas know of a provider.
+// adopt applies a provider's standing to this replica.
 func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	as.mu.Lock()
 	if a.refusals >= permits.MostRefusals && s.Refusals < permits.MostRefusals {
@@ -122,8 +122,8 @@ func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	}
 }
 
-// submitted learns from the answer to a submit. What was refused, other than for capacity or
-// by the account, counts towards the bound over all targets.
+// submitted records the answer to a submit. A refusal counts towards the bound over all targets
+// unless its cause is the capacity or the account.
 func (as *accounts) submitted(ctx context.Context, a *account, refusals int, err error) {
 	as.share(ctx, a)
 	var fault *provider.Error
@@ -149,15 +149,15 @@ func (as *accounts) isBounded(a *account) bool {
 	return a.refusals >= permits.MostRefusals
 }
 
-// yield leaves an account that is probed alone for a time.
+// yield keeps this replica from an account that is probed for a time.
 func (as *accounts) yield(a *account, wait time.Duration) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	a.turnAt = time.Now().Add(wait)
 }
 
-// sinceAnswered is how long ago the latest call was sent that the provider answered here;
-// below 0 = there is none.
+// sinceAnswered returns the time since the latest answered call was sent; negative if there is
+// none.
 func sinceAnswered(a *account) time.Duration {
 	at := a.Answered()
 	if at.IsZero() {
@@ -166,12 +166,12 @@ func sinceAnswered(a *account) time.Duration {
 	return max(0, time.Since(at))
 }
 
-// ErrUnknownProvider says that no provider of the list has the name.
+// ErrUnknownProvider: no configured provider has the name.
 var ErrUnknownProvider = errors.New("no provider has this name")
 
-// Probe tries a provider at once, after an operator has seen to its account: it asks for the
-// balance and lets the next order through. It returns how the provider does then. The error
-// is ErrUnknownProvider, or Redis did not answer.
+// Probe tries a provider at once, after an operator has repaired its account: it reads the
+// balance and allows the next order. It returns the state of the provider. Its errors are
+// ErrUnknownProvider and those of Redis.
 func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
 	a := b.accounts.named(name)
 	if a == nil {
@@ -198,8 +198,8 @@ func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
 	return b.accounts.status(a, time.Now()), err
 }
 
-// Outage reports whether none of the providers can be asked, why, and when the first of
-// them may be asked again (zero: unknown).
+// Outage reports whether all providers are down, why, and when the first of them can be asked
+// again (zero: unknown).
 func Outage(providers []Status) (reason string, until time.Time, is bool) {
 	if len(providers) == 0 {
 		return "no provider is configured", time.Time{}, true

@@ -10,7 +10,7 @@ import (
 	"poold/internal/provider"
 )
 
-// await waits for news of the task: by polling, or by a callback, which ends ctx.
+// await polls the task until there is news. A callback ends ctx.
 func (ords *orders) await(ctx context.Context, o *Order) notice {
 	first, interval := o.pace(ords.accounts.silent(o.account))
 	giveUp := o.submitted.Add(o.timeout)
@@ -41,13 +41,13 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 		case errors.Is(err, provider.ErrNotReady):
 			o.unsolved, answered = asked, true
 		case !errors.As(err, &fault):
-			// A call that was cut says nothing about the task.
+			// The call was cancelled.
 		case fault.Class == provider.Task:
 			return notice{news: failed, err: err, code: fault.Code}
 		case fault.Class == provider.Parameters:
 			return notice{news: badParameters, err: err, code: fault.Code}
 		case fault.Class == provider.Account:
-			// pollsLater says when to poll again.
+			// pollsLater decides when to poll again.
 		default:
 			wait = max(wait, fault.Delay)
 		}
@@ -61,10 +61,10 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 	}
 }
 
-// pace is when to poll first, and how long to wait between polls. With callbacks
-// on, polling is for those that do not come, unless the provider is silent. Without them a poll before the
-// shortest lead time of late could only find nothing; one interval before it
-// bounds the token's age.
+// pace returns the time of the first poll and the interval between polls. If a callback is
+// expected, the first poll comes after the fallback time. Otherwise it comes one interval before
+// the shortest recent lead time: an earlier poll would find nothing, and this one bounds the
+// token's age.
 func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 	wait, interval := o.account.Pace(o.spec.Identity.Type)
 	if o.called && !silent {
@@ -73,9 +73,9 @@ func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 	return o.answered.Add(max(wait, o.spec.Shortest-interval)), interval
 }
 
-// pollsLater is how long a poll waits while an account fault lasts and polls are not known to
-// be answered; 0 = it is sent now. Each task is polled once a minute all the same, when its
-// time ends, and at least once before that.
+// pollsLater returns how long to delay a poll during an account fault in which polls may be refused
+// too; 0 = poll now. Each task is still polled once a minute, at its time-out, and at least once
+// before it.
 func (o *Order) pollsLater(at, giveUp time.Time) time.Duration {
 	ok, wait := o.account.PollTurn(at)
 	if ok {

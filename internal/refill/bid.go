@@ -11,8 +11,8 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// ordering is a decision whose orders are being placed, one slot after the other. While
-// it waits for a slot no goroutine does.
+// ordering is a decision whose orders are being placed, one slot after the other. Waiting for a
+// slot takes no goroutine.
 type ordering struct {
 	policy.Decision
 	stock   pool.Stock
@@ -40,7 +40,7 @@ func (g grant) free() {
 	}
 }
 
-// bid is what the next order is worth.
+// bid returns the worth of the next order.
 func (w *worker) bid(o *ordering, at time.Time) purchase.Bid {
 	return purchase.Bid{
 		Callers: o.stock.Waiting > o.stock.Orders+o.nth,
@@ -49,13 +49,13 @@ func (w *worker) bid(o *ordering, at time.Time) purchase.Bid {
 	}
 }
 
-// place places the next order in a granted slot. It returns what is left to order, or
-// nil and how long to rest. A decision that has become stale is dropped.
+// place places the next order in a granted slot. It returns the rest of the ordering, or nil and
+// how long to wait. It drops a stale decision.
 func (w *worker) place(ctx context.Context, o *ordering, g grant) (next rest, left *ordering) {
 	if g.err != nil {
 		return w.hindered(ctx, g.err), nil
 	}
-	// The wait can have been long, and orders have ended in it.
+	// Orders may have ended while the worker waited for the slot.
 	if ctx.Err() != nil || w.status.heldFor(time.Now()) > 0 {
 		g.free()
 		w.kicked.Store(true)
@@ -63,8 +63,8 @@ func (w *worker) place(ctx context.Context, o *ordering, g grant) (next rest, le
 	}
 	err := w.buy(w, g.slot, o.on(o.nth))
 	if errors.Is(err, purchase.ErrDepth) {
-		// Another replica has ordered since the look. Its landings wake only itself, so
-		// what this one planned to see of its own orders will not come: look again.
+		// Another replica has ordered since the look. Its landings do not wake this worker, so
+		// it must look again soon.
 		pause := o.rest()
 		pause.most = min(pause.most, bidFor)
 		return pause, nil
@@ -82,8 +82,8 @@ func (w *worker) place(ctx context.Context, o *ordering, g grant) (next rest, le
 	return o.rest(), nil
 }
 
-// goOn ends a turn: the worker rests, and if it has something to order it bids meanwhile.
-// A bid that waits is changed only if its value changed.
+// goOn ends a turn: the worker rests. If it has orders left, it bids for a slot meanwhile, or
+// changes its pending bid.
 func (l *looker) goOn(h *handle, o *ordering, pause rest) {
 	h.ordering = o
 	if o == nil {
@@ -106,7 +106,7 @@ func (l *looker) goOn(h *handle, o *ordering, pause rest) {
 		h.request = h.buyer.Request(bid, func(slot *purchase.Slot, err error) { l.granted(h, n, grant{slot, err}) })
 	}
 	l.mu.Unlock()
-	// A look makes the bid anew: soon after a kick, and once when the target is starved.
+	// The next look changes the bid: soon after a wake-up, and when the target becomes starved.
 	pause = rest{least: bidFor, most: policy.Never}
 	if starved := bid.Since.Add(starvedAfter); starved.After(at) {
 		pause.most = starved.Sub(at)
@@ -114,8 +114,8 @@ func (l *looker) goOn(h *handle, o *ordering, pause rest) {
 	l.rest(h, pause)
 }
 
-// granted takes the answer to the nth request of a worker. If the worker is in a turn,
-// the answer waits for the turn's end.
+// granted handles the answer to the nth request of a worker. If the worker is in a turn, it keeps
+// the answer until the turn ends.
 func (l *looker) granted(h *handle, n int, g grant) {
 	l.mu.Lock()
 	if h.dismissed || !h.bidding || h.bids != n {
@@ -134,7 +134,7 @@ func (l *looker) granted(h *handle, n int, g grant) {
 	l.order(h, g)
 }
 
-// order has a worker place an order. The caller has taken the worker from the queue.
+// order lets a worker place an order. The caller has removed the worker from the queue.
 func (l *looker) order(h *handle, g grant) {
 	var left *ordering
 	pause := h.contained(func() (pause rest) {
@@ -145,7 +145,7 @@ func (l *looker) order(h *handle, g grant) {
 	l.goOn(h, left, pause)
 }
 
-// withdrawLocked ends the worker's bid, and gives back a slot that came meanwhile.
+// withdrawLocked ends the worker's bid, and frees a slot that was granted meanwhile.
 func (h *handle) withdrawLocked() {
 	if !h.bidding {
 		return

@@ -1,53 +1,45 @@
-// Package refill decides WHEN to buy and how many, by the arithmetic of its package
-// policy.
+// Package refill decides when to buy tokens and how many.
 //
-// It stands between targets, which says what is wanted, and purchase, which buys. What
-// it decides is policy's arithmetic; this package is the daemon around it. One looker
-// has the identities that are due looked at together (looker.go), and one worker per
-// identity decides and places (worker.go, sight.go), with what it knows of its target (tracker.go)
-// and says of it (status.go). The manager keeps as many workers as there are targets
-// (manager.go) and collects what others left (recovery.go). The replicas divide the
-// targets: each is watched by one, which looks at it although nobody kicked (watch.go).
+// targets says what is wanted, package policy has the arithmetic, and purchase buys. This package
+// runs the policy in the daemon. The manager keeps one worker per target (manager.go). The looker
+// looks at the identities that are due, many in one exchange with Redis (looker.go). Each worker
+// decides and places orders (worker.go, bid.go, sight.go), keeps the learned state of its target
+// (tracker.go), and reports the target's status (status.go). The manager also adopts the orders of
+// dead replicas (recovery.go). The replicas divide the targets: one replica watches each target,
+// that is, looks at it without a wake-up (watch.go).
 //
 // # A worker's turn
 //
-//	prepare   with which lead time the stock is to be judged
-//	look      the looker's: all who are due in one exchange with Redis; left out where
-//	          nothing can have happened since the last one (sight.go)
-//	decide    policy's Plan and Decision
-//	place     as many orders as decided, each: Request one slot, with a bid, then Buy.
-//	          While a worker waits for a slot it rests, and a wake changes its bid (bid.go)
-//	rest      until a kick, the time that the policy named, or the backstop
+//  1. prepare chooses the lead time by which to judge the stock.
+//  2. The looker looks at the stock. A turn without a possible change skips the look (sight.go).
+//  3. decide computes the policy's plan and decision.
+//  4. place places the orders one by one: it requests a slot with a bid, and then buys. While the
+//     worker waits for a slot it rests, and a wake-up changes its bid (bid.go).
+//  5. The worker rests until a wake-up, the time that the policy named, or the backstop.
 //
-// A kick says that somebody took, landed or waits. Several within 20 ms cost
-// one look. The backstop finds what nobody kicked for: takes at other
-// replicas, orders that ran out of time. It comes seldom where nothing happens.
+// A wake-up means that a token was taken or landed, or that a caller waits. Wake-ups within 20 ms
+// share one look. The backstop finds changes without a wake-up: takes at other replicas, and
+// orders that expired. It is longer after looks without a change.
 //
-// At the start, before anything is bought, and about every 2 s after that, the manager
-// has the buyer adopt the orders of replicas that are gone. Identities that no target
-// names any more are looked at once more
-// when their last token and order must be over, so that their figures are complete.
+// At the start, before it buys anything, and then about every 2 s the manager adopts the orders of
+// dead replicas. It looks at a removed identity once more when its last token and order must have
+// expired, so that its figures are complete.
 //
 // # Invariants
 //
-//   - Running equals wanted when Apply returns: a target that went or changed
-//     has no worker any more, and no order is placed under its old definition.
-//     Orders under way are not waited for; they end under the definition that
-//     they were placed with.
-//   - A target whose definition is unchanged is not disturbed by a reload.
-//   - The depth sentence is enforced by the stock, in one script; the decision
-//     here is only the reason to ask.
-//   - A worker asks for one slot at a time and bids what the order is worth: callers
-//     waiting come first, then the greatest worth, and now and then who has waited
-//     longest, so that a target that needs a hundred tokens and one that needs one
-//     both get on. A bid is made anew when something happens to its target.
-//   - Every order's goroutine, which is the buyer's, has ended when Run returns.
-//   - Nothing retries for ever at full speed: see the constants of worker.go
-//     and policy's probe.
+//   - When Apply returns, each wanted target has one worker. A removed or changed target has no
+//     worker with its old definition, and no order is placed under it. Orders in flight end under
+//     the definition with which they were placed.
+//   - A reload does not disturb a target whose definition is unchanged.
+//   - The stock enforces the depth, in one script. A decision here is only the reason to ask.
+//   - A worker requests one slot at a time and bids the worth of its order: first bids with pending
+//     callers, then the greatest worth, and every fourth slot the oldest request. So a target that
+//     needs one token and a target that needs a hundred both get slots.
+//   - When Run returns, the goroutines of all orders have ended.
+//   - Every retry has a delay: see the constants of worker.go, and policy's probe.
 //
 // # What it does not do
 //
-// It knows no provider and no protocol (purchase), no Redis key (pool) and no
-// file (targets). It stores nothing itself: lead times and counts are the stock's,
-// and what was learned is kept there as bytes that only policy understands.
+// It knows no provider and no protocol (purchase), no Redis key (pool) and no file (targets). The
+// stock keeps lead times, counts and the learned state; only policy reads the latter.
 package refill

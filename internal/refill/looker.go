@@ -18,31 +18,30 @@ import (
 )
 
 const (
-	// batchMost is how many identities are looked at in one exchange.
+	// batchMost is the most identities in one exchange with Redis.
 	batchMost = 128
-	// batchesAtOnce are under way, so that one that hangs does not hold up all others.
+	// batchesAtOnce is the most exchanges at once; one that hangs does not delay the others.
 	batchesAtOnce = 8
-	// Who rests for longer than gather is due with others, up to a twentieth of it later.
+	// Workers that rest for longer than gather are due together, up to gather/20 later.
 	gather = 5 * time.Second
-	// savesAtOnce of workers that end are under way.
+	// savesAtOnce is the most stopping workers that save their learned state at once.
 	savesAtOnce = 32
 )
 
-// looker has the identities that are due looked at, many in one exchange, and has
-// their workers take their turns. One timer serves all of them. It is safe for
-// concurrent use.
+// looker looks at the identities that are due, many in one exchange, and runs the turns of their
+// workers. One timer serves all of them. It is safe for concurrent use.
 type looker struct {
 	stock    Stock
 	replicas Replicas
 	log      *slog.Logger
 	batches  errgroup.Group
 	saves    errgroup.Group
-	wake     chan struct{} // of one: somebody is due earlier than the timer
-	passed   atomic.Int64  // when run did something last, Unix ns
+	wake     chan struct{} // of one: a worker is due earlier than the timer
+	passed   atomic.Int64  // when the loop of run last began, Unix ns
 	watch    atomic.Pointer[watch]
 
 	mu      sync.Mutex
-	queue   queue // who rests
+	queue   queue // workers that rest
 	handles map[*handle]bool
 }
 
@@ -54,22 +53,22 @@ type handle struct {
 	done chan struct{} // closed when the worker has ended
 
 	watched   atomic.Bool          // by this replica
-	elsewhere atomic.Pointer[said] // what the replica says that watches it
-	asked     atomic.Int64         // when Current last read that, Unix ns
+	elsewhere atomic.Pointer[said] // the status of the replica that watches it
+	asked     atomic.Int64         // when Current last read elsewhere, Unix ns
 
-	// Of the goroutine that takes the turn alone: what was shared last.
-	shared   Status
+	// Owned by the goroutine that runs the turn.
+	shared   Status // as last shared with the other replicas
 	sharedAt time.Time
-	ordering *ordering // what the worker bids for; nil = nothing
+	ordering *ordering // for which the worker bids; nil = none
 
 	// Guarded by the looker's mu.
 	due       time.Time // next turn
-	earliest  time.Time // where somebody kicks
-	place     int       // in the queue; -1 = it takes its turn
-	left      time.Time // since when it only waits for kicks; zero = it does not
-	divided   *watch    // how the identities were divided at the last turn
+	earliest  time.Time // next turn after a wake-up
+	place     int       // index in the queue; -1 = its turn runs
+	left      time.Time // since when only a wake-up makes it due; zero = it has a due time
+	divided   *watch    // the division of the identities at its last turn
 	dismissed bool
-	bidding   bool // the last request was not taken up
+	bidding   bool // the last request is pending or its answer not handled
 	bids      int  // requests so far
 	request   *purchase.Request
 	grant     *grant // its answer, if it came during a turn
@@ -83,7 +82,7 @@ func newLooker(stock Stock, replicas Replicas, log *slog.Logger) *looker {
 	return l
 }
 
-// run works until ctx ends; turns that have begun are taken to their ends.
+// run runs turns until ctx ends, and waits for those that have begun.
 func (l *looker) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -92,7 +91,7 @@ func (l *looker) run(ctx context.Context) {
 		l.passed.Store(now.UnixNano())
 		batch, wait := l.next(now)
 		if len(batch) > 0 {
-			l.batches.Go(func() error { // waits while as many are under way as may be
+			l.batches.Go(func() error { // waits while batchesAtOnce run
 				l.turns(ctx, batch)
 				return nil
 			})
@@ -108,14 +107,13 @@ func (l *looker) run(ctx context.Context) {
 	_ = l.batches.Wait()
 }
 
-// hangs reports whether run has not come on for long, because exchanges with Redis
-// do not end.
+// hangs reports whether run has been blocked for long by exchanges with Redis that do not end.
 func (l *looker) hangs() bool {
 	return time.Since(time.Unix(0, l.passed.Load())) > hangsAfter
 }
 
-// divide changes what this replica watches. What it did not watch before is looked at
-// soon.
+// divide changes which identities this replica watches. It looks soon at those that it did not
+// watch before.
 func (l *looker) divide(w *watch) {
 	if old := l.watch.Load(); old.self == w.self && slices.Equal(old.live, w.live) {
 		return
@@ -135,8 +133,8 @@ func (l *looker) divide(w *watch) {
 	}
 }
 
-// next takes those who are due out of the queue; where nobody is, it says how long
-// until somebody will be.
+// next removes the due workers from the queue. If none is due, it returns how long until the next
+// one is.
 func (l *looker) next(at time.Time) (batch []*handle, wait time.Duration) {
 	watch := l.watch.Load()
 	l.mu.Lock()
@@ -146,14 +144,14 @@ func (l *looker) next(at time.Time) (batch []*handle, wait time.Duration) {
 		if h.due.After(at) {
 			return batch, h.due.Sub(at)
 		}
-		// An order that ended meanwhile may ask for a longer rest than the turn did.
+		// An order that ended meanwhile may delay the next order.
 		if held := h.status.heldFor(at); held > 0 {
 			h.due = at.Add(held)
 			heap.Fix(&l.queue, 0)
 			continue
 		}
 		heap.Pop(&l.queue)
-		// What was kicked for until now is seen by the look that follows.
+		// The next look covers every wake-up so far.
 		kicked := h.kicked.Swap(false)
 		h.calm = !kicked && h.divided == watch && watch.only()
 		h.divided = watch
@@ -164,7 +162,7 @@ func (l *looker) next(at time.Time) (batch []*handle, wait time.Duration) {
 	return batch, backstop
 }
 
-// add has a worker take its first turn after delay.
+// add schedules a worker's first turn after delay.
 func (l *looker) add(h *handle, delay time.Duration) {
 	l.mu.Lock()
 	l.handles[h] = true
@@ -173,7 +171,7 @@ func (l *looker) add(h *handle, delay time.Duration) {
 	l.rest(h, rest{most: delay})
 }
 
-// rest lets a worker rest after a turn.
+// rest schedules a worker's next turn.
 func (l *looker) rest(h *handle, r rest) {
 	now := time.Now()
 	l.mu.Lock()
@@ -203,8 +201,7 @@ func (l *looker) rest(h *handle, r rest) {
 	l.wakeLocked(h)
 }
 
-// kick has a worker look soon. It never blocks for long: of many kicks only the first
-// one does anything.
+// kick wakes a worker: it looks soon. Until then further calls are no-ops.
 func (l *looker) kick(h *handle) {
 	if h.kicked.Swap(true) {
 		return // a look is due already
@@ -213,12 +210,12 @@ func (l *looker) kick(h *handle) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h.place < 0 || h.dismissed {
-		return // whoever takes the turn sees that it was kicked
+		return // the turn's end sees kicked
 	}
 	l.callLocked(h, later(now, h.earliest))
 }
 
-// callLocked changes when a worker that rests is due.
+// callLocked changes the due time of a worker in the queue.
 func (l *looker) callLocked(h *handle, due time.Time) {
 	h.due = due
 	heap.Fix(&l.queue, h.place)
@@ -232,7 +229,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// wakeLocked tells run of a worker that is due before all others.
+// wakeLocked wakes run if the worker is the first in the queue.
 func (l *looker) wakeLocked(h *handle) {
 	if h.place == 0 {
 		select {
@@ -260,7 +257,7 @@ func (l *looker) dismiss(handles []*handle) {
 	}
 }
 
-// finish saves what a worker has learned, and ends it.
+// finish saves a worker's learned state, and ends the worker.
 func (l *looker) finish(h *handle) {
 	h.withdrawLocked()
 	go l.saves.Go(func() error {
@@ -270,8 +267,7 @@ func (l *looker) finish(h *handle) {
 	})
 }
 
-// turns has each worker of a batch take its turn. Workers that have something to order
-// bid for a slot and rest.
+// turns runs the turn of each worker of a batch.
 func (l *looker) turns(ctx context.Context, batch []*handle) {
 	at := time.Now()
 	queries := make([]pool.Query, 0, len(batch))
@@ -301,7 +297,7 @@ func (l *looker) turns(ctx context.Context, batch []*handle) {
 	}
 }
 
-// look is the stock's Survey with every error in its place.
+// look returns the stocks of Survey. After an error of the whole survey each stock has it.
 func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.Stock) {
 	if len(queries) == 0 {
 		return nil

@@ -17,33 +17,33 @@ import (
 )
 
 const (
-	// The first looks of workers that start together are startStep apart, but
-	// none waits longer than startMost.
+	// The first looks of workers that start together are startStep apart, and at most startMost
+	// late.
 	startStep = 500 * time.Microsecond
 	startMost = time.Second
-	// Orders of replicas that are gone are looked for this often, and up to a
-	// quarter later. With the lease of an order that makes 8 s at most.
+	// adoptEvery is the interval of searches for orders of dead replicas, plus up to a quarter.
+	// With the lease of an order that is at most 8 s after the death.
 	adoptEvery = 2 * time.Second
-	// firstAdopt bounds the first look, which comes before anything is bought.
+	// firstAdopt bounds the first search, which precedes all purchases.
 	firstAdopt = 3 * time.Second
-	// settleMargin is for the calls before and after an order's own time.
+	// settleMargin covers the calls before and after an order's time-out.
 	settleMargin = time.Minute
 )
 
-// Stock is what refill needs of pool.Tokens and pool.Controls.
+// Stock is the part of pool.Tokens and pool.Controls that refill uses.
 type Stock interface {
 	// Survey looks at many identities in one exchange; see pool.Store.Survey.
 	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
-	// Leave looks a last time at an identity that nobody wants any more.
+	// Leave looks a last time at an identity without a target.
 	Leave(ctx context.Context, id captcha.ID, margin time.Duration) error
-	// Recall gives back what Remember was given last for an identity, nil for nothing.
+	// Recall returns the learned state that Remember stored last for an identity, or nil.
 	Recall(ctx context.Context, id captcha.ID) ([]byte, error)
 	Remember(ctx context.Context, id captcha.ID, learned []byte) error
-	// Retry lets an identity whose orders fail place its next order at once.
+	// Retry allows an identity whose orders fail to place its next order at once.
 	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
 }
 
-// Buyer is what refill needs of a *purchase.Buyer.
+// Buyer is the part of *purchase.Buyer that refill uses.
 type Buyer interface {
 	Request(bid purchase.Bid, granted func(*purchase.Slot, error)) *purchase.Request
 	Buy(ctx context.Context, slot *purchase.Slot, spec purchase.Spec, ended func(purchase.Result)) error
@@ -53,8 +53,7 @@ type Buyer interface {
 	Concurrency() int
 }
 
-// Manager keeps one worker running for each target. It is safe for concurrent
-// use.
+// Manager keeps one worker per target. It is safe for concurrent use.
 type Manager struct {
 	stock    Stock
 	replicas Replicas
@@ -65,23 +64,23 @@ type Manager struct {
 	looker  *looker
 	workers atomic.Pointer[workers] // replaced whole by Run
 	applies chan application        // to Run
-	ended   chan struct{}           // closed when Run takes no more of them
+	ended   chan struct{}           // closed when Run receives no more from applies
 
 	mu      sync.Mutex
 	running bool
 	first   *targets.Set // applied before Run
-	// departed are identities that went, until their accounts are settled.
+	// departed are the removed identities whose tokens and orders may still live.
 	departed []departure
 }
 
-// departure is an identity that nobody wants any more.
+// departure is an identity without a target.
 type departure struct {
 	id     captcha.ID
 	margin time.Duration
-	due    time.Time // when the last of its tokens and orders must be over
+	due    time.Time // when its last token and order must have expired
 }
 
-// workers are those of the targets that are worked for.
+// workers are the running workers.
 type workers struct {
 	providers []targets.Provider
 	byID      map[captcha.ID]*handle
@@ -94,8 +93,8 @@ type application struct {
 	done chan struct{}
 }
 
-// NewManager makes a manager without targets. others is told how adopted orders ended
-// of identities that no target has; it must not block.
+// NewManager returns a manager without targets. others receives the ends of adopted orders for
+// identities without a target; it must not block.
 func NewManager(stock Stock, replicas Replicas, buyer Buyer, others func(captcha.ID, purchase.Result), log *slog.Logger) *Manager {
 	m := &Manager{
 		stock: stock, replicas: replicas, buyer: buyer, others: others, log: log,
@@ -105,11 +104,9 @@ func NewManager(stock Stock, replicas Replicas, buyer Buyer, others func(captcha
 	return m
 }
 
-// Apply makes the set's targets the ones that are worked for. When it returns,
-// workers of targets that went or changed have ended; their orders under way
-// go on. Before Run it only remembers the set, after Run it does nothing; where
-// ctx ends it returns early, and the set is applied all the same if Run had
-// taken it.
+// Apply starts and stops workers for the set's targets. When it returns, the workers of removed and
+// changed targets have ended; their orders in flight continue. Before Run it only stores the set,
+// and after Run it is a no-op. When ctx ends, Apply returns early; Run may still apply the set.
 func (m *Manager) Apply(ctx context.Context, set *targets.Set) {
 	m.mu.Lock()
 	if !m.running {
@@ -132,18 +129,17 @@ func (m *Manager) Apply(ctx context.Context, set *targets.Set) {
 	}
 }
 
-// Kick says that something happened to an identity, so that its worker looks
-// soon. It never blocks, and an identity without a worker is no error.
+// Kick wakes the worker of an identity: it looks soon. Without a worker it is a no-op.
 func (m *Manager) Kick(id captcha.ID) {
 	if h := m.workers.Load().byID[id]; h != nil {
 		m.looker.kick(h)
 	}
 }
 
-// Has reports whether a target that is worked for has the identity.
+// Has reports whether a worker runs for the identity.
 func (m *Manager) Has(id captcha.ID) bool { return m.workers.Load().byID[id] != nil }
 
-// Status tells how the target of that name is doing; false where there is none.
+// Status returns the status of the target with a name, or false.
 func (m *Manager) Status(name string) (Status, bool) {
 	h := m.workers.Load().byName[name]
 	if h == nil {
@@ -152,17 +148,17 @@ func (m *Manager) Status(name string) (Status, bool) {
 	return h.shown(), true
 }
 
-// Run works until ctx ends, then places no more orders and returns when every
-// goroutine has ended, those of the orders too; orders that are being polled are left
-// in the journal. It may be called once.
+// Run runs the workers until ctx ends. Then it places no more orders, leaves pending orders in the
+// journal, and returns when all goroutines have ended, also those of the orders. It may be called
+// once.
 func (m *Manager) Run(ctx context.Context) error {
 	defer close(m.ended)
-	// Orders live under Run's ctx: they outlive the worker that placed them.
+	// Orders have Run's ctx: they outlive the worker that placed them.
 	buy := func(w *worker, slot *purchase.Slot, on terms) error {
 		return m.buyer.Buy(ctx, slot, w.spec(on), func(r purchase.Result) { w.ended(r, m.Kick) })
 	}
 
-	// What is under way is collected before anything is bought.
+	// Orders of dead replicas are adopted before anything is bought.
 	m.adopt(ctx, firstAdopt)
 	m.looker.passed.Store(time.Now().UnixNano())
 	var duties sync.WaitGroup
@@ -190,7 +186,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return m.buyer.Wait()
 }
 
-// reconcile makes running equal wanted. Only Run calls it.
+// reconcile makes the workers match the set. Only Run calls it.
 func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 	old := m.workers.Load()
 	providers := withoutLines(set.Providers)
@@ -227,8 +223,8 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 	}
 }
 
-// retry lets a target whose orders fail place the next one at once, after its definition
-// or the list of providers changed: what one provider refused another one may take.
+// retry allows a target whose orders fail to place the next one at once, after its definition or
+// the providers changed: another provider may accept the order.
 func (m *Manager) retry(ctx context.Context, h *handle) {
 	if !h.status.snapshot().Failing {
 		return
@@ -236,18 +232,18 @@ func (m *Manager) retry(ctx context.Context, h *handle) {
 	limited, cancel := context.WithTimeout(ctx, saveLimit)
 	defer cancel()
 	if _, err := m.stock.Retry(limited, h.target.ID); err != nil {
-		h.log.Debug("the next order keeps its time", "err", err)
+		h.log.Debug("the next order of a failing target is not advanced", "err", err)
 	}
 }
 
-// definition is a target without what does not concern its worker, so that a
-// line that moved down or a new owner disturbs nobody.
+// definition returns a target without the fields that do not concern its worker, so that a new
+// line number or owner does not replace the worker.
 func definition(t targets.Target) targets.Target {
 	t.Line, t.Owner, t.OnEmpty, t.Rate = 0, "", "", targets.Rate{}
 	return t
 }
 
-// withoutLines is the list of providers without the lines that they stand on.
+// withoutLines returns the providers without the fields that do not concern failing targets.
 func withoutLines(providers []targets.Provider) []targets.Provider {
 	list := slices.Clone(providers)
 	for i := range list {

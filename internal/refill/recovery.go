@@ -11,8 +11,7 @@ import (
 	"poold/internal/targets"
 )
 
-// keepRecovering looks for orders of replicas that are gone until ctx ends, and
-// settles the accounts of identities that nobody wants any more.
+// keepRecovering adopts orders of dead replicas and settles removed identities, until ctx ends.
 func (m *Manager) keepRecovering(ctx context.Context) {
 	for {
 		timer := time.NewTimer(adoptEvery + random(adoptEvery/4))
@@ -27,8 +26,8 @@ func (m *Manager) keepRecovering(ctx context.Context) {
 	}
 }
 
-// adopt has the orders of replicas that are gone collected here; the search for them
-// ends after within, 0 = with ctx.
+// adopt adopts the orders of dead replicas. The search ends after within, or with ctx if within is
+// 0.
 func (m *Manager) adopt(ctx context.Context, within time.Duration) {
 	_ = panics.Contain(m.log, "panic while looking for orders", func() {
 		err := m.buyer.Adopt(ctx, within, func(id captcha.ID, r purchase.Result) {
@@ -39,21 +38,20 @@ func (m *Manager) adopt(ctx context.Context, within time.Duration) {
 			}
 		})
 		if err != nil {
-			m.log.Debug("orders of other replicas not looked for", "err", err)
+			m.log.Debug("searching for orders of dead replicas failed", "err", err)
 		}
 	})
 }
 
-// settleDeparted looks once more at identities that went, when their last tokens
-// and orders must be over, so that the figures count how they ended, and are not kept
-// for long.
+// settleDeparted looks once more at removed identities when their last token and order must have
+// expired. So their figures are complete, and get a shorter TTL.
 func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
 	m.mu.Lock()
 	var due []departure
 	workers := m.workers.Load()
 	m.departed = slices.DeleteFunc(m.departed, func(d departure) bool {
 		if workers.byID[d.id] != nil {
-			return true // it is back, and looked at by its worker
+			return true // a reload added it again
 		}
 		if at.Before(d.due) {
 			return false
@@ -71,7 +69,7 @@ func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
 	}
 }
 
-// seeOff remembers the identities that are in no target any more.
+// seeOff records the removed identities as departed.
 func (m *Manager) seeOff(went map[captcha.ID]*handle, next *workers, providers []targets.Provider) {
 	longest := time.Duration(0)
 	for _, p := range providers {

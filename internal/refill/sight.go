@@ -8,17 +8,16 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// sight is what a worker saw at a look. Where nothing has happened since, it can decide by
-// it once more: an adaptive target is decided about each second while there is demand, and
-// Redis need not be asked each time.
+// sight is the result of a look. A worker decides by it again if nothing has changed since. An
+// adaptive target with demand decides about once a second, and most decisions need no look.
 type sight struct {
 	query pool.Query
 	stock pool.Stock
-	until time.Time // it is not decided by any more; the zero time where nothing was seen
+	until time.Time // when it becomes stale; zero = there was no look
 }
 
-// stands is how long the stock stays as it was seen where nothing happens but that time
-// passes. Callers who wait leave without a word.
+// stands returns how long the sight stays valid without any event: until the next token or order
+// expires, for example. It is 0 with pending callers, because callers can leave without an event.
 func (s *sight) stands() time.Duration {
 	if s.stock.Waiting > 0 {
 		return 0
@@ -41,9 +40,9 @@ func (s *sight) stands() time.Duration {
 	return change
 }
 
-// reconsider decides by what was seen last. It holds where nothing else can have happened
-// and nothing is to be ordered; else the stock is looked at. What other replicas do
-// kicks nobody here, so it never holds beside one.
+// reconsider decides by the last sight. holds is true if nothing can have changed and there is
+// nothing to order; otherwise the worker must look. It is false beside another live replica, whose
+// changes do not wake this worker.
 func (w *worker) reconsider(ctx context.Context, at time.Time, plan policy.Plan) (pause rest, holds bool) {
 	saw := &w.last
 	if !w.calm || !at.Before(saw.until) {

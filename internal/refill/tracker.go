@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// saveEvery is how often what was learned is saved, at most.
+	// saveEvery is the least time between two saves of the learned state.
 	saveEvery = time.Minute
 	// saveLimit bounds a save, also the one at a stop.
 	saveLimit = time.Second
 )
 
-// Params are what the file and the provider say about a target, as the policy needs it.
+// Params returns the policy's parameters of a target at a provider with these poll times.
 func Params(t targets.Target, firstPoll, interval time.Duration) policy.Params {
 	return policy.Params{
 		Adaptive: t.Refill == targets.RefillAdaptive, Depth: t.Depth, Min: t.Min,
@@ -25,7 +25,7 @@ func Params(t targets.Target, firstPoll, interval time.Duration) policy.Params {
 	}
 }
 
-// Windows are the warm windows of a target, as the policy needs them.
+// Windows converts a target's warm windows for the policy.
 func Windows(t targets.Target) []policy.Warm {
 	var list []policy.Warm
 	for _, w := range t.Warm {
@@ -34,7 +34,7 @@ func Windows(t targets.Target) []policy.Warm {
 	return list
 }
 
-// seen is a stock as the policy needs it.
+// seen converts a stock for the policy.
 func seen(s *pool.Stock) *policy.Stock {
 	f := s.Figures
 	seen := &policy.Stock{
@@ -51,8 +51,8 @@ func seen(s *pool.Stock) *policy.Stock {
 	return seen
 }
 
-// load reads what an earlier run of any replica saved, where the tracker wants it. What
-// cannot be read is learned anew.
+// load restores the learned state that any replica saved, if the tracker wants it. After a
+// decoding error the tracker learns anew.
 func (w *worker) load(ctx context.Context, at time.Time) error {
 	if !w.tracker.WantsSaved(at) {
 		return nil
@@ -62,13 +62,13 @@ func (w *worker) load(ctx context.Context, at time.Time) error {
 		return err
 	}
 	if err := w.tracker.Load(at, saved); err != nil {
-		w.log.Warn("what was learned about the demand is lost", "err", err)
+		w.log.Warn("the learned demand cannot be read and is learned anew", "err", err)
 	}
 	return nil
 }
 
-// save keeps what was learned, if the last save is at least so long ago and somebody
-// has asked since; with 0, also what silence has taught. It reports whether it is kept.
+// save stores the learned state if the last save is at least every ago and there was a request
+// since; if every is 0, also without a request. It reports whether the state is stored.
 func (w *worker) save(ctx context.Context, at time.Time, every time.Duration) bool {
 	learned, err := w.tracker.Unsaved(at, every)
 	if err == nil && learned == nil {
@@ -80,14 +80,14 @@ func (w *worker) save(ctx context.Context, at time.Time, every time.Duration) bo
 		err = w.stock.Remember(limited, w.target.ID, learned)
 	}
 	if err != nil {
-		w.log.Debug("what was learned is not saved", "err", err)
+		w.log.Debug("saving the learned demand failed", "err", err)
 		return false
 	}
 	w.tracker.Saved(at)
 	return true
 }
 
-// unload lets go of what only a shadow knows where nobody asks: it is saved.
+// unload saves the learned state of a target without requests, and frees the shadow's memory.
 func (w *worker) unload(ctx context.Context, at time.Time) {
 	if w.tracker.Rests(at) && w.save(ctx, at, 0) {
 		w.tracker.Unload()

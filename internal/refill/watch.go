@@ -14,56 +14,55 @@ import (
 )
 
 const (
-	// A replica says each beatEvery that it lives, for beatLasts. What a dead one
-	// watched is looked at by another at the latest beatLasts + beatEvery + takeOver
-	// after its last word.
+	// A replica announces each beatEvery that it is alive for beatLasts. Another replica looks at
+	// a dead replica's targets at most beatLasts + beatEvery + takeOver after its last beat.
 	beatEvery = time.Second
 	beatLasts = 2500 * time.Millisecond
-	// takeOver spreads the first looks at what a dead replica watched.
+	// takeOver spreads the first looks at a dead replica's targets.
 	takeOver = 500 * time.Millisecond
-	// A looker that has done nothing for hangsAfter hangs, and its replica says no more
-	// that it lives.
+	// A replica whose looker is blocked for hangsAfter sends no more beats.
 	hangsAfter = time.Second
-	// absence is how long a worker of a target that another replica watches rests
-	// until it takes over what that one has learned.
+	// absence is the rest after which a worker loads the learned state again that the watching
+	// replica has saved.
 	absence = 30 * time.Second
-	// A status that changed in its running figures alone is shared this often at most, and one
-	// that has not changed once in sharedAgain, before the stock forgets it.
+	// A status with other figures is shared at most each shareEvery, and an unchanged one each
+	// sharedAgain, before it expires in Redis. Other changes are shared at once.
 	shareEvery  = 2 * time.Second
 	sharedAgain = 30 * time.Minute
-	// saidFor is how long what another replica said is believed without being read again.
+	// saidFor is how long another replica's status is used after it was read.
 	saidFor = 20 * time.Second
-	// Current reads what another replica said again after currentFor, whether it could be
-	// read then or not.
+	// currentFor is the least time between two readings of another replica's status by Current.
 	currentFor = time.Second
 )
 
-// Replicas are the daemons that work on the same stock; *pool.Replicas implements it.
+// Replicas are the daemons on the same stock; *pool.Replicas implements it.
 type Replicas interface {
-	// Beat says that this one lives for so long, and lists all that live, itself too.
+	// Beat announces that this replica is alive for lasts, and returns the live replicas with
+	// this one.
 	Beat(ctx context.Context, lasts time.Duration) (self string, live []string, err error)
-	// End says that this one lives no more.
+	// End announces that this replica stops.
 	End(ctx context.Context) error
-	// Share keeps what this one says of an identity; Shared is what was said last.
+	// Share stores an identity's status for the other replicas; Shared returns the last ones.
 	Share(ctx context.Context, id captcha.ID, status []byte) error
 	Shared(ctx context.Context, ids []captcha.ID) ([][]byte, error)
 }
 
-// watch says which identities this replica watches: it looks at those although nobody
-// kicked. The others watch the rest. It is never changed.
+// watch is the division of the identities between the live replicas. A replica looks at the
+// identities that it watches also without a wake-up. A watch is immutable.
 type watch struct {
 	self string
 	live []string
 }
 
-// undivided reports whether this replica watches all identities: it knows of no other that lives.
+// undivided reports whether this replica watches all identities, because it knows no other live
+// replica.
 func (w *watch) undivided() bool { return len(w.live) < 2 || !slices.Contains(w.live, w.self) }
 
-// only reports whether it is known that no other replica lives.
+// only reports whether this is certainly the only live replica.
 func (w *watch) only() bool { return len(w.live) == 1 && w.live[0] == w.self }
 
-// mine reports whether this replica watches the identity: of those that live, the one
-// whose name and the identity together have the highest hash (rendezvous hashing).
+// mine reports whether this replica watches the identity: among the live replicas its name has the
+// highest hash together with the identity (rendezvous hashing).
 func (w *watch) mine(id captcha.ID) bool {
 	if w.undivided() {
 		return true
@@ -76,20 +75,20 @@ func weight(replica string, id captcha.ID) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// keepWatching divides the identities with the other replicas until ctx ends, and then
-// leaves them to those.
+// keepWatching keeps the division up to date until ctx ends. Then it leaves the identities to the
+// other replicas.
 func (m *Manager) keepWatching(ctx context.Context) {
 	ticker := time.NewTicker(beatEvery)
 	defer ticker.Stop()
 	answered := time.Now()
 	for ctx.Err() == nil {
 		if m.looker.hangs() {
-			m.log.Warn("looking at the stock hangs; other replicas take over what is watched here")
+			m.log.Warn("looks at the stock do not end; other replicas take over the targets that this one watches")
 		} else if self, live, err := m.replicas.Beat(ctx, beatLasts); err == nil {
 			answered = time.Now()
 			m.looker.divide(&watch{self: self, live: live})
 		} else if time.Since(answered) > beatLasts {
-			m.looker.divide(&watch{}) // who else lives is not known
+			m.looker.divide(&watch{}) // the live replicas are unknown
 		}
 		select {
 		case <-ctx.Done():
@@ -99,11 +98,11 @@ func (m *Manager) keepWatching(ctx context.Context) {
 	ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveLimit)
 	defer cancel()
 	if err := m.replicas.End(ended); err != nil {
-		m.log.Debug("other replicas are not told of the end", "err", err)
+		m.log.Debug("announcing the stop to other replicas failed", "err", err)
 	}
 }
 
-// share tells the other replicas how a target does that is watched here.
+// share stores the status of a target that this replica watches for the other replicas.
 func (l *looker) share(h *handle) {
 	if l.watch.Load().undivided() || !h.watched.Load() {
 		return
@@ -121,19 +120,19 @@ func (l *looker) share(h *handle) {
 		err = l.replicas.Share(limited, h.target.ID, text)
 	}
 	if err != nil {
-		h.log.Debug("other replicas are not told how the target does", "err", err)
+		h.log.Debug("sharing the target's status failed", "err", err)
 		return
 	}
 	h.shared, h.sharedAt = now, at
 }
 
-// withoutFigures is a status without what changes all the time.
+// withoutFigures returns a status without the figures that change at every look.
 func withoutFigures(s Status) Status {
 	s.Lead, s.Forecast, s.Risk, s.Credit, s.Failures, s.Shadow = 0, 0, 0, 0, nil, nil
 	return s
 }
 
-// Refresh learns how the targets do that other replicas watch.
+// Refresh reads the statuses of the targets that other replicas watch.
 func (m *Manager) Refresh(ctx context.Context) error {
 	var handles []*handle
 	var ids []captcha.ID
@@ -145,8 +144,8 @@ func (m *Manager) Refresh(ctx context.Context) error {
 	return m.refresh(ctx, handles, ids)
 }
 
-// Current is Status for a caller that gets no token: it first reads what another replica
-// says of the target, unless a caller has done so within currentFor.
+// Current returns the status of a target for a caller without a token. It first reads the status
+// of the replica that watches the target, but not more often than each currentFor.
 func (m *Manager) Current(ctx context.Context, name string) (Status, bool) {
 	h := m.workers.Load().byName[name]
 	if h == nil {
@@ -155,13 +154,13 @@ func (m *Manager) Current(ctx context.Context, name string) (Status, bool) {
 	now, last := time.Now().UnixNano(), h.asked.Load()
 	if !h.watched.Load() && now-last >= int64(currentFor) && h.asked.CompareAndSwap(last, now) {
 		if err := m.refresh(ctx, []*handle{h}, []captcha.ID{h.target.ID}); err != nil {
-			h.log.Debug("what other replicas say is not known", "err", err)
+			h.log.Debug("reading the status of another replica failed", "err", err)
 		}
 	}
 	return h.shown(), true
 }
 
-// refresh reads what other replicas say of these targets.
+// refresh reads the statuses of these targets that other replicas shared.
 func (m *Manager) refresh(ctx context.Context, handles []*handle, ids []captcha.ID) error {
 	at := time.Now()
 	texts, err := m.replicas.Shared(ctx, ids)
@@ -177,14 +176,15 @@ func (m *Manager) refresh(ctx context.Context, handles []*handle, ids []captcha.
 	return nil
 }
 
-// said is a status that another replica shared, as it was read.
+// said is a status that another replica shared, and when it was read.
 type said struct {
 	Status
 	at time.Time
 }
 
-// shown is how a target does: as the replica says that watches it, unless this one
-// has something of its own to say of it. That its orders fail is known to all. Of failures each knows those of its own orders: the later ones are shown.
+// shown returns the target's status by the replica that watches it, unless this replica has a
+// problem with it or knows that its orders fail. Each replica knows only the failures of its own
+// orders; shown returns the later ones.
 func (h *handle) shown() Status {
 	own := h.status.snapshot()
 	if s := h.elsewhere.Load(); s != nil && time.Since(s.at) < saidFor && !h.watched.Load() && (own.State == OK || own.Failing) {

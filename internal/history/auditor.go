@@ -40,10 +40,10 @@ type Auditor struct {
 	health AuditHealth
 
 	// Run's alone:
-	pausing backoff
-	refusal error // the last one of the store
-	told    int64 // how many were dropped when the log said so last, which was then
-	then    time.Time
+	failures int   // attempts in a row at a store that does not answer
+	refusal  error // the last one of the store
+	told     int64 // how many were dropped when the log said so last, which was then
+	then     time.Time
 }
 
 // AuditHealth is how an Auditor is doing.
@@ -98,7 +98,8 @@ func (a *Auditor) Run(ctx context.Context) error {
 		err := a.writeAll(ctx)
 		a.tell(tellDrops)
 		if err != nil {
-			a.pausing.wait(ctx)
+			a.failures++
+			_ = retries.Wait(ctx, a.failures)
 		}
 	}
 	a.finish(ctx)
@@ -148,7 +149,7 @@ func (a *Auditor) done(n, dropped int) {
 		a.queue = nil // what stood in front of it can go
 	}
 	a.mu.Unlock() // before the log, for which no caller waits
-	a.pausing = 0
+	a.failures = 0
 	if was != "" {
 		a.log.Info("the audit is written again")
 	}

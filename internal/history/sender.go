@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/panics"
 	"poold/internal/pool"
@@ -21,6 +21,9 @@ const (
 	// mostAtOnce is how many identities are looked at in one exchange.
 	mostAtOnce = 100
 )
+
+// retries are the pauses between two attempts at a store that does not answer.
+var retries = backoff.Doubling{First: time.Second, Most: 30 * time.Second}
 
 // Outbox is where the ends of orders are left: pool.Endings.
 type Outbox interface {
@@ -54,16 +57,16 @@ type Health struct {
 
 // Sender brings the ends of orders to a store.
 type Sender struct {
-	from    Outbox
-	to      Writer
-	read    func(facts string) (Subject, error)
-	log     *slog.Logger
-	bell    chan struct{} // of one: something is due
-	mu      sync.Mutex
-	due     map[captcha.ID]bool
-	unread  map[captcha.ID]error // identities that are set aside until a sweep finds them readable
-	health  Health
-	pausing backoff // Run's
+	from     Outbox
+	to       Writer
+	read     func(facts string) (Subject, error)
+	log      *slog.Logger
+	bell     chan struct{} // of one: something is due
+	mu       sync.Mutex
+	due      map[captcha.ID]bool
+	unread   map[captcha.ID]error // identities that are set aside until a sweep finds them readable
+	health   Health
+	failures int // Run's: attempts in a row at a store that does not answer
 }
 
 // NewSender makes one; read tells what the facts of an order say.
@@ -98,7 +101,7 @@ func (s *Sender) Health() Health {
 
 // Run sends until ctx ends. What is left by then stays where it is, for any replica.
 func (s *Sender) Run(ctx context.Context) error {
-	sweep := time.NewTimer(rand.N(sweepEvery)) //nolint:gosec // G404: jitter
+	sweep := time.NewTimer(backoff.UpTo(sweepEvery))
 	defer sweep.Stop()
 	for {
 		select {
@@ -107,7 +110,7 @@ func (s *Sender) Run(ctx context.Context) error {
 		case <-s.bell:
 		case <-sweep.C:
 			_ = panics.Contain(s.log, "panic while sending the history", func() { s.sweep(ctx) })
-			sweep.Reset(sweepEvery + rand.N(sweepEvery)) //nolint:gosec // G404: jitter
+			sweep.Reset(sweepEvery + backoff.UpTo(sweepEvery))
 		}
 		_ = panics.Contain(s.log, "panic while sending the history", func() { s.sendAll(ctx) })
 	}
@@ -143,7 +146,8 @@ func (s *Sender) sendAll(ctx context.Context) {
 		}
 		s.turn(err)
 		if err != nil {
-			s.pausing.wait(ctx)
+			s.failures++
+			_ = retries.Wait(ctx, s.failures)
 		}
 	}
 }
@@ -285,7 +289,7 @@ func (s *Sender) turn(err error) {
 	defer s.mu.Unlock()
 	was := s.health.Down
 	if err == nil {
-		s.health.Down, s.pausing = "", 0
+		s.health.Down, s.failures = "", 0
 		if was != "" {
 			s.log.Info("the history is written again", "after", time.Since(s.health.Since).Round(time.Second))
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 )
@@ -74,7 +75,7 @@ func (c *counter) count(source pool.Source) {
 // run writes down what was counted, the last of it when ctx has ended.
 func (c *counter) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		pause(ctx, countEvery)
+		_ = backoff.Sleep(ctx, countEvery)
 		c.write(context.WithoutCancel(ctx))
 	}
 }

@@ -3,9 +3,9 @@ package ondemand
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 )
@@ -90,7 +90,7 @@ func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool)
 		return gs.outOfBudget(ctx, g, c, budget)
 	default: // the provider, or Redis, can take no order now
 		gs.log.Debug("no order for a guest", "err", err)
-		pause(ctx, busyWait+rand.N(busyWait)) //nolint:gosec // G404: nothing secret depends on it
+		_ = backoff.Sleep(ctx, busyWait+backoff.UpTo(busyWait))
 		return false
 	}
 }
@@ -128,7 +128,7 @@ func (gs *guests) starving(ctx context.Context, g *guest, c *call) {
 func (gs *guests) outOfBudget(ctx context.Context, g *guest, c *call, budget *purchase.BudgetError) (enough bool) {
 	stock, err := gs.tokens.Look(ctx, g.id, c.spec.Margin, 0)
 	if err != nil {
-		pause(ctx, busyWait)
+		_ = backoff.Sleep(ctx, busyWait)
 		return false
 	}
 	missing := stock.Waiting - stock.Orders - stock.Fresh

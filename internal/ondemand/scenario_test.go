@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/ondemand/redisclaims"
 	"poold/internal/permits"
@@ -220,7 +221,7 @@ func (w *scenario) start(with doubles) *replica {
 	work.Go(func() {
 		for ctx.Err() == nil {
 			_ = r.buyer.Adopt(ctx, 0, r.Ended)
-			pause(ctx, 2*time.Second)
+			_ = backoff.Sleep(ctx, 2*time.Second)
 		}
 	})
 	go func() {

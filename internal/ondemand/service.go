@@ -3,10 +3,10 @@ package ondemand
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/panics"
@@ -118,7 +118,7 @@ func (s *Service) KeepCounts(ctx context.Context) error {
 // keepRetiring retires guests that nobody asks for any more, of all replicas.
 func (s *Service) keepRetiring(ctx context.Context) {
 	for ctx.Err() == nil {
-		pause(ctx, retireEvery+rand.N(retireEvery/4)) //nolint:gosec // G404: nothing secret depends on it
+		_ = backoff.Sleep(ctx, retireEvery+backoff.UpTo(retireEvery/4))
 		_ = panics.Contain(s.log, faultMessage, func() {
 			if _, err := s.list.Retire(ctx, s.hasTarget); err != nil {
 				s.log.Debug("guests not retired", "err", err)
@@ -129,16 +129,6 @@ func (s *Service) keepRetiring(ctx context.Context) {
 
 // faultMessage is the log line of a panic in this package.
 const faultMessage = "panic while seeing to a solve"
-
-// pause waits, but not beyond the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
 
 // ring signals without waiting.
 func ring(bell chan struct{}) {

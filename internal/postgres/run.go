@@ -3,41 +3,38 @@ package postgres
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"poold/internal/backoff"
 )
 
-const (
-	probeEvery     = time.Second // how late a silent server is noticed, without the limit
-	firstReconnect = 50 * time.Millisecond
-	mostReconnect  = time.Second
-)
+// probeEvery is the interval of probes on Run's connection.
+const probeEvery = time.Second
+
+// reconnects are the pauses before Run connects again.
+var reconnects = backoff.Doubling{First: 50 * time.Millisecond, Most: time.Second}
 
 // Run keeps one connection until ctx ends: it brings the schema up to date, passes the
 // payloads on the channel to heard ("" = none, and heard is nil), and logs when the server stops
 // serving and when it serves again. heard must not block. Run is called once.
 func (db *DB) Run(ctx context.Context, channel string, heard func(payload string)) error {
 	db.heard.Store(&listening{channel, heard})
-	pause := firstReconnect
-	for {
+	for failures := 1; ; failures++ {
 		err := db.attend(ctx, channel, func() {
 			db.turn(nil)
-			pause = firstReconnect
+			failures = 1
 		})
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // that is how it is asked to end
 		}
 		db.renew(err)
 		db.turn(err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // G404: jitter
+		if reconnects.Wait(ctx, failures) != nil {
+			return nil //nolint:nilerr // the end of ctx is how Run is stopped
 		}
-		pause = min(2*pause, mostReconnect)
 	}
 }
 

@@ -2,16 +2,15 @@ package postgres
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"poold/internal/backoff"
 )
 
-const (
-	firstPause = 2 * time.Millisecond // before a call is tried again
-	mostPause  = 50 * time.Millisecond
-)
+// retries are the pauses before a call is tried again.
+var retries = backoff.Doubling{First: 2 * time.Millisecond, Most: 50 * time.Millisecond}
 
 // Tx is a transaction under way. It ends with the function that got it.
 type Tx struct{ tx pgx.Tx }
@@ -86,7 +85,7 @@ func (db *DB) try(ctx context.Context, once func(context.Context) error) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, db.limit)
 	defer cancel()
-	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+	for failures := 1; ; failures++ {
 		err := once(limited)
 		db.renew(err)
 		if ctx.Err() != nil && err != nil {
@@ -95,10 +94,8 @@ func (db *DB) try(ctx context.Context, once func(context.Context) error) error {
 		if !again(err) {
 			return err
 		}
-		select {
-		case <-limited.Done():
+		if retries.Wait(limited, failures) != nil {
 			return err
-		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // G404: jitter
 		}
 	}
 }

@@ -2,11 +2,12 @@ package provider
 
 import (
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"poold/internal/backoff"
 )
 
 const (
@@ -323,5 +324,5 @@ func (h *health) changeLocked() (change, bool) {
 
 // jitter is up to a fifth of d, so that replicas do not come back together.
 func jitter(d time.Duration) time.Duration {
-	return rand.N(d/5 + 1) //nolint:gosec // not a secret
+	return backoff.UpTo(d/5 + 1)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/crash"
 	"poold/internal/permits"
 	"poold/internal/pool"
@@ -113,7 +114,7 @@ func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at 
 	o.refusals = permit.Refusals
 	switch {
 	case permit.Wait > 0:
-		p.accounts.yield(o.account, permit.Wait+spread(turnSpread))
+		p.accounts.yield(o.account, permit.Wait+backoff.UpTo(turnSpread))
 		o.slot.Free()
 		return 0, fmt.Errorf("%s: %w: it is probed by one order at a time", name, ErrBusy)
 	case !permit.OK:
@@ -165,7 +166,7 @@ func (p *placer) book(ctx context.Context, o *Order, notAfter pool.Moment) (full
 		o.booked = append(o.booked, b.of)
 		wait, err := p.stock.Book(ctx, b.of, o.Ref, b.caps, notAfter)
 		if err == nil && wait > 0 {
-			_ = sleep(ctx, askAgain)
+			_ = backoff.Sleep(ctx, askAgain)
 			wait, err = p.stock.Book(ctx, b.of, o.Ref, b.caps, notAfter)
 		}
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/provider"
 )
@@ -97,7 +98,7 @@ func (rs *reports) sendOne(ctx context.Context, r report) (outcome string) {
 	}
 	var wait time.Duration
 	for range reportTries {
-		if sleep(ctx, wait) != nil {
+		if backoff.Sleep(ctx, wait) != nil {
 			return ReportRefused
 		}
 		if time.Since(r.solved) >= a.ReportWindow() {

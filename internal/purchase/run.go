@@ -2,10 +2,10 @@ package purchase
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/panics"
 )
 
@@ -97,28 +97,5 @@ func withTimeout(ctx context.Context, step func(context.Context) error) error {
 	return step(bounded)
 }
 
-// sleep waits for d or for the end of ctx, whose error it returns.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // jitter returns 90 to 110 % of d, so that orders that were placed together do not poll together.
-func jitter(d time.Duration) time.Duration {
-	spread := 0.9 + 0.2*rand.Float64() //nolint:gosec // G404: nothing secret depends on it
-	return time.Duration(float64(d) * spread)
-}
-
-// spread returns a random duration in [0, d).
-func spread(d time.Duration) time.Duration {
-	return rand.N(d) //nolint:gosec // G404: nothing secret depends on it
-}
+func jitter(d time.Duration) time.Duration { return backoff.Around(d, 0.1) }

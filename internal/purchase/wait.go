@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/pool"
 	"poold/internal/provider"
 )
@@ -18,7 +19,7 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 	o.asked = o.submitted
 	for {
 		// The last poll is at the time-out, not an interval before it.
-		if err := sleep(ctx, min(wait, time.Until(giveUp))); err != nil {
+		if err := backoff.Sleep(ctx, min(wait, time.Until(giveUp))); err != nil {
 			return notice{news: stopped, err: err}
 		}
 		asked := time.Now()

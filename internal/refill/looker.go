@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"poold/internal/backoff"
 	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/purchase"
@@ -127,7 +128,7 @@ func (l *looker) divide(w *watch) {
 		if was := h.watched.Swap(mine); was || !mine || h.place < 0 {
 			continue
 		}
-		if soon := now.Add(random(takeOver)); soon.Before(h.due) {
+		if soon := now.Add(backoff.UpTo(takeOver)); soon.Before(h.due) {
 			l.callLocked(h, soon)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/panics"
 	"poold/internal/purchase"
@@ -14,7 +15,7 @@ import (
 // keepRecovering adopts orders of dead replicas and settles removed identities, until ctx ends.
 func (m *Manager) keepRecovering(ctx context.Context) {
 	for {
-		timer := time.NewTimer(adoptEvery + random(adoptEvery/4))
+		timer := time.NewTimer(adoptEvery + backoff.UpTo(adoptEvery/4))
 		select {
 		case <-ctx.Done():
 			timer.Stop()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/refill/policy"
@@ -235,7 +236,7 @@ func (s *status) busy(err error, at time.Time) {
 
 func (s *status) busyLocked(err error, at time.Time) {
 	s.trouble = err.Error()
-	s.heldUntil = at.Add(busyWait + random(busyWait))
+	s.heldUntil = at.Add(busyWait + backoff.UpTo(busyWait))
 }
 
 // heldFor is how long no order shall be placed.

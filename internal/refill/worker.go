@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/panics"
 	"poold/internal/pool"
@@ -104,9 +104,9 @@ func newWorker(t targets.Target, stock Stock, buyer Buyer, buy buy, log *slog.Lo
 // change.
 func (w *worker) backstop() time.Duration {
 	if w.quiet >= quietLooks {
-		return 3 * (backstop + random(backstopSpread))
+		return 3 * (backstop + backoff.UpTo(backstopSpread))
 	}
-	return backstop + random(backstopSpread)
+	return backstop + backoff.UpTo(backstopSpread)
 }
 
 // contained runs a part of a turn. A panic ends the turn, not the daemon.
@@ -319,7 +319,7 @@ func (w *worker) stockAway(ctx context.Context, err error) rest {
 	w.log.Debug("stock not reached", "err", err)
 	w.status.set(Starved, reason)
 	w.away = min(awayMost, max(awayFirst, 2*w.away))
-	wait := w.away - random(w.away/4)
+	wait := w.away - backoff.UpTo(w.away/4)
 	return rest{least: wait, most: wait}
 }
 
@@ -330,12 +330,4 @@ func (w *worker) ended(r purchase.Result, kick func(captcha.ID)) {
 		// A landing wakes the worker by itself.
 		kick(w.target.ID)
 	}
-}
-
-// random returns a duration in [0, d).
-func random(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return rand.N(d) //nolint:gosec // G404: nothing secret depends on it
 }

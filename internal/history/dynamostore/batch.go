@@ -35,8 +35,8 @@ func (s *Store) writeAll(ctx context.Context, writes []types.WriteRequest) error
 			continue
 		}
 		refused++
-		if err := rest(ctx, refused); err != nil {
-			return err
+		if refused >= mostBusy || pauses.Wait(ctx, refused) != nil {
+			return errBusy
 		}
 	}
 	return nil

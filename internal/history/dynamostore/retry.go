@@ -1,9 +1,7 @@
 package dynamostore
 
 import (
-	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -13,17 +11,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"poold/internal/backoff"
 )
 
 const (
-	shortestRest = 25 * time.Millisecond
-	longestRest  = time.Second
 	// mostBusy is how often a call is tried where the service is busy: some ten seconds,
 	// after which somebody should be told.
 	mostBusy = 20
 	// mostBroken is how often where the way to the service breaks.
 	mostBroken = 3
 )
+
+// pauses are those between the attempts of a call.
+var pauses = backoff.Doubling{First: 25 * time.Millisecond, Most: 500 * time.Millisecond}
 
 // busyCodes are what DynamoDB answers to who should come back later.
 var busyCodes = []string{
@@ -53,7 +54,7 @@ func (patience) RetryDelay(attempt int, err error) (time.Duration, error) {
 	if attempt >= most {
 		return 0, err
 	}
-	return jitter(attempt), nil
+	return pauses.Pause(attempt), nil
 }
 
 // busy: the service answered that it is.
@@ -83,28 +84,3 @@ func broken(err error) bool {
 
 // errBusy: the service was busy for too long.
 var errBusy = errors.New("busy")
-
-// rest waits after the n-th time that the service was busy. It gives up at the last one, and
-// when the context ends.
-func rest(ctx context.Context, n int) error {
-	if n >= mostBusy {
-		return errBusy
-	}
-	timer := time.NewTimer(jitter(n))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return errBusy
-	case <-timer.C:
-		return nil
-	}
-}
-
-// jitter is how long to wait after the n-th attempt: up to twice as long each time.
-func jitter(n int) time.Duration {
-	longest := shortestRest
-	for range n {
-		longest = min(2*longest, longestRest)
-	}
-	return rand.N(longest) //nolint:gosec // G404: nothing secret depends on it
-}

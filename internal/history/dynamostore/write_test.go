@@ -113,7 +113,7 @@ func TestThrottledForEver(t *testing.T) {
 				errors.Is(err, context.DeadlineExceeded) != (limit < time.Minute) {
 				t.Errorf("%s: within %v: %v", name, limit, err)
 			}
-			if took > min(limit+time.Second, mostBusy*longestRest) {
+			if took > min(limit+time.Second, mostBusy*pauses.Most*3/2) {
 				t.Errorf("%s: within %v: ended after %v", name, limit, took)
 			}
 		}

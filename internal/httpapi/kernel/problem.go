@@ -3,11 +3,11 @@ package kernel
 import (
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/targets"
 )
 
@@ -88,5 +88,5 @@ func (p *Problem) Soon() *Problem { return p.After(Jitter(ShortRetry)) }
 // Jitter spreads d over 75 % to 125 % of it, so that callers turned away at
 // one moment do not come back at one moment.
 func Jitter(d time.Duration) time.Duration {
-	return d*3/4 + rand.N(d/2+1) //nolint:gosec // spreading retries needs no secrecy
+	return backoff.Around(d, 0.25)
 }

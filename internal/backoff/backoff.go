@@ -1,0 +1,55 @@
+// Package backoff computes the pauses of retry loops and of periodic work. Every pause is random, so that replicas
+// that failed together do not come back together. The package logs nothing and starts no goroutine.
+package backoff
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Doubling is a pause that doubles with each failure in a row, from First up to Most.
+type Doubling struct{ First, Most time.Duration }
+
+// Pause returns the pause after the n-th failure in a row, n from 1: a random duration from 50 % to 150 % of the
+// doubled pause.
+func (d Doubling) Pause(n int) time.Duration {
+	pause := d.First
+	for ; n > 1 && pause < d.Most; n-- {
+		pause *= 2
+	}
+	pause = min(pause, d.Most)
+	return Around(pause, 0.5)
+}
+
+// Wait sleeps for the pause after the n-th failure in a row. It returns the error of ctx if that ends first.
+func (d Doubling) Wait(ctx context.Context, n int) error { return Sleep(ctx, d.Pause(n)) }
+
+// Around returns a random duration near d: spread is the largest difference, as a share of d.
+func Around(d time.Duration, spread float64) time.Duration {
+	most := time.Duration(float64(d) * spread)
+	return d - most + UpTo(2*most+1)
+}
+
+// UpTo returns a random duration in [0, d), or 0 if d is not positive.
+func UpTo(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d) //nolint:gosec // G404: no secret depends on it
+}
+
+// Sleep returns nil after d, or the error of ctx if that ends first. It checks ctx even if d is not positive.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

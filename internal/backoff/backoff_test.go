@@ -1,0 +1,74 @@
+package backoff_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/backoff"
+)
+
+// Pauses double from First to Most and spread over 50 % to 150 %.
+func TestDoubling(t *testing.T) {
+	d := backoff.Doubling{First: time.Second, Most: 5 * time.Second}
+	for n, want := range []time.Duration{1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second, 4: 5 * time.Second, 100: 5 * time.Second} {
+		if want == 0 {
+			continue
+		}
+		var seen []time.Duration
+		for range 1000 {
+			seen = append(seen, d.Pause(n))
+		}
+		least, most := slices.Min(seen), slices.Max(seen)
+		if least < want/2 || most > want*3/2 || least > want*6/10 || most < want*14/10 {
+			t.Errorf("after %d failures: %v to %v, want %v to %v", n, least, most, want/2, want*3/2)
+		}
+	}
+}
+
+func TestAround(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	for range 500 {
+		seen[backoff.Around(10, 0.2)] = true
+	}
+	if keys := slices.Sorted(maps.Keys(seen)); !slices.Equal(keys, []time.Duration{8, 9, 10, 11, 12}) {
+		t.Errorf("around 10, by a fifth: %v", keys)
+	}
+}
+
+func TestUpTo(t *testing.T) {
+	for _, d := range []time.Duration{0, -1} {
+		if got := backoff.UpTo(d); got != 0 {
+			t.Errorf("up to %d: %d", d, got)
+		}
+	}
+	seen := map[time.Duration]bool{}
+	for range 200 {
+		seen[backoff.UpTo(3)] = true
+	}
+	if len(seen) != 3 || !seen[0] || !seen[1] || !seen[2] {
+		t.Errorf("up to 3: %v", seen)
+	}
+}
+
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := backoff.Sleep(t.Context(), time.Minute); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		limited, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began = time.Now()
+		if err := backoff.Sleep(limited, time.Minute); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if err := backoff.Sleep(limited, 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without a pause: %v", err)
+		}
+	})
+}

@@ -63,9 +63,7 @@ func testAttemptsAreBounded(t *testing.T, o Options) {
 	if a.Refused != 3 || a.Failed != 0 || a.Hopeless || a.Bounded <= 0 || a.Next <= 0 || a.Next > 5*time.Second || a.Every != 5*time.Second || a.Reason != held.Reason {
 		t.Errorf("%+v", a)
 	}
-	if bounded, err := two.Retry(t.Context(), id); err != nil || !bounded {
-		t.Fatal(bounded, err)
-	}
+	expect(t, true)(two.Retry(t.Context(), id))
 	solve(t, one, id, "solved")
 	if a := look(t, two, id).Attempts; a != (Attempts{}) {
 		t.Errorf("after a solve: %+v", a)
@@ -109,9 +107,7 @@ func TestABurstIsPaidFor(t *testing.T) {
 		var orders []Ref
 		for i := range 20 {
 			order := Ref{id, "burst" + strconv.Itoa(i)}
-			if p, err := s.Place(t.Context(), Order{Ref: order, Depth: 1000, TTL: time.Minute}); err != nil || !p.Placed {
-				t.Fatal(p, err)
-			}
+			placeOrder(t, s, Order{Ref: order, Depth: 1000, TTL: time.Minute})
 			orders = append(orders, order)
 		}
 		time.Sleep(time.Second)
@@ -157,9 +153,7 @@ func TestRejectedParametersAreProbed(t *testing.T) {
 			t.Errorf("after a try: %+v", a)
 		}
 		guest := identity("guest")
-		if p, err := one.Place(t.Context(), Order{Ref: Ref{guest, "g"}, Depth: 1, TTL: time.Minute, Guest: true}); err != nil || !p.Placed {
-			t.Fatal(p, err)
-		}
+		placeOrder(t, one, Order{Ref: Ref{guest, "g"}, Depth: 1, TTL: time.Minute, Guest: true})
 		if _, err := one.Fail(t.Context(), Failure{Ref: Ref{guest, "g"}, Callback: true, Attempt: Hopeless, Guest: true}); err != nil {
 			t.Fatal(err)
 		}

@@ -86,12 +86,8 @@ func TestHalfAnOrder(t *testing.T) {
 		} {
 			place(t, one, id, half.name)
 			order := Ref{id, half.name}
-			if ok, err := one.Mark(t.Context(), order); err != nil || !ok {
-				t.Fatal(ok, err)
-			}
-			if err := half.cut(half.name); err != nil {
-				t.Fatal(err)
-			}
+			expect(t, true)(one.Mark(t.Context(), order))
+			must(t, half.cut(half.name))
 			before := look(t, one, id).Figures
 			if ok, err := one.Mark(t.Context(), order); err != nil || ok {
 				t.Errorf("%s: marked: %v", half.name, err)
@@ -129,9 +125,7 @@ func TestWhereAnOrderEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		k, placed := one.keys(id), time.Now()
 		place(t, one, id, "a")
-		if ok, err := one.Mark(t.Context(), Ref{id, "a"}); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
+		expect(t, true)(one.Mark(t.Context(), Ref{id, "a"}))
 		time.Sleep(time.Minute - time.Millisecond)
 		r, ok, err := one.Find(t.Context(), Ref{id, "a"})
 		if err != nil || !ok || !r.Placed.Equal(placed) || !r.Until.Equal(placed.Add(time.Minute)) {
@@ -170,9 +164,7 @@ func TestWhatAnEndLeaves(t *testing.T) {
 			func(order Ref) (Ending, error) { return s.Fail(t.Context(), Failure{Ref: order}) },
 		} {
 			place(t, s, id, "a")
-			if how, err := end(Ref{id, "a"}); err != nil || how != Ended {
-				t.Fatal(how, err)
-			}
+			expect(t, Ended)(end(Ref{id, "a"}))
 			if n, err := s.db.Slow.Exists(t.Context(), k.orders, k.journal, k.leases).Result(); err != nil || n != 0 {
 				t.Errorf("end %d: %d keys are left: %v", i, n, err)
 			}
@@ -185,15 +177,11 @@ func TestWhatAnEndLeaves(t *testing.T) {
 func TestAnswersThatComeAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		place(t, s, id, "a")
-		if ok, err := s.Submitted(t.Context(), Ref{id, "a"}, "t"); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
+		expect(t, true)(s.Submitted(t.Context(), Ref{id, "a"}, "t"))
 		if ok, err := s.Mark(t.Context(), Ref{id, "a"}); err != nil || ok {
 			t.Errorf("marked although its task is known: %v", err)
 		}
-		if how, err := s.Settle(t.Context(), Landing{Ref: Ref{id, "a"}, Value: "x", Lifetime: time.Minute}); err != nil || how != Ended {
-			t.Fatal(how, err)
-		}
+		expect(t, Ended)(s.Settle(t.Context(), Landing{Ref: Ref{id, "a"}, Value: "x", Lifetime: time.Minute}))
 		place(t, s, id, "b")
 		for range 2 {
 			how, err := s.Settle(t.Context(), Landing{Ref: Ref{id, "b"}, Value: "x", Lifetime: time.Minute, Call: "c"})
@@ -213,24 +201,16 @@ func TestWhatABudgetKeeps(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		spend, began := s.keys(id).spend, time.Now()
 		order := Order{Ref: Ref{id, "a"}, Depth: 9, TTL: time.Minute, PerDay: 5}
-		if got, err := s.Place(t.Context(), order); err != nil || !got.Placed {
-			t.Fatal(got, err)
-		}
-		if ok, err := s.Mark(t.Context(), order.Ref); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
+		placeOrder(t, s, order)
+		expect(t, true)(s.Mark(t.Context(), order.Ref))
 		time.Sleep(2 * time.Minute) // it is lost, and counts as bought
-		if got, err := s.Place(t.Context(), order); err != nil || !got.Placed {
-			t.Fatal(got, err)
-		}
+		placeOrder(t, s, order)
 		if at, err := s.db.Slow.ZScore(t.Context(), spend, "a").Result(); err != nil || !time.UnixMilli(int64(at)).Equal(began) {
 			t.Errorf("it counts from %v, want %v: %v", time.UnixMilli(int64(at)), began, err)
 		}
 		shift(t, s, spend, 24*time.Hour)
 		order.Order = "b"
-		if got, err := s.Place(t.Context(), order); err != nil || !got.Placed {
-			t.Fatal(got, err)
-		}
+		placeOrder(t, s, order)
 		if n, err := s.db.Slow.ZCard(t.Context(), spend).Result(); err != nil || n != 1 {
 			t.Errorf("%d solves are kept a day later, want 1: %v", n, err)
 		}
@@ -251,12 +231,8 @@ func TestWhatALookKeeps(t *testing.T) {
 		stock(t, s, id, 1, 0, 24*time.Hour)
 		time.Sleep(time.Minute)
 		place(t, s, id, "left")
-		if err := s.Pause(t.Context(), id, Pause{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Remember(t.Context(), id, []byte("learned")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Pause(t.Context(), id, Pause{}))
+		must(t, s.Remember(t.Context(), id, []byte("learned")))
 		all := []string{k.tokens, k.orders, k.journal, k.leases, k.stats, k.paused, k.leads, k.verdicts, k.learned, k.hour}
 		lives := func(after string, want time.Duration) {
 			t.Helper()
@@ -270,9 +246,7 @@ func TestWhatALookKeeps(t *testing.T) {
 		look(t, s, id)
 		lives("a look", month)
 		// What nobody wants any more outlives every token and order by little, and no more.
-		if err := s.Leave(t.Context(), id, 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Leave(t.Context(), id, 0))
 		lives("the last look", keptLeft)
 		if _, err := s.Survey(t.Context(), []Query{{ID: id}}); err != nil {
 			t.Fatal(err)
@@ -282,16 +256,10 @@ func TestWhatALookKeeps(t *testing.T) {
 			t.Fatal(err)
 		}
 		lives("a survey", month)
-		if how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, "left"}}); err != nil || how != Ended {
-			t.Fatal(how, err)
-		}
+		expect(t, Ended)(s.Fail(t.Context(), Failure{Ref: Ref{id, "left"}}))
 
-		if err := s.db.Slow.HSet(t.Context(), k.journal, "odd", "of a later version").Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.db.Slow.ZAdd(t.Context(), k.orders, redis.Z{Score: float64(time.Now().Add(time.Minute).UnixMilli()), Member: "odd"}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.db.Slow.HSet(t.Context(), k.journal, "odd", "of a later version").Err())
+		must(t, s.db.Slow.ZAdd(t.Context(), k.orders, redis.Z{Score: float64(time.Now().Add(time.Minute).UnixMilli()), Member: "odd"}).Err())
 		if got := look(t, s, id); got.Orders != 1 || got.Figures.Junk != 0 {
 			t.Errorf("while its order counts: %+v", got)
 		}
@@ -328,15 +296,11 @@ func TestNoHalfOrderBesideAForeignKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k := s.keys(id)
 		for _, foreign := range []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.leases, k.spend} {
-			if err := s.db.Slow.Set(t.Context(), foreign, "another program's", time.Hour).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.db.Slow.Set(t.Context(), foreign, "another program's", time.Hour).Err())
 			if got, err := s.Place(t.Context(), Order{Ref: Ref{id, "a"}, Depth: 9, TTL: time.Minute, PerDay: 9}); err == nil {
 				t.Errorf("placed beside %s: %+v", foreign, got)
 			}
-			if err := s.db.Slow.Del(t.Context(), foreign).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.db.Slow.Del(t.Context(), foreign).Err())
 			if n, err := s.db.Slow.Exists(t.Context(), k.orders, k.journal, k.leases, k.spend).Result(); err != nil || n != 0 {
 				t.Errorf("beside %s: %d keys are left, %v", foreign, n, err)
 			}
@@ -360,9 +324,7 @@ func TestWhatLandsAndIsReported(t *testing.T) {
 		for i := range 50 {
 			order := Ref{id, "o" + strconv.Itoa(i)}
 			place(t, s, id, order.Order)
-			if how, err := s.Settle(t.Context(), Landing{Ref: order, Value: order.Order, Lifetime: time.Hour, Lead: time.Duration(i+1) * time.Second}); err != nil || how != Ended {
-				t.Fatal(how, err)
-			}
+			expect(t, Ended)(s.Settle(t.Context(), Landing{Ref: order, Value: order.Order, Lifetime: time.Hour, Lead: time.Duration(i+1) * time.Second}))
 			if i < 22 {
 				token := take(t, s, Request{ID: id, Caller: "me"}, 1)[0]
 				time.Sleep(time.Second)
@@ -516,16 +478,12 @@ func TestNoHalfTakeBesideAForeignKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 1, 0, time.Hour)
 		k := s.keys(id)
-		if err := s.db.Slow.Set(t.Context(), k.tickets, "another program's", time.Hour).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.db.Slow.Set(t.Context(), k.tickets, "another program's", time.Hour).Err())
 		reply, err := call(t, s, Request{ID: id, Idempotency: "k"}, Request{ID: id, Wait: time.Minute, MaxWaiting: 9, MinTTL: 2 * time.Hour})
 		if err == nil {
 			t.Errorf("answered %v", reply)
 		}
-		if err := s.db.Slow.Del(t.Context(), k.tickets).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.db.Slow.Del(t.Context(), k.tickets).Err())
 		if receipts, err := s.db.Slow.Keys(t.Context(), k.once+"*").Result(); err != nil || len(receipts) != 0 {
 			t.Errorf("receipts: %v, %v", receipts, err)
 		}
@@ -538,9 +496,7 @@ func TestNoHalfTakeBesideAForeignKey(t *testing.T) {
 // A window is told up to the millisecond before its end.
 func TestWhereAWindowEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		if err := s.Warm(t.Context(), id, Window{Tokens: 5, Left: time.Minute}, WindowLimit{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Warm(t.Context(), id, Window{Tokens: 5, Left: time.Minute}, WindowLimit{}))
 		time.Sleep(time.Minute - time.Millisecond)
 		if got := look(t, s, id).Windows; len(got) != 1 || got[0] != (Window{Tokens: 5, In: time.Millisecond - time.Minute, Left: time.Millisecond}) {
 			t.Errorf("a millisecond before: %+v", got)

@@ -101,15 +101,9 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	s, id := open(t, options), identity("ttl")
 	stock(t, s, id, 3, 0, time.Minute)
 	order := Ref{id, "underway"}
-	if got, err := s.Place(t.Context(), Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5}); err != nil || !got.Placed {
-		t.Fatal(got, err)
-	}
-	if wait, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, 0); err != nil || wait != 0 {
-		t.Fatal(wait, err)
-	}
-	if ok, err := s.Claim(t.Context(), "p", "4711", order, time.Minute); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	placeOrder(t, s, Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5})
+	expect(t, time.Duration(0))(s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, 0))
+	expect(t, true)(s.Claim(t.Context(), "p", "4711", order, time.Minute))
 	first, err := s.Take(t.Context(), Request{ID: id, Rate: 10, RatePer: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -119,28 +113,16 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Bind(t.Context(), "key", id, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Bind(t.Context(), "key", id, time.Minute))
 	if _, err := s.Report(t.Context(), id, got.ID, "", true); err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := s.First(t.Context(), id, got, "1"); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	if err := s.db.Slow.LPush(t.Context(), s.keys(id).tokens, "junk").Err(); err != nil {
-		t.Fatal(err)
-	}
+	expect(t, true)(s.First(t.Context(), id, got, "1"))
+	must(t, s.db.Slow.LPush(t.Context(), s.keys(id).tokens, "junk").Err())
 	take(t, s, Request{ID: id}, 1)
-	if err := s.Pause(t.Context(), id, Pause{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Warm(t.Context(), id, Window{Tokens: 1, Left: time.Minute}, WindowLimit{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Remember(t.Context(), id, []byte{1, 0, 2}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Pause(t.Context(), id, Pause{}))
+	must(t, s.Warm(t.Context(), id, Window{Tokens: 1, Left: time.Minute}, WindowLimit{}))
+	must(t, s.Remember(t.Context(), id, []byte{1, 0, 2}))
 	if learned, err := s.Recall(t.Context(), id); err != nil || !bytes.Equal(learned, []byte{1, 0, 2}) {
 		t.Fatalf("recalled %v, %v", learned, err)
 	}
@@ -150,9 +132,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if _, _, err := s.Beat(t.Context(), time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Share(t.Context(), id, []byte("ok")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Share(t.Context(), id, []byte("ok")))
 	waiter := parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
 	refused := identity("refused")
 	if reply, err := call(t, s, asking(refused)); err != nil || reply[2] != answerParked {

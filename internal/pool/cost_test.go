@@ -20,12 +20,8 @@ func testWhatAFailedOrderCosts(t *testing.T, o Options) {
 		{Failure{Bought: true, Lost: true, Late: true}, 14, 2, 1},
 	} {
 		step.failure.Ref = Ref{id, string('a' + rune(step.spent))}
-		if got, err := s.Place(t.Context(), Order{Ref: step.failure.Ref, Depth: 9, TTL: time.Minute, Price: 7}); err != nil || !got.Placed {
-			t.Fatal(got, err)
-		}
-		if how, err := s.Fail(t.Context(), step.failure); err != nil || how != Ended {
-			t.Fatal(how, err)
-		}
+		placeOrder(t, s, Order{Ref: step.failure.Ref, Depth: 9, TTL: time.Minute, Price: 7})
+		expect(t, Ended)(s.Fail(t.Context(), step.failure))
 		if f := look(t, s, id).Figures; f.Spent != step.spent || f.Failed != step.failed || f.Lost != step.of {
 			t.Errorf("%+v: spent %d, %d failed, %d lost", step.failure, f.Spent, f.Failed, f.Lost)
 		}

@@ -34,10 +34,7 @@ func testEachEndIsKept(t *testing.T, o Options) {
 	placed := func(order string, ttl time.Duration) Ref {
 		t.Helper()
 		ref := Ref{id, order}
-		got, err := s.Place(t.Context(), Order{Ref: ref, Depth: 1 << 20, TTL: ttl, Price: 7, Facts: `{"a":"|"}`})
-		if err != nil || !got.Placed {
-			t.Fatal(got, err)
-		}
+		placeOrder(t, s, Order{Ref: ref, Depth: 1 << 20, TTL: ttl, Price: 7, Facts: `{"a":"|"}`})
 		return ref
 	}
 	landing := func(order, value string, lifetime time.Duration, callback bool) Landing {
@@ -49,16 +46,12 @@ func testEachEndIsKept(t *testing.T, o Options) {
 	settled := func(l Landing, want Ending) {
 		t.Helper()
 		for _, want := range []Ending{want, Gone} { // the second one changes nothing
-			if how, err := s.Settle(t.Context(), l); err != nil || how != want {
-				t.Fatal(how, err)
-			}
+			expect(t, want)(s.Settle(t.Context(), l))
 		}
 	}
 	ended := func(f Failure, want Ending) {
 		t.Helper()
-		if how, err := s.Fail(t.Context(), f); err != nil || how != want {
-			t.Fatal(how, err)
-		}
+		expect(t, want)(s.Fail(t.Context(), f))
 	}
 	settled(landing("solved", "a", time.Minute, false), Ended)
 	settled(landing("callback", "b", time.Minute, true), Ended)
@@ -72,12 +65,8 @@ func testEachEndIsKept(t *testing.T, o Options) {
 	for _, order := range []string{"lost", "unplaced"} {
 		ref := placed(order, 30*time.Millisecond)
 		if order == "lost" {
-			if ok, err := s.Mark(t.Context(), ref); err != nil || !ok {
-				t.Fatal(ok, err)
-			}
-			if ok, err := s.Submitted(t.Context(), ref, "t|9"); err != nil || !ok {
-				t.Fatal(ok, err)
-			}
+			expect(t, true)(s.Mark(t.Context(), ref))
+			expect(t, true)(s.Submitted(t.Context(), ref, "t|9"))
 		}
 	}
 	time.Sleep(50 * time.Millisecond)
@@ -120,9 +109,7 @@ func testEachEndIsKept(t *testing.T, o Options) {
 	if len(got) != 0 {
 		t.Errorf("and %q", got)
 	}
-	if err := s.Endings.Forget(t.Context(), orders[:3]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Endings.Forget(t.Context(), orders[:3]))
 	if left := ends(t, s, id); len(left) != len(orders)-3 || slices.ContainsFunc(left, func(e EndedOrder) bool { return e.Order == orders[0].Order }) {
 		t.Errorf("%d of %d left", len(left), len(orders))
 	}
@@ -153,10 +140,7 @@ func testEndsAreFound(t *testing.T, o Options) {
 	target, guest, idle := identity("found target"), identity("found guest"), identity("found idle")
 	use(t, s, guest)
 	for _, id := range []captcha.ID{target, guest, idle} {
-		got, err := s.Place(t.Context(), Order{Ref: Ref{id, "o1"}, Guest: id == guest, Depth: 1 << 20, TTL: time.Minute})
-		if err != nil || !got.Placed {
-			t.Fatal(got, err)
-		}
+		placeOrder(t, s, Order{Ref: Ref{id, "o1"}, Guest: id == guest, Depth: 1 << 20, TTL: time.Minute})
 		if id != idle {
 			land(t, s, id, "o1", 0, time.Millisecond)
 		}
@@ -172,9 +156,7 @@ func testEndsAreFound(t *testing.T, o Options) {
 	makeDue(t, s, guest)
 	retire(t, s, 0)
 	for _, id := range want {
-		if err := s.Endings.Forget(t.Context(), ends(t, s, id)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Endings.Forget(t.Context(), ends(t, s, id)))
 	}
 	makeDue(t, s, guest)
 	retire(t, s, 1)

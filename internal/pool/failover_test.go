@@ -104,9 +104,7 @@ func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []ca
 	}
 	testkit.Within(t, 10*time.Second, "tokens flow", func() bool { mu.Lock(); defer mu.Unlock(); return len(taken) > 10*len(ids) })
 	began := time.Now()
-	if err := doomed.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, doomed.Kill())
 	close(killed)
 	for i := range ids {
 		select {

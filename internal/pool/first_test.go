@@ -30,9 +30,7 @@ func TestFirst(t *testing.T) {
 		t.Errorf("kept for %v", left)
 	}
 	foreign := Token{Order: "foreign", TTL: time.Minute}
-	if err := one.db.Slow.RPush(t.Context(), one.keys(id).first+foreign.Order, "x").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, one.db.Slow.RPush(t.Context(), one.keys(id).first+foreign.Order, "x").Err())
 	if got, err := one.First(t.Context(), id, foreign, "1"); err == nil || got {
 		t.Errorf("a foreign value: %v, %v", got, err)
 	}

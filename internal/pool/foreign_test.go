@@ -106,10 +106,7 @@ func testJunkIsBounded(t *testing.T, o Options) {
 func testJunkInTheJournal(t *testing.T, o Options) {
 	s, id := open(t, o), identity("junk line")
 	ctx, k := t.Context(), s.keys(id)
-	got, err := s.Place(ctx, Order{Ref: Ref{id, "a"}, Depth: 5, TTL: 300 * time.Millisecond})
-	if err != nil || !got.Placed {
-		t.Fatal(got, err)
-	}
+	placeOrder(t, s, Order{Ref: Ref{id, "a"}, Depth: 5, TTL: 300 * time.Millisecond})
 	s.db.Slow.HSet(ctx, k.journal, "a", "what is this", "foreign", "1|x")
 	if how, err := s.Settle(ctx, Landing{Ref: Ref{id, "a"}, Value: "v", Lifetime: time.Minute}); err != nil || how != Gone {
 		t.Errorf("settled an order that cannot be read: %v, %v", how, err)
@@ -138,15 +135,11 @@ func testForeignTypes(t *testing.T, o Options) {
 	for i, name := range foreign {
 		order := Ref{id, "o" + string(rune('a'+i))}
 		place(t, s, id, order.Order)
-		if ok, err := s.Mark(ctx, order); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
+		expect(t, true)(s.Mark(ctx, order))
 		held := take(t, s, Request{ID: id}, 1)[0]
 		before := look(t, s, id)
 		if s.db.Slow.Exists(ctx, name).Val() == 1 {
-			if err := s.db.Slow.Rename(ctx, name, k.handout+"aside").Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.db.Slow.Rename(ctx, name, k.handout+"aside").Err())
 		}
 		if name == once {
 			s.db.Slow.RPush(ctx, name, "foreign")
@@ -199,9 +192,7 @@ func testForeignTypes(t *testing.T, o Options) {
 
 		// In one step: a token that is returned meanwhile must not be overwritten.
 		if s.db.Slow.Exists(ctx, k.handout+"aside").Val() == 1 {
-			if err := s.db.Slow.Rename(ctx, k.handout+"aside", name).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.db.Slow.Rename(ctx, k.handout+"aside", name).Err())
 		} else if err := s.db.Slow.Del(ctx, name).Err(); err != nil {
 			t.Fatal(err)
 		}

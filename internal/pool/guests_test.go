@@ -25,9 +25,7 @@ import (
 func use(t testing.TB, s *replica, ids ...captcha.ID) {
 	t.Helper()
 	for _, id := range ids {
-		if err := s.Guests.Use(t.Context(), id, GuestUse{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Guests.Use(t.Context(), id, GuestUse{}))
 	}
 }
 
@@ -35,9 +33,7 @@ func use(t testing.TB, s *replica, ids ...captcha.ID) {
 func makeDue(t testing.TB, s *replica, ids ...captcha.ID) {
 	t.Helper()
 	for _, id := range ids {
-		if err := s.db.Slow.ZAddXX(t.Context(), s.guests().guests, redis.Z{Score: 1, Member: string(id)}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.db.Slow.ZAddXX(t.Context(), s.guests().guests, redis.Z{Score: 1, Member: string(id)}).Err())
 	}
 }
 
@@ -116,9 +112,7 @@ func testGuestsAreKnownToAll(t *testing.T, o Options) {
 	one, two, ctx := open(t, o), open(t, o), t.Context()
 	limited := GuestUse{Rate: 3, RatePer: time.Minute}
 	for i, s := range []*replica{one, two, one} {
-		if err := s.Guests.Use(ctx, identity("g"+strconv.Itoa(i%2)), limited); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Guests.Use(ctx, identity("g"+strconv.Itoa(i%2)), limited))
 	}
 	var rate *RateError
 	if err := two.Guests.Use(ctx, identity("g0"), limited); !errors.As(err, &rate) || rate.RetryAfter <= 50*time.Second || rate.RetryAfter > time.Minute {
@@ -155,18 +149,12 @@ func testGuestsAreRetired(t *testing.T, o Options) {
 	}
 	served(t, s, gone)
 	for _, key := range []string{s.keys(gone).paused, s.keys(gone).learned, s.keys(gone).status} {
-		if err := s.db.Slow.Set(ctx, key, "1", kept).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.db.Slow.Set(ctx, key, "1", kept).Err())
 	}
 	use(t, s, token, order, caller)
 	stock(t, s, token, 1, 0, 20*time.Second)
-	if got, err := s.Place(ctx, Order{Ref: Ref{order, "a"}, Depth: 1, TTL: 5 * time.Second}); err != nil || !got.Placed {
-		t.Fatal(got, err)
-	}
-	if ok, err := s.Submitted(ctx, Ref{order, "a"}, "1"); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	placeOrder(t, s, Order{Ref: Ref{order, "a"}, Depth: 1, TTL: 5 * time.Second})
+	expect(t, true)(s.Submitted(ctx, Ref{order, "a"}, "1"))
 	parkOne(t, s, Request{ID: caller, Wait: 20 * time.Second, MaxWaiting: 1})
 	retire(t, s, 0)
 	makeDue(t, s, gone, token, order, caller)
@@ -210,13 +198,9 @@ func holding(t testing.TB, s *replica, id captcha.ID) {
 	served(t, s, id)
 	stock(t, s, id, 1, 0, time.Minute)
 	for _, order := range []string{"bought", "intent"} {
-		if got, err := s.Place(t.Context(), Order{Ref: Ref{id, order}, Depth: 10, TTL: time.Minute}); err != nil || !got.Placed {
-			t.Fatal(got, err)
-		}
+		placeOrder(t, s, Order{Ref: Ref{id, order}, Depth: 10, TTL: time.Minute})
 	}
-	if ok, err := s.Submitted(t.Context(), Ref{id, "bought"}, "1"); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	expect(t, true)(s.Submitted(t.Context(), Ref{id, "bought"}, "1"))
 }
 
 // A script that one node of several forgot is not run a second time at the others: their
@@ -250,13 +234,9 @@ func testAGuestThatBecameATarget(t *testing.T, o Options) {
 	holding(t, s, id)
 	served(t, s, other)
 	stock(t, s, never, 1, 0, time.Minute)
-	if err := s.Pause(ctx, id, Pause{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Pause(ctx, id, Pause{}))
 	want := survey(t, s)
-	if err := s.Guests.Leave(ctx, []captcha.ID{never, id}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Guests.Leave(ctx, []captcha.ID{never, id}))
 	if got := look(t, s, never).Figures; got.Bought != 1 || got.Solved != 1 {
 		t.Errorf("a target that was no guest: %+v", got)
 	}
@@ -328,9 +308,7 @@ func testAHandOverIsCutAnywhere(t *testing.T, o Options) {
 			due[0].leave = true
 			run := func(steps []func(context.Context, []*leaver) error) {
 				for _, step := range steps {
-					if err := step(ctx, due); err != nil {
-						t.Fatal(err)
-					}
+					must(t, step(ctx, due))
 				}
 			}
 			all := []func(context.Context, []*leaver) error{one.Guests.look, one.Guests.fold, one.Guests.forget, one.Guests.release}
@@ -351,9 +329,7 @@ func testAHandOverIsCutAnywhere(t *testing.T, o Options) {
 					t.Fatal(err)
 				}
 			}
-			if err := two.Guests.Leave(ctx, []captcha.ID{id}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, two.Guests.Leave(ctx, []captcha.ID{id}))
 			check("at the end", 2)
 			run(all[steps:])
 			check("when it goes on", 2)
@@ -377,9 +353,7 @@ func testAHandOverAfterAnEnd(t *testing.T, o Options) {
 		t.Fatal(err)
 	}
 	served(t, s, id)
-	if err := s.Guests.Leave(ctx, []captcha.ID{id}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Guests.Leave(ctx, []captcha.ID{id}))
 	if got := survey(t, s); got.Guests != 0 || got.Figures.Hits != 2 {
 		t.Errorf("the guests: %+v", got)
 	}
@@ -401,9 +375,7 @@ func testAGuestsEndIsCutAnywhere(t *testing.T, o Options) {
 		all := []func(context.Context, []*leaver) error{s.Guests.look, s.Guests.fold, s.Guests.forget, s.Guests.release}
 		run := func(steps []func(context.Context, []*leaver) error) {
 			for _, step := range steps {
-				if err := step(ctx, due); err != nil {
-					t.Fatal(err)
-				}
+				must(t, step(ctx, due))
 			}
 		}
 		run(all[:steps])
@@ -469,9 +441,7 @@ func testALateFoldIsRefused(t *testing.T, o Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Guests.look(t.Context(), due); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Guests.look(t.Context(), due))
 	due[0].leased = due[0].leased.After(-guestLease - time.Minute)
 	if err := s.Guests.fold(t.Context(), due); err != nil || due[0].folded {
 		t.Errorf("folded: %v, %v", due[0].folded, err)
@@ -505,9 +475,7 @@ func testALateForgetTakesNothingElse(t *testing.T, o Options) {
 	makeDue(t, s, id)
 	retire(t, s, 1)
 	look() // and dies
-	if err := s.Guests.forget(ctx, slow); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Guests.forget(ctx, slow))
 	makeDue(t, s, id)
 	retire(t, s, 0)
 	if got := survey(t, s).Figures; got.Hits != 2 {

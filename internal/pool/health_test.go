@@ -114,9 +114,7 @@ func TestAPartOfAClusterServes(t *testing.T) {
 	if _, err := s.Take(t.Context(), Request{ID: queries[1].ID}); err != nil { // the secret is known from here on
 		t.Fatal(err)
 	}
-	if err := nodes[0].Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, nodes[0].Process.Signal(syscall.SIGSTOP))
 	t.Cleanup(func() { _ = nodes[0].Process.Signal(syscall.SIGCONT) })
 	// By default a cluster wants all slots served, and answers for none.
 	testkit.Within(t, 10*time.Second, "the cluster is down", func() bool { return strings.Contains(s.DB.Health().Reason, "the redis cluster is down") })
@@ -152,9 +150,7 @@ func TestAPartOfAClusterServes(t *testing.T) {
 	if err != nil || !errors.Is(stocks[0].Err, redisdb.ErrDown) || stocks[1].Err != nil || stocks[1].Fresh != 0 || stocks[2].Err != nil || stocks[2].Fresh != 3 {
 		t.Errorf("the survey: %+v, %v", stocks, err)
 	}
-	if err := nodes[0].Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, nodes[0].Process.Signal(syscall.SIGCONT))
 	testkit.Within(t, 10*time.Second, "all is well again", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
 	if _, err := s.Take(t.Context(), Request{ID: queries[0].ID}); err != nil {
 		t.Errorf("a take after all came back: %v", err)

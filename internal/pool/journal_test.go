@@ -30,13 +30,9 @@ func testManyOrdersAreRead(t *testing.T, o Options) {
 	}
 	marked, bought := there[1], there[2]
 	for _, order := range []Ref{marked, bought} {
-		if ok, err := s.Mark(t.Context(), order); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
+		expect(t, true)(s.Mark(t.Context(), order))
 	}
-	if ok, err := s.Submitted(t.Context(), bought, "task|4711"); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	expect(t, true)(s.Submitted(t.Context(), bought, "task|4711"))
 	found, err := s.FindAll(t.Context(), asked)
 	if err != nil {
 		t.Fatal(err)

@@ -39,15 +39,9 @@ func TestHowLongKeysLive(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k, month := s.keys(id), 30*24*time.Hour
 		order := Ref{id, "a"}
-		if got, err := s.Place(t.Context(), Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5}); err != nil || !got.Placed {
-			t.Fatal(got, err)
-		}
-		if wait, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, 0); err != nil || wait != 0 {
-			t.Fatal(wait, err)
-		}
-		if err := s.Pause(t.Context(), id, Pause{}); err != nil {
-			t.Fatal(err)
-		}
+		placeOrder(t, s, Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5})
+		expect(t, time.Duration(0))(s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, 0))
+		must(t, s.Pause(t.Context(), id, Pause{}))
 		if _, err := s.Report(t.Context(), id, "x", "", true); err == nil {
 			t.Fatal("reported on nothing")
 		}
@@ -59,9 +53,7 @@ func TestHowLongKeysLive(t *testing.T) {
 				t.Errorf("%s lives for %v, want %v", key, got, want)
 			}
 		}
-		if err := s.Resume(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Resume(t.Context(), id))
 		time.Sleep(10 * time.Second)
 		land(t, s, id, "a", 0, 100*time.Second) // born when it was placed
 		for key, want := range map[string]time.Duration{
@@ -96,13 +88,9 @@ func TestHowLongKeysLive(t *testing.T) {
 			take(t, s, Request{ID: id}, 1)
 		}
 		// What is in use does not run out.
-		if err := s.Pause(t.Context(), id, Pause{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Pause(t.Context(), id, Pause{}))
 		for _, key := range []string{k.stats, k.paused, k.leads} {
-			if err := s.db.Slow.PExpire(t.Context(), key, time.Hour).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.db.Slow.PExpire(t.Context(), key, time.Hour).Err())
 			look(t, s, id)
 			if got := ttl(t, s, key); got != month {
 				t.Errorf("%s lives for another %v", key, got)
@@ -126,17 +114,13 @@ func TestEveryStepRenewsTheLease(t *testing.T) {
 		place(t, one, id, "a")
 		lease("placing", Lease)
 		for range 2 { // sent again, it is the same mark
-			if ok, err := one.Mark(t.Context(), order); err != nil || !ok {
-				t.Fatal(ok, err)
-			}
+			expect(t, true)(one.Mark(t.Context(), order))
 			lease("marking", Lease)
 			if r, ok, err := one.Find(t.Context(), order); err != nil || !ok || r.Unsolved != time.Second || r.State != Submitting {
 				t.Errorf("marked: %+v, %v, %v", r, ok, err)
 			}
 		}
-		if ok, err := one.Submitted(t.Context(), order, "t"); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
+		expect(t, true)(one.Submitted(t.Context(), order, "t"))
 		lease("the submit", Lease)
 		if lost, err := one.Renew(t.Context(), []Ref{order}); err != nil || len(lost) != 0 {
 			t.Fatal(lost, err)
@@ -155,9 +139,7 @@ func TestEveryStepRenewsTheLease(t *testing.T) {
 		if again, _, err := one.Adopt(t.Context(), id, []string{"a"}); err != nil || len(again) != 0 {
 			t.Errorf("adopted back: %+v, %v", again, err)
 		}
-		if err := two.LetGo(t.Context(), []Ref{order}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, two.LetGo(t.Context(), []Ref{order}))
 		lease("letting go", 0)
 	})
 }

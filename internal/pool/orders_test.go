@@ -25,25 +25,16 @@ import (
 // expire lets the lease of an order end now.
 func expire(t *testing.T, s *replica, order Ref) {
 	t.Helper()
-	if err := s.LetGo(t.Context(), []Ref{order}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.LetGo(t.Context(), []Ref{order}))
 }
 
 func testLeasesAndAdoption(t *testing.T, o Options) {
 	o.Prefix = "leases"
 	one, two, id := open(t, o), open(t, o), identity("lease")
 	order := Ref{id, "a"}
-	placing, err := one.Place(t.Context(), Order{Ref: order, Depth: 5, TTL: time.Minute, Facts: "what | the buyer says"})
-	if err != nil || !placing.Placed {
-		t.Fatal(placing, err)
-	}
-	if ok, err := one.Mark(t.Context(), order); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	if ok, err := one.Submitted(t.Context(), order, "task|4711"); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	placeOrder(t, one, Order{Ref: order, Depth: 5, TTL: time.Minute, Facts: "what | the buyer says"})
+	expect(t, true)(one.Mark(t.Context(), order))
+	expect(t, true)(one.Submitted(t.Context(), order, "task|4711"))
 
 	// While the lease is good nobody else gets the order.
 	if got, gone, err := two.Adopt(t.Context(), id, []string{"a", "none"}); err != nil || len(got) != 0 || len(gone) != 1 || gone[0] != (Ref{id, "none"}) {
@@ -145,16 +136,12 @@ func testUnknownOrders(t *testing.T, o Options) {
 	for _, name := range []string{"a", "b"} {
 		order := Ref{id, name}
 		place(t, one, id, name)
-		if ok, err := one.Mark(t.Context(), order); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
+		expect(t, true)(one.Mark(t.Context(), order))
 		// Its life is the order's where that is shorter.
 		for _, step := range []struct{ hold, least, most time.Duration }{
 			{time.Hour, 50 * time.Second, time.Minute}, {20 * time.Second, 50 * time.Second, time.Minute},
 		} {
-			if ok, err := one.Unknown(t.Context(), order, step.hold); err != nil || !ok {
-				t.Fatal(ok, err)
-			}
+			expect(t, true)(one.Unknown(t.Context(), order, step.hold))
 			if left := look(t, one, id).NextEnd; left < step.least || left > step.most {
 				t.Errorf("held for %v: forgotten in %v", step.hold, left)
 			}
@@ -162,21 +149,15 @@ func testUnknownOrders(t *testing.T, o Options) {
 	}
 	brief := Ref{identity("unknown for a moment"), "c"}
 	place(t, one, brief.Identity, "c")
-	if ok, err := one.Mark(t.Context(), brief); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	if ok, err := one.Unknown(t.Context(), brief, 10*time.Second); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	expect(t, true)(one.Mark(t.Context(), brief))
+	expect(t, true)(one.Unknown(t.Context(), brief, 10*time.Second))
 	if left := look(t, one, brief.Identity).NextEnd; left < 5*time.Second || left > 10*time.Second {
 		t.Errorf("forgotten in %v", left)
 	}
 	// Only who owned it could say so, and only of what was marked.
 	place(t, one, id, "intent")
 	place(t, one, id, "marked")
-	if ok, err := one.Mark(t.Context(), Ref{id, "marked"}); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	expect(t, true)(one.Mark(t.Context(), Ref{id, "marked"}))
 	if ok, err := one.Unknown(t.Context(), Ref{id, "intent"}, time.Minute); err != nil || ok {
 		t.Errorf("an intent is of unknown fate: %v, %v", ok, err)
 	}
@@ -184,9 +165,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 		t.Errorf("another replica's order is of unknown fate: %v, %v", ok, err)
 	}
 	for _, name := range []string{"intent", "marked"} {
-		if how, err := one.Fail(t.Context(), Failure{Ref: Ref{id, name}}); err != nil || how != Ended {
-			t.Fatal(how, err)
-		}
+		expect(t, Ended)(one.Fail(t.Context(), Failure{Ref: Ref{id, name}}))
 	}
 	got := look(t, one, id)
 	if got.Orders != 2 || got.Unknown != 2 || got.Bought != 2 || got.Figures.Bought != 2 {
@@ -202,9 +181,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 		t.Errorf("renewed what is of unknown fate: lost %v, %v", lost, err)
 	}
 	// One becomes known after all, the other is lost when its time is over.
-	if ok, err := one.Submitted(t.Context(), Ref{id, "a"}, "1"); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	expect(t, true)(one.Submitted(t.Context(), Ref{id, "a"}, "1"))
 	if ok, err := one.Unknown(t.Context(), Ref{id, "a"}, time.Minute); err != nil || ok {
 		t.Errorf("what is known became unknown: %v, %v", ok, err)
 	}
@@ -252,20 +229,14 @@ func testCallbacksNeedNoLease(t *testing.T, o Options) {
 	listening(t, one, 2)
 	for _, name := range []string{"a", "b"} {
 		place(t, one, id, name)
-		if ok, err := one.Mark(t.Context(), Ref{id, name}); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
+		expect(t, true)(one.Mark(t.Context(), Ref{id, name}))
 	}
 	landing := Landing{Ref: Ref{id, "a"}, Provider: "p", Task: "9", Value: "v", Lifetime: time.Minute, Callback: true}
-	if how, err := two.Settle(t.Context(), landing); err != nil || how != Ended {
-		t.Fatal(how, err)
-	}
+	expect(t, Ended)(two.Settle(t.Context(), landing))
 	if how, err := two.Settle(t.Context(), landing); err != nil || how != Gone {
 		t.Fatalf("twice: %v, %v", how, err)
 	}
-	if how, err := two.Fail(t.Context(), Failure{Ref: Ref{id, "b"}, Bought: true, Callback: true, Tell: "refused CODE"}); err != nil || how != Ended {
-		t.Fatal(how, err)
-	}
+	expect(t, Ended)(two.Fail(t.Context(), Failure{Ref: Ref{id, "b"}, Bought: true, Callback: true, Tell: "refused CODE"}))
 	// The replica that waits for them is told.
 	for _, want := range []ending{{Ref{id, "a"}, Solved}, {Ref{id, "b"}, "refused CODE"}} {
 		select {
@@ -305,9 +276,7 @@ func shift(t *testing.T, s *replica, key string, by time.Duration) {
 	}
 	for _, entry := range entries {
 		entry.Score -= float64(by.Milliseconds())
-		if err := s.db.Slow.ZAdd(t.Context(), key, entry).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.db.Slow.ZAdd(t.Context(), key, entry).Err())
 	}
 }
 
@@ -339,17 +308,11 @@ func testBudgetsSlide(t *testing.T, o Options) {
 	}
 	// The same order again costs nothing more.
 	order.Ref = Ref{id, "o3"}
-	if got, err := s.Place(t.Context(), order); err != nil || !got.Placed {
-		t.Fatal(got, err)
-	}
+	placeOrder(t, s, order)
 	about(put(), time.Hour)
 	// What was provably not bought comes back; what failed does not.
-	if how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, "o3"}}); err != nil || how != Ended {
-		t.Fatal(how, err)
-	}
-	if how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, "o2"}, Bought: true}); err != nil || how != Ended {
-		t.Fatal(how, err)
-	}
+	expect(t, Ended)(s.Fail(t.Context(), Failure{Ref: Ref{id, "o3"}}))
+	expect(t, Ended)(s.Fail(t.Context(), Failure{Ref: Ref{id, "o2"}, Bought: true}))
 	if got := put(); !got.Placed {
 		t.Fatalf("after a refund: %+v", got)
 	}
@@ -396,9 +359,7 @@ func testTheBudgetOverAllTargets(t *testing.T, o Options) {
 	if wait := book(a, "three"); wait < 23*time.Hour || wait > 24*time.Hour {
 		t.Errorf("beyond it: %v", wait)
 	}
-	if err := s.Refund(t.Context(), Overall, Ref{b, "two"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Refund(t.Context(), Overall, Ref{b, "two"}))
 	if _, n, err := s.Booked(t.Context(), Overall); err != nil || n != 1 {
 		t.Errorf("booked: %d, %v", n, err)
 	}
@@ -516,9 +477,7 @@ func testATextSoldTwiceLandsOnce(t *testing.T, o Options) {
 	listening(t, one, 2)
 	settle := func(s *replica, id captcha.ID, order string, callback bool) Ending {
 		t.Helper()
-		if got, err := one.Place(t.Context(), Order{Ref: Ref{id, order}, Depth: 100, TTL: time.Minute}); err != nil || !got.Placed {
-			t.Fatal(got, err)
-		}
+		placeOrder(t, one, Order{Ref: Ref{id, order}, Depth: 100, TTL: time.Minute})
 		how, err := s.Settle(t.Context(), Landing{
 			Ref: Ref{id, order}, Value: "the same", Lifetime: 1500 * time.Millisecond, Callback: callback,
 		})
@@ -693,9 +652,7 @@ func testLostRepliesOfEndings(t *testing.T, o Options) {
 	for i := range rounds {
 		landed, failed := Ref{id, fmt.Sprint("l", i)}, Ref{id, fmt.Sprint("f", i)}
 		for _, ref := range []Ref{landed, failed} {
-			if got, err := s.Place(t.Context(), Order{Ref: ref, Depth: 1000, TTL: time.Minute}); err != nil || !got.Placed {
-				t.Fatal(got, err)
-			}
+			placeOrder(t, s, Order{Ref: ref, Depth: 1000, TTL: time.Minute})
 		}
 		how, err := s.Settle(t.Context(), Landing{Ref: landed, Value: landed.Order, Lifetime: time.Minute})
 		if err == nil && how != Ended {
@@ -749,9 +706,7 @@ func TestAClockThatIsBehindAtTheMark(t *testing.T) {
 	redis.SetTime(now)
 	place(t, s, order.Identity, order.Order)
 	redis.SetTime(now.Add(-30 * time.Millisecond))
-	if ok, err := s.Mark(t.Context(), order); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	expect(t, true)(s.Mark(t.Context(), order))
 	if r, ok, err := s.Find(t.Context(), order); err != nil || !ok || r.Unsolved != 0 {
 		t.Errorf("marked before it was placed: %+v, %v", r, err)
 	}

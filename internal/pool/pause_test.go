@@ -15,9 +15,7 @@ func TestAPause(t *testing.T) {
 		for _, p := range []Pause{
 			{By: "nightly", Reason: "the page | is being <changed>", Until: until}, {By: "nightly", Until: until}, {}, {By: "a|b", Reason: "x"},
 		} {
-			if err := s.Pause(t.Context(), id, p); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Pause(t.Context(), id, p))
 			got := look(t, s, id)
 			if !got.Paused || got.Pause.By != p.By || got.Pause.Reason != p.Reason || !got.Pause.Until.Equal(p.Until) {
 				t.Errorf("%v %+v, want %+v", got.Paused, got.Pause, p)
@@ -29,9 +27,7 @@ func TestAPause(t *testing.T) {
 		if !look(t, s, id).Paused {
 			t.Error("a pause without an end is over")
 		}
-		if err := s.Pause(t.Context(), id, Pause{Until: time.Now().Add(time.Hour)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Pause(t.Context(), id, Pause{Until: time.Now().Add(time.Hour)}))
 		for range 5 {
 			time.Sleep(11 * time.Minute)
 			got := look(t, s, id)

@@ -29,9 +29,7 @@ func testOrderLandsAndIsTaken(t *testing.T, o Options) {
 			t.Fatalf("placing %s: %+v, %d orders, %v", step.order, got, orders, err)
 		}
 	}
-	if ok, err := s.Submitted(t.Context(), Ref{id, "one"}, "4711"); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	expect(t, true)(s.Submitted(t.Context(), Ref{id, "one"}, "4711"))
 
 	land(t, s, id, "one", 3*time.Second, time.Minute)
 	again, err := s.Settle(t.Context(), Landing{Ref: Ref{id, "one"}, Value: "x", Lifetime: time.Minute})
@@ -255,23 +253,17 @@ func testOrdersRunOutAndPauseStopsThem(t *testing.T, o Options) {
 	if !put().Placed {
 		t.Fatal("not placed")
 	}
-	if ok, err := s.Mark(t.Context(), order.Ref); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	expect(t, true)(s.Mark(t.Context(), order.Ref))
 	time.Sleep(70 * time.Millisecond)
 	if got := look(t, s, id); got.Orders != 0 || got.Figures.Lost != 1 || got.Figures.Bought != 1 || got.HourUsed != 1 {
 		t.Fatalf("an order past its time: %+v", got)
 	}
-	if err := s.Pause(t.Context(), id, Pause{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Pause(t.Context(), id, Pause{}))
 	order.Order = "z"
 	if got := put(); got.Placed || !got.Paused {
 		t.Fatalf("while paused: %+v", got)
 	}
-	if err := s.Resume(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Resume(t.Context(), id))
 	if got := put(); !got.Placed {
 		t.Fatalf("after the pause: %+v", got)
 	}
@@ -296,9 +288,7 @@ func testAForgottenScriptSaysWhatFails(t *testing.T, o Options) {
 	queries := []Query{{ID: identity("foreign")}, {ID: identity("stocked")}}
 	stock(t, s, queries[1].ID, 2, 0, time.Minute)
 	s.db.Slow.Set(ctx, s.keys(queries[0].ID).tokens, "foreign", 0)
-	if err := s.db.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.ScriptFlush(ctx).Err() }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.db.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.ScriptFlush(ctx).Err() }))
 	stocks, err := s.Survey(ctx, queries)
 	if err != nil || !errors.Is(stocks[0].Err, redisdb.ErrDown) || stocks[1].Err != nil || stocks[1].Fresh != 2 {
 		t.Errorf("%+v, %v", stocks, err)

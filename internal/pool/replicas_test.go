@@ -28,9 +28,7 @@ func testReplicasKnowEachOther(t *testing.T, o Options) {
 	live(a, time.Minute, a)
 	live(b, time.Minute, a, b)
 	live(a, time.Minute, a, b)
-	if err := b.End(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.End(t.Context()))
 	live(a, time.Minute, a)
 	live(b, 100*time.Millisecond, a, b)
 	testkit.Within(t, 10*time.Second, "forgotten", func() bool {
@@ -45,9 +43,7 @@ func testReplicasShareWhatTheySay(t *testing.T, o Options) {
 	a, b := open(t, o), open(t, o)
 	one, two, none := identity("one"), identity("two"), identity("none")
 	for id, text := range map[captcha.ID]string{one: "starved", two: "ok"} {
-		if err := a.Share(t.Context(), id, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Share(t.Context(), id, []byte(text)))
 	}
 	got, err := b.Shared(t.Context(), []captcha.ID{two, none, one})
 	if err != nil || len(got) != 3 || string(got[0]) != "ok" || got[1] != nil || string(got[2]) != "starved" {

@@ -140,9 +140,7 @@ func TestOnlySoManyTokensWaitToBeReturned(t *testing.T) {
 		redis.SetDown(true)
 		time.Sleep(2 * time.Second)
 		for range mostBack {
-			if err := s.Return(token); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Return(token))
 		}
 		if err := s.Return(token); !errors.Is(err, errFullBack) {
 			t.Errorf("one too many: %v", err)
@@ -163,13 +161,9 @@ func TestOutOfMemory(t *testing.T) {
 	stock(t, s, id, 40, 0, time.Minute)
 	paid := Ref{id, "paid"}
 	place(t, s, id, "paid")
-	if ok, err := s.Mark(t.Context(), paid); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	expect(t, true)(s.Mark(t.Context(), paid))
 	take(t, s, Request{ID: id}, 1)
-	if err := s.db.Slow.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.db.Slow.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	for range 20 {
 		token := take(t, s, Request{ID: id}, 1)[0]
 		giveBack(t, s, token)
@@ -209,9 +203,7 @@ func TestARefusalIsNoLostReply(t *testing.T) {
 	token := take(t, s, Request{ID: id}, 1)[0]
 	waiter := parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
 	for round := range 3 {
-		if err := s.db.Slow.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.db.Slow.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
 		if round == 0 { // who waits is told too
 			s.wake(id)
 			if got := <-waiter; !errors.Is(got.err, redisdb.ErrDown) {
@@ -226,9 +218,7 @@ func TestARefusalIsNoLostReply(t *testing.T) {
 		if err := s.Return(token); err != nil {
 			t.Error(err)
 		}
-		if err := s.db.Slow.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.db.Slow.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
 		take(t, s, Request{ID: id}, 1)
 	}
 	testkit.Within(t, 10*time.Second, "the token to be back", func() bool { return look(t, s, id).Figures.Returned == 1 })
@@ -299,9 +289,7 @@ func TestRefusalsLoseNoToken(t *testing.T) {
 		})
 	}
 	for i := range 20 {
-		if err := s.db.Slow.ConfigSet(t.Context(), "min-replicas-to-write", []string{"1", "0"}[i%2]).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.db.Slow.ConfigSet(t.Context(), "min-replicas-to-write", []string{"1", "0"}[i%2]).Err())
 		time.Sleep(10 * time.Millisecond)
 	}
 	all.Wait()

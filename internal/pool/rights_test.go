@@ -16,9 +16,7 @@ import (
 // testForeignKey is what the error over another program's value needs.
 func testForeignKey(t *testing.T, o Options) {
 	s, id := open(t, o), identity("f")
-	if err := s.db.Slow.Set(t.Context(), s.keys(id).stats, "another program's", time.Minute).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.db.Slow.Set(t.Context(), s.keys(id).stats, "another program's", time.Minute).Err())
 	if _, err := s.Look(t.Context(), id, 0, 0); err == nil || !strings.Contains(err.Error(), s.keys(id).stats+" holds a string") {
 		t.Errorf("the error does not name the key: %v", err)
 	}

@@ -168,6 +168,24 @@ func openLogged(t testing.TB, o Options, log *slog.Logger) *replica {
 	return s
 }
 
+// must ends the test if a step of its set-up fails.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expect returns a function that ends the test unless a call succeeds with this result.
+func expect[T comparable](t testing.TB, result T) func(T, error) {
+	return func(got T, err error) {
+		t.Helper()
+		if err != nil || got != result {
+			t.Fatalf("got %v, %v; want %v", got, err, result)
+		}
+	}
+}
+
 func identity(name string) captcha.ID {
 	return captcha.Identity{Type: captcha.Turnstile, Sitekey: name}.ID()
 }
@@ -187,11 +205,16 @@ func stock(t testing.TB, s *replica, id captcha.ID, n int, age, lifetime time.Du
 	return values
 }
 
+// place places an order for which there is room.
 func place(t testing.TB, s *replica, id captcha.ID, order string) {
 	t.Helper()
-	got, err := s.Place(t.Context(), Order{Ref: Ref{id, order}, Depth: 1 << 20, TTL: time.Minute})
-	if err != nil || !got.Placed {
-		t.Fatalf("placing %s: %+v, %v", order, got, err)
+	placeOrder(t, s, Order{Ref: Ref{id, order}, Depth: 1 << 20, TTL: time.Minute})
+}
+
+func placeOrder(t testing.TB, s *replica, o Order) {
+	t.Helper()
+	if got, err := s.Place(t.Context(), o); err != nil || !got.Placed {
+		t.Fatalf("placing %s: %+v, %v", o.Order, got, err)
 	}
 }
 
@@ -218,9 +241,7 @@ func look(t testing.TB, s *replica, id captcha.ID) Stock {
 // giveBack returns a token and waits until it is in the stock.
 func giveBack(t testing.TB, s *replica, token Token) {
 	t.Helper()
-	if err := s.Return(token); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Return(token))
 	putBack(t, s)
 }
 

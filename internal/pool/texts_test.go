@@ -16,9 +16,7 @@ func testTextsStayAsTheyAre(t *testing.T, o Options) {
 		t.Helper()
 		n++
 		l.Ref, l.Provider, l.Lifetime = Ref{id, fmt.Sprint("order", n)}, "p", time.Minute
-		if got, err := s.Place(t.Context(), Order{Ref: l.Ref, Depth: 100, TTL: time.Minute}); err != nil || !got.Placed {
-			t.Fatal(got, err)
-		}
+		placeOrder(t, s, Order{Ref: l.Ref, Depth: 100, TTL: time.Minute})
 		how, err := s.Settle(t.Context(), l)
 		if err != nil {
 			t.Fatal(err)

@@ -93,9 +93,7 @@ func testWhoLacksAFailedOrder(t *testing.T, o Options) {
 		t.Helper()
 		place(t, s, id, order)
 		failure := Failure{Ref: Ref{id, order}, Bought: true, Margin: margin, Answer: &FailedError{Reason: reason, Refused: true}}
-		if how, err := s.Fail(t.Context(), failure); err != nil || how != Ended {
-			t.Fatal(how, err)
-		}
+		expect(t, Ended)(s.Fail(t.Context(), failure))
 	}
 	failAt(0, "a", "there is a token")
 	if got := look(t, s, id); got.Waiting != 1 {
@@ -196,15 +194,11 @@ func testEveryFailureIsTold(t *testing.T, o Options) {
 	place(t, one, id, "called")
 	place(t, one, id, "calledOther")
 	failure := Failure{Ref: Ref{id, "called"}, Bought: true, Callback: true, Tell: "CODE", Answer: &FailedError{Reason: "called"}}
-	if how, err := two.Fail(t.Context(), failure); err != nil || how != Ended {
-		t.Fatal(how, err)
-	}
+	expect(t, Ended)(two.Fail(t.Context(), failure))
 	wantFailed(t, caller, FailedError{Reason: "called"})
 	place(t, one, id, "unbought")
 	failure = Failure{Ref: Ref{id, "unbought"}, Answer: &FailedError{Reason: "unbought"}}
-	if how, err := one.Fail(t.Context(), failure); err != nil || how != Ended {
-		t.Fatal(how, err)
-	}
+	expect(t, Ended)(one.Fail(t.Context(), failure))
 	if got := look(t, one, id); got.Waiting != 1 { // for calledOther
 		t.Errorf("%d tickets", got.Waiting)
 	}
@@ -277,9 +271,7 @@ func TestHowLongAFailureIsKept(t *testing.T) {
 		place(t, s, id, "repeated")
 		began := time.Now()
 		landing := Landing{Ref: Ref{id, "repeated"}, Value: known, Lifetime: time.Hour, Answer: &FailedError{Reason: "x"}}
-		if how, err := s.Settle(t.Context(), landing); err != nil || how != Repeated {
-			t.Fatal(how, err)
-		}
+		expect(t, Repeated)(s.Settle(t.Context(), landing))
 		wantFailed(t, caller, FailedError{Reason: "x"})
 		if took := time.Since(began); took > 10*time.Millisecond {
 			t.Errorf("told of a landing after %v", took)
@@ -343,9 +335,7 @@ func TestANewcomerIsNotTold(t *testing.T) {
 func TestJunkAmongFailures(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for _, junk := range []string{"junk", "a|b|c", ""} {
-			if err := s.db.Slow.Do(t.Context(), "zadd", s.keys(id).untold, 9e15, junk).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.db.Slow.Do(t.Context(), "zadd", s.keys(id).untold, 9e15, junk).Err())
 		}
 		caller := parkOne(t, s, asking(id))
 		place(t, s, id, "a")

@@ -38,9 +38,7 @@ func testAWaitThatIsOver(t *testing.T, o Options) {
 	place(t, s, id, "under way")
 	over := make(chan struct{})
 	result := parkOne(t, s, Request{ID: id, Wait: time.Minute, MaxWaiting: 1, Over: over})
-	if err := s.Pause(t.Context(), id, Pause{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Pause(t.Context(), id, Pause{}))
 	close(over)
 	var empty *EmptyError
 	if got := <-result; !errors.As(got.err, &empty) || !empty.Paused || empty.Full || empty.Orders != 1 {
@@ -262,9 +260,7 @@ func TestRedisHangsAndHeals(t *testing.T) {
 	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.db.Slow.Do(t.Context(), "client", "pause", "2500", "all").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.db.Slow.Do(t.Context(), "client", "pause", "2500", "all").Err())
 	began := time.Now()
 	if _, err := s.Take(t.Context(), Request{ID: id}); !errors.Is(err, redisdb.ErrDown) {
 		t.Fatalf("while it hangs: %v", err)
@@ -309,9 +305,7 @@ func TestALateLandingIsNoYounger(t *testing.T) {
 	}()
 	time.Sleep(3 * time.Second)
 	signal(t, process, syscall.SIGCONT)
-	if err := <-landed; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-landed)
 	if got := look(t, s, id); got.Fresh != 1 || got.NextExpiry > 7100*time.Millisecond {
 		t.Fatalf("a token of 10 s that landed 3 s late lives for another %v: %+v", got.NextExpiry, got)
 	}
@@ -341,9 +335,7 @@ func TestWaitsThatEndInAHangAreAnsweredTogether(t *testing.T) {
 
 func signal(t testing.TB, process *os.Process, s syscall.Signal) {
 	t.Helper()
-	if err := process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, process.Signal(s))
 }
 
 // Callers without a wait ask all the time and use up the rate as it comes. The

@@ -131,9 +131,7 @@ func testWindowsThatCoverOthers(t *testing.T, o Options) {
 	// One that has run for an hour counts as beginning now.
 	began, id := time.Now(), identity("cover running")
 	running := redis.Z{Score: float64(began.Add(5 * m).UnixMilli()), Member: fmt.Sprintf("%d|5", began.Add(-time.Hour).UnixMilli())}
-	if err := s.db.Slow.ZAdd(t.Context(), s.keys(id).warm, running).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.db.Slow.ZAdd(t.Context(), s.keys(id).warm, running).Err())
 	warm(t, s, id, Window{5, 0, 20 * m})
 	got := look(t, s, id).Windows
 	if len(got) != 1 || got[0].In > -time.Hour {
@@ -174,9 +172,7 @@ func testNoMoreWindowsThanAHundred(t *testing.T, o Options) {
 		t.Fatal(first, err)
 	}
 	over := redis.Z{Score: float64(time.Now().Add(-time.Second).UnixMilli()), Member: first[0]}
-	if err := s.db.Slow.ZAdd(t.Context(), k, over).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.db.Slow.ZAdd(t.Context(), k, over).Err())
 	warm(t, s, id, further)
 	further.In, further.Left = 4000*m, 4005*m
 	refused("after one was over")

@@ -199,7 +199,7 @@ func TestCompletion(t *testing.T) {
 	for words, want := range map[string][]string{
 		"token st":                  {"staging-login"},
 		"pause --reason x st":       {"staging-login"},
-		"report staging-login id a": {"accepted", "rejected"},
+		"report staging-login id a": {"accepted"},
 		"status --state st":         {"refused", "starved", "budget", "paused", "ok", "idle"},
 		"serve --log-format t":      {"text", "json"},
 		"help history us":           {"usage"},

@@ -113,7 +113,7 @@ func TestStatusOfSome(t *testing.T) {
 	if printed, _, _ := askDaemon(t, 200, someStatus+"\n", "status", "--json"); printed != someStatus+"\n" {
 		t.Errorf("the document is not as it came: %s", printed)
 	}
-	if printed, code, _ := askDaemon(t, 200, "<html>", "status"); code != exitFailed || !strings.Contains(printed, "poold status: reading the status: ") {
+	if printed, code, _ := askDaemon(t, 200, "<html>", "status"); code != exitFailed || !strings.Contains(printed, "poold status: reading the daemon's answer: ") {
 		t.Errorf("exit %d: %s", code, printed)
 	}
 }

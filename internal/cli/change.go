@@ -10,13 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"poold/internal/refill"
 	"poold/internal/status"
 )
 
 const (
-	// changeTime is the most that a change of one target may take.
+	// changeTime limits the request that changes one target.
 	changeTime = 10 * time.Second
-	// outcomeTime is how long a command waits for the outcome of a change: a submit's answer.
+	// outcomeTime limits the wait for the outcome of a change: the answer to a submit.
 	outcomeTime = 15 * time.Second
 )
 
@@ -24,48 +25,43 @@ const (
 type change struct {
 	method, path string                         // below /pool/TARGET
 	body         func() (map[string]any, error) // nil = none; an empty one is not sent
-	compares     bool                           // tell needs the target as it was before
+	compares     bool                           // text needs the target as it was before
 	// decided reports whether the outcome of the change shows; the command waits for that, at
 	// most outcomeTime. nil = it shows at once.
 	decided func(before, after *status.Target) bool
-	// tell says in one line what was done. The target before it and after it is nil where
-	// it could not be seen, as by a key that may not: the change is made all the same.
-	tell func(before, after *status.Target) string
+	// text describes the change in one line. A target is nil if the key may not read it: the
+	// change is made all the same.
+	text func(before, after *status.Target) string
 }
 
 // newChange completes a command that changes one target.
 func newChange(c *Console, command *cobra.Command, change change) *cobra.Command {
 	command.Args = Words(0, "the name of a target")
 	asJSON := command.Flags().Bool("json", false, "print the target as GET /pool/TARGET shows it afterwards")
-	connect := ClientFlags(command, c)
-	completeTargets(command, connect)
-	command.RunE = func(command *cobra.Command, words []string) error {
+	connect := onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
 		q, err := change.question(words[0])
-		if err != nil {
-			return err
-		}
-		daemon, err := connect()
 		if err != nil {
 			return err
 		}
 		var before *status.Target
 		if change.compares {
-			before, _, _ = look(command.Context(), daemon, words[0]) // the answer to the change says what is wrong
+			before, _, _ = look(ctx, daemon, words[0]) // the answer to the change reports the fault
 		}
-		if _, _, err := daemon.exchange(command.Context(), q); err != nil {
+		if _, _, err := daemon.exchange(ctx, q); err != nil {
 			return err
 		}
-		after, body, err := change.outcome(command.Context(), daemon, words[0], before)
+		after, body, err := change.outcome(ctx, daemon, words[0], before)
 		if *asJSON {
 			return c.printDone(body, err)
 		}
-		_, err = fmt.Fprintf(c.Stdout, "%s: %s\n", Printable(words[0]), change.tell(before, after))
+		_, err = fmt.Fprintf(c.Stdout, "%s: %s\n", Printable(words[0]), change.text(before, after))
 		return err
-	}
+	})
+	completeTargets(command, connect)
 	return command
 }
 
-// outcome looks at the target after the change, until the outcome shows.
+// outcome reads the target after the change, until the outcome shows.
 func (c change) outcome(ctx context.Context, daemon *Client, target string, before *status.Target) (*status.Target, []byte, error) {
 	for until := time.Now().Add(outcomeTime); ; {
 		after, body, err := look(ctx, daemon, target)
@@ -101,9 +97,160 @@ func look(ctx context.Context, daemon *Client, target string) (*status.Target, [
 	if err != nil {
 		return nil, nil, err
 	}
-	found := new(status.Target)
-	if err := json.Unmarshal(body, found); err != nil {
-		return nil, nil, fmt.Errorf("reading the status: %w", err)
+	found, err := decode[status.Target](body)
+	return found, body, err
+}
+
+// newPause is `poold pause`.
+func newPause(c *Console) *cobra.Command {
+	command := &cobra.Command{
+		Use:     "pause TARGET",
+		Short:   "buy nothing for a target; what is ready is still handed out",
+		Long:    "Pauses a target over all replicas: nothing is bought for it. What is ready is still handed out.",
+		Example: "  poold pause staging-login --for 1h --reason \"the page changes\"",
 	}
-	return found, body, nil
+	flags := command.Flags()
+	length := flags.Duration("for", 0, "how long, from 1s to 720h (default until it is resumed)")
+	reason := flags.String("reason", "", "a `text` that the status shows, at most 200 characters")
+	return newChange(c, command, change{
+		method: http.MethodPost, path: "/pause",
+		body: func() (map[string]any, error) {
+			fields := map[string]any{}
+			if flags.Changed("for") {
+				fields["for"] = length.String()
+			}
+			if flags.Changed("reason") {
+				fields["reason"] = *reason
+			}
+			return fields, nil
+		},
+		text: func(_, after *status.Target) string {
+			text := "paused until it is resumed"
+			if flags.Changed("for") {
+				text = "paused until " + moment(time.Now().Add(*length))
+			}
+			if after != nil {
+				text += fmt.Sprintf("; %s ready and %d on order are still handed out", tokens(after.Fresh), after.InFlight)
+			}
+			return text
+		},
+	})
+}
+
+// newResume is `poold resume`.
+func newResume(c *Console) *cobra.Command {
+	return newChange(c, &cobra.Command{
+		Use:   "resume TARGET",
+		Short: "end a pause that was not made in the file, or try a refused target at once",
+		Long: "Ends a pause that was made by poold pause, by the API or on the page. One in the file lasts until the file changes.\n" +
+			"A target that the provider refuses is tried at once with one order, and the command says what came of it.",
+		Example: "  poold resume staging-login",
+	}, change{
+		method: http.MethodPost, path: "/resume", compares: true, decided: tried,
+		text: func(before, after *status.Target) string {
+			if before != nil && before.State == refill.Refused && after != nil {
+				return triedText(before, after)
+			}
+			text := "tokens are bought for it again"
+			if after != nil {
+				text += fmt.Sprintf("; %s ready, %d on order, depth %d", tokens(after.Fresh), after.InFlight, after.Depth)
+			}
+			return text
+		},
+	})
+}
+
+// tried reports whether the outcome of the order with which a refused target is tried shows.
+func tried(before, after *status.Target) bool {
+	return before.State != refill.Refused || after.State != refill.Refused ||
+		after.FailedInARow > before.FailedInARow || after.BoughtInFlight > before.BoughtInFlight
+}
+
+// triedText describes the outcome of trying a refused target.
+func triedText(before, after *status.Target) string {
+	switch {
+	case after.State != refill.Refused:
+		return "the provider takes orders for it again; its state is " + after.State
+	case after.FailedInARow > before.FailedInARow:
+		return "tried at once, and refused again: " + after.Reason
+	case after.BoughtInFlight > before.BoughtInFlight:
+		return "tried at once, and the provider accepted the order; it is in order again when that one is solved"
+	}
+	return "the next order is placed at once; none is wanted now, or none was answered yet"
+}
+
+// newFlush is `poold flush`.
+func newFlush(c *Console) *cobra.Command {
+	return newChange(c, &cobra.Command{
+		Use:   "flush TARGET",
+		Short: "throw the ready tokens of a target away",
+		Long: "Throws the ready tokens of a target away, at once and without a question. As many are bought anew, unless it\n" +
+			"is paused. What is on order still lands.",
+		Example: "  poold flush staging-login",
+	}, change{
+		method: http.MethodDelete, path: "/tokens", compares: true,
+		text: func(before, after *status.Target) string {
+			const unknown = "its ready tokens were thrown away"
+			if before == nil || after == nil {
+				return unknown
+			}
+			// With many targets the status can be some seconds old.
+			thrown := after.Discarded - before.Discarded
+			if thrown < 0 || thrown == 0 && before.Fresh > 0 {
+				return unknown
+			}
+			text := tokens(int(thrown)) + " thrown away"
+			if before.Solved > 0 && before.Spent > 0 {
+				text += fmt.Sprintf(", about %s at what they cost so far", Amount(float64(thrown)*float64(before.Spent)/float64(before.Solved)))
+			}
+			return text + fmt.Sprintf("; %d on order still land", after.InFlight)
+		},
+	})
+}
+
+// newWarm is `poold warm`.
+func newWarm(c *Console) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "warm TARGET --tokens N --for TIME",
+		Short: "keep a number of tokens of a target ready for a time",
+		Long: "Keeps at least N tokens of a target ready for a time, over all replicas. 0 tokens end all windows that\n" +
+			"were not made in the file.",
+		Example: "  poold warm staging-login --tokens 10 --for 30m\n" +
+			"  poold warm staging-login --tokens 10 --for 30m --at 2026-12-01T08:55:00Z\n" +
+			"  poold warm staging-login --tokens 0",
+	}
+	flags := command.Flags()
+	wanted := flags.Int("tokens", 0, "how many, from 0 to 10000")
+	length := flags.Duration("for", 0, "how long, from 1s to 24h")
+	at := flags.String("at", "", "the `time` (RFC 3339) from which on, at most 30 days ahead (default now)")
+	return newChange(c, command, change{
+		method: http.MethodPost, path: "/warm",
+		body: func() (map[string]any, error) {
+			if !flags.Changed("tokens") {
+				return nil, UsageError("needs --tokens")
+			}
+			fields := map[string]any{"tokens": *wanted}
+			if flags.Changed("for") {
+				fields["for"] = length.String()
+			}
+			if flags.Changed("at") {
+				fields["at"] = *at
+			}
+			return fields, nil
+		},
+		text: func(_, after *status.Target) string {
+			text := "the windows that were not made in the file are ended"
+			if *wanted > 0 {
+				begin := time.Now()
+				if begins, err := time.Parse(time.RFC3339, *at); err == nil {
+					begin = begins
+				}
+				text = fmt.Sprintf("%s kept ready from %s to %s", tokens(*wanted), moment(begin), moment(begin.Add(*length)))
+			}
+			if after != nil {
+				text += fmt.Sprintf("; %d ready and %d on order now", after.Fresh, after.InFlight)
+			}
+			return text
+		},
+	})
 }

@@ -18,14 +18,14 @@ import (
 	"poold/internal/httpapi/kernel"
 )
 
-// client asks a running daemon.
+// Client sends requests to a running daemon.
 type Client struct {
 	base string
 	key  captcha.Secret
 }
 
-// clientFlags adds --url and --key-file and returns a function that makes the
-// client they describe. A key is never an argument, which others could read.
+// ClientFlags adds --url and --key-file and returns a function that makes the client they
+// describe. A key is never an argument, because other users of the machine see arguments.
 func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
 	base := command.Flags().String("url", c.Env("POOLD_URL", "http://127.0.0.1:8080"), "the daemon's `address` (env POOLD_URL)")
 	keyFile := command.Flags().String("key-file", "", "`file` with the key to use (env POOLD_KEY holds the key itself)")
@@ -46,8 +46,22 @@ func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
 	}
 }
 
-// readSecret returns the text of a file, without the space around it; without a file it
-// is the other one.
+// onDaemon adds the client flags to a command and makes it call run with that client. It
+// returns the function of ClientFlags, for shell completion.
+func onDaemon(command *cobra.Command, c *Console, run func(ctx context.Context, daemon *Client, words []string) error) func() (*Client, error) {
+	connect := ClientFlags(command, c)
+	command.RunE = func(command *cobra.Command, words []string) error {
+		daemon, err := connect()
+		if err != nil {
+			return err
+		}
+		return run(command.Context(), daemon, words)
+	}
+	return connect
+}
+
+// readSecret returns the content of a file without surrounding space. If no file is named,
+// it returns otherwise.
 func readSecret(file, otherwise string) (string, error) {
 	if file == "" {
 		return otherwise, nil
@@ -69,10 +83,10 @@ type question struct {
 	header       http.Header // without the key; nil = none
 	body         []byte
 	limit        time.Duration // for the whole exchange
-	success      int           // the status of an answer that is no error; 0 = 200
+	success      int           // the status of a successful answer; 0 = 200
 }
 
-// refusal is an answer that is none, in the daemon's own words.
+// refusal is an answer with another status than the question's success.
 type refusal struct {
 	status int
 	text   string
@@ -80,14 +94,14 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// ask sends a request without a body and returns the body of a 200.
+// Ask sends a request without a body and returns the body of a 200.
 func (c *Client) Ask(ctx context.Context, method, path, accept string, limit time.Duration) ([]byte, error) {
 	_, answer, err := c.exchange(ctx, question{method: method, path: path, header: http.Header{"Accept": {accept}}, limit: limit})
 	return answer, err
 }
 
-// exchange sends one request and returns headers and body of the answer; one without
-// success is a *refusal.
+// exchange sends one request and returns headers and body of the answer. An answer with
+// another status is a *refusal.
 func (c *Client) exchange(ctx context.Context, q question) (http.Header, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, q.limit)
 	defer cancel()
@@ -100,7 +114,8 @@ func (c *Client) exchange(ctx context.Context, q question) (http.Header, []byte,
 	return response.Header, answer, err
 }
 
-// open is exchange that leaves the body to be read, and closed, and has no limit.
+// open sends one request like exchange, without its limit. The caller reads and closes the
+// body.
 func (c *Client) open(ctx context.Context, q question) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, q.method, c.base+q.path, bytes.NewReader(q.body))
 	if err != nil {
@@ -127,7 +142,6 @@ func (c *Client) open(ctx context.Context, q question) (*http.Response, error) {
 	return nil, refusalOf(response, answer)
 }
 
-// readAnswer reads the body of an answer.
 func readAnswer(body io.Reader) ([]byte, error) {
 	answer, err := io.ReadAll(io.LimitReader(body, answerLimit))
 	if err != nil {
@@ -136,7 +150,16 @@ func readAnswer(body io.Reader) ([]byte, error) {
 	return answer, nil
 }
 
-// refusalOf is an answer without success as an error.
+// decode reads the JSON of an answer.
+func decode[T any](answer []byte) (*T, error) {
+	document := new(T)
+	if err := json.Unmarshal(answer, document); err != nil {
+		return nil, fmt.Errorf("reading the daemon's answer: %w", err)
+	}
+	return document, nil
+}
+
+// refusalOf makes an error of an unsuccessful answer, in the daemon's own words.
 func refusalOf(response *http.Response, answer []byte) *refusal {
 	r := &refusal{status: response.StatusCode}
 	var problem kernel.Problem

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,7 +12,7 @@ import (
 	"poold/internal/targets"
 )
 
-// Program is what a build of poold adds to the client commands.
+// Program describes a build of poold and the commands that it adds to the client commands.
 type Program struct {
 	Version, Commit string
 	Serve           func(*Console) *cobra.Command // runs the daemon; it is also the command without a name
@@ -41,7 +42,7 @@ func (p Program) Root(c *Console) *cobra.Command {
 	root.PersistentFlags().BoolP("help", "h", false, "show what the command does")
 	root.PersistentFlags().Lookup("help").Hidden = true // every command has it
 	root.SetFlagErrorFunc(flagError)
-	root.SetHelpFunc(func(command *cobra.Command, _ []string) { writeHelp(c.Stdout, command) })
+	root.SetHelpFunc(func(command *cobra.Command, _ []string) { command.Print(helpOf(command)) })
 	root.SetHelpCommand(newHelp(c))
 	root.CompletionOptions.DisableDefaultCmd = true // ours has the shells that the docs name
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
@@ -57,7 +58,7 @@ func (p Program) Root(c *Console) *cobra.Command {
 	return root
 }
 
-// noSuchCommand refuses what stands where a command's name belongs.
+// noSuchCommand refuses an unknown name of a command.
 func noSuchCommand(command *cobra.Command, words []string) error {
 	if len(words) == 0 {
 		return nil
@@ -65,7 +66,7 @@ func noSuchCommand(command *cobra.Command, words []string) error {
 	return UsageError(fmt.Sprintf("there is no command %q%s", words[0], meant(words[0], "", namesBelow(command))))
 }
 
-// namesBelow are the names of a command's commands.
+// namesBelow lists the names of a command's subcommands.
 func namesBelow(command *cobra.Command) (names []string) {
 	for _, below := range command.Commands() {
 		if below.IsAvailableCommand() {
@@ -75,8 +76,8 @@ func namesBelow(command *cobra.Command) (names []string) {
 	return names
 }
 
-// addCommands makes a command of others. Their flags may stand before their names: they are
-// flags of the command too.
+// addCommands adds subcommands to a command. Their flags become flags of the command too,
+// so that a flag may precede the subcommand's name.
 func addCommands(command *cobra.Command, of ...*cobra.Command) {
 	for _, below := range of {
 		command.AddCommand(below)
@@ -100,8 +101,8 @@ func addCommands(command *cobra.Command, of ...*cobra.Command) {
 	}
 }
 
-// words checks how many words follow a command: one for each that it needs, which the
-// error names, and up to `more`.
+// Words checks the number of arguments: one for each of needed, which the error names, and
+// up to `more`.
 func Words(more int, needed ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, given []string) error {
 		most := len(needed) + more
@@ -115,7 +116,7 @@ func Words(more int, needed ...string) cobra.PositionalArgs {
 	}
 }
 
-// flagError says what is wrong with a flag.
+// flagError words the mistake in a flag, and names the flag that was probably meant.
 func flagError(command *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -128,7 +129,7 @@ func flagError(command *cobra.Command, err error) error {
 	var names []string
 	command.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	if letters, _, _ := strings.Cut(unknown.GetSpecifiedShortnames(), "="); len(letters) > 1 {
-		// One dash: what is left of the letters. An h before them was taken for --help.
+		// One dash: these letters are unknown. A leading h was taken for --help.
 		for _, name := range []string{letters, "h" + letters} {
 			if command.Flags().Lookup(name) != nil {
 				return UsageError(fmt.Sprintf("a flag has two dashes: --%s", name))
@@ -144,7 +145,7 @@ func flagError(command *cobra.Command, err error) error {
 	return UsageError(fmt.Sprintf("%s has no %s%s%s", command.Name(), dashes, name, meant(name, "--", names)))
 }
 
-// mustBe says what the value of a flag must be.
+// mustBe describes the valid values of a flag.
 func mustBe(invalid *pflag.InvalidValueError) string {
 	switch invalid.GetFlag().Value.Type() {
 	case "bool", "boolfunc":
@@ -159,8 +160,8 @@ func mustBe(invalid *pflag.InvalidValueError) string {
 	return errors.Unwrap(invalid).Error()
 }
 
-// meant asks for the known word, with what stands before it, that another one is near to;
-// "" where none is.
+// meant asks whether the nearest known word was meant, with a prefix such as "--". It
+// returns "" if none is near.
 func meant(word, before string, known []string) string {
 	if near := targets.Nearest(word, known); near != "" {
 		return fmt.Sprintf("; did you mean %s%s?", before, near)
@@ -168,26 +169,56 @@ func meant(word, before string, known []string) string {
 	return ""
 }
 
-// configFlag adds --config.
+// ConfigFlag adds --config.
 func ConfigFlag(command *cobra.Command, c *Console) *string {
 	value := command.Flags().String("config", c.Env("POOLD_CONFIG", "pools.yaml"), "the `file` with everything in it (env POOLD_CONFIG)")
 	FilesFor(command, "config")
 	return value
 }
 
-// filesFor has a shell complete the names of files for flags.
+// FilesFor makes a shell complete file names as the values of flags.
 func FilesFor(command *cobra.Command, flags ...string) {
 	for _, name := range flags {
-		// Of the shells' languages; it fails for a flag that is not there alone.
 		if err := command.MarkFlagFilename(name); err != nil {
-			panic(err)
+			panic(err) // the flag does not exist
 		}
 	}
 }
 
-// oneOf has a shell complete the values of a flag.
+// OneOf makes a shell complete the values of a flag.
 func OneOf(command *cobra.Command, flag string, values ...string) {
 	if err := command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag is not there
+		panic(err) // the flag does not exist
 	}
+}
+
+// newSchema is `poold schema`.
+func newSchema(c *Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "schema",
+		Short:   "print the JSON Schema of pools.yaml",
+		Long:    "Prints the JSON Schema of pools.yaml, for editors.",
+		Example: "  poold schema > pools.schema.json",
+		Args:    Words(0),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := c.Stdout.Write(targets.Schema())
+			return err
+		},
+	}
+}
+
+// newVersion is `poold version`.
+func newVersion(c *Console, p Program) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "print version, commit and Go version",
+		Example: "  poold version",
+		Args:    Words(0),
+		RunE:    func(*cobra.Command, []string) error { return p.printVersion(c) },
+	}
+}
+
+func (p Program) printVersion(c *Console) error {
+	_, err := fmt.Fprintf(c.Stdout, "poold %s, commit %s, %s\n", p.Version, p.Commit, runtime.Version())
+	return err
 }

@@ -1,13 +1,12 @@
-// Package cli holds the commands that speak to a running daemon, and the tree that all
-// commands of poold hang in.
+// Package cli holds the commands that speak to a running daemon, and the tree of all
+// commands.
 //
-// Each command has a file of its own; its newX function returns flags, help and action.
-// commands.go builds the tree anew for each run and words the mistakes on a command line;
-// help.go, completion.go and man.go turn the tree into text. client.go sends requests.
-// change.go holds what pause, resume, flush and warm share. statustable.go formats the status
-// and watch.go follows its stream. terminal.go writes tables and removes control characters;
-// format.go formats single values.
+// commands.go builds the tree for each run and words mistakes on the command line. help.go
+// turns the tree into help, completion and man pages. client.go sends requests; ask.go and
+// change.go complete the commands that send one request and the commands that change one
+// target. The other commands have one file each. table.go formats tables, console.go values
+// and output. Text of foreign origin is printed without control characters.
 //
-// The package reads no file but key files and pictures, and opens no store: these are
-// internal/check and cmd/poold.
+// The package opens no store and reads only key files, proxy files and pictures. Commands
+// that read pools.yaml are in internal/check, internal/simulate and cmd/poold.
 package cli

@@ -1,15 +1,22 @@
 package cli
 
 import (
+	"context"
 	"fmt"
-	"io"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"poold/internal/targets"
 )
 
-// helpColumns is how wide help is at most.
-const helpColumns = 100
+const (
+	helpColumns  = 100         // the widest line of a flag's help
+	completeTime = time.Second // how long a shell waits for the names of the targets
+)
 
 func newHelp(c *Console) *cobra.Command {
 	return &cobra.Command{
@@ -25,28 +32,18 @@ func newHelp(c *Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			writeHelp(c.Stdout, about)
-			return nil
+			return about.Help()
 		},
 		ValidArgsFunction: func(command *cobra.Command, words []string, begin string) (names []string, _ cobra.ShellCompDirective) {
-			about, rest, err := command.Root().Find(words)
-			if err != nil || len(rest) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
+			if about, rest, err := command.Root().Find(words); err == nil && len(rest) == 0 {
+				names = namesBelow(about)
 			}
-			for _, name := range namesBelow(about) {
-				if strings.HasPrefix(name, begin) {
-					names = append(names, name)
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
+			return startingWith(begin, names), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 }
 
-// writeHelp says what a command does. What cannot be written is not missed.
-func writeHelp(w io.Writer, command *cobra.Command) { _, _ = io.WriteString(w, helpOf(command)) }
-
-// helpOf is the text of help, which docs/cli.md holds too.
+// helpOf is the text of help. docs/cli.md contains it, and a test compares the two.
 func helpOf(command *cobra.Command) string {
 	var text strings.Builder
 	if !command.HasParent() {
@@ -55,7 +52,11 @@ func helpOf(command *cobra.Command) string {
 		text.WriteString("\npoold help COMMAND shows flags and examples. A flag beats the environment, which beats the file.\n")
 		return text.String()
 	}
-	fmt.Fprintf(&text, "usage: %s\n\n%s\n", command.UseLine(), about(command))
+	about := command.Long
+	if about == "" {
+		about = strings.ToUpper(command.Short[:1]) + command.Short[1:] + "."
+	}
+	fmt.Fprintf(&text, "usage: %s\n\n%s\n", command.UseLine(), about)
 	if command.HasAvailableSubCommands() {
 		text.WriteString("\ncommands:\n")
 		writeCommands(&text, command)
@@ -70,22 +71,103 @@ func helpOf(command *cobra.Command) string {
 	return text.String()
 }
 
-// about is what a command does, in sentences.
-func about(command *cobra.Command) string {
-	if command.Long != "" {
-		return command.Long
-	}
-	return strings.ToUpper(command.Short[:1]) + command.Short[1:] + "."
-}
-
 func writeCommands(text *strings.Builder, command *cobra.Command) {
-	widest := 0
-	for _, name := range namesBelow(command) {
-		widest = max(widest, len(name))
-	}
+	t := &table{indent: "  "}
 	for _, below := range command.Commands() {
 		if below.IsAvailableCommand() {
-			fmt.Fprintf(text, "  %-*s  %s\n", widest, below.Name(), below.Short)
+			t.row(below.Name(), below.Short)
 		}
+	}
+	text.WriteString(t.text(0))
+}
+
+// newCompletion is `poold completion`.
+func newCompletion(c *Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish",
+		Short: "print a script that lets a shell complete commands, flags and names of targets",
+		Long: "Prints a script that lets a shell complete commands and flags, and the names of targets if a running daemon\n" +
+			"answers within a second.",
+		Example: "  poold completion bash > /etc/bash_completion.d/poold\n" +
+			"  poold completion zsh > \"${fpath[1]}/_poold\"\n" +
+			"  poold completion fish > ~/.config/fish/completions/poold.fish",
+		Args:      Words(0, "the name of a shell: bash, zsh or fish"),
+		ValidArgs: []string{"bash", "zsh", "fish"},
+		RunE: func(command *cobra.Command, words []string) error {
+			root := command.Root()
+			switch words[0] {
+			case "bash":
+				return root.GenBashCompletionV2(c.Stdout, true)
+			case "zsh":
+				return root.GenZshCompletion(c.Stdout)
+			case "fish":
+				return root.GenFishCompletion(c.Stdout, true)
+			}
+			return UsageError(fmt.Sprintf("knows the shells bash, zsh and fish, not %q", words[0]))
+		},
+	}
+}
+
+// completeTargets makes a shell complete the first word of a command with the names of the
+// running daemon's targets, and later words with more. Without an answer in completeTime it
+// offers no name.
+func completeTargets(command *cobra.Command, connect func() (*Client, error), more ...string) {
+	command.ValidArgsFunction = func(command *cobra.Command, words []string, begin string) ([]string, cobra.ShellCompDirective) {
+		offered := more
+		if len(words) == 0 {
+			offered = targetNames(command.Context(), connect)
+		}
+		return startingWith(begin, offered), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// targetNames asks the running daemon for the names of its targets. It returns none without
+// an answer, and leaves out words that are not names, which a shell could execute.
+func targetNames(ctx context.Context, connect func() (*Client, error)) (names []string) {
+	daemon, err := connect()
+	if err != nil {
+		return nil
+	}
+	document, err := AskStatus(ctx, daemon, completeTime)
+	if err != nil {
+		return nil
+	}
+	for i := range document.Targets {
+		if name := document.Targets[i].Name; targets.IsName(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func startingWith(begin string, words []string) (matching []string) {
+	for _, word := range words {
+		if strings.HasPrefix(word, begin) {
+			matching = append(matching, word)
+		}
+	}
+	return matching
+}
+
+// newMan is `poold man`, for packagers. Help does not list it.
+func newMan(c *Console, p Program) *cobra.Command {
+	return &cobra.Command{
+		Use:     "man DIR",
+		Short:   "write the man pages of all commands into a folder",
+		Example: "  poold man /usr/local/share/man/man1",
+		Args:    Words(0, "a folder"),
+		Hidden:  true,
+		RunE: func(_ *cobra.Command, words []string) error {
+			if err := os.MkdirAll(words[0], 0o755); err != nil { //nolint:gosec // G301: all users read the pages
+				return err
+			}
+			// The packager's environment must not become the defaults in the pages.
+			root := p.Root(&Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: c.Stdout, Stderr: c.Stderr})
+			if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "poold " + p.Version}, words[0]); err != nil {
+				return fmt.Errorf("writing the man pages: %w", err)
+			}
+			_, err := fmt.Fprintf(c.Stdout, "the man pages are in %s\n", words[0])
+			return err
+		},
 	}
 }

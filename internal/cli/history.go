@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -14,18 +14,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// HistoryTime is the most that an answer about the history may take; the daemon gives
-// its store less.
+// HistoryTime limits a request about the history. The daemon gives its store less.
 const HistoryTime = 15 * time.Second
 
-// historyView is one of the commands of `poold history` that ask the daemon.
+// historyView is a command of `poold history` that asks the daemon.
 type historyView struct {
 	use, short, example string
 	args                cobra.PositionalArgs
 	query               []string // flags that become parameters of its route
-	needs               string   // the one of them that must be there, with its values; "" = none
+	needs               string   // the required flag and its values; "" = none
 	path                func(words []string) string
-	show                func(w io.Writer, body []byte) error // as a table for people
+	show                func(answer []byte) (string, error)
 }
 
 func historyViews() []historyView {
@@ -37,11 +36,11 @@ func historyViews() []historyView {
 	return []historyView{
 		{
 			use: "site SITEKEY", short: "the orders of a site key, the last one first", example: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI --limit 2",
-			args: Words(0, "a site key"), query: paged, path: named("/site/"), show: shown(writeRecords),
+			args: Words(0, "a site key"), query: paged, path: named("/site/"), show: shown(recordsTable),
 		},
 		{
-			use: "day [DATE]", short: "the figures of a day, which is today (UTC) unless it is named", example: "2026-01-02",
-			args: Words(1), show: shown(writeDay),
+			use: "day [DATE]", short: "the figures of a day, today (UTC) unless it is named", example: "2026-01-02",
+			args: Words(1), show: shown(dayTable),
 			path: func(words []string) string {
 				return "/day/" + url.PathEscape(append(words, time.Now().UTC().Format(time.DateOnly))[0])
 			},
@@ -49,23 +48,23 @@ func historyViews() []historyView {
 		{
 			use: "tasks --status STATUS", short: "the orders by their tasks' status", example: "--status error --from 2026-01-02",
 			args: Words(0), query: append([]string{"status"}, paged...), needs: "status solved, error or polling",
-			path: only("/tasks"), show: writeTasks,
+			path: only("/tasks"), show: taskTable,
 		},
 		{
-			use: "active", short: "the orders that are under way now", args: Words(0), query: paged, path: only("/active"), show: shown(writeActive),
+			use: "active", short: "the orders that are under way now", args: Words(0), query: paged, path: only("/active"), show: shown(activeTable),
 		},
 		{
 			use: "solve ID|TASK", short: "one order, by its id or by the service's id of its task", example: "73105422",
-			args: Words(0, "the id of an order or of its task"), path: named("/solve/"), show: shown(writeSolve),
+			args: Words(0, "the id of an order or of its task"), path: named("/solve/"), show: shown(solveTable),
 		},
 		{
 			use: "usage --by owner|target|key", short: "what was spent, by owner, by target or by key", example: "--by owner --since 7d --csv",
 			args: Words(0), query: []string{"by", "from", "to", "since", "per-day"}, needs: "by owner, target or key",
-			path: only("/usage"), show: writeUsage,
+			path: only("/usage"), show: usageTable,
 		},
 		{
 			use: "key NAME", short: "which tokens a key took, and how it reported them (scope admin)", example: "nightly-tests --limit 2",
-			args: Words(0, "the name of a key"), query: paged, path: named("/key/"), show: shown(writeEntries),
+			args: Words(0, "the name of a key"), query: paged, path: named("/key/"), show: shown(entriesTable),
 		},
 	}
 }
@@ -85,16 +84,14 @@ func newHistory(c *Console, prepare *cobra.Command) *cobra.Command {
 	return command
 }
 
-// command is the view's command.
 func (v historyView) command(c *Console) *cobra.Command {
 	command := &cobra.Command{Use: v.use, Short: v.short, Args: v.args}
 	command.Example = strings.TrimRight("  poold history "+command.Name()+" "+v.example, " ")
 	flags := command.Flags()
-	connect := ClientFlags(command, c)
 	asJSON := flags.Bool("json", false, "print the daemon's answer itself")
 	asCSV := flags.Bool("csv", false, "print it as CSV")
 	given := historyParameters(command, v.query)
-	command.RunE = func(command *cobra.Command, words []string) error {
+	onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
 		if *asJSON && *asCSV {
 			return UsageError("--json or --csv, not both")
 		}
@@ -102,63 +99,55 @@ func (v historyView) command(c *Console) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		daemon, err := connect()
-		if err != nil {
-			return err
-		}
 		accept := "application/json"
 		if *asCSV {
 			accept = "text/csv"
 		}
-		header, body, err := daemon.exchange(command.Context(), question{
+		header, body, err := daemon.exchange(ctx, question{
 			method: http.MethodGet, path: "/history" + v.path(words) + parameters, header: http.Header{"Accept": {accept}}, limit: HistoryTime,
 		})
 		if err != nil {
 			return err
 		}
 		if *asCSV {
-			err = c.tellMore(header)
+			if err := c.noteNextPage(header); err != nil {
+				return err
+			}
 		}
-		switch {
-		case err != nil:
-			return err
-		case *asCSV, *asJSON:
+		if *asCSV || *asJSON {
 			return c.printRaw(string(body))
 		}
-		if err := v.show(c.Stdout, body); err != nil {
-			return fmt.Errorf("reading the daemon's answer: %w", err)
+		text, err := v.show(body)
+		if err != nil {
+			return err
 		}
-		return nil
-	}
+		_, err = io.WriteString(c.Stdout, text)
+		return err
+	})
 	return command
 }
 
-// historyParameters adds the flags of some names that become parameters, and returns those
-// that were given.
+// historyFlags are the flags whose values become parameters unchanged, with their help and
+// the values that a shell completes.
+var historyFlags = map[string]struct {
+	help   string
+	values []string
+}{
+	"status": {"`status` of the tasks: solved, error or polling", []string{"solved", "error", "polling"}},
+	"from":   {"`time`, or day, from which on orders ended (active: were placed; key: tokens were taken)", nil},
+	"to":     {"`time`, or day, before which they did", nil},
+	"limit":  {"at most `N` of them, 1 to 1000 (default 50)", nil},
+	"cursor": {"go on behind an answer that had more, at its `cursor`", nil},
+	"by":     {"`what` the lines are of: owner, target or key", []string{"owner", "target", "key"}},
+}
+
+// historyParameters adds the flags of these names and returns the parameters that they set.
 func historyParameters(command *cobra.Command, names []string) url.Values {
 	flags, given := command.Flags(), url.Values{}
 	for _, name := range names {
-		take := func(value string) error {
-			given.Set(name, value)
-			return nil
-		}
 		switch name {
-		case "status":
-			flags.Func(name, "`status` of the tasks: solved, error or polling", take)
-			OneOf(command, name, "solved", "error", "polling")
-		case "from":
-			flags.Func(name, "`time`, or day, from which on orders ended (active: were placed; key: tokens were taken)", take)
-		case "to":
-			flags.Func(name, "`time`, or day, before which they did", take)
-		case "limit":
-			flags.Func(name, "at most `N` of them, 1 to 1000 (default 50)", take)
-		case "cursor":
-			flags.Func(name, "go on behind an answer that had more, at its `cursor`", take)
-		case "by":
-			flags.Func(name, "`what` the lines are of: owner, target or key", take)
-			OneOf(command, name, "owner", "target", "key")
 		case "since":
-			flags.Func(name, "instead of --from: so many `days` with today, as 7d", func(value string) error {
+			flags.Func(name, "instead of --from: this many `days` with today, as 7d", func(value string) error {
 				text, whole := strings.CutSuffix(value, "d")
 				days, err := strconv.ParseUint(text, 10, 16)
 				if err != nil || !whole || days == 0 {
@@ -175,12 +164,20 @@ func historyParameters(command *cobra.Command, names []string) url.Values {
 				}
 				return err
 			})
+		default:
+			flags.Func(name, historyFlags[name].help, func(value string) error {
+				given.Set(name, value)
+				return nil
+			})
+			if values := historyFlags[name].values; values != nil {
+				OneOf(command, name, values...)
+			}
 		}
 	}
 	return given
 }
 
-// parameters are those that were given, as the end of an address.
+// parameters returns the query part of the address.
 func (v historyView) parameters(flags *pflag.FlagSet, given url.Values) (string, error) {
 	needed, _, _ := strings.Cut(v.needs, " ")
 	switch {
@@ -194,19 +191,18 @@ func (v historyView) parameters(flags *pflag.FlagSet, given url.Values) (string,
 	return "?" + given.Encode(), nil
 }
 
-// tellMore says on stderr how to go on where an answer has more pages: CSV has no place
-// for it.
-func (c *Console) tellMore(header http.Header) error {
+// noteNextPage prints the cursor of the next page to stderr, because CSV has no place for it.
+func (c *Console) noteNextPage(header http.Header) error {
 	link, _, _ := strings.Cut(strings.TrimPrefix(header.Get("Link"), "<?"), ">")
 	query, err := url.ParseQuery(link)
 	if err != nil || !query.Has("cursor") {
-		return nil //nolint:nilerr // who sends another Link means something else by it
+		return nil //nolint:nilerr // a Link without a cursor comes from something between and means something else
 	}
 	_, err = io.WriteString(c.Stderr, more(query.Get("cursor")))
 	return err
 }
 
-// more says how to go on.
+// more names the flag that fetches the next page.
 func more(cursor string) string {
 	if cursor == "" {
 		return ""

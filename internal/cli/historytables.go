@@ -1,88 +1,79 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
-	"strings"
-	"text/tabwriter"
 
 	"poold/internal/httpapi/historyapi"
 )
 
-// shown makes a view of a function that writes a document.
-func shown[T any](write func(w *tabwriter.Writer, document *T) (end string)) func(io.Writer, []byte) error {
-	return func(w io.Writer, body []byte) error {
-		document := new(T)
-		if err := json.Unmarshal(body, document); err != nil {
-			return err
-		}
-		var text strings.Builder
-		table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-		end := write(table, document)
-		if err := table.Flush(); err != nil {
-			return err
-		}
-		_, err := io.WriteString(w, text.String()+end)
-		return err
-	}
-}
-
-// writeTasks shows either list: those under way have a state.
-func writeTasks(w io.Writer, body []byte) error {
-	var list struct {
+// taskTable shows one of two lists: orders under way have a state instead of an outcome.
+func taskTable(answer []byte) (string, error) {
+	list, err := decode[struct {
 		Records []struct{ Status string }
-	}
-	if err := json.Unmarshal(body, &list); err != nil {
-		return err
+	}](answer)
+	if err != nil {
+		return "", err
 	}
 	if len(list.Records) > 0 && list.Records[0].Status == "polling" {
-		return shown(writeActive)(w, body)
+		return shown(activeTable)(answer)
 	}
-	return shown(writeRecords)(w, body)
+	return shown(recordsTable)(answer)
 }
 
-// cells writes one line of a table; words that others chose are made harmless.
-func cells(table *tabwriter.Writer, of ...any) {
-	for i, cell := range of {
-		separator := "\t"
-		if i == len(of)-1 {
-			separator = "\n"
-		}
-		text, chosen := cell.(string)
-		if !chosen {
-			text = fmt.Sprint(cell)
-		}
-		_, _ = io.WriteString(table, plain(text)+separator) // into memory
-	}
-}
-
-func writeRecords(table *tabwriter.Writer, list *historyapi.List) string {
+func recordsTable(list *historyapi.List) string {
 	if len(list.Records) == 0 {
 		return "there are no records\n"
 	}
-	cells(table, "ENDED", "TARGET", "TYPE", "HOW", "CODE", "SECONDS", "POLLS", "BY", "PROVIDER", "TASK", "PRICE", "ORDER")
+	t := &table{}
+	t.plainRow("ENDED", "TARGET", "TYPE", "HOW", "CODE", "SECONDS", "POLLS", "BY", "PROVIDER", "TASK", "PRICE", "ORDER")
 	for i := range list.Records {
 		r := &list.Records[i]
-		cells(table, r.EndedAt, r.Target, r.Type, r.How, r.Code, seconds(r.ElapsedMS), r.Polls, r.By, r.Provider, r.Task, price(r.Price), r.ID)
+		t.plainRow(r.EndedAt, r.Target, r.Type, r.How, r.Code, seconds(r.ElapsedMS), r.Polls, r.By, r.Provider, r.Task, price(r.Price), r.ID)
 	}
-	return more(list.Next)
+	return t.text(0) + more(list.Next)
 }
 
-func writeActive(table *tabwriter.Writer, list *historyapi.ActiveList) string {
+func activeTable(list *historyapi.ActiveList) string {
 	if len(list.Records) == 0 {
 		return "nothing is under way\n"
 	}
-	cells(table, "PLACED", "TARGET", "TYPE", "STATE", "SECONDS", "PROVIDER", "TASK", "PRICE", "ORDER")
+	t := &table{}
+	t.plainRow("PLACED", "TARGET", "TYPE", "STATE", "SECONDS", "PROVIDER", "TASK", "PRICE", "ORDER")
 	for i := range list.Records {
 		r := &list.Records[i]
-		cells(table, r.PlacedAt, r.Target, r.Type, r.State, seconds(r.ElapsedMS), r.Provider, r.Task, price(r.Price), r.ID)
+		t.plainRow(r.PlacedAt, r.Target, r.Type, r.State, seconds(r.ElapsedMS), r.Provider, r.Task, price(r.Price), r.ID)
 	}
-	return more(list.Next)
+	return t.text(0) + more(list.Next)
 }
 
-// figureColumns are the names of what figureCells returns.
+func solveTable(r *historyapi.Record) string {
+	t := &table{}
+	for _, line := range [][2]any{
+		{"order", r.ID}, {"target", r.Target}, {"owner", r.Owner}, {"type", r.Type}, {"sitekey", r.Sitekey}, {"pageurl", r.Pageurl},
+		{"provider", r.Provider}, {"task", r.Task}, {"status", r.Status}, {"how", r.How}, {"code", r.Code}, {"placed", r.PlacedAt},
+		{"submitted", r.SubmittedAt}, {"solved", r.SolvedAt}, {"ended", r.EndedAt}, {"seconds", seconds(r.ElapsedMS)}, {"polls", r.Polls},
+		{"by", r.By}, {"price", price(r.Price)},
+	} {
+		t.plainRow(line[:]...)
+	}
+	return t.text(0)
+}
+
+func entriesTable(list *historyapi.AuditList) string {
+	if len(list.Entries) == 0 {
+		return "there are no entries of this key\n"
+	}
+	t := &table{}
+	t.plainRow("AT", "ACTION", "TARGET", "SOURCE", "PRICE", "TOKEN", "IMAGE")
+	for i := range list.Entries {
+		e := &list.Entries[i]
+		t.plainRow(e.At, e.Action, e.Target, e.Source, price(e.Price), e.TokenID, e.Image)
+	}
+	return t.text(0) + more(list.Next)
+}
+
+// figureColumns are the names of the cells that figureCells returns.
 var figureColumns = []any{"ORDERS", "SOLVED", "DISCARDED", "FAILED", "REFUSED", "LOST", "MEAN SECONDS", "SPENT"}
 
 func figureCells(f *historyapi.DayFigures) []any {
@@ -91,65 +82,69 @@ func figureCells(f *historyapi.DayFigures) []any {
 	return []any{f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, mean, price(f.Spent)}
 }
 
-// orUnknown shows a number that may be unknown.
+func dayTable(day *historyapi.Day) string {
+	if len(day.Types)+len(day.Targets) == 0 {
+		return "nothing is known to have ended on " + plain(day.Date) + " (UTC)\n"
+	}
+	t := &table{}
+	t.plainRow(append([]any{"TARGET", "OWNER"}, figureColumns...)...)
+	for i := range day.Targets {
+		t.plainRow(append([]any{day.Targets[i].Target, day.Targets[i].Owner}, figureCells(&day.Targets[i].DayFigures)...)...)
+	}
+	if len(day.Types) == 0 {
+		return t.text(0)
+	}
+	types := &table{}
+	types.plainRow(append([]any{"TYPE", "OWNER"}, figureColumns...)...)
+	for i := range day.Types {
+		types.plainRow(append([]any{day.Types[i].Type, ""}, figureCells(&day.Types[i].DayFigures)...)...)
+	}
+	return t.text(0) + "\n" + types.text(0)
+}
+
+// usageTable shows one of two answers: the usage by key has other columns.
+func usageTable(answer []byte) (string, error) {
+	usage, err := decode[struct{ By string }](answer)
+	if err != nil {
+		return "", err
+	}
+	if usage.By == "key" {
+		return shown(keyUsageTable)(answer)
+	}
+	return shown(spentTable)(answer)
+}
+
+func keyUsageTable(usage *historyapi.KeyUsage) string {
+	if len(usage.Lines) == 0 {
+		return fmt.Sprintf("no key is known to have taken or reported anything from %s to %s (UTC)\n", plain(usage.First), plain(usage.Last))
+	}
+	t := &table{}
+	t.plainRow("DATE", "KEY", "HANDED OUT", "ACCEPTED", "REJECTED", "BOUGHT", "SPENT")
+	for i := range usage.Lines {
+		l := &usage.Lines[i]
+		t.plainRow(l.Date, l.Key, l.HandedOut, l.Accepted, l.Rejected, l.Bought, price(l.Spent))
+	}
+	return t.text(0)
+}
+
+func spentTable(usage *historyapi.Usage) string {
+	if len(usage.Lines) == 0 {
+		return fmt.Sprintf("nothing is known to have ended from %s to %s (UTC)\n", plain(usage.First), plain(usage.Last))
+	}
+	t := &table{}
+	t.plainRow(append(append([]any{"DATE", "TARGET", "OWNER"}, figureColumns...), "HANDED OUT", "EXPIRED")...)
+	for i := range usage.Lines {
+		l := &usage.Lines[i]
+		row := append([]any{l.Date, l.Target, l.Owner}, figureCells(&l.DayFigures)...)
+		t.plainRow(append(row, orUnknown(l.HandedOut), orUnknown(l.Expired))...)
+	}
+	return t.text(0)
+}
+
+// orUnknown formats a number that may be unknown.
 func orUnknown(n *int64) string {
 	if n == nil {
 		return "-"
 	}
 	return strconv.FormatInt(*n, 10)
-}
-
-func writeDay(table *tabwriter.Writer, day *historyapi.Day) string {
-	if len(day.Types)+len(day.Targets) == 0 {
-		return "nothing is known to have ended on " + plain(day.Date) + " (UTC)\n"
-	}
-	cells(table, append([]any{"TARGET", "OWNER"}, figureColumns...)...)
-	for i := range day.Targets {
-		cells(table, append([]any{day.Targets[i].Target, day.Targets[i].Owner}, figureCells(&day.Targets[i].DayFigures)...)...)
-	}
-	if len(day.Types) > 0 {
-		_, _ = io.WriteString(table, "\n")
-		cells(table, append([]any{"TYPE", "OWNER"}, figureColumns...)...)
-	}
-	for i := range day.Types {
-		cells(table, append([]any{day.Types[i].Type, ""}, figureCells(&day.Types[i].DayFigures)...)...)
-	}
-	return ""
-}
-
-// writeUsage shows either answer: that by key has lines of its own.
-func writeUsage(w io.Writer, body []byte) error {
-	var usage struct{ By string }
-	if err := json.Unmarshal(body, &usage); err != nil {
-		return err
-	}
-	if usage.By == "key" {
-		return shown(writeKeyUsage)(w, body)
-	}
-	return shown(writeSpent)(w, body)
-}
-
-func writeSpent(table *tabwriter.Writer, usage *historyapi.Usage) string {
-	if len(usage.Lines) == 0 {
-		return fmt.Sprintf("nothing is known to have ended from %s to %s (UTC)\n", plain(usage.First), plain(usage.Last))
-	}
-	cells(table, append(append([]any{"DATE", "TARGET", "OWNER"}, figureColumns...), "HANDED OUT", "EXPIRED")...)
-	for i := range usage.Lines {
-		l := &usage.Lines[i]
-		row := append([]any{l.Date, l.Target, l.Owner}, figureCells(&l.DayFigures)...)
-		cells(table, append(row, orUnknown(l.HandedOut), orUnknown(l.Expired))...)
-	}
-	return ""
-}
-
-func writeSolve(table *tabwriter.Writer, r *historyapi.Record) string {
-	for _, line := range [][2]any{
-		{"order", r.ID}, {"target", r.Target}, {"owner", r.Owner}, {"type", r.Type}, {"sitekey", r.Sitekey}, {"pageurl", r.Pageurl},
-		{"provider", r.Provider}, {"task", r.Task}, {"status", r.Status}, {"how", r.How}, {"code", r.Code}, {"placed", r.PlacedAt},
-		{"submitted", r.SubmittedAt}, {"solved", r.SolvedAt}, {"ended", r.EndedAt}, {"seconds", seconds(r.ElapsedMS)}, {"polls", r.Polls},
-		{"by", r.By}, {"price", price(r.Price)},
-	} {
-		cells(table, line[0], line[1])
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,11 +12,10 @@ import (
 	"poold/internal/status"
 )
 
-// reloadTime is the most that a reload may take; it waits for the workers of targets that
-// go.
+// reloadTime limits a reload, which waits for the workers of removed targets.
 const reloadTime = 45 * time.Second
 
-// newReload is `poold reload`; reload.go is the daemon's part.
+// newReload is `poold reload`.
 func newReload(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "reload",
@@ -25,18 +25,13 @@ func newReload(c *Console) *cobra.Command {
 		Args:    Words(0),
 	}
 	asJSON := command.Flags().Bool("json", false, "print the part config of the status afterwards")
-	connect := ClientFlags(command, c)
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		daemon, err := connect()
-		if err != nil {
-			return err
-		}
-		before, _ := AskStatus(command.Context(), daemon, StatusTime) // what is wrong is said below
+	onDaemon(command, c, func(ctx context.Context, daemon *Client, _ []string) error {
+		before, _ := AskStatus(ctx, daemon, StatusTime) // the answer to the reload reports the fault
 		q := question{method: http.MethodPost, path: "/-/reload", limit: reloadTime, success: http.StatusNoContent}
-		if _, _, err := daemon.exchange(command.Context(), q); err != nil {
+		if _, _, err := daemon.exchange(ctx, q); err != nil {
 			return err
 		}
-		after, err := AskStatus(command.Context(), daemon, StatusTime)
+		after, err := AskStatus(ctx, daemon, StatusTime)
 		if *asJSON {
 			var config []byte
 			if err == nil {
@@ -44,33 +39,33 @@ func newReload(c *Console) *cobra.Command {
 			}
 			return c.printDone(config, err)
 		}
-		_, err = fmt.Fprintln(c.Stdout, reloaded(before, after))
+		_, err = fmt.Fprintln(c.Stdout, reloadText(before, after))
 		return err
-	}
+	})
 	return command
 }
 
-// reloaded says what a reload changed. What the key may not see is nil.
-func reloaded(before, after *status.Document) string {
+// reloadText counts the changes of a reload. A document is nil if the key may not read it.
+func reloadText(before, after *status.Document) string {
 	if before == nil || after == nil {
 		return "the file was read again"
 	}
-	was := map[string]string{}
+	old := map[string]string{}
 	for i := range before.Targets {
-		was[before.Targets[i].Name] = before.Targets[i].Identity
+		old[before.Targets[i].Name] = before.Targets[i].Identity
 	}
 	added, changed := 0, 0
 	for i := range after.Targets {
 		t := &after.Targets[i]
-		identity, known := was[t.Name]
+		identity, known := old[t.Name]
 		switch {
 		case !known:
 			added++
 		case identity != t.Identity:
 			changed++
 		}
-		delete(was, t.Name)
+		delete(old, t.Name)
 	}
 	return fmt.Sprintf("the file was read again: targets %d, of them new %d, with another identity %d; removed %d; providers %d; warnings %d",
-		len(after.Targets), added, changed, len(was), len(after.Providers), len(after.Config.Warnings))
+		len(after.Targets), added, changed, len(old), len(after.Providers), len(after.Config.Warnings))
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -21,54 +22,37 @@ func newReport(c *Console) *cobra.Command {
 		Args: Words(1, "the id of a token", "the word accepted or rejected"),
 	}
 	asJSON := command.Flags().Bool("json", false, "print what was reported as JSON")
-	connect := ClientFlags(command, c)
-	completeReport(command, connect)
-	command.RunE = func(command *cobra.Command, words []string) error {
+	connect := onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
 		outcome, id := words[len(words)-1], words[len(words)-2]
 		if outcome != "accepted" && outcome != "rejected" {
 			return UsageError(fmt.Sprintf("the last word is accepted or rejected, not %q", outcome))
 		}
-		daemon, err := connect()
-		if err != nil {
-			return err
-		}
-		told := struct {
+		report := struct {
 			Target  string `json:"target,omitempty"`
 			ID      string `json:"id"`
 			Outcome string `json:"outcome"`
 		}{ID: id, Outcome: outcome}
 		path := "/solve/" + url.PathEscape(id) + "/report"
 		if len(words) > 2 {
-			told.Target = words[0]
+			report.Target = words[0]
 			path = "/pool/" + url.PathEscape(words[0]) + "/token/" + url.PathEscape(id) + "/report"
 		}
-		if _, _, err := daemon.exchange(command.Context(), question{
+		if _, _, err := daemon.exchange(ctx, question{
 			method: http.MethodPost, path: path, header: http.Header{"Content-Type": {"application/json"}},
 			body: []byte(`{"outcome":"` + outcome + `"}`), limit: changeTime, success: http.StatusNoContent,
 		}); err != nil {
 			return err
 		}
 		if *asJSON {
-			text, err := json.Marshal(told)
+			text, err := json.Marshal(report)
 			if err != nil {
 				return err
 			}
 			return c.printAlone(text)
 		}
-		_, err = fmt.Fprintf(c.Stdout, "1 token reported as %s\n", outcome)
+		_, err := fmt.Fprintf(c.Stdout, "1 token reported as %s\n", outcome)
 		return err
-	}
+	})
+	completeTargets(command, connect, "accepted", "rejected")
 	return command
-}
-
-// completeReport has a shell complete the target and the outcome.
-func completeReport(command *cobra.Command, connect func() (*Client, error)) {
-	completeTargets(command, connect)
-	first := command.ValidArgsFunction
-	command.ValidArgsFunction = func(command *cobra.Command, words []string, begin string) ([]string, cobra.ShellCompDirective) {
-		if len(words) == 0 {
-			return first(command, words, begin)
-		}
-		return []string{"accepted", "rejected"}, cobra.ShellCompDirectiveNoFileComp
-	}
 }

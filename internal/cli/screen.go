@@ -10,14 +10,17 @@ import (
 	"poold/internal/status"
 )
 
-// screen is how the status is shown on stdout.
+// screen describes stdout for the status.
 type screen struct {
 	columns int
-	lines   int  // of a terminal that can be drawn on again; 0 = it is none
-	colours bool // of the states, and of nothing else
+	lines   int  // of a terminal; 0 = stdout is something else
+	colours bool // whether states are coloured
 }
 
-// screen looks at stdout. Anything but a terminal gets lines alone, of mostColumns.
+// mostColumns is the widest line of the status.
+const mostColumns = 100
+
+// screen examines stdout. Without a terminal, lines have mostColumns and no colours.
 func (c *Console) screen() screen {
 	s := screen{columns: mostColumns}
 	file := TerminalOf(c.Stdout)
@@ -31,7 +34,7 @@ func (c *Console) screen() screen {
 	return s
 }
 
-// paintState colours the states that stand in a column.
+// paintState returns a painter for a table that has states in this column; nil = no colours.
 func (s screen) paintState(column int) func(int, string, string) string {
 	if !s.colours {
 		return nil

@@ -8,15 +8,17 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"poold/internal/targets"
 )
 
-// solveGrace is how long after its time-out the daemon may take to answer.
+// solveGrace is how long the daemon may take to answer after the request's timeout.
 const solveGrace = 30 * time.Second
 
 // newSolve is `poold solve`.
@@ -31,43 +33,36 @@ func newSolve(c *Console) *cobra.Command {
 		Args: Words(0),
 	}
 	flags := command.Flags()
-	connect := ClientFlags(command, c)
-	fields := requestFlags(command)
-	s := solving{given: flags.Changed}
+	var s solveFlags
+	requestFlags(flags)
 	flags.StringVar(&s.image, "image", "", "`file` with the picture, at most 1 MiB")
 	flags.StringVar(&s.proxyFile, "proxy-file", "", "`file` with the proxy, as user:password@host:port (env POOLD_PROXY holds the proxy itself)")
-	flags.StringVar(&s.idempotency, "idempotency-key", "", "the same `key` gets the same token again")
+	flags.StringVar(&s.idempotencyKey, "idempotency-key", "", "the same `key` gets the same token again")
 	flags.BoolVar(&s.json, "json", false, "print the daemon's whole answer")
 	FilesFor(command, "image", "proxy-file")
-	command.RunE = func(command *cobra.Command, _ []string) error {
+	onDaemon(command, c, func(ctx context.Context, daemon *Client, _ []string) error {
 		if !flags.Changed("type") {
 			return UsageError("needs --type")
 		}
-		daemon, err := connect()
-		if err != nil {
-			return err
-		}
-		timeout, err := flags.GetDuration("timeout")
-		if err != nil {
-			return err
-		}
-		s.limit = timeout + solveGrace
-		return s.solve(command.Context(), c, daemon, fields())
-	}
+		return s.solve(ctx, c, daemon, flags)
+	})
 	return command
 }
 
-// solving is what the flags of `poold solve` say beside the fields of the request.
-type solving struct {
-	given                         func(flag string) bool
-	image, proxyFile, idempotency string
-	json                          bool
-	limit                         time.Duration // of the exchange
+// solveFlags are the flags of `poold solve` that are not fields of the request.
+type solveFlags struct {
+	image, proxyFile, idempotencyKey string
+	json                             bool
 }
 
-// solve has a running daemon solve one CAPTCHA, and prints what it answers.
-func (s *solving) solve(ctx context.Context, c *Console, daemon *Client, request map[string]any) (err error) {
-	if s.given("image") {
+// solve sends POST /solve and prints the answer.
+func (s *solveFlags) solve(ctx context.Context, c *Console, daemon *Client, flags *pflag.FlagSet) error {
+	request := requestOf(flags)
+	timeout, err := flags.GetDuration("timeout")
+	if err != nil {
+		return err
+	}
+	if flags.Changed("image") {
 		if request["image"], err = readPicture(s.image); err != nil {
 			return err
 		}
@@ -85,59 +80,62 @@ func (s *solving) solve(ctx context.Context, c *Console, daemon *Client, request
 	if s.json {
 		header.Set("Accept", "application/json")
 	}
-	if s.given("idempotency-key") {
-		header.Set("Idempotency-Key", s.idempotency)
+	if flags.Changed("idempotency-key") {
+		header.Set("Idempotency-Key", s.idempotencyKey)
 	}
-	_, answer, err := daemon.exchange(ctx, question{method: http.MethodPost, path: "/solve", header: header, body: body, limit: s.limit})
+	_, answer, err := daemon.exchange(ctx, question{method: http.MethodPost, path: "/solve", header: header, body: body, limit: timeout + solveGrace})
 	if err != nil {
 		return err
 	}
 	return c.printAlone(answer)
 }
 
-// requestFlags adds a flag for each field of POST /solve that may be an argument, and
-// returns a function that gives those that were set, by the fields' names.
-func requestFlags(command *cobra.Command) func() map[string]any {
-	flags := command.Flags()
-	given := map[string]func() any{} // by field
-	for _, f := range targets.RequestFields() {
-		if f.Key == "image" || f.Key == "proxy" {
-			continue
-		}
+// argumentFields are the fields of POST /solve whose values may be arguments.
+func argumentFields() []targets.RequestField {
+	return slices.DeleteFunc(targets.RequestFields(), func(f targets.RequestField) bool { return f.Key == "image" || f.Key == "proxy" })
+}
+
+// flagOf returns the name of a field's flag.
+func flagOf(key string) string { return strings.ReplaceAll(key, "_", "-") }
+
+// requestFlags adds a flag for each field of POST /solve.
+func requestFlags(flags *pflag.FlagSet) {
+	for _, f := range argumentFields() {
 		name := flagOf(f.Key)
 		switch preset := f.Default.(type) {
 		case bool:
-			value := flags.Bool(name, preset, f.Doc)
-			given[f.Key] = func() any { return *value }
+			flags.Bool(name, preset, f.Doc)
 		case int:
-			value := flags.Int(name, preset, f.Doc)
-			given[f.Key] = func() any { return *value }
+			flags.Int(name, preset, f.Doc)
 		case float64:
-			value := flags.Float64(name, preset, f.Doc)
-			given[f.Key] = func() any { return *value }
+			flags.Float64(name, preset, f.Doc)
 		case time.Duration:
-			value := flags.Duration(name, preset, f.Doc)
-			given[f.Key] = func() any { return value.String() }
+			flags.Duration(name, preset, f.Doc)
 		case string:
-			value := flags.String(name, preset, f.Doc)
-			given[f.Key] = func() any { return *value }
+			flags.String(name, preset, f.Doc)
 		}
-	}
-	return func() map[string]any {
-		set := map[string]any{}
-		for key, value := range given {
-			if flags.Changed(flagOf(key)) {
-				set[key] = value()
-			}
-		}
-		return set
 	}
 }
 
-// flagOf is the flag of a field.
-func flagOf(key string) string { return strings.ReplaceAll(key, "_", "-") }
+// requestOf returns the fields that the flags of requestFlags set.
+func requestOf(flags *pflag.FlagSet) map[string]any {
+	request := map[string]any{}
+	for _, f := range argumentFields() {
+		flag := flags.Lookup(flagOf(f.Key))
+		if !flag.Changed {
+			continue
+		}
+		switch flag.Value.Type() {
+		case "bool", "int", "float64": // their texts are JSON
+			request[f.Key] = json.RawMessage(flag.Value.String())
+		default:
+			request[f.Key] = flag.Value.String()
+		}
+	}
+	return request
+}
 
-// readPicture returns a file as base64.
+// readPicture returns the content of a file as base64.
 func readPicture(name string) (string, error) {
 	file, err := os.Open(name) //nolint:gosec // G304: the user names it
 	if err != nil {

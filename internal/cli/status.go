@@ -16,7 +16,7 @@ import (
 	"poold/internal/status"
 )
 
-// StatusTime is the most that a look at the status may take.
+// StatusTime limits a request for the status.
 const StatusTime = 10 * time.Second
 
 // newStatus is `poold status`.
@@ -36,33 +36,28 @@ func newStatus(c *Console) *cobra.Command {
 	flags.StringVar(&v.state, "state", "", "only the targets in this `state`: "+strings.Join(status.States(), ", "))
 	flags.BoolVar(&v.json, "json", false, "print the document itself; with --watch one in a line whenever it changes")
 	watched := flags.Bool("watch", false, "show it again whenever it changes, until interrupted")
-	connect := ClientFlags(command, c)
-	OneOf(command, "state", status.States()...)
-	completeTargets(command, connect)
-	command.RunE = func(command *cobra.Command, words []string) error {
+	connect := onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
 		if err := v.choose(words, flags.Changed("state")); err != nil {
 			return err
 		}
-		daemon, err := connect()
-		if err != nil {
-			return err
-		}
 		if *watched {
-			return watch(command.Context(), c, daemon, &v)
+			return watch(ctx, c, daemon, &v)
 		}
-		return v.show(command.Context(), c, daemon)
-	}
+		return v.show(ctx, c, daemon)
+	})
+	OneOf(command, "state", status.States()...)
+	completeTargets(command, connect)
 	return command
 }
 
-// statusView is what of the status is shown, and how.
+// statusView selects a part of the status and its format.
 type statusView struct {
 	glob  string // "" = all targets
 	state string // "" = all states
 	json  bool
 }
 
-// choose takes the words and checks what was chosen.
+// choose sets the glob and checks the selection.
 func (v *statusView) choose(words []string, byState bool) error {
 	v.glob = strings.Join(words, "")
 	if _, err := path.Match(v.glob, ""); err != nil || len(words) > 0 && v.glob == "" {
@@ -74,7 +69,7 @@ func (v *statusView) choose(words []string, byState bool) error {
 	return nil
 }
 
-// part is a document with the targets that were chosen, problems first.
+// part returns a document with the selected targets, problems first.
 func (v *statusView) part(d *status.Document) *status.Document {
 	part := *d
 	part.Targets = []status.Target{}
@@ -96,7 +91,7 @@ func (v *statusView) show(ctx context.Context, c *Console, daemon *Client) error
 	if v.json && v.glob == "" && v.state == "" {
 		return c.printRaw(string(body))
 	}
-	document, err := readStatus(body)
+	document, err := decode[status.Document](body)
 	if err != nil {
 		return err
 	}
@@ -111,24 +106,16 @@ func (v *statusView) show(ctx context.Context, c *Console, daemon *Client) error
 	return c.printAlone(text)
 }
 
-// text is what people are shown of a document.
+// text formats a document for a terminal.
 func (v *statusView) text(d *status.Document, s screen) string {
 	return statusText(v.part(d), v.glob != "", s)
 }
 
-// askStatus reads the whole document of a running daemon.
+// AskStatus reads the whole document of a running daemon.
 func AskStatus(ctx context.Context, daemon *Client, limit time.Duration) (*status.Document, error) {
 	body, err := daemon.Ask(ctx, http.MethodGet, "/status.json", "application/json", limit)
 	if err != nil {
 		return nil, err
 	}
-	return readStatus(body)
-}
-
-func readStatus(body []byte) (*status.Document, error) {
-	document := new(status.Document)
-	if err := json.Unmarshal(body, document); err != nil {
-		return nil, fmt.Errorf("reading the status: %w", err)
-	}
-	return document, nil
+	return decode[status.Document](body)
 }

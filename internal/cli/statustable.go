@@ -10,9 +10,9 @@ import (
 	"poold/internal/status"
 )
 
-// statusText is the status for people: what keeps the daemon from its work, the tables of
-// providers and targets, then what else is to be known. A target that is alone and was
-// asked for is shown with all its figures.
+// statusText formats the status: alarms, the tables of providers and targets, remarks on
+// the targets, and the state of the daemon. asked means that the targets were selected by
+// name; then a single target is shown with all its figures.
 func statusText(d *status.Document, asked bool, s screen) string {
 	var text strings.Builder
 	say := func(line string) { text.WriteString(wrapped(Printable(line), s.columns) + "\n") }
@@ -20,14 +20,13 @@ func statusText(d *status.Document, asked bool, s screen) string {
 		say(alarm)
 		say("")
 	}
-	providerTable(d.Providers, s).write(&text, s.columns)
+	text.WriteString(providerTable(d.Providers, s).text(s.columns))
 	for _, p := range d.Providers {
 		if p.Reason != "" {
 			say(providerLine(p))
 		}
 	}
-	text.WriteString("\n")
-	targetTable(d, s).write(&text, s.columns)
+	text.WriteString("\n" + targetTable(d, s).text(s.columns))
 	if asked && len(d.Targets) == 0 {
 		text.WriteString("\n")
 		say("no target matches")
@@ -41,8 +40,7 @@ func statusText(d *status.Document, asked bool, s screen) string {
 		}
 	}
 	if asked && len(d.Targets) == 1 {
-		text.WriteString("\n")
-		figures(&d.Targets[0]).write(&text, s.columns)
+		text.WriteString("\n" + figures(&d.Targets[0]).text(s.columns))
 	}
 	text.WriteString("\n")
 	for _, line := range daemonLines(d) {
@@ -51,7 +49,7 @@ func statusText(d *status.Document, asked bool, s screen) string {
 	return text.String()
 }
 
-// refusedFile tells that the file was refused, and why; nothing if it was taken.
+// refusedFile explains why the file was refused. It returns nothing if it was accepted.
 func refusedFile(c status.Config) (lines []string) {
 	if c.OK || len(c.Problems) == 0 {
 		return nil
@@ -60,8 +58,7 @@ func refusedFile(c status.Config) (lines []string) {
 	return append(lines, c.Problems...)
 }
 
-// providerLine tells why a provider is not ok, since when, when it is tried again, and what
-// an operator can do about it.
+// providerLine explains a provider that is not ok: reason, begin, next try and remedy.
 func providerLine(p status.Provider) string {
 	line := p.Name + ": " + p.Reason
 	if p.Since != "" {
@@ -77,8 +74,7 @@ func providerLine(p status.Provider) string {
 }
 
 func providerTable(providers []status.Provider, s screen) *table {
-	const state = 1
-	t := &table{paint: s.paintState(state)}
+	t := &table{paint: s.paintState(1)}
 	t.row("PROVIDER", "STATE", "ORDERS", "LIMIT", "BALANCE", "CALLBACKS")
 	for _, p := range providers {
 		balance, callbacks := "-", "no"
@@ -93,10 +89,9 @@ func providerTable(providers []status.Provider, s screen) *table {
 	return t
 }
 
-// targetTable has what the page shows at a glance.
+// targetTable has the figures that the status page shows in its table.
 func targetTable(d *status.Document, s screen) *table {
-	const state = 1
-	t := &table{paint: s.paintState(state)}
+	t := &table{paint: s.paintState(1)}
 	t.row("TARGET", "STATE", "FRESH", "WANT", "ORDERS", "WAITING", "HITS", "REQUESTS", "LEAD", "SPENT")
 	for i := range d.Targets {
 		x := &d.Targets[i]
@@ -112,8 +107,7 @@ func targetTable(d *status.Document, s screen) *table {
 	return t
 }
 
-// remarks tell of a target what the table has no room for: why it is as it is, what holds
-// it back, what another way of refilling would have done, and what its hit rate needs.
+// remarks returns the texts about a target for which the table has no room.
 func remarks(t *status.Target) (lines []string) {
 	if t.Reason != "" {
 		lines = append(lines, t.Reason)
@@ -121,7 +115,7 @@ func remarks(t *status.Target) (lines []string) {
 	if len(t.Marks) > 0 {
 		lines = append(lines, "marked "+strings.Join(t.Marks, ", "))
 	}
-	if t.Limit != "" && t.State != refill.Paused { // the reason says that
+	if t.Limit != "" && t.State != refill.Paused { // for which the reason names it
 		lines = append(lines, "held by "+t.Limit)
 	}
 	if t.Shadow != nil {
@@ -133,7 +127,7 @@ func remarks(t *status.Target) (lines []string) {
 	return lines
 }
 
-// figures are all that is known of one target.
+// figures lists all figures of one target.
 func figures(t *status.Target) *table {
 	of := &table{}
 	line := func(name, format string, args ...any) { of.row(name, Printable(fmt.Sprintf(format, args...))) }
@@ -172,7 +166,7 @@ func expiry(seconds *float64) string {
 	return time.Duration(*seconds * float64(time.Second)).Round(time.Second).String()
 }
 
-// daemonLines tell of the daemon itself.
+// daemonLines describes the daemon as a whole.
 func daemonLines(d *status.Document) (lines []string) {
 	ready, redis := "ready", "answers"
 	if !d.Ready {
@@ -199,8 +193,8 @@ func daemonLines(d *status.Document) (lines []string) {
 	return lines
 }
 
-// onDemandLines tell of on-demand solves and of what sharing saved, nothing where there
-// were none.
+// onDemandLines describes on-demand solves and the savings by sharing them, if there were
+// any.
 func onDemandLines(d *status.Document) (lines []string) {
 	if s := d.Solve; s != nil && s.Used() {
 		lines = append(lines, fmt.Sprintf("on-demand solves: guests %d, fresh %d, orders %d, waiting %d, requests %d, bought %d, solved %d, failed %d, spent %s; budget %s",
@@ -219,7 +213,7 @@ func onDemandLines(d *status.Document) (lines []string) {
 	return lines
 }
 
-// used shows a budget, nothing where there is none.
+// used formats one cap of a budget, or "" without one.
 func used(u *status.Usage, of string) string {
 	if u == nil {
 		return ""
@@ -227,12 +221,12 @@ func used(u *status.Usage, of string) string {
 	return fmt.Sprintf("%d/%d %s", u.Used, u.Limit, of)
 }
 
-// usedOf shows the budgets of a target, or of all guests.
+// usedOf formats the budget of a target or of all guests.
 func usedOf(b status.Budget) string {
 	return strings.Trim(used(b.Hour, "an hour")+", "+used(b.Day, "a day"), ", ")
 }
 
-// wanted tells also that a warm window wants tokens.
+// wanted formats a number of tokens, and the share that warm windows ask for.
 func wanted(want, warm int) string {
 	switch warm {
 	case 0:

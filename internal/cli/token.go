@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// takeTime is how long the daemon may take beyond what the caller waits.
+// takeTime is how long the daemon may take beyond the caller's wait.
 const takeTime = 30 * time.Second
 
 // newToken is `poold token`.
@@ -23,43 +23,34 @@ func newToken(c *Console) *cobra.Command {
 		Args: Words(0, "the name of a target"),
 	}
 	flags := command.Flags()
-	wait := flags.Duration("wait", 0, "wait so long for a token, 60s at most (default what the target's on_empty says)")
-	life := flags.Duration("min-ttl", 0, "take a token with at least so much of its life left")
+	wait := flags.Duration("wait", 0, "how long to wait for a token, 60s at most (default what the target's on_empty says)")
+	life := flags.Duration("min-ttl", 0, "take a token with at least this much of its life left")
 	asJSON := flags.Bool("json", false, "print the daemon's whole answer")
-	connect := ClientFlags(command, c)
-	completeTargets(command, connect)
-	command.RunE = func(command *cobra.Command, words []string) error {
-		daemon, err := connect()
-		if err != nil {
-			return err
-		}
-		wanted, most := url.Values{}, time.Minute // on_empty: solve waits so long
+	connect := onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
+		query, limit := url.Values{}, time.Minute // the longest wait, that of on_empty: solve
 		if flags.Changed("wait") {
-			wanted.Set("wait", wait.String())
-			most = *wait
+			query.Set("wait", wait.String())
+			limit = *wait
 		}
 		if flags.Changed("min-ttl") {
-			wanted.Set("min_ttl", life.String())
+			query.Set("min_ttl", life.String())
 		}
-		body, err := takeToken(command.Context(), daemon, words[0], wanted, *asJSON, most+takeTime)
+		path := "/pool/" + url.PathEscape(words[0]) + "/token"
+		if len(query) > 0 {
+			path += "?" + query.Encode()
+		}
+		accept := "text/plain"
+		if *asJSON {
+			accept = "application/json"
+		}
+		// POST, because net/http repeats a GET whose connection died, and that would take a
+		// second token.
+		body, err := daemon.Ask(ctx, http.MethodPost, path, accept, limit+takeTime)
 		if err != nil {
 			return err
 		}
 		return c.printAlone(body)
-	}
+	})
+	completeTargets(command, connect)
 	return command
-}
-
-func takeToken(ctx context.Context, daemon *Client, target string, wanted url.Values, asJSON bool, limit time.Duration) ([]byte, error) {
-	path := "/pool/" + url.PathEscape(target) + "/token"
-	if len(wanted) > 0 {
-		path += "?" + wanted.Encode()
-	}
-	accept := "text/plain"
-	if asJSON {
-		accept = "application/json"
-	}
-	// POST, because Go sends a GET again whose connection died, and that would
-	// take a second token.
-	return daemon.Ask(ctx, http.MethodPost, path, accept, limit)
 }

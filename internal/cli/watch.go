@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// mostQuiet is how long a stream may say nothing; a beat comes every 5 s.
+	// mostQuiet ends a stream without any event; the daemon sends a beat every 5 s.
 	mostQuiet = 12 * time.Second
-	// pollEvery is how often the status is asked for while there is no stream, and when
-	// another stream is tried.
+	// pollEvery is the time between two polls without a stream. Each is followed by an
+	// attempt to open one.
 	pollEvery = 3 * time.Second
 )
 
@@ -31,18 +31,22 @@ func watch(ctx context.Context, c *Console, daemon *Client, v *statusView) error
 	if ctx.Err() == nil {
 		return err
 	}
-	return nil // it was interrupted, which is how it ends
+	return nil // an interrupt is the normal end
 }
 
-// taker takes a document; its error ends the watching.
+// taker shows a document. Its error ends the command.
 type taker func(*status.Document) error
 
-// errShown is an error of what shows the status, not of what is asked.
+// errShown marks an error of showing the status, in contrast to one of the daemon.
 var errShown = errors.New("showing the status")
 
-// follow reads a stream of documents; while there is none it polls. It ends with ctx, when
-// the first try brings nothing, when a document cannot be shown, and when the daemon says
-// that the key may not read the status; away is told of everything else.
+// follow reads a stream of documents, and polls while there is none. It ends
+//   - with ctx,
+//   - if the first attempt brings no document,
+//   - if a document cannot be shown,
+//   - if the key may not read the status.
+//
+// It passes other errors to away.
 func follow(ctx context.Context, take taker, away func(error) error, stream, poll func(context.Context, taker) error) error {
 	known := false
 	taking := func(d *status.Document) error {
@@ -73,13 +77,12 @@ func follow(ctx context.Context, take taker, away func(error) error, stream, pol
 	}
 }
 
-// ended reports whether it is no use to ask again.
+// ended reports whether a further attempt is pointless.
 func ended(err error) bool {
 	var refused *refusal
 	return errors.Is(err, errShown) || errors.As(err, &refused) && (refused.status == http.StatusUnauthorized || refused.status == http.StatusForbidden)
 }
 
-// readOnce asks for the status.
 func readOnce(ctx context.Context, daemon *Client, take taker) error {
 	document, err := AskStatus(ctx, daemon, StatusTime)
 	if err != nil {
@@ -88,7 +91,7 @@ func readOnce(ctx context.Context, daemon *Client, take taker) error {
 	return take(document)
 }
 
-// readStream reads GET /status/stream until it ends or is quiet for too long.
+// readStream reads GET /status/stream until it ends or is quiet for mostQuiet.
 func readStream(ctx context.Context, daemon *Client, take taker) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -129,14 +132,14 @@ func readStream(ctx context.Context, daemon *Client, take taker) error {
 	return lines.Err()
 }
 
-// watcher shows documents: on a terminal each in the place of the one before, elsewhere
-// one behind the other where they differ.
+// watcher shows documents: on a terminal in place, elsewhere one below the other if they
+// differ.
 type watcher struct {
 	*Console
 	view  *statusView
-	last  string // what was shown, without the time
+	last  string // the shown text, without the time
 	asOf  string
-	fault string // what away was told last; "" = the daemon answers
+	fault string // the last error that away got; "" = the daemon answers
 }
 
 func (w *watcher) take(d *status.Document) error {
@@ -158,7 +161,7 @@ func (w *watcher) take(d *status.Document) error {
 	return w.draw(w.view.text(d, w.screen()), "as of "+Printable(d.AsOf))
 }
 
-// away says that the daemon does not answer: what was shown stays.
+// away reports that the daemon does not answer. The shown text stays.
 func (w *watcher) away(err error) error {
 	known := w.fault == err.Error()
 	w.fault = err.Error()
@@ -184,7 +187,7 @@ func (w *watcher) draw(text, line string) error {
 		_, err := io.WriteString(w.Stdout, line+"\n"+text+"\n")
 		return err
 	}
-	// What does not fit would move the top out of sight.
+	// A longer text would scroll the top out of sight.
 	lines := strings.Split(strings.TrimRight(line+"\n"+text, "\n"), "\n")
 	if most := screen.lines - 1; len(lines) > most && most > 0 {
 		lines = append(lines[:most-1], fmt.Sprintf("… and %d lines more", len(lines)-most+1))

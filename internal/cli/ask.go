@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"poold/internal/httpapi"
+	"poold/internal/purchase"
+)
+
+const (
+	// replayTime limits a replay. Each letter is an exchange with Redis.
+	replayTime = 5 * time.Minute
+	// probeTime limits a probe, which calls the service.
+	probeTime = 30 * time.Second
+)
+
+// newAsk completes a command that sends one request and prints the answer: as show formats
+// it, or with --json as it is.
+func newAsk(c *Console, command *cobra.Command, ask func(words []string) question, show func([]byte) (string, error)) *cobra.Command {
+	asJSON := command.Flags().Bool("json", false, "print the daemon's answer itself")
+	onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
+		_, body, err := daemon.exchange(ctx, ask(words))
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return c.printAlone(body)
+		}
+		text, err := show(body)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(c.Stdout, strings.TrimRight(text, "\n"))
+		return err
+	})
+	return command
+}
+
+// shown makes a view of raw answers from a view of the decoded document.
+func shown[T any](text func(*T) string) func(answer []byte) (string, error) {
+	return func(answer []byte) (string, error) {
+		document, err := decode[T](answer)
+		if err != nil {
+			return "", err
+		}
+		return text(document), nil
+	}
+}
+
+// newHealthcheck is `poold healthcheck`, which asks /readyz.
+func newHealthcheck(c *Console) *cobra.Command {
+	command := &cobra.Command{
+		Use:     "healthcheck",
+		Short:   "ask a running daemon whether it is ready",
+		Long:    "Asks a running daemon's /readyz: exit 0 if it is ready, 1 if it is not. For images without a shell.",
+		Example: "  poold healthcheck --url http://127.0.0.1:8080",
+		Args:    Words(0),
+	}
+	onDaemon(command, c, func(ctx context.Context, daemon *Client, _ []string) error {
+		_, err := daemon.Ask(ctx, http.MethodGet, "/readyz", "application/json", 5*time.Second)
+		return err
+	})
+	return command
+}
+
+// newProbe is `poold probe`.
+func newProbe(c *Console) *cobra.Command {
+	return newAsk(c, &cobra.Command{
+		Use:   "probe PROVIDER",
+		Short: "try a provider at once that is down",
+		Long: "Tries a provider at once, after you have seen to its account: asks for the balance if the file says\n" +
+			"`balance: true`, and lets the next order through.",
+		Example: "  poold probe captchaai",
+		Args:    Words(0, "the name of a provider"),
+	}, func(words []string) question {
+		return question{method: http.MethodPost, path: "/providers/" + url.PathEscape(words[0]) + "/probe", limit: probeTime}
+	}, shown(probeText))
+}
+
+// probeText describes a provider after a probe in one line.
+func probeText(p *httpapi.Probe) string {
+	text := Printable(p.Name) + " is " + Printable(p.State)
+	if p.Reason != "" {
+		text += ": " + Printable(p.Reason)
+	}
+	if p.Remedy != "" {
+		text += "; " + Printable(p.Remedy)
+	}
+	if p.State == "down" {
+		text += "; the next order is the probe"
+	}
+	return text
+}
+
+// newDeadLetters is `poold dead-letters`.
+func newDeadLetters(c *Console) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "dead-letters COMMAND",
+		Short: "callbacks that a running daemon could not store",
+		Long:  "Lists the callbacks that a running daemon could not store, or has it try them again.",
+	}
+	list := question{method: http.MethodGet, path: "/dead-letters", limit: StatusTime}
+	replay := question{method: http.MethodPost, path: "/dead-letters/replay", limit: replayTime}
+	addCommands(command,
+		newAsk(c, &cobra.Command{
+			Use: "list", Short: "list the callbacks that wait, without tokens", Example: "  poold dead-letters list", Args: Words(0),
+		}, func([]string) question { return list }, shown(letterText)),
+		newAsk(c, &cobra.Command{
+			Use: "replay", Short: "try now to store them", Example: "  poold dead-letters replay", Args: Words(0),
+		}, func([]string) question { return replay }, shown(replayText)),
+	)
+	return command
+}
+
+func letterText(list *httpapi.LetterList) string {
+	text := ""
+	if list.Incomplete {
+		text = "some dead letters cannot be read; the daemon's log says which\n"
+	} else if len(list.Letters) == 0 {
+		return "there are no dead letters"
+	}
+	t := &table{}
+	t.plainRow("ORDER", "PROVIDER", "TASK", "KIND", "CODE", "ARRIVED", "AGE", "USELESS AFTER", "BYTES", "REASON")
+	for _, l := range list.Letters {
+		t.plainRow(l.Order, l.Provider, l.Task, l.Kind, l.Code, moment(l.Arrived), time.Duration(l.Age)*time.Second, moment(l.Until), l.Size, l.Reason)
+	}
+	return text + t.text(0)
+}
+
+func replayText(r *purchase.Replayed) string {
+	line := fmt.Sprintf("%d replayed, %d whose orders had ended, %d too old, %d left", r.Replayed, r.Dropped, r.Expired, r.Left)
+	if r.Reason != "" {
+		line += ": " + plain(r.Reason)
+	}
+	return line
+}

@@ -86,7 +86,7 @@ var livesIn = map[string][]string{
 	"go.uber.org/goleak":                  {"internal/redisdb/redistest"},
 	"github.com/redis/go-redis/v9":        {"internal/redisdb", "internal/redisdb/redistest", "internal/permits", "internal/pool", "internal/history/redisstore", "internal/check", "cmd/poold", "bench/baselines", "scripts/page"},
 	"github.com/chromedp":                 {"internal/httpapi/browsertest"},
-	"golang.org/x/sync":                   {"internal/purchase", "internal/ondemand", "internal/refill", "internal/status", "cmd/poold"},
+	"golang.org/x/sync":                   {"internal/purchase", "internal/ondemand", "internal/refill", "cmd/poold"},
 	"github.com/labstack/echo/v4":         {"internal/httpapi", "bench/baselines"},
 	"github.com/prometheus/client_golang": {"internal/status", "internal/httpapi"},
 	"github.com/prometheus/common":        {"internal/httpapi"}, // the text format of client_golang

@@ -1,87 +1,74 @@
 package status
 
 import (
-	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 
 	"poold/internal/targets"
 )
 
-// cached keeps the last result of something that costs a round trip to Redis, so that
-// scrapers and browsers cannot load it. A result is good for a while and for one
-// revision; callers that come while it is made wait for it together. The zero value is
-// empty.
+// cached keeps the last result of a query that costs round trips to Redis, so that scrapers and
+// browsers cannot load it. Callers that come while a result is made wait for it together. The
+// zero value is empty.
 type cached[T any] struct {
-	making singleflight.Group
-	begun  atomic.Int64 // numbers the makings
-	mu     sync.Mutex   // held while last is replaced
-	last   atomic.Pointer[result[T]]
+	mu     sync.Mutex
+	last   *result[T] // complete; nil = none
+	making *result[T] // the one begun last, if it is not complete; else nil
 }
 
-// revision says of what something is: another Set, or a change made through the API,
-// makes the old one useless.
+// revision identifies what a result shows. Another Set, and a change made through the API,
+// make it obsolete.
 type revision struct {
 	set     *targets.Set
 	changes uint64
 }
 
-// result is what was made of a revision, which keeps its Set from being freed: another
-// one could get its address.
+// result belongs to the goroutine that makes it until done is closed, and is immutable afterwards.
 type result[T any] struct {
 	revision
 
-	number int64 // of its making
-	value  T
-	until  time.Time // it is good before
+	done  chan struct{}
+	value T
+	until time.Time // it is good before
 }
 
-// get returns a good result, making it if there is none. build runs in the goroutine of
-// one of the callers and must end by itself, because the others wait.
+// get returns a good result, making it if there is none. build runs in the goroutine of one of
+// the callers and must end by itself, because the others wait.
 func (c *cached[T]) get(of revision, life time.Duration, build func() T) T {
-	if r := c.last.Load(); r.good(of) {
+	c.mu.Lock()
+	if last := c.last; last != nil && last.revision == of && time.Now().Before(last.until) {
+		c.mu.Unlock()
+		return last.value
+	}
+	return c.makeLocked(of, life, build)
+}
+
+// renew makes a result even if there is a good one, which get returns meanwhile.
+func (c *cached[T]) renew(of revision, life time.Duration, build func() T) {
+	c.mu.Lock()
+	c.makeLocked(of, life, build)
+}
+
+// makeLocked makes a result, or waits for one of the same revision that is being made. It
+// unlocks mu first. A result that was begun later, of another revision, replaces this one.
+func (c *cached[T]) makeLocked(of revision, life time.Duration, build func() T) T {
+	if r := c.making; r != nil && r.revision == of {
+		c.mu.Unlock()
+		<-r.done
 		return r.value
 	}
-	return c.once(of, func() T {
-		if r := c.last.Load(); r.good(of) { // made in the meantime
-			return r.value
+	r := &result[T]{revision: of, done: make(chan struct{})}
+	c.making = r
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.making == r {
+			c.last, c.making = r, nil
 		}
-		return c.produce(of, life, build)
-	})
-}
-
-// renew makes a result although there may be a good one. Callers of get wait for it only
-// where there is none.
-func (c *cached[T]) renew(of revision, life time.Duration, build func() T) {
-	c.once(of, func() T { return c.produce(of, life, build) })
-}
-
-// once lets one caller at a time work for a revision, and gives all its result.
-func (c *cached[T]) once(of revision, work func() T) T {
-	v, _, _ := c.making.Do(fmt.Sprintf("%p %d", of.set, of.changes), func() (any, error) { return work(), nil })
-	return v.(T)
-}
-
-func (c *cached[T]) produce(of revision, life time.Duration, build func() T) T {
-	number := c.begun.Add(1)
-	value := build()
-	c.keep(&result[T]{revision: of, number: number, value: value, until: time.Now().Add(life)})
-	return value
-}
-
-// good reports whether a result can be shown for a revision; nil cannot.
-func (r *result[T]) good(of revision) bool {
-	return r != nil && r.revision == of && time.Now().Before(r.until)
-}
-
-// keep replaces the last result, unless that was begun later.
-func (c *cached[T]) keep(r *result[T]) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if last := c.last.Load(); last == nil || last.number < r.number {
-		c.last.Store(r)
-	}
+		close(r.done)
+	}()
+	r.value = build()
+	r.until = time.Now().Add(life)
+	return r.value
 }

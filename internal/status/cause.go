@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"slices"
 
 	"poold/internal/pool"
 	"poold/internal/redisdb"
@@ -10,23 +11,21 @@ import (
 	"poold/internal/targets"
 )
 
-// Cause is why a target is as it is. The page, /status.json and the answers to callers who
-// got no token have it from CauseOf, so that all say the same.
+// Cause explains the state of a target. CauseOf finds it for the page, for /status.json and for
+// the answers to callers that got no token.
 type Cause struct {
-	State string // of the target, as in the document
-	// Reason is a sentence, in the service's words where they are the cause; "" = there is
-	// nothing to explain.
+	State string // as in the document
+	// Reason is a sentence, which quotes the service if the service is the cause; "" = normal.
 	Reason string
 	Outage bool // the reason is that no provider can be asked
 }
 
-// Starting is what refill would say of a target that no worker refills yet.
+// Starting is the refill status of a target without a worker.
 var Starting = refill.Status{State: refill.OK, Reason: "starting", Lead: unknownLead}
 
-// CauseOf finds the cause for a target, of which refill and the stock say this. outage is
-// why no provider can be asked; "" = one can. What is the target's own matter goes before
-// that, since it says more, and a pause before all: it explains an empty pool better than
-// anything else.
+// CauseOf finds the cause from the refill status and the stock of a target. outage is the reason
+// why no provider can be asked; "" = one can. A pause comes first, then the other causes of the
+// target, and then the outage.
 func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outage string) Cause {
 	state, reason := refilling.State, refilling.Reason
 	switch {
@@ -37,8 +36,7 @@ func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outa
 	case stock.Err != nil && (state == refill.OK || state == refill.Starved):
 		return Cause{State: refill.Starved, Reason: redisdb.Reason(stock.Err) + "; the figures are the last known ones"}
 	case state == refill.Paused && stock.Err == nil:
-		// Whether it still is, the file and the stock know better: a worker notices the
-		// end of a pause a moment later.
+		// The stock has already ended the pause that refill still reports.
 		state, reason = refill.OK, ""
 	}
 	switch state {
@@ -61,7 +59,7 @@ func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outa
 	return Cause{State: state, Reason: outage, Outage: true}
 }
 
-// nextTry says when a refused target is tried again.
+// nextTry names the time of a refused target's next order.
 func nextTry(target string, refilling refill.Status) string {
 	if refilling.Until.IsZero() {
 		return ""
@@ -69,13 +67,13 @@ func nextTry(target string, refilling refill.Status) string {
 	return "; the next order is tried at " + refilling.Until.UTC().Format("15:04:05") + " UTC, or at once after `poold resume " + target + "`"
 }
 
-// isIdle reports whether a target wants nothing because nobody asks for it.
+// isIdle reports whether a target wants nothing because it has no requests.
 func isIdle(t *targets.Target, refilling refill.Status, stock *pool.Stock) bool {
 	return refilling.Want == 0 && stock.Waiting == 0 &&
 		(refilling.Limit == policy.LimitIdle || refilling.Limit == policy.LimitNone && t.Refill == targets.RefillAdaptive)
 }
 
-// pauseReason says who paused a target, until when and why, as far as that is known.
+// pauseReason names the author of a pause, its end and the reason, as far as they are known.
 func pauseReason(target string, p pool.Pause) string {
 	text := "paused by POST /pool/" + target + "/pause"
 	if p.By != "" {
@@ -88,4 +86,26 @@ func pauseReason(target string, p pool.Pause) string {
 		text += ": " + p.Reason
 	}
 	return text
+}
+
+// States lists the states of a target, the most urgent first.
+func States() []string {
+	return []string{refill.Refused, refill.Starved, refill.Budget, refill.Paused, refill.OK, StateIdle}
+}
+
+// ProblemsFirst returns the targets with the most urgent ones first. A target with a mark comes
+// before those that are paused, ok or idle. web/status.js has the same order.
+func ProblemsFirst(list []Target) []Target {
+	states := States()
+	rank := func(t Target) int {
+		at := slices.Index(states, t.State)
+		if at >= slices.Index(states, refill.Paused) {
+			at++
+			if len(t.Marks) > 0 {
+				at = slices.Index(states, refill.Paused)
+			}
+		}
+		return at
+	}
+	return slices.SortedStableFunc(slices.Values(list), func(a, b Target) int { return rank(a) - rank(b) })
 }

@@ -18,101 +18,92 @@ import (
 )
 
 const (
-	// snapshotLife is how long a snapshot is shown. It bounds what status requests can
-	// cost Redis, whoever sends them.
+	// snapshotLife is the life of a snapshot. It limits the load of status requests on Redis.
 	snapshotLife = 200 * time.Millisecond
-	// Of more than manyTargets a survey takes a second or longer. There a snapshot is
-	// shown for manyLife, and while somebody has asked for one within watchedFor, Run
-	// makes another each renewEvery, so that nobody waits for it.
+	// A survey of more than manyTargets takes a second or longer. Such a snapshot lives for
+	// manyLife. Run makes the next one each renewEvery, until watchedFor after the last request,
+	// so that no reader waits for it.
 	manyTargets = 1000
 	manyLife    = 10 * time.Second
 	renewEvery  = 4 * time.Second
 	watchedFor  = time.Minute
-	// providersLife is longer: every caller that finds a pool empty asks.
+	// providersLife is longer, because each caller that finds a pool empty asks for the providers.
 	providersLife = time.Second
-	// providersLimit and budgetLimit bound the reading of what is under way at the
-	// providers and of the overall budget, so that a status comes within a
-	// second.
+	// These limit the parts of a snapshot, so that it comes within a second: what is in flight at
+	// the providers, the overall budget, and the reports of other replicas.
 	providersLimit = 250 * time.Millisecond
 	budgetLimit    = 200 * time.Millisecond
-	// refreshLimit bounds the reading of what other replicas say.
-	refreshLimit = 250 * time.Millisecond
-	// surveyLimit bounds a survey, and that of many targets manySurveyLimit; see also
-	// partLimit.
+	refreshLimit   = 250 * time.Millisecond
+	// surveyLimit limits a survey, manySurveyLimit one of many targets; see also partLimit.
 	surveyLimit     = 1500 * time.Millisecond
 	manySurveyLimit = 10 * time.Second
-	// unknownLead stands for a lead time that is not known yet.
+	// unknownLead is the assumed lead time before the first solve.
 	unknownLead = 15 * time.Second
 )
 
-// File is the configuration file; *reload.File implements it. Current must not be nil
-// by the time the first snapshot is taken.
+// File is the configuration file; *reload.File implements it. Current must not return nil.
 type File interface {
 	Current() *targets.Set
 	Status() targets.Status
 }
 
-// Stock knows what there is of each identity; *pool.Store implements it.
+// Stock reads the stock of identities; *pool.Store implements it.
 type Stock interface {
-	// Survey answers in the order of the queries; see pool.Store.Survey.
+	// Survey answers in the order of the queries.
 	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
-	// Health returns how Redis serves; it does not block.
+	// Health does not block.
 	Health() redisdb.Health
 }
 
-// Refill knows how the refilling of a target does; *refill.Manager implements it.
+// Refill reports the refilling of targets; *refill.Manager implements it.
 type Refill interface {
-	// Refresh reads what other replicas say of the targets that they watch.
+	// Refresh reads the reports of other replicas about the targets that they watch.
 	Refresh(ctx context.Context) error
-	// Status is false while no worker refills the target.
+	// Status returns false while no worker refills the target.
 	Status(name string) (refill.Status, bool)
 }
 
-// Purchases knows how the buying does, over all targets; *purchase.Buyer implements it.
+// Purchases reports the buying for all targets; *purchase.Buyer implements it.
 type Purchases interface {
 	Providers(ctx context.Context, at time.Time) []purchase.Status
-	// Booked returns what is used of the overall budget; perDay 0 = there is
-	// none.
+	// Booked returns the use of the overall budget; perDay 0 = there is none.
 	Booked(ctx context.Context) (used, perDay int, err error)
-	// BookedForGuests returns what is used of the budget over all guests in the last
-	// 60 min and 24 h.
+	// BookedForGuests returns the use of the guests' budget in the last 60 min and 24 h.
 	BookedForGuests(ctx context.Context) (hour, day int, err error)
-	// Stranded lists paid tasks that nobody can be asked about.
+	// Stranded lists paid tasks whose provider the file no longer has.
 	Stranded() []purchase.Stranded
 }
 
-// Guests knows what there is of all identities that no target has; *pool.Guests
-// implements it.
+// Guests reads the stock of all identities without a target; *pool.Guests implements it.
 type Guests interface {
 	Survey(ctx context.Context) (pool.GuestStock, error)
 }
 
-// Savings knows how requests to POST /solve came by their tokens; *redisclaims.Claims and
+// Savings counts the requests to POST /solve by how they ended; *redisclaims.Claims and
 // *pgclaims.Claims implement it.
 type Savings interface {
-	// Days tells of the last days, today first.
+	// Days returns the counts of the last days, today first.
 	Days(ctx context.Context) ([]dedup.SavingsDay, error)
 }
 
-// DeadLetters counts the callbacks that could not be stored; *purchase.Buyer
-// implements it.
+// DeadLetters counts the callbacks that could not be stored; *purchase.Buyer implements it.
 type DeadLetters interface {
 	DeadLetterCount() int
 	DeadLettersSetAside() int
 }
 
-// HistoryHealth says how the history is written; *history.Sender implements it.
+// HistoryHealth reports on the writing of the history; *history.Sender implements it.
 type HistoryHealth interface {
 	Health() history.Health
 }
 
-// AuditHealth says how the audit is written; *history.Auditor implements it.
+// AuditHealth reports on the writing of the audit; *history.Auditor implements it.
 type AuditHealth interface {
 	Health() history.AuditHealth
 }
 
-// Sources is whom a Collector asks, and what does not change while the daemon runs. All fields are
-// required but History, Audit, RedisMode and Version.
+// Sources are the inputs of a Collector. All fields are required except History, Audit, RedisMode
+// and Version.
 type Sources struct {
 	File        File
 	Stock       Stock
@@ -121,11 +112,11 @@ type Sources struct {
 	DeadLetters DeadLetters
 	Guests      Guests
 	Savings     Savings
-	History     HistoryHealth // nil = none is kept
-	Audit       AuditHealth   // nil = none is kept
+	History     HistoryHealth // nil = no history is kept
+	Audit       AuditHealth   // nil = no audit is kept
 	NearMisses  *compat.NearMisses
-	// CallsPerToken is how many calls a provider took for each token that it brought to
-	// this replica; 0 where it brought none.
+	// CallsPerToken is the number of calls to a provider for each token that it brought to this
+	// replica; 0 if it brought none.
 	CallsPerToken func(provider string) float64
 	Log           *slog.Logger
 
@@ -134,56 +125,56 @@ type Sources struct {
 	StartedAt time.Time // of the daemon
 }
 
-// Collector makes snapshots. Its methods may be used by many goroutines.
+// Collector makes snapshots. It is safe for concurrent use.
 type Collector struct {
 	Sources
 
 	surveyor  surveyor
-	booked    atomic.Pointer[Usage] // of the overall budget, as last read; nil = there is none
-	guests    told[guests]
-	savings   told[[]dedup.SavingsDay]
+	booked    atomic.Pointer[Usage] // the overall budget as last read; nil = there is none
+	guests    source[guests]
+	savings   source[[]dedup.SavingsDay]
 	stopping  atomic.Bool
-	changes   atomic.Uint64 // counts what a snapshot taken before would miss
+	changes   atomic.Uint64 // number of changes that an earlier snapshot lacks
 	changed   chan struct{} // wakes Run after a change; capacity 1
-	asked     atomic.Int64  // when a snapshot was last asked for, as Unix time in ns
+	asked     atomic.Int64  // time of the last request for a snapshot, Unix ns
 	snapshots cached[*Snapshot]
 	providers cached[[]purchase.Status]
 }
 
-// NewCollector returns a Collector that has asked nobody yet.
+// NewCollector returns a Collector. It reads nothing yet.
 func NewCollector(s Sources) *Collector {
 	return &Collector{Sources: s, changed: make(chan struct{}, 1), surveyor: surveyor{stock: s.Stock, log: s.Log}}
 }
 
-// Changed makes the next snapshot a new one: something was altered that the last one
-// does not show. Of many targets one is begun at once, and the last one shown meanwhile.
+// Changed makes the current snapshot obsolete, because something was altered that it does not
+// show. With many targets Run makes the next one at once, and readers get the current one until then.
 func (c *Collector) Changed() {
 	c.changes.Add(1)
 	select {
 	case c.changed <- struct{}{}:
-	default: // Run is to be woken already
+	default:
 	}
 }
 
-// Stopping makes the daemon unready from now on; it cannot be undone.
+// Stopping makes the daemon unready for good.
 func (c *Collector) Stopping() {
 	c.stopping.Store(true)
 	c.Changed()
 }
 
-// Snapshot returns the current snapshot: one of this Set, at most 2 s old, and of many
-// targets 15 s where a survey takes 5 s at most.
+// Snapshot returns the current snapshot, which is of the current Set and at most 2 s old. With
+// many targets it is at most 15 s old, if a survey takes at most 5 s.
 func (c *Collector) Snapshot(ctx context.Context) *Snapshot {
 	c.asked.Store(time.Now().UnixNano())
 	set := c.File.Current()
 	of, life := c.terms(set)
 	return c.snapshots.get(of, life, func() *Snapshot {
-		// Others wait for it too, so it must survive the one who makes it.
+		// Other callers wait for it too, so it must survive the caller that makes it.
 		return c.take(context.WithoutCancel(ctx), set)
 	})
 }
 
-// terms says which snapshots may be shown now, and for how long.
+// terms returns the current revision and the life of its snapshot.
 func (c *Collector) terms(set *targets.Set) (of revision, life time.Duration) {
 	if many(set) {
 		return revision{set: set}, manyLife
@@ -193,9 +184,8 @@ func (c *Collector) terms(set *targets.Set) (of revision, life time.Duration) {
 
 func many(set *targets.Set) bool { return len(set.Targets) > manyTargets }
 
-// Run makes snapshots of many targets ahead of those who ask for them, and asks about
-// on-demand solves ahead where the answers come slowly, until ctx ends. It may be called
-// once.
+// Run makes snapshots of many targets, and queries slow sources about on-demand solves, ahead of
+// the requests for them, until ctx ends. It may be called once.
 func (c *Collector) Run(ctx context.Context) error {
 	for {
 		select {
@@ -216,13 +206,13 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// Outage reports whether no provider can be asked, as known at most providersLife ago,
-// why, and when the first of them may be asked again (zero: unknown).
+// Outage reports whether no provider can be asked, why, and when the first one may be asked again
+// (zero = unknown). The answer is at most providersLife old.
 func (c *Collector) Outage(ctx context.Context) (reason string, until time.Time, is bool) {
 	return purchase.Outage(c.providersNow(ctx))
 }
 
-// providersNow returns how the providers do, at most providersLife ago.
+// providersNow returns the state of the providers, at most providersLife old.
 func (c *Collector) providersNow(ctx context.Context) []purchase.Status {
 	return c.providers.get(revision{set: c.File.Current()}, providersLife, func() []purchase.Status {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providersLimit)
@@ -233,7 +223,7 @@ func (c *Collector) providersNow(ctx context.Context) []purchase.Status {
 
 // take makes a snapshot.
 func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
-	onDemand := c.askOnDemand(ctx, set) // beside what follows
+	onDemand := c.askOnDemand(ctx, set) // runs beside the rest
 	providers := c.providersNow(ctx)
 	statuses, queries := c.statuses(ctx, set)
 	limit := surveyLimit
@@ -278,7 +268,7 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 			target.RetryAt = stamp(statuses[i].Until)
 		}
 	}
-	guests := onDemand.tell(&document)
+	guests := onDemand.fill(&document)
 	if s := document.Solve; s != nil && s.Solved+s.Lost > 0 && lacksPrice(set, captcha.SolvableTypes()...) {
 		s.Spent = s.Spent.orUnknown()
 	}
@@ -287,12 +277,12 @@ func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
 	return newSnapshot(&document, seen, read, guests)
 }
 
-// statuses returns what refill says of each target, and how its stock is to be judged.
+// statuses returns the refill status of each target, and the query of its stock.
 func (c *Collector) statuses(ctx context.Context, set *targets.Set) ([]refill.Status, []pool.Query) {
 	ctx, cancel := context.WithTimeout(ctx, refreshLimit)
 	defer cancel()
 	if err := c.Refill.Refresh(ctx); err != nil {
-		c.Log.DebugContext(ctx, "reading what other replicas say, for a status", slog.Any("err", err))
+		c.Log.DebugContext(ctx, "reading the reports of other replicas for a status", slog.Any("err", err))
 	}
 	statuses := make([]refill.Status, len(set.Targets))
 	queries := make([]pool.Query, len(set.Targets))
@@ -308,8 +298,8 @@ func (c *Collector) statuses(ctx context.Context, set *targets.Set) ([]refill.St
 	return statuses, queries
 }
 
-// budget returns the one over all targets, and whether that is what Redis says now or
-// what it said before. Where it is down it is not asked.
+// budget returns the overall budget, and whether it was read now. Otherwise it is the last known
+// one; budget does not ask Redis unless it is up.
 func (c *Collector) budget(ctx context.Context, up bool) (budget *Usage, now bool) {
 	if !up {
 		return c.booked.Load(), false

@@ -8,24 +8,24 @@ import (
 	"slices"
 )
 
-// Copy is a document as the events of a Feed tell it, at the other end of a stream. It is
-// for one goroutine; the zero Copy has no document yet.
+// Copy rebuilds the document from the events of a Feed at the other end of a stream. It belongs to
+// one goroutine; the zero Copy has no document yet.
 type Copy struct {
-	members map[string]json.RawMessage // of the document but the targets
+	members map[string]json.RawMessage // of the document, without the targets
 	targets map[string]Target          // by name
 }
 
-// Take puts an event in place. One of another name is ignored.
+// Take applies an event. It ignores events of other names.
 func (c *Copy) Take(name string, data []byte) error {
 	if name != EventStatus && name != EventChange {
 		return nil
 	}
 	var members map[string]json.RawMessage
-	var told struct {
+	var event struct {
 		Targets []Target
 		Gone    []string
 	}
-	if err := errors.Join(json.Unmarshal(data, &members), json.Unmarshal(data, &told)); err != nil {
+	if err := errors.Join(json.Unmarshal(data, &members), json.Unmarshal(data, &event)); err != nil {
 		return fmt.Errorf("reading an event of the status: %w", err)
 	}
 	if name == EventStatus {
@@ -33,10 +33,10 @@ func (c *Copy) Take(name string, data []byte) error {
 	} else if c.members == nil {
 		return errors.New("the stream of the status began with a change")
 	}
-	for i := range told.Targets {
-		c.targets[told.Targets[i].Name] = told.Targets[i]
+	for i := range event.Targets {
+		c.targets[event.Targets[i].Name] = event.Targets[i]
 	}
-	for _, gone := range told.Gone {
+	for _, gone := range event.Gone {
 		delete(c.targets, gone)
 	}
 	delete(members, "targets")
@@ -45,7 +45,7 @@ func (c *Copy) Take(name string, data []byte) error {
 	return nil
 }
 
-// Document is what is known now. Later documents share its targets, so they are to be read.
+// Document returns the current document. It shares its targets with later ones: they are read-only.
 func (c *Copy) Document() (*Document, error) {
 	text, err := json.Marshal(c.members)
 	if err != nil {

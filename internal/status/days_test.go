@@ -31,7 +31,7 @@ func TestDaysOfATarget(t *testing.T) {
 	}
 	now := time.Now()
 	got := targetDays(&stock, now)
-	if want := []TargetDay{{Date: now.UTC().Format(time.DateOnly), Requests: 3, Misses: 3}}; !slices.Equal(got, want) {
+	if want := []TargetDay{{Date: now.UTC().Format(time.DateOnly), Counts: Counts{Requests: 3, Misses: 3}}}; !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got := targetDays(&stock, now.AddDate(0, 0, 7)); got == nil || len(got) != 0 {
@@ -41,9 +41,9 @@ func TestDaysOfATarget(t *testing.T) {
 
 // The page sums the days of all targets.
 func TestDayTotals(t *testing.T) {
-	first := TargetDay{Date: "2026-01-02", Requests: 1, Hits: 2, Waited: 3, Misses: 4, Bought: 5, Solved: 6, Failed: 7, Lost: 8, Expired: 9, Spent: 0.1}
-	before := TargetDay{Date: "2026-01-01", Bought: 1, Spent: 0.2}
-	d := Document{Targets: []Target{{Days: []TargetDay{first, before}}, {Days: []TargetDay{}}, {Days: []TargetDay{{Date: "2026-01-01", Bought: 2, Spent: 0.1}}}}}
+	first := TargetDay{Date: "2026-01-02", Counts: Counts{Requests: 1, Hits: 2, Waited: 3, Misses: 4, Bought: 5, Solved: 6}, Failed: 7, Lost: 8, Expired: 9, Spent: 0.1}
+	before := TargetDay{Date: "2026-01-01", Counts: Counts{Bought: 1}, Spent: 0.2}
+	d := Document{Targets: []Target{{Days: []TargetDay{first, before}}, {Days: []TargetDay{}}, {Days: []TargetDay{{Date: "2026-01-01", Counts: Counts{Bought: 2}, Spent: 0.1}}}}}
 	before.Bought, before.Spent = 3, 0.3
 	if got := d.DayTotals(); !slices.Equal(got, []TargetDay{first, before}) {
 		t.Errorf("%+v", got)

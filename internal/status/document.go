@@ -1,250 +1,241 @@
 package status
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"poold/internal/pool"
 )
 
-// Document is /status.json. Fields may be added, never taken away or changed.
+// Document is /status.json. Fields may be added, but never removed or changed.
 type Document struct {
 	Version   string   `json:"version"`
 	Ready     bool     `json:"ready"`      // as /readyz says
 	AsOf      string   `json:"as_of"`      // when the stock was asked; RFC 3339, UTC
 	StartedAt string   `json:"started_at"` // RFC 3339, UTC
-	Alarms    []string `json:"alarms"`     // what keeps it from its work now, and why; the first to look at
-	Notices   []string `json:"notices"`    // what to know about this way of running it, e.g. a simulated provider
+	Alarms    []string `json:"alarms"`     // why it cannot work now
+	Notices   []string `json:"notices"`    // facts about this installation, e.g. that its provider is simulated
 	Config    Config   `json:"config"`
 	Redis     Redis    `json:"redis"`
-	// Budget is the one over all targets, in the last 24 h; null = there is none.
+	// Budget is the overall budget in the last 24 h; null = there is none.
 	Budget *Usage `json:"budget"`
-	// Solve is null where the file has no section `solve` and there is no guest.
+	// Solve is null if the file has no section `solve` and there is no guest.
 	Solve *Solve `json:"solve"`
 	// Dedup is null for a key that is limited to some targets.
 	Dedup *Dedup `json:"dedup"`
-	// History is null where none is kept, and for a key that is limited to some targets.
+	// History is null if none is kept, and for a key that is limited to some targets.
 	History *History `json:"history"`
-	// Audit is null where none is kept, and for a key that is limited to some targets.
+	// Audit is null if none is kept, and for a key that is limited to some targets.
 	Audit       *Audit     `json:"audit"`
 	DeadLetters int        `json:"dead_letters"` // callbacks at this replica that could not be stored yet
-	Providers   []Provider `json:"providers"`    // in the order in which they are tried
+	Providers   []Provider `json:"providers"`    // in the order of use
 	Targets     []Target   `json:"targets"`      // sorted by name
 }
 
-// Usage is how much of a budget is used, in solves.
+// Usage is the use of a budget, in solves.
 type Usage struct {
 	Used  int `json:"used"`
 	Limit int `json:"limit"`
 }
 
-// Config is about the file.
+// Config is the state of the configuration file.
 type Config struct {
 	LoadedAt string   `json:"loaded_at"` // of the Set in use; RFC 3339, UTC
 	OK       bool     `json:"ok"`        // the last attempt to load it was good
 	Problems []string `json:"problems"`  // of the last attempt: "pools.yaml:LINE: message"
-	Warnings []string `json:"warnings"`  // what is unusual in the Set in use
-	// Lasting is what only a restart changes, by the path of its key, without secrets; null
-	// for a key that is limited to some targets.
+	Warnings []string `json:"warnings"`  // unusual settings of the Set in use
+	// Lasting are the settings that only a restart changes, by the path of the YAML key and
+	// without secrets; null for a key that is limited to some targets.
 	Lasting map[string]string `json:"lasting"`
 }
 
-// Redis is about the store.
+// Redis is the state of the store.
 type Redis struct {
 	Mode string `json:"mode"` // embedded | single | sentinel | cluster
 	OK   bool   `json:"ok"`   // false: it cannot be used; the figures of the targets may be the last known ones
-	// Reason says why it is not ok, or why it is so for a part of the targets alone;
-	// "" = all is well.
+	// Reason is the reason why it is not ok, or why a part of the targets cannot be read; else "".
 	Reason string `json:"reason"`
 }
 
-// History is about the history, as this replica writes it since its start.
+// History is the writing of the history by this replica since its start.
 type History struct {
 	OK      bool   `json:"ok"`
 	Reason  string `json:"reason"`  // why it cannot be written now; "" when ok
-	Sent    int64  `json:"sent"`    // ends of orders that it took
-	Dropped int64  `json:"dropped"` // the same that it refused
-	// Unrecorded are ends that were not kept for it, because too many waited: over all
-	// replicas, of the targets below and of guests.
+	Sent    int64  `json:"sent"`    // ends of orders that the store took
+	Dropped int64  `json:"dropped"` // ends of orders that the store refused
+	// Unrecorded are ends that Redis did not keep for the store, because too many were pending:
+	// over all replicas, of the targets below and of guests.
 	Unrecorded int64 `json:"unrecorded"`
-	// Unread are identities whose ends cannot be read from Redis, because another program's
-	// value is in their place. The others are sent.
+	// Unread is the number of identities whose ends cannot be read from Redis, because a foreign
+	// value has their key.
 	Unread int `json:"unread"`
 }
 
-// Audit is about who took which token, as this replica writes it since its start.
+// Audit is the writing of the audit by this replica since its start.
 type Audit struct {
 	OK      bool   `json:"ok"`
 	Reason  string `json:"reason"`  // why it cannot be written now; "" when ok
-	Queued  int    `json:"queued"`  // entries that wait to be written
+	Queued  int    `json:"queued"`  // entries in memory
 	Written int64  `json:"written"` // entries
-	Dropped int64  `json:"dropped"` // entries that found no room to wait, or that were refused
+	Dropped int64  `json:"dropped"` // entries that the queue had no room for, or that the store refused
 }
 
-// Provider is about one provider, for all replicas.
+// Provider is the state of one provider, for all replicas.
 type Provider struct {
 	Name        string   `json:"name"`
 	State       string   `json:"state"`  // ok | busy | down
 	Reason      string   `json:"reason"` // "" when ok
-	Remedy      string   `json:"remedy"` // what an operator can do about it; "" = nothing is known
-	Since       string   `json:"since"`  // when it went down, as the first replica met it; RFC 3339, UTC; "" unless down
+	Remedy      string   `json:"remedy"` // what an operator can do; "" = unknown
+	Since       string   `json:"since"`  // when the first replica found it down; RFC 3339, UTC; "" unless down
 	InFlight    int      `json:"in_flight"`
 	Concurrency int      `json:"concurrency"`
 	Balance     *float64 `json:"balance"`   // null = never read
-	RetryAt     string   `json:"retry_at"`  // when one that is down may be asked again; RFC 3339, UTC; "" = not known, or now
-	Callbacks   bool     `json:"callbacks"` // the file has it call back
-	// CallsPerToken is how many calls it took for each token that it brought, at this
-	// replica since its start, to one place; 0 where it brought none.
+	RetryAt     string   `json:"retry_at"`  // when it may be asked again if it is down; RFC 3339, UTC; "" = unknown, or now
+	Callbacks   bool     `json:"callbacks"` // the file has a callback_url for it
+	// CallsPerToken is the number of calls for each token, at this replica since its start, to one
+	// decimal place; 0 if it brought none.
 	CallsPerToken float64 `json:"calls_per_token"`
 }
 
-// Target is about one target, for all replicas. The counters run since
-// the target's identity was first seen.
+// Target is the state of one target, for all replicas. The counters begin when the identity is
+// first seen.
 type Target struct {
 	Name     string `json:"name"`
 	Type     string `json:"type"`
-	Identity string `json:"identity"` // the hash of what shapes a solve: another one is another stock
+	Identity string `json:"identity"` // hash of all that shapes a solve; each identity has its stock
 	Owner    string `json:"owner"`
-	State    string `json:"state"`    // ok | idle (wants nothing, nobody asks) | paused | starved | budget | refused
-	Reason   string `json:"reason"`   // why it is so, as its callers are told (Cause); "" = there is nothing to explain
-	RetryAt  string `json:"retry_at"` // of a refused one: when the next order is tried; RFC 3339, UTC; else ""
-	// FailedInARow are orders that failed or were refused since the last solve, at all replicas.
+	State    string `json:"state"`    // ok | idle (wants nothing, no requests) | paused | starved | budget | refused
+	Reason   string `json:"reason"`   // the cause of the state, as in answers to callers (Cause); "" = normal
+	RetryAt  string `json:"retry_at"` // refused: when the next order is tried; RFC 3339, UTC; else ""
+	// FailedInARow is the number of orders that failed or were refused since the last solve.
 	FailedInARow int      `json:"failed_in_a_row"`
-	Marks        []string `json:"marks"` // what a person should look at: markFailing, markRejected
+	Marks        []string `json:"marks"` // reasons to look at it: markFailing, markRejected
 	Depth        int      `json:"depth"`
 	Want         int      `json:"want"`
 	Refill       string   `json:"refill"`   // fixed | adaptive
 	Forecast     float64  `json:"forecast"` // adaptive: requests expected within one lead time
-	Risk         float64  `json:"risk"`     // adaptive: that one finds nothing with `want` tokens ahead of it
-	Limit        string   `json:"rail"`     // what keeps `want` or the orders below what is asked: depth, credit, probe, idle, paused; "" = nothing
-	Credit       float64  `json:"credit"`   // adaptive: tokens that may still expire unused before only `min` is kept; below 0 that is so. 0 where fixed
-	Warm         int      `json:"warm"`     // tokens that warm windows want ready; 0 = none runs or is about to
-	// HitRateNeeds is what max_waste it takes to reach hit_rate, by the demand since the
-	// shadow's `since`; null where that is reached, for fixed, and where shadow is null.
+	Risk         float64  `json:"risk"`     // adaptive: probability that a request finds no token with `want` of them kept
+	Limit        string   `json:"rail"`     // what limits `want` or the orders: depth, credit, probe, idle, paused; "" = nothing
+	Credit       float64  `json:"credit"`   // adaptive: tokens that may still expire unused; below 0 only `min` is kept. fixed: 0
+	Warm         int      `json:"warm"`     // tokens that warm windows want ready; 0 = no window runs or is near
+	// HitRateNeeds is the max_waste that reaches hit_rate, by the demand since the shadow's `since`;
+	// null if hit_rate is reached, for fixed, and if shadow is null.
 	HitRateNeeds *Need `json:"hit_rate_needs"`
-	// Shadow is null where too few have asked to know.
+	// Shadow is null after too few requests.
 	Shadow         *Shadow  `json:"shadow"`
 	Sitekey        string   `json:"sitekey"`
 	Pageurl        string   `json:"pageurl"`
 	Fresh          int      `json:"fresh"`
-	Ageing         int      `json:"ageing"`           // those of them that end before an order placed now lands
-	InFlight       int      `json:"in_flight"`        // orders under way, also those whose fate is unknown
-	BoughtInFlight int      `json:"bought_in_flight"` // those of them that bought counts
-	Unknown        int      `json:"unknown"`          // those of them whose fate is unknown
+	Ageing         int      `json:"ageing"`           // fresh tokens that expire before an order placed now lands
+	InFlight       int      `json:"in_flight"`        // orders in flight, including unknown
+	BoughtInFlight int      `json:"bought_in_flight"` // orders in flight that bought counts
+	Unknown        int      `json:"unknown"`          // orders in flight that may or may not have been bought
 	Waiting        int      `json:"waiting"`
-	NextExpiry     *float64 `json:"next_expiry_s"` // until the next fresh token meets its margin; null = none is fresh
+	NextExpiry     *float64 `json:"next_expiry_s"` // until the next fresh token reaches its margin; null = none is fresh
 	pool.Figures
-	HitRate         float64  `json:"hit_rate"`          // hits by requests that have an outcome; 0 without any
-	BoughtPerServed float64  `json:"bought_per_served"` // bought by handed out; 0 where none was
+	HitRate         float64  `json:"hit_rate"`          // hits per request with an outcome; 0 without any
+	BoughtPerServed float64  `json:"bought_per_served"` // bought per token handed out; 0 without any
 	LeadTime        LeadTime `json:"lead_time_s"`
 	Spent           Money    `json:"spent"` // by the prices of the file; null = the file has no price for it
-	// Days are the UTC days of the last seven on which there was anything, today first;
-	// never null.
+	// Days are the UTC days of the last seven with any count, today first; never null.
 	Days []TargetDay `json:"days"`
 	Hour TargetHour  `json:"hour"`
-	// Windows were made by POST, run or are to come; never null.
+	// Windows are the present and future warm windows that were made by POST; never null.
 	Windows []WarmWindow `json:"windows"`
-	// NearMisses are submits to the compatible endpoints that had this target but for some
+	// NearMisses are submits to the compatible endpoints that differ from this target in some
 	// fields, at this replica since its start, the latest first; never null.
 	NearMisses []NearMiss `json:"near_misses"`
-	// LastFailures are those of its last orders that failed, the latest first, 5 at most: of
-	// this replica's since its start, or of those of the replica that watches the target; never
-	// null.
+	// LastFailures are at most 5 failed orders, the latest first: of this replica since its start,
+	// or of the replica that watches the target; never null.
 	LastFailures []LastFailure `json:"last_failures"`
-	// Budget is null where the target has none of its own.
+	// Budget is null if the target has none.
 	Budget *Budget `json:"budget"`
 }
 
-// LastFailure is an order that brought no token.
+// LastFailure is an order that ended without a token.
 type LastFailure struct {
 	At     string `json:"at"`     // RFC 3339, UTC
-	Reason string `json:"reason"` // in the service's words where there are any
+	Reason string `json:"reason"` // in the service's words if it gave any
 }
 
-// NearMiss is submits that differ from a target in the same fields.
+// NearMiss counts submits that differ from a target in the same fields.
 type NearMiss struct {
 	Fields []string `json:"fields"` // as pools.yaml names them
 	Count  int64    `json:"count"`
 	LastAt string   `json:"last_at"` // RFC 3339, UTC
 }
 
-// Text is a near miss for people.
+// Text returns the near miss as a sentence.
 func (n NearMiss) Text() string {
 	return "clients ask for it with another " + strings.Join(n.Fields, ", ")
 }
 
-// TargetHour are the figures of the last 60 minutes, the present one among them, over all
-// replicas. What happened is of the minute in which a replica next looked at the stock.
+// Counts are the events of a span, over all replicas.
+type Counts struct {
+	Requests int64 `json:"requests"`
+	Hits     int64 `json:"hits"`
+	Waited   int64 `json:"waited"`
+	Misses   int64 `json:"misses"`
+	Bought   int64 `json:"bought"`
+	Solved   int64 `json:"solved"`
+}
+
+// TargetHour are the last 60 minutes, including the present one. An event counts in the minute in
+// which a replica next looks at the stock.
 type TargetHour struct {
-	Requests int64   `json:"requests"`
-	Hits     int64   `json:"hits"`
-	Waited   int64   `json:"waited"`
-	Misses   int64   `json:"misses"`
-	Bought   int64   `json:"bought"`
-	Solved   int64   `json:"solved"`
-	HitRate  float64 `json:"hit_rate"` // hits by requests that have an outcome; 0 without any
-	// Minutes are those in which there was anything, the oldest first; never null.
+	Counts
+	HitRate float64 `json:"hit_rate"` // hits per request with an outcome; 0 without any
+	// Minutes are the minutes with any count, the oldest first; never null.
 	Minutes []TargetMinute `json:"minutes"`
 }
 
-// TargetMinute are the figures of one minute.
+// TargetMinute is one minute.
 type TargetMinute struct {
-	At       string `json:"at"` // its begin; RFC 3339, UTC
-	Requests int64  `json:"requests"`
-	Hits     int64  `json:"hits"`
-	Waited   int64  `json:"waited"`
-	Misses   int64  `json:"misses"`
-	Bought   int64  `json:"bought"`
-	Solved   int64  `json:"solved"`
+	At string `json:"at"` // its begin; RFC 3339, UTC
+	Counts
 }
 
-// TargetDay are the figures of one day, over all replicas.
+// TargetDay is one UTC day.
 type TargetDay struct {
-	Date     string `json:"date"` // 2006-01-02
-	Requests int64  `json:"requests"`
-	Hits     int64  `json:"hits"`
-	Waited   int64  `json:"waited"`
-	Misses   int64  `json:"misses"`
-	Bought   int64  `json:"bought"`
-	Solved   int64  `json:"solved"`
-	Failed   int64  `json:"failed"`
-	Lost     int64  `json:"lost"`
-	Expired  int64  `json:"expired"`
-	Spent    Money  `json:"spent"` // null = the file has no price for it
+	Date string `json:"date"` // 2006-01-02
+	Counts
+	Failed  int64 `json:"failed"`
+	Lost    int64 `json:"lost"`
+	Expired int64 `json:"expired"`
+	Spent   Money `json:"spent"` // null = the file has no price for it
 }
 
-// StateIdle is the state of a target that wants nothing because nobody asks; the other
-// states are those of refill.
+// StateIdle is the state of a target that wants nothing because it has no requests. The other
+// states are refill's.
 const StateIdle = "idle"
 
 // The marks of a target.
 const (
-	markFailing  = "failing"         // one order after the other brings no token
-	markRejected = "mostly_rejected" // most of the last reports say so
+	markFailing  = "failing"         // its orders fail one after the other
+	markRejected = "mostly_rejected" // most of the last reports are rejections
 )
 
-// WarmWindow is a time in which at least so many tokens are to be ready. The times
-// are RFC 3339, UTC; one that runs begins where it began.
+// WarmWindow is a span in which at least Tokens tokens should be ready. The times are RFC 3339,
+// UTC; From may be in the past.
 type WarmWindow struct {
 	Tokens int    `json:"tokens"`
 	From   string `json:"from"`
 	Until  string `json:"until"`
 }
 
-// Budget is how much of a target's budgets is used; null = it has no such
-// one.
+// Budget is the use of a target's budgets; null = it has no such budget.
 type Budget struct {
 	Hour *Usage `json:"hour"` // in the last 60 min
 	Day  *Usage `json:"day"`  // in the last 24 h
 }
 
-// Solve is about what POST /solve buys for identities that no target has (guests), over
-// all of them and all replicas. The counters are those of a target, never go back, and
-// hold its ledger: docs/metrics.md.
+// Solve is the sum over all guests: the identities without a target that POST /solve buys for. It
+// covers all replicas. The counters are a target's, never fall, and balance as in docs/metrics.md.
 type Solve struct {
 	Owner          string `json:"owner"`  // "" = the file has no section
-	Reason         string `json:"reason"` // why the figures are not those of now but the last known ones; "" = they are of now
-	Guests         int    `json:"guests"` // those that anything is still known of
+	Reason         string `json:"reason"` // why the figures are the last known ones; "" = they are current
+	Guests         int    `json:"guests"` // guests that Redis still has
 	Fresh          int    `json:"fresh"`
 	InFlight       int    `json:"in_flight"`
 	BoughtInFlight int    `json:"bought_in_flight"`
@@ -256,22 +247,22 @@ type Solve struct {
 	Budget  Budget `json:"budget"`
 }
 
-// Used reports whether there is anything to tell.
+// Used reports whether POST /solve was used.
 func (s *Solve) Used() bool {
 	return s.Guests > 0 || s.Requests > 0 || s.Bought > 0 || s.Reason != ""
 }
 
-// Dedup counts the requests to POST /solve over all replicas, and how many of them got a
-// token that another request had got too.
+// Dedup counts the requests to POST /solve over all replicas, and those that got the token of
+// another request.
 type Dedup struct {
-	Requests int64      `json:"requests"`  // of all days: those that got a token, missed and refused
-	Shared   int64      `json:"shared"`    // of them: shared_wait and shared_cache
+	Requests int64      `json:"requests"`  // of all days: with a token, missed and refused
+	Shared   int64      `json:"shared"`    // shared_wait and shared_cache
 	Saved    int64      `json:"saved"`     // shared and replay
 	Missed   int64      `json:"missed"`    // no token came, in time or at all
 	Refused  int64      `json:"refused"`   // answered that no token can come
-	SavedPct float64    `json:"saved_pct"` // saved of 100 requests that got a token, to one place; 0 without any
-	Days     []DedupDay `json:"days"`      // UTC, today first, 7 where all are known; never null
-	Reason   string     `json:"reason"`    // why the figures are not those of now but the last known ones; "" = they are of now
+	SavedPct float64    `json:"saved_pct"` // saved per 100 requests with a token, to one place; 0 without any
+	Days     []DedupDay `json:"days"`      // UTC, today first, 7 if all are known; never null
+	Reason   string     `json:"reason"`    // why the figures are the last known ones; "" = they are current
 }
 
 // DedupDay is one UTC day.
@@ -283,50 +274,73 @@ type DedupDay struct {
 	Refused  int64    `json:"refused"`
 }
 
-// Served is how many requests got a token.
+// Served is the number of requests that got a token.
 func (d *Dedup) Served() int64 { return d.Requests - d.Missed - d.Refused }
 
-// BySource counts requests by how they came by their token.
+// BySource counts requests by the source of their token.
 type BySource struct {
 	Pool        int64 `json:"pool"`         // was waiting
-	Solve       int64 `json:"solve"`        // was bought for it
-	SharedWait  int64 `json:"shared_wait"`  // shared a solve that was under way
-	SharedCache int64 `json:"shared_cache"` // shared one that had ended
+	Solve       int64 `json:"solve"`        // was bought for the request
+	SharedWait  int64 `json:"shared_wait"`  // shared a solve in flight
+	SharedCache int64 `json:"shared_cache"` // shared a solve that had ended
 	Replay      int64 `json:"replay"`       // repeated by Idempotency-Key
 }
 
-// Shadow is what the other way of refilling would have done with a target's
-// demand of the last hours, as this replica saw it, beside what was done.
+// Shadow compares the refilling of a target with the other refill mode, on the demand of the last
+// hours as this replica saw it.
 type Shadow struct {
-	Refill string `json:"refill"` // what would have been: fixed | adaptive
-	Depth  int    `json:"depth"`  // fixed: the depth; adaptive: the most kept and on order
+	Refill string `json:"refill"` // the other mode: fixed | adaptive
+	Depth  int    `json:"depth"`  // fixed: the depth; adaptive: the most tokens kept and on order
 	Since  string `json:"since"`  // RFC 3339, UTC
-	// What was done since: requests that have an outcome, the share of them that
-	// found a token, and the tokens that landed.
+	// The target since then: requests with an outcome, the share of them that found a token, and the
+	// tokens that landed.
 	Requests int64   `json:"requests"`
 	HitRate  float64 `json:"hit_rate"`
 	Bought   int64   `json:"bought"`
-	// The same of the shadow.
+	// The same in the other mode.
 	ShadowHitRate float64 `json:"shadow_hit_rate"`
 	ShadowBought  int64   `json:"shadow_bought"`
-	Text          string  `json:"text"` // all of it in a sentence for people
+	Text          string  `json:"text"` // the comparison as a sentence
 }
 
-// Need is what it takes to reach the wanted hit rate.
+// Need is the setting that reaches the wanted hit rate.
 type Need struct {
 	MaxWaste   *float64 `json:"max_waste"`    // about the least that reaches it; null = none does
-	HitRateNow float64  `json:"hit_rate_now"` // with the present one
-	Text       string   `json:"text"`         // all of it in a sentence for people
+	HitRateNow float64  `json:"hit_rate_now"` // with the present max_waste
+	Text       string   `json:"text"`         // the need as a sentence
 }
 
-// LeadTime is how long a solve takes, in seconds, over the last ones; 0 before
-// the first.
+// LeadTime is the duration of the last solves, in seconds; 0 before the first.
 type LeadTime struct {
 	P50 float64 `json:"p50"`
 	P90 float64 `json:"p90"`
 }
 
-// Target finds one target's part; false if it came with a newer Set.
+// DayTotals sums the days of all targets, today first.
+func (d *Document) DayTotals() []TargetDay {
+	byDate := map[string]TargetDay{}
+	for i := range d.Targets {
+		for _, day := range d.Targets[i].Days {
+			if sum, ok := byDate[day.Date]; ok {
+				sum.add(day.Counts)
+				sum.Failed += day.Failed
+				sum.Lost += day.Lost
+				sum.Expired += day.Expired
+				sum.Spent = sum.Spent.plus(day.Spent)
+				day = sum
+			}
+			byDate[day.Date] = day
+		}
+	}
+	totals := []TargetDay{}
+	for _, date := range slices.Backward(slices.Sorted(maps.Keys(byDate))) {
+		totals = append(totals, byDate[date])
+	}
+	return totals
+}
+
+// Target returns the target of a name; false if the document has none, for example because it
+// came with a newer Set.
 func (d *Document) Target(name string) (*Target, bool) {
 	i, ok := slices.BinarySearchFunc(d.Targets, name, func(t Target, name string) int { return strings.Compare(t.Name, name) })
 	if !ok {
@@ -335,11 +349,9 @@ func (d *Document) Target(name string) (*Target, bool) {
 	return &d.Targets[i], true
 }
 
-// Only returns the part of a document for somebody who may see some targets alone. The
-// providers and the file are the daemon's and stay, without lines of the file that are
-// about other targets. On-demand solves, what sharing saved and the history are of what
-// others asked for, in part of identities that such a caller may not ask for, and go, as
-// does the audit.
+// Only returns the part of the document for a key that is limited to some targets. The providers
+// and the state of the file stay, without its lines, which may name other targets. Solve, Dedup,
+// History and Audit cover the requests of others and are left out.
 func (d *Document) Only(may func(target string) bool) *Document {
 	part := *d
 	part.Solve, part.Dedup, part.History, part.Audit = nil, nil, nil, nil

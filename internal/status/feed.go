@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,14 +17,13 @@ import (
 )
 
 const (
-	// feedPace is the least between two editions: four a second at most.
+	// feedPace is the least interval of editions.
 	feedPace = 250 * time.Millisecond
-	// A feed rests restFor times as long as its last snapshot took, restMost at most: to
-	// watch thousands of targets must not keep Redis busy.
+	// A feed pauses restFor times as long as its last edition took, at most restMost: watching
+	// thousands of targets must not keep Redis busy.
 	restFor  = 4
 	restMost = 2 * time.Second
-	// beatEvery is when an edition comes although nothing changed: it says when that was
-	// seen last.
+	// beatEvery is the interval of editions without a change. They carry a new as_of.
 	beatEvery = 5 * time.Second
 )
 
@@ -32,16 +33,15 @@ const (
 	EventChange = "change" // Data are the members that changed, and as_of
 )
 
-// Event is what a reader of a feed is told. Data is JSON in one line; it is not to be
-// altered.
+// Event is a server-sent event. Data is one line of JSON; it is read-only.
 type Event struct {
 	Name string
 	Data []byte
 }
 
-// Feed tells many readers what changes in the status. It takes the snapshots for all of
-// them, and finds a change once for all who may see the same targets. While nobody reads,
-// it does nothing. Its methods may be used by many goroutines.
+// Feed sends the changes of the status to many readers. It takes each snapshot once for all of
+// them, and computes a change once for each view. Without readers it is idle. It is safe for
+// concurrent use.
 type Feed struct {
 	snapshots interface {
 		Snapshot(ctx context.Context) *Snapshot
@@ -50,43 +50,43 @@ type Feed struct {
 	wanted chan struct{} // wakes Run when a reader has come; capacity 1
 
 	mu    sync.Mutex
-	views map[string]*view // those that somebody reads, by name
+	views map[string]*view // the views that have readers, by name
 }
 
-// NewFeed returns a Feed of a collector's snapshots.
+// NewFeed returns a Feed of the snapshots of a collector.
 func NewFeed(c *Collector) *Feed {
 	return &Feed{snapshots: c, log: c.Log, wanted: make(chan struct{}, 1), views: map[string]*view{}}
 }
 
-// view is the part of the document that some readers may see.
+// view is the part of the document that its readers may see.
 type view struct {
 	name    string
 	may     func(target string) bool // nil = all of it
 	readers int                      // guarded by the Feed's mu
-	current atomic.Pointer[edition]  // replaced by Run alone
+	current atomic.Pointer[edition]  // replaced by Run only
 }
 
-// edition is a view at one moment. It is not altered once it is published.
+// edition is a view at one moment. It is immutable once it is published.
 type edition struct {
-	number   int64 // of the view; 0 = there was none yet, and the rest is empty
+	number   int64 // counts the editions of a view; 0 = none yet, and the rest is empty
 	at       time.Time
 	document *Document
-	members  map[string]json.RawMessage // of the document but the targets
-	change   []byte                     // what the one before does not have
-	whole    func() ([]byte, error)
-	next     chan struct{} // closed when there is a later one
+	members  map[string]json.RawMessage // of the document, without the targets
+	change   []byte                     // the difference from the edition before
+	whole    func() ([]byte, error)     // the document
+	next     chan struct{}              // closed when there is a later edition
 }
 
 // Reader reads one view of a feed; it belongs to one goroutine.
 type Reader struct {
 	feed  *Feed
 	view  *view
-	begun bool  // it has the whole document
-	last  int64 // number of the edition that it has
+	begun bool  // it got a whole document
+	last  int64 // number of its last edition
 }
 
-// Follow begins to read what somebody may see; may is nil for all of it. Who may see the
-// same gives the same name. Close ends it.
+// Follow adds a reader of the targets that may admits; nil admits all. Readers with the same
+// targets must give the same name. Close removes the reader.
 func (f *Feed) Follow(name string, may func(target string) bool) *Reader {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,12 +99,12 @@ func (f *Feed) Follow(name string, may func(target string) bool) *Reader {
 	v.readers++
 	select {
 	case f.wanted <- struct{}{}:
-	default: // it is to be woken already
+	default:
 	}
 	return &Reader{feed: f, view: v}
 }
 
-// Close ends the reading.
+// Close removes the reader.
 func (r *Reader) Close() {
 	r.feed.mu.Lock()
 	defer r.feed.mu.Unlock()
@@ -113,19 +113,19 @@ func (r *Reader) Close() {
 	}
 }
 
-// News is closed when Event has something to tell.
+// News returns a channel that is closed when Event has a new event.
 func (r *Reader) News() <-chan struct{} {
 	e := r.view.current.Load()
 	if e.number == r.last {
 		return e.next
 	}
-	return now
+	return closed
 }
 
-var now = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// Event returns the next event: the whole document at first and for a reader who missed
-// something, else what changed. It is to be called after News.
+// Event returns the next event: the whole document at first and after a missed edition, else the
+// change. Call it after News is closed.
 func (r *Reader) Event() (Event, error) {
 	e := r.view.current.Load()
 	missed := !r.begun || e.number != r.last+1
@@ -137,7 +137,7 @@ func (r *Reader) Event() (Event, error) {
 	return Event{Name: EventStatus, Data: whole}, err
 }
 
-// Run makes editions while somebody reads, until ctx ends. It may be called once.
+// Run makes editions while there are readers, until ctx ends. It may be called once.
 func (f *Feed) Run(ctx context.Context) error {
 	for {
 		select {
@@ -145,13 +145,13 @@ func (f *Feed) Run(ctx context.Context) error {
 			return nil
 		case <-f.wanted:
 		}
-		for views := f.read(); len(views) > 0; views = f.read() {
+		for views := f.followed(); len(views) > 0; views = f.followed() {
 			began := time.Now()
-			_ = panics.Contain(f.log, statusFault, func() {
+			_ = panics.Contain(f.log, panicMessage, func() {
 				snapshot := f.snapshots.Snapshot(ctx)
 				for _, v := range views {
 					if v.publish(snapshot) != nil {
-						return // publish has logged the cause
+						return
 					}
 				}
 			})
@@ -164,18 +164,14 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// read lists the views that somebody reads.
-func (f *Feed) read() []*view {
+// followed lists the views that have readers.
+func (f *Feed) followed() []*view {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	list := make([]*view, 0, len(f.views))
-	for _, v := range f.views {
-		list = append(list, v)
-	}
-	return list
+	return slices.Collect(maps.Values(f.views))
 }
 
-// publish makes an edition of a snapshot, unless its readers would learn nothing new.
+// publish makes an edition of a snapshot if the view changed, or if the last one is beatEvery old.
 func (v *view) publish(s *Snapshot) error {
 	last, at := v.current.Load(), time.Now()
 	document, whole := s.Document, s.JSON
@@ -187,17 +183,18 @@ func (v *view) publish(s *Snapshot) error {
 	if err != nil {
 		return err
 	}
-	change, is := changed(last, members)
+	change := changed(last, members)
 	targets, gone := changedTargets(last.document, document)
 	if len(targets) > 0 {
-		change["targets"], is = targets, true
+		change["targets"] = targets
 	}
 	if len(gone) > 0 {
-		change["gone"], is = gone, true
+		change["gone"] = gone
 	}
-	if !is && at.Sub(last.at) < beatEvery {
+	if len(change) == 0 && at.Sub(last.at) < beatEvery {
 		return nil
 	}
+	change["as_of"] = members["as_of"]
 	next := edition{
 		number: last.number + 1, at: at, document: document, members: members, next: make(chan struct{}),
 		whole: sync.OnceValues(func() ([]byte, error) { body, err := whole(); return bytes.TrimSpace(body), err }),
@@ -210,7 +207,7 @@ func (v *view) publish(s *Snapshot) error {
 	return nil
 }
 
-// members encodes what the document has beside its targets, by name.
+// members encodes the members of the document by name, without the targets.
 func (d *Document) members() (map[string]json.RawMessage, error) {
 	head := *d
 	head.Targets = nil
@@ -226,21 +223,20 @@ func (d *Document) members() (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// changed lists the members that are not as they were, and as_of in any case, which alone
-// is no news.
-func changed(last *edition, members map[string]json.RawMessage) (change map[string]any, is bool) {
-	change = map[string]any{"as_of": members["as_of"]}
+// changed returns the members that differ from the last edition, except as_of.
+func changed(last *edition, members map[string]json.RawMessage) map[string]any {
+	change := map[string]any{}
 	for name, value := range members {
 		if name != "as_of" && !bytes.Equal(value, last.members[name]) {
-			change[name], is = value, true
+			change[name] = value
 		}
 	}
-	return change, is
+	return change
 }
 
-// changedTargets lists the targets that are not as they were, and the names of those that
-// are gone. Both lists are sorted by name. That time goes by is no change: next_expiry_s
-// alone is as of the as_of of the event that told it.
+// changedTargets lists the targets that differ, and the names of the targets that are gone, both
+// sorted by name. A different next_expiry_s alone is no change: it counts down from the as_of of
+// the event that carries it.
 func changedTargets(last, now *Document) (list []*Target, gone []string) {
 	old := []Target{}
 	if last != nil {
@@ -252,14 +248,13 @@ func changedTargets(last, now *Document) (list []*Target, gone []string) {
 			gone = append(gone, old[0].Name)
 			old = old[1:]
 		}
-		if len(old) == 0 || old[0].Name != t.Name {
-			list = append(list, t)
-			continue
-		}
-		if !sameTarget(old[0], *t) {
+		known := len(old) > 0 && old[0].Name == t.Name
+		if !known || !sameTarget(old[0], *t) {
 			list = append(list, t)
 		}
-		old = old[1:]
+		if known {
+			old = old[1:]
+		}
 	}
 	for i := range old {
 		gone = append(gone, old[i].Name)

@@ -7,8 +7,8 @@ import (
 	"poold/internal/pool"
 )
 
-// historyStatus is how the history is written; nil where none is kept. guests are what
-// all of them hold, nil where that is not known.
+// historyStatus converts the health of the history; nil if none is kept. guests is the stock of
+// all guests; nil = unknown.
 func (c *Collector) historyStatus(seen []observation, guests *pool.GuestStock) *History {
 	if c.History == nil {
 		return nil
@@ -27,7 +27,7 @@ func (c *Collector) historyStatus(seen []observation, guests *pool.GuestStock) *
 	return h
 }
 
-// auditStatus is how the audit is written; nil where none is kept.
+// auditStatus converts the health of the audit; nil if none is kept.
 func (c *Collector) auditStatus() *Audit {
 	if c.Audit == nil {
 		return nil
@@ -38,7 +38,7 @@ func (c *Collector) auditStatus() *Audit {
 	}
 }
 
-// notices says what is wrong with its writing.
+// notices reports that the history cannot be written or read.
 func (h *History) notices() []string {
 	switch {
 	case h == nil || h.OK:
@@ -49,7 +49,7 @@ func (h *History) notices() []string {
 	return []string{"The history cannot be written: " + h.Reason + ". What ends meanwhile is kept in Redis."}
 }
 
-// notices says what is wrong with its writing, or was.
+// notices reports that the audit cannot be written, and entries that were dropped.
 func (a *Audit) notices() (list []string) {
 	if a == nil {
 		return nil

@@ -10,20 +10,25 @@ import (
 	"poold/internal/targets"
 )
 
-// describe makes the description of a metric.
+// descriptions are those of all metrics of a snapshot.
+var descriptions []*prometheus.Desc
+
+// describe adds a metric to descriptions.
 func describe(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("poold_"+name, help, labels, nil)
+	d := prometheus.NewDesc("poold_"+name, help, labels, nil)
+	descriptions = append(descriptions, d)
+	return d
 }
 
-// everywhere ends the help of what covers all replicas.
+// everywhere ends the help of metrics that cover all replicas.
 const everywhere = " Counted over all replicas, as on /status: take the maximum over instances, not the sum."
 
-// everyTarget describes a figure of each target that covers all replicas.
+// everyTarget describes a metric of each target that covers all replicas.
 func everyTarget(name, help string, labels ...string) *prometheus.Desc {
 	return describe(name, help+everywhere, append([]string{"target"}, labels...)...)
 }
 
-// The figures of a snapshot. Counters run since the identity was first seen.
+// The metrics of a snapshot. Counters begin when the identity is first seen.
 var (
 	descTokens    = everyTarget("pool_tokens", "Fresh tokens.")
 	descWant      = describe("pool_want", "How many tokens the policy wants kept now.", "target")
@@ -45,7 +50,7 @@ var (
 	descReports   = everyTarget("reports_total", "Reports of callers on their tokens: accepted, rejected.", "outcome")
 	descSpend     = everyTarget("spend_total", "What was spent since the identity was first seen, by the file's prices.")
 
-	// To join with: what a target is, and how it does.
+	// For joins in PromQL.
 	descInfo  = describe("target_info", "What a target is, and who answers for it; always 1. /solve is what POST /solve buys for identities that no target has.", "target", "owner", "type")
 	descState = describe("target_state", "1 for the state that a target is in now: ok, idle, paused, starved, budget, refused.", "target", "state")
 
@@ -53,7 +58,7 @@ var (
 	descBudgetLimit = everyTarget("budget_limit", "Solves that may be bought in an hour or a day; target * is the overall budget.", "window")
 
 	descGuests = describe("solve_guests", "Identities that POST /solve was asked for, that no target has, and of which anything is still known."+everywhere)
-	// No counter: what is kept is a count for each day.
+	// A gauge, because the store keeps a count for each day.
 	descSavings = describe("solve_requests_today", "Requests to POST /solve since midnight UTC, when it falls to 0, by how they ended: pool (was ready), solve (was bought for it), "+
 		"shared_wait (shared a solve under way), shared_cache (shared one that had ended), replay (Idempotency-Key), missed (no token came), refused (no token can come)."+everywhere, "source")
 
@@ -71,17 +76,12 @@ var (
 	descRedisUp    = describe("redis_up", "1 where Redis answers.")
 )
 
-// allTargets is the label of what is no target's own; no target can have it as
-// its name.
+// allTargets is the label of the overall budget. No target can have this name.
 const allTargets = "*"
 
 // Describe implements prometheus.Collector.
 func (s *Snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descTokens, descWant, descForecast, descCredit, descWarm, descInFlight, descUnderWay, descUnknown, descRequests, descReturned, descBought, descSolved, descExpired,
-		descDiscarded, descFailed, descLost, descJunk, descReports, descSpend, descInfo, descState, descBudgetUsed, descBudgetLimit,
-		descGuests, descSavings, descHistoryUp, descHistory, descUnread, descUnrecorded, descAudited, descUnaudited, descLetters, descProviderUp, descBalance, descConfigOK, descRedisUp,
-	} {
+	for _, d := range descriptions {
 		ch <- d
 	}
 }
@@ -138,26 +138,23 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// collectStock sends what Redis knows of a target, or of all guests.
+// collectStock sends the stock of a target, or of all guests.
 func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bought int, f *pool.Figures) {
 	gauge(ch, descTokens, float64(fresh), name)
 	gauge(ch, descInFlight, float64(orders), name)
 	gauge(ch, descUnderWay, float64(bought), name)
-	count(ch, descRequests, float64(f.Hits), name, "hit")
-	count(ch, descRequests, float64(f.Waited), name, "waited")
-	count(ch, descRequests, float64(f.Misses), name, "miss")
-	count(ch, descRequests, float64(f.Replays), name, "replay")
-	if f.Refused > 0 { // of guests alone
+	for outcome, n := range map[string]int64{"hit": f.Hits, "waited": f.Waited, "miss": f.Misses, "replay": f.Replays} {
+		count(ch, descRequests, float64(n), name, outcome)
+	}
+	if f.Refused > 0 { // guests only
 		count(ch, descRequests, float64(f.Refused), name, "refused")
 	}
-	count(ch, descReturned, float64(f.Returned), name)
-	count(ch, descBought, float64(f.Bought), name)
-	count(ch, descSolved, float64(f.Solved), name)
-	count(ch, descExpired, float64(f.Expired), name)
-	count(ch, descDiscarded, float64(f.Discarded), name)
-	count(ch, descFailed, float64(f.Failed), name)
-	count(ch, descLost, float64(f.Lost), name)
-	count(ch, descJunk, float64(f.Junk), name)
+	for desc, n := range map[*prometheus.Desc]int64{
+		descReturned: f.Returned, descBought: f.Bought, descSolved: f.Solved, descExpired: f.Expired, descDiscarded: f.Discarded,
+		descFailed: f.Failed, descLost: f.Lost, descJunk: f.Junk,
+	} {
+		count(ch, desc, float64(n), name)
+	}
 	count(ch, descReports, float64(f.Accepted), name, "accepted")
 	count(ch, descReports, float64(f.Rejected), name, "rejected")
 	count(ch, descSpend, float64(money(f.Spent)), name)
@@ -166,8 +163,7 @@ func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bough
 	}
 }
 
-// collectBudget sends the state of the budgets of a target, or of all guests; nil where
-// there are none.
+// collectBudget sends the use of the budgets of a target, or of all guests; nil = there are none.
 func collectBudget(ch chan<- prometheus.Metric, b *Budget, name string) {
 	if b != nil {
 		collectUsage(ch, b.Hour, name, "hour")
@@ -186,7 +182,7 @@ func collectSavings(ch chan<- prometheus.Metric, day *DedupDay) {
 	}
 }
 
-// collectUsage sends the state of a budget, nothing where there is none.
+// collectUsage sends the use of a budget; nil = there is none.
 func collectUsage(ch chan<- prometheus.Metric, w *Usage, target, name string) {
 	if w == nil {
 		return
@@ -203,7 +199,6 @@ func count(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ..
 	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 }
 
-// truth is how Prometheus says yes and no.
 func truth(yes bool) float64 {
 	if yes {
 		return 1

@@ -10,9 +10,19 @@ import (
 	"poold/internal/targets"
 )
 
-// Money is an amount in the currency of the file's prices. Below 0 it is unknown, and null
-// in JSON.
+// Money is an amount in the currency of the file's prices. An amount below 0 is unknown: null in
+// JSON.
 type Money float64
+
+const (
+	billionths = 1e9 // the stock counts in billionths of the currency
+	spentShown = 1e6 // the document shows millionths
+)
+
+// money converts billionths of the currency to the currency, to six places.
+func money(n int64) Money {
+	return Money(math.Round(float64(n)/(billionths/spentShown)) / spentShown)
+}
 
 // UnknownMoney returns an unknown amount.
 func UnknownMoney() Money { return -1 }
@@ -20,7 +30,7 @@ func UnknownMoney() Money { return -1 }
 // Known reports whether the amount is known.
 func (m Money) Known() bool { return m >= 0 }
 
-// String writes the digits that the amount has; "unknown" for an unknown one.
+// String returns the amount without trailing zeros, or "unknown".
 func (m Money) String() string {
 	if !m.Known() {
 		return "unknown"
@@ -47,7 +57,7 @@ func (m *Money) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// orUnknown is the amount, or an unknown one in place of 0.
+// orUnknown returns the amount; 0 becomes unknown.
 func (m Money) orUnknown() Money {
 	if m == 0 {
 		return UnknownMoney()
@@ -55,7 +65,8 @@ func (m Money) orUnknown() Money {
 	return m
 }
 
-// plus is the sum of what is known, to six places.
+// plus adds two amounts, to six places. An unknown amount counts as 0; the sum is unknown only if
+// no amount above 0 is known.
 func (m Money) plus(n Money) Money {
 	switch {
 	case !n.Known() && m == 0:
@@ -70,15 +81,14 @@ func (m Money) plus(n Money) Money {
 	return Money(math.Round(float64(m+n)*spentShown) / spentShown)
 }
 
-// lacksPrice reports whether a provider of the file lacks the price of one of the types.
+// lacksPrice reports whether some provider of the file has no price for one of the types.
 func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
 	return slices.ContainsFunc(set.Providers, func(p targets.Provider) bool {
 		return slices.ContainsFunc(types, func(t captcha.Type) bool { return !p.Price.Known(t) })
 	})
 }
 
-// unprice makes amounts unknown that are 0 although something was bought, because the file
-// lacks a price for it.
+// unprice makes amounts of 0 unknown if something was bought, because the file has no price for it.
 func (t *Target) unprice() {
 	if t.Solved+t.Lost > 0 {
 		t.Spent = t.Spent.orUnknown()

@@ -50,7 +50,7 @@ func testUnknownPrices(t *testing.T) {
 		set.Providers = []targets.Provider{{Name: "solver", Price: targets.Prices{
 			RecaptchaV2: c.price, RecaptchaV3: c.price, HCaptcha: c.price, Turnstile: c.price, GeeTest: c.price, GeeTestV4: c.price, Image: c.price,
 		}}}
-		target := Target{Figures: pool.Figures{Solved: c.solved}, Spent: money(c.spent), Days: []TargetDay{{Solved: c.solved, Spent: money(c.spent)}}}
+		target := Target{Figures: pool.Figures{Solved: c.solved}, Spent: money(c.spent), Days: []TargetDay{{Counts: Counts{Solved: c.solved}, Spent: money(c.spent)}}}
 		if lacksPrice(&set, set.Targets[0].Identity.Type) {
 			target.unprice()
 		}

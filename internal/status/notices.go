@@ -9,8 +9,7 @@ import (
 	"poold/internal/targets"
 )
 
-// notices lists what an operator should know about this way of running poold; never
-// nil.
+// notices lists facts that the operator should know; never nil.
 func (c *Collector) notices(set *targets.Set, providers []purchase.Status, health redisdb.Health) []string {
 	list := append(waysOfRunning(set, providers), health.Notices...)
 	if n := c.DeadLetters.DeadLettersSetAside(); n > 0 {
@@ -24,7 +23,7 @@ func (c *Collector) notices(set *targets.Set, providers []purchase.Status, healt
 	return list
 }
 
-// waysOfRunning are the notices about the file and its providers.
+// waysOfRunning returns the notices about the file and its providers.
 func waysOfRunning(set *targets.Set, providers []purchase.Status) []string {
 	list := []string{}
 	for _, p := range providers {
@@ -42,7 +41,7 @@ func waysOfRunning(set *targets.Set, providers []purchase.Status) []string {
 	return list
 }
 
-// remedies tell what an operator can do about providers that are down; "" = nothing is known.
+// remedies lists the known remedies for providers that are down.
 func remedies(providers []purchase.Status) (text string) {
 	for _, p := range providers {
 		if p.State.Remedy != "" {
@@ -52,7 +51,7 @@ func remedies(providers []purchase.Status) (text string) {
 	return text
 }
 
-// alarms says what keeps the daemon from its work; never nil.
+// alarms lists the reasons why the store cannot be used; never nil.
 func (r Redis) alarms() []string {
 	switch {
 	case !r.OK:

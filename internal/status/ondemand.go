@@ -11,23 +11,23 @@ import (
 	"poold/internal/targets"
 )
 
-// lastKnown ends the reason why figures are not those of now.
+// lastKnown ends the reason why figures are not current.
 const lastKnown = "; the figures are the last known ones"
 
-// guests is what is known of all guests together.
+// guests is the stock and the budget of all guests together.
 type guests struct {
 	stock     pool.GuestStock
-	hour, day int // used of their budget in the last 60 min and 24 h
+	hour, day int // use of their budget in the last 60 min and 24 h
 }
 
-// onDemand are the questions about on-demand solves.
+// onDemand are the queries about on-demand solves.
 type onDemand struct {
-	section *targets.Solve // nil without it
+	section *targets.Solve // nil = the file has no section
 	guests  func() (guests, error)
 	savings func() ([]dedup.SavingsDay, error)
 }
 
-// askOnDemand begins to ask.
+// askOnDemand starts the queries.
 func (c *Collector) askOnDemand(ctx context.Context, set *targets.Set) onDemand {
 	return onDemand{
 		section: set.Solve,
@@ -36,27 +36,27 @@ func (c *Collector) askOnDemand(ctx context.Context, set *targets.Set) onDemand 
 	}
 }
 
-// tell puts the answers into a document, and returns what all guests hold; nil where that
-// is not shown or not known as of now. Where a reload has taken the section away, guests
-// that were there before are shown until they are gone, as their last tokens and orders are.
-func (o onDemand) tell(document *Document) (now *pool.GuestStock) {
+// fill puts the answers into a document, and returns the stock of all guests; nil if the document
+// does not show it, or if it is not current. After a reload has removed the section, guests are
+// shown until their last tokens and orders are gone.
+func (o onDemand) fill(document *Document) (current *pool.GuestStock) {
 	document.Dedup = dedupStatus(o.savings())
-	told, err := o.guests()
+	found, err := o.guests()
 	section := o.section
 	switch {
-	case section == nil && told.stock.Guests == 0:
+	case section == nil && found.stock.Guests == 0:
 		return nil
 	case section == nil:
 		section = &targets.Solve{}
 	}
-	document.Solve = solveStatus(section, told, err)
+	document.Solve = solveStatus(section, found, err)
 	if err != nil {
 		return nil
 	}
-	return &told.stock
+	return &found.stock
 }
 
-// askGuests asks for all that is known of them.
+// askGuests queries the stock and the budget of the guests.
 func (c *Collector) askGuests(ctx context.Context) (g guests, err error) {
 	if g.hour, g.day, err = c.Purchases.BookedForGuests(ctx); err != nil {
 		return g, err
@@ -65,7 +65,7 @@ func (c *Collector) askGuests(ctx context.Context) (g guests, err error) {
 	return g, err
 }
 
-// solveStatus is how the guests are doing; err is why the figures are not those of now.
+// solveStatus converts the answer about guests; err is the reason why it is not current.
 func solveStatus(section *targets.Solve, g guests, err error) *Solve {
 	s, f := g.stock, g.stock.Figures
 	return &Solve{
@@ -76,7 +76,7 @@ func solveStatus(section *targets.Solve, g guests, err error) *Solve {
 	}
 }
 
-// dedupStatus is what sharing saved; err is why the days are not as they are now.
+// dedupStatus sums the savings; err is the reason why they are not current.
 func dedupStatus(days []dedup.SavingsDay, err error) *Dedup {
 	d := Dedup{Days: make([]DedupDay, len(days)), Reason: notNow(err)}
 	for i, day := range days {
@@ -100,7 +100,7 @@ func dedupStatus(days []dedup.SavingsDay, err error) *Dedup {
 	return &d
 }
 
-// notNow says why figures are the last known ones; "" where they are of now.
+// notNow returns the reason why figures are the last known ones; "" if they are current.
 func notNow(err error) string {
 	switch {
 	case err == nil:

@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	// surveyPart is how many identities are looked at in one exchange: so few that a
-	// busy Redis answers within partLimit.
+	// surveyPart is the number of identities of one exchange. A busy Redis answers that many
+	// within partLimit.
 	surveyPart = 50
-	// partLimit bounds one exchange, and in all those that fail: a status comes within a
-	// second while Redis hangs, and a node of a cluster that is away hides no other.
+	// partLimit limits one exchange, and the sum of all failed ones. So a status comes within a
+	// second while Redis hangs, and a cluster node that is away does not hide the others.
 	partLimit = 500 * time.Millisecond
 )
 
-// observation is what the stock said of an identity, and when.
+// observation is the stock of an identity at a moment.
 type observation struct {
 	pool.Stock
 	at time.Time
 }
 
-// surveyor asks the stock, and remembers what it said for the time when it says nothing.
+// surveyor reads the stock, and falls back on the last known figures.
 type surveyor struct {
 	stock Stock
 	log   *slog.Logger
-	known atomic.Pointer[map[captcha.ID]pool.Stock] // the last that Redis said
+	known atomic.Pointer[map[captcha.ID]pool.Stock] // the last known figures
 }
 
-// survey looks at identities, in their order. Those of which Redis said nothing now
-// have an Err and the figures of the last time. It fails where it said nothing of any.
+// survey returns an observation for each query. An identity that could not be read has an Err
+// and its last known figures. survey fails if no identity could be read.
 func (s *surveyor) survey(ctx context.Context, queries []pool.Query) ([]observation, error) {
 	seen := make([]observation, 0, len(queries))
 	var failed error
-	told, lost := 0, time.Duration(0) // lost: on exchanges that failed
+	read, lost := 0, time.Duration(0) // lost: the time of failed exchanges
 	for part := range slices.Chunk(queries, surveyPart) {
 		var stocks []pool.Stock
 		began, err := time.Now(), failed
@@ -52,7 +52,7 @@ func (s *surveyor) survey(ctx context.Context, queries []pool.Query) ([]observat
 			lost += at.Sub(began)
 			stocks = slices.Repeat([]pool.Stock{{Err: err}}, len(part))
 		} else {
-			told += len(part)
+			read += len(part)
 		}
 		for _, stock := range stocks {
 			seen = append(seen, observation{Stock: stock, at: at})
@@ -60,9 +60,9 @@ func (s *surveyor) survey(ctx context.Context, queries []pool.Query) ([]observat
 	}
 	s.remember(queries, seen)
 	if failed != nil {
-		s.log.DebugContext(ctx, "surveying the stock for a status", slog.Any("err", failed), slog.Int("told", told))
+		s.log.DebugContext(ctx, "surveying the stock for a status", slog.Any("err", failed), slog.Int("told", read))
 	}
-	if told > 0 {
+	if read > 0 {
 		failed = nil
 	}
 	return seen, failed
@@ -79,17 +79,17 @@ func (s *surveyor) ask(ctx context.Context, queries []pool.Query) ([]pool.Stock,
 	return stocks, err
 }
 
-// remember keeps what Redis said, and puts what it said before in where it says nothing
-// now: counters that fall to zero would look like an identity that was never used.
+// remember keeps what was read, and fills in the last known figures of the rest: counters that
+// fall to zero would look like an identity that was never used.
 func (s *surveyor) remember(queries []pool.Query, seen []observation) {
-	known := make(map[captcha.ID]pool.Stock, len(queries))
-	before := s.known.Load()
+	known, before := make(map[captcha.ID]pool.Stock, len(queries)), map[captcha.ID]pool.Stock{}
+	if last := s.known.Load(); last != nil {
+		before = *last
+	}
 	for i, q := range queries {
 		if err := seen[i].Err; err != nil {
-			if before != nil {
-				seen[i].Stock = (*before)[q.ID]
-			}
-			seen[i].NextExpiry, seen[i].Windows = -1, nil // they are of another moment
+			seen[i].Stock = before[q.ID]
+			seen[i].NextExpiry, seen[i].Windows = -1, nil // spans from another moment
 			seen[i].Err = err
 		}
 		known[q.ID] = seen[i].Stock

@@ -14,10 +14,10 @@ import (
 	"poold/internal/targets"
 )
 
-// fewReports is how many reports must exist before they say something.
+// fewReports is the least number of reports that can set a mark.
 const fewReports = 5
 
-// usage returns a budget's state, nil where there is no limit.
+// usage returns the use of a budget; nil if it has no limit.
 func usage(used, limit int) *Usage {
 	if limit <= 0 {
 		return nil
@@ -50,7 +50,7 @@ func (c *Collector) providerStatuses(states []purchase.Status, set *targets.Set)
 	return list
 }
 
-// redisStatus is how the store is doing; failed is why it could not be surveyed.
+// redisStatus returns the state of the store; failed is the error of the survey.
 func redisStatus(mode string, health redisdb.Health, failed error) Redis {
 	r := Redis{Mode: mode, OK: failed == nil && health.Up, Reason: health.Reason}
 	if failed != nil && r.Reason == "" {
@@ -59,39 +59,45 @@ func redisStatus(mode string, health redisdb.Health, failed error) Redis {
 	return r
 }
 
-// targetDays are the figures by day; at is when the stock was seen.
+// countsOf returns the events that the document shows by minute and day.
+func countsOf(f *pool.Figures) Counts {
+	return Counts{Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought, Solved: f.Solved}
+}
+
+func (c *Counts) add(d Counts) {
+	c.Requests += d.Requests
+	c.Hits += d.Hits
+	c.Waited += d.Waited
+	c.Misses += d.Misses
+	c.Bought += d.Bought
+	c.Solved += d.Solved
+}
+
+// targetDays returns the counts by day of a stock that was read at that time.
 func targetDays(s *pool.Stock, at time.Time) []TargetDay {
 	list := []TargetDay{}
 	for _, d := range s.Days(at) {
-		f := d.Figures
+		f := &d.Figures
 		list = append(list, TargetDay{
-			Date: d.Date, Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought,
-			Solved: f.Solved, Failed: f.Failed, Lost: f.Lost, Expired: f.Expired, Spent: money(f.Spent),
+			Date: d.Date, Counts: countsOf(f), Failed: f.Failed, Lost: f.Lost, Expired: f.Expired, Spent: money(f.Spent),
 		})
 	}
 	return list
 }
 
-// targetHour are the figures of the last hour, by minute; at is when the stock was seen.
+// targetHour returns the counts by minute of a stock that was read at that time, and their sum.
 func targetHour(s *pool.Stock, at time.Time) TargetHour {
 	hour := TargetHour{Minutes: []TargetMinute{}}
 	for _, m := range s.Hour(at) {
-		f := m.Figures
-		hour.Minutes = append(hour.Minutes, TargetMinute{
-			At: stamp(m.At), Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought, Solved: f.Solved,
-		})
-		hour.Requests += f.Requests
-		hour.Hits += f.Hits
-		hour.Waited += f.Waited
-		hour.Misses += f.Misses
-		hour.Bought += f.Bought
-		hour.Solved += f.Solved
+		counts := countsOf(&m.Figures)
+		hour.Minutes = append(hour.Minutes, TargetMinute{At: stamp(m.At), Counts: counts})
+		hour.add(counts)
 	}
 	hour.HitRate = ratio(hour.Hits, hour.Hits+hour.Waited+hour.Misses)
 	return hour
 }
 
-// targetStatus is how one target is doing.
+// targetStatus converts the reports about one target, except its state and near misses.
 func targetStatus(t *targets.Target, refilling refill.Status, seen *observation) Target {
 	f := seen.Figures
 	target := Target{
@@ -103,7 +109,7 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 		Sitekey: t.Identity.Sitekey, Pageurl: t.Identity.Pageurl,
 		Fresh: seen.Fresh, Ageing: seen.Fresh - seen.Outliving, InFlight: seen.Orders, BoughtInFlight: seen.Bought, Unknown: seen.Unknown, Waiting: seen.Waiting,
 		Figures:         f,
-		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Misses), // who still waits has no outcome
+		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Misses), // a pending request has no outcome
 		BoughtPerServed: ratio(f.Bought, f.Hits+f.Waited),
 		LeadTime:        LeadTime{P50: percentile(seen.Leads, 50), P90: percentile(seen.Leads, 90)},
 		Spent:           money(f.Spent),
@@ -125,7 +131,7 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 	return target
 }
 
-// lastFailures shows them; never nil.
+// lastFailures converts failures; never nil.
 func lastFailures(list []refill.Failure) []LastFailure {
 	all := make([]LastFailure, len(list))
 	for i, f := range list {
@@ -134,7 +140,7 @@ func lastFailures(list []refill.Failure) []LastFailure {
 	return all
 }
 
-// nearMisses shows them; never nil.
+// nearMisses converts near misses; never nil.
 func nearMisses(list []compat.NearMiss) []NearMiss {
 	all := []NearMiss{}
 	for _, miss := range list {
@@ -143,7 +149,7 @@ func nearMisses(list []compat.NearMiss) []NearMiss {
 	return all
 }
 
-// shadow is what another way of refilling would have done; nil where that is not known.
+// shadow converts the comparison with the other refill mode; nil if there is none.
 func shadow(s *policy.Shadow) *Shadow {
 	if s == nil {
 		return nil
@@ -159,8 +165,7 @@ func shadow(s *policy.Shadow) *Shadow {
 	}
 }
 
-// need is what it takes to reach the hit rate of an adaptive target; nil where it is
-// reached, or too little is known.
+// need converts the setting that reaches the hit rate; nil if it is reached or unknown.
 func need(s *policy.Shadow) *Need {
 	if s == nil || s.Need == nil {
 		return nil
@@ -168,20 +173,20 @@ func need(s *policy.Shadow) *Need {
 	return &Need{MaxWaste: s.Need.MaxWaste, HitRateNow: s.Need.HitRateNow, Text: s.Need.Text}
 }
 
-// warmWindows converts windows that were read at a moment; never nil.
+// warmWindows converts windows that were read at that time; never nil.
 func warmWindows(windows []pool.Window, at time.Time) []WarmWindow {
 	list := make([]WarmWindow, len(windows))
 	for i, w := range windows {
 		list[i] = WarmWindow{
 			Tokens: w.Tokens,
-			From:   stamp(at.Add(w.In).Round(time.Second)), // the way from Redis is not exact
+			From:   stamp(at.Add(w.In).Round(time.Second)), // the time of the round trip is unknown
 			Until:  stamp(at.Add(w.Left).Round(time.Second)),
 		}
 	}
 	return list
 }
 
-// marks lists what a person should look at; never nil.
+// marks lists the reasons to look at a target; never nil.
 func marks(refilling refill.Status, verdicts []bool) []string {
 	list := []string{}
 	if refilling.Failing {

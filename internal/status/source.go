@@ -1,0 +1,101 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"poold/internal/panics"
+)
+
+const (
+	// patience limits how long a snapshot waits for a source.
+	patience = 250 * time.Millisecond
+	// longestAnswer limits one query of a source.
+	longestAnswer = 10 * time.Second
+	// A source whose answer took longer than patience is queried again renewEvery after it. Run
+	// does so too while a reader watches. Its answer counts as current for stillNew, which covers
+	// the next query.
+	stillNew = renewEvery + longestAnswer + time.Second
+)
+
+// panicMessage is the log line of a panic in this package.
+const panicMessage = "panic while making a status"
+
+// errSlow reports that the last answer of a source is too old.
+var errSlow = errors.New("no answer in time")
+
+// source keeps the last answer of a query that runs beside the rest of a snapshot and delays it
+// by at most patience. The zero value has no answer.
+type source[T any] struct {
+	mu       sync.Mutex
+	answered chan struct{} // closed at the end of the query in flight; nil = none is
+	value    T             // the last good answer
+	at       time.Time     // of value; zero = there is none
+	err      error         // of the last query
+	slow     bool          // the last query took longer than patience
+}
+
+// ask starts a query and returns a function that waits for the answer. That function returns the
+// last good answer, and an error if it is not current. ask starts no query, and the function does
+// not wait, while another query is in flight or if a slow source has just answered. So a source
+// that hangs delays one snapshot.
+func (s *source[T]) ask(ctx context.Context, log *slog.Logger, query func(context.Context) (T, error)) (answer func() (T, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answered != nil || s.slow && s.err == nil && time.Since(s.at) < renewEvery {
+		return s.last
+	}
+	answered, until := make(chan struct{}), time.Now().Add(patience)
+	s.answered = answered
+	go s.run(context.WithoutCancel(ctx), log, query)
+	return func() (T, error) {
+		select {
+		case <-answered:
+		case <-time.After(time.Until(until)):
+		}
+		return s.last()
+	}
+}
+
+// run queries the source and keeps its answer.
+func (s *source[T]) run(ctx context.Context, log *slog.Logger, query func(context.Context) (T, error)) {
+	ctx, cancel := context.WithTimeout(ctx, longestAnswer)
+	defer cancel()
+	began := time.Now()
+	var value T
+	var err error
+	if fault := panics.Contain(log, panicMessage, func() { value, err = query(ctx) }); fault != nil {
+		err = fault
+	}
+	if err != nil {
+		log.DebugContext(ctx, "asking a source of the status", slog.Any("err", err))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slow = time.Since(began) > patience
+	if s.err = err; err == nil {
+		s.value, s.at = value, time.Now()
+	}
+	close(s.answered)
+	s.answered = nil
+}
+
+// isSlow reports whether the last query took longer than patience.
+func (s *source[T]) isSlow() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.slow
+}
+
+// last returns the last good answer, and an error if it is not current.
+func (s *source[T]) last() (T, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil && time.Since(s.at) > stillNew {
+		return s.value, errSlow
+	}
+	return s.value, s.err
+}

@@ -99,11 +99,7 @@ func TestArrivalsAreAskedWrongly(t *testing.T) {
 		"from=2026-01-02&from=2026-01-02": "from was given more than once", "from=2026-01-02&to=2026-01-02": "from must be before to",
 		"from=2020-01-01": "kept for 24 hours", "to=2020-01-01": "kept for 24 hours", "from=9999-01-01": "kept for 24 hours",
 	} {
-		a := d.ask(t, "GET", "/history/arrivals/staging-login?"+query, bearer(keyAll))
-		checkProblem(t, query, a, 400, kernel.CodeBadRequest, "staging-login")
-		if !strings.Contains(a.body, detail) {
-			t.Errorf("%s: no %q in %s", query, detail, a.body)
-		}
+		checkProblem(t, query, d.ask(t, "GET", "/history/arrivals/staging-login?"+query, bearer(keyAll)), 400, kernel.CodeBadRequest, "staging-login", detail)
 	}
 	checkProblem(t, "an unknown target", d.ask(t, "GET", "/history/arrivals/nobody", bearer(keyAll)), 404, kernel.CodeUnknownTarget, "")
 	other, unknown := d.ask(t, "GET", "/history/arrivals/checkout", bearer(keyStaging)), d.ask(t, "GET", "/history/arrivals/nobody", bearer(keyStaging))

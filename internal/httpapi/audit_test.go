@@ -7,17 +7,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"poold/internal/history"
-	"poold/internal/httpapi/kernel"
 	"poold/internal/ondemand"
 	"poold/internal/pool"
 	"poold/internal/targets"
@@ -155,82 +151,6 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditWithoutKeys: a caller without a key has a name in the audit.
-func TestAuditWithoutKeys(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	d.fill(t, "checkout", 1)
-	id := idIn(t, d.ask(t, "GET", "/pool/checkout/token"))
-	if got, want := d.nextEntry(t, 0), (history.Entry{Key: "-", Action: history.Taken, Target: "checkout", Token: id, Source: "pool"}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}
-
-// TestAuditOfHangUps: a token that reached no caller is not noted, unless the caller can
-// ask for it again. Then it is noted once.
-func TestAuditOfHangUps(t *testing.T) {
-	for _, c := range []struct {
-		room   int // bytes of the answer that go out
-		header string
-		noted  int
-	}{
-		{0, "", 0},
-		{100, "", 1}, // it may have been read
-		{0, "Idempotency-Key: k\r\n", 1},
-		{1 << 20, "", 1},
-	} {
-		var broken atomic.Bool
-		d := start(t, sampleSet(), func(l net.Listener) net.Listener { return &breaking{l, c.room, &broken} }, nil)
-		d.fill(t, "staging-login", 1)
-		broken.Store(true)
-		conn := dial(t, d.addr)
-		write(t, conn, requestLine+c.header+"Connection: close\r\n\r\n")
-		_, _ = io.ReadAll(conn)
-		testkit.Within(t, 5*time.Second, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"msg":"request"`) })
-		if got := d.audit.noted(); len(got) != c.noted {
-			t.Errorf("%+v: noted %+v", c, got)
-		}
-		if c.header == "" {
-			continue
-		}
-		broken.Store(false)
-		d.ask(t, "GET", "/pool/staging-login/token", "Idempotency-Key: k").has(t, "again", 0, `"source":"replay"`)
-		testkit.Within(t, 5*time.Second, "both requests are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 2 })
-		if got := d.audit.noted(); len(got) != 1 {
-			t.Errorf("after a replay: %+v", got)
-		}
-	}
-}
-
-// breaking is a brokenListener while broken.
-type breaking struct {
-	net.Listener
-	room   int
-	broken *atomic.Bool
-}
-
-func (b *breaking) Accept() (net.Conn, error) {
-	conn, err := b.Listener.Accept()
-	if b.broken.Load() {
-		return &brokenConn{conn, b.room}, err
-	}
-	return conn, err
-}
-
-// TestAuditOfASharerThatLeaves: others have the token, and this caller has not.
-func TestAuditOfASharerThatLeaves(t *testing.T) {
-	d := start(t, solving(t, allKeys()...), nil, nil)
-	d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Source: ondemand.FromSolve}
-	d.solver.during = func() { d.config.set.Store(sampleSet(allKeys()...)) } // it may not have it any more
-	body := fmt.Sprintf(guestBody, `,"dedup":"identity"`)
-	checkProblem(t, "shared", d.solve(t, body, bearer(keyAll)), 403, kernel.CodeForbidden, "")
-	if got := d.audit.noted(); len(got) > 0 {
-		t.Errorf("%+v", got)
-	}
-	if d.stock.count("return") > 0 {
-		t.Error("it went back, though others have it")
-	}
-}
-
 // TestKeyRequests: each request for a token, a solve or a report counts for the key that
 // made it, by what became of it.
 func TestKeyRequests(t *testing.T) {
@@ -297,16 +217,4 @@ func TestKeyRequests(t *testing.T) {
 	if got := series(); len(got) > 0 {
 		t.Errorf("of callers without a key, where all need one: %q", got)
 	}
-}
-
-// TestKeyRequestsOfWhoHungUp: they count, apart.
-func TestKeyRequestsOfWhoHungUp(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	conn := dial(t, d.addr)
-	write(t, conn, requestLine+"\r\n")
-	testkit.Within(t, 5*time.Second, "it waits", func() bool { return d.stock.look(t, d.target("staging-login")).Waiting == 1 })
-	reset(t, conn)
-	testkit.Within(t, 5*time.Second, "it is counted", func() bool {
-		return strings.Contains(d.ask(t, "GET", "/metrics").body, `poold_key_requests_total{key="-",outcome="hung_up"} 1`)
-	})
 }

@@ -114,9 +114,7 @@ func browserTake(t *testing.T, visit func(*daemon, string) *visitor) {
 	d.fill(t, "checkout", 3)
 	v := visit(d, "")
 	for left := range slices.Backward([]int{0, 1, 2}) {
-		if a := d.ask(t, "POST", "/pool/checkout/token"); a.status != 200 {
-			t.Fatal(a)
-		}
+		d.ask(t, "POST", "/pool/checkout/token").has(t, "the answer", 200)
 		v.sees("a take", fmt.Sprintf(`document.querySelector('#t-checkout .bar').getAttribute('aria-label').startsWith('%d token')`, left))
 	}
 	v.sees("the hour", `document.querySelector('#t-checkout .hour').textContent === '100 % of 3'`)
@@ -209,7 +207,7 @@ func browserOnlooker(t *testing.T, visit func(*daemon, string) *visitor) {
 // If the daemon goes away the page says so, and is live again by itself afterwards.
 func browserCut(t *testing.T, visit func(*daemon, string) *visitor) {
 	var line cutLine
-	d := start(t, sampleSet(), func(l net.Listener) net.Listener { line.Listener = l; return &line }, nil)
+	d := start(t, sampleSet(), line.add, nil)
 	v := visit(d, "")
 	line.cut(true)
 	v.sees("that it is not live", `document.getElementById('mode').textContent === 'Not live'`)
@@ -218,27 +216,21 @@ func browserCut(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.sees("that it is back", `document.getElementById('mode').textContent === 'Live' && document.querySelector('#t-checkout .depth').textContent.startsWith('1 of 5')`)
 }
 
-// cutLine is a listener whose connections can all be cut.
+// cutLine holds connections that can all be cut.
 type cutLine struct {
-	net.Listener
-
 	mu    sync.Mutex
 	is    bool
 	conns []net.Conn
 }
 
-func (l *cutLine) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
+func (l *cutLine) add(conn net.Conn) net.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conns = append(l.conns, conn)
 	if l.is {
 		_ = conn.Close()
 	}
-	return conn, nil
+	return conn
 }
 
 func (l *cutLine) cut(is bool) {

@@ -189,8 +189,6 @@ func TestLongReplay(t *testing.T) {
 	}
 	d.config.reload = func(context.Context) error { time.Sleep(60 * time.Millisecond); return nil }
 	for path, want := range map[string]int{"/dead-letters/replay": 200, "/-/reload": 204} {
-		if a := d.ask(t, "POST", path); a.status != want {
-			t.Errorf("%s: %d", path, a.status)
-		}
+		d.ask(t, "POST", path).has(t, path, want)
 	}
 }

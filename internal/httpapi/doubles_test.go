@@ -501,9 +501,23 @@ func allKeys() []targets.Key {
 	}
 }
 
-// start serves a daemon until the test ends. wrap may change the listener
-// under the counting one, and server the limits; both may be nil.
-func start(t testing.TB, set *targets.Set, wrap func(net.Listener) net.Listener, server func(*http.Server)) *daemon {
+// wrapped is a listener that wraps its connections.
+type wrapped struct {
+	net.Listener
+	wrap func(net.Conn) net.Conn
+}
+
+func (l wrapped) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return l.wrap(conn), nil
+}
+
+// start serves a daemon until the test ends. wrap may replace the connections below the
+// counting ones, and server may change the limits; both may be nil.
+func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server func(*http.Server)) *daemon {
 	t.Helper()
 	d := &daemon{
 		config: &fakeConfig{reload: func(context.Context) error { return nil }},
@@ -566,7 +580,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Listener) net.Listener,
 	}
 	d.addr = listener.Addr().String()
 	if wrap != nil {
-		listener = wrap(listener)
+		listener = wrapped{listener, wrap}
 	}
 	srv := d.HTTPServer()
 	if server != nil {
@@ -608,6 +622,7 @@ func (d *daemon) target(name string) *targets.Target {
 
 // answer is a response that was read to its end.
 type answer struct {
+	asked   string // method and path
 	status  int
 	header  http.Header
 	body    string
@@ -643,20 +658,20 @@ func (d *daemon) send(t *testing.T, method, path string, body io.Reader, headers
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{status: response.StatusCode, header: response.Header, body: string(read), closing: response.Close}
+	return answer{method + " " + path, response.StatusCode, response.Header, string(read), response.Close}
 }
 
 func bearer(key string) string { return "Authorization: Bearer " + key }
 
-// has holds an answer against a status, 0 = any, and against parts of its body.
+// has checks the status of an answer, 0 = any, and that its body holds these parts.
 func (a answer) has(t testing.TB, what string, status int, parts ...string) {
 	t.Helper()
 	if status != 0 && a.status != status {
-		t.Errorf("%s: status %d, want %d: %s", what, a.status, status, a.body)
+		t.Errorf("%s: %.200s: status %d, want %d: %s", what, a.asked, a.status, status, a.body)
 	}
 	for _, part := range parts {
 		if !strings.Contains(a.body, part) {
-			t.Errorf("%s: no %q in %d %s", what, part, a.status, a.body)
+			t.Errorf("%s: %.200s: no %q in %d %s", what, a.asked, part, a.status, a.body)
 		}
 	}
 }
@@ -670,7 +685,7 @@ func parsed[T any](t testing.TB, a answer) (got T) {
 	return got
 }
 
-// equal holds a value against the wanted one.
+// equal checks a value.
 func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {

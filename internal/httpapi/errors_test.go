@@ -64,10 +64,11 @@ func TestErrorAnswers(t *testing.T) {
 	}
 }
 
-// checkProblem holds an answer against the shape that all errors have.
-func checkProblem(t *testing.T, name string, a answer, status int, want kernel.Code, target string) {
+// checkProblem checks that an answer has the form of all errors, and these parts in its body.
+func checkProblem(t *testing.T, name string, a answer, status int, want kernel.Code, target string, parts ...string) {
 	t.Helper()
-	if a.status != status || a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("Cache-Control") != "no-store" {
+	a.has(t, name, status, parts...)
+	if a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%s: %d %v", name, a.status, a.header)
 	}
 	fields := parsed[map[string]any](t, a)

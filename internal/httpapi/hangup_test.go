@@ -122,7 +122,9 @@ func TestHungUpWhileWaiting(t *testing.T) {
 		t.Errorf("read %q, %v", got, err)
 	}
 	testkit.Within(t, 5*time.Second, "the request is counted", func() bool {
-		return strings.Contains(d.ask(t, "GET", "/metrics").body, `poold_http_requests_total{code="499"} 1`)
+		body := d.ask(t, "GET", "/metrics").body
+		return strings.Contains(body, `poold_http_requests_total{code="499"} 1`) &&
+			strings.Contains(body, `poold_key_requests_total{key="-",outcome="hung_up"} 1`)
 	})
 	if d.stock.count("return") != 0 {
 		t.Error("gave back what it never had")
@@ -133,20 +135,10 @@ func TestHungUpWhileWaiting(t *testing.T) {
 	}
 }
 
-// brokenListener's connections break after room bytes of answers.
-type brokenListener struct {
-	net.Listener
-	room int
-}
-
+// brokenConn breaks after room bytes of answers.
 type brokenConn struct {
 	net.Conn
 	room int
-}
-
-func (l brokenListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	return &brokenConn{conn, l.room}, err
 }
 
 func (c *brokenConn) Write(b []byte) (int, error) {
@@ -158,25 +150,32 @@ func (c *brokenConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestWriteFails: the token goes back where not one byte of the answer went
-// out, and stays handed out where a part of it did.
+// TestWriteFails: a token goes back into the stock if no byte of its answer left the process,
+// and stays handed out if a part of the answer did. The audit has the tokens that stay.
 func TestWriteFails(t *testing.T) {
 	for _, c := range []struct {
-		room   int
-		header string
-		length int // of the token; net/http buffers 4 KiB
-		back   int
+		room      int
+		header    string
+		length    int  // of the token; net/http buffers 4 KiB
+		uncounted bool // nothing counts the bytes of the connection
+		back      int
+		noted     int
 	}{
 		{room: 0, back: 1},
 		{room: 0, back: 1, length: 9000},
-		{room: 0, back: 0, header: "Idempotency-Key: k\r\n"},
-		{room: 1, back: 0},
-		{room: 100, back: 0},
-		{room: 5000, back: 0, length: 9000},
-		{room: 1 << 20, back: 0},
+		{room: 0, back: 0, header: "Idempotency-Key: k\r\n", noted: 1},
+		{room: 0, back: 0, uncounted: true, noted: 1},
+		{room: 1, back: 0, noted: 1},
+		{room: 100, back: 0, noted: 1},
+		{room: 5000, back: 0, length: 9000, noted: 1},
+		{room: 1 << 20, back: 0, noted: 1},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
-			d := start(t, sampleSet(), func(l net.Listener) net.Listener { return brokenListener{l, c.room} }, nil)
+			d := start(t, sampleSet(), func(conn net.Conn) net.Conn { return &brokenConn{conn, c.room} }, func(s *http.Server) {
+				if c.uncounted {
+					s.ConnContext = nil
+				}
+			})
 			d.stock.landText(t, d.stock.order(t, d.target("staging-login")), tokenValue+strings.Repeat("x", c.length), 0)
 			conn := dial(t, d.addr)
 			write(t, conn, requestLine+c.header+"Connection: close\r\n\r\n")
@@ -185,22 +184,11 @@ func TestWriteFails(t *testing.T) {
 			}
 			testkit.Within(t, 5*time.Second, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"route"`) })
 			d.checkGivenBack(t, 1, c.back)
+			if noted := d.audit.noted(); len(noted) != c.noted || c.noted > 0 && noted[0].Key != "-" {
+				t.Errorf("the audit has %+v, want %d of a caller without a key", noted, c.noted)
+			}
 		})
 	}
-}
-
-// TestNobodyCounts: behind a server without our listener a failed write proves
-// nothing, so the token stays handed out.
-func TestNobodyCounts(t *testing.T) {
-	d := start(t, sampleSet(), func(l net.Listener) net.Listener { return brokenListener{l, 0} }, func(s *http.Server) { s.ConnContext = nil })
-	d.fill(t, "staging-login", 1)
-	conn := dial(t, d.addr)
-	write(t, conn, requestLine+"\r\n")
-	_, _ = io.ReadAll(conn)
-	if n, _ := d.stock.asked(); n != 1 {
-		t.Errorf("%d takes", n)
-	}
-	d.checkGivenBack(t, 1, 0)
 }
 
 // TestKeptAliveConnection: bytes of an earlier answer on the connection are

@@ -132,34 +132,25 @@ func (c *deadlineConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-type deadlineListener struct {
-	net.Listener
-	last atomic.Pointer[deadlineConn]
-}
-
-func (l *deadlineListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	counted := &deadlineConn{Conn: conn}
-	l.last.Store(counted)
-	return counted, err
-}
-
 // TestWriteLimit: a client that does not read its answer is cut off soon, and
 // not only when the longest wait would be over.
 func TestWriteLimit(t *testing.T) {
-	listener := &deadlineListener{}
-	d := start(t, sampleSet(), func(l net.Listener) net.Listener { listener.Listener = l; return listener }, nil)
+	var last atomic.Pointer[deadlineConn]
+	d := start(t, sampleSet(), func(conn net.Conn) net.Conn {
+		last.Store(&deadlineConn{Conn: conn})
+		return last.Load()
+	}, nil)
 	d.fill(t, "checkout", 3)
 	for _, path := range []string{"/pool/checkout/token", "/pool/none/token", "/status", "/metrics", "/status.css", "/nothing"} {
 		d.ask(t, "GET", path)
-		if at := listener.last.Load().used.Load(); at == nil || at.IsZero() || time.Until(*at) > 10*time.Second {
+		if at := last.Load().used.Load(); at == nil || at.IsZero() || time.Until(*at) > 10*time.Second {
 			t.Errorf("%s: may be written until %v", path, at)
 		}
 	}
 	// A wait comes on top, and the next request has the short limit again.
 	for path, least := range map[string]time.Duration{"/pool/checkout/token?wait=60s": time.Minute, "/pool/checkout/token": 0} {
 		d.ask(t, "GET", path)
-		at := listener.last.Load().used.Load()
+		at := last.Load().used.Load()
 		if left := time.Until(*at); left < least || left > least+10*time.Second {
 			t.Errorf("%s: may be written for %v", path, left)
 		}

@@ -200,7 +200,13 @@ func TestStreamsAreBounded(t *testing.T) {
 // others.
 func TestStreamNobodyReads(t *testing.T) {
 	deaf := &deafness{begun: make(chan struct{}), over: make(chan struct{}), cut: make(chan struct{})}
-	d := start(t, sampleSet(), func(l net.Listener) net.Listener { return deafListener{l, deaf} }, nil)
+	var first atomic.Bool
+	d := start(t, sampleSet(), func(conn net.Conn) net.Conn {
+		if first.CompareAndSwap(false, true) {
+			return &deafConn{Conn: conn, deaf: deaf}
+		}
+		return conn
+	}, nil)
 	conn := dial(t, d.addr)
 	write(t, conn, "GET /status/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	<-deaf.begun
@@ -216,25 +222,9 @@ func TestStreamNobodyReads(t *testing.T) {
 
 // deafness is of one connection that takes no byte.
 type deafness struct {
-	first atomic.Bool
 	begun chan struct{} // closed when something is written to it
 	over  chan struct{} // closed by the test: the deadline of that is over
 	cut   chan struct{} // closed with the connection
-}
-
-// deafListener's first connection is deaf.
-type deafListener struct {
-	net.Listener
-
-	deaf *deafness
-}
-
-func (l deafListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err == nil && l.deaf.first.CompareAndSwap(false, true) {
-		conn = &deafConn{Conn: conn, deaf: l.deaf}
-	}
-	return conn, err
 }
 
 type deafConn struct {

@@ -1,11 +1,7 @@
 package httpapi
 
 import (
-	"encoding/csv"
-	"errors"
 	"fmt"
-	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -64,46 +60,10 @@ func TestEntriesOfAKey(t *testing.T) {
 			t.Errorf("%s: %d\n%s\nwant\n%s", name, a.status, a.body, want)
 		}
 	}
-	a := d.ask(t, "GET", "/history/key/all?limit=2", bearer(keyAll), "Accept: text/csv")
-	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
-	if err != nil || len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, historyapi.AuditEntry{})) || !strings.Contains(a.header.Get("Link"), "cursor=") ||
+	a, rows := d.csvRows(t, "/history/key/all?limit=2", bearer(keyAll))
+	if len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, historyapi.AuditEntry{})) || !strings.Contains(a.header.Get("Link"), "cursor=") ||
 		!slices.Equal(rows[2], []string{picture.ID, "2026-01-02T03:04:05.678Z", "all", "bought", "/solve", "tok1.sig", "solve", picture.Image, "0.00299"}) {
-		t.Errorf("%v %v: %q", err, a.header, rows)
-	}
-}
-
-// TestPagesOfEntries: page after page shows each entry once, newest first, also where many
-// are of one millisecond.
-func TestPagesOfEntries(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	var want []string
-	for n := range 130 {
-		e := entryOf(n, "ci", "checkout", history.Taken, time.Duration(n/40)*time.Millisecond)
-		d.note(e)
-		want = append(want, e.ID)
-	}
-	slices.Reverse(want)
-	for query, pages := range map[string]int{"": 3, "?limit=1000": 1, "?limit=13": 10, "?limit=129": 2} {
-		var got []string
-		next, n := "/history/key/ci"+query, 0
-		for next != "" && n < 20 {
-			a := d.ask(t, "GET", next)
-			list := decoded[historyapi.AuditList](t, a)
-			for _, e := range list.Entries {
-				got = append(got, e.ID)
-			}
-			n++
-			next = ""
-			if link, _ := url.Parse(strings.TrimSuffix(strings.TrimPrefix(a.header.Get("Link"), "<"), `>; rel="next"`)); list.Next != "" {
-				if link.Query().Get("cursor") != list.Next {
-					t.Fatalf("next %q, %v", list.Next, a.header)
-				}
-				next = "/history/key/ci" + link.String()
-			}
-		}
-		if !slices.Equal(got, want) || n != pages {
-			t.Errorf("%s: %d pages of %q", query, n, got)
-		}
+		t.Errorf("%v: %q", a.header, rows)
 	}
 }
 
@@ -144,29 +104,6 @@ func TestWhoSeesTheAudit(t *testing.T) {
 	checkProblem(t, "without a key", d.ask(t, "GET", "/history/key/all"), 401, kernel.CodeUnauthorized, "")
 }
 
-// TestTheAuditIsAskedWrongly: hostile names and malformed parameters do not reach the
-// store.
-func TestTheAuditIsAskedWrongly(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	for _, name := range []string{
-		"%00", "a%0Ab", "%ff", "a%2Fb", "%2E%2E", "%20", "a%20b", "'%20or%201=1--", "a%7Cb", "%2A", "ä", "--", "-a", ".a", "_", "%25", strings.Repeat("k", 64), "a%0A",
-	} {
-		checkProblem(t, name, d.ask(t, "GET", "/history/key/"+name), 400, kernel.CodeBadRequest, "", "a key's name is 1 to 63 letters")
-	}
-	for path, detail := range map[string]string{
-		"/history/key/ci?limit=0": "a whole number from 1 to 1000", "/history/key/ci?from=x": "from must be", "/history/key/ci?to=1969-12-31": "to must be",
-		"/history/key/ci?cursor=x": "cursor must be", "/history/key/ci?by=key": "a parameter other than from, to, limit, cursor",
-		"/history/key/ci?cursor=" + cursorOf(history.Position{Ended: day, ID: "not-an-entry"}): "cursor must be",
-		"/history/usage?by=keys": "by must be owner, target or key", "/history/usage?by=key&per=week": "per must be day", "/history/usage?by=key&limit=5": "other than by, per, from, to",
-		"/history/usage?by=key&from=2026-01-02&to=2026-01-03": "the audit keeps 720 hours", "/history/usage?by=key&from=2100-01-01": "from must not be after today",
-	} {
-		checkProblem(t, path, d.ask(t, "GET", path), 400, kernel.CodeBadRequest, "", detail)
-	}
-	if len(d.audit.asked)+len(d.audit.days) > 0 {
-		t.Errorf("asked for %q, %q", d.audit.keys, d.audit.days)
-	}
-}
-
 // TestUsageByKey: what keys did, on all days together or on each.
 func TestUsageByKey(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
@@ -196,54 +133,11 @@ func TestUsageByKey(t *testing.T) {
 		t.Errorf("of the last days: %+v", got)
 	}
 	d.audit.days = nil
-	a := d.ask(t, "GET", "/history/usage?by=key&from=2026-01-01&to=2026-01-03&per=day", "Accept: text/csv")
-	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
-	if err != nil || len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, historyapi.KeyUsageLine{})) || !slices.Equal(rows[2], []string{"2026-01-02", "ci", "2", "0", "0", "1", "0.00299", "0"}) {
-		t.Errorf("%v: %s", err, a.body)
+	_, rows := d.csvRows(t, "/history/usage?by=key&from=2026-01-01&to=2026-01-03&per=day")
+	if len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, historyapi.KeyUsageLine{})) || !slices.Equal(rows[2], []string{"2026-01-02", "ci", "2", "0", "0", "1", "0.00299", "0"}) {
+		t.Errorf("%q", rows)
 	}
 	if !slices.Equal(d.audit.days, []string{"2026-01-01", "2026-01-02"}) {
 		t.Errorf("asked for %q", d.audit.days)
-	}
-}
-
-// TestTheAuditIsAway: the answers are as for the history.
-func TestTheAuditIsAway(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	for _, c := range []struct {
-		err    error
-		status int
-		code   kernel.Code
-		detail string
-	}{
-		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, kernel.CodeStoreDown, "the store does not answer: no answer in time"},
-		{errors.New("canary-cause"), 500, kernel.CodeInternal, "the daemon's log says more"},
-	} {
-		d.audit.down = c.err
-		for _, path := range []string{"/history/key/ci", "/history/usage?by=key"} {
-			checkProblem(t, path, d.ask(t, "GET", path), c.status, c.code, "", `"detail":"`+c.detail+`"`)
-		}
-	}
-}
-
-// TestNoAuditIsKept: the answer names the setting.
-func TestNoAuditIsKept(t *testing.T) {
-	for _, c := range []struct {
-		kept historyapi.Store
-		code kernel.Code
-		says string
-	}{
-		{nil, kernel.CodeNoHistory, "`backend: none`"},
-		{&memoryHistory{}, kernel.CodeNoAudit, "`audit: 0s` in its section history"},
-	} {
-		s := quietServer(true, func(deps *Deps) { deps.History = c.kept })
-		for _, path := range []string{"/history/key/ci", "/history/key/-", "/history/usage?by=key", "/history/usage?by=key&from=1970-01-01"} {
-			r := httptest.NewRequest("GET", path, nil)
-			r.Header.Set("Authorization", "Bearer "+keyAll)
-			w := httptest.NewRecorder()
-			s.Handler().ServeHTTP(w, r)
-			if w.Code != 404 || !strings.Contains(w.Body.String(), `"code":"`+string(c.code)+`"`) || !strings.Contains(w.Body.String(), c.says) {
-				t.Errorf("%s: %d %s", path, w.Code, w.Body)
-			}
-		}
 	}
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/csv"
 	"fmt"
 	"math"
 	"slices"
@@ -87,11 +86,10 @@ func TestUsage(t *testing.T) {
 		}
 	}
 
-	a := d.ask(t, "GET", "/history/usage?by=target&from=2025-12-30&to=2025-12-31&per=day", bearer(keyAll), "Accept: text/csv")
-	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
-	if err != nil || len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, historyapi.UsageLine{})) ||
+	_, rows := d.csvRows(t, "/history/usage?by=target&from=2025-12-30&to=2025-12-31&per=day", bearer(keyAll))
+	if len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, historyapi.UsageLine{})) ||
 		!slices.Equal(rows[1], []string{"2025-12-30", "staging-gone", "b@example.com", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0", "", ""}) {
-		t.Errorf("%v: %s", err, a.body)
+		t.Errorf("%q", rows)
 	}
 }
 
@@ -205,10 +203,7 @@ func TestWhatOrdersCost(t *testing.T) {
 	d.keep(t, append(records, free, unknown, picture)...)
 
 	column := func(path, name string) (cells []string) {
-		rows, err := csv.NewReader(strings.NewReader(d.ask(t, "GET", path, "Accept: text/csv").body)).ReadAll()
-		if err != nil || len(rows) < 2 {
-			t.Fatalf("%s: %q, %v", path, rows, err)
-		}
+		_, rows := d.csvRows(t, path)
 		for _, row := range rows[1:] {
 			for i, head := range rows[0] {
 				if head == name {

@@ -113,10 +113,13 @@ func TestReload(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	d.config.reload = func(context.Context) error {
-		d.config.problems = []targets.Problem{{File: "pools.yaml", Line: 4, Text: "depth must be positive"}}
-		return targets.Problems(d.config.problems)
+		d.config.problems = []targets.Problem{
+			{File: "pools.yaml", Line: 4, Text: "depth must be positive"}, {File: "pools.yaml", Line: 9, Text: "unknown key"},
+		}
+		return fmt.Errorf("reloading: %w", targets.Problems(d.config.problems))
 	}
-	d.ask(t, "POST", "/-/reload", bearer(keyAll)).has(t, "the answer", 422)
+	checkProblem(t, "an invalid file", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 422, kernel.CodeInvalidConfig, "",
+		`"problems":["pools.yaml:4: depth must be positive","pools.yaml:9: unknown key"]`)
 	d.ask(t, "GET", "/status.json", bearer(keyAll)).has(t, "what was wrong is not shown at once", 0, "pools.yaml:4: depth")
 	d.config.reload = func(context.Context) error { return errors.New("canary-cause") }
 	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, kernel.CodeInternal, "")

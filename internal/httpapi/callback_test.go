@@ -113,24 +113,26 @@ func TestCallbackNotKept(t *testing.T) {
 	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, kernel.CodeInternal, "")
 }
 
-// TestCallbackInHalf: half a body is not delivered, and holds a connection for the
+// TestHalfABody: a request with half a body does nothing, and holds its connection for the
 // ReadTimeout at most.
-func TestCallbackInHalf(t *testing.T) {
+func TestHalfABody(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 50 * time.Millisecond })
-	for name, rest := range map[string]string{
-		"slow":   "Content-Length: 5\r\n\r\nid",
-		"broken": "Transfer-Encoding: chunked\r\n\r\nzz\r\nid=7",
+	const callback, take = "POST /callback/solver/o-1/s1", "POST /pool/staging-login/token"
+	for name, request := range map[string][2]string{
+		"slow":         {callback, "Content-Length: 5\r\n\r\nid"},
+		"broken":       {callback, "Transfer-Encoding: chunked\r\n\r\nzz\r\nid=7"},
+		"slow, a take": {take, "Content-Length: 5\r\n\r\n{"},
 	} {
 		conn := dial(t, d.addr)
-		write(t, conn, "POST /callback/solver/o-1/s1 HTTP/1.1\r\nHost: localhost\r\n"+rest)
+		write(t, conn, request[0]+" HTTP/1.1\r\nHost: localhost\r\n"+request[1])
 		_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
 		got, err := io.ReadAll(conn)
 		if strings.Contains(errorText(err), "timeout") || strings.HasPrefix(string(got), "HTTP/1.1 200") {
 			t.Errorf("%s: %v %s", name, err, got)
 		}
 	}
-	if n := len(d.buyer.arrived()); n != 0 {
-		t.Errorf("%d callbacks from halves", n)
+	if takes, _ := d.stock.asked(); len(d.buyer.arrived())+takes != 0 {
+		t.Errorf("%d callbacks and %d takes", len(d.buyer.arrived()), takes)
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/status"
-	"poold/internal/targets"
 )
 
 // TestErrorAnswers: each way in which a take can go wrong has its status, its
@@ -164,16 +163,15 @@ func TestBudgetRetry(t *testing.T) {
 	}
 }
 
-// TestEmptyAsksProvidersRarely: many misses cost Redis one question a second.
+// TestEmptyAsksProvidersRarely: many misses ask for the state of the providers once a second.
 func TestEmptyAsksProvidersRarely(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	asked := 0
+	asked, began := 0, time.Now()
 	d.buyer.providers = func(context.Context, time.Time) []purchase.Status { asked++; return nil }
-	begun := time.Now()
 	for range 50 {
 		d.ask(t, "GET", "/pool/staging-login/token")
 	}
-	if most := 1 + int(time.Since(begun)/time.Second); asked > most {
+	if most := 1 + int(time.Since(began)/time.Second); asked > most {
 		t.Errorf("asked %d times, want %d at most", asked, most)
 	}
 }
@@ -185,18 +183,5 @@ func TestJitter(t *testing.T) {
 	}
 	if low, high := slices.Min(seen), slices.Max(seen); low < 6*time.Second || high > 10*time.Second || high-low < time.Second {
 		t.Errorf("spread from %s to %s", low, high)
-	}
-}
-
-// TestProblemsOfTheFile: a refused reload lists every problem.
-func TestProblemsOfTheFile(t *testing.T) {
-	d := start(t, sampleSet(allKeys()...), nil, nil)
-	d.config.reload = func(context.Context) error {
-		return fmt.Errorf("reloading: %w", targets.Problems{{File: "pools.yaml", Line: 7, Text: "depth must be positive"}, {File: "pools.yaml", Line: 9, Text: "unknown key"}})
-	}
-	a := d.ask(t, "POST", "/-/reload", bearer(keyAll))
-	checkProblem(t, "reload", a, 422, kernel.CodeInvalidConfig, "")
-	if p := parsed[kernel.Problem](t, a); !slices.Equal(p.Problems, []string{"pools.yaml:7: depth must be positive", "pools.yaml:9: unknown key"}) {
-		t.Error(a.body)
 	}
 }

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -91,21 +90,6 @@ func TestBodies(t *testing.T) {
 				checkProblem(t, c.name, a, c.status, c.code, "staging-login")
 			}
 		}
-	}
-}
-
-// TestSlowBody: a client that promises a body and does not send it holds a
-// connection for the ReadTimeout at most.
-func TestSlowBody(t *testing.T) {
-	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 50 * time.Millisecond })
-	conn := dial(t, d.addr)
-	write(t, conn, "POST /pool/staging-login/token HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n{")
-	_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
-	if _, err := io.ReadAll(conn); errors.Is(err, context.DeadlineExceeded) || strings.Contains(errorText(err), "timeout") {
-		t.Errorf("still open: %v", err)
-	}
-	if n, _ := d.stock.asked(); n != 0 {
-		t.Error("half a request took a token")
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestDocsNameEveryCode: programs rely on the codes, so docs/api.md lists each of them beside
@@ -33,15 +32,6 @@ func TestDocsNameEveryCode(t *testing.T) {
 	for c := range meanings {
 		if !slices.Contains(named, c) {
 			t.Errorf("docs/api.md does not name %s", c)
-		}
-	}
-}
-
-func TestStamp(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 67_890_123, time.FixedZone("", 3600))
-	for want, at := range map[string]time.Time{"2026-01-02T02:04:05.067Z": at, "2026-01-02T02:04:05.999Z": at.Add(932_109_876), "": {}} {
-		if got := Stamp(at); got != want {
-			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }

@@ -1,0 +1,35 @@
+package kernel
+
+import (
+	"testing"
+	"time"
+)
+
+// TestPrefers: a media type is preferred if the header names it, and application/json not before it.
+func TestPrefers(t *testing.T) {
+	for accept, want := range map[string]bool{
+		"text/plain": true, "text/plain; charset=utf-8": true, "TEXT/PLAIN, */*;q=0.1": true, "application/json;q=0.5, text/plain": true,
+		"text/plain;q=0.5, */*": true, "text/html;q=0.9, text/plain, application/json;Q=0.5": true,
+		"*/*": false, "": false, "text/*": false, "text/plain;q=0": false, "application/json": false,
+		"application/json, text/plain, */*":           false, // a widespread library's default
+		"text/html,application/xhtml+xml,*/*;q=0.8":   false,
+		"text/plain;q=0.3, application/json;q=0.4":    false,
+		"text/plainer, application/text/plain, plain": false,
+	} {
+		if Prefers([]string{accept}, "text/plain") != want {
+			t.Errorf("Accept %q: %v", accept, !want)
+		}
+	}
+	if !Prefers([]string{"text/html", "text/plain"}, "text/plain") {
+		t.Error("only the first of two headers counts")
+	}
+}
+
+func TestStamp(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 67_890_123, time.FixedZone("", 3600))
+	for want, at := range map[string]time.Time{"2026-01-02T02:04:05.067Z": at, "2026-01-02T02:04:05.999Z": at.Add(932_109_876), "": {}} {
+		if got := Stamp(at); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -79,11 +79,3 @@ func (e Entry) Figures() KeyFigures {
 		return KeyFigures{Rejected: 1}
 	}
 }
-
-// Plus is the sum of both.
-func (f KeyFigures) Plus(g KeyFigures) KeyFigures {
-	return KeyFigures{
-		HandedOut: f.HandedOut + g.HandedOut, Bought: f.Bought + g.Bought,
-		Accepted: f.Accepted + g.Accepted, Rejected: f.Rejected + g.Rejected, Spent: f.Spent + g.Spent, Unpriced: f.Unpriced + g.Unpriced,
-	}
-}

@@ -150,7 +150,7 @@ func (p *place) counted() {
 	for _, f := range day.Targets {
 		got = got.Plus(f)
 	}
-	got.Elapsed = 0
+	got.ElapsedMS = 0
 	if got != want {
 		p.t.Errorf("counted %+v, want %+v", got, want)
 	}

@@ -79,9 +79,9 @@ type Figures struct {
 	Failed    int64
 	Refused   int64
 	Lost      int64
-	Elapsed   time.Duration // of those that were solved or discarded
-	Spent     int64         // in billionths of the currency: the sum of the known prices
-	Unpriced  int64         // those of which the price is unknown
+	ElapsedMS int64 // the sum of the times from submit to end of solved and discarded orders
+	Spent     int64 // in billionths of the currency: the sum of the known prices
+	Unpriced  int64 // those of which the price is unknown
 }
 
 // Orders is how many records there are.
@@ -107,9 +107,9 @@ func (r Record) Figures() (f Figures) {
 	}
 	switch r.How {
 	case Solved:
-		f.Solved, f.Elapsed = 1, r.Elapsed()
+		f.Solved, f.ElapsedMS = 1, r.Elapsed().Milliseconds()
 	case Discarded:
-		f.Discarded, f.Elapsed = 1, r.Elapsed()
+		f.Discarded, f.ElapsedMS = 1, r.Elapsed().Milliseconds()
 	case Lost:
 		f.Lost = 1
 	case Refused:
@@ -129,13 +129,4 @@ func costs(price int64) (spent, unpriced int64) {
 		return 0, 1
 	}
 	return price, 0
-}
-
-// Plus is the sum of both.
-func (f Figures) Plus(g Figures) Figures {
-	return Figures{
-		Solved: f.Solved + g.Solved, Discarded: f.Discarded + g.Discarded, Failed: f.Failed + g.Failed,
-		Refused: f.Refused + g.Refused, Lost: f.Lost + g.Lost, Elapsed: f.Elapsed + g.Elapsed, Spent: f.Spent + g.Spent,
-		Unpriced: f.Unpriced + g.Unpriced,
-	}
 }

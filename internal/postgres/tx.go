@@ -34,17 +34,6 @@ func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args .
 	return translate(err)
 }
 
-// Rows reads the rows of a query into structs. A column goes to the field of its name, without
-// regard to case and underscores; a field without a column stays zero.
-func Rows[R any](ctx context.Context, t Tx, sql string, args ...any) ([]R, error) {
-	rows, err := t.tx.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, translate(err)
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[R])
-	return all, translate(err)
-}
-
 // First reads the first row of a query into what into points to; no row is an error.
 func (t Tx) First(ctx context.Context, into []any, sql string, args ...any) error {
 	return translate(t.tx.QueryRow(ctx, sql, args...).Scan(into...))

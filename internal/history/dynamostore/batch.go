@@ -47,7 +47,7 @@ func (s *Store) writeAll(ctx context.Context, writes []types.WriteRequest) error
 func (s *Store) PutActive(ctx context.Context, orders []history.Record) error {
 	writes := make([]types.WriteRequest, len(orders))
 	for n, r := range orders {
-		i := orderItem(r)
+		i := activeItem(r)
 		i.setKey(activePrefix+r.ID, task)
 		i.setIndex(history.StatusPolling, position(r.Submitted, r.ID))
 		i.setNumber("ttl", r.Submitted.Add(activeFor).Unix())

@@ -28,19 +28,22 @@ const (
 // sum says which item of a day has some figures.
 type sum struct{ day, sortKey string }
 
-// counts are figures by their attributes.
-type counts map[string]int64
+// amounts are figures by their attributes.
+type amounts map[string]int64
 
 // addition is what something adds to figures.
 type addition struct {
 	sum
 	names item // the attributes that say what the figures are of
-	by    counts
+	by    amounts
 }
 
 // additions are what a record adds to the figures of its day.
 func additions(r history.Record) []addition {
-	day, by := date(r.Ended), counted(r.Figures())
+	f := r.Figures()
+	day, by := date(r.Ended), increments(f.Counts())
+	by["total_solves"] = f.Orders()
+	by["failed"] += f.Discarded + f.Lost
 	return []addition{
 		{sum{day, typePrefix + string(r.Type)}, item{"captcha_type": &types.AttributeValueMemberS{Value: string(r.Type)}}, by},
 		{sum{day, keyed(targetPrefix+unbroken.Replace(r.Target)+"#", r.Owner, mostSortKey)}, item{
@@ -65,37 +68,42 @@ func statsKeys(day string) []string {
 // unbroken keeps what divides a key out of a part of it.
 var unbroken = strings.NewReplacer("%", "%25", "#", "%23")
 
-// counted is figures as the attributes have them.
-func counted(f history.Figures) counts {
-	return counts{
-		"total_solves":  f.Orders(),
-		"successful":    f.Solved,
-		"failed":        f.Failed + f.Discarded + f.Lost,
-		"discarded":     f.Discarded,
-		"refused":       f.Refused,
-		"lost":          f.Lost,
-		"total_elapsed": f.Elapsed.Milliseconds(),
-		"spent":         f.Spent,
-		"unpriced":      f.Unpriced,
+// figureAttribute returns the attribute of a figure.
+func figureAttribute(name string) string {
+	switch name {
+	case "solved":
+		return "successful"
+	case "elapsed_ms":
+		return "total_elapsed"
+	default:
+		return name
 	}
 }
 
-// figures is the inverse of counted. In a shard, failed includes refused.
-func (i item) figures() history.Figures {
-	failed := i.number("failed") - i.number("discarded") - i.number("lost")
+// increments returns figures by their attributes.
+func increments(counts []history.Count) amounts {
+	by := amounts{}
+	for _, c := range counts {
+		by[figureAttribute(c.Name)] = *c.N
+	}
+	return by
+}
+
+// readCounts sets figures from their attributes.
+func (i item) readCounts(counts []history.Count) {
+	for _, c := range counts {
+		*c.N = i.number(figureAttribute(c.Name))
+	}
+}
+
+// figures reads the figures of a type or of a target. In a shard, failed includes refused.
+func (i item) figures() (f history.Figures) {
+	i.readCounts(f.Counts())
+	f.Failed -= f.Discarded + f.Lost
 	if strings.Contains(i.text("PK"), shardSuffix) {
-		failed -= i.number("refused")
+		f.Failed -= f.Refused
 	}
-	return history.Figures{
-		Solved:    i.number("successful"),
-		Discarded: i.number("discarded"),
-		Failed:    failed,
-		Refused:   i.number("refused"),
-		Lost:      i.number("lost"),
-		Elapsed:   time.Duration(i.number("total_elapsed")) * time.Millisecond,
-		Spent:     i.number("spent"),
-		Unpriced:  i.number("unpriced"),
-	}
+	return f
 }
 
 // update adds to the figures of a day.
@@ -124,18 +132,20 @@ func (a addition) update(table string) *types.Update {
 // Day implements history.Store.
 func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	found := history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
-	err := s.sums(ctx, day, dayPrefix, []string{
-		"PK", "SK", "captcha_type", "target", "project", "successful", "failed", "discarded", "refused", "lost", "total_elapsed", "spent", "unpriced",
-	}, func(i item) { add(found, i) })
+	of := []string{"PK", "SK", "captcha_type", "target", "project"}
+	err := s.sums(ctx, day, dayPrefix, of, new(history.Figures).Counts(), func(i item) { add(found, i) })
 	if err != nil {
 		return history.Day{}, s.down(ctx, "reading the figures of a day", err)
 	}
 	return found, nil
 }
 
-// sums reads attributes of the items of a day's figures whose sort keys begin with prefix.
-func (s *Store) sums(ctx context.Context, day time.Time, prefix string, attributes []string, add func(item)) error {
-	expression, names := projection(attributes...)
+// sums reads the figures of a day, and other attributes, from the items whose sort keys begin with prefix.
+func (s *Store) sums(ctx context.Context, day time.Time, prefix string, others []string, counts []history.Count, add func(item)) error {
+	for _, c := range counts {
+		others = append(others, figureAttribute(c.Name))
+	}
+	expression, names := projection(others...)
 	names["#PK"], names["#SK"] = "PK", "SK"
 	for _, key := range statsKeys(date(day)) {
 		pages := dynamodb.NewQueryPaginator(s.client, &dynamodb.QueryInput{

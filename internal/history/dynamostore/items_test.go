@@ -53,7 +53,7 @@ func TestOtherProgramsReadTheTable(t *testing.T) {
 	day, want := figures[0], dayOf(all).Types["hcaptcha"]
 	for name, n := range map[string]int64{
 		"total_solves": want.Orders(), "successful": want.Solved, "failed": want.Orders() - want.Solved - want.Refused,
-		"refused": want.Refused, "discarded": want.Discarded, "lost": want.Lost, "total_elapsed": want.Elapsed.Milliseconds(), "spent": want.Spent,
+		"refused": want.Refused, "discarded": want.Discarded, "lost": want.Lost, "total_elapsed": want.ElapsedMS, "spent": want.Spent,
 	} {
 		if day.number(name) != n {
 			t.Errorf("%s of a day is %d, want %d", name, day.number(name), n)
@@ -245,7 +245,7 @@ func TestShardsOfAnEarlierVersionCount(t *testing.T) {
 	write(t, s, all[:30]...)
 	for n, r := range all[30:] {
 		for _, a := range additions(r) {
-			a.by = plus(a.by, counts{"failed": a.by["refused"]})
+			a.by = plus(a.by, amounts{"failed": a.by["refused"]})
 			update := a.update(s.table)
 			update.Key["PK"] = &types.AttributeValueMemberS{Value: fmt.Sprintf("STATS#%s#shard%d", a.day, n%10)}
 			if _, err := s.client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{

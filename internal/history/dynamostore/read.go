@@ -19,9 +19,20 @@ const index = "GSI1"
 // afterAll sorts behind each timestamp.
 const afterAll = ":"
 
+// shown lists the attributes of a record, with the keys that contain its ID.
+var shown = attributes(new(history.Record).Columns(), "PK", "SK", "order", "ttl")
+
+// list is a partition of the table or of an index, whose sort keys are positions after a prefix.
+type list struct {
+	index     *string // nil = the table
+	pk, sk    string  // attributes of the keys
+	partition string
+	prefix    string
+}
+
 // Site implements history.Store.
 func (s *Store) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
-	page, err := s.records(ctx, ofTable, siteKey(sitekey), solvePrefix, q)
+	page, err := s.records(ctx, list{pk: "PK", sk: "SK", partition: siteKey(sitekey), prefix: solvePrefix}, q)
 	return page, s.down(ctx, "reading the records of a site", err)
 }
 
@@ -30,57 +41,56 @@ func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Quer
 	if status != history.StatusSolved && status != history.StatusError {
 		return history.Page{}, fmt.Errorf("reading the records of a status: no record has the status %q", status)
 	}
-	page, err := s.records(ctx, keys{aws.String(index), "GSI1PK", "GSI1SK"}, statusPrefix+string(status), "", q)
+	page, err := s.records(ctx, list{aws.String(index), "GSI1PK", "GSI1SK", statusPrefix + string(status), ""}, q)
 	return page, s.down(ctx, "reading the records of a status", err)
 }
 
-// keys are those of the table or of an index.
-type keys struct {
-	index  *string // nil = the table
-	pk, sk string
+// records reads a page of records.
+func (s *Store) records(ctx context.Context, l list, q history.Query) (history.Page, error) {
+	records, more, err := readPage(ctx, s, l, shown, q, item.record, func(r history.Record) (id, target string) { return r.ID, r.Target })
+	return history.Page{Records: records, More: more}, err
 }
 
-var ofTable = keys{pk: "PK", sk: "SK"}
-
-// records reads the records of a partition, whose sort keys are positions behind a prefix.
-func (s *Store) records(ctx context.Context, k keys, partition, prefix string, q history.Query) (page history.Page, err error) {
+// readPage reads a page of a list. decode returns false for an item to skip; of returns the ID and the target of a result.
+func readPage[T any](
+	ctx context.Context, s *Store, l list, attributes []string, q history.Query,
+	decode func(item, time.Time) (T, bool), of func(T) (id, target string),
+) (found []T, more bool, err error) {
 	now := time.Now()
-	err = s.walk(ctx, k, partition, prefix, shown, q, func(i item) bool {
-		r, ok := i.record(now)
-		if !ok || r.ID == q.Before.ID || q.Targets != nil && !slices.Contains(q.Targets, r.Target) {
+	err = s.walk(ctx, l, attributes, q, func(i item) bool {
+		one, ok := decode(i, now)
+		if id, target := of(one); !ok || id == q.Before.ID || q.Targets != nil && !slices.Contains(q.Targets, target) {
 			return true
 		}
-		if len(page.Records) == q.Limit {
-			page.More = true
-			return false
+		if more = len(found) == q.Limit; !more {
+			found = append(found, one)
 		}
-		page.Records = append(page.Records, r)
-		return true
+		return !more
 	})
-	return page, err
+	return found, more, err
 }
 
-// walk reads attributes of the items of a partition, whose sort keys are positions behind a
-// prefix, from the newest of a query on, also that of its Before, until see returns false.
-func (s *Store) walk(ctx context.Context, k keys, partition, prefix string, attributes []string, q history.Query, see func(item) bool) error {
-	low, high := prefix+stamp(ceil(q.From)), prefix+afterAll
+// walk calls see with each item of a list that a query selects, newest first and including that of q.Before, until see
+// returns false.
+func (s *Store) walk(ctx context.Context, l list, attributes []string, q history.Query, see func(item) bool) error {
+	low, high := l.prefix+stamp(ceil(q.From)), l.prefix+afterAll
 	if !q.To.IsZero() {
-		high = prefix + stamp(ceil(q.To)) // the positions of that time sort behind
+		high = l.prefix + stamp(ceil(q.To)) // the positions of that time sort behind
 	}
 	if q.Before != (history.Position{}) {
-		high = min(high, prefix+position(q.Before.Ended, q.Before.ID))
+		high = min(high, l.prefix+position(q.Before.Ended, q.Before.ID))
 	}
 	if low > high { // which DynamoDB refuses
 		return nil
 	}
 	expression, names := projection(attributes...)
-	names["#pk"], names["#sk"] = k.pk, k.sk
+	names["#pk"], names["#sk"] = l.pk, l.sk
 	pages := dynamodb.NewQueryPaginator(s.client, &dynamodb.QueryInput{
-		TableName: aws.String(s.table), IndexName: k.index, ScanIndexForward: aws.Bool(false),
+		TableName: aws.String(s.table), IndexName: l.index, ScanIndexForward: aws.Bool(false),
 		KeyConditionExpression: aws.String("#pk = :pk AND #sk BETWEEN :low AND :high"),
 		ProjectionExpression:   aws.String(expression), ExpressionAttributeNames: names,
 		ExpressionAttributeValues: item{
-			":pk": &types.AttributeValueMemberS{Value: partition}, ":low": &types.AttributeValueMemberS{Value: low},
+			":pk": &types.AttributeValueMemberS{Value: l.partition}, ":low": &types.AttributeValueMemberS{Value: low},
 			":high": &types.AttributeValueMemberS{Value: high},
 		},
 		Limit: aws.Int32(pageSize(q)),

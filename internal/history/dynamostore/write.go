@@ -154,7 +154,7 @@ func transaction(table string, batch []newcomer) *dynamodb.TransactWriteItemsInp
 }
 
 // plus is the sum of both.
-func plus(a, b counts) counts {
+func plus(a, b amounts) amounts {
 	sums := maps.Clone(b)
 	for name, n := range a {
 		sums[name] += n

@@ -23,7 +23,8 @@ func filled(t *testing.T, server *postgrestest.Server) *Store {
 	t.Helper()
 	address := server.Database(t)
 	s, _ := opened(t, address, postgrestest.Patience, 30*24*time.Hour)
-	server.SQL(t, address, `insert into captcha_solves (`+solves.columns()+`)
+	server.SQL(t, address, `insert into captcha_solves (id, identity, target, owner, type, sitekey, pageurl, provider, task, how,
+				status, code, placed, submitted, ended, solved, polls, callback, price)
 			select md5(n::text) || '.' || md5(site), md5(site),
 				case when site <> 'large' then 'target-' || site when n % 2500 = 0 then 'rare'
 					when at > now() - interval '15 days' then 'now' else 'before' end,
@@ -121,7 +122,7 @@ func testIndexes(t *testing.T, server *postgrestest.Server) {
 		"a status, of many targets":  {query("status", "solved", many), "captcha_solves_status", 100},
 		"a solve":                    {statement{readSolve, []any{"unknown", s.o.Keep}, true}, "captcha_solves_pkey", 10},
 		"a task":                     {statement{readTask, []any{"100", s.o.Keep}, true}, "captcha_solves_task", 10},
-		"a day":                      {statement{readDay, []any{yesterday, s.o.Keep}, false}, "captcha_figures_pkey", 100},
+		"a day":                      {statement{figured.query(), []any{yesterday, s.o.Keep}, false}, "captcha_figures_pkey", 100},
 		"old records":                {forget(forgetSolves, history.StatusSolved), "captcha_solves_status", 1500},
 		"old errors":                 {forget(forgetSolves, history.StatusError), "captcha_solves_status", 1500},
 		"old figures":                {forget(forgetFigures), "captcha_figures_pkey", 1500},
@@ -130,7 +131,7 @@ func testIndexes(t *testing.T, server *postgrestest.Server) {
 		"a key, of few targets":      {query("key", "large", few), "captcha_audit_target", 100},
 		"a key, of one of before":    {query("key", "large", before), "captcha_audit_target", 100},
 		"a key, of many targets":     {query("key", "large", many), "captcha_audit_pkey", 250},
-		"a day by key":               {statement{readKeyDay, []any{yesterday, s.o.Keep}, false}, "captcha_audit_figures_pkey", 100},
+		"a day by key":               {statement{keyDays.query(), []any{yesterday, s.o.Keep}, false}, "captcha_audit_figures_pkey", 100},
 		"old entries":                {forget(forgetEntries), "captcha_audit_pkey", 1500},
 		"old figures of keys":        {forget(forgetKeyDays), "captcha_audit_figures_pkey", 1500},
 	} {

@@ -95,7 +95,8 @@ func testOldRecords(t *testing.T, server *postgrestest.Server) {
 	check(s, 2, 3)
 	check(old, 5, 5)
 	// More that are old, with errors among them, and figures of many days; and a note of each deletion.
-	server.SQL(t, address, `insert into captcha_solves (`+solves.columns()+`)
+	server.SQL(t, address, `insert into captcha_solves (id, identity, target, owner, type, sitekey, pageurl, provider, task, how, status,
+				code, placed, submitted, ended, solved, polls, callback, price)
 			select 'old' || n, identity, target, owner, type, 'others', pageurl, provider, task, how, case when n % 4 = 0 then 'error' else 'solved' end,
 				code, placed, submitted, ended - n * interval '1 second', solved, polls, callback, price
 			from captcha_solves, generate_series(1, 3500) n where id like 'gone3%';

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -106,21 +105,4 @@ func failed(doing string, err error) error {
 		return err
 	}
 	return downError{err}
-}
-
-// mostIndexed is how many bytes a text in an index has: a row of one has at most 2.7 kB.
-const mostIndexed = 500
-
-// storable is a text as the server takes it: it refuses some bytes, and one record with
-// such a text would hold up all that come behind it.
-func storable(text string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
-}
-
-// indexable is a storable text that is not too long for an index.
-func indexable(text string) string {
-	if text = storable(text); len(text) > mostIndexed {
-		text = strings.ToValidUTF8(text[:mostIndexed], "")
-	}
-	return text
 }

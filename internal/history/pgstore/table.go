@@ -3,8 +3,6 @@ package pgstore
 import (
 	"context"
 	"encoding/json"
-	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,60 +10,67 @@ import (
 	"poold/internal/postgres"
 )
 
-// table is a table whose columns are the JSON names of R's fields.
+// table is a table of records or of entries.
 type table[R any] struct {
-	name string
-	key  string // columns of the primary key, in its order
-	at   string // column of the time by which rows get too old; "" in tables of figures
+	name    string
+	key     string // columns of the primary key, in its order
+	at      string // column of the time by which rows expire
+	columns func(*R) []history.Column
 }
 
 var (
-	solves  = table[row]{"captcha_solves", "id", "ended"}
-	figured = table[figures]{"captcha_figures", "day, target, owner, type", ""}
-	audit   = table[entryRow]{"captcha_audit", "key, at, id", "at"}
-	keyDays = table[keyFigures]{"captcha_audit_figures", "day, key", ""}
+	solves = table[history.Record]{"captcha_solves", "id", "ended", recordColumns}
+	audit  = table[history.Entry]{"captcha_audit", "key, at, id", "at", (*history.Entry).Columns}
 )
 
-// columns lists the columns in the order of R's fields.
-func (t table[R]) columns() string {
-	var names []string
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[R]()) {
-		if name := field.Tag.Get("json"); name != "" {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, ", ")
-}
+// list lists the columns of the table.
+func (t table[R]) list() string { return strings.Join(names(t.columns(new(R))), ", ") }
 
 // insert writes the rows that the table lacks and that are not older than keep, and returns them.
 func (t table[R]) insert(ctx context.Context, tx postgres.Tx, rows []R, keep time.Duration) ([]R, error) {
-	text, err := json.Marshal(rows)
+	members := make([]map[string]any, len(rows))
+	for i := range rows {
+		members[i] = values(t.columns(&rows[i]))
+	}
+	text, err := json.Marshal(members)
 	if err != nil {
 		return nil, err
 	}
-	return postgres.Rows[R](ctx, tx, `insert into `+t.name+` (`+t.columns()+`)
-			select `+t.columns()+` from json_populate_recordset(null::`+t.name+`, $1::json)
+	return t.scan(ctx, tx, `insert into `+t.name+` (`+t.list()+`)
+			select `+t.list()+` from json_populate_recordset(null::`+t.name+`, $1::json)
 			where `+t.at+` >= now() - $2::interval order by `+t.key+`
-		on conflict (`+t.key+`) do nothing returning `+t.columns(), string(text), keep)
+		on conflict (`+t.key+`) do nothing returning `+t.list(), string(text), keep)
 }
 
-// add adds rows to those with the same key: the columns outside the key are sums.
-func (t table[R]) add(ctx context.Context, tx postgres.Tx, rows []R) error {
-	text, err := json.Marshal(rows)
-	if err != nil {
-		return err
-	}
-	key, columns := strings.Split(t.key, ", "), strings.Split(t.columns(), ", ")
-	var sums []string
-	for _, name := range columns {
-		if !slices.Contains(key, name) {
-			sums = append(sums, name+" = f."+name+" + excluded."+name)
+// scan reads the rows of a statement that returns the columns of list.
+func (t table[R]) scan(ctx context.Context, tx postgres.Tx, sql string, args ...any) (rows []R, err error) {
+	var row R
+	err = tx.Each(ctx, destinations(t.columns(&row)), func() { rows = append(rows, row) }, sql, args...)
+	return rows, err
+}
+
+// unsorted makes the server read the first rows in the order of an index. It does not know how
+// many rows a target has; if it expects few, it may read all of them and then sort.
+const unsorted = "set local enable_bitmapscan = off"
+
+// read reads the first rows in the order of an index.
+func (t table[R]) read(ctx context.Context, s *Store, sql string, args ...any) (rows []R, err error) {
+	err = s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) (err error) {
+		if _, err = tx.Exec(ctx, unsorted); err == nil {
+			rows, err = t.scan(ctx, tx, sql, args...)
 		}
+		return err
+	})
+	return rows, err
+}
+
+// page reads a page; more reports whether older rows follow.
+func (t table[R]) page(ctx context.Context, s *Store, by, value string, keep time.Duration, q history.Query) (rows []R, more bool, err error) {
+	sql, args := t.query(by, value, keep, q)
+	if rows, err = t.read(ctx, s, sql, args...); len(rows) > q.Limit {
+		return rows[:q.Limit], true, nil
 	}
-	_, err = tx.Exec(ctx, `insert into `+t.name+` as f (`+t.columns()+`)
-			select `+t.columns()+` from json_populate_recordset(null::`+t.name+`, $1::json) order by `+t.key+`
-		on conflict (`+t.key+`) do update set `+strings.Join(sums, ", "), string(text))
-	return err
+	return rows, false, err
 }
 
 // mostPages bounds the rows of a query that reads a page of each of its targets.
@@ -88,7 +93,7 @@ func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (
 	}
 	newest := ` order by ` + t.at + ` desc, id desc limit $6`
 	args = []any{value, q.From, keep, end.Ended, indexable(end.ID), q.Limit + 1}
-	sql = `select ` + t.columns() + ` from ` + t.name + ` where ` + by + ` = $1 and ` + t.at + ` >= greatest($2::timestamptz, now() - $3::interval)
+	sql = `select ` + t.list() + ` from ` + t.name + ` where ` + by + ` = $1 and ` + t.at + ` >= greatest($2::timestamptz, now() - $3::interval)
 		and (` + t.at + `, id) < ($4::timestamptz, $5::text)`
 	if q.Targets == nil {
 		return sql + newest, args
@@ -104,28 +109,4 @@ func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (
 	}
 	return `select page.* from (select distinct unnest($7::text[]) as name) seen
 		cross join lateral (` + sql + ` and target = seen.name` + newest + `) page` + newest, args
-}
-
-// page reads a page; more reports whether older rows follow.
-func (t table[R]) page(ctx context.Context, s *Store, by, value string, keep time.Duration, q history.Query) (rows []R, more bool, err error) {
-	sql, args := t.query(by, value, keep, q)
-	if rows, err = ordered[R](ctx, s, sql, args...); len(rows) > q.Limit {
-		return rows[:q.Limit], true, nil
-	}
-	return rows, false, err
-}
-
-// unsorted makes the server read the first rows in the order of an index. It does not know how
-// many rows a target has; if it expects few, it may read all of them and then sort.
-const unsorted = "set local enable_bitmapscan = off"
-
-// ordered reads the first rows in the order of an index.
-func ordered[R any](ctx context.Context, s *Store, sql string, args ...any) (rows []R, err error) {
-	err = s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) (err error) {
-		if _, err = tx.Exec(ctx, unsorted); err == nil {
-			rows, err = postgres.Rows[R](ctx, tx, sql, args...)
-		}
-		return err
-	})
-	return rows, err
 }

@@ -2,10 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"poold/internal/history"
@@ -27,8 +23,9 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 		keys = append(keys, k.audit+hashed(e.Key), k.usage+dateOf(e.At))
 		// A space sorts before each character of an ID, so that lines of one millisecond are
 		// in the order of their IDs.
-		args = append(args, e.At.UnixMilli(), e.ID+" "+encodeEntry(e))
-		args = appendFigures(args, keyFigures(e))
+		args = append(args, e.At.UnixMilli(), e.ID+" "+encode(e.Columns()[3:]))
+		f := e.Figures()
+		args = appendFigures(args, f.Counts(), []string{e.Key})
 	}
 	_, err := s.db.Eval(ctx, scripts.Get("archive_lines"), keys, args...)
 	return failed(ctx, err)
@@ -40,7 +37,11 @@ func (s *Store) Entries(ctx context.Context, key string, q history.Query) (histo
 	if behind := q.Before.Ended.Add(time.Millisecond); !q.Before.Ended.IsZero() && (to.IsZero() || behind.Before(to)) {
 		to = behind
 	}
-	decode := func(l line) (history.Entry, error) { return decodeEntry(key, l) }
+	decode := func(l line) (history.Entry, error) {
+		e := history.Entry{ID: l.id, At: l.at, Key: key}
+		err := decode(l.text, e.Columns()[3:])
+		return e, err
+	}
 	// Mostly one look is enough. If not, a longer one begins anew, so that both see one moment.
 	for most := q.Limit + 2; ; most *= 4 {
 		lines, err := s.lines(ctx, keysOf(s.db).audit+hashed(key), from, to, most, " ")
@@ -62,74 +63,15 @@ func (s *Store) KeyDay(ctx context.Context, day time.Time) (map[string]history.K
 	}
 	keys := map[string]history.KeyFigures{}
 	for name, n := range found {
-		fields, err := unescape(strings.Split(name, "|"))
+		fields, err := unescape(name)
 		switch {
 		case err != nil:
 			return nil, err
 		case len(fields) == 2:
-			keys[fields[0]] = keys[fields[0]].Plus(keyFigure(fields[1], n))
+			f := keys[fields[0]]
+			add(f.Counts(), fields[1], n)
+			keys[fields[0]] = f
 		}
 	}
 	return keys, nil
-}
-
-// The names of a key's figures in Redis, beside spent.
-const (
-	handedOut = "handed_out"
-	bought    = "bought"
-	accepted  = "accepted"
-	rejected  = "rejected"
-)
-
-// keyFigures are what an entry adds to those of its key.
-func keyFigures(e history.Entry) map[string]int64 {
-	f := e.Figures()
-	of := map[string]int64{}
-	for name, n := range map[string]int64{
-		handedOut: f.HandedOut, bought: f.Bought, accepted: f.Accepted, rejected: f.Rejected, spent: f.Spent, unpriced: f.Unpriced,
-	} {
-		if n != 0 {
-			of[escape(e.Key, name)] = n
-		}
-	}
-	return of
-}
-
-// keyFigure is one figure, by its name; those of another version are ignored.
-func keyFigure(name string, n int64) (f history.KeyFigures) {
-	switch name {
-	case handedOut:
-		f.HandedOut = n
-	case bought:
-		f.Bought = n
-	case accepted:
-		f.Accepted = n
-	case rejected:
-		f.Rejected = n
-	case spent:
-		f.Spent = n
-	case unpriced:
-		f.Unpriced = n
-	}
-	return f
-}
-
-// encodeEntry writes an entry without its ID, time and key, which line and list have.
-func encodeEntry(e history.Entry) string {
-	return escape(string(e.Action), e.Target, e.Token, e.Source, e.Image, strconv.FormatInt(e.Price, 10))
-}
-
-// decodeEntry is the inverse of encodeEntry.
-func decodeEntry(key string, l line) (history.Entry, error) {
-	f, err := unescape(strings.Split(l.text, "|"))
-	if err != nil || len(f) != 6 {
-		return history.Entry{}, errors.Join(errors.New("history: an entry of the audit in Redis cannot be read"), err)
-	}
-	price, err := strconv.ParseInt(f[5], 10, 64)
-	if err != nil {
-		return history.Entry{}, fmt.Errorf("history: an entry of the audit in Redis cannot be read: %w", err)
-	}
-	return history.Entry{
-		ID: l.id, At: l.at, Key: key, Action: history.Action(f[0]), Target: f[1], Token: f[2], Source: f[3], Image: f[4], Price: price,
-	}, nil
 }

@@ -1,129 +1,117 @@
 package redisstore
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/history"
 )
 
-// The names of figures in Redis.
-const (
-	solved    = "solved"
-	discarded = "discarded"
-	failedOf  = "failed"
-	refused   = "refused"
-	lost      = "lost"
-	elapsed   = "elapsed_ms"
-	spent     = "spent"
-	unpriced  = "unpriced"
-)
-
-// figures are what a record adds to the figures of its type and of its target.
-func figures(r history.Record) map[string]int64 {
-	f := r.Figures()
-	of := map[string]int64{}
-	for name, n := range map[string]int64{
-		solved: f.Solved, discarded: f.Discarded, failedOf: f.Failed, refused: f.Refused, lost: f.Lost,
-		elapsed: f.Elapsed.Milliseconds(), spent: f.Spent, unpriced: f.Unpriced,
-	} {
-		if n != 0 {
-			of[escape("type", string(r.Type), name)] = n
-			of[escape("target", r.Target, r.Owner, name)] = n
+// appendFigures appends the number of figures that are not 0, and name and value of each, once for each owner of
+// figures: names are the texts that identify it.
+func appendFigures(args []any, counts []history.Count, owners ...[]string) []any {
+	at := len(args)
+	args = append(args, 0)
+	for _, names := range owners {
+		for _, c := range counts {
+			if *c.N != 0 {
+				args = append(args, escape(append(names, c.Name)), *c.N)
+			}
 		}
 	}
-	return of
+	args[at] = (len(args) - at) / 2
+	return args
 }
 
-// plus adds to one figure, by its name; those of another version are ignored.
-func plus(f history.Figures, name string, n int64) history.Figures {
-	switch name {
-	case solved:
-		f.Solved += n
-	case discarded:
-		f.Discarded += n
-	case failedOf:
-		f.Failed += n
-	case refused:
-		f.Refused += n
-	case lost:
-		f.Lost += n
-	case elapsed:
-		f.Elapsed += time.Duration(n) * time.Millisecond
-	case spent:
-		f.Spent += n
-	case unpriced:
-		f.Unpriced += n
+// add adds n to the figure of a name. A name of another version is ignored.
+func add(counts []history.Count, name string, n int64) {
+	for _, c := range counts {
+		if c.Name == name {
+			*c.N += n
+		}
 	}
-	return f
 }
 
-// encode writes a record without its ID and end, which the line has.
-func encode(r history.Record) string {
-	callback := "0"
-	if r.Callback {
-		callback = "1"
+// encode writes the columns of a record or of an entry: times in Unix ms, 0 for the zero time.
+func encode(columns []history.Column) string {
+	texts := make([]string, len(columns))
+	for i, c := range columns {
+		switch field := c.Field.(type) {
+		case *string:
+			texts[i] = *field
+		case *time.Time:
+			texts[i] = "0"
+			if !field.IsZero() {
+				texts[i] = strconv.FormatInt(field.UnixMilli(), 10)
+			}
+		case *bool:
+			texts[i] = "0"
+			if *field {
+				texts[i] = "1"
+			}
+		case *int:
+			texts[i] = strconv.Itoa(*field)
+		case *int64:
+			texts[i] = strconv.FormatInt(*field, 10)
+		}
 	}
-	return escape(
-		string(r.Identity), r.Target, r.Owner, string(r.Type), r.Sitekey, r.Pageurl, r.Provider, r.Task,
-		string(r.How), r.Code, moment(r.Placed), moment(r.Submitted), moment(r.Solved),
-		strconv.Itoa(r.Polls), callback, strconv.FormatInt(r.Price, 10),
-	)
+	return escape(texts)
 }
 
 // decode is the inverse of encode.
-func decode(l line) (history.Record, error) {
-	f, err := unescape(strings.Split(l.text, "|"))
-	if err != nil || len(f) != 16 {
-		return history.Record{}, errors.Join(errors.New("history: a record in Redis cannot be read"), err)
+func decode(text string, columns []history.Column) error {
+	texts, err := unescape(text)
+	if err == nil && len(texts) != len(columns) {
+		err = fmt.Errorf("it has %d fields", len(texts))
 	}
-	var n [5]int64
-	for i, field := range []int{10, 11, 12, 13, 15} {
-		if n[i], err = strconv.ParseInt(f[field], 10, 64); err != nil {
-			return history.Record{}, fmt.Errorf("history: a record in Redis cannot be read: %w", err)
+	for i := 0; i < len(columns) && err == nil; i++ {
+		err = set(columns[i].Field, texts[i])
+	}
+	if err != nil {
+		return fmt.Errorf("history: a record or an entry in Redis cannot be read: %w", err)
+	}
+	return nil
+}
+
+// set reads the text of a field.
+func set(field any, text string) (err error) {
+	switch field := field.(type) {
+	case *string:
+		*field = text
+	case *time.Time:
+		var ms int64
+		if ms, err = strconv.ParseInt(text, 10, 64); ms != 0 {
+			*field = time.UnixMilli(ms).UTC()
 		}
+	case *bool:
+		*field = text == "1"
+	case *int:
+		*field, err = strconv.Atoi(text)
+	case *int64:
+		*field, err = strconv.ParseInt(text, 10, 64)
 	}
-	return history.Record{
-		ID: l.id, Ended: l.at, Identity: captcha.ID(f[0]), Target: f[1], Owner: f[2], Type: captcha.Type(f[3]),
-		Sitekey: f[4], Pageurl: f[5], Provider: f[6], Task: f[7], How: history.How(f[8]), Code: f[9],
-		Placed: at(n[0]), Submitted: at(n[1]), Solved: at(n[2]), Polls: int(n[3]), Callback: f[14] == "1", Price: n[4],
-	}, nil
+	return err
 }
 
-// moment is a time in Unix ms; 0 = none.
-func moment(t time.Time) string {
-	if t.IsZero() {
-		return "0"
+// escape joins texts, with "|" between them.
+func escape(texts []string) string {
+	escaped := make([]string, len(texts))
+	for i, text := range texts {
+		escaped[i] = url.QueryEscape(text)
 	}
-	return strconv.FormatInt(t.UnixMilli(), 10)
+	return strings.Join(escaped, "|")
 }
 
-// at is the inverse of moment.
-func at(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
-}
-
-func escape(fields ...string) string {
-	for i := range fields {
-		fields[i] = url.QueryEscape(fields[i])
-	}
-	return strings.Join(fields, "|")
-}
-
-func unescape(fields []string) ([]string, error) {
-	for i := range fields {
-		var err error
-		if fields[i], err = url.QueryUnescape(fields[i]); err != nil {
+// unescape is the inverse of escape.
+func unescape(text string) (texts []string, err error) {
+	texts = strings.Split(text, "|")
+	for i := range texts {
+		if texts[i], err = url.QueryUnescape(texts[i]); err != nil {
 			return nil, fmt.Errorf("history: a text in Redis is not escaped: %w", err)
 		}
 	}
-	return fields, nil
+	return texts, nil
 }

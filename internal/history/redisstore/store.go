@@ -63,20 +63,12 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 			task, alias = r.Task, r.ID
 		}
 		keys = append(keys, k.mark+r.ID, k.site+site, k.status+string(r.Status()), k.day+dateOf(r.Ended), k.alias+hashed(task))
-		args = append(args, ended, r.ID+"|"+encode(r), site+"|"+ended, alias)
-		args = appendFigures(args, figures(r))
+		args = append(args, ended, r.ID+"|"+encode(r.Columns()[2:]), site+"|"+ended, alias)
+		f := r.Figures()
+		args = appendFigures(args, f.Counts(), []string{"type", string(r.Type)}, []string{"target", r.Target, r.Owner})
 	}
 	_, err := s.db.Eval(ctx, scripts.Get("archive_add"), keys, args...)
 	return failed(ctx, err)
-}
-
-// appendFigures appends the number of figures, and name and value of each.
-func appendFigures(args []any, figures map[string]int64) []any {
-	args = append(args, len(figures))
-	for name, n := range figures {
-		args = append(args, name, n)
-	}
-	return args
 }
 
 // Site is history.Store's. The newest 50 records are kept.
@@ -97,8 +89,15 @@ func (s *Store) page(ctx context.Context, key string, q history.Query) (history.
 	if err != nil {
 		return history.Page{}, failed(ctx, err)
 	}
-	records, more, err := matching(lines, q, decode, func(r history.Record) string { return r.Target })
+	records, more, err := matching(lines, q, decodeRecord, func(r history.Record) string { return r.Target })
 	return history.Page{Records: records, More: more}, err
+}
+
+// decodeRecord reads the line of a record.
+func decodeRecord(l line) (history.Record, error) {
+	r := history.Record{ID: l.id, Ended: l.at}
+	err := decode(l.text, r.Columns()[2:])
+	return r, err
 }
 
 // since is the later one of from and the oldest moment that is kept, by this process' clock.
@@ -180,16 +179,20 @@ func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	}
 	d := history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
 	for name, n := range found {
-		fields, err := unescape(strings.Split(name, "|"))
+		fields, err := unescape(name)
 		switch {
 		case err != nil:
 			return history.Day{}, err
 		case len(fields) == 3 && fields[0] == "type":
 			of := captcha.Type(fields[1])
-			d.Types[of] = plus(d.Types[of], fields[2], n)
+			f := d.Types[of]
+			add(f.Counts(), fields[2], n)
+			d.Types[of] = f
 		case len(fields) == 4 && fields[0] == "target":
 			of := history.Owned{Target: fields[1], Owner: fields[2]}
-			d.Targets[of] = plus(d.Targets[of], fields[3], n)
+			f := d.Targets[of]
+			add(f.Counts(), fields[3], n)
+			d.Targets[of] = f
 		}
 	}
 	return d, nil
@@ -225,7 +228,7 @@ func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, err
 	lines, err := s.lines(ctx, k.site+site, time.UnixMilli(ended), time.UnixMilli(ended+1), 0, "|")
 	for _, l := range lines {
 		if l.id == id {
-			r, err := decode(l)
+			r, err := decodeRecord(l)
 			return r, err == nil, err
 		}
 	}

@@ -199,7 +199,7 @@ func historyDay(date time.Time, figures history.Day, sees func(target string) bo
 func dayFigures(f history.Figures) DayFigures {
 	return DayFigures{
 		Orders: f.Orders(), Solved: f.Solved, Discarded: f.Discarded, Failed: f.Failed, Refused: f.Refused, Lost: f.Lost,
-		TotalElapsedMS: f.Elapsed.Milliseconds(), Spent: spentOf(f.Spent, f.Unpriced), Unpriced: f.Unpriced,
+		TotalElapsedMS: f.ElapsedMS, Spent: spentOf(f.Spent, f.Unpriced), Unpriced: f.Unpriced,
 	}
 }
 

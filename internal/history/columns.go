@@ -1,0 +1,72 @@
+package history
+
+// Column is a stored field of a record or of an entry. Field points to a string, a time.Time, an int, an int64 or a
+// bool, so that a store reads and writes the field through it.
+type Column struct {
+	Name  string
+	Field any
+}
+
+// Columns lists the stored fields. redisstore identifies those behind ended by their position, so their order is part
+// of its format.
+func (r *Record) Columns() []Column {
+	return []Column{
+		{"id", &r.ID}, {"ended", &r.Ended},
+		{"identity", (*string)(&r.Identity)}, {"target", &r.Target}, {"owner", &r.Owner}, {"type", (*string)(&r.Type)},
+		{"sitekey", &r.Sitekey}, {"pageurl", &r.Pageurl}, {"provider", &r.Provider}, {"task", &r.Task},
+		{"how", (*string)(&r.How)}, {"code", &r.Code},
+		{"placed", &r.Placed}, {"submitted", &r.Submitted}, {"solved", &r.Solved},
+		{"polls", &r.Polls}, {"callback", &r.Callback}, {"price", &r.Price},
+	}
+}
+
+// Columns lists the stored fields. redisstore identifies those behind key by their position, so their order is part
+// of its format.
+func (e *Entry) Columns() []Column {
+	return []Column{
+		{"id", &e.ID}, {"at", &e.At}, {"key", &e.Key},
+		{"action", (*string)(&e.Action)}, {"target", &e.Target}, {"token", &e.Token}, {"source", &e.Source}, {"image", &e.Image},
+		{"price", &e.Price},
+	}
+}
+
+// Count is a stored figure. N points to the field.
+type Count struct {
+	Name string
+	N    *int64
+}
+
+// Counts lists the stored figures of records.
+func (f *Figures) Counts() []Count {
+	return []Count{
+		{"solved", &f.Solved}, {"discarded", &f.Discarded}, {"failed", &f.Failed}, {"refused", &f.Refused}, {"lost", &f.Lost},
+		{"elapsed_ms", &f.ElapsedMS}, {"spent", &f.Spent}, {"unpriced", &f.Unpriced},
+	}
+}
+
+// Counts lists the stored figures of entries.
+func (f *KeyFigures) Counts() []Count {
+	return []Count{
+		{"handed_out", &f.HandedOut}, {"bought", &f.Bought}, {"accepted", &f.Accepted}, {"rejected", &f.Rejected},
+		{"spent", &f.Spent}, {"unpriced", &f.Unpriced},
+	}
+}
+
+// add adds counts to counts of the same names.
+func add(to, counts []Count) {
+	for i, c := range counts {
+		*to[i].N += *c.N
+	}
+}
+
+// Plus returns the sum of both.
+func (f Figures) Plus(g Figures) Figures {
+	add(f.Counts(), g.Counts())
+	return f
+}
+
+// Plus returns the sum of both.
+func (f KeyFigures) Plus(g KeyFigures) KeyFigures {
+	add(f.Counts(), g.Counts())
+	return f
+}

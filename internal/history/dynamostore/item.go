@@ -1,0 +1,132 @@
+package dynamostore
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"poold/internal/history"
+)
+
+// attribute returns the attribute of a column, or "" if the key of the item contains the column.
+func attribute(column string) string {
+	switch column {
+	case "id", "identity", "at":
+		return ""
+	case "type":
+		return "captcha_type"
+	case "owner":
+		return "project"
+	case "placed", "submitted", "solved", "ended":
+		return column + "_at"
+	default:
+		return column
+	}
+}
+
+// attributes lists the attributes of columns, and others.
+func attributes(columns []history.Column, others ...string) []string {
+	var names []string
+	for _, c := range columns {
+		if name := attribute(c.Name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return append(names, others...)
+}
+
+// write sets the attributes of columns. It leaves out empty texts and zero times.
+func (i item) write(columns []history.Column) {
+	for _, c := range columns {
+		name := attribute(c.Name)
+		if name == "" {
+			continue
+		}
+		switch field := c.Field.(type) {
+		case *string:
+			i.setText(name, *field)
+		case *time.Time:
+			if !field.IsZero() {
+				i.setText(name, stamp(*field))
+			}
+		case *int:
+			i.setNumber(name, int64(*field))
+		case *int64:
+			i.setNumber(name, *field)
+		case *bool:
+			i[name] = &types.AttributeValueMemberBOOL{Value: *field}
+		}
+	}
+}
+
+// read sets columns from their attributes. An attribute that is missing or of another kind is the zero value.
+func (i item) read(columns []history.Column) {
+	for _, c := range columns {
+		name := attribute(c.Name)
+		if name == "" {
+			continue
+		}
+		switch field := c.Field.(type) {
+		case *string:
+			*field = i.text(name)
+		case *time.Time:
+			*field, _ = time.Parse(timestamp, i.text(name))
+		case *int:
+			*field = int(i.number(name))
+		case *int64:
+			*field = i.number(name)
+		case *bool:
+			b, ok := i[name].(*types.AttributeValueMemberBOOL)
+			*field = ok && b.Value
+		}
+	}
+}
+
+// timestamp is the format of a time, in whole milliseconds.
+const timestamp = "2006-01-02T15:04:05.000Z"
+
+// position sorts as the records of a Query do.
+func position(at time.Time, id string) string { return stamp(at) + "#" + id }
+
+func stamp(at time.Time) string { return at.UTC().Format(timestamp) }
+
+func (i item) setKey(pk, sk string) {
+	i.setText("PK", pk)
+	i.setText("SK", sk)
+}
+
+// setIndex sets the keys of the index, and the status that they contain.
+func (i item) setIndex(status history.Status, sk string) {
+	i.setText("status", string(status))
+	i.setText("GSI1PK", statusPrefix+string(status))
+	i.setText("GSI1SK", sk)
+}
+
+func (i item) setText(name, value string) {
+	if value != "" {
+		i[name] = &types.AttributeValueMemberS{Value: value}
+	}
+}
+
+func (i item) setNumber(name string, n int64) {
+	i[name] = &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+// text returns "" if the attribute is missing or not a text.
+func (i item) text(name string) string {
+	if s, ok := i[name].(*types.AttributeValueMemberS); ok {
+		return s.Value
+	}
+	return ""
+}
+
+// number returns 0 if the attribute is missing or not a whole number.
+func (i item) number(name string) int64 {
+	if n, ok := i[name].(*types.AttributeValueMemberN); ok {
+		if value, err := strconv.ParseInt(n.Value, 10, 64); err == nil {
+			return value
+		}
+	}
+	return 0
+}

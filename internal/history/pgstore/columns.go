@@ -1,0 +1,94 @@
+package pgstore
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"poold/internal/history"
+)
+
+// recordColumns lists the columns of captcha_solves: those of a record, and its status.
+func recordColumns(r *history.Record) []history.Column {
+	status := string(r.Status())
+	return append(r.Columns(), history.Column{Name: "status", Field: &status})
+}
+
+// names lists the names of columns.
+func names(columns []history.Column) []string {
+	all := make([]string, len(columns))
+	for i, c := range columns {
+		all[i] = c.Name
+	}
+	return all
+}
+
+// values returns the members of a row in JSON. It has no member for a zero time, which makes the column null.
+func values(columns []history.Column) map[string]any {
+	row := make(map[string]any, len(columns))
+	for _, c := range columns {
+		switch field := c.Field.(type) {
+		case *string:
+			row[c.Name] = cleaned(c.Name, *field)
+		case *time.Time:
+			if !field.IsZero() {
+				row[c.Name] = *field
+			}
+		default:
+			row[c.Name] = field
+		}
+	}
+	return row
+}
+
+// destinations lists where a row is scanned to.
+func destinations(columns []history.Column) []any {
+	all := make([]any, len(columns))
+	for i, c := range columns {
+		all[i] = c.Field
+		if at, ok := c.Field.(*time.Time); ok {
+			all[i] = (*nullable)(at)
+		}
+	}
+	return all
+}
+
+// nullable is a time in UTC; null is the zero time. It implements sql.Scanner.
+type nullable time.Time
+
+// Scan implements sql.Scanner.
+func (n *nullable) Scan(value any) error {
+	at, ok := value.(time.Time)
+	if !ok && value != nil {
+		return fmt.Errorf("%T is not a time", value)
+	}
+	*n = nullable(at.UTC())
+	return nil
+}
+
+// cleaned is the text that the server keeps for a column.
+func cleaned(column, text string) string {
+	switch column {
+	case "id", "target", "owner", "type", "sitekey", "key":
+		return indexable(text)
+	default:
+		return storable(text)
+	}
+}
+
+// mostIndexed limits the bytes of a text in an index, because a row of an index has at most 2.7 kB.
+const mostIndexed = 500
+
+// storable replaces the bytes of a text that the server refuses. One record with such a text would block all later
+// ones.
+func storable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// indexable is a storable text that is cut to the length that an index allows.
+func indexable(text string) string {
+	if text = storable(text); len(text) > mostIndexed {
+		text = strings.ToValidUTF8(text[:mostIndexed], "")
+	}
+	return text
+}

@@ -74,7 +74,7 @@ func openHistory(ctx context.Context, wanted targets.History, prefix string, sto
 	default:
 		k.store = redisstore.New(stock.DB, redisstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
 	}
-	k.sender = history.NewSender(stock.Endings, k.store, readSubject, log)
+	k.sender = history.NewSender(stock.Endings, k.store, log)
 	k.arrivals = history.NewArrivals(redisstore.NewArrivals(stock.DB), log)
 	k.runs, k.notes = append(k.runs, k.sender.Run), append(k.notes, k.arrivals.Run)
 	if wanted.Audit > 0 {
@@ -161,12 +161,6 @@ func (k keeper) recorder() historyapi.Arrivals {
 		return nil
 	}
 	return k.arrivals
-}
-
-// readSubject reads the facts of an order for the history.
-func readSubject(facts string) (history.Subject, error) {
-	about, err := purchase.ReadAbout(facts)
-	return history.Subject(about), err
 }
 
 // observer tells the metrics and the history what happens.

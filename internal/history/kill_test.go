@@ -38,16 +38,16 @@ type books struct {
 // sale is one order.
 type sale struct {
 	pool.Ref
-	about history.Subject
+	about pool.Facts
 	how   history.How
 	price int64
 	value string // of its token
 }
 
 // subject is whom the orders of the i-th identity are for.
-func subject(i int) history.Subject {
+func subject(i int) pool.Facts {
 	types := captcha.Types()
-	return history.Subject{
+	return pool.Facts{
 		Target: fmt.Sprint("target-", i%7), Owner: fmt.Sprint("owner-", i%3), Provider: "one",
 		Identity: captcha.Identity{Type: types[i%len(types)], Sitekey: fmt.Sprint("site ", i), Pageurl: "https://example.com/"},
 	}
@@ -93,12 +93,8 @@ func (b *books) each(t *testing.T, do func(ctx context.Context, s sale) error) {
 }
 
 func (b *books) place(ctx context.Context, s sale) error {
-	facts, err := json.Marshal(s.about)
-	if err != nil {
-		return err
-	}
 	placed, err := b.stock.Orders.Place(ctx, pool.Order{
-		Ref: s.Ref, Depth: 1 << 20, TTL: time.Hour, Price: s.price, Facts: string(facts),
+		Ref: s.Ref, Depth: 1 << 20, TTL: time.Hour, Price: s.price, Facts: s.about,
 	})
 	if err != nil || !placed.Placed {
 		return fmt.Errorf("placed %+v, %w", placed, err)
@@ -243,7 +239,7 @@ func (l *late) sent() bool {
 // send sends all of it.
 func (l *late) send(t *testing.T, to history.Store) {
 	t.Helper()
-	s := history.NewSender(l, to, readFacts, slog.New(slog.DiscardHandler))
+	s := history.NewSender(l, to, slog.New(slog.DiscardHandler))
 	for _, o := range l.lines {
 		s.Ended(o.Identity)
 	}

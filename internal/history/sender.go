@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -37,13 +38,6 @@ type Writer interface {
 	Write(ctx context.Context, batch []Record) error
 }
 
-// Subject is what the facts of an order say.
-type Subject struct {
-	Target, Owner, Provider string
-	Identity                captcha.Identity
-	Unpriced                bool // the price of the token is unknown
-}
-
 // Health is how a Sender is doing.
 type Health struct {
 	Down    string    // why the store takes nothing now; "" = it does, as far as is known
@@ -59,7 +53,6 @@ type Health struct {
 type Sender struct {
 	from     Outbox
 	to       Writer
-	read     func(facts string) (Subject, error)
 	log      *slog.Logger
 	bell     chan struct{} // of one: something is due
 	mu       sync.Mutex
@@ -69,9 +62,9 @@ type Sender struct {
 	failures int // Run's: attempts in a row at a store that does not answer
 }
 
-// NewSender makes one; read tells what the facts of an order say.
-func NewSender(from Outbox, to Writer, read func(facts string) (Subject, error), log *slog.Logger) *Sender {
-	return &Sender{from: from, to: to, read: read, log: log, bell: make(chan struct{}, 1), due: map[captcha.ID]bool{}, unread: map[captcha.ID]error{}}
+// NewSender returns a sender that does nothing before Run.
+func NewSender(from Outbox, to Writer, log *slog.Logger) *Sender {
+	return &Sender{from: from, to: to, log: log, bell: make(chan struct{}, 1), due: map[captcha.ID]bool{}, unread: map[captcha.ID]error{}}
 }
 
 // Ended says that an order of an identity ended here. It does not block.
@@ -216,11 +209,10 @@ func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, failed 
 func (s *Sender) sendBatch(ctx context.Context, orders []pool.EndedOrder) error {
 	records := make([]Record, 0, len(orders))
 	for _, order := range orders {
-		r, err := s.record(order)
-		if err != nil { // what can be told of it is told
+		if err := order.Unreadable; err != nil { // its record has the facts that were read
 			s.log.Error("the facts of an order cannot be read", "order", order.String(), "err", err)
 		}
-		records = append(records, r)
+		records = append(records, recordOf(order))
 	}
 	sent, err := s.write(ctx, records)
 	if err != nil {
@@ -254,29 +246,23 @@ func (s *Sender) write(ctx context.Context, records []Record) (sent int, err err
 	return sent, nil
 }
 
-// record is what a store is told of the end of an order.
-func (s *Sender) record(o pool.EndedOrder) (Record, error) {
-	about, err := s.read(o.Facts)
-	if o.Provider != "" {
-		about.Provider = o.Provider
-	}
+// recordOf returns the record of an order that ended.
+func recordOf(o pool.EndedOrder) Record {
+	wanted := o.Facts.Identity
 	r := Record{
-		ID: o.String(), Identity: o.Identity, Target: about.Target, Owner: about.Owner,
-		Type: about.Identity.Type, Sitekey: about.Identity.Site(), Pageurl: about.Identity.Pageurl,
-		Provider: about.Provider, Task: o.Task, How: How(o.How), Code: o.Code,
+		ID: o.String(), Identity: o.Identity, Target: o.Facts.Target, Owner: o.Facts.Owner,
+		Type: wanted.Type, Sitekey: wanted.Site(), Pageurl: wanted.Pageurl,
+		Provider: cmp.Or(o.Provider, o.Facts.Provider), Task: o.Task, How: How(o.How), Code: o.Code,
 		Placed: o.Placed, Submitted: o.Submitted, Solved: o.Solved, Ended: o.Ended,
 		Polls: o.Polls, Callback: o.Callback, Price: o.Price,
 	}
 	if r.How == Lost && r.Code == "" {
 		r.Code = pool.CodeTimeout
 	}
-	switch {
-	case !r.Costs():
+	if !r.Costs() {
 		r.Price = 0
-	case about.Unpriced:
-		r.Price = pool.PriceUnknown
 	}
-	return r, err
+	return r
 }
 
 // turn notes whether the store serves, and logs each change. What is wrong with Redis

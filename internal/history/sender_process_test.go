@@ -166,7 +166,7 @@ func send(t *testing.T, text string) {
 	if _, err := d.to.Day(t.Context(), time.Now()); err != nil { // connects
 		t.Fatal(err)
 	}
-	s := history.NewSender(d, d, readFacts, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	s := history.NewSender(d, d, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	for i := range d.Identities {
 		s.Ended(subject(i).Identity.ID())
 	}

@@ -3,7 +3,6 @@ package history_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -79,7 +78,7 @@ func (p *place) setFault(fault func([]history.Record) error) {
 
 // sender runs one until it is stopped.
 func (p *place) sender(from history.Outbox) (s *history.Sender, stop func()) {
-	s = history.NewSender(from, p, readFacts, slog.New(slog.NewTextHandler(&p.log, nil)))
+	s = history.NewSender(from, p, slog.New(slog.NewTextHandler(&p.log, nil)))
 	return s, p.running(s.Run)
 }
 
@@ -101,10 +100,6 @@ func (p *place) running(run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-func readFacts(text string) (s history.Subject, err error) {
-	return s, json.Unmarshal([]byte(text), &s)
-}
-
 func identity(i int) captcha.Identity {
 	return captcha.Identity{Type: captcha.Turnstile, Sitekey: fmt.Sprint("site ", i), Pageurl: "https://example.com/"}
 }
@@ -113,9 +108,9 @@ func identity(i int) captcha.Identity {
 func (p *place) order(i int, name string, how history.How) captcha.ID {
 	p.t.Helper()
 	id := identity(i)
-	facts, _ := json.Marshal(history.Subject{Target: fmt.Sprint("target-", i), Owner: "qa@example.com", Provider: "one", Identity: id})
+	facts := pool.Facts{Target: fmt.Sprint("target-", i), Owner: "qa@example.com", Provider: "one", Identity: id}
 	ref := pool.Ref{Identity: id.ID(), Order: name}
-	got, err := p.stock.Orders.Place(p.t.Context(), pool.Order{Ref: ref, Depth: 1000, TTL: time.Minute, Price: 3, Facts: string(facts)})
+	got, err := p.stock.Orders.Place(p.t.Context(), pool.Order{Ref: ref, Depth: 1000, TTL: time.Minute, Price: 3, Facts: facts})
 	if err != nil || !got.Placed {
 		p.t.Fatal(got, err)
 	}

@@ -171,8 +171,10 @@ func BenchmarkLandings(b *testing.B) {
 	for name, most := range map[string]int{"no history": 0, "history": 1 << 30} {
 		b.Run(name, func(b *testing.B) {
 			s := open(b, Options{Addresses: "redis://" + redistest.Server(b), Endings: most, Prefix: "landings"})
-			const facts = `{"target":"staging-login","owner":"qa@example.com","provider":"captchaai","account":"0123456789abcdef","identity":` +
-				`{"sitekey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","pageurl":"https://staging.example.com/login"},"type":"recaptcha_v2","lifetime_ms":120000}`
+			facts := Facts{
+				Target: "staging-login", Owner: "qa@example.com", Provider: "captchaai", Account: "0123456789abcdef", LifetimeMS: 120000,
+				Identity: captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://staging.example.com/login"},
+			}
 			for i := range b.N {
 				id := identity(fmt.Sprint("landings ", i%100))
 				ref := Ref{id, fmt.Sprint("o", i)}

@@ -34,7 +34,7 @@ func testEachEndIsKept(t *testing.T, o Options) {
 	placed := func(order string, ttl time.Duration) Ref {
 		t.Helper()
 		ref := Ref{id, order}
-		placeOrder(t, s, Order{Ref: ref, Depth: 1 << 20, TTL: ttl, Price: 7, Facts: `{"a":"|"}`})
+		placeOrder(t, s, Order{Ref: ref, Depth: 1 << 20, TTL: ttl, Price: PriceUnknown, Facts: Facts{Target: "|"}})
 		return ref
 	}
 	landing := func(order, value string, lifetime time.Duration, callback bool) Landing {
@@ -87,7 +87,7 @@ func testEachEndIsKept(t *testing.T, o Options) {
 			solved = e.Solved.Sub(e.Placed).String()
 		}
 		got[e.Order] = fmt.Sprintln(e.How, e.Code, e.Provider, e.Task, e.Polls, e.Callback, e.Submitted.Sub(e.Placed) > time.Second, solved)
-		if e.Identity != id || e.Price != 7 || e.Facts != `{"a":"|"}` || e.Ended.Before(e.Placed) || time.Since(e.Ended).Abs() > time.Minute {
+		if e.Identity != id || e.Price != PriceUnknown || e.Facts.Target != "|" || e.Unreadable != nil || e.Ended.Before(e.Placed) || time.Since(e.Ended).Abs() > time.Minute {
 			t.Errorf("%+v", e)
 		}
 	}

@@ -30,8 +30,8 @@ const (
 	EndLost      = "lost"    // nobody settled it in its time
 )
 
-// PriceUnknown is the price of a token for which the file has none. The journal has 0 in its
-// place, and the order's facts say so.
+// PriceUnknown is the price of a token for which the file has none. It is stored as 0 with
+// Facts.Unpriced.
 const PriceUnknown = -1
 
 // CodeTimeout is EndedOrder.Code of an order that failed because its time was over.
@@ -40,16 +40,16 @@ const CodeTimeout = "TIMEOUT"
 // EndedOrder is the end of one order. Its times are on Redis' clock.
 type EndedOrder struct {
 	Ref
-	How      string
-	Code     string // the provider's; "" = none
-	Provider string // that was asked last; "" = the one of the facts
-	Task     string // the provider's id; "" = none is known
-	Polls    int
-	Callback bool
-	Price    int64  // of its token, in billionths of the currency
-	Facts    string // as they were placed
-	// Solved is when the token can have been solved at the earliest; zero where there is
-	// none.
+	How        string
+	Code       string // the provider's; "" = none
+	Provider   string // that was asked last; "" = the one of the facts
+	Task       string // the provider's id; "" = none is known
+	Polls      int
+	Callback   bool
+	Price      int64 // of its token, in billionths of the currency, or PriceUnknown
+	Facts      Facts
+	Unreadable error // why Facts are incomplete; nil = they were read
+	// Solved is the earliest possible time of the solve; zero = there is no token.
 	Placed, Submitted, Solved, Ended time.Time
 
 	line string // as it stands in Redis
@@ -129,9 +129,10 @@ func readEnded(id captcha.ID, line string, at int64) (EndedOrder, error) {
 	}
 	placed, unsolved, submit, solve := n[0], n[1], n[3], n[5]
 	o := EndedOrder{
-		Ref: Ref{Identity: id, Order: fields[0]}, How: fields[5], Price: n[2], Polls: int(n[4]),
-		Callback: fields[11] == "1", Facts: fields[13], Placed: utc(placed), Ended: utc(at), line: line,
+		Ref: Ref{Identity: id, Order: fields[0]}, How: fields[5], Polls: int(n[4]),
+		Callback: fields[11] == "1", Placed: utc(placed), Ended: utc(at), line: line,
 	}
+	o.Facts, o.Price, o.Unreadable = decodeFacts(fields[13], n[2])
 	if submit < 0 {
 		submit = unsolved // as far as the journal knows
 	}

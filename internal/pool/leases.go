@@ -64,8 +64,9 @@ func readRecord(order Ref, r *redisdb.Reply, asked, answered time.Time) (Record,
 	if err != nil {
 		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
 	}
+	facts, price, unreadable := decodeFacts(fields[6], numbers[2])
 	return Record{
-		Ref: order, State: State(fields[1][0]), Price: numbers[2], Task: task, Facts: fields[6],
+		Ref: order, State: State(fields[1][0]), Price: price, Task: task, Facts: facts, Unreadable: unreadable,
 		Placed:   answered.Add(-age),
 		Until:    asked.Add(left),
 		Unsolved: time.Duration(numbers[1]) * time.Millisecond,

@@ -63,9 +63,8 @@ type Order struct {
 	Margin time.Duration
 	Lead   time.Duration // fresh tokens that do not outlive it do not count
 	TTL    time.Duration // after this it no longer counts, settled or not
-	Price  int64         // of its token, in billionths of the currency
-	// Facts are for an adopter; the stock only keeps them.
-	Facts string
+	Price  int64         // of its token, in billionths of the currency, or PriceUnknown
+	Facts  Facts
 	// PerHour and PerDay are the target's budgets, in solves; 0 = no cap.
 	PerHour, PerDay int
 	// NotAfter: executed later, Place does nothing and fails with redisdb.ErrDown.
@@ -90,7 +89,7 @@ func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 	}
 	r, err := s.call(ctx, "place", s.keys(o.Identity), args{
 		"order": o.Order, "depth": o.Depth, "margin_ms": o.Margin, "lead_ms": o.Lead, "life_ms": o.TTL,
-		"owner": s.replica, "lease_ms": Lease, "price": o.Price, "facts": o.Facts,
+		"owner": s.replica, "lease_ms": Lease, "price": max(0, o.Price), "facts": o.Facts.encode(o.Price),
 		"per_hour": o.PerHour, "per_day": o.PerDay, "not_after": o.NotAfter,
 	})
 	if err != nil {
@@ -275,10 +274,11 @@ const (
 // Record is an order as the journal knows it.
 type Record struct {
 	Ref
-	State State
-	Price int64  // of its token, in billionths of the currency
-	Task  string // the provider's id; "" before it is known
-	Facts string // as they were placed
+	State      State
+	Price      int64  // of its token, in billionths of the currency, or PriceUnknown
+	Task       string // the provider's id; "" before it is known
+	Facts      Facts
+	Unreadable error // why Facts are incomplete; nil = they were read
 	// Placed and Until are on this process' clock: the latest and the earliest possible
 	// moment.
 	Placed time.Time

@@ -32,7 +32,7 @@ func testLeasesAndAdoption(t *testing.T, o Options) {
 	o.Prefix = "leases"
 	one, two, id := open(t, o), open(t, o), identity("lease")
 	order := Ref{id, "a"}
-	placeOrder(t, one, Order{Ref: order, Depth: 5, TTL: time.Minute, Facts: "what | the buyer says"})
+	placeOrder(t, one, Order{Ref: order, Depth: 5, TTL: time.Minute, Price: PriceUnknown, Facts: Facts{Target: "what | the buyer says"}})
 	expect(t, true)(one.Mark(t.Context(), order))
 	expect(t, true)(one.Submitted(t.Context(), order, "task|4711"))
 
@@ -49,7 +49,7 @@ func testLeasesAndAdoption(t *testing.T, o Options) {
 		t.Fatalf("adopting: %+v, %v", got, err)
 	}
 	r := got[0]
-	if r.Ref != order || r.State != Bought || r.Task != "task|4711" || r.Facts != "what | the buyer says" {
+	if r.Ref != order || r.State != Bought || r.Task != "task|4711" || r.Facts.Target != "what | the buyer says" || r.Price != PriceUnknown || r.Unreadable != nil {
 		t.Errorf("adopted %+v", r)
 	}
 	if age := time.Since(r.Placed); age < 0 || age > 5*time.Second || time.Until(r.Until) > time.Minute {

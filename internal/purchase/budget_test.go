@@ -217,7 +217,7 @@ func TestRefundsBeforeTheSubmit(t *testing.T) {
 // ends it knows them.
 func TestOrderCarriesPriceBudgetsAndFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for price, want := range map[float64]int64{0: 0, 0.0029: 2_900_000, 1e-9: 1, 0.00013: 130000, 12.5: 12_500_000_000, math.SmallestNonzeroFloat64: 0, -1: 0} {
+		for price, want := range map[float64]int64{0: 0, 0.0029: 2_900_000, 1e-9: 1, 0.00013: 130000, 12.5: 12_500_000_000, math.SmallestNonzeroFloat64: 0, -1: pool.PriceUnknown} {
 			s := newTestBuyer(t, 1)
 			s.buyer.SetProviders([]Entry{{
 				Provider: s.provider, Concurrency: 1, Callbacks: calling("first"),
@@ -245,13 +245,12 @@ func TestOrderCarriesPriceBudgetsAndFacts(t *testing.T) {
 			if price < 0 { // unknown
 				facts = strings.TrimSuffix(text, "}") + `,"unpriced":true}`
 			}
-			if placed.Facts != facts {
-				t.Errorf("facts %s, want %s", placed.Facts, facts)
+			if stored := s.stock.facts(o.Ref); stored != facts {
+				t.Errorf("facts %s, want %s", stored, facts)
 			}
-			about, err := ReadAbout(placed.Facts)
-			again, unread := readOrder(pool.Record{Ref: o.Ref, State: pool.Bought, Price: placed.Price, Facts: placed.Facts})
-			if err != nil || unread != nil || about.Unpriced != (price < 0) || again.price != o.price || (o.price < 0) != (price < 0) {
-				t.Errorf("price %g: %v, read again as %+v, %+v, %v", price, o.price, about, again, err)
+			again, err := readOrder(s.stock.record(o.Ref))
+			if err != nil || again.price != want {
+				t.Errorf("price %g: read again as %+v, %v", price, again, err)
 			}
 		}
 	})

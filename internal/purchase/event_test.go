@@ -105,12 +105,14 @@ func TestEventsSayAll(t *testing.T) {
 	}
 }
 
-// Orders that a version before wrote are adopted, and told of as far as they say.
-func TestFactsOfAnOlderVersion(t *testing.T) {
+// The record of an order without optional facts, as older versions wrote it, is read.
+func TestReadOrder(t *testing.T) {
 	r := pool.Record{
 		Ref: pool.Ref{Order: "A", Identity: "0123456789abcdef0123456789abcdef"}, State: pool.Bought, Task: "t7", Price: 7,
-		Facts: `{"target":"login","provider":"one","account":"abc","type":"turnstile","enterprise":true,"lifetime_ms":300000,` +
-			`"margin_ms":40000,"called":true,"callback_delay_ms":10000,"timeout_ms":180000}`,
+		Facts: pool.Facts{
+			Target: "login", Provider: "one", Account: "abc", Identity: captcha.Identity{Type: captcha.Turnstile, Enterprise: true},
+			LifetimeMS: 300000, MarginMS: 40000, Called: true, DelayMS: 10000, TimeoutMS: 180000,
+		},
 	}
 	o, err := readOrder(r)
 	if err != nil {

@@ -2,12 +2,10 @@ package purchase
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync/atomic"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/pool"
 )
 
@@ -76,23 +74,19 @@ func (o *Order) providerName() string {
 
 // readOrder returns the order of a journal record, without account and slot.
 func readOrder(r pool.Record) (*Order, error) {
-	f, err := readFacts(r.Facts)
-	if err != nil {
-		return nil, err
+	if r.Unreadable != nil {
+		return nil, r.Unreadable
 	}
 	if _, known := ends[situation{r.State, abandoned}]; !known {
-		return nil, fmt.Errorf("reading what the journal knows of an order: its state is %q", r.State)
+		return nil, fmt.Errorf("an order of the journal is in state %q", r.State)
 	}
-	submitted := r.Placed.Add(r.Unsolved)
-	if f.Unpriced {
-		r.Price = pool.PriceUnknown
-	}
+	f, submitted := r.Facts, r.Placed.Add(r.Unsolved)
 	return &Order{
 		Ref: r.Ref, provider: f.Provider, accountID: f.Account,
-		timeout: milliseconds(f.Timeout), called: f.Called, delay: milliseconds(f.Delay), price: r.Price,
+		timeout: milliseconds(f.TimeoutMS), called: f.Called, delay: milliseconds(f.DelayMS), price: r.Price,
 		spec: Spec{
 			Target: f.Target, Owner: f.Owner, ID: r.Identity, Identity: f.Identity,
-			Margin: milliseconds(f.Margin), Lifetime: milliseconds(f.Lifetime),
+			Margin: milliseconds(f.MarginMS), Lifetime: milliseconds(f.LifetimeMS),
 		},
 		deadline: r.Until, task: r.Task,
 		placed: r.Placed, submitted: submitted, answered: submitted, unsolved: submitted,
@@ -105,55 +99,11 @@ func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millis
 // and a call before and after it.
 func lifetime(p Solver) time.Duration { return p.Timeout() + 2*callTime }
 
-// facts are the part of a journal record that purchase writes, for the replica that adopts the
-// order or gets its callback. Type and Enterprise are outside of the identity, where older
-// versions read them.
-type facts struct {
-	Target     string           `json:"target"`
-	Owner      string           `json:"owner,omitempty"`
-	Provider   string           `json:"provider"`
-	Account    string           `json:"account,omitempty"` // the provider's, under whatever name
-	Identity   captcha.Identity `json:"identity,omitzero"` // without its proxy
-	Type       captcha.Type     `json:"type"`
-	Enterprise bool             `json:"enterprise,omitempty"`
-	Lifetime   int64            `json:"lifetime_ms"`
-	Margin     int64            `json:"margin_ms"`
-	Called     bool             `json:"called,omitempty"` // the provider was asked to call back
-	Delay      int64            `json:"callback_delay_ms"`
-	Timeout    int64            `json:"timeout_ms"`
-	Unpriced   bool             `json:"unpriced,omitempty"` // the price is unknown, not 0
-}
-
-// readFacts reads the facts of this version or an older one.
-func readFacts(text string) (f facts, err error) {
-	if err := json.Unmarshal([]byte(text), &f); err != nil {
-		return f, fmt.Errorf("reading what the journal knows of an order: %w", err)
+// facts returns what the journal keeps about the order for the replica that adopts it.
+func (o *Order) facts() pool.Facts {
+	return pool.Facts{
+		Target: o.spec.Target, Owner: o.spec.Owner, Provider: o.provider, Account: o.accountID, Identity: o.spec.Identity,
+		LifetimeMS: o.spec.Lifetime.Milliseconds(), MarginMS: o.spec.Margin.Milliseconds(),
+		Called: o.called, DelayMS: o.delay.Milliseconds(), TimeoutMS: o.timeout.Milliseconds(),
 	}
-	f.Identity.Type, f.Identity.Enterprise = f.Type, f.Enterprise
-	return f, nil
-}
-
-// About is the part of an order's facts that the history keeps.
-type About struct {
-	Target, Owner, Provider string
-	Identity                captcha.Identity // without its proxy
-	Unpriced                bool             // the price of its token is unknown
-}
-
-// ReadAbout reads the facts of an order.
-func ReadAbout(text string) (About, error) {
-	f, err := readFacts(text)
-	return About{Target: f.Target, Owner: f.Owner, Provider: f.Provider, Identity: f.Identity, Unpriced: f.Unpriced}, err
-}
-
-func (o *Order) facts() string {
-	f := facts{
-		Target: o.spec.Target, Owner: o.spec.Owner, Provider: o.provider, Account: o.accountID,
-		Identity: o.spec.Identity, Type: o.spec.Identity.Type, Enterprise: o.spec.Identity.Enterprise,
-		Lifetime: o.spec.Lifetime.Milliseconds(), Margin: o.spec.Margin.Milliseconds(),
-		Called: o.called, Delay: o.delay.Milliseconds(), Timeout: o.timeout.Milliseconds(), Unpriced: o.price < 0,
-	}
-	f.Identity.Type, f.Identity.Enterprise = "", false // stored outside of the identity
-	text, _ := json.Marshal(f)                         // strings and numbers cannot fail
-	return string(text)
 }

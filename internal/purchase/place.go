@@ -82,7 +82,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	}
 	placing, err := p.stock.Place(bounded, pool.Order{
 		Ref: o.Ref, Guest: spec.isGuest(), Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: lifetime(o.account),
-		Price: max(0, o.price), Facts: o.facts(),
+		Price: o.price, Facts: o.facts(),
 		PerHour: spec.PerHour, PerDay: spec.PerDay, NotAfter: notAfter,
 	})
 	switch {

@@ -371,6 +371,12 @@ func (w *testRedis) line(order pool.Ref) string {
 	return line
 }
 
+// facts returns the stored facts of an order.
+func (w *testRedis) facts(order pool.Ref) string {
+	w.t.Helper()
+	return strings.SplitN(w.line(order), "|", 7)[6]
+}
+
 // refact replaces what is written in the journal for an adopter.
 func (w *testRedis) refact(order pool.Ref, facts string) {
 	w.t.Helper()

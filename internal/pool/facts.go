@@ -1,0 +1,50 @@
+package pool
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"poold/internal/captcha"
+)
+
+// Facts describe an order to the replica that adopts or ends it, and to the history. The journal
+// and the kept ends store them as JSON, in a form that older versions read and write too.
+type Facts struct {
+	Target   string           `json:"target"`
+	Owner    string           `json:"owner,omitempty"` // of the target
+	Provider string           `json:"provider"`
+	Account  string           `json:"account,omitempty"` // the provider's, independent of its name
+	Identity captcha.Identity `json:"identity,omitzero"` // without its proxy
+	// The stored form has these two outside of the identity. They are zero otherwise.
+	Type       captcha.Type `json:"type"`
+	Enterprise bool         `json:"enterprise,omitempty"`
+
+	LifetimeMS int64 `json:"lifetime_ms"`
+	MarginMS   int64 `json:"margin_ms"`
+	Called     bool  `json:"called,omitempty"` // the submit had a callback address
+	DelayMS    int64 `json:"callback_delay_ms"`
+	TimeoutMS  int64 `json:"timeout_ms"`
+	Unpriced   bool  `json:"unpriced,omitempty"` // in the stored form: the price is PriceUnknown
+}
+
+// encode returns the stored form of the facts of an order with a price.
+func (f Facts) encode(price int64) string {
+	f.Type, f.Enterprise, f.Unpriced = f.Identity.Type, f.Identity.Enterprise, price < 0
+	f.Identity.Type, f.Identity.Enterprise = "", false
+	text, _ := json.Marshal(f) // strings and numbers cannot fail
+	return string(text)
+}
+
+// decodeFacts returns the facts of a stored form and the price of the order, which is stored
+// separately. With an error it returns those facts that it can read.
+func decodeFacts(text string, stored int64) (f Facts, price int64, err error) {
+	if err = json.Unmarshal([]byte(text), &f); err != nil {
+		err = fmt.Errorf("pool: the facts of an order: %w", err)
+	}
+	if price = stored; f.Unpriced {
+		price = PriceUnknown
+	}
+	f.Identity.Type, f.Identity.Enterprise = f.Type, f.Enterprise
+	f.Type, f.Enterprise, f.Unpriced = "", false, false
+	return f, price, err
+}

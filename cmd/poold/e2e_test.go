@@ -92,7 +92,7 @@ func TestEndToEnd(t *testing.T) {
 	redis := redistest.Server(t, "--requirepass", canaryRedis)
 	service := startProvider(t, simulated.Options{
 		Key: canaryProvider, Median: 250 * time.Millisecond, Sigma: 0.3, Min: 50 * time.Millisecond, Max: time.Second,
-		Threads: 60, FailShare: 0.03, Seed: 7, NumericIDs: true, Ledger: true, LedgerHTTP: true,
+		Threads: 60, FailShare: 0.03, Seed: 7, Ledger: true, LedgerHTTP: true,
 	})
 	config := filepath.Join(t.TempDir(), "pools.yaml")
 	text := fmt.Sprintf(e2eConfig, service)

@@ -27,7 +27,7 @@ func TestARudeProvider(t *testing.T) {
 	const rude = "1x00000000000000000000BB"
 	isRude := func(c simulated.Call) bool { return c.Identity.Sitekey == rude }
 	for _, fault := range []simulated.Fault{
-		{Kind: simulated.HTML}, {Kind: simulated.Huge}, {Kind: simulated.Slow, Delay: time.Second}, {Kind: simulated.Status},
+		{Kind: simulated.HTML}, {Kind: simulated.Huge}, {Kind: simulated.Slow}, {Kind: simulated.Status},
 		{Kind: simulated.Redirect}, {Kind: simulated.Types}, {Kind: simulated.OtherTask, Accepted: true}, {Kind: simulated.Hang},
 	} {
 		t.Run(string(fault.Kind), func(t *testing.T) {

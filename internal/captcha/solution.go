@@ -6,20 +6,26 @@ import (
 	"strings"
 )
 
-// valueNames are the values that the answer of a type has, where it is no plain text.
-var valueNames = map[Type][]string{
-	GeeTest:   {"challenge", "validate", "seccode"},
-	GeeTestV4: {"captcha_id", "lot_number", "pass_token", "gen_time", "captcha_output"},
+// ValueNames returns the names of the values that a solution of the type consists of, in the
+// order of a list; nil if the solution is a plain text.
+func ValueNames(t Type) []string {
+	switch t {
+	case GeeTest:
+		return []string{"challenge", "validate", "seccode"}
+	case GeeTestV4:
+		return []string{"captcha_id", "lot_number", "pass_token", "gen_time", "captcha_output"}
+	}
+	return nil
 }
 
-// HasNamed reports whether an answer of the type is named values, and no plain text.
-func HasNamed(t Type) bool { return valueNames[t] != nil }
+// HasNamed reports whether a solution of the type consists of named values.
+func HasNamed(t Type) bool { return ValueNames(t) != nil }
 
-// Named reads the values of an answer by their names, those of valueNames. The text is
-// as a service writes it: a JSON object, or a list of name:value with commas. A name may
-// begin with "geetest_". nil: a value is missing, or has two texts, or the type has none.
+// Named reads the values of a solution by ValueNames. The text is a JSON object, or a list of
+// name:value with commas, as a service writes it. A name may begin with "geetest_". It returns
+// nil if a value is missing or has two texts, or if the type has no named values.
 func Named(t Type, text string) map[string]string {
-	names := valueNames[t]
+	names := ValueNames(t)
 	if names == nil {
 		return nil
 	}
@@ -40,8 +46,8 @@ func Named(t Type, text string) map[string]string {
 	return found
 }
 
-// pairs are the names and texts of an object or a list; of an object, its strings and
-// numbers.
+// pairs returns the names and texts of an object or a list. Of an object it takes the strings
+// and numbers.
 func pairs(text string) map[string]string {
 	all := make(map[string]string)
 	var members map[string]json.RawMessage

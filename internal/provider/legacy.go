@@ -26,7 +26,7 @@ func (l legacy) form(path string, fields url.Values, read func([]byte) (answer, 
 }
 
 func (l legacy) submit(r Request) (query, error) {
-	fields, err := wire.LegacyForm(r.Identity, r.Image, wire.Flavour(l.profile.name))
+	fields, err := wire.LegacyForm(r.Identity, r.Image, l.profile.name)
 	if err != nil {
 		return query{}, err
 	}

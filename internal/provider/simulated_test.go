@@ -15,30 +15,23 @@ import (
 	"poold/internal/provider/simulated"
 )
 
-// TestAgainstAWholeService buys every kind of token in both protocols from the
-// simulated service, which reads what it is asked strictly, and gets it in every
-// shape in which services answer.
+// TestAgainstAWholeService buys every kind of token in both protocols from the simulated service.
 func TestAgainstAWholeService(t *testing.T) {
 	for _, row := range []struct {
 		api, profile string
 		flavour      simulated.Flavour
-		shape        simulated.Shape
 	}{
-		{APILegacy, captchaAI, simulated.CaptchaAI, simulated.ShapeList},
-		{APILegacy, captchaAI, simulated.CaptchaAI, simulated.ShapeText},
-		{APILegacy, captchaAI, simulated.CaptchaAI, simulated.ShapeFields},
-		{APILegacy, twoCaptcha, simulated.TwoCaptcha, simulated.ShapeObject},
-		{APILegacy, twoCaptcha, simulated.TwoCaptcha, simulated.ShapeList},
-		{APILegacy, generic, simulated.TwoCaptcha, simulated.ShapeFields},
-		{APITasks, captchaAI, simulated.CaptchaAI, ""},
-		{APITasks, twoCaptcha, simulated.TwoCaptcha, ""},
-		{APITasks, generic, simulated.CaptchaAI, ""},
+		{APILegacy, captchaAI, simulated.CaptchaAI},
+		{APILegacy, twoCaptcha, simulated.TwoCaptcha},
+		{APILegacy, generic, simulated.TwoCaptcha},
+		{APITasks, captchaAI, simulated.CaptchaAI},
+		{APITasks, twoCaptcha, simulated.TwoCaptcha},
+		{APITasks, generic, simulated.CaptchaAI},
 	} {
-		t.Run(row.api+"/"+row.profile+"/"+string(row.shape), func(t *testing.T) {
+		t.Run(row.api+"/"+row.profile, func(t *testing.T) {
 			t.Parallel()
 			o := simulated.Options{
-				Key: canary, Flavour: row.flavour, Shape: row.shape, Median: time.Hour, Threads: 100, Ledger: true,
-				NumericIDs: true, EnterpriseInResult: true, UserAgent: "a browser",
+				Key: canary, Flavour: row.flavour, Median: time.Hour, Threads: 100, Ledger: true, UserAgent: "a browser",
 			}
 			busy := simulated.New(o)
 			o.Median = time.Millisecond

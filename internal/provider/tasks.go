@@ -24,7 +24,7 @@ func (t tasks) post(path string, fields map[string]any, read func([]byte) (answe
 }
 
 func (t tasks) submit(r Request) (query, error) {
-	fields, err := wire.CreateTask(r.Identity, r.Image, r.Pingback, wire.Flavour(t.profile.name))
+	fields, err := wire.CreateTask(r.Identity, r.Image, r.Pingback, t.profile.name)
 	if err != nil {
 		return query{}, err
 	}

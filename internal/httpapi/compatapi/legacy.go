@@ -17,7 +17,7 @@ const mostIDs = 50
 // ServeLegacy is /in.php and /res.php.
 func (p *Routes) ServeLegacy(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	return p.serve(w, r, c, func(sent wire.Request) call {
-		asked := wire.ReadLegacy(sent, wire.AnyClient)
+		asked := wire.ReadLegacy(sent)
 		if asked.Form.CORS && len(c.Access.Callers) > 0 {
 			// Any page may read the answer to its own key: browsers add no credentials here.
 			w.Header().Set("Access-Control-Allow-Origin", "*")

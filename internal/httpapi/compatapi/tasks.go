@@ -13,7 +13,7 @@ import (
 // ServeTasks is /createTask and the other paths of its protocol.
 func (p *Routes) ServeTasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	return p.serve(w, r, c, func(sent wire.Request) call {
-		asked := wire.ReadTasks(sent, wire.AnyClient)
+		asked := wire.ReadTasks(sent)
 		return call{
 			asked.Key, asked.Bad, asked.Action,
 			func(taken *kernel.Room) (wire.Reply, error) { return p.taskDo(w, r, c, &asked, taken) },

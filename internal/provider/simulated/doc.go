@@ -1,64 +1,50 @@
-// Package simulated is a whole CAPTCHA solving service as an http.Handler. It
-// is what an embedded poold buys from when no real provider has a key, and it
-// is the double that the tests of every package buy from.
+// Package simulated is a CAPTCHA solving service as an http.Handler. The daemon buys from it
+// if no provider has a key and Redis is embedded. Tests of every package buy from it too.
 //
-// It is the server's side: it does not import package provider, shares package provider/wire
-// with poold's own endpoints, and speaks both protocols,
+// It is the server side of both protocols. It shares package provider/wire with poold's own
+// endpoints and does not import package provider:
 //
 //	/in.php      submit       GET query, POST form, multipart or JSON
-//	/res.php     action=get, get2, getbalance, reportgood, reportbad, threadsinfo
-//	/createTask, /getTaskResult, /getBalance   POST JSON
-//	/reportCorrect, /reportIncorrect           2captcha's, for every type
-//	/reportCorrectRecaptcha, /reportIncorrectRecaptcha, /reportIncorrectHcaptcha,
-//	/reportIncorrectImageCaptcha, /reportIncorrectTokenCaptcha
+//	/res.php     action=get, getbalance, reportgood, reportbad, threadsinfo
+//	/createTask, /getTaskResult, /getBalance and the paths of reports   POST JSON
 //	/ledger      GET: the sales (only with Options.LedgerHTTP)
 //	/faults      PUT: the faults in force from now on (likewise)
 //
-// A task is accepted, takes a lead time drawn from a lognormal distribution
-// and is then solved or unsolvable; that is decided at the submit, so equal
-// seeds and equal orders of submits give equal lots. No goroutine and no timer
-// runs for a task (but for a pingback): a task is ready when the clock says so.
+// A submit draws the task's lead time from a lognormal distribution, and whether the task is
+// unsolvable. Equal seeds and equal orders of submits give equal tasks. Tasks need no goroutine
+// and no timer, except for a pingback: a task is ready when the clock has passed its due time.
 //
 // # Parts
 //
-//	service.go, serve.go     the calls, and which protocol they are in
-//	legacy.go, tasks.go      the calls of each protocol; package wire reads them and writes
-//	                         the answers
-//	books.go, ledger.go, report.go  the sales and their outcomes
-//	limits.go                abuse limits, and the bans for breaking them
-//	pingback.go              pingbacks
-//	faults.go, control.go    which call goes wrong, and how
-//	life.go                  what outlives a call, until Close
+//	service.go, serve.go, answer.go   calls and their answers
+//	legacy.go, tasks.go               the calls of each protocol
+//	books.go, ledger.go               sales, reports and totals
+//	pingback.go                       pingbacks
+//	faults.go                         which call goes wrong, and how
+//	token.go                          the text of solutions
 //
 // # Tokens
 //
-// They are worth nothing and say so: SIMULATED.<type>.<task>.<identity>.<filler>.
-// That is one of the values of a GeeTest, which are written as Options.Shape says. A
-// picture's text has 0 for the task: the same picture reads the same each time.
-// IdentityOf reads back for which identity a token was solved.
+// No site accepts the tokens, and their text says so: SIMULATED.<type>.<task>.<identity>.<filler>.
+// For a GeeTest, that is one of its values. The text of a picture has 0 for the task, so
+// that equal pictures have equal texts. IdentityOf reads the identity back from a token.
 //
-// # Ledger
+// # Ledger and faults
 //
-// Totals are always exact. With Options.Ledger every sale is kept too, so that
-// a test can say "bought once, collected once, never over the cap".
-//
-// # Faults
-//
-// SetFaults makes calls go wrong in the ways in which networks and services do.
-// A fault says whether the call takes effect before it goes wrong: that decides whether a task
-// was bought.
-// Options and faults survive JSON (but for Fault.When and Options.Log), so that
-// a test can start a Service in another process and change its faults there.
+// Totals are exact. With Options.Ledger every sale is kept too, so that a test can assert
+// "bought once, collected once, never over the cap". SetFaults makes calls go wrong as
+// networks and services do; Fault.Accepted says whether the call takes effect before that.
+// Options and faults can be sent as JSON to a Service in another process, except Fault.When
+// and Options.Log.
 //
 // # Invariants
 //
 //   - A submit is counted as exactly one of Submitted and Refused.
-//   - A task holds a thread from its submit to its due time, polled or not;
-//     with a cap, InFlight never exceeds it.
-//   - Without Options.Ledger memory is bounded by the submits of the last lead
-//     time plus Options.Keep.
-//   - No call does work that grows with the number of tasks; only Sold does.
+//   - A task occupies a thread from its submit to its due time, polled or not. With a
+//     cap, InFlight never exceeds it.
+//   - Without Options.Ledger, memory is bounded by the submits of the last lead time plus
+//     five minutes.
 //
-// It does not solve anything, does not look at pictures beyond their first bytes and
-// their size, and does not keep anything over a restart.
+// The package solves nothing, reads only size and format of pictures, and forgets everything
+// at a restart.
 package simulated

@@ -2,6 +2,8 @@ package simulated
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -25,12 +27,11 @@ const (
 	Other   = wire.Other
 )
 
-// Call is one call as faults see it.
+// Call is the part of a call that Fault.When sees.
 type Call struct {
 	Action   Action
 	Task     string           // the id that a Poll or Report names; "" otherwise
 	Identity captcha.Identity // of a Submit; zero otherwise
-	N        int              // 1 for the first call of this Action
 }
 
 // Kind is a way in which a call goes wrong.
@@ -38,32 +39,29 @@ type Kind string
 
 // The kinds of faults.
 const (
-	Delayed   Kind = ""           // the true answer; with Fault.Delay, later
 	Drop      Kind = "drop"       // the connection closes without a byte
-	Cut       Kind = "cut"        // the connection closes within the true answer
-	Hang      Kind = "hang"       // no answer until the caller or the service goes
-	HTML      Kind = "html"       // a page where an answer should be
+	Hang      Kind = "hang"       // no answer until the caller disconnects or the service is closed
+	HTML      Kind = "html"       // a page instead of an answer
 	Status    Kind = "status"     // an HTTP status
 	Huge      Kind = "huge"       // an answer of 16 MiB
-	Slow      Kind = "slow"       // the true answer, a byte each Fault.Delay (0 = 1 s)
+	Slow      Kind = "slow"       // the true answer, one byte a second
 	Redirect  Kind = "redirect"   // 307 to /redirected, which counts as Other
 	Types     Kind = "types"      // JSON whose fields have the wrong types
-	OtherTask Kind = "other-task" // a submit is answered with the id of the task before it
+	OtherTask Kind = "other-task" // the answer to a submit has the id of the task before it
 	Code      Kind = "code"       // Fault.Code instead of an answer
 )
 
-// Fault says which calls go wrong and how. The first of several that matches a call acts.
+// Fault says which calls go wrong and how. Of several faults, the first that matches a call acts.
 type Fault struct {
 	On    Action          // "" = every action
-	When  func(Call) bool `json:"-"` // nil = always; called without a lock, by many at once
+	When  func(Call) bool `json:"-"` // nil = always; called concurrently, without a lock
 	Share float64         // of the calls that match so far; 0 = all of them
-	Times int             // acts so often and then never again; 0 = no end
+	Times int             // how often it acts; 0 = no limit
 
 	Kind     Kind
-	Accepted bool          // the call takes effect first: a submit is bought, a poll collects
-	Delay    time.Duration // before the answer, or between the bytes of Slow
-	Code     string        // for Code; in the protocol's own words, CAPCHA_NOT_READY also for tasks
-	Status   int           // for Status; 0 = 500
+	Accepted bool   // the call takes effect first, as for Slow and OtherTask: a submit is bought, a poll collects
+	Code     string // for Code; in the protocol's own words, CAPCHA_NOT_READY also for tasks
+	Status   int    // for Status; 0 = 500
 }
 
 const (
@@ -76,23 +74,40 @@ const (
 // armedFault is a fault in force.
 type armedFault struct {
 	Fault
-	mu   sync.Mutex
+	mu   sync.Mutex // guards what follows
 	dice *rand.Rand
-	left int
+	acts int // so far
 }
 
-// SetFaults replaces the faults in force for all calls that begin afterwards;
-// without arguments the service is well again. Equal seeds and equal orders of
-// matching calls hit the same calls.
+// SetFaults replaces the faults in force for all calls that begin afterwards. Without arguments
+// no fault is in force. Equal seeds and equal orders of matching calls hit the same calls.
 func (s *Service) SetFaults(faults ...Fault) {
 	armed := make([]*armedFault, len(faults))
 	for i, one := range faults {
-		armed[i] = &armedFault{Fault: one, dice: dice(s.seed, faultStream+uint64(i)), left: one.Times}
+		armed[i] = &armedFault{Fault: one, dice: dice(s.seed, faultStream+uint64(i))}
 	}
 	s.faults.Store(&armed)
 }
 
-// fault finds the fault that acts on a call, nil for none.
+// serveFaults replaces the faults in force by a JSON list of Fault. An invalid list changes
+// nothing.
+func (s *Service) serveFaults(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPut {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	var faults []Fault
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&faults); err != nil {
+		http.Error(w, "reading the faults: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	s.SetFaults(faults...)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// fault returns the fault that acts on a call, nil if none does.
 func (s *Service) fault(c Call) *armedFault {
 	for _, one := range *s.faults.Load() {
 		if one.hits(c) {
@@ -108,88 +123,74 @@ func (f *armedFault) hits(c Call) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.Times > 0 && f.left == 0 {
+	if f.Times > 0 && f.acts == f.Times || f.Share > 0 && f.dice.Float64() >= f.Share {
 		return false
 	}
-	if f.Share > 0 && f.dice.Float64() >= f.Share {
-		return false
-	}
-	f.left--
+	f.acts++
 	return true
 }
 
 // play answers a call with a fault.
 func (s *Service) play(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault) {
 	var a answer
-	truthful := fault.Kind == Delayed || fault.Kind == Cut || fault.Kind == Slow || fault.Kind == OtherTask
-	if fault.Accepted {
+	if fault.Accepted || fault.Kind == Slow || fault.Kind == OtherTask {
 		a = q.run(time.Now())
-	}
-	waited := fault.Kind == Slow || fault.Delay == 0 || s.life.sleep(r, fault.Delay)
-	switch {
-	case fault.Accepted:
-	case truthful && waited:
-		a = q.run(time.Now())
-	case q.Action == Submit:
+	} else if q.Action == Submit {
 		s.books.refused()
 	}
-	if !waited {
-		panic(http.ErrAbortHandler)
-	}
 	switch fault.Kind {
-	case Delayed:
-		a.write(w)
 	case Slow:
-		s.dribble(w, r, a, fault.Delay)
-	case Cut:
-		a.head(w)
-		_, _ = w.Write(a.body[:len(a.body)/2])
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
+		s.dribble(w, r, a)
 	case Hang:
-		s.life.sleep(r, 0)
+		s.sleep(r, nil)
 		panic(http.ErrAbortHandler)
 	case Huge:
 		flood(w)
 	case OtherTask:
-		otherTask(q, a).write(w)
+		if q.sold != 0 { // a refusal stays as it is
+			a = q.accept(q.sold - 1)
+		}
+		a.write(w)
 	case Code:
 		q.refuse(fault.Code).write(w)
 	case HTML:
-		answer{kind: htmlText, body: []byte(htmlBody)}.write(w)
+		answer{kind: "text/html; charset=utf-8", body: []byte(htmlBody)}.write(w)
 	case Types:
-		answer{kind: jsonText, body: []byte(typesBody)}.write(w)
+		answer{kind: wire.JSONText, body: []byte(typesBody)}.write(w)
 	case Status:
-		status := fault.Status
-		if status == 0 {
-			status = http.StatusInternalServerError
-		}
-		statusAnswer(status).write(w)
+		statusAnswer(cmp.Or(fault.Status, http.StatusInternalServerError)).write(w)
 	case Redirect:
 		w.Header().Set("Location", "/redirected")
 		statusAnswer(http.StatusTemporaryRedirect).write(w)
 	default: // Drop
-		// The one panic that net/http documents for this: it closes the
-		// connection and logs nothing.
+		// net/http documents this panic: it closes the connection and logs nothing.
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// dribble sends a body byte by byte.
-func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer, pause time.Duration) {
-	if pause == 0 {
-		pause = time.Second
+// sleep waits for a receive from after. It returns false if the caller disconnects or the
+// service is closed first.
+func (s *Service) sleep(r *http.Request, after <-chan time.Time) bool {
+	select {
+	case <-after:
+		return true
+	case <-r.Context().Done():
+	case <-s.ending.Done():
 	}
+	return false
+}
+
+// dribble sends one byte of an answer a second.
+func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer) {
 	control := http.NewResponseController(w)
-	// The server's own limit on writing would end this fault too early.
-	_ = control.SetWriteDeadline(time.Time{})
+	_ = control.SetWriteDeadline(time.Time{}) // the server's own limit would end this fault too early
 	a.head(w)
 	for i := range a.body {
 		if _, err := w.Write(a.body[i : i+1]); err != nil {
 			return
 		}
 		_ = control.Flush()
-		if !s.life.sleep(r, pause) {
+		if !s.sleep(r, time.After(time.Second)) {
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -197,7 +198,7 @@ func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer, paus
 
 // flood sends an answer that begins well and is far too long.
 func flood(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", jsonText)
+	w.Header().Set("Content-Type", wire.JSONText)
 	chunk := bytes.Repeat([]byte("A"), 64<<10)
 	if _, err := fmt.Fprint(w, `{"status":1,"request":"`); err != nil {
 		return
@@ -208,12 +209,4 @@ func flood(w http.ResponseWriter) {
 		}
 	}
 	_, _ = fmt.Fprint(w, `"}`)
-}
-
-// otherTask says the number before a submit's own; a refusal stays as it is.
-func otherTask(q *query, a answer) answer {
-	if q.sold == 0 {
-		return a
-	}
-	return q.accept(q.sold - 1)
 }

@@ -1,12 +1,13 @@
 package simulated
 
 import (
+	"encoding/json"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/provider/wire"
@@ -23,11 +24,9 @@ func TestFaultsOnTheWire(t *testing.T) {
 	}{
 		"dropped before accepting": {Fault{Kind: Drop}, 0, "", 0},
 		"dropped answer":           {Fault{Kind: Drop, Accepted: true}, 0, "", 1},
-		"cut answer":               {Fault{Kind: Cut}, 0, "", 1},
 		"never an answer":          {Fault{Kind: Hang}, 0, "", 0},
 		"never, but bought":        {Fault{Kind: Hang, Accepted: true}, 0, "", 1},
 		"a byte now and then":      {Fault{Kind: Slow}, 0, "", 1},
-		"a byte, quickly":          {Fault{Kind: Slow, Delay: time.Microsecond}, 200, `{"status":1,"request":"`, 1},
 		"html":                     {Fault{Kind: HTML}, 200, "<!DOCTYPE html>", 0},
 		"html, but bought":         {Fault{Kind: HTML, Accepted: true}, 200, "<!DOCTYPE html>", 1},
 		"500":                      {Fault{Kind: Status}, 500, "Internal Server Error", 0},
@@ -37,9 +36,6 @@ func TestFaultsOnTheWire(t *testing.T) {
 		"types":                    {Fault{Kind: Types}, 200, `"request":[{"id":null}]`, 0},
 		"code":                     {Fault{Kind: Code, Code: "ERROR: 1002"}, 200, `"request":"ERROR: 1002"`, 0},
 		"code, but bought":         {Fault{Kind: Code, Code: "ERROR_SERVER_ERROR", Accepted: true}, 200, "SERVER", 1},
-		"too late":                 {Fault{Delay: time.Hour}, 0, "", 0},
-		"too late, but bought":     {Fault{Delay: time.Hour, Accepted: true}, 0, "", 1},
-		"late":                     {Fault{Delay: time.Millisecond}, 200, `{"status":1`, 1},
 		"another action's":         {Fault{On: Poll, Kind: Drop}, 200, `{"status":1`, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +43,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 			s := New(with(func(o *Options) { o.Faults = []Fault{c.fault} }))
 			server := serve(t, s)
 			limit := 10 * time.Second
-			if c.status == 0 && c.fault.Kind != Drop && c.fault.Kind != Cut {
+			if c.status == 0 && c.fault.Kind != Drop {
 				limit = 300 * time.Millisecond // nothing else ends these calls
 			}
 			status, body, err := fetch(t, client(limit), server.URL+recaptcha("json", "1"), hugeBody+1<<10)
@@ -125,9 +121,10 @@ func TestFaultsChooseTheirCalls(t *testing.T) {
 	s.SetFaults()
 	want(t, "healed", len(failed(5)), 0)
 
-	third := func(c Call) bool { return c.Action == Submit && c.N == 13 && c.Identity.Sitekey == testSitekey }
-	s.SetFaults(Fault{Kind: Code, Code: "ERROR_A", When: third})
-	want(t, "when", slices.Equal(failed(5), []int{2}), true)
+	other := func(c Call) bool { return c.Action == Submit && c.Identity.Sitekey == "other" }
+	s.SetFaults(Fault{Kind: Code, Code: "ERROR_A", When: other})
+	want(t, "when", get(t, s, recaptcha("googlekey", "other")), "ERROR_A")
+	want(t, "not when", len(failed(5)), 0)
 	mine := func(c Call) bool { return c.Task == "77" }
 	s.SetFaults(Fault{Kind: Code, Code: "ERROR_MINE", When: mine})
 	want(t, "by task", poll(t, s, "77"), "ERROR_MINE")
@@ -144,20 +141,6 @@ func TestFaultsChooseTheirCalls(t *testing.T) {
 	share.Share = 1
 	s.SetFaults(share)
 	want(t, "all", len(failed(20)), 20)
-}
-
-// An accepted call takes effect before the delay, another one after it.
-func TestDelayAndEffect(t *testing.T) {
-	for accepted, expected := range map[bool]time.Duration{true: 0, false: time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
-			s := New(with(func(o *Options) { o.Ledger = true }))
-			s.SetFaults(Fault{Delay: time.Minute, Accepted: accepted})
-			begin := time.Now()
-			buy(t, s)
-			want(t, "answered after", time.Since(begin), time.Minute)
-			want(t, "sold after", s.Sold()[0].At.Sub(begin), expected)
-		})
-	}
 }
 
 // A dropped poll that was accepted counts as collected: the service cannot know.
@@ -201,29 +184,64 @@ func TestFaultsChangeUnderLoad(t *testing.T) {
 	want(t, "calls", totals.ByAction[Submit], 800)
 }
 
-// Close lets go of held calls, and the service goes on.
-func TestCloseLetsGo(t *testing.T) {
+// Close ends a call that a fault delays, and drops pingbacks that are not due.
+func TestClose(t *testing.T) {
 	s := New(constant)
 	server := serve(t, s)
-	s.SetFaults(Fault{Kind: Hang, Times: 1})
+	buy(t, s, "pingback", "http://127.0.0.1:1/never")
+	s.SetFaults(Fault{Kind: Hang})
 	held := make(chan error, 1)
 	go func() {
 		_, _, err := fetch(t, client(0), server.URL+recaptcha(), 1<<10)
 		held <- err
 	}()
-	for {
-		s.Close() // the call may not be held yet
-		select {
-		case err := <-held:
-			if err == nil {
-				t.Error("the held call got an answer")
-			}
-			status, _, err := fetch(t, client(5*time.Second), server.URL+recaptcha(), 1<<10)
-			if err != nil || status != http.StatusOK {
-				t.Errorf("afterwards: %d, %v", status, err)
-			}
-			return
-		case <-time.After(5 * time.Millisecond):
+	for s.Totals().Refused == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	s.Close()
+	if err := <-held; err == nil {
+		t.Error("the delayed call got an answer")
+	}
+	s.SetFaults()
+	buy(t, s, "pingback", "http://127.0.0.1:1/never") // starts nothing: TestMain looks for leaks
+}
+
+func TestFaultsOverHTTP(t *testing.T) {
+	s := New(with(func(o *Options) { o.LedgerHTTP = true }))
+	put := func(s *Service, body string) int { return handle(t, s, http.MethodPut, "/faults", "", body).Code }
+	faults, err := json.Marshal([]Fault{{On: Submit, Kind: Code, Code: "ERROR_A", Times: 1}, {On: Submit, Kind: Code, Code: "ERROR_B"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "put", put(s, string(faults)), http.StatusNoContent)
+	want(t, "the first", get(t, s, recaptcha()), "ERROR_A")
+	for _, body := range []string{``, `{}`, `[{]`, `[{"Kid":"drop"}]`, `[{"Code":"` + strings.Repeat("x", maxBody) + `"}]`} {
+		if status := put(s, body); status != http.StatusBadRequest {
+			t.Errorf("%.50s: status %d", body, status)
 		}
+	}
+	want(t, "the old ones stay", get(t, s, recaptcha()), "ERROR_B")
+	want(t, "an empty list", put(s, `[]`), http.StatusNoContent)
+	buy(t, s)
+	want(t, "GET", handle(t, s, http.MethodGet, "/faults", "", "").Code, http.StatusMethodNotAllowed)
+	want(t, "without LedgerHTTP", put(New(constant), `[]`), http.StatusNotFound)
+}
+
+// All of Options can be sent to another process, except functions and the log.
+func TestOptionsAsJSON(t *testing.T) {
+	o := Options{
+		Flavour: TwoCaptcha, Median: time.Second, Threads: 3, Ledger: true, PingShare: 0.5, PingRepeat: 2,
+		Faults: []Fault{{On: Poll, Share: 0.5, Times: 2, Kind: Drop, Accepted: true, Code: "X", Status: 429}},
+	}
+	sent := o
+	sent.Faults = []Fault{o.Faults[0]}
+	sent.Faults[0].When = func(Call) bool { return false }
+	text, err := json.Marshal(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var arrived Options
+	if err := json.Unmarshal(text, &arrived); err != nil || !reflect.DeepEqual(arrived, o) {
+		t.Errorf("%s arrives as %+v, %v", text, arrived, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +20,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	testSitekey = "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI" // Google's published test key
 	testPage    = "https://staging.example.com/login"
+	testHex     = "81dc9bdb52d04dc20036dbd8313ed055"
 )
 
-// ask calls the handler without a network and returns the body.
-func ask(t *testing.T, s *Service, method, target, kind, body string) string {
+// constant has the same lead time for all tasks.
+var constant = Options{Seed: 1, Median: 10 * time.Second}
+
+// with returns constant, changed.
+func with(change func(*Options)) Options {
+	o := constant
+	change(&o)
+	return o
+}
+
+// handle calls the handler without a network.
+func handle(t *testing.T, s *Service, method, target, kind, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
 	if kind != "" {
@@ -30,6 +42,13 @@ func ask(t *testing.T, s *Service, method, target, kind, body string) string {
 	}
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
+	return w
+}
+
+// ask makes a call whose status must be 200, and returns the body.
+func ask(t *testing.T, s *Service, method, target, kind, body string) string {
+	t.Helper()
+	w := handle(t, s, method, target, kind, body)
 	if w.Code != http.StatusOK {
 		t.Fatalf("%s %s: status %d: %s", method, target, w.Code, w.Body)
 	}
@@ -57,8 +76,8 @@ func decode(t *testing.T, text string) map[string]any {
 	return v
 }
 
-// recaptcha is a submit's query; more replaces or adds parameters, in pairs,
-// and an empty value removes one.
+// recaptcha is a submit's query. more replaces or adds parameters, in pairs, and an empty
+// value removes one.
 func recaptcha(more ...string) string {
 	v := url.Values{
 		"key": {"k"}, "method": {"userrecaptcha"}, "googlekey": {testSitekey}, "pageurl": {testPage},
@@ -89,6 +108,21 @@ func poll(t *testing.T, s *Service, id string) string {
 	return get(t, s, "/res.php?key=k&action=get&id="+id)
 }
 
+// create is a createTask body around the fields of a task.
+func create(fields string) string {
+	return `{"clientKey":"k","task":{"websiteURL":"` + testPage + `","websiteKey":"` + testSitekey + `",` + fields + `}}`
+}
+
+// orderTask submits by the tasks protocol and returns the task's id.
+func orderTask(t *testing.T, s *Service, body string) string {
+	t.Helper()
+	id, ok := post(t, s, "/createTask", body)["taskId"].(float64)
+	if !ok {
+		t.Fatalf("no task for %s", body)
+	}
+	return strconv.FormatInt(int64(id), 10)
+}
+
 // want compares values that print well.
 func want[T comparable](t *testing.T, what string, got, expected T) {
 	t.Helper()
@@ -101,7 +135,7 @@ func want[T comparable](t *testing.T, what string, got, expected T) {
 func serve(t *testing.T, s *Service) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(s)
-	// Calls that a fault holds must be let go of before the server waits for them.
+	// The server waits for its calls, so delayed calls must end first.
 	t.Cleanup(func() { s.Close(); server.Close() })
 	return server
 }

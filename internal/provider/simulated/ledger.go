@@ -10,40 +10,37 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/provider/wire"
 )
 
-// Totals are the counters of the whole life of a Service. They are exact at
-// the moment at which they are read.
+// Totals are the counters of the whole life of a Service, exact at the moment of the read.
 type Totals struct {
 	Submitted    int            `json:"submitted"` // accepted; = Solved + Failed + InFlight
-	Refused      int            `json:"refused"`   // submits that bought nothing, for a code or for a fault
+	Refused      int            `json:"refused"`   // submits that bought nothing, because of a code or a fault
 	Solved       int            `json:"solved"`
 	Failed       int            `json:"failed"`
-	Collected    int            `json:"collected"` // tasks whose token a poll was answered with
+	Collected    int            `json:"collected"` // tasks whose token was the answer to a poll
 	Repeated     int            `json:"repeated"`  // such answers beyond a task's first
 	InFlight     int            `json:"in_flight"`
 	PeakInFlight int            `json:"peak_in_flight"`
-	Calls        int            `json:"calls"` // of every kind but /ledger and /faults
-	ByAction     map[Action]int `json:"by_action"`
+	ByAction     map[Action]int `json:"by_action"` // calls, except those of /ledger and /faults
 }
 
-// Sale is one accepted task. A poll that a Fault with Accepted spoiled counts
-// as answered: the service cannot know that nothing arrived.
+// Sale is one accepted task. A poll whose answer a Fault with Accepted destroyed counts
+// as collected: the service cannot know that no answer arrived.
 type Sale struct {
-	Task           string           `json:"task"`
-	Identity       captcha.Identity `json:"identity"` // as read from the parameters; in JSON without the proxy
-	ID             captcha.ID       `json:"id"`       // of Identity, with the proxy
-	At             time.Time        `json:"at"`
-	DueAt          time.Time        `json:"due_at"`
-	Failed         bool             `json:"failed"` // is or will be unsolvable
-	Polls          int              `json:"polls"`
-	Collected      int              `json:"collected"` // polls that were answered with the token
-	FirstCollected time.Time        `json:"first_collected,omitzero"`
-	Pings          int              `json:"pings"`            // pingbacks that were tried, answered or not
-	Pinged         int              `json:"pinged"`           // those that were answered with a 2xx
-	Report         string           `json:"report,omitempty"` // good | bad
-	Token          string           `json:"-"`                // "" for a failed task; of a GeeTest, its values as one text
-	TokenSHA256    string           `json:"token_sha256,omitempty"`
+	Task        string           `json:"task"`
+	Identity    captcha.Identity `json:"identity"` // as read from the parameters; in JSON without the proxy
+	ID          captcha.ID       `json:"id"`       // of Identity, with the proxy
+	At          time.Time        `json:"at"`
+	DueAt       time.Time        `json:"due_at"`
+	Failed      bool             `json:"failed"` // is or will be unsolvable
+	Polls       int              `json:"polls"`
+	Collected   int              `json:"collected"`        // polls that were answered with the token
+	Pinged      int              `json:"pinged"`           // pingbacks that were answered with a 2xx
+	Report      string           `json:"report,omitempty"` // good | bad
+	Token       string           `json:"-"`                // "" for a failed task; for a GeeTest, its values as one text
+	TokenSHA256 string           `json:"token_sha256,omitempty"`
 }
 
 // Ledger is the document under /ledger.
@@ -59,7 +56,6 @@ func (s *Service) Totals() Totals { return s.books.read() }
 // Options.Ledger.
 func (s *Service) Sold() []Sale { return s.books.ledger().Sales }
 
-// read is the counters.
 func (b *books) read() Totals {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,8 +90,7 @@ func (t *task) sale(opts *Options) Sale {
 	sale := Sale{
 		Task: strconv.FormatInt(t.number, 10), Identity: t.identity, ID: t.id,
 		At: t.at, DueAt: t.due, Failed: t.failed,
-		Polls: t.polls, Collected: t.collected, FirstCollected: t.firstCollected,
-		Pings: t.pings, Pinged: t.pinged, Report: t.report,
+		Polls: t.polls, Collected: t.collected, Pinged: t.pinged, Report: t.reported,
 	}
 	if !t.failed {
 		sale.Token = t.token(opts)
@@ -110,20 +105,18 @@ func (s *Service) serveLedger(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	w.Header().Set("Content-Type", jsonText)
-	_ = json.NewEncoder(w).Encode(s.books.ledger()) // fails only when the reader went
+	w.Header().Set("Content-Type", wire.JSONText)
+	_ = json.NewEncoder(w).Encode(s.books.ledger()) // fails only if the reader is gone
 }
 
-// count records a call and returns how many of its action there were.
-func (b *books) count(c Call) int {
+// count counts a call.
+func (b *books) count(action Action) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.totals.Calls++
-	b.totals.ByAction[c.Action]++
-	return b.totals.ByAction[c.Action]
+	b.totals.ByAction[action]++
 }
 
-// refused records a submit that a fault kept from being accepted.
+// refused counts a submit that a fault kept from being accepted.
 func (b *books) refused() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

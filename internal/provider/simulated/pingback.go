@@ -22,20 +22,20 @@ const pingTimeout = 5 * time.Second
 // pingback is the address and the form in which a caller wants a task's result.
 type pingback struct {
 	url  string // "" = not at all
-	form pingKind
+	form pingForms
 }
 
-// pingKind is the shape of a pingback.
-type pingKind int
+// pingForms is the form of a pingback.
+type pingForms int
 
 const (
-	pingQuery pingKind = iota // GET, id and code in the query: captchaai
-	pingForm                  // POST, id and code as a form: 2captcha
-	pingJSON                  // POST, the answer of getTaskResult: the tasks protocol
+	pingQuery pingForms = iota // GET, id and code in the query: captchaai
+	pingForm                   // POST, id and code as a form: 2captcha
+	pingJSON                   // POST, the answer of getTaskResult: the tasks protocol
 )
 
-// pingbackClient keeps no connection and follows no redirect, and it does not
-// go through a proxy that the environment names.
+// pingbackClient keeps no connection, follows no redirect and ignores the proxies of the
+// environment.
 func pingbackClient() *http.Client {
 	return &http.Client{
 		Timeout:       pingTimeout,
@@ -44,38 +44,32 @@ func pingbackClient() *http.Client {
 	}
 }
 
-// ping delivers the pingback of a task that was sold at a time: when the task is due, or before
-// ping returns with Options.PingEarly.
+// ping delivers the pingback of a task that was sold at the given time, when the task is due.
 func (s *Service) ping(t *task, at time.Time) {
-	if t.ping.url == "" {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.ping.url == "" || s.ending.Err() != nil {
 		return
 	}
-	ctx, done := s.life.work()
-	if s.opts.PingEarly {
-		defer done()
-		s.deliver(ctx, t)
-		return
-	}
-	go func() {
-		defer done()
+	s.running.Go(func() {
 		select {
-		case <-time.After(t.due.Sub(at) + s.opts.PingDelay):
-			s.deliver(ctx, t)
-		case <-ctx.Done():
+		case <-time.After(t.due.Sub(at)):
+			s.deliver(t)
+		case <-s.ending.Done():
 		}
-	}()
+	})
 }
 
-// deliver sends a task's pingbacks and keeps the books about them.
-func (s *Service) deliver(ctx context.Context, t *task) {
+// deliver sends a task's pingbacks and counts those that arrive.
+func (s *Service) deliver(t *task) {
 	for range 1 + s.opts.PingRepeat {
-		if ctx.Err() != nil {
+		err := s.call(s.ending, s.books.pingOutcome(t))
+		switch {
+		case s.ending.Err() != nil:
 			return
-		}
-		err := s.call(ctx, s.books.pinging(t))
-		if err == nil {
+		case err == nil:
 			s.books.pinged(t)
-		} else if ctx.Err() == nil {
+		default:
 			s.opts.Log.Warn("pingback not delivered", slog.Int64("task", t.number), slog.Any("err", err))
 		}
 	}
@@ -83,7 +77,7 @@ func (s *Service) deliver(ctx context.Context, t *task) {
 
 // call delivers one pingback. Its error never holds the URL, which may carry a
 // secret of the caller.
-func (s *Service) call(ctx context.Context, o *outcome) error {
+func (s *Service) call(ctx context.Context, o outcome) error {
 	r, err := pingRequest(ctx, o, s.opts)
 	if err != nil {
 		return errors.New("making the request: the address is not usable")
@@ -104,7 +98,7 @@ func (s *Service) call(ctx context.Context, o *outcome) error {
 	return nil
 }
 
-func pingRequest(ctx context.Context, o *outcome, opts *Options) (*http.Request, error) {
+func pingRequest(ctx context.Context, o outcome, opts *Options) (*http.Request, error) {
 	values := url.Values{
 		"id":   {strconv.FormatInt(o.task.number, 10)},
 		"code": {o.code + o.token}, // one of them is empty

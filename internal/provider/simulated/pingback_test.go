@@ -2,13 +2,13 @@ package simulated
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -18,7 +18,7 @@ type received struct{ method, uri, kind, body string }
 // receiver answers pingbacks with a status and passes them on.
 func receiver(t *testing.T, status int) (string, <-chan received) {
 	t.Helper()
-	got := make(chan received, 10)
+	got := make(chan received, 1000)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		got <- received{r.Method, r.RequestURI, r.Header.Get("Content-Type"), string(body)}
@@ -44,7 +44,7 @@ func TestPingbackForms(t *testing.T) {
 	quick := Options{Seed: 5, Median: time.Millisecond, Ledger: true}
 	address, got := receiver(t, http.StatusOK)
 
-	// captchaai: GET, what the address held before stays.
+	// captchaai: GET. The query of the address is kept.
 	s := New(quick)
 	id := buy(t, s, "pingback", address+"/cb?secret=s%20x")
 	r := next(t, got)
@@ -65,16 +65,14 @@ func TestPingbackForms(t *testing.T) {
 
 	// tasks: POST JSON, as getTaskResult answers.
 	s = New(quick)
-	body := create(`"type":"TurnstileTaskProxyless"`)
-	v := post(t, s, "/createTask", strings.Replace(body, `{`, `{"callbackUrl":"`+address+`/cb",`, 1))
-	number, _ := v["taskId"].(float64)
+	id = orderTask(t, s, strings.Replace(create(`"type":"TurnstileTaskProxyless"`), `{`, `{"callbackUrl":"`+address+`/cb",`, 1))
 	r = next(t, got)
 	finish(s)
 	want(t, "json", r.method+" "+r.uri+" "+r.kind, "POST /cb application/json")
-	v = decode(t, r.body)
+	v := decode(t, r.body)
 	sol, _ := v["solution"].(map[string]any)
 	want(t, "token", sol["token"], any(s.Sold()[0].Token))
-	want(t, "task", v["taskId"], any(number))
+	want(t, "task", fmt.Sprintf("%.0f", v["taskId"]), id)
 
 	// A failed task's code takes the place of the token.
 	quick.FailShare = 1
@@ -118,23 +116,36 @@ func TestUndeliverablePingbackHidesItsAddress(t *testing.T) {
 
 // finish waits until every pingback was delivered or given up, and closes.
 func finish(s *Service) {
-	s.life.mu.Lock()
-	running := s.life.running
-	s.life.mu.Unlock()
-	running.Wait()
+	s.running.Wait()
 	s.Close()
 }
 
-// Close drops what is not due and ends what is under way.
-func TestCloseEndsPingbacks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(constant)
-		buy(t, s, "pingback", "http://127.0.0.1:1/never")
-		begin := time.Now()
-		s.Close()
-		want(t, "waited", time.Since(begin), 0)
-	})
+// A share is drawn for each task, and equal seeds give equal draws.
+func TestPingShare(t *testing.T) {
+	const n = 200
+	run := func(share float64) (pinged string) {
+		address, got := receiver(t, http.StatusOK)
+		s := New(Options{Seed: 9, Median: time.Millisecond, PingShare: share, PingRepeat: 1, Ledger: true})
+		for range n {
+			buy(t, s, "pingback", address)
+		}
+		finish(s)
+		for _, sale := range s.Sold() {
+			pinged += fmt.Sprint(sale.Pinged)
+		}
+		want(t, "delivered", len(got), 2*strings.Count(pinged, "2"))
+		return pinged
+	}
+	want(t, "no share", run(0), strings.Repeat("2", n))
+	half := run(0.5)
+	if sent := strings.Count(half, "2"); sent < n*2/5 || sent > n*3/5 || strings.Contains(half, "1") {
+		t.Errorf("sent %s", half)
+	}
+	want(t, "same seed", run(0.5), half)
+}
 
+// Close ends a delivery that is under way.
+func TestCloseEndsPingbacks(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		close(arrived)

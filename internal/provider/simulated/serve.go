@@ -11,19 +11,19 @@ import (
 )
 
 // Serve answers calls on l until ctx ends, then closes l, ends the calls in flight and returns
-// nil; any other end is an error. Only the books remain: the same Service may be served again.
+// nil; any other end is an error. It closes the Service.
 func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: s,
 		// Longer than a client keeps an unused connection: closing one during a submit
-		// would leave the client unsure whether it was accepted.
+		// would leave the client unsure whether the submit was accepted.
 		ReadHeaderTimeout: 30 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelWarn),
-		// Calls that a fault holds end with ctx.
+		// Calls that a fault delays end with ctx.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	defer s.Close()

@@ -1,16 +1,19 @@
 package simulated
 
 import (
-	crand "crypto/rand"
-	"encoding/binary"
+	"cmp"
+	"context"
+	"crypto/subtle"
+	"math/rand/v2"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"poold/internal/provider/wire"
 )
 
-// balance is what every account holds; nothing is ever subtracted.
+// balance is the balance of every account; sales do not reduce it.
 const balance = 600
 
 // Service is one solving service with one account. All methods are safe for
@@ -20,27 +23,32 @@ type Service struct {
 	seed   uint64
 	books  *books
 	faults atomic.Pointer[[]*armedFault] // in force
-	life   *life
-	client *http.Client // of pingbacks
+	client *http.Client                  // of pingbacks
+
+	ending  context.Context // ends with Close
+	end     context.CancelFunc
+	mu      sync.Mutex // orders the start of pingbacks and Close
+	running sync.WaitGroup
 }
 
 // New makes a service. It starts nothing.
 func New(opts Options) *Service {
 	opts = opts.withDefaults()
-	seed := opts.Seed
-	for seed == 0 {
-		var raw [8]byte
-		_, _ = crand.Read(raw[:]) // never fails
-		seed = binary.LittleEndian.Uint64(raw[:])
-	}
-	s := &Service{opts: &opts, seed: seed, books: newBooks(&opts, seed), life: newLife(), client: pingbackClient()}
+	seed := cmp.Or(opts.Seed, rand.Uint64()) //nolint:gosec // not a secret
+	s := &Service{opts: &opts, seed: seed, books: newBooks(&opts, seed), client: pingbackClient()}
+	s.ending, s.end = context.WithCancel(context.Background())
 	s.SetFaults(opts.Faults...)
 	return s
 }
 
-// Close drops the pingbacks that are not delivered yet, ends the calls that faults hold, and
-// waits for its goroutines. Books and faults stay; the service can be used again.
-func (s *Service) Close() { s.life.end() }
+// Close drops the pingbacks that are not delivered yet, ends the calls that faults delay, and
+// waits for its goroutines. Later calls are answered, but send no pingbacks.
+func (s *Service) Close() {
+	s.mu.Lock()
+	s.end()
+	s.mu.Unlock()
+	s.running.Wait()
+}
 
 // ServeHTTP answers one call of either protocol.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -53,8 +61,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveFaults(w, r)
 		return
 	}
-	q := s.parse(r) //nolint:contextcheck // a pingback outlives the call that orders it
-	q.N = s.books.count(q.Call)
+	q := s.parse(r)
+	s.books.count(q.Action)
 	if f := s.fault(q.Call); f != nil {
 		s.play(w, r, q, f)
 		return
@@ -62,16 +70,16 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q.run(time.Now()).write(w)
 }
 
-// query is a call that was read and not yet acted upon.
+// query is a call that was read and has had no effect yet.
 type query struct {
 	Call
-	run    func(at time.Time) answer // does it, and says what an undisturbed service says
-	refuse func(code string) answer  // how this protocol says an error
-	accept func(number int64) answer // how it says a task's number; submits only
-	sold   int64                     // the number that run sold; 0 = none
+	run    func(at time.Time) answer // carries the call out and returns the true answer
+	refuse func(code string) answer  // the answer with a code
+	accept func(number int64) answer // the answer with a task's number; submits only
+	sold   int64                     // the number of the task that run sold; 0 = none
 }
 
-// submits turns q into the submit of an order; fail writes a code in the protocol's form.
+// submits makes q the submit of an order. fail returns the answer with a code of the books.
 func (s *Service) submits(q *query, o order, fail func(code string) answer) {
 	q.Action, q.Identity = Submit, o.identity
 	q.run = func(at time.Time) answer {
@@ -85,7 +93,18 @@ func (s *Service) submits(q *query, o order, fail func(code string) answer) {
 	}
 }
 
-// parse finds the protocol.
+// admit returns the code that refuses a key, "" for a valid one.
+func (s *Service) admit(key string) string {
+	switch {
+	case key == "":
+		return wire.CodeNoKey
+	case s.opts.Key != "" && subtle.ConstantTimeCompare([]byte(key), []byte(s.opts.Key)) != 1:
+		return wire.CodeUnknownKey
+	}
+	return ""
+}
+
+// parse reads a call of either protocol.
 func (s *Service) parse(r *http.Request) *query {
 	status := http.StatusNotFound
 	legacy := r.URL.Path == "/in.php" || r.URL.Path == "/res.php"

@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -8,19 +9,11 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// tasksRefuse answers with a code of this protocol.
+// tasksRefuse is the answer with a code of this protocol.
 func tasksRefuse(code string) answer { return answerOf(wire.JSON(tasksError(code))) }
 
-// tasksFail says a code that both protocols share in this one's words.
-func tasksFail(code string) answer { return tasksRefuse(tasksCode(code)) }
-
-// tasksCode is this protocol's word for a code of the books.
-func tasksCode(code string) string {
-	if code == codeBanned {
-		return wire.CodeIPBlocked
-	}
-	return wire.TasksCode(code)
-}
+// tasksFail is the answer with a code of the books.
+func tasksFail(code string) answer { return tasksRefuse(wire.TasksCode(code)) }
 
 func tasksError(code string) wire.TasksAnswer {
 	return wire.TasksError(code, "the simulated service refuses: "+code)
@@ -29,59 +22,51 @@ func tasksError(code string) wire.TasksAnswer {
 // parseTasks reads a call of the tasks protocol.
 func (s *Service) parseTasks(r *http.Request) *query {
 	sent, whole := request(r)
-	c := wire.ReadTasks(sent, s.opts.Flavour)
+	c := wire.ReadTasks(sent)
 	if !whole {
 		c.Bad, c.Order.Bad = wire.CodeBadParams, wire.CodeBadParams
 	}
 	q := &query{refuse: tasksRefuse}
 	q.Action = c.Action
-	switch c.Action {
-	case Submit:
+	if c.Action == Submit {
 		o := order{
-			key: c.Key, identity: c.Order.Identity, bad: c.Order.Bad, ping: pingback{url: c.Order.Pingback, form: pingJSON},
+			identity: c.Order.Identity, bad: cmp.Or(s.admit(c.Key), c.Order.Bad),
+			ping: pingback{url: c.Order.Pingback, form: pingJSON},
 		}
 		q.accept = func(n int64) answer { return answerOf(wire.JSON(wire.TasksAnswer{TaskID: n})) }
 		s.submits(q, o, tasksFail)
 		return q
-	case Poll:
-		q.Task = c.ID
-		q.run = func(at time.Time) answer { return s.getResult(c, at) }
-	case Balance:
-		q.run = func(at time.Time) answer {
-			if code := s.books.admit(c.Key, at); code != "" {
-				return tasksFail(code)
-			}
-			left := float64(balance)
-			return answerOf(wire.JSON(wire.TasksAnswer{Balance: &left}))
-		}
-	case Report:
-		q.Task = c.ID
-		q.run = func(at time.Time) answer {
-			if code := s.books.report(c.Key, c.ID, c.Verdict, at); code != "" {
-				return tasksFail(code)
-			}
-			return answerOf(wire.JSON(wire.TasksAnswer{Status: "success"}))
-		}
 	}
-	if c.Bad != "" {
-		q.run = func(time.Time) answer { return tasksFail(c.Bad) }
+	q.Task = c.ID
+	q.run = func(at time.Time) answer {
+		if code := cmp.Or(c.Bad, s.admit(c.Key)); code != "" {
+			return tasksFail(code)
+		}
+		return s.runTasks(c, at)
 	}
 	return q
 }
 
-func (s *Service) getResult(c wire.TasksCall, at time.Time) answer {
-	n, _ := wire.TaskNumber(c.ID)
-	found, code := s.books.poll(c.Key, []int64{n}, at)
-	if code != "" {
+// runTasks carries out a call that is not a submit.
+func (s *Service) runTasks(c wire.TasksCall, at time.Time) answer {
+	switch c.Action {
+	case Poll:
+		n, _ := wire.TaskNumber(c.ID)
+		return answerOf(wire.JSON(tasksResult(s.books.poll(n, at), s.opts)))
+	case Balance:
+		left := float64(balance)
+		return answerOf(wire.JSON(wire.TasksAnswer{Balance: &left}))
+	}
+	if code := s.books.report(c.ID, c.Verdict, at); code != "" {
 		return tasksFail(code)
 	}
-	return answerOf(wire.JSON(tasksResult(&found[0], s.opts)))
+	return answerOf(wire.JSON(wire.TasksAnswer{Status: "success"}))
 }
 
 // tasksResult is the answer to a poll, and the content of a pingback.
-func tasksResult(o *outcome, opts *Options) wire.TasksAnswer {
+func tasksResult(o outcome, opts *Options) wire.TasksAnswer {
 	if o.code != "" {
-		return tasksError(tasksCode(o.code))
+		return tasksError(wire.TasksCode(o.code))
 	}
 	t := &o.task
 	var values map[string]string

@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -14,23 +15,23 @@ const tokenMark = "SIMULATED"
 
 const fillerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// token renders the text that a task was solved to. It is computed anew on every call:
-// the same task always gives the same text, and nothing is stored.
+// token returns the text of a task's solution. It is computed on every call: equal tasks have
+// equal texts, and none is stored.
 func (t *task) token(opts *Options) string {
 	switch t.identity.Type {
 	case captcha.Image:
-		// The same picture reads the same, whichever task it is.
+		// The text depends on the picture alone.
 		return strings.Join([]string{tokenMark, string(t.identity.Type), "0", string(t.id), "zwei wörter"}, ".")
 	case captcha.GeeTest, captcha.GeeTestV4:
-		return t.written(opts)
+		return t.valuesText(opts)
 	}
-	return t.marked(opts.TokenBytes)
+	return t.marked()
 }
 
-// marked renders a text of that many bytes which names its task and identity.
-func (t *task) marked(bytes int) string {
+// marked returns a text of tokenBytes that names its task and identity.
+func (t *task) marked() string {
 	var b strings.Builder
-	b.Grow(bytes)
+	b.Grow(tokenBytes)
 	for _, part := range []string{
 		tokenMark, string(t.identity.Type), strconv.FormatInt(t.number, 10), string(t.id),
 	} {
@@ -38,10 +39,10 @@ func (t *task) marked(bytes int) string {
 		b.WriteByte('.')
 	}
 	filler := dice(t.lot, fillerStream)
-	for b.Len() < bytes {
-		// Six bits a letter: one draw serves for ten of them.
+	for b.Len() < tokenBytes {
+		// A letter takes six bits, so one draw gives ten letters.
 		bits := filler.Uint64()
-		for range min(10, bytes-b.Len()) {
+		for range min(10, tokenBytes-b.Len()) {
 			b.WriteByte(fillerAlphabet[bits&63])
 			bits >>= 6
 		}
@@ -49,8 +50,45 @@ func (t *task) marked(bytes int) string {
 	return b.String()
 }
 
-// IdentityOf reads from a token for which identity it was solved. It returns false for a token
-// that was not made by a Service.
+// values returns the named values of a GeeTest's solution, nil for other types. One of them
+// contains the mark of the token. The legacy protocol of 2captcha prefixes the names of version 3.
+func (t *task) values(opts *Options) map[string]string {
+	prefix := ""
+	if t.legacy && opts.Flavour == TwoCaptcha {
+		prefix = "geetest_"
+	}
+	switch t.identity.Type {
+	case captcha.GeeTest:
+		mark := t.marked()
+		return map[string]string{
+			prefix + "challenge": t.identity.Challenge + "k7", prefix + "validate": mark, prefix + "seccode": mark + "|jordan",
+		}
+	case captcha.GeeTestV4:
+		return map[string]string{
+			"captcha_id": t.identity.CaptchaID, "lot_number": strconv.FormatUint(t.lot, 16), "pass_token": t.marked(),
+			"gen_time": strconv.FormatInt(t.due.Unix(), 10), "captcha_output": "b3V0cHV0+/==",
+		}
+	}
+	return nil
+}
+
+// valuesText returns the named values as one text: a list of name:value in captchaai's legacy
+// protocol, else a JSON object.
+func (t *task) valuesText(opts *Options) string {
+	values := t.values(opts)
+	if !t.legacy || opts.Flavour == TwoCaptcha {
+		text, _ := json.Marshal(values) // a map of strings always marshals
+		return string(text)
+	}
+	list := make([]string, 0, len(values))
+	for _, name := range captcha.ValueNames(t.identity.Type) {
+		list = append(list, name+":"+values[name])
+	}
+	return strings.Join(list, ",")
+}
+
+// IdentityOf reads from a token the identity that it was solved for. It returns false for a
+// token that was not made by a Service.
 func IdentityOf(token string) (captcha.ID, bool) {
 	_, marked, _ := strings.Cut(token, tokenMark+".")
 	parts := strings.SplitN(marked, ".", 4)
@@ -63,20 +101,17 @@ func IdentityOf(token string) (captcha.ID, bool) {
 	return captcha.ID(parts[2]), true
 }
 
-// The streams keep draws for different purposes apart, so that a longer token
-// or another fault changes no lead time.
+// The streams keep draws for different purposes apart, so that another fault changes no lead time.
 const (
 	lotStream uint64 = iota + 1
 	fillerStream
 	orderStream
+	pingStream
 	faultStream // + the fault's position
 )
 
-// pingStream is drawn from a task's own lot, where no fault draws.
-const pingStream = faultStream
-
-// dice returns the numbers that belong to a seed and a purpose.
+// dice returns the random numbers of a seed and a purpose.
 func dice(seed, stream uint64) *rand.Rand {
-	//nolint:gosec // these numbers must be repeatable, and nothing secret is made of them
+	//nolint:gosec // these numbers must be repeatable, and no secret is made of them
 	return rand.New(rand.NewPCG(seed, stream))
 }

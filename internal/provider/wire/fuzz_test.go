@@ -46,7 +46,7 @@ func FuzzLegacy(f *testing.F) {
 		if submits {
 			r.Path = "/in.php"
 		}
-		c := ReadLegacy(r, AnyClient)
+		c := ReadLegacy(r)
 		switch {
 		case submits != (c.Action == Submit), (c.Action == Poll || c.Action == Report) && len(c.IDs) == 0:
 			t.Errorf("%+v", c)
@@ -73,7 +73,7 @@ func FuzzTasks(f *testing.F) {
 		f.Add("/getTaskResult", []byte(body))
 	}
 	f.Fuzz(func(t *testing.T, path string, body []byte) {
-		c := ReadTasks(Request{Method: http.MethodPost, Path: path, Body: body}, AnyClient)
+		c := ReadTasks(Request{Method: http.MethodPost, Path: path, Body: body})
 		if c.Action == Submit {
 			sound(t, c.Order)
 		}

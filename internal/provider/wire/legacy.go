@@ -39,14 +39,12 @@ type Form struct{ JSON, CORS bool }
 type fields struct {
 	values url.Values
 	file   []byte // of a multipart form, the part of that name; nil = none
-
-	flavour Flavour
 }
 
 // ReadLegacy reads a call of in.php or res.php: a GET's query, a form, a multipart form
 // or a JSON object. A bad call is returned as far as it could be read.
-func ReadLegacy(r Request, flavour Flavour) LegacyCall {
-	f, err := sentFields(r, flavour)
+func ReadLegacy(r Request) LegacyCall {
+	f, err := sentFields(r)
 	v := f.values
 	c := LegacyCall{Form: Form{JSON: v.Get("json") == "1", CORS: v.Get("header_acao") == "1"}, Key: v.Get("key")}
 	if err != nil || v.Has("clientKey") { // which is the other protocol's
@@ -83,9 +81,9 @@ func ReadLegacy(r Request, flavour Flavour) LegacyCall {
 var errTwice = errors.New("a field was given twice")
 
 // sentFields merges the query with the body.
-func sentFields(r Request, flavour Flavour) (fields, error) {
+func sentFields(r Request) (fields, error) {
 	values, err := url.ParseQuery(r.RawQuery)
-	f := fields{values: values, flavour: flavour}
+	f := fields{values: values}
 	if r.Method == http.MethodPost {
 		err = errors.Join(err, f.readBody(r))
 	}
@@ -177,14 +175,11 @@ func (f fields) order() Order {
 	slices.Sort(o.Undone)
 	id, method := &o.Identity, v.Get("method")
 	if id.Type = f.kind(method); id.Type == "" {
-		o.Bad = CodeBadParams
-		if f.flavour != CaptchaAI {
-			o.Bad = CodeNoMethod
-		}
+		o.Bad = CodeNoMethod
 		return o
 	}
-	for _, field := range legacyFields(id, method, f.flavour) {
-		if text := v.Get(field.name); text != "" && !field.read(text, f.flavour) {
+	for _, field := range legacyFields(id, method, anyService) {
+		if text := v.Get(field.name); text != "" && !field.read(text) {
 			o.Bad = CodeBadParams
 		}
 	}
@@ -207,12 +202,10 @@ func (f fields) order() Order {
 	return o
 }
 
-// kind finds the type that a method asks for, "" if there is none. At 2captcha, version does
-// not count for geetest.
+// kind returns the type that a method asks for, "" for an unknown method.
 func (f fields) kind(method string) captcha.Type {
 	for _, row := range legacyMethods {
-		if row.method == method && (row.version == "" || row.version == f.values.Get("version")) &&
-			(row.version != "4" || f.flavour != TwoCaptcha) {
+		if row.method == method && (row.version == "" || row.version == f.values.Get("version")) {
 			return row.kind
 		}
 	}

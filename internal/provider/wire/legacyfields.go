@@ -35,9 +35,12 @@ type legacyField struct {
 	at   any
 }
 
+// anyService stands for all services: their fields together.
+const anyService = "any"
+
 // legacyFields lists the fields that carry an identity of its type. LegacyForm writes by this
 // list and ReadLegacy reads by it.
-func legacyFields(id *captcha.Identity, method string, flavour Flavour) []legacyField {
+func legacyFields(id *captcha.Identity, method, service string) []legacyField {
 	fields := []legacyField{
 		{"pageurl", &id.Pageurl}, {"invisible", &id.Invisible}, {"enterprise", &id.Enterprise}, {"action", &id.Action},
 		{"min_score", &id.MinScore}, {"userAgent", &id.UserAgent}, {"proxy", &id.Proxy},
@@ -62,7 +65,7 @@ func legacyFields(id *captcha.Identity, method string, flavour Flavour) []legacy
 			{"numeric", &p.Charset}, {"regsense", &p.CaseSensitive}, {"phrase", &p.Phrase}, {"calc", &p.Math},
 			{"min_len", &p.MinLength}, {"max_len", &p.MaxLength}, {"lang", &p.Language}, {"textinstructions", &p.Instructions},
 		}...)
-		if flavour == CaptchaAI || flavour == AnyClient { // captchaai's clients and its manual differ
+		if service == captchaAI || service == anyService { // captchaai's clients and its manual differ
 			fields = append(fields, legacyField{"minLen", &p.MinLength}, legacyField{"maxLen", &p.MaxLength})
 		}
 	}
@@ -73,16 +76,16 @@ func legacyFields(id *captcha.Identity, method string, flavour Flavour) []legacy
 var knownLegacy = func() []string {
 	known := strings.Fields("key method json header_acao soft_id pingback proxytype version datas body")
 	for _, row := range legacyMethods {
-		for _, field := range legacyFields(&captcha.Identity{Type: row.kind}, row.method, AnyClient) {
+		for _, field := range legacyFields(&captcha.Identity{Type: row.kind}, row.method, anyService) {
 			known = append(known, field.name)
 		}
 	}
 	return known
 }()
 
-// LegacyForm is the form that asks in.php for a task, without the key. image is a picture's
-// bytes, else nil. The error says what the protocol cannot express.
-func LegacyForm(id captcha.Identity, image []byte, flavour Flavour) (url.Values, error) {
+// LegacyForm returns the form of a submit to in.php of a service, without the key. image is a
+// picture's bytes, else nil. The error says what the protocol cannot express.
+func LegacyForm(id captcha.Identity, image []byte, service string) (url.Values, error) {
 	form := url.Values{}
 	set := func(name, value string) {
 		if value != "" {
@@ -90,7 +93,7 @@ func LegacyForm(id captcha.Identity, image []byte, flavour Flavour) (url.Values,
 		}
 	}
 	for _, row := range legacyMethods {
-		if row.kind == id.Type && (row.version == "4") == (id.Type == captcha.GeeTestV4 && flavour == CaptchaAI) {
+		if row.kind == id.Type && (row.version == "4") == (id.Type == captcha.GeeTestV4 && service == captchaAI) {
 			set("method", row.method)
 			set("version", row.version)
 			break
@@ -99,7 +102,7 @@ func LegacyForm(id captcha.Identity, image []byte, flavour Flavour) (url.Values,
 	if !form.Has("method") {
 		return nil, fmt.Errorf("the legacy protocol has no method for type %q", id.Type)
 	}
-	for _, field := range legacyFields(&id, form.Get("method"), flavour) {
+	for _, field := range legacyFields(&id, form.Get("method"), service) {
 		set(field.name, field.text())
 	}
 	set("proxytype", strings.ToUpper(id.ProxyType))
@@ -138,7 +141,7 @@ func (f legacyField) text() string {
 
 // read sets what the field carries, and reports whether the text is valid. Some clients send
 // JavaScript's words for booleans.
-func (f legacyField) read(text string, flavour Flavour) bool {
+func (f legacyField) read(text string) bool {
 	var err error
 	var valid bool
 	switch at := f.at.(type) {
@@ -147,9 +150,8 @@ func (f legacyField) read(text string, flavour Flavour) bool {
 	case *captcha.Secret:
 		*at = captcha.Secret(text)
 	case *bool:
-		words := flavour == AnyClient
-		*at = text == "1" || words && text == "true"
-		return *at || text == "0" || words && text == "false"
+		*at = text == "1" || text == "true"
+		return *at || text == "0" || text == "false"
 	case *int:
 		*at, err = strconv.Atoi(text)
 	case *float64:

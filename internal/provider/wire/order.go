@@ -19,17 +19,10 @@ const (
 	Other   Action = "other"   // all else, also unknown paths
 )
 
-// Flavour is the service whose manners hold where services differ.
-type Flavour string
-
-// The flavours. They differ in what an unknown method is, in how a GeeTest is asked for,
-// and in how large a picture may be.
+// The names of services whose fields differ from those of the others.
 const (
-	CaptchaAI  Flavour = "captchaai"
-	TwoCaptcha Flavour = "2captcha"
-	// AnyClient takes what the clients of all services send. To it a task that wants a
-	// proxy and names none is one without.
-	AnyClient Flavour = "any"
+	captchaAI  = "captchaai"
+	twoCaptcha = "2captcha"
 )
 
 // Request is an HTTP request as far as the protocols look at it.

@@ -10,15 +10,15 @@ import (
 	"poold/internal/captcha"
 )
 
-// largestPicture is the most bytes of a picture.
-var largestPicture = map[Flavour]int{CaptchaAI: 1 << 20, TwoCaptcha: 100_000, AnyClient: 1 << 20}
+// largestPicture limits a picture, in bytes.
+const largestPicture = 1 << 20
 
 // readPicture validates a picture's bytes and hashes them; bad is "" if they are valid.
-func readPicture(image []byte, flavour Flavour) (sum, bad string) {
+func readPicture(image []byte) (sum, bad string) {
 	switch {
 	case len(image) == 0:
 		return "", CodeNoImage
-	case len(image) > largestPicture[flavour]:
+	case len(image) > largestPicture:
 		return "", CodeTooBig
 	case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif"}, http.DetectContentType(image)):
 		return "", CodeImageKind
@@ -28,12 +28,12 @@ func readPicture(image []byte, flavour Flavour) (sum, bad string) {
 }
 
 // decodePicture reads a picture's base64.
-func decodePicture(body string, flavour Flavour) (image []byte, sum, bad string) {
+func decodePicture(body string) (image []byte, sum, bad string) {
 	image, err := base64.StdEncoding.DecodeString(body)
 	if err != nil {
 		return nil, "", CodeUpload
 	}
-	sum, bad = readPicture(image, flavour)
+	sum, bad = readPicture(image)
 	return image, sum, bad
 }
 
@@ -60,9 +60,9 @@ func (f fields) picture(o *Order, upload bool) {
 	p := &o.Identity.Picture
 	if upload {
 		o.Image = f.file
-		p.SHA256, bad = readPicture(f.file, f.flavour)
+		p.SHA256, bad = readPicture(f.file)
 	} else {
-		o.Image, p.SHA256, bad = decodePicture(f.values.Get("body"), f.flavour)
+		o.Image, p.SHA256, bad = decodePicture(f.values.Get("body"))
 	}
 	switch {
 	case bad != "":
@@ -76,25 +76,20 @@ func (f fields) picture(o *Order, upload bool) {
 var languagePools = map[string]string{"": "", "en": "en", "ru": "rn"}
 
 // picture reads a picture of the tasks protocol.
-func (t *Task) picture(o *Order, languagePool string, flavour Flavour) {
+func (t *Task) picture(o *Order, languagePool string) {
 	p := &o.Identity.Picture
 	*p = captcha.Picture{
 		CaseSensitive: t.Case, MinLength: t.MinLength, MaxLength: t.MaxLength, Phrase: t.Phrase, Math: t.Math, Instructions: t.Comment,
 	}
-	known := false
+	var spoken, numbered bool
 	for language, pool := range languagePools {
 		if pool == languagePool {
-			p.Language, known = language, true
+			p.Language, spoken = language, true
 		}
 	}
-	if !known {
+	p.Charset, numbered = charsetOf(t.Numeric)
+	o.Image, p.SHA256, o.Bad = decodePicture(t.Body)
+	if o.Bad == "" && !(spoken && numbered && possible(*p)) {
 		o.Bad = CodeBadParams
-		return
-	}
-	if o.Image, p.SHA256, o.Bad = decodePicture(t.Body, flavour); o.Bad == "" {
-		var valid bool
-		if p.Charset, valid = charsetOf(t.Numeric); !valid || !possible(*p) {
-			o.Bad = CodeBadParams
-		}
 	}
 }

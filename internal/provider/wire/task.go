@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -82,9 +83,9 @@ var taskNames = []struct {
 	{"GeeTest", captcha.GeeTest}, {"GeeTest", captcha.GeeTestV4}, {"ImageToText", captcha.Image},
 }
 
-// CreateTask is the body of createTask, without the key. image is a picture's bytes, else nil.
-// The error says what the protocol cannot express, and quotes nothing secret.
-func CreateTask(id captcha.Identity, image []byte, pingback string, flavour Flavour) (map[string]any, error) {
+// CreateTask returns the body of createTask for a service, without the key. image is a picture's
+// bytes, else nil. The error says what the protocol cannot express, and quotes no secret.
+func CreateTask(id captcha.Identity, image []byte, pingback string, service string) (map[string]any, error) {
 	p := id.Picture
 	t := Task{
 		WebsiteURL: id.Pageurl, WebsiteKey: id.Sitekey, IsInvisible: id.Invisible, MinScore: id.MinScore, Data: id.Data,
@@ -112,7 +113,7 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, flavour Flav
 		t.Action = id.Action
 	case captcha.GeeTestV4:
 		t.Version, t.GT = 4, id.CaptchaID
-		if flavour == TwoCaptcha {
+		if service == twoCaptcha {
 			t.GT, t.Init.CaptchaID = "", id.CaptchaID
 		}
 	}
@@ -170,8 +171,9 @@ func taskKind(name string) (kind captcha.Type, enterprise, proxy bool) {
 	return kind, enterprise, proxy
 }
 
-// read turns a task's parameters into the identity.
-func (t *Task) read(o *Order, languagePool string, flavour Flavour) {
+// read sets the order's identity by a task's parameters. A task whose type wants a proxy and that
+// names none is bought without one.
+func (t *Task) read(o *Order, languagePool string) {
 	kind, enterprise, proxy := taskKind(t.Type)
 	if kind == "" {
 		o.Bad = CodeNotSupported
@@ -192,26 +194,18 @@ func (t *Task) read(o *Order, languagePool string, flavour Flavour) {
 	case captcha.HCaptcha: // CapMonster has it here
 		id.RQData, id.Data = oneOf(&o.Bad, id.RQData, id.Data), ""
 	case captcha.GeeTestV4:
-		id.GT, id.CaptchaID = "", t.GT
-		switch flavour {
-		case TwoCaptcha:
-			id.CaptchaID = t.Init.CaptchaID
-		case AnyClient:
-			id.CaptchaID = oneOf(&o.Bad, t.GT, t.Init.CaptchaID)
-		}
+		id.GT, id.CaptchaID = "", oneOf(&o.Bad, t.GT, t.Init.CaptchaID)
 	}
 	sent := t.Proxy
-	if proxy && (flavour != AnyClient || sent.given()) {
+	if proxy && sent.given() {
 		id.Proxy, id.ProxyType = captcha.Secret(sent.text()), strings.ToLower(sent.Kind)
 	}
 	o.Identity = id
 	if kind == captcha.Image && o.Bad == "" {
-		t.picture(o, languagePool, flavour)
+		t.picture(o, languagePool)
 	}
 	if !proxy && sent.given() {
 		o.Undone = append(o.Undone, "proxyAddress")
 	}
-	if o.Bad == "" {
-		o.Bad = TasksCode(checkIdentity(o.Identity))
-	}
+	o.Bad = TasksCode(cmp.Or(o.Bad, checkIdentity(o.Identity)))
 }

@@ -61,7 +61,7 @@ func IsTasksPath(path string) bool {
 
 // ReadTasks reads a call of the tasks protocol, a JSON object whatever its type is said
 // to be. A bad call is returned as far as it could be read.
-func ReadTasks(r Request, flavour Flavour) TasksCall {
+func ReadTasks(r Request) TasksCall {
 	path := tasksPaths[r.Path]
 	c := TasksCall{Action: path.action, Verdict: path.verdict}
 	var body tasksRequest
@@ -75,7 +75,7 @@ func ReadTasks(r Request, flavour Flavour) TasksCall {
 	}
 	c.Key, c.ID = body.ClientKey, body.TaskID.String()
 	if c.Action == Submit {
-		c.Order = body.order(flavour)
+		c.Order = body.order()
 		c.Order.Undone = append(c.Order.Undone, unknown(members, knownCall)...)
 		if c.Bad != "" {
 			c.Order.Bad = c.Bad
@@ -85,7 +85,7 @@ func ReadTasks(r Request, flavour Flavour) TasksCall {
 }
 
 // order reads what createTask asks for.
-func (b *tasksRequest) order(flavour Flavour) Order {
+func (b *tasksRequest) order() Order {
 	o := Order{Pingback: b.CallbackURL}
 	if len(b.Task) == 0 || string(b.Task) == "null" {
 		o.Bad = CodeTaskAbsent
@@ -98,7 +98,7 @@ func (b *tasksRequest) order(flavour Flavour) Order {
 		return o
 	}
 	o.Undone = unknown(members, knownTask)
-	f.read(&o, b.LanguagePool, flavour)
+	f.read(&o, b.LanguagePool)
 	if o.Pingback != "" && !isWebURL(o.Pingback) {
 		o.Bad = CodeBadParams
 	}

@@ -30,7 +30,7 @@ func TestFormsAgree(t *testing.T) {
 		"multipart": {Method: http.MethodPost, ContentType: `multipart/form-data; boundary=b`, Body: []byte(multi)},
 	} {
 		r.Path = "/in.php"
-		c := ReadLegacy(r, AnyClient)
+		c := ReadLegacy(r)
 		if c.Key != "k" || c.Order.Bad != "" || c.Order.Identity != want || c.Order.Undone != nil {
 			t.Errorf("%s: %+v", name, c)
 		}
@@ -39,7 +39,7 @@ func TestFormsAgree(t *testing.T) {
 		`{"clientKey":"k","task":{"type":"RecaptchaV3EnterpriseTask","websiteURL":"` + page + `","websiteKey":"key","pageAction":"login","minScore":0.3}}`,
 		`{"clientKey":"k","softId":54,"task":{"type":"RecaptchaV3TaskProxyless","isEnterprise":true,"websiteURL":"` + page + `","websiteKey":"key","action":"login","pageAction":"login","minScore":0.3,"nocache":true}}`,
 	} {
-		c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)}, AnyClient)
+		c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)})
 		if c.Key != "k" || c.Order.Bad != "" || c.Order.Identity != want || c.Order.Undone != nil {
 			t.Errorf("%s: %+v", body, c)
 		}
@@ -49,12 +49,12 @@ func TestFormsAgree(t *testing.T) {
 // What clients send beside: nothing of it is dropped unseen.
 func TestUndone(t *testing.T) {
 	c := ReadLegacy(Request{Method: http.MethodGet, Path: "/in.php",
-		RawQuery: "method=turnstile&sitekey=s&pageurl=https://e.example/&pagedata=p&cookies=c&debug=0&soft_id=4&pingback=https://h.example/"}, AnyClient)
+		RawQuery: "method=turnstile&sitekey=s&pageurl=https://e.example/&pagedata=p&cookies=c&debug=0&soft_id=4&pingback=https://h.example/"})
 	if want := []string{"cookies", "pagedata"}; !reflect.DeepEqual(c.Order.Undone, want) || c.Order.Pingback == "" || c.Order.Bad != "" {
 		t.Errorf("%+v", c.Order)
 	}
 	task := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(`{"callbackUrl":"https://h.example/","softId":4,"priority":1,"task":{"type":"TurnstileTask",
-		"websiteURL":"https://e.example/","websiteKey":"s","cloudflareTaskType":"cf_clearance","cookies":"c","fallback":false}}`)}, AnyClient).Order
+		"websiteURL":"https://e.example/","websiteKey":"s","cloudflareTaskType":"cf_clearance","cookies":"c","fallback":false}}`)}).Order
 	if want := []string{"cloudflareTaskType", "cookies", "priority"}; !reflect.DeepEqual(task.Undone, want) || task.Pingback == "" || task.Bad != "" || task.Identity.Proxy != "" {
 		t.Errorf("%+v", task)
 	}
@@ -68,7 +68,7 @@ func TestBadCalls(t *testing.T) {
 	form, object := "application/x-www-form-urlencoded", "application/json"
 	const sound, plain = "key=k&method=turnstile&sitekey=s&pageurl=https://e.example/", `"key":"k","method":"turnstile","sitekey":"s","pageurl":"https://e.example/"`
 	for _, r := range []Request{post(form, "", sound), post(form, sound, ""), post(object, "", "{"+plain+"}")} {
-		if c := ReadLegacy(r, AnyClient); c.Key != "k" || c.Order.Bad != "" {
+		if c := ReadLegacy(r); c.Key != "k" || c.Order.Bad != "" {
 			t.Fatalf("%+v", c)
 		}
 	}
@@ -84,12 +84,12 @@ func TestBadCalls(t *testing.T) {
 		"a broken multipart":  post("multipart/form-data; boundary=b", "key=k", "--c"),
 		"the other protocol":  post(object, "key=k", `{"clientKey":"k","task":{"type":"TurnstileTask"}}`),
 	} {
-		if c := ReadLegacy(r, AnyClient); c.Key != "k" || c.Order.Bad == "" {
+		if c := ReadLegacy(r); c.Key != "k" || c.Order.Bad == "" {
 			t.Errorf("%s: %+v", name, c)
 		}
 	}
 	const task = `{"type":"TurnstileTask","websiteURL":"https://e.example/","websiteKey":"s"`
-	if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(`{"clientKey":"k","task":` + task + "}}")}, AnyClient); c.Order.Bad != "" {
+	if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(`{"clientKey":"k","task":` + task + "}}")}); c.Order.Bad != "" {
 		t.Fatalf("%+v", c)
 	}
 	for _, body := range []string{
@@ -99,11 +99,11 @@ func TestBadCalls(t *testing.T) {
 		`{"clientKey":"k","task":{"type":"TurnstileTask","websiteURL":"https://e.example/","websiteKey":"s","action":"a","pageAction":"b"}}`,
 		`{"clientKey":"k","task":{"type":"FunCaptchaTask"}}`,
 	} {
-		if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)}, AnyClient); c.Key != "k" || c.Order.Bad == "" {
+		if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)}); c.Key != "k" || c.Order.Bad == "" {
 			t.Errorf("%s: %+v", body, c)
 		}
 	}
-	if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte("method=turnstile&key=k")}, AnyClient); c.Bad == "" {
+	if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte("method=turnstile&key=k")}); c.Bad == "" {
 		t.Errorf("a form: %+v", c)
 	}
 }
@@ -153,7 +153,7 @@ func TestAnswers(t *testing.T) {
 func TestServersReadWhatClientsWrite(t *testing.T) {
 	const hex32 = "0123456789abcdef0123456789abcdef"
 	image := []byte("GIF89a and more")
-	sum, _ := readPicture(image, AnyClient)
+	sum, _ := readPicture(image)
 	carried := map[string]bool{}
 	for _, id := range []captcha.Identity{
 		{Type: captcha.RecaptchaV2, Sitekey: "s", Invisible: true, DataS: "d", UserAgent: "U"},
@@ -178,24 +178,24 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 				carried[reflect.TypeFor[captcha.Identity]().Field(i).Name] = true
 			}
 		}
-		for _, flavour := range []Flavour{CaptchaAI, TwoCaptcha, AnyClient} {
-			form, err := LegacyForm(id, bytes, flavour)
+		for _, service := range []string{captchaAI, twoCaptcha, "generic"} {
+			form, err := LegacyForm(id, bytes, service)
 			if err != nil {
 				t.Fatal(err)
 			}
-			legacy := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}, flavour).Order
-			fields, err := CreateTask(id, bytes, "https://hook.example/", flavour)
+			legacy := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
+			fields, err := CreateTask(id, bytes, "https://hook.example/", service)
 			if err != nil {
 				t.Fatal(err)
 			}
-			tasks := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: JSON(fields).Body}, flavour).Order
+			tasks := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: JSON(fields).Body}).Order
 			for protocol, o := range map[string]Order{"legacy": legacy, "tasks": tasks} {
 				if o.Identity != id || o.Bad != "" || o.Undone != nil || string(o.Image) != string(bytes) {
-					t.Errorf("%s, %s: %+v, want %+v", flavour, protocol, o, id)
+					t.Errorf("%s, %s: %+v, want %+v", service, protocol, o, id)
 				}
 			}
 			if tasks.Pingback != "https://hook.example/" {
-				t.Errorf("%s: pingback %q", flavour, tasks.Pingback)
+				t.Errorf("%s: pingback %q", service, tasks.Pingback)
 			}
 		}
 	}
@@ -214,7 +214,7 @@ func TestOtherSpellings(t *testing.T) {
 		"method=userrecaptcha&googlekey=s&version=v3&min_score=0.30&enterprise=0": {Type: captcha.RecaptchaV3, Sitekey: "s", MinScore: 0.3},
 	} {
 		want.Pageurl = page
-		if o := ReadLegacy(Request{Path: "/in.php", RawQuery: base + query}, CaptchaAI).Order; o.Identity != want || o.Bad != "" {
+		if o := ReadLegacy(Request{Path: "/in.php", RawQuery: base + query}).Order; o.Identity != want || o.Bad != "" {
 			t.Errorf("%s: %+v", query, o)
 		}
 	}
@@ -231,18 +231,18 @@ func TestOtherSpellings(t *testing.T) {
 	} {
 		want.Sitekey, want.Pageurl = "s", page
 		body := `{"clientKey":"k","task":{"websiteURL":"` + page + `","websiteKey":"s",` + fields + `}}`
-		if o := ReadTasks(Request{Path: "/createTask", Body: []byte(body)}, CaptchaAI).Order; o.Identity != want || o.Bad != "" || o.Undone != nil {
+		if o := ReadTasks(Request{Path: "/createTask", Body: []byte(body)}).Order; o.Identity != want || o.Bad != "" || o.Undone != nil {
 			t.Errorf("%s: %+v", fields, o)
 		}
 	}
 	// The largest picture, with captchaai's other names of its options.
-	form, err := LegacyForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...), CaptchaAI)
+	form, err := LegacyForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...), captchaAI)
 	if err != nil {
 		t.Fatal(err)
 	}
 	form.Set("minLen", "2")
 	form.Set("maxLen", "9")
-	o := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}, CaptchaAI).Order
+	o := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
 	if p := o.Identity.Picture; o.Bad != "" || p.MinLength != 2 || p.MaxLength != 9 || p.SHA256 == "" {
 		t.Errorf("%s: %+v", o.Bad, p)
 	}

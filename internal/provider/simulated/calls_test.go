@@ -1,0 +1,262 @@
+package simulated
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/provider/wire"
+)
+
+// A submit is judged by its key before its parameters, and is counted once.
+func TestRefusedSubmits(t *testing.T) {
+	for query, code := range map[string]string{
+		recaptcha("key", ""):                     wire.CodeNoKey,
+		recaptcha("key", "other"):                wire.CodeUnknownKey,
+		recaptcha("key", "other", "pageurl", ""): wire.CodeUnknownKey,
+		recaptcha("pageurl", ""):                 wire.CodePageurl,
+		recaptcha() + "&x=%zz":                   wire.CodeBadParams,
+	} {
+		s := New(with(func(o *Options) { o.Key = "k" }))
+		want(t, "plain", get(t, s, query), code)
+		v := decode(t, get(t, s, query+"&json=1"))
+		want(t, "json status", v["status"], any(0.0))
+		want(t, "json request", v["request"], any(code))
+		want(t, "submitted", s.Totals().Submitted, 0)
+		want(t, "refused", s.Totals().Refused, 2)
+	}
+	for body, code := range map[string]string{
+		strings.Replace(create(`"type":"RecaptchaV2TaskProxyless"`), `"k"`, `""`, 1):  wire.CodeUnknownKey,
+		strings.Replace(create(`"type":"RecaptchaV2TaskProxyless"`), `"k"`, `"x"`, 1): wire.CodeUnknownKey,
+		`{"clientKey":"k"}`: wire.CodeTaskAbsent,
+	} {
+		s := New(with(func(o *Options) { o.Key = "k" }))
+		v := post(t, s, "/createTask", body)
+		want(t, "code", v["errorCode"], any(code))
+		want(t, "number", v["errorId"], any(float64(wire.ErrorID(code))))
+		if v["errorDescription"] == nil || v["taskId"] != nil || s.Totals().Refused != 1 {
+			t.Errorf("answer %v, %+v", v, s.Totals())
+		}
+	}
+}
+
+// The life of a task in the words of the legacy protocol.
+func TestLegacyLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(with(func(o *Options) { o.Ledger = true }))
+		id := buy(t, s)
+		time.Sleep(10*time.Second - time.Millisecond)
+		want(t, "early", poll(t, s, id), "CAPCHA_NOT_READY")
+		v := decode(t, get(t, s, "/res.php?key=k&action=get&json=1&id="+id))
+		want(t, "early, status", v["status"], any(0.0))
+		want(t, "early, request", v["request"], any("CAPCHA_NOT_READY"))
+		want(t, "early, text", v["error_text"], nil)
+
+		time.Sleep(time.Millisecond)
+		sale := s.Sold()[0]
+		want(t, "plain", poll(t, s, id), "OK|"+sale.Token)
+		v = decode(t, get(t, s, "/res.php?key=k&action=get&json=1&id="+id))
+		want(t, "json", v["request"], any(sale.Token))
+		want(t, "no user agent", v["user_agent"], nil)
+
+		want(t, "report", get(t, s, "/res.php?key=k&action=reportbad&id="+id), "OK_REPORT_RECORDED")
+		want(t, "again", get(t, s, "/res.php?key=k&action=reportgood&id="+id), "ERROR_DUPLICATE_REPORT")
+		want(t, "report in the ledger", s.Sold()[0].Report, "bad")
+
+		// Callers cannot poll a task five minutes after it was due. The ledger keeps it.
+		time.Sleep(5*time.Minute - time.Nanosecond)
+		want(t, "old", poll(t, s, id), "OK|"+sale.Token)
+		time.Sleep(time.Nanosecond)
+		want(t, "too old", poll(t, s, id), "ERROR_WRONG_CAPTCHA_ID")
+		want(t, "sales", len(s.Sold()), 1)
+	})
+}
+
+func TestLegacyResultActions(t *testing.T) {
+	s := New(with(func(o *Options) { o.Key = "k"; o.Threads = 3 }))
+	id := buy(t, s)
+	for query, answer := range map[string]string{
+		"action=get&id=" + id:                wire.CodeNoKey,
+		"key=x&action=get&id=" + id:          wire.CodeUnknownKey,
+		"key=x&action=getbalance":            wire.CodeUnknownKey,
+		"key=x&action=reportbad&id=" + id:    wire.CodeUnknownKey,
+		"key=k&id=" + id:                     wire.CodeEmptyAction,
+		"key=k&action=dance":                 wire.CodeBadParams,
+		"key=k&action=get":                   wire.CodeIDFormat,
+		"key=k&action=get&id=12a":            wire.CodeIDFormat,
+		"key=k&action=get&id=12":             wire.CodeUnknownTask,
+		"key=k&action=getbalance":            "600",
+		"key=k&action=getbalance&json=1":     `{"status":1,"request":"600"}`,
+		"key=k&action=reportbad&id=" + id:    wire.CodeNotRecorded,
+		"key=k&action=reportbad&id=12":       wire.CodeUnknownTask,
+		"key=k&action=reportbad&id=x":        wire.CodeIDFormat,
+		"key=k&action=threadsinfo&json=1":    `{"status":1,"threads":3,"working_threads":1,"free_threads":2}`,
+		"key=k&action=get&ids=" + id + ",12": wire.CodeBadParams,
+	} {
+		want(t, query, get(t, s, "/res.php?"+query), answer)
+	}
+	want(t, "2captcha has no threadsinfo",
+		get(t, New(Options{Flavour: TwoCaptcha, Threads: 3}), "/res.php?key=k&action=threadsinfo"), wire.CodeBadParams)
+}
+
+// The flavours differ in the type of a reCAPTCHA's id and the name of the user agent.
+func TestLegacyFlavours(t *testing.T) {
+	for flavour, field := range map[Flavour]string{CaptchaAI: "user_agent", TwoCaptcha: "useragent"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(with(func(o *Options) { o.Flavour, o.UserAgent, o.Ledger = flavour, "Browser/1", true }))
+			_, numeric := decode(t, get(t, s, recaptcha("json", "1")))["request"].(float64)
+			want(t, "reCAPTCHA's id is a number", numeric, flavour == CaptchaAI)
+			v := decode(t, get(t, s, recaptcha("json", "1", "method", "turnstile", "sitekey", "s", "userAgent", "Asked/2")))
+			want(t, "Turnstile's id", v["request"], any(s.Sold()[1].Task))
+			time.Sleep(constant.Median)
+			for i, agent := range []string{"Browser/1", "Asked/2"} {
+				v = decode(t, get(t, s, "/res.php?key=k&action=get&json=1&id="+s.Sold()[i].Task))
+				want(t, field, v[field], any(agent))
+			}
+		})
+	}
+}
+
+func TestOtherPathsAndMethods(t *testing.T) {
+	s := New(constant)
+	for call, expected := range map[string]int{
+		"GET /nothing": 404, "GET /ledger": 404, "PUT /in.php": 405, "GET /createTask": 405, "HEAD /res.php": 405,
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		want(t, call, handle(t, s, method, path, "", "").Code, expected)
+	}
+	want(t, "counted as other", s.Totals().ByAction[Other], 5)
+	want(t, "too long a body", ask(t, s, http.MethodPost, recaptcha(), "application/x-www-form-urlencoded",
+		"x="+strings.Repeat("x", maxBody)), "ERROR_BAD_PARAMETERS")
+}
+
+func TestTasksLife(t *testing.T) {
+	for kind, field := range map[string]string{
+		"RecaptchaV2TaskProxyless": "gRecaptchaResponse",
+		"TurnstileTaskProxyless":   "token",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(with(func(o *Options) { o.Ledger, o.UserAgent = true, "Browser/1" }))
+			begin := time.Now()
+			body := `{"clientKey":"k","taskId":` + orderTask(t, s, create(`"type":"`+kind+`"`)) + `}`
+			time.Sleep(constant.Median - 1)
+			v := post(t, s, "/getTaskResult", body)
+			want(t, "early", v["status"], any("processing"))
+			want(t, "early, errorId", v["errorId"], any(0.0))
+
+			time.Sleep(time.Minute)
+			v = post(t, s, "/getTaskResult", body)
+			want(t, "status", v["status"], any("ready"))
+			sol, _ := v["solution"].(map[string]any)
+			want(t, kind, sol[field], any(s.Sold()[0].Token))
+			want(t, "user agent", sol["userAgent"], any("Browser/1"))
+			want(t, "created", v["createTime"], any(float64(begin.Unix())))
+			want(t, "ended", v["endTime"], any(float64(begin.Add(constant.Median).Unix())))
+		})
+	}
+}
+
+func TestTasksOtherCalls(t *testing.T) {
+	s := New(with(func(o *Options) { o.Key = "k" }))
+	for _, c := range []struct {
+		path, body string
+		field      string
+		want       any
+	}{
+		{"/getBalance", `{"clientKey":"k"}`, "balance", 600.0},
+		{"/getBalance", `{"clientKey":"x"}`, "errorCode", wire.CodeUnknownKey},
+		{"/getBalance", `{`, "errorCode", wire.CodeBadParams},
+		{"/getTaskResult", `{"clientKey":"x","taskId":1}`, "errorCode", wire.CodeUnknownKey},
+		{"/getTaskResult", `{"clientKey":"k"}`, "errorCode", wire.CodeNoTask},
+		{"/getTaskResult", `{"clientKey":"k","taskId":12}`, "errorCode", wire.CodeNoTask},
+		{"/getTaskResult", `{"clientKey":"k","taskId":{}}`, "errorCode", wire.CodeBadParams},
+	} {
+		want(t, c.path+" "+c.body, post(t, s, c.path, c.body)[c.field], c.want)
+	}
+}
+
+// Each path of the tasks protocol takes reports about some types, each once.
+func TestTasksReports(t *testing.T) {
+	picture := `{"clientKey":"k","task":{"type":"ImageToTextTask","body":"R0lGODlh"}}`
+	of := func(kind string) string { return create(`"type":"` + kind + `TaskProxyless"`) }
+	for _, c := range []struct{ path, body, word, other string }{
+		{"/reportCorrect", of("RecaptchaV2"), "good", ""},
+		{"/reportIncorrect", of("Turnstile"), "bad", ""},
+		{"/reportCorrectRecaptcha", of("RecaptchaV3"), "good", of("HCaptcha")},
+		{"/reportIncorrectRecaptcha", of("RecaptchaV2"), "bad", of("Turnstile")},
+		{"/reportIncorrectHcaptcha", of("HCaptcha"), "bad", of("RecaptchaV2")},
+		{"/reportIncorrectImageCaptcha", picture, "bad", of("Turnstile")},
+		{"/reportIncorrectTokenCaptcha", of("Turnstile"), "bad", picture},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(with(func(o *Options) { o.Key, o.Ledger = "k", true }))
+			report := func(key, id string) any {
+				v := post(t, s, c.path, `{"clientKey":"`+key+`","taskId":`+id+`}`)
+				if v["errorId"] == 0.0 {
+					return v["status"]
+				}
+				return v["errorCode"]
+			}
+			id := orderTask(t, s, c.body)
+			want(t, "early", report("k", id), any(wire.CodeNotRecorded))
+			time.Sleep(constant.Median)
+			want(t, "another's key", report("x", id), any(wire.CodeUnknownKey))
+			want(t, "not yet in the ledger", s.Sold()[0].Report, "")
+			want(t, "first", report("k", id), any("success"))
+			want(t, "as text", report("k", `"`+id+`"`), any(wire.CodeDuplicate))
+			want(t, "ledger", s.Sold()[0].Report, c.word)
+			want(t, "unknown", report("k", "12"), any(wire.CodeNoTask))
+			want(t, "no id", report("k", "null"), any(wire.CodeNoTask))
+			want(t, "counted", s.Totals().ByAction[Report], 6)
+			if c.other != "" {
+				id = orderTask(t, s, c.other)
+				time.Sleep(constant.Median)
+				want(t, "another kind", report("k", id), any(wire.CodeNoTask))
+				want(t, "not recorded", s.Sold()[1].Report, "")
+			}
+			s.SetFaults(Fault{On: Report, Kind: Code, Code: "ERROR_X", When: func(call Call) bool { return call.Task == id }})
+			want(t, "a fault", report("k", id), any("ERROR_X"))
+		})
+	}
+}
+
+// A GeeTest's values have the form of each service and protocol.
+func TestGeeTestValues(t *testing.T) {
+	quick := Options{Sigma: 0.1, Ledger: true, UserAgent: "U"}
+	for flavour, row := range map[Flavour]struct{ plain, json string }{
+		CaptchaAI:  {"OK|challenge:ck7,validate:SIMULATED.geetest.", `{"status":1,"request":"challenge:ck7,validate:SIMULATED.`},
+		TwoCaptcha: {`OK|{"geetest_challenge":"ck7",`, `{"status":1,"request":{"geetest_challenge":"ck7",`},
+	} {
+		quick.Flavour = flavour
+		s := New(quick)
+		id := buy(t, s, "method", "geetest", "challenge", "c", "gt", testHex)
+		plain := poll(t, s, id)
+		if !strings.HasPrefix(plain, row.plain) || plain != "OK|"+s.Sold()[0].Token {
+			t.Errorf("%s: %s", flavour, plain)
+		}
+		answered := get(t, s, "/res.php?key=k&action=get&json=1&id="+id)
+		if !strings.HasPrefix(answered, row.json) {
+			t.Errorf("%s: %s", flavour, answered)
+		}
+		if owner, ok := IdentityOf(answered); !ok || owner != s.Sold()[0].ID {
+			t.Errorf("%s is of %s, %v", answered, owner, ok)
+		}
+	}
+	s := New(quick)
+	for fields, names := range map[string][]string{
+		`"type":"GeeTestTaskProxyless","gt":"` + testHex + `","challenge":"c"`: captcha.ValueNames(captcha.GeeTest),
+		`"type":"GeeTestTaskProxyless","version":4,"gt":"` + testHex + `"`:     captcha.ValueNames(captcha.GeeTestV4),
+	} {
+		id := orderTask(t, s, create(fields))
+		solved, _ := post(t, s, "/getTaskResult", `{"clientKey":"k","taskId":`+id+`}`)["solution"].(map[string]any)
+		want(t, "user agent", solved["userAgent"], any("U"))
+		for _, name := range names {
+			if text, _ := solved[name].(string); text == "" {
+				t.Errorf("%s: no %s in %v", fields, name, solved)
+			}
+		}
+	}
+}

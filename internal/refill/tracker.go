@@ -67,12 +67,12 @@ func (w *worker) load(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// save stores the learned state if the last save is at least every ago and there was a request
-// since; if every is 0, also without a request. It reports whether the state is stored.
-func (w *worker) save(ctx context.Context, at time.Time, every time.Duration) bool {
+// save stores the learned state, if the last save is at least every ago and there is something to
+// save; see Tracker.Unsaved.
+func (w *worker) save(ctx context.Context, at time.Time, every time.Duration) {
 	learned, err := w.tracker.Unsaved(at, every)
 	if err == nil && learned == nil {
-		return false
+		return
 	}
 	if err == nil {
 		limited, cancel := context.WithTimeout(ctx, saveLimit)
@@ -81,15 +81,7 @@ func (w *worker) save(ctx context.Context, at time.Time, every time.Duration) bo
 	}
 	if err != nil {
 		w.log.Debug("saving the learned demand failed", "err", err)
-		return false
+		return
 	}
 	w.tracker.Saved(at)
-	return true
-}
-
-// unload saves the learned state of a target without requests, and frees the shadow's memory.
-func (w *worker) unload(ctx context.Context, at time.Time) {
-	if w.tracker.Rests(at) && w.save(ctx, at, 0) {
-		w.tracker.Unload()
-	}
 }

@@ -201,7 +201,6 @@ func (w *worker) unseen(lead time.Duration) time.Duration {
 // note saves the learned state, and updates the target's status by the decision.
 func (w *worker) note(ctx context.Context, at time.Time, d policy.Decision, stock pool.Stock) {
 	w.save(ctx, at, saveEvery)
-	w.unload(ctx, at)
 	w.status.decided(d, stock, at, w.log)
 	w.status.shadowed(w.tracker.Shadow())
 }

@@ -73,7 +73,6 @@ func TestShadowPrices(t *testing.T) {
 	m.shadow = newShadow(m, 64, epoch, NewState)
 	// What is done for real is a replay as well, which tells of itself as the stock does.
 	state := m.state.follower(k)
-	state.workspace = new(workspace)
 	real := newReplay(state, 64, 0)
 	random, solves := rand.New(rand.NewPCG(3, 4)), DefaultSolves()
 	var leads []time.Duration // newest first
@@ -91,7 +90,6 @@ func TestShadowPrices(t *testing.T) {
 			at = arrivals[next]
 			next++
 		}
-		real.state.outdateShared()
 		real.pass(at)
 		if asks {
 			real.request(at, false)
@@ -112,7 +110,7 @@ func TestShadowPrices(t *testing.T) {
 		return (one + simulated(t, s).HitRate) / 2
 	}
 	const chance = 0.025
-	for i, r := range m.shadow.dearer[:2] {
+	for i, r := range m.shadow.runs[len(ladder) : len(ladder)+2] {
 		got, want := m.shadow.hitRate(len(ladder)+i), simulates(r.state.params.MaxWaste)
 		t.Logf("max_waste %.0f: %.4f hits, the simulator %.4f", r.state.params.MaxWaste, got, want)
 		if math.Abs(got-want) > chance {
@@ -165,12 +163,13 @@ func TestShadowNeed(t *testing.T) {
 	m.shadow = newShadow(m, 64, epoch, NewState)
 	m.shadow.warmedUp = true
 	rungs := func(hits ...int) {
-		for i, r := range m.shadow.dearer {
-			r.result = Result{Requests: 10000, Hits: hits[i]}
+		for i, n := range hits {
+			m.shadow.newer.runs[len(ladder)+i] = tally{requests: 10000, hits: n}
 		}
 	}
 	tell := func(hits int64) string {
-		told := m.shadow.summary(epoch, Figures{Requests: 10000, Hits: hits, Misses: 10000 - hits, Solved: 9000})
+		m.shadow.newer.real = Figures{Requests: 10000, Hits: hits, Misses: 10000 - hits, Solved: 9000}
+		told := m.Shadow()
 		if told == nil {
 			t.Fatal("nothing is told")
 		}
@@ -197,7 +196,7 @@ func TestShadowNeed(t *testing.T) {
 	if got, want := tell(8000), "99 % is not reached by any max_waste up to 1000 here (now 3): 80.0 %"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	m.shadow.own.MaxWaste, m.shadow.dearer = 1000, nil
+	m.shadow.target.MaxWaste, m.shadow.runs = 1000, m.shadow.runs[:len(ladder)]
 	if got, want := tell(8000), "99 % is not reached by any max_waste up to 1000 here (now 1000): 80.0 %"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -216,7 +215,6 @@ func TestFollowerTeachesNothing(t *testing.T) {
 	k := usual()
 	k.HitRate, k.MaxWaste = 0.9999, 1000
 	f := m.follower(k)
-	f.workspace = new(workspace)
 	f.Request(after(at), false)
 	f.Placed(after(at))
 	f.Landed(after(at), time.Second)

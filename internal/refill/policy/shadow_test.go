@@ -61,10 +61,12 @@ func TestShadowForgets(t *testing.T) {
 func TestShadowIsSilent(t *testing.T) {
 	m := shaded()
 	for _, f := range []Figures{{}, {Requests: 49, Hits: 49, Solved: 60}, {Requests: 90, Misses: 90}} {
-		if told := m.shadow.summary(epoch, f); told != nil {
+		m.shadow.newer.real = f
+		if told := m.Shadow(); told != nil {
 			t.Errorf("%+v of %+v", told, f)
 		}
 	}
+	m.shadow.begin(epoch)
 	if _, told := m.hourly(0, nil); told == nil || told.Requests != 100 || told.HitRate != 0.9 {
 		t.Errorf("%+v", told)
 	}
@@ -112,7 +114,7 @@ func TestShadowLivesInTheSameWorld(t *testing.T) {
 				}
 			})
 		}
-		return m.shadow.adaptive.result.Bought
+		return m.shadow.total(0).bought
 	}
 	usually := bought(nil)
 	window := bought(func(_ *Tracker, s *Stock) { s.Windows = []Window{{Tokens: 9, Left: time.Hour}} })

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// State is what is known about one target, and the memory of its policy: a value
-// without clock, lock or I/O. Every method takes the time; one before the latest
-// counts as that. Its owner calls it from one goroutine at a time. Where a
-// comment says scaled seconds, a second is scale seconds of the clock.
+// State is what is known about one target, and the memory of its policy. It has no clock, no lock and
+// no I/O. Every method takes the time; a time before the latest one counts as the latest. One
+// goroutine at a time uses it.
 type State struct {
 	learned *knowledge
-	follows bool // it is what another State has learned: this one adds nothing to it
+	follows bool // learned belongs to another State; this one only reads it
 
 	params Params
 	now    float64 // the latest time, in unix seconds as all times here
@@ -21,35 +20,42 @@ type State struct {
 
 	// Of the last plan; not saved.
 	plan      Plan
-	planned   float64    // when; 0 = it is to be made anew
-	warm      int        // for which
+	planned   float64    // when; 0 = the plan is stale
+	warm      int        // the warm tokens that it was made for
 	workspace *workspace // nil unless Adaptive
 }
 
-// workspace is what the last forecasts were made of.
+// workspace holds the forecasts of the last plan.
 type workspace struct {
 	above [horizons]exceedance
 	soon  forecast // for plan.Lead
 }
 
-// NewState makes a State that has seen nothing.
+// NewState returns a State without learned state.
 func NewState(p Params) *State {
-	s := &State{learned: newKnowledge(&p), params: p, credit: newCredit(p.MaxWaste)}
-	if p.Adaptive {
-		s.workspace = new(workspace)
-	}
+	s := newState(p, newKnowledge(&p))
 	s.refit()
 	return s
 }
 
-// follower makes a State with other params that knows what s knows, now and later. It
-// has a credit of its own.
-func (s *State) follower(p Params) *State {
-	return &State{learned: s.learned, follows: true, params: p, credit: newCredit(p.MaxWaste)}
+func newState(p Params, learned *knowledge) *State {
+	s := &State{learned: learned, params: p, credit: newCredit(p.MaxWaste)}
+	if p.Adaptive {
+		s.workspace = new(workspace)
+	}
+	return s
 }
 
-// Change gives it other params, with the same Adaptive and Usable: another kind or
-// life of tokens is another State, made by Restore.
+// follower returns a State with other params that shares what s knows, now and later. It has its own
+// credit.
+func (s *State) follower(p Params) *State {
+	f := newState(p, s.learned)
+	f.follows = true
+	return f
+}
+
+// Change sets other params, with the same Adaptive and Usable. Other values of those need a new State,
+// from Restore.
 func (s *State) Change(p Params) {
 	s.params = p
 	s.credit.reprice(p.MaxWaste)
@@ -57,7 +63,7 @@ func (s *State) Change(p Params) {
 	s.planned = 0
 }
 
-// Request notes that somebody asked for a token, and whether one was ready.
+// Request adds a request, and whether a token was ready for it.
 func (s *State) Request(at time.Time, hit bool) {
 	s.advance(at)
 	if !s.follows {
@@ -67,14 +73,14 @@ func (s *State) Request(at time.Time, hit bool) {
 	s.outdate()
 }
 
-// Placed notes an order.
+// Placed adds an order.
 func (s *State) Placed(at time.Time) {
 	s.advance(at)
 	s.placed = s.now
 	s.slots.placed(s.now, manySlots*s.learned.solves.quantile(0.5))
 }
 
-// Landed notes a token that was ordered lead ago.
+// Landed adds a token that was ordered lead ago.
 func (s *State) Landed(at time.Time, lead time.Duration) {
 	s.advance(at)
 	if !s.follows {
@@ -84,9 +90,8 @@ func (s *State) Landed(at time.Time, lead time.Duration) {
 	s.outdate()
 }
 
-// Learn replaces the lead times by those of a list, newest first; what is beyond
-// the first 48 is left. It is for an owner whose stock remembers them, to be
-// called when they have changed.
+// Learn replaces the lead times by the first 48 of a list, newest first. The caller calls it when the
+// list in the stock has changed.
 func (s *State) Learn(at time.Time, leads []time.Duration) {
 	s.advance(at)
 	s.learned.solves.replace(leads)
@@ -94,7 +99,7 @@ func (s *State) Learn(at time.Time, leads []time.Duration) {
 	s.outdate()
 }
 
-// Failed notes an order that ended without a token.
+// Failed adds an order that ended without a token.
 func (s *State) Failed(at time.Time) {
 	s.advance(at)
 	if !s.follows {
@@ -103,7 +108,7 @@ func (s *State) Failed(at time.Time) {
 	s.outdate()
 }
 
-// Expired notes n tokens that died unused.
+// Expired adds n tokens that expired unused.
 func (s *State) Expired(at time.Time, n int) {
 	s.advance(at)
 	s.accrue()
@@ -111,37 +116,29 @@ func (s *State) Expired(at time.Time, n int) {
 	s.planned = 0
 }
 
-// outdate has the next plan made anew, unless one event more changes little.
+// outdate makes the plan stale, unless it wants so many that one event changes little.
 func (s *State) outdate() {
 	if s.plan.Want < slowFrom {
 		s.planned = 0
 	}
 }
 
-// outdateShared has a follower's next plan made anew: it shares its workspace with others.
-func (s *State) outdateShared() {
-	if s.follows {
-		s.planned = 0
-	}
-}
-
-// accrue brings up to date what the floor may let expire; it must have been as it is now
-// since the last time.
+// accrue updates the free expiries of the floor, which must not have changed since the last call.
 func (s *State) accrue() {
-	// A token of the floor is replaced up to a lead time before it dies.
+	// A token of the floor is replaced up to a lead time before it expires.
 	life := s.params.Usable.Seconds()
 	cycle := max(life-s.learned.solves.quantile(floorLead), life/2)
 	s.credit.accrue(s.now, s.params.floor(s.warm), cycle)
 }
 
-// refit has everything fit the lead times as they are now.
+// refit adapts the learned state to the present lead times.
 func (s *State) refit() {
 	if s.learned.fit(s.now, s.params.FirstPoll+s.params.PollInterval) {
 		s.planned = 0
 	}
 }
 
-// advance brings what was learned to the time.
+// advance brings the learned state up to the time.
 func (s *State) advance(at time.Time) {
 	s.now = max(s.now, unixSeconds(at), s.learned.last)
 	if !s.follows {
@@ -151,7 +148,7 @@ func (s *State) advance(at time.Time) {
 
 func unixSeconds(at time.Time) float64 { return float64(at.UnixNano()) / float64(time.Second) }
 
-// inSeconds is a number of seconds as a duration, Never for too many.
+// inSeconds converts seconds to a duration; Never if they are too many.
 func inSeconds(s float64) time.Duration {
 	if s >= math.MaxInt64/float64(time.Second) {
 		return Never

@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// mostEvents of one kind are learned from between two looks: more of them say no more
-// than that there were very many.
+// mostEvents bounds how many events of one kind are learned from one look.
 const mostEvents = 10_000
 
-// Tracker follows one target from look to look. Its State learns from what the stock
-// says, whose counts are those of all replicas; its shadow, once somebody has asked,
-// lives through the same. It has no clock and no lock: one goroutine at a time uses it.
+// Tracker follows one target from look to look. Its State learns from the counts of the stock, which
+// are those of all replicas. After the first request it also has a shadow. It has no clock and no
+// lock: one goroutine at a time uses it.
 type Tracker struct {
 	state    *State
 	calendar calendar // its warm windows
-	shadow   *shadow  // nil before anybody asks
+	shadow   *shadow  // nil before the first request
 
 	figures Figures // at the last look
 	leads   []time.Duration
@@ -24,21 +23,21 @@ type Tracker struct {
 	// concurrency is how many orders the providers took at once, at the last look.
 	concurrency int
 
-	loaded  bool // what an earlier run saved has been read
-	unsaved bool // something was learned since
+	loaded  bool // the saved State was read
+	unsaved bool // a request came since the last save
 	savedAt time.Time
 }
 
-// NewTracker makes one that has seen nothing.
+// NewTracker returns a tracker without learned state.
 func NewTracker(p Params, windows []Warm) *Tracker {
 	return &Tracker{state: NewState(p), calendar: calendar{windows: windows}}
 }
 
-// Resume goes on after others have looked for a while: what they saved is to be loaded,
-// what happened until the next look is not learned, and a shadow begins anew.
+// Resume prepares the tracker after a time in which another replica looked: it wants the state saved
+// there, ignores what happened until the next look, and begins a new shadow.
 func (t *Tracker) Resume() { t.loaded, t.looked, t.shadow = false, time.Time{}, nil }
 
-// Pace takes notice of another provider's.
+// Pace sets the poll times of the provider that would be asked now.
 func (t *Tracker) Pace(firstPoll, interval time.Duration) {
 	p := t.state.params
 	if p.FirstPoll != firstPoll || p.PollInterval != interval {
@@ -47,74 +46,69 @@ func (t *Tracker) Pace(firstPoll, interval time.Duration) {
 	}
 }
 
-// Plan says what the policy wants now, with the warm windows of the target.
+// Plan returns what the policy wants now, with the target's warm windows.
 func (t *Tracker) Plan(at time.Time) Plan { return t.calendar.plan(at, t.state) }
 
-// Decide says what to order, given the stock as looked at with the plan's Lead.
+// Decide returns what to order, given the stock as looked at with the plan's Lead.
 func (t *Tracker) Decide(at time.Time, p Plan, s *Stock) Decision { return t.state.Decide(at, p, s) }
 
 // Placed notes an order.
 func (t *Tracker) Placed(at time.Time) { t.state.Placed(at) }
 
-// Worth is what one more token is worth with n ahead of it, as of the last look: as
-// State.Worth has it, of the adaptive one of the target's State and its shadow. One
-// that `min` or a warm window keeps is needed for sure.
+// Worth returns State.Worth by the adaptive policy of the target or its shadow. A token that `min`
+// or a warm window keeps counts as surely needed and used.
 func (t *Tracker) Worth(n int) float64 {
-	switch learner := t.learner(); {
-	case n < t.state.params.floor(t.state.warm):
+	if n < t.state.params.floor(t.state.warm) {
 		return t.state.params.MaxWaste
-	case learner != nil:
-		return learner.Worth(n)
-	default:
-		return t.state.Worth(n)
 	}
+	if learner := t.learner(); learner != nil {
+		return learner.Worth(n)
+	}
+	return t.state.Worth(n)
 }
 
-// Credit is how many tokens may still expire before an adaptive target keeps only its
-// `min`; 0 for a fixed one.
+// Credit returns how many tokens may still expire before an adaptive target keeps only its `min`; 0
+// for a fixed one.
 func (t *Tracker) Credit() float64 { return t.state.Credit() }
 
-// Shadow is what another way of refilling would have done; nil where too little is
-// known.
+// Shadow returns the comparison with the other way of refilling, or nil after too few requests.
 func (t *Tracker) Shadow() *Shadow {
 	if t.shadow == nil {
 		return nil
 	}
-	return t.shadow.summary(t.looked, t.figures)
+	return t.shadow.summary(t.looked)
 }
 
-// Learn takes notice of what has happened since the last look. concurrency is how many
-// orders the providers take at once.
+// Learn learns from what has happened since the last look. concurrency is how many orders the
+// providers take at once.
 func (t *Tracker) Learn(at time.Time, s *Stock, concurrency int) {
-	now, then := s.Figures, t.figures
-	requests, hits := 0, now.Hits-then.Hits
-	request := func(n int) { t.state.Request(at, int64(n) < hits) }
+	now := s.Figures
 	// Counts that went back are those of a Redis that lost its data.
-	lost := now.Requests < then.Requests || now.Solved < then.Solved
-	known := !t.looked.IsZero() && !lost
-	if known {
-		requests = int(min(now.Requests-then.Requests, mostEvents))
+	lost := now.Requests < t.figures.Requests || now.Solved < t.figures.Solved
+	if lost || t.looked.IsZero() {
+		t.figures = now // nothing is known to have happened
 	}
+	if lost && t.shadow != nil {
+		t.shadow.begin(at)
+	}
+	then := t.figures
+	requests := int(min(now.Requests-then.Requests, mostEvents))
+	request := func(n int) { t.state.Request(at, int64(n) < now.Hits-then.Hits) }
 	if t.shadow == nil {
 		for n := range requests {
 			request(n)
 		}
 	} else {
-		if lost {
-			t.shadow.begin(at, now)
-		}
 		t.shadow.learn(t, concurrency, at, requests, s, request)
 	}
-	if known {
-		for i := min(int(now.Solved-then.Solved), len(s.Leads)) - 1; i >= 0; i-- {
-			t.state.Landed(at, s.Leads[i])
-		}
-		for range min(now.Failed-then.Failed, mostEvents) {
-			t.state.Failed(at)
-		}
-		if expired := now.Expired - then.Expired; expired > 0 {
-			t.state.Expired(at, int(expired))
-		}
+	for i := min(int(now.Solved-then.Solved), len(s.Leads)) - 1; i >= 0; i-- {
+		t.state.Landed(at, s.Leads[i])
+	}
+	for range min(now.Failed-then.Failed, mostEvents) {
+		t.state.Failed(at)
+	}
+	if expired := now.Expired - then.Expired; expired > 0 {
+		t.state.Expired(at, int(expired))
 	}
 	if !slices.Equal(s.Leads, t.leads) {
 		t.leads = s.Leads
@@ -127,8 +121,7 @@ func (t *Tracker) Learn(at time.Time, s *Stock, concurrency int) {
 	t.figures, t.looked, t.concurrency = now, at, concurrency
 }
 
-// learner is the State that learns what happens next: the adaptive one of the target's
-// and its shadow's, nil where that is the shadow's and not there.
+// learner returns the adaptive State of the target or of its shadow; nil if the shadow has none now.
 func (t *Tracker) learner() *State {
 	switch {
 	case t.state.params.Adaptive:
@@ -136,27 +129,27 @@ func (t *Tracker) learner() *State {
 	case t.shadow == nil || !t.shadow.loaded():
 		return nil
 	}
-	return t.shadow.adaptive.state
+	return t.shadow.adaptive()
 }
 
-// asksOn reports whether somebody has asked lately enough for a shadow.
-func (t *Tracker) asksOn(at time.Time) bool {
+// active reports whether the last request is recent enough for a shadow.
+func (t *Tracker) active(at time.Time) bool {
 	return !t.asked.IsZero() && at.Sub(t.asked) < shadowLife
 }
 
-// WantsSaved reports whether Load is to be called with what was saved last: once, and
-// again where a shadow begins or is needed again. The shadow of an adaptive target has
-// nothing to be loaded and begins here.
+// WantsSaved reports whether to call Load with the saved state: once, and again when the shadow of a
+// fixed target begins or needs its table. It begins the shadow of an adaptive target, which needs no
+// saved state.
 func (t *Tracker) WantsSaved(at time.Time) bool {
-	lively := t.asksOn(at)
-	if lively && t.shadow == nil && t.state.params.Adaptive {
+	active := t.active(at)
+	if active && t.shadow == nil && t.state.params.Adaptive {
 		t.shadow = newShadow(t, t.concurrency, at, nil)
 	}
-	return !t.loaded && t.state.params.remembers() || lively && (t.shadow == nil || !t.shadow.loaded())
+	return !t.loaded && t.state.params.remembers() || active && (t.shadow == nil || !t.shadow.loaded())
 }
 
-// Load brings back what was learned and saved, nil for nothing. What cannot be read is
-// learned anew, and the error says so: ErrSavedVersion or ErrSavedCorrupt.
+// Load restores the saved state, nil for none. After ErrSavedVersion or ErrSavedCorrupt the tracker
+// learns anew.
 func (t *Tracker) Load(at time.Time, saved []byte) (err error) {
 	restore := func(p Params) *State {
 		if saved == nil {
@@ -171,7 +164,7 @@ func (t *Tracker) Load(at time.Time, saved []byte) (err error) {
 	}
 	t.loaded = true
 	switch {
-	case !t.asksOn(at):
+	case !t.active(at):
 	case t.shadow == nil:
 		t.shadow = newShadow(t, t.concurrency, at, restore)
 	case !t.shadow.loaded():
@@ -180,10 +173,14 @@ func (t *Tracker) Load(at time.Time, saved []byte) (err error) {
 	return err
 }
 
-// Unsaved is what is to be saved, if the last save is at least so long ago and somebody
-// has asked since; with 0, also what silence has taught. Nil where there is nothing.
+// Unsaved returns the state to save, if the last save is at least every ago and a request came since.
+// If every is 0, and before the shadow of a target without requests is unloaded, it also returns what
+// was learned from silence. It returns nil if there is nothing to save.
 func (t *Tracker) Unsaved(at time.Time, every time.Duration) ([]byte, error) {
 	learner := t.learner()
+	if t.unloads(at) {
+		every = 0
+	}
 	if !t.loaded || learner == nil || at.Sub(t.savedAt) < every {
 		return nil, nil
 	}
@@ -193,14 +190,16 @@ func (t *Tracker) Unsaved(at time.Time, every time.Duration) ([]byte, error) {
 	return learner.save()
 }
 
-// Saved takes notice that what Unsaved answered at that time has been kept.
-func (t *Tracker) Saved(at time.Time) { t.unsaved, t.savedAt = false, at }
-
-// Rests reports whether nobody has asked for so long that the shadow need not know what
-// it has learned. Unload lets go of it, once it is saved.
-func (t *Tracker) Rests(at time.Time) bool {
-	return !t.state.params.Adaptive && t.learner() != nil && !t.asksOn(at)
+// Saved notes that the result of Unsaved at that time was stored. If the shadow has had no request
+// for long, it frees the table.
+func (t *Tracker) Saved(at time.Time) {
+	t.unsaved, t.savedAt = false, at
+	if t.unloads(at) {
+		t.shadow.unload()
+	}
 }
 
-// Unload lets go of what only a shadow knows.
-func (t *Tracker) Unload() { t.shadow.unload() }
+// unloads reports whether the shadow can free its table once it is saved.
+func (t *Tracker) unloads(at time.Time) bool {
+	return !t.state.params.Adaptive && t.learner() != nil && !t.active(at)
+}

@@ -6,37 +6,36 @@ import (
 	"time"
 )
 
-// Never is the Look of a decision that nothing but a change can overturn.
+// Never is the Look of a decision that only an event can change.
 const Never = time.Duration(math.MaxInt64)
 
-// Plan is what the policy wants of a stock that it has not looked at yet.
+// Plan is what the policy wants, before it sees the stock.
 type Plan struct {
-	Want int           // tokens wanted ready or on their way
-	Most int           // tokens + orders - callers waiting never go beyond
+	Want int           // tokens wanted ready or ordered
+	Most int           // limit of tokens + orders - pending callers
 	Warm int           // tokens of Want that warm windows want ready
 	Lead time.Duration // lead time to look at the stock with
-	// Shortest is the shortest lead time of late; 0 where too few are known.
+	// Shortest is the shortest of the recent lead times; 0 if too few are known.
 	Shortest time.Duration
-	// Look is how long it holds if nothing happens to the stock but the passing of
-	// time.
+	// Look is how long the plan holds without an event.
 	Look time.Duration
 
-	// Of an adaptive target: the requests that are expected within one lead time, and
-	// how likely one finds nothing although Want tokens were ahead of it.
+	// Of an adaptive target: the requests expected within one lead time, the probability that one
+	// finds nothing with Want tokens ahead, and the limit on Want or the orders.
 	Forecast, Risk float64
-	Limit          string // what kept Want or the orders below what that asks for
+	Limit          string
 }
 
-// Decision is what is to be done about a stock.
+// Decision is what to do about a stock.
 type Decision struct {
 	Plan
 	Order  int     // how many to order now
 	Credit float64 // tokens that may still expire before an adaptive target keeps only its `min`
-	// Failing: the last FailuresInARow solves all failed, at whichever replica.
+	// Failing: the last FailuresInARow solves all failed, at any replica.
 	Failing bool
 }
 
-// Decide says what to order, given the stock as looked at with the plan's Lead.
+// Decide returns what to order, given the stock as looked at with the plan's Lead.
 func (s *State) Decide(at time.Time, p Plan, stock *Stock) Decision {
 	s.advance(at)
 	d := Decision{Plan: p, Credit: s.Credit(), Failing: s.learned.solves.streak >= FailuresInARow}
@@ -44,22 +43,20 @@ func (s *State) Decide(at time.Time, p Plan, stock *Stock) Decision {
 		d.Want, d.Limit, d.Look = 0, LimitPaused, cmp.Or(stock.Resumes, Never)
 		return d
 	}
-	if s.params.Adaptive {
-		d.Order = s.missing(p, stock)
-		if room := max(0, p.Most+stock.Waiting-stock.Fresh-stock.Orders); d.Order > room {
-			d.Order = room
-			if short(p.Want, stock) > room { // not only in case some orders fail
-				d.Limit = s.full(p.Most)
+	if d.Order = short(p.Want, stock); s.params.Adaptive {
+		missing, room := s.missing(p, stock), max(0, p.Most+stock.Waiting-stock.Fresh-stock.Orders)
+		if missing > room && d.Order > room { // not only because some orders may fail
+			d.Limit = LimitDepth
+			if p.Most < s.params.most(s.warm) {
+				d.Limit = LimitCredit
 			}
 		}
+		d.Order = min(missing, room)
 		if stock.NextExpiry > 0 {
 			d.Look = min(d.Look, stock.NextExpiry)
 		}
-	} else {
-		d.Order = short(p.Want, stock)
 	}
-	// Until then only an event changes the sum: a token stops outliving the lead, or
-	// an order runs out of time.
+	// Earlier only an event can change the decision.
 	if stock.NextLook >= 0 {
 		d.Look = min(d.Look, stock.NextLook)
 	}
@@ -71,24 +68,23 @@ func (s *State) Decide(at time.Time, p Plan, stock *Stock) Decision {
 	return d
 }
 
-// short is how many tokens the depth sentence lacks. In the words of docs/configuration.md: an
-// order is placed while (fresh tokens that outlive the lead time) + (orders) -
-// (callers waiting) < depth, so a replacement is ordered a lead time before a token
-// leaves the fresh ones, and an order more for each caller that waits.
+// short returns how many tokens are missing at a fixed depth. In the words of docs/configuration.md: an
+// order is placed while (fresh tokens that outlive the lead time) + (orders) - (callers waiting) <
+// depth.
 func short(depth int, s *Stock) int {
 	return max(0, depth-(s.Outliving+s.Orders-s.Waiting))
 }
 
-// missing is how many tokens lack, in expectation: one that is on its way out
-// counts as likely as it is used before, an order as likely as it lands.
+// missing returns how many tokens are missing in expectation: a token that expires within the lead
+// time counts by the chance that it is used before, an order by the chance that it lands.
 func (s *State) missing(p Plan, stock *Stock) int {
 	effective := float64(stock.Outliving) + s.workspace.soon.served(stock.Fresh-stock.Outliving) +
 		(1-s.learned.solves.fails)*float64(stock.Orders) - float64(stock.Waiting)
 	return max(0, int(math.Floor(float64(p.Want)-effective+0.5)))
 }
 
-// Credit is how many tokens may still expire before an adaptive target keeps only its
-// `min`; 0 for a fixed one, which has none.
+// Credit returns how many tokens may still expire before an adaptive target keeps only its `min`; 0
+// for a fixed one.
 func (s *State) Credit() float64 {
 	if !s.params.Adaptive {
 		return 0
@@ -96,8 +92,7 @@ func (s *State) Credit() float64 {
 	return s.credit.left
 }
 
-// probe slows a target down whose last orders all failed: one order is placed per
-// ProbeEvery, until one succeeds.
+// probe limits a target whose last orders all failed to one order per ProbeEvery, until one succeeds.
 func (s *State) probe(d *Decision) {
 	if s.learned.solves.streak < FailuresInARow || d.Order == 0 {
 		return

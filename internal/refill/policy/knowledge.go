@@ -6,17 +6,16 @@ import (
 )
 
 const (
-	// usualLead is the lead time in seconds that the constants of the policy were
-	// found for. A target whose lead times differ from it by more than farFactor
-	// has all of them stretched in proportion, leastScale to mostScale times.
+	// usualLead is the lead time in seconds for which the constants of the policy hold. If a target's
+	// lead times differ from it by more than farFactor, the constants are scaled in proportion, by
+	// leastScale to mostScale.
 	usualLead  = 18.0
 	farFactor  = 1.7
 	leastScale = 0.005
 	mostScale  = 200.0
 
-	// nearHorizon and midHorizon are the first two horizons of the table; the
-	// third one is the usable life, but at least lifeLeast and at most lifeMost,
-	// and lifeBeyond.
+	// nearHorizon and midHorizon are the first two horizons of the table. The third one is the usable
+	// life, from lifeLeast to lifeMost, plus lifeBeyond.
 	nearHorizon = 20.0
 	midHorizon  = 40.0
 	lifeBeyond  = 20.0
@@ -24,8 +23,8 @@ const (
 	lifeMost    = 600.0
 )
 
-// knowledge is what was learned of demand and provider, whatever was bought. Times
-// are in unix seconds; now is never before any that it was told of.
+// knowledge is what was learned about demand and provider. It does not depend on what was bought. Times
+// are in unix seconds, and never go back.
 type knowledge struct {
 	life  float64 // usable, of a token, in seconds; not saved
 	scale float64
@@ -41,7 +40,7 @@ type knowledge struct {
 	table  *table // nil unless Adaptive: a fixed depth needs no forecast
 }
 
-// newKnowledge is that of a target that has seen nothing.
+// newKnowledge returns the knowledge of a new target.
 func newKnowledge(p *Params) *knowledge {
 	k := &knowledge{life: p.Usable.Seconds(), scale: 1}
 	k.solves.fails = failPrior
@@ -51,7 +50,7 @@ func newKnowledge(p *Params) *knowledge {
 	return k
 }
 
-// asked learns from a request that comes now.
+// asked adds a request.
 func (k *knowledge) asked(now float64) {
 	if k.table != nil && k.last > 0 {
 		k.table.gaps.add(k.busy, (now-k.last)/k.scale)
@@ -60,13 +59,13 @@ func (k *knowledge) asked(now float64) {
 	k.last = now
 	k.total++
 	k.busy = bucket(busyEdges[:], k.count)
-	// Every sample waits for the last horizon, and only so many can.
+	// Every sample is pending until the last horizon, and at most pendings can be.
 	if k.table != nil && now-k.sampled >= k.scale*max(requestStep, k.ends()[horizons-1]/pendings) {
 		k.sample(now)
 	}
 }
 
-// countAt is the decayed count of requests.
+// countAt returns the decayed count of requests.
 func (k *knowledge) countAt(now float64) float64 {
 	if k.last == 0 {
 		return 0
@@ -74,22 +73,21 @@ func (k *knowledge) countAt(now float64) float64 {
 	return decayed(k.count, now-k.last, k.scale)
 }
 
-// decayed is what is left of a count after so many seconds.
+// decayed returns a count after so many seconds of decay.
 func decayed(count, seconds, scale float64) float64 {
 	return count * math.Exp(-seconds/(countDecay*scale))
 }
 
-// silence is how many seconds nobody has asked, from the first event on.
+// silence returns the seconds since the last request, or since the first event.
 func (k *knowledge) silence(now float64) float64 { return now - max(k.last, k.start) }
 
-// ends are the horizons of the table in scaled seconds.
+// ends returns the horizons of the table in scaled seconds.
 func (k *knowledge) ends() [horizons]float64 {
 	return [horizons]float64{nearHorizon, midHorizon, min(max(k.life/k.scale, lifeLeast), lifeMost) + lifeBeyond}
 }
 
-// catchUp brings the table to the time: samples are noted while nobody asks, and
-// what came of earlier ones is written down. A wake-up that came late, or a
-// hundred too many, change nothing: the samples are at the same moments.
+// catchUp brings the table up to the time: it samples the silence, and settles earlier samples. The
+// sampled moments do not depend on when and how often it is called.
 func (k *knowledge) catchUp(now float64) {
 	if k.start == 0 {
 		k.start = now
@@ -98,8 +96,8 @@ func (k *knowledge) catchUp(now float64) {
 		return
 	}
 	ends := k.ends()
-	// In the last bucket of silence there is nothing to be learned that is not
-	// known, and a gap of a month must not take a month's samples to catch up.
+	// The last bucket of silence has nothing more to teach, and catching up with a month must not take
+	// a month's samples.
 	until := min(now, k.last+silenceEdges[silences-2]*k.scale)
 	for {
 		step := quietStep
@@ -116,7 +114,7 @@ func (k *knowledge) catchUp(now float64) {
 	k.table.settle(now, k.total, &ends, k.scale)
 }
 
-// sample notes the situation at a moment that is not before the last request.
+// sample samples the situation at a moment that is not before the last request.
 func (k *knowledge) sample(at float64) {
 	silence := (at - k.last) / k.scale
 	shape := 2*k.count*math.Exp(-silence/countDecay) + fallbackPrior
@@ -124,13 +122,12 @@ func (k *knowledge) sample(at float64) {
 	k.sampled = at
 }
 
-// fit brings the lead times in order, guess where none is known, and looks whether they
-// are far from those that the time constants are for. If so, these are stretched, and
-// the table, whose times they are, begins anew.
+// fit sorts the lead times, or those around guess if none is known. If they are far from the present
+// scale, it sets a new scale and begins a new table, whose times depend on it.
 func (k *knowledge) fit(now float64, guess time.Duration) (stretched bool) {
 	k.solves.sort(guess)
-	if k.start > 0 && k.solves.n < solvesToWait {
-		return false // a few among guesses say little
+	if k.start > 0 && len(k.solves.leads) < solvesToWait {
+		return false // too few solves
 	}
 	ideal := k.solves.quantile(0.5) / usualLead
 	if ideal <= 0 {
@@ -140,7 +137,7 @@ func (k *knowledge) fit(now float64, guess time.Duration) (stretched bool) {
 	if far := k.scale / ideal; far <= farFactor && far >= 1/farFactor {
 		return false
 	}
-	k.count = min(k.countAt(now)*ideal/k.scale, mostCount) // so many are in the new time constant
+	k.count = min(k.countAt(now)*ideal/k.scale, mostCount) // in the new time constant
 	k.scale = ideal
 	if k.table != nil {
 		k.table = new(table)

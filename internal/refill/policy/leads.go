@@ -7,53 +7,49 @@ import (
 )
 
 const (
-	// leadsKept is how many lead times are remembered, as many as the stock does.
+	// leadsKept is how many lead times are kept, as many as in the stock.
 	leadsKept = 48
-	// failDecay is what one completion leaves of the failure share so far.
+	// failDecay is the factor of the failure share at each completion.
 	failDecay = 0.98
-	// failPrior is the failure share of a target that has seen no completion.
+	// failPrior is the failure share before the first completion.
 	failPrior = 1.0 / 14
 )
 
-// guessSpread is how lead times that nobody has seen yet lie around the guess:
-// quantiles of a lognormal with sigma 0.45.
+// guessSpread spreads the assumed lead time before the first solve: quantiles of a lognormal with
+// sigma 0.45.
 var guessSpread = [...]float64{0.54, 0.74, 0.91, 1.1, 1.35, 1.86}
 
-// solves is what is known about the provider's side: how long a solve takes and
-// how often it fails. Pure data, saved with the State.
+// solves is what is known about the provider: how long a solve takes and how often it fails.
 type solves struct {
-	leads  [leadsKept]float32 // seconds, of successful solves; a ring
-	n      uint8              // of leads
-	next   uint8              // where the next one goes
-	fails  float64            // share of solves that fail
-	streak uint32             // failures in a row
+	leads  []float32 // seconds, of the last successful solves, oldest first; leadsKept at most
+	fails  float64   // share of solves that fail
+	streak uint32    // failures in a row
 
-	sorted [leadsKept]float32 // in ascending order; derived from leads, or the guess where there is none
-	many   int                // of sorted
+	sorted []float32 // leads, or the assumed ones, ascending; set by sort
 }
 
-// landed notes a solve that took lead. sort is to be called after.
+// landed adds a solve that took lead. The caller calls sort afterwards.
 func (s *solves) landed(lead time.Duration) {
-	s.leads[s.next] = float32(max(0, lead).Seconds())
-	s.next = (s.next + 1) % leadsKept
-	s.n = min(s.n+1, leadsKept)
+	if len(s.leads) == leadsKept {
+		s.leads = slices.Delete(s.leads, 0, 1)
+	}
+	s.leads = append(s.leads, leadSeconds(lead))
 	s.fails *= failDecay
 	s.streak = 0
 }
 
-// replace takes the lead times of a list, newest first. sort is to be called after.
+// replace sets the lead times to those of a list, newest first. The caller calls sort afterwards.
 func (s *solves) replace(leads []time.Duration) {
-	leads = leads[:min(len(leads), leadsKept)]
-	for i, lead := range leads {
-		s.leads[len(leads)-1-i] = float32(max(0, lead).Seconds())
+	s.leads = s.leads[:0]
+	for _, lead := range slices.Backward(leads[:min(len(leads), leadsKept)]) {
+		s.leads = append(s.leads, leadSeconds(lead))
 	}
-	s.n = uint8(len(leads)) //nolint:gosec // G115: at most leadsKept
-	s.next = s.n % leadsKept
 }
 
-// failed notes a solve without a token. A long row of failures is an outage and
-// says nothing about the share: counted in, it would have the first good minute
-// order a dozen times too much.
+func leadSeconds(lead time.Duration) float32 { return float32(max(0, lead).Seconds()) }
+
+// failed adds a failed solve. From FailuresInARow on, the failures are an outage and do not change
+// the share; otherwise the first good minute would order far too much.
 func (s *solves) failed() {
 	if s.streak < FailuresInARow {
 		s.fails = s.fails*failDecay + 1 - failDecay
@@ -63,33 +59,29 @@ func (s *solves) failed() {
 	}
 }
 
-// sort brings the known lead times in order, or the guess where none is known.
+// sort sorts the known lead times, or those around guess if none is known.
 func (s *solves) sort(guess time.Duration) {
-	s.many = int(s.n)
-	for i := range s.many {
-		s.sorted[i] = s.leads[i]
-	}
-	if s.n == 0 {
+	s.sorted = append(s.sorted[:0], s.leads...)
+	if len(s.leads) == 0 {
 		for _, share := range guessSpread {
-			s.sorted[s.many] = float32(share * guess.Seconds())
-			s.many++
+			s.sorted = append(s.sorted, float32(share*guess.Seconds()))
 		}
 	}
-	slices.Sort(s.sorted[:s.many])
+	slices.Sort(s.sorted)
 }
 
-// quantile is the lead time in seconds below which the share f of them lies.
+// quantile returns the lead time in seconds below which the share f of them lies.
 func (s *solves) quantile(f float64) float64 {
-	if s.many == 0 {
-		return 0
-	}
-	place := f*float64(s.many) - 0.5
+	last := len(s.sorted) - 1
+	place := f*float64(len(s.sorted)) - 0.5
 	i := int(place)
 	switch {
+	case last < 0:
+		return 0
 	case place <= 0:
 		return float64(s.sorted[0])
-	case i >= s.many-1:
-		return float64(s.sorted[s.many-1])
+	case i >= last:
+		return float64(s.sorted[last])
 	}
 	here, next := float64(s.sorted[i]), float64(s.sorted[i+1])
 	return here + (place-float64(i))*(next-here)

@@ -13,27 +13,25 @@ import (
 
 const (
 	savedVersion = 2
-	// firstVersion is how version 1 began, which was no JSON.
+	// firstVersion is the beginning of version 1, which was not JSON.
 	firstVersion = "pm"
-	// savedMost is more than any State takes; savedMostJSON, when it is unpacked.
+	// savedMost bounds the size of a saved State, and savedMostJSON that of its JSON.
 	savedMost     = 128 << 10
 	savedMostJSON = 1 << 20
-	// latest is the greatest time that is believed, in unix seconds.
-	latest = 1e11
-	// mostCount is the greatest decayed count that is.
+	// latest is the greatest valid time, in unix seconds, and mostCount the greatest decayed count.
+	latest    = 1e11
 	mostCount = 1e9
 )
 
 var (
-	// ErrSavedVersion says that a saved State was written by another version of
-	// poold, so that what it had learned begins afresh.
+	// ErrSavedVersion means that another version of poold wrote the saved State.
 	ErrSavedVersion = errors.New("what was learned was saved by another version of poold, it is learned afresh")
-	// ErrSavedCorrupt says that a saved State is not what poold wrote.
+	// ErrSavedCorrupt means that poold did not write the saved State.
 	ErrSavedCorrupt = errors.New("what was learned cannot be read, it is learned afresh")
 )
 
-// savedState is the JSON of a State, which is saved with gzip; times are in unix
-// seconds. What waits for its horizon is not in it: that is the last two minutes.
+// savedState is the JSON of a State, which is compressed with gzip. Times are in unix seconds. It lacks
+// the pending samples, which are those of the last two minutes.
 type savedState struct {
 	Version int           `json:"version"`
 	Scale   float64       `json:"scale"`
@@ -51,16 +49,12 @@ type savedState struct {
 	Gaps    gaps          `json:"gaps"`
 }
 
-// save saves the State, without its Params, in at most 128 KiB and typically a
-// twentieth of that.
+// save encodes the State without its Params, in at most 128 KiB and usually a twentieth of that.
 func (s *State) save() ([]byte, error) {
 	k := s.learned
 	saved := savedState{
 		Version: savedVersion, Scale: k.scale, Start: k.start, Now: s.now, Last: k.last, Count: k.count, Credit: s.credit.left,
-		Fails: k.solves.fails, Streak: k.solves.streak, Slot: s.slots.gap, End: k.ends()[horizons-1], Cells: map[int]*cell{},
-	}
-	for i := range k.solves.n {
-		saved.Leads = append(saved.Leads, k.solves.leads[(k.solves.next+leadsKept-k.solves.n+i)%leadsKept])
+		Fails: k.solves.fails, Streak: k.solves.streak, Slot: s.slots.gap, Leads: k.solves.leads, End: k.ends()[horizons-1], Cells: map[int]*cell{},
 	}
 	if k.table != nil {
 		for i, c := range k.table.cells {
@@ -76,9 +70,8 @@ func (s *State) save() ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// Restore makes a State from a saved one. On an error, ErrSavedVersion or
-// ErrSavedCorrupt, the State is one that has seen nothing. Times that lie ahead of
-// at are taken for at.
+// Restore decodes a saved State. After ErrSavedVersion or ErrSavedCorrupt it returns a new State. Times
+// after at become at.
 func Restore(p Params, data []byte, at time.Time) (*State, error) {
 	saved, err := unpack(data)
 	if err != nil {
@@ -96,22 +89,20 @@ func Restore(p Params, data []byte, at time.Time) (*State, error) {
 	return s, nil
 }
 
-// restore takes what was saved.
 func (k *knowledge) restore(saved *savedState, now float64) {
 	k.scale, k.count = saved.Scale, saved.Count
 	k.start, k.last = min(saved.Start, now), min(saved.Last, now)
 	k.solves.fails, k.solves.streak = saved.Fails, saved.Streak
-	k.solves.n = uint8(copy(k.solves.leads[:], saved.Leads)) //nolint:gosec // G115: at most leadsKept
-	k.solves.next = k.solves.n % leadsKept
+	k.solves.leads = saved.Leads
 	k.busy = bucket(busyEdges[:], k.count)
-	k.sampled = now // nobody knows what happened meanwhile
+	k.sampled = now // what happened meanwhile is unknown
 	if k.table == nil {
 		return
 	}
 	k.table.gaps, k.table.known = saved.Gaps, len(saved.Cells)
 	for i, c := range saved.Cells {
 		k.table.cells[i] = c
-		if k.ends()[horizons-1] != saved.End { // that horizon is another one
+		if k.ends()[horizons-1] != saved.End { // the usable life has changed
 			c.After[horizons-1], c.Late = histogram{}, 0
 		}
 	}
@@ -142,7 +133,7 @@ func unpack(data []byte) (*savedState, error) {
 	return s, nil
 }
 
-// plausible checks every number that a State could not bear. JSON has no NaN.
+// plausible checks the range of every number. JSON has no NaN.
 func (s *savedState) plausible() bool {
 	in := func(f, lo, hi float64) bool { return f >= lo && f <= hi }
 	if !in(s.Scale, leastScale, mostScale) || !in(s.Start, 0, latest) || !in(s.Now, 0, latest) || !in(s.Last, 0, latest) ||
@@ -170,7 +161,7 @@ func (s *savedState) plausible() bool {
 	return true
 }
 
-// restored sums up what was read, and reports whether a cell can be like that.
+// restored sets the derived weights of a decoded cell, and reports whether the cell is valid.
 func (c *cell) restored() bool {
 	for h := range c.After {
 		after := &c.After[h]

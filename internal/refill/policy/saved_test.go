@@ -57,8 +57,8 @@ func TestSavedStateIsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.learned.table.known < 20 || m.learned.solves.n != leadsKept || m.learned.solves.fails == failPrior {
-		t.Fatalf("the State has not learned: %d cells, %d leads", m.learned.table.known, m.learned.solves.n)
+	if m.learned.table.known < 20 || len(m.learned.solves.leads) != leadsKept || m.learned.solves.fails == failPrior {
+		t.Fatalf("the State has not learned: %d cells, %d leads", m.learned.table.known, len(m.learned.solves.leads))
 	}
 	m.planned = 0
 	for _, later := range []time.Duration{0, time.Second, 15 * time.Second} { // then what was not saved would settle

@@ -1,36 +1,39 @@
 package policy
 
-import "math"
+import (
+	"math"
+	"sort"
+)
 
 const (
-	// latePrior is how many samples chance weighs as much as, where the question is
-	// whether anybody comes late enough to find a token that is ordered now.
+	// latePrior is the weight of chance, in samples, in the probability that a request comes late
+	// enough to find a token that is ordered now.
 	latePrior = 0.5
-	// A request that is followed by another one soon less than half as often as
-	// chance has it is alone, in proportion.
+	// If a request is followed by another one less than aloneBelow times as often as by chance, the
+	// risk shrinks in proportion.
 	aloneBelow = 0.5
-	// earlyStep is the part of a life by which an order is put off at a time.
+	// earlyStep is the step, as a part of a life, by which an order can be delayed.
 	earlyStep = 0.25
-	// Where slots are few, a life is looked ahead in slotSteps steps; a slot that
-	// comes free within manySlots of a lead time is no bottleneck.
+	// If slots are few, a life is planned ahead in slotSteps steps. A slot that comes free within
+	// manySlots of a lead time is no bottleneck.
 	slotSteps = 8
 	manySlots = 1.0 / 64
 )
 
-// expectation is what is expected of the demand at one moment. Times are in scaled seconds.
+// expectation holds the forecasts of one moment. Times are in scaled seconds.
 type expectation struct {
 	shape, rate    float64
-	life, q50, q85 float64
-	soon           [3]forecast // until a later order arrives: quantiles 20, 50 and 85 % of the lead time
-	later          forecast    // or, if longer, until one arrives that is ordered so much later
-	longer         float64
-	use            forecast // until a token that is ordered now expires
-	whole          forecast // a usable life
-	late           float64  // how likely a request comes within a life, but not within a lead time
-	company        float64  // how likely a request is followed by another one soon, in relation to chance; at most 1
+	life, q50, q85 float64     // usable life; quantiles of the lead time
+	soon           [3]forecast // until a later order arrives: lead-time quantiles 20, 50 and 85 %
+	later          forecast    // as soon[1], for an order that is delayed by longer
+	longer         float64     // delay of that order; 0 = none
+	use            forecast    // until a token that is ordered now expires
+	whole          forecast    // a usable life
+	late           float64     // P(a request within a life, but not within a lead time)
+	company        float64     // P(another request soon after a request) relative to chance; at most 1
 	ends           [horizons]float64
-	above          *[horizons]exceedance // nil where the table knows nothing of the situation
-	gaps           walk                  // of no weight where nothing is known
+	above          *[horizons]exceedance // nil if the situation has no cell
+	gaps           walk                  // weight 0 without samples
 }
 
 // foresee prepares the forecasts of this moment. They point into w.
@@ -51,7 +54,7 @@ func (k *knowledge) foresee(v *expectation, now float64, w *workspace) {
 	v.prepare(&v.use, v.q50+v.life)
 }
 
-// remember takes what table and gaps know of the situation.
+// remember adds the samples of table and gaps for the present situation.
 func (k *knowledge) remember(v *expectation, now float64, w *workspace) {
 	silence, lead := (now-k.last)/k.scale, max(v.q50, leastForecast)
 	if next := k.table.gaps.after(k.busy, 0); next.weight > 0 {
@@ -67,14 +70,14 @@ func (k *knowledge) remember(v *expectation, now float64, w *workspace) {
 	for h := range c.After {
 		v.above[h].prepare(&c.After[h], v.ends[h]*v.rate)
 	}
-	if silence < silenceEdges[busySilences-1] { // after that the gaps know better
+	if silence < silenceEdges[busySilences-1] { // later the gaps are more exact
 		chance := chanceOf(v.shape, v.ends[horizons-1]-v.ends[0])
 		samples := float64(c.After[horizons-1].weight) / sampleUnit
 		v.late = (latePrior*chance + float64(c.Late)/sampleUnit) / (latePrior + samples)
 	}
 }
 
-// chanceOf is how likely the fallback has a request within x.
+// chanceOf returns the fallback's probability of a request within x.
 func chanceOf(shape, x float64) float64 { return -math.Expm1(-shape * math.Log1p(x/fallbackWindow)) }
 
 // prepare makes the forecast for the next x.
@@ -85,30 +88,27 @@ func (v *expectation) prepare(a *forecast, x float64) {
 		v.between(a, x)
 	}
 	if v.gaps.weight > 0 {
-		some := a.many(1)
+		some := a.withoutGaps(1)
 		a.first = v.gaps.mix(some, x) / some
 	}
 }
 
-// between takes the histograms of the horizons around x.
+// between selects the histograms of the horizons around x.
 func (v *expectation) between(a *forecast, x float64) {
 	h := 0
 	for h < horizons && v.ends[h] <= x {
 		h++
 	}
-	switch h {
-	case 0:
-		a.near, a.nearShift = &v.above[0], math.Log(v.ends[0]/x)
-	case horizons:
-		a.near, a.nearShift = &v.above[horizons-1], math.Log(v.ends[horizons-1]/x)
-	default:
-		a.near, a.far = &v.above[h-1], &v.above[h]
-		a.part = (x - v.ends[h-1]) / (v.ends[h] - v.ends[h-1])
+	if nearest := min(max(h, 1), horizons) - 1; h == 0 || h == horizons {
+		a.near, a.nearShift = &v.above[nearest], math.Log(v.ends[nearest]/x)
+		return
 	}
+	a.near, a.far = &v.above[h-1], &v.above[h]
+	a.part = (x - v.ends[h-1]) / (v.ends[h] - v.ends[h-1])
 }
 
-// risk is how likely a request finds nothing before a later order arrives, with n
-// tokens ahead of it.
+// risk returns the probability that, with n tokens ahead, a request finds none before a later order
+// arrives.
 func (v *expectation) risk(n int) float64 {
 	if v.longer > 0 {
 		return v.company * v.later.ge(n)
@@ -116,8 +116,8 @@ func (v *expectation) risk(n int) float64 {
 	return v.company * (0.3*v.soon[0].ge(n) + 0.4*v.soon[1].ge(n) + 0.3*v.soon[2].ge(n))
 }
 
-// pays is the rule: is one more token worth its price with n ahead? It holds up
-// to some n and for no greater one.
+// pays reports whether one more token is worth its price with n ahead. It holds up to some n and
+// for no greater one.
 func (v *expectation) pays(n int, k *Params) bool {
 	if n == 0 {
 		if v.longer > 0 {
@@ -134,9 +134,8 @@ func (v *expectation) pays(n int, k *Params) bool {
 
 func worthOne(price, used float64) bool { return price*used >= 1-used }
 
-// early reports whether an order that is put off serves more: requests that it
-// would then be alive for are likelier, by its price, than those it would come too
-// late for.
+// early reports whether a delayed order serves more: the requests that it would gain at the end of
+// its life outweigh, by the price, those for which it would come too late.
 func (v *expectation) early(price float64) bool {
 	if v.gaps.weight <= 0 {
 		return false
@@ -145,32 +144,19 @@ func (v *expectation) early(price float64) bool {
 	return v.gaps.within(v.life+step)-v.gaps.within(v.life) > (1+price)*v.gaps.within(v.q85+step)
 }
 
-// enough is the smallest n at which one more does not pay, at most most.
+// enough returns the smallest n at which one more token does not pay, at most most.
 func (v *expectation) enough(k *Params, most int) int {
-	if most <= 0 || !v.pays(0, k) {
-		return 0
+	// Small n are the usual answers and the cheapest to compute.
+	limit := 0
+	for limit < most && v.pays(limit, k) {
+		limit = 2*limit + 1
 	}
-	pays, not := 0, most
-	for step := 1; pays+step < most; step *= 2 {
-		if !v.pays(pays+step, k) {
-			not = pays + step
-			break
-		}
-		pays += step
-	}
-	for not-pays > 1 {
-		if middle := (pays + not) / 2; v.pays(middle, k) {
-			pays = middle
-		} else {
-			not = middle
-		}
-	}
-	return not
+	least := (limit + 1) / 2
+	return least + sort.Search(min(limit, most)-least, func(n int) bool { return !v.pays(least+n, k) })
 }
 
-// enoughInTime is enough where one token can be ordered per gap: what is needed
-// later than a lead time from now, and cannot all be ordered until then, is wanted
-// now.
+// enoughInTime returns enough for a target that can place one order per gap: tokens that are needed
+// after a lead time, but could not all be ordered by then, are wanted now.
 func (v *expectation) enoughInTime(k *Params, most int, gap float64) int {
 	want := v.enough(k, most)
 	if gap < manySlots*v.q50 {
@@ -185,26 +171,11 @@ func (v *expectation) enoughInTime(k *Params, most int, gap float64) int {
 	return want
 }
 
-// expected is how many requests come within a lead time, on average; of so many
-// that the table knows little more of them than the rate does, as the rate has it.
+// expected returns how many requests come within a lead time, on average. For many requests it is
+// the rate's mean, to which the table would add little.
 func (v *expectation) expected() float64 {
 	if mean := v.rate * v.q50; mean > exactUpTo/2 {
 		return mean
 	}
 	return v.soon[1].served(exactUpTo)
-}
-
-// served is how many of n tokens are asked for in that time, on average.
-func (a *forecast) served(n int) float64 {
-	sum, last := 0.0, 1.0
-	// One by one while that is cheap, then in steps that grow with n.
-	for k := 1; k <= n && last > negligible; {
-		step := min(max(1, k/exactUpTo*servedStep), n-k+1)
-		p := a.ge(k + step - 1)
-		sum += (last + p) / 2 * float64(step-1)
-		sum += p
-		last = p
-		k += step
-	}
-	return sum
 }

@@ -5,40 +5,37 @@ import "math"
 const (
 	// countDecay is the time constant of the decayed count of requests.
 	countDecay = 60.0
-	// fallbackWindow and fallbackPrior make the count a gamma-distributed rate:
-	// shape 2*count + prior, per window.
+	// fallbackWindow and fallbackPrior make the count a gamma-distributed rate: shape
+	// 2*count + prior, per window.
 	fallbackWindow = 2 * countDecay
 	fallbackPrior  = 0.02
-	// fallbackWeight is how many samples of the table the fallback weighs as much as.
+	// fallbackWeight is the fallback's weight in samples of the table.
 	fallbackWeight = 2.0
-	// exactUpTo is the largest n whose probability is summed up term by term.
+	// exactUpTo is the largest n whose probability is summed term by term.
 	exactUpTo = 64
-	// leastStart is the smallest probability of no request from which the sum
-	// can be built up; below it the terms vanish before they grow.
+	// leastStart is the smallest P(0) from which the sum can start without underflow.
 	leastStart = 1e-280
-	// leastForecast is the shortest time, in scaled seconds, that is looked ahead.
+	// leastForecast is the shortest forecast, in scaled seconds.
 	leastForecast = 1e-3
-	// Probabilities below negligible are not summed up any more, and beyond
-	// exactUpTo only every servedStep-th one, or fewer, is computed.
+	// Probabilities below negligible end a sum. Beyond exactUpTo only every servedStep-th one, or
+	// fewer, is computed.
 	negligible = 1e-3
 	servedStep = 16
 )
 
-// forecast answers "how likely are at least n requests within this time", for one
-// length of time and one moment. It is made for a decision and thrown away.
+// forecast is the distribution of the number of requests within one length of time from one moment.
 type forecast struct {
 	shape, share float64 // of the gamma-Poisson: P(k+1) = P(k)*(k+shape)/(k+1)*share
-	exact        bool    // the first terms do not vanish
+	exact        bool    // the first terms do not underflow
 	term         float64 // P(known)
 	known        int
 	atLeast      [exactUpTo + 1]float64 // for n <= known
 
-	near, far *exceedance // histograms of the horizons around it; nil = nothing known
-	nearShift float64     // log of what n is multiplied by to look it up
-	farShift  float64
-	part      float64 // 0 = only near, 1 = only far
+	near, far *exceedance // histograms of the horizons around it; nil = no samples
+	nearShift float64     // log of the factor of n in the lookup in near
+	part      float64     // weight of far
 
-	first float64 // what the gaps say of the first request, as a factor
+	first float64 // factor of all probabilities by the gaps
 }
 
 // fallback prepares a forecast for the next x seconds from the shape alone.
@@ -47,11 +44,11 @@ func (a *forecast) fallback(x, shape float64) {
 	a.term = math.Exp(-shape * math.Log1p(x/fallbackWindow))
 	a.exact = a.term > leastStart
 	a.atLeast[0], a.known = 1, 0
-	a.near, a.far, a.part = nil, nil, 0
+	a.near, a.far, a.nearShift, a.part = nil, nil, 0, 0
 	a.first = 1
 }
 
-// poisson is the fallback's probability of at least n.
+// poisson returns the fallback's probability of at least n requests.
 func (a *forecast) poisson(n int) float64 {
 	if n > exactUpTo || !a.exact {
 		return a.tail(n)
@@ -65,31 +62,32 @@ func (a *forecast) poisson(n int) float64 {
 	return a.atLeast[n]
 }
 
-// ge is the probability of at least n requests.
+// ge returns the probability of at least n requests.
 func (a *forecast) ge(n int) float64 {
 	if n <= 0 {
 		return 1
 	}
-	return a.first * a.many(n)
+	return a.first * a.withoutGaps(n)
 }
 
-// many is what fallback and table say of it.
-func (a *forecast) many(n int) float64 {
+// withoutGaps returns the probability of at least n requests by fallback and table.
+func (a *forecast) withoutGaps(n int) float64 {
 	p := a.poisson(n)
-	if a.near == nil && a.far == nil {
+	if a.near == nil {
 		return p
 	}
-	log := logOf(n)
-	if a.part <= 0 {
-		return a.near.mix(p, log+a.nearShift)
+	log := math.Log(float64(n))
+	if n < len(logs) {
+		log = logs[n]
 	}
-	if a.part >= 1 {
-		return a.far.mix(p, log+a.farShift)
+	near := a.near.mix(p, log+a.nearShift)
+	if a.far == nil {
+		return near
 	}
-	return (1-a.part)*a.near.mix(p, log+a.nearShift) + a.part*a.far.mix(p, log+a.farShift)
+	return (1-a.part)*near + a.part*a.far.mix(p, log)
 }
 
-// logs holds the logarithms of the small n.
+// logs holds the logarithms of small n.
 var logs = func() (l [exactUpTo + 1]float64) {
 	for n := 1; n < len(l); n++ {
 		l[n] = math.Log(float64(n))
@@ -97,17 +95,25 @@ var logs = func() (l [exactUpTo + 1]float64) {
 	return l
 }()
 
-func logOf(n int) float64 {
-	if n < len(logs) {
-		return logs[n]
-	}
-	return math.Log(float64(n))
-}
-
-// tail is P(N >= n) of the gamma-Poisson by its normal approximation, which is good
-// enough where it is used: for large n or a large shape.
+// tail returns P(N >= n) of the gamma-Poisson by its normal approximation, which is close enough for
+// a large n or a large shape.
 func (a *forecast) tail(n int) float64 {
 	mean := a.shape * a.share / (1 - a.share)
 	spread := math.Sqrt(mean / (1 - a.share))
 	return 0.5 * math.Erfc((float64(n)-0.5-mean)/(spread*math.Sqrt2))
+}
+
+// served returns how many of n tokens are requested within that time, on average.
+func (a *forecast) served(n int) float64 {
+	sum, last := 0.0, 1.0
+	// One by one for small k, then in steps that grow with k.
+	for k := 1; k <= n && last > negligible; {
+		step := min(max(1, k/exactUpTo*servedStep), n-k+1)
+		p := a.ge(k + step - 1)
+		sum += (last + p) / 2 * float64(step-1)
+		sum += p
+		last = p
+		k += step
+	}
+	return sum
 }

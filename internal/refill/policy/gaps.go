@@ -2,9 +2,9 @@ package policy
 
 import "math"
 
-// gaps is when the next request comes: how many silences have reached each length,
-// and how many of them ended there, by how busy it was before. It knows periods far
-// more sharply than the histograms of the table. Times are in scaled seconds.
+// gaps says when the next request is due: it counts the silences that reached each length, and
+// those that ended there, by the busyness before (a product-limit estimate). It knows periods more
+// exactly than the histograms of the table. Times are in scaled seconds.
 type gaps [gapClasses]gapClass
 
 type gapClass struct {
@@ -13,21 +13,21 @@ type gapClass struct {
 }
 
 const (
-	// The first bin of silence ends at gapFirst, each other one is gapGrow times as
-	// long as the one before; the last one is open and begins at about half a day.
+	// The first bin of silence ends at gapFirst. Each further bin is gapGrow times as long. The
+	// last one is open and begins at about half a day.
 	gapBins  = 320
 	gapFirst = 2.0
 	gapGrow  = 1.03
 	// gapBusies buckets of busyness make one class; the last one is open.
 	gapClasses = 4
 	gapBusies  = 2
-	// gapPrior is how many silences the table's opinion weighs as much as.
+	// gapPrior is the weight of the table's probability, in silences.
 	gapPrior = 1.0
 )
 
 var gapLog = math.Log(gapGrow)
 
-// gapPlace is where a silence lies among the bins.
+// gapPlace returns the place of a silence among the bins.
 func gapPlace(silence float64) float64 {
 	if silence <= gapFirst {
 		return silence / gapFirst
@@ -35,10 +35,10 @@ func gapPlace(silence float64) float64 {
 	return min(1+math.Log(silence/gapFirst)/gapLog, gapBins-1)
 }
 
-// class is that of a bucket of busyness.
+// class returns the class of a bucket of busyness.
 func (g *gaps) class(busy int) *gapClass { return &g[min(busy/gapBusies, gapClasses-1)] }
 
-// add notes that a silence ended.
+// add counts a silence that ended.
 func (g *gaps) add(busy int, silence float64) {
 	c := g.class(busy)
 	end := int(gapPlace(silence))
@@ -52,60 +52,54 @@ func (g *gaps) add(busy int, silence float64) {
 	c.Ended[end] += sampleUnit
 }
 
-// walk answers how likely a silence ends within x more, for one x after the other:
-// ascending ones cost one pass over the bins.
+// walk is the distribution of the rest of a silence.
 type walk struct {
-	c       *gapClass
-	silence float64
-	from    float64 // the silence's place
-	weight  float64 // how many silences got there
-	bin     int     // the bins before it are in goesOn
-	goesOn  float64
+	class   *gapClass
+	silence float64 // its length so far
+	from    float64 // its place among the bins
+	weight  float64 // silences of at least that length
 }
 
-// after begins a walk at a silence of that length.
+// after returns the walk of a silence that has lasted so long.
 func (g *gaps) after(busy int, silence float64) walk {
-	w := walk{c: g.class(busy), silence: silence, from: gapPlace(silence), goesOn: 1}
-	w.bin = int(w.from)
-	w.weight = w.left() / sampleUnit
+	w := walk{class: g.class(busy), silence: silence, from: gapPlace(silence)}
+	w.weight = w.left(int(w.from)) / sampleUnit
 	return w
 }
 
-// within is how likely the silence ends within x more; 0 where none got so far.
+// within returns the probability that the silence ends within x more; 0 if no silence was so long.
 func (w *walk) within(x float64) float64 {
-	to := gapPlace(w.silence + x)
-	if int(to) < w.bin {
-		w.bin, w.goesOn = int(w.from), 1
-	}
-	for ; w.bin < int(to) && w.c.Reached[w.bin] > 0; w.bin++ {
-		if w.c.Ended[w.bin] > 0 { // in most bins none did
-			w.goesOn *= w.through(1)
+	to, goesOn, bin := gapPlace(w.silence+x), 1.0, int(w.from)
+	for ; bin < int(to) && w.class.Reached[bin] > 0; bin++ {
+		if w.class.Ended[bin] > 0 { // most bins have none
+			goesOn *= w.through(bin, 1)
 		}
 	}
-	if w.c.Reached[w.bin] == 0 {
-		return 1 - w.goesOn
+	if w.class.Reached[bin] == 0 {
+		return 1 - goesOn
 	}
-	return 1 - w.goesOn*w.through(to-float64(w.bin))
+	return 1 - goesOn*w.through(bin, to-float64(bin))
 }
 
-// mix is what the table says of a request within x, corrected by the silences.
+// mix corrects the table's probability of a request within x by the silences.
 func (w *walk) mix(table, x float64) float64 {
 	return (gapPrior*table + w.weight*w.within(x)) / (gapPrior + w.weight)
 }
 
-// begin is the part of the bin that the walk begins at: 0 but in its first one.
-func (w *walk) begin() float64 { return max(0, w.from-float64(w.bin)) }
+// begin returns the part of a bin before the walk: 0 except in its first bin.
+func (w *walk) begin(bin int) float64 { return max(0, w.from-float64(bin)) }
 
-// left is how many silences got there. In each part of a bin as many end.
-func (w *walk) left() float64 {
-	return float64(w.c.Reached[w.bin]) - w.begin()*float64(w.c.Ended[w.bin])
+// left returns how many silences go on where the walk enters the bin. Ends are spread evenly over a
+// bin.
+func (w *walk) left(bin int) float64 {
+	return float64(w.class.Reached[bin]) - w.begin(bin)*float64(w.class.Ended[bin])
 }
 
-// through is how likely the silence goes on until that part of the bin.
-func (w *walk) through(part float64) float64 {
-	left := w.left()
+// through returns the probability that the silence goes on from there to that part of the bin.
+func (w *walk) through(bin int, part float64) float64 {
+	left := w.left(bin)
 	if left <= 0 {
 		return 1
 	}
-	return max(0, 1-(part-w.begin())*float64(w.c.Ended[w.bin])/left)
+	return max(0, 1-(part-w.begin(bin))*float64(w.class.Ended[bin])/left)
 }

@@ -14,21 +14,6 @@ func ask(g *gaps, busy int, silence, x float64) (p, weight float64) {
 	return w.within(x), w.weight
 }
 
-// Questions in any order get the same answers: a walk goes back where it has to.
-func TestWalkGoesBack(t *testing.T) {
-	g := new(gaps)
-	random := rand.New(rand.NewPCG(2, 0))
-	for range 200 {
-		g.add(0, 100*random.ExpFloat64())
-	}
-	w := g.after(0, 7)
-	for _, x := range []float64{50, 3, 200, 0, 1e6, 20} {
-		if want, _ := ask(g, 0, 7, x); w.within(x) != want {
-			t.Errorf("within %g more: %.4f, want %.4f", x, w.within(x), want)
-		}
-	}
-}
-
 // A period is known to a few seconds, however long it is.
 func TestGapsKnowAPeriod(t *testing.T) {
 	g := new(gaps)

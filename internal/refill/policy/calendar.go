@@ -4,22 +4,22 @@ import (
 	"time"
 )
 
-// calendar says how many tokens are to be ready because of warm windows.
+// calendar computes how many tokens warm windows want ready.
 type calendar struct {
 	windows []Warm    // of the file
-	posted  []Window  // made by POST, as they were when read
+	posted  []Window  // made by POST, as of read
 	read    time.Time // when posted was read
 
-	next []occasion // of windows: the one that runs, or else the next
+	next []occasion // of each of windows: the present one or the next
 
-	runs bool          // some window does, or is about to
-	lead time.Duration // since it is about to: the longest lead
+	runs bool          // a window runs or begins within lead
+	lead time.Duration // the longest lead since then
 }
 
-// occasion is one time at which a window of the file runs.
+// occasion is one run of a window of the file.
 type occasion struct{ asked, from, until time.Time }
 
-// plan is the State's at that moment, with these windows.
+// plan returns the State's plan with these windows.
 func (c *calendar) plan(at time.Time, s *State) Plan {
 	warm, change := c.at(at, s.warmLead())
 	p := s.Plan(at, warm)
@@ -27,15 +27,14 @@ func (c *calendar) plan(at time.Time, s *State) Plan {
 	return p
 }
 
-// at says how many tokens are wanted ready by windows that run or begin within
-// lead, and how long that holds. A nil calendar has no windows.
+// at returns how many tokens are wanted by windows that run or begin within lead, and how long that
+// holds. A nil calendar has no windows.
 func (c *calendar) at(at time.Time, lead time.Duration) (tokens int, change time.Duration) {
 	change = Never
 	if c == nil {
 		return 0, change
 	}
-	// What is being ordered for goes on, also where the first solves show that it
-	// was begun early.
+	// Once ordering for a window has begun it goes on, even if the first solves shorten the lead.
 	if c.runs {
 		lead = max(lead, c.lead)
 	}
@@ -53,7 +52,7 @@ func (c *calendar) at(at time.Time, lead time.Duration) (tokens int, change time
 	}
 	for i, w := range c.windows {
 		o := &c.next[i]
-		// To find the next one is dear; a clock that was put back asks again too.
+		// Finding the next run is expensive. After a clock step backwards it is found anew.
 		if !at.Before(o.until) || at.Before(o.asked) {
 			o.asked = at
 			o.from, o.until = w.Next(at)

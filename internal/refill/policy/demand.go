@@ -18,7 +18,7 @@ const DemandHelp = "poisson:RATE (or steady:RATE), diurnal:RATE, office:RATE, on
 
 const (
 	daySeconds = 86400.0
-	// MostArrivals bounds what a model or a trace may hold.
+	// MostArrivals bounds the requests of a model or a trace.
 	MostArrivals = 20_000_000
 	mostRate     = 1000.0
 	longestDay   = 366 * daySeconds
@@ -27,14 +27,13 @@ const (
 	clustersDaily       = 5.0
 )
 
-// ErrDemand says that a demand model or a trace cannot be used.
+// ErrDemand means that a demand model or a trace is invalid.
 var ErrDemand = errors.New("demand")
 
-// Demand draws arrivals of a model, in seconds from the start, for so many
-// seconds: NAME:NUMBER, as DemandHelp lists them. The number is the mean rate in
-// requests per second while there are any; for cron and timer the period, in
-// seconds or with a unit; for clusters how many requests come at once. The same
-// seed draws the same.
+// Demand draws the arrivals of a model for length seconds, in seconds from the start. A model is
+// NAME:NUMBER, as in DemandHelp. The number is the mean rate in requests per second while there is
+// demand; for cron and timer the period, in seconds or with a unit; for clusters the requests at once.
+// The same seed draws the same arrivals.
 func Demand(model string, length float64, seed uint64) ([]float64, error) {
 	name, text, _ := strings.Cut(model, ":")
 	draw := models[name]
@@ -69,14 +68,14 @@ func Demand(model string, length float64, seed uint64) ([]float64, error) {
 	return d.arrivals[:cut], nil
 }
 
-// drawing is a demand being drawn.
+// drawing is a demand that is being drawn.
 type drawing struct {
 	arrivals []float64
 	length   float64
 	random   *rand.Rand
 }
 
-// models are the built-in ones.
+// models are the built-in models.
 var models = map[string]func(d *drawing, number float64){
 	"poisson":  (*drawing).steady,
 	"steady":   (*drawing).steady,
@@ -95,8 +94,7 @@ var models = map[string]func(d *drawing, number float64){
 // exp draws from the exponential distribution.
 func (d *drawing) exp(mean float64) float64 { return d.random.ExpFloat64() * mean }
 
-// between adds requests at the rate times what share says of the moment, which
-// is at most 1.
+// between adds requests at the rate times the moment's share, which is at most 1.
 func (d *drawing) between(from, to, rate float64, share func(t float64) float64) {
 	for t := from + d.exp(1/rate); t < min(to, d.length); t += d.exp(1 / rate) {
 		if share == nil || d.random.Float64() < share(t) {
@@ -107,13 +105,12 @@ func (d *drawing) between(from, to, rate float64, share func(t float64) float64)
 
 func (d *drawing) steady(rate float64) { d.between(0, d.length, rate, nil) }
 
-// diurnal is a sine over the day between nothing and twice the rate.
+// diurnal is a sine over the day between 0 and twice the rate.
 func (d *drawing) diurnal(rate float64) {
 	d.between(0, d.length, 2*rate, func(t float64) float64 { return (1 - math.Cos(2*math.Pi*t/daySeconds)) / 2 })
 }
 
-// office is steady from nine to half past five, with half an hour of coming and
-// going, and nothing else.
+// office is steady from 9:00 to 17:30, with ramps of half an hour, and otherwise silent.
 func (d *drawing) office(rate float64) {
 	const opens, closes, ramp = 9 * 3600.0, 17.5 * 3600.0, 1800.0
 	d.between(0, d.length, rate, func(t float64) float64 {
@@ -132,8 +129,8 @@ func (d *drawing) onOff(rate float64) {
 	}
 }
 
-// sessions are people: they come independently, stay for a heavy-tailed number
-// of requests and pause for a heavy-tailed while between these.
+// sessions are independent users with a heavy-tailed number of requests, and heavy-tailed pauses between
+// them.
 func (d *drawing) sessions(rate float64) {
 	const tail, fewest, mostInOne, pause, spread = 1.3, 2.0, 300.0, 8.0, 1.0
 	const mean = fewest * tail / (tail - 1) // of the requests of one, nearly
@@ -146,8 +143,8 @@ func (d *drawing) sessions(rate float64) {
 	}
 }
 
-// flash is a tenth of the rate, and about every two hours a crowd at ten times
-// it that fades within minutes.
+// flash is a tenth of the rate, and about every two hours a crowd at ten times the rate that fades
+// within minutes.
 func (d *drawing) flash(rate float64) {
 	const between, fade = 7200.0, 120.0
 	d.between(0, d.length, rate/10, nil)
@@ -156,8 +153,7 @@ func (d *drawing) flash(rate float64) {
 	}
 }
 
-// cron is 20 to 40 requests within about a quarter of a minute, every period,
-// with a few seconds of jitter.
+// cron is 20 to 40 requests within about 15 s, every period, with a few seconds of jitter.
 func (d *drawing) cron(period float64) {
 	const gap, jitter = 0.5, 4.0
 	for t := period; t < d.length; t += period {
@@ -169,7 +165,7 @@ func (d *drawing) cron(period float64) {
 	}
 }
 
-// timer is a check or a probe: one request every period, a few seconds late.
+// timer is one request every period, a few seconds late.
 func (d *drawing) timer(period float64) {
 	const jitter = 8.0
 	for t := period; t < d.length; t += period {
@@ -177,8 +173,7 @@ func (d *drawing) timer(period float64) {
 	}
 }
 
-// clusters are over at once, as the calls of one page or a scan: so many requests
-// within half a second, a few times a day, at any time.
+// clusters are so many requests within half a second, a few times a day, at random times.
 func (d *drawing) clusters(size float64) {
 	const within = 0.5
 	const between = daySeconds / clustersDaily
@@ -197,8 +192,8 @@ func (d *drawing) mixed(rate float64) {
 	d.cron(every)
 }
 
-// ReadTrace reads one arrival per line, seconds from the start as a decimal.
-// They must not go back. Empty lines and what follows a # are left out.
+// ReadTrace reads one arrival per line, as decimal seconds from the start, in ascending order. It
+// ignores empty lines and comments from # on.
 func ReadTrace(r io.Reader) ([]float64, error) {
 	var arrivals []float64
 	lines := bufio.NewScanner(r)

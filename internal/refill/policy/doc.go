@@ -1,54 +1,48 @@
-// Package policy is the arithmetic of buying: what a target holds and what has
-// happened go in, how many to order and when to look again comes out. It has no clock,
-// no I/O and no goroutine, so that `poold simulate` runs in virtual time what the daemon
-// runs in real time.
+// Package policy computes how many tokens to buy, and when to look again. It has no clock, no I/O
+// and no goroutine, so `poold simulate` runs in virtual time what the daemon runs in real time.
 //
 //	Tracker    what the daemon keeps for a target: a State and its shadow
 //	State      what is known about one target; Plan, then Decide (plan.go, decision.go)
-//	knowledge  the part of it that is learned: demand, table, lead times (knowledge.go)
-//	Simulation a State with a drawn provider, on a trace or a demand model
+//	knowledge  the learned part of a State: demand, table, lead times (knowledge.go)
+//	replay     a State in virtual time, with drawn solves (replay.go); shadows and Simulation use it
 //
 // # How it decides
 //
-// A Plan says how many tokens are wanted, a Decision what to order, given the stock.
-// With `refill: fixed` that is the depth sentence (short): an order is placed while the
-// fresh tokens that outlive the lead time, and the orders, less the callers waiting, are
-// fewer than the depth. With `refill: adaptive` one
-// more token is wanted while it is likely to be needed before a later order could
-// arrive (expectation.risk), likely to be used at all (expectation.use), and the two
-// are worth its price: `max_waste` is how many tokens in vain one avoided wait may cost;
-// above the share of hits that `hit_rate` names no more are bought. The first token is put
-// off while a later order would serve more requests (expectation.early).
+// A Plan is how many tokens are wanted; a Decision is how many to order, given the stock.
 //
-// How likely requests are (forecast.go) comes from three sources. The fallback knows
-// the rate of the last minute or two. The table (table.go) knows what happened next,
-// the last times that it had been silent for as long after being as busy: how long
-// bursts are, how they end, whether anybody comes late enough for a token that is
-// ordered now. The gaps (gaps.go) know when the next request is due, whatever the
-// period. Table and gaps weigh as much as the samples that they have; the estimate that
-// they correct weighs as much as one or two, so that a new target begins careful.
+// With `refill: fixed`, want is the depth: an order is placed while the fresh tokens that outlive
+// the lead time, plus the orders, less the pending callers, are fewer than the depth.
 //
-// Where slots are few, a target learns how long its orders wait for one (slots.go), and
-// places early those orders that would otherwise wait too long
-// (expectation.enoughInTime).
+// With `refill: adaptive`, one more token is wanted while all of these hold (expectation.pays):
 //
-// Tokens that will die within about a lead time (leads.go) count by the chance that they
-// are used, orders by the chance that they land, and the limits hold (limits.go): depth, the
-// credit that hits earn and expiries use up (credit.go), which also bounds what is held
-// and on order, probes while solves fail, idle_after. A Decision's Forecast, Risk and
-// Limit say what it was led by.
+//   - It is likely needed before a later order could arrive (risk), likelier than 1 - `hit_rate`.
+//   - It is likely used before it expires (use).
+//   - The two are worth its price: `max_waste` is the number of expired tokens that one avoided
+//     miss may cost.
 //
-// All times are for lead times about 18 s; a target whose lead times are far from that
-// has them stretched in proportion.
+// The first token is delayed while a later order would serve more requests (expectation.early).
+//
+// The probabilities come from three sources (forecast.go). The fallback knows the rate of the last
+// minutes. The table knows what followed similar situations: silences of the same length after the
+// same busyness (table.go). The gaps know when the next request is due, for any period (gaps.go).
+// Table and gaps have the weight of their samples, and the estimate that they correct has the
+// weight of one or two, so a new target starts carefully.
+//
+// If slots are few, a target learns how long its orders wait for one (slots.go), and orders ahead
+// (expectation.enoughInTime). Tokens that expire within about a lead time count by the chance that
+// they are used, orders by the chance that they land.
+//
+// Limits hold whatever the forecast says (limits.go): the depth, the credit that hits earn and
+// expired tokens use up (credit.go), probes while solves fail, and idle_after.
+//
+// All time constants are for lead times of about 18 s. For other lead times they are scaled in
+// proportion; a "scaled second" is scale seconds of the clock.
 //
 // # Shadows
 //
-// Each target that is asked for tokens has a shadow (shadow.go): what the other way of
-// refilling would have done with the same requests, at lead times drawn from the real
-// ones. The shadow of a fixed target is the adaptive policy, whose table is kept as an
-// adaptive target's would be and let go of after an hour without a request; that of an
-// adaptive target is a ladder of fixed depths, and the adaptive policy at higher
-// prices: these know what the target knows, and say what its hit rate needs (need.go).
-// They order nothing. A shadow and a Simulation are made of the same replays (replay.go);
-// what the other way of refilling gives in a Simulation is in other.go.
+// A target with demand has a shadow (shadow.go), which replays the same requests with the other way
+// of refilling and with lead times drawn from the real ones. It orders nothing. The shadow of a
+// fixed target is the adaptive policy. The shadow of an adaptive target is a ladder of fixed depths,
+// and the adaptive policy at higher values of max_waste, which shows what its hit rate needs
+// (need.go).
 package policy

@@ -2,19 +2,18 @@ package policy
 
 import "time"
 
-// Ceiling is what bounds how much can be bought for a target, whoever asks how often.
+// Ceiling holds what bounds the purchases of a target at any demand.
 type Ceiling struct {
-	Depth   int           // the most ever kept and on order beside callers who wait
-	Waiting int           // the most callers who wait, for each of whom one more is ordered
-	Threads int           // tasks that may be under way at once
+	Depth   int           // the most tokens and orders, besides those for pending callers
+	Waiting int           // the most pending callers; each adds an order
+	Threads int           // tasks in flight at once
 	Lead    time.Duration // the shortest time from submit to token
 	Usable  time.Duration // lifetime less margin
 	Rate    float64       // the most tokens handed out per second; 0 = no limit
 }
 
-// PerHour is the most solves in an hour: all tasks that may be under way, one after the
-// other without a pause; with a rate not more than what is handed out, and the whole depth
-// as often as it can die meanwhile.
+// PerHour returns the most solves in an hour: all threads without a pause; with a rate, not more than is
+// handed out plus the whole depth as often as it can expire.
 func (c Ceiling) PerHour() float64 {
 	if c.Lead <= 0 || c.Usable <= 0 {
 		return 0
@@ -27,8 +26,8 @@ func (c Ceiling) PerHour() float64 {
 	return most
 }
 
-// ThreadsToKeep is how many tasks are under way at a time, on average, to keep so many
-// tokens that nobody takes: each is solved anew once in its usable life.
+// ThreadsToKeep returns how many tasks are in flight on average to keep so many tokens without demand:
+// each is solved anew once in its usable life.
 func ThreadsToKeep(tokens int, lead, usable time.Duration) float64 {
 	if usable <= 0 {
 		return 0

@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// MostMaxWaste is the greatest max_waste that is tried.
+	// MostMaxWaste is the greatest max_waste of a search.
 	MostMaxWaste = 1000
-	// dearerRungs is how many dearer values of max_waste a shadow tries.
+	// dearerRungs is how many greater values of max_waste a shadow tries.
 	dearerRungs = 4
-	// nearEnough is how far apart two values of max_waste may be, as a factor, of
-	// which one reaches the hit rate and the other does not.
+	// nearEnough ends a search: the factor between a max_waste that reaches the hit rate and one that
+	// does not.
 	nearEnough = 1.2
 )
 
-// Need is what it takes to reach the wanted hit rate; the JSON of it.
+// Need is the max_waste that reaches the wanted hit rate, also as JSON.
 type Need struct {
-	MaxWaste   *float64 `json:"max_waste"`    // about the least that reaches it; null = none up to 1000 does
+	MaxWaste   *float64 `json:"max_waste"`    // about the least that reaches it; null = none up to 1000 reaches it
 	HitRateNow float64  `json:"hit_rate_now"` // with the present one
-	Text       string   `json:"text"`         // all of it in a sentence for people
+	Text       string   `json:"text"`         // as a sentence
 }
 
-// newNeed is for a target with those params and that hit rate, which price reaches; 0
-// = no price does.
+// newNeed returns the Need of a target with a hit rate below the wanted one, which price reaches; price
+// 0 = none reaches it.
 func newNeed(k *Params, rate, price float64) *Need {
-	const tiny = 1e-6 // what was divided and multiplied is a bit too small
-	// Cut off, so that a rate below the wanted one never looks like it.
+	const tiny = 1e-6 // corrects rounding errors
+	// The rate is rounded down, so that it never looks like the wanted one.
 	n := &Need{HitRateNow: math.Floor(1e4*rate+tiny) / 1e4}
 	says := fmt.Sprintf("is not reached by any max_waste up to %d", MostMaxWaste)
 	if price > 0 {
@@ -40,7 +40,7 @@ func newNeed(k *Params, rate, price float64) *Need {
 	return n
 }
 
-// twoDigits rounds up to two digits.
+// twoDigits rounds up to two significant digits.
 func twoDigits(x float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(x))-1)
 	up, err := strconv.ParseFloat(fmt.Sprintf("%.1e", math.Ceil(x/unit-1e-9)*unit), 64)
@@ -50,7 +50,7 @@ func twoDigits(x float64) float64 {
 	return up
 }
 
-// dearer are the values of max_waste above one, up to the greatest.
+// dearer returns the values of max_waste above than that a shadow tries.
 func dearer(than float64) []float64 {
 	var list []float64
 	for i := range dearerRungs {
@@ -61,18 +61,17 @@ func dearer(than float64) []float64 {
 	return list
 }
 
-// between is where, from one price to the next, the hit rate reaches the wanted one:
-// on a straight line of the logarithm of misses over that of the price.
+// between interpolates the price at which the hit rate reaches the wanted one: the logarithm of the
+// misses is linear in that of the price.
 func between(price, next, rate, nextRate, wanted float64) float64 {
-	const least = 1e-5 // a share of misses that is as good as none
+	const least = 1e-5 // share of misses that counts as none
 	misses := func(rate float64) float64 { return math.Log(max(least, 1-rate)) }
 	part := (misses(rate) - misses(wanted)) / (misses(rate) - misses(nextRate))
 	return price * math.Pow(next/price, part)
 }
 
-// Need searches what max_waste reaches the wanted hit rate, which the result has not,
-// with the same demand and the same seed. It answers nil where nothing is needed, for a
-// fixed depth, and for too few requests to tell.
+// Need searches the max_waste that reaches the wanted hit rate, with the same demand and seed. It
+// returns nil if r reaches it, for a fixed depth, and for too few requests.
 func (s Simulation) Need(ctx context.Context, r Result) (*Need, error) {
 	if !s.Params.Adaptive || r.Requests < fewRequests || r.HitRate >= s.Params.HitRate {
 		return nil, nil //nolint:nilnil // nothing is needed

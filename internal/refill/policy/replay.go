@@ -6,42 +6,40 @@ import (
 	"time"
 )
 
-// leastLook: a plan that is to be made anew at once is made so many seconds
-// later, so that time passes.
+// leastLook is the least time in seconds between two decisions without an event, so that time passes.
 const leastLook = 1e-3
 
-// order is a solve under way.
+// order is a solve in flight.
 type order struct {
 	placed, ends float64
 	fails        bool
 }
 
-// replay is a stock, a provider and a State that lives on them, in virtual time:
-// seconds since epoch. What happens is told in the order of time, by step and
-// request.
+// replay runs a State with a stock and a provider in virtual time, in seconds since epoch. Its owner
+// calls step and request in the order of time.
 type replay struct {
 	state       *State
 	concurrency int       // most orders at once
 	patience    float64   // seconds that a patient request waits for a token
-	windows     *calendar // in which tokens are kept ready; nil = none
-	// solve draws how long a solve takes that is placed then, and whether it fails.
+	windows     *calendar // warm windows; nil = none
+	// solve draws the lead time and the outcome of an order that is placed then.
 	solve func(at float64) (lead float64, fails bool)
 
 	now     float64
-	look    float64   // when the policy wants to be asked
-	tokens  []float64 // when they expire, oldest first
+	look    float64   // the next decision without an event
+	tokens  []float64 // their expiries, ascending
 	orders  []order   // by start
-	waiting []float64 // since when callers wait, first come first
-	waits   []float64 // how long those that were served waited
+	waiting []float64 // since when each caller is pending, ascending
+	waits   []float64 // how long served callers waited
 	result  Result
 }
 
-// newReplay begins empty at that time.
+// newReplay returns a replay that begins then with an empty stock.
 func newReplay(state *State, concurrency int, at float64) *replay {
 	return &replay{state: state, concurrency: concurrency, now: at, look: at}
 }
 
-// what happens next in a replay; at the same moment the first one does.
+// The events of a replay. Of two at the same moment, the first in this list happens first.
 const (
 	landed = iota
 	expired
@@ -49,14 +47,14 @@ const (
 	looked
 )
 
-// step lets the next thing happen, unless that is at the limit or later.
+// step runs the next event, unless it is at the limit or later.
 func (r *replay) step(limit float64) bool {
-	at, what, i := r.soonest()
+	at, event, i := r.soonest()
 	if at >= limit {
 		return false
 	}
 	r.now = at
-	switch what {
+	switch event {
 	case landed:
 		r.completed(i)
 	case expired:
@@ -78,35 +76,32 @@ func (r *replay) pass(at float64) {
 	}
 }
 
-// soonest says what happens next, and to which order.
-func (r *replay) soonest() (at float64, what, i int) {
-	at, what = r.look, looked
-	consider := func(t float64, kind int) {
-		if t < at || t == at && kind < what {
-			at, what = t, kind
+// soonest returns the next event, and its order.
+func (r *replay) soonest() (at float64, event, i int) {
+	at, event = r.look, looked
+	consider := func(t float64, kind, n int) {
+		if t < at || t == at && kind < event {
+			at, event, i = t, kind, n
 		}
 	}
 	if len(r.tokens) > 0 {
-		consider(r.tokens[0], expired)
+		consider(r.tokens[0], expired, 0)
 	}
 	if len(r.waiting) > 0 {
-		consider(r.waiting[0]+r.patience, gaveUp)
+		consider(r.waiting[0]+r.patience, gaveUp, 0)
 	}
 	for n := range r.orders {
-		if t := r.orders[n].ends; t < at || t == at && landed < what {
-			at, what, i = t, landed, n
-		}
+		consider(r.orders[n].ends, landed, n)
 	}
-	return at, what, i
+	return at, event, i
 }
 
 func (r *replay) at() time.Time { return epoch.Add(time.Duration(r.now * float64(time.Second))) }
 
-// sinceEpoch is a moment in the time of a replay.
+// sinceEpoch converts a time to the time of a replay.
 func sinceEpoch(at time.Time) float64 { return at.Sub(epoch).Seconds() }
 
-// request lets somebody ask for a token, who is patient or goes at once where there
-// is none.
+// request runs a request for a token. If there is none, a patient caller waits.
 func (r *replay) request(at float64, patient bool) {
 	r.now = at
 	r.result.Requests++
@@ -146,7 +141,7 @@ func (r *replay) completed(i int) {
 	r.result.PeakStock = max(r.result.PeakStock, len(r.tokens))
 }
 
-// decide asks the policy and places what it says, as the daemon's worker does.
+// decide asks the policy and places its orders, as the daemon's worker does.
 func (r *replay) decide() {
 	at := r.at()
 	p := r.windows.plan(at, r.state)
@@ -176,7 +171,7 @@ func (r *replay) decide() {
 	}
 }
 
-// finish sums up; those who still wait have missed.
+// finish returns the result. Pending callers count as misses.
 func (r *replay) finish() Result {
 	s := r.result
 	s.Misses += len(r.waiting)
@@ -191,8 +186,7 @@ func (r *replay) finish() Result {
 	return s
 }
 
-// below is the value that the share f of a sorted list does not exceed, 0 for an
-// empty one.
+// below returns the value that the share f of a sorted list does not exceed; 0 for an empty list.
 func below(sorted []float64, f float64) float64 {
 	if len(sorted) == 0 {
 		return 0

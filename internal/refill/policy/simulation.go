@@ -12,26 +12,25 @@ import (
 	"time"
 )
 
-// Solves is a model of a provider: lognormal lead times, cut to [Least, Most],
-// and a share of solves that fail, each after its lead time.
+// Solves models a provider: lognormal lead times, limited to [Least, Most], and a share of solves that
+// fail, each after its lead time.
 type Solves struct {
 	Median, Least, Most time.Duration
 	Sigma               float64
 	Fail                float64
 
-	// Drift, if set, multiplies the lead time of an order placed so long after the
-	// start, and Out, if set, tells whether such an order fails.
+	// Drift, if set, returns the factor of the lead time of an order placed so long after the start.
+	// Out, if set, returns whether such an order fails.
 	Drift func(since time.Duration) float64
 	Out   func(since time.Duration) bool
 }
 
-// DefaultSolves is the provider of design and contract: 18 s in the median, 7 %
-// fail.
+// DefaultSolves is the provider of docs/refill.md: 18 s in the median, 7 % fail.
 func DefaultSolves() Solves {
 	return Solves{Median: 18 * time.Second, Sigma: 0.45, Least: 6 * time.Second, Most: 120 * time.Second, Fail: 0.07}
 }
 
-// ErrLead says that a lead-time model cannot be used.
+// ErrLead means that a lead-time model is invalid.
 var ErrLead = errors.New("lead times are lognormal:MEDIAN,SIGMA,LEAST,MOST, such as lognormal:18s,0.45,6s,120s")
 
 // ParseLead reads lognormal:MEDIAN,SIGMA,LEAST,MOST.
@@ -62,27 +61,27 @@ func (p *Solves) ParseLead(text string) error {
 	return nil
 }
 
-// Simulation is a replay of demand against a policy in virtual time.
+// Simulation replays demand against a policy in virtual time.
 type Simulation struct {
 	Params      Params
 	Solves      Solves
 	Concurrency int           // most orders at once
-	Wait        time.Duration // that a request waits for a token; 0 = it is lost at once
+	Wait        time.Duration // how long a request waits for a token; 0 = it is lost at once
 	Arrivals    []float64     // seconds from the start, ascending
-	Length      float64       // seconds that the demand goes on; at least to the last arrival
-	Start       time.Time     // when second 0 is for the windows; zero = a Monday, 00:00 UTC
+	Length      float64       // of the demand in seconds; at least to the last arrival
+	Start       time.Time     // second 0 of the windows; zero = a Monday, 00:00 UTC
 	Warm        []Warm        // windows
 	Seed        uint64
-	// Progress, if set, is called now and then with the share that is done.
+	// Progress, if set, is called at times with the share that is done.
 	Progress func(done float64)
 }
 
-// Result is what came of it; the JSON of `poold simulate`.
+// Result is the outcome of a Simulation, also as the JSON of `poold simulate`.
 type Result struct {
 	Requests        int     `json:"requests"`
 	Hits            int     `json:"hits"` // found a token at once
 	HitRate         float64 `json:"hit_rate"`
-	Misses          int     `json:"misses"` // found none, also not by waiting
+	Misses          int     `json:"misses"` // found none, even by waiting
 	Waited          int     `json:"waited"` // got a token that landed while they waited
 	WaitP50         float64 `json:"wait_p50_s"`
 	WaitP95         float64 `json:"wait_p95_s"`
@@ -95,40 +94,39 @@ type Result struct {
 	BoughtPerServed float64 `json:"bought_per_served"`
 	PeakInFlight    int     `json:"peak_in_flight"`
 	PeakStock       int     `json:"peak_stock"`
-	PeakHeld        int     `json:"peak_held"`    // stock + orders - callers waiting
+	PeakHeld        int     `json:"peak_held"`    // stock + orders - pending callers
 	StaleServed     int     `json:"stale_served"` // handed out after their usable life: always 0
 
-	// Of a Simulation alone, with the night that its Length has before and after.
+	// With the silence of the Length after the last request.
 	BoughtADay float64 `json:"-"`
-	BoughtEach float64 `json:"-"` // per token served; 0 = none was
+	BoughtEach float64 `json:"-"` // per token served; 0 = none served
 }
 
 const (
 	// afterLast is how many seconds a run goes on after the last request.
 	afterLast = 600.0
-	// Every progressEvery steps Progress is called, and ctx looked at.
+	// Every progressEvery steps a run calls Progress and checks ctx.
 	progressEvery = 1024
 )
 
-// epoch is when simulated time begins: a Monday, 00:00 UTC.
+// epoch is second 0 of simulated time: a Monday, 00:00 UTC.
 var epoch = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
 
-// Run replays the demand, from the first arrival (with warm windows from second 0)
-// to 600 s after the last. A Length that is longer goes on in silence, for BoughtADay and
-// BoughtEach alone: a fixed depth buys at night too. BoughtADay is counted over the Length,
-// and what lands later is left out. The same Simulation gives the same Result. It ends
-// early with the error of ctx.
+// Run replays the demand from the first arrival, or with warm windows from second 0, to 600 s after the
+// last. A longer Length goes on in silence, for BoughtADay and BoughtEach alone: a fixed depth buys at
+// night too. BoughtADay counts the tokens that land within the Length. The same Simulation gives the
+// same Result. Run ends early with the error of ctx.
 func (s Simulation) Run(ctx context.Context) (Result, error) { return s.runFor(ctx, 0) }
 
-// runFor is Run that also ends once it is clear that there will not be so many hits, and
-// then tells nothing but fewer hits.
+// runFor is Run, but ends as soon as the run cannot reach so many hits. The result then has only Hits,
+// fewer than these.
 func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
 	if len(s.Arrivals) == 0 {
 		return Result{}, nil
 	}
 	begin, last := s.Arrivals[0], s.Arrivals[len(s.Arrivals)-1]
 	if len(s.Warm) > 0 {
-		begin = 0 // a window may come before the first request
+		begin = 0 // a window may precede the first request
 	}
 	r := newReplay(NewState(s.Params), s.Concurrency, begin)
 	r.patience = s.Wait.Seconds()
@@ -177,7 +175,7 @@ func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
 	return result, nil
 }
 
-// windows are those of the simulation in simulated time, which begins at epoch.
+// windows returns the windows in simulated time, which begins at epoch.
 func (s *Simulation) windows() []Warm {
 	if s.Start.IsZero() {
 		return s.Warm
@@ -192,7 +190,7 @@ func (s *Simulation) windows() []Warm {
 	return moved
 }
 
-// Draw draws a solve that was placed so long after the start.
+// Draw draws a solve that is placed so long after the start.
 func (p *Solves) Draw(random *rand.Rand, since time.Duration) (lead float64, fails bool) {
 	lead = p.Median.Seconds() * math.Exp(p.Sigma*random.NormFloat64())
 	lead = min(max(lead, p.Least.Seconds()), p.Most.Seconds())
@@ -204,4 +202,44 @@ func (p *Solves) Draw(random *rand.Rand, since time.Duration) (lead float64, fai
 		fails = true
 	}
 	return lead, fails
+}
+
+// Fixed returns the same simulation with a fixed depth.
+func (s Simulation) Fixed(depth int) Simulation {
+	s.Params.Adaptive, s.Params.Depth, s.Params.Min = false, depth, 0
+	return s
+}
+
+// Adaptive returns the same simulation with the adaptive policy at that max_waste. The depth of a fixed
+// target is no limit for it: it may hold and order as much as the provider solves at once.
+func (s Simulation) Adaptive(maxWaste float64) Simulation {
+	if !s.Params.Adaptive {
+		s.Params.Depth = max(s.Params.Depth, s.Concurrency)
+	}
+	s.Params.Adaptive, s.Params.MaxWaste = true, maxWaste
+	return s
+}
+
+// NearestFixed searches the least fixed depth with at least as many hits as a result of the same
+// demand, and returns it with its result. Depths above the result's peak are not tried; if none has as
+// many hits, it is the least depth with as many as that peak.
+func (s Simulation) NearestFixed(ctx context.Context, than Result) (depth int, nearest Result, err error) {
+	depth = than.PeakHeld
+	if nearest, err = s.Fixed(depth).Run(ctx); err != nil {
+		return 0, Result{}, err
+	}
+	wanted := min(than.Hits, nearest.Hits)
+	for tooFew := -1; depth-tooFew > 1; {
+		middle := (tooFew + depth) / 2
+		r, err := s.Fixed(middle).runFor(ctx, wanted)
+		if err != nil {
+			return 0, Result{}, err
+		}
+		if r.Hits < wanted {
+			tooFew = middle
+		} else {
+			depth, nearest = middle, r
+		}
+	}
+	return depth, nearest, nil
 }

@@ -1,22 +1,21 @@
 package policy
 
 const (
-	// An order that had to wait for a slot is believed as one of slotWaits, one that
-	// got its slot at once as one of slotFree: that some were free says little of how
-	// soon the next ones are.
+	// The weight of an order that waited for a slot is 1/slotWaits, and that of an order that got one
+	// at once 1/slotFree: free slots now say little about the next ones.
 	slotWaits = 16
 	slotFree  = 128
 )
 
-// slots is how soon the provider takes the next order, as this target finds it:
-// others may hold the provider's slots as well. Times are in seconds.
+// slots estimates how soon the provider takes the next order of this target; other targets use the same
+// slots. Times are in seconds.
 type slots struct {
-	gap    float64 // from one order to the next while more are wanted than are taken
-	wanted int     // orders decided upon and not placed so far; not saved
-	since  float64 // when the next one of them began to wait; not saved
+	gap    float64 // from one order to the next while orders wait
+	wanted int     // orders decided and not yet placed; not saved
+	since  float64 // when the next of them began to wait; not saved
 }
 
-// want notes how many orders were decided upon.
+// want notes how many orders a decision has.
 func (s *slots) want(at float64, orders int) {
 	if s.wanted == 0 {
 		s.since = at
@@ -24,7 +23,7 @@ func (s *slots) want(at float64, orders int) {
 	s.wanted = orders
 }
 
-// placed notes that one of them got its slot; less than free is no wait.
+// placed notes that one of them got its slot. A wait of at most free counts as none.
 func (s *slots) placed(at, free float64) {
 	if s.wanted == 0 {
 		return
@@ -38,8 +37,7 @@ func (s *slots) placed(at, free float64) {
 	s.since = at
 }
 
-// perToken is how long it takes, in scaled seconds, to have one more token solved where
-// slots are few and that share of solves fails.
+// perToken returns the time in scaled seconds per further token, if that share of solves fails.
 func (s *slots) perToken(scale, fails float64) float64 {
 	const leastSolved = 0.1
 	return s.gap / scale / max(leastSolved, 1-fails)

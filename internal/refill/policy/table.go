@@ -5,39 +5,38 @@ import (
 	"sort"
 )
 
-// The table "what happened next". A situation is how long nobody has asked and
-// how busy it was when somebody last did. Times are in scaled seconds.
+// The table of what happened next. A situation is the silence since the last request, and the busyness
+// at that request. Times are in scaled seconds.
 const (
 	horizons = 3
 	bins     = 44
 	binWidth = 0.25
-	binsZero = 18 // the bin that begins at ratio 1: up to 600 times more, 90 times less
+	binsZero = 18 // the bin that begins at ratio 1; the bins reach from 1/90 to 600
 
-	// silences is how many buckets of silence there are; the last one is open and
-	// begins at half a day.
+	// silences is the number of buckets of silence. The last one is open and begins at half a day.
 	silences = 34
-	// busySilences of them also tell how busy it was.
+	// In the first busySilences of them a situation also has a busyness.
 	busySilences = 11
-	// busies is how many buckets of busyness there are; the last one is open.
+	// busies is the number of buckets of busyness. The last one is open.
 	busies     = 16
 	situations = busySilences*busies + silences - busySilences
-	// mostCells is how many situations are remembered at once. A target that meets
-	// more forgets the one that it knows least about.
+	// mostCells is the most situations with samples. For a further one the table drops the cell with
+	// the least weight.
 	mostCells = 104
 
-	// A sample weighs one in units of sampleUnit, so that it can be halved.
+	// The weight of a sample is sampleUnit, so that it can be halved.
 	sampleUnit = 512
 	// A histogram of this weight is halved, so that the table follows the demand.
 	halveAt = 100 * sampleUnit
 
-	// requestStep is the least time between samples, quietStep that between
-	// samples while nobody asks, and lateStep after lateAfter of silence.
+	// requestStep is the least time between samples at requests. In a silence the samples are
+	// quietStep apart, and after lateAfter lateStep.
 	requestStep = 0.5
 	quietStep   = 2.0
 	lateStep    = 10.0
 	lateAfter   = 120.0
 
-	// pendings is how many samples can wait for their horizons.
+	// pendings is the most samples that can be pending.
 	pendings = 256
 )
 
@@ -46,8 +45,7 @@ const (
 	grow     = 1.3  // then grow by this factor
 )
 
-// silenceEdges are the ends of the buckets of silence: 1.5, 3, 6, ... 48, 62, 81,
-// ... half a day.
+// silenceEdges are the ends of the buckets of silence: 1.5, 3, 6, ... 48, 62, 81, ... half a day.
 var silenceEdges = func() (edges [silences - 1]float64) {
 	edge := 1.5
 	for i := range edges {
@@ -71,12 +69,12 @@ var busyEdges = func() (edges [busies - 1]float64) {
 	return edges
 }()
 
-// bucket is the first one whose edge is not reached.
+// bucket returns the first bucket whose edge is above x.
 func bucket(edges []float64, x float64) int {
 	return sort.Search(len(edges), func(i int) bool { return x < edges[i] })
 }
 
-// situation is the cell for that silence and busyness (as a bucket).
+// situation returns the index of a silence and a bucket of busyness.
 func situation(silence float64, busy int) int {
 	s := bucket(silenceEdges[:], silence)
 	if s < busySilences {
@@ -85,8 +83,8 @@ func situation(silence float64, busy int) int {
 	return busySilences*busies + s - busySilences
 }
 
-// histogram is what followed a situation within one horizon: how much more or
-// less demand came than the fallback expected, as log((D+1/2)/(m+1/2)).
+// histogram counts what followed a situation within one horizon: the demand D relative to the fallback's
+// mean m, as log((D+1/2)/(m+1/2)).
 type histogram struct {
 	Bins   [bins]uint16 `json:"bins"` // in units of 1/sampleUnit
 	weight uint32       // their sum
@@ -96,7 +94,7 @@ func binOf(ratio float64) int {
 	return min(bins-1, max(0, int(math.Floor(ratio/binWidth))+binsZero))
 }
 
-// add notes one outcome. It reports whether the older ones were halved for it.
+// add adds one outcome. It reports whether it halved the older ones first.
 func (h *histogram) add(ratio float64) (halved bool) {
 	if halved = h.weight > halveAt-sampleUnit; halved {
 		h.halve()
@@ -114,15 +112,15 @@ func (h *histogram) halve() {
 	}
 }
 
-// cell is a situation that has been met.
+// cell holds the samples of a situation.
 type cell struct {
 	After [horizons]histogram `json:"after"`
-	// Late is how many of the last horizon's samples had a request beyond the near one.
+	// Late counts the samples of the last horizon with a request beyond the near one.
 	Late uint32 `json:"late"`
 }
 
-// settleLate notes whether somebody came late, once the last histogram has the sample.
-// What halving cuts off there must not be left over here.
+// settleLate adds a sample to Late, after the last histogram has it. Rounding by halvings must not make
+// Late exceed the histogram's weight.
 func (c *cell) settleLate(halved, came bool) {
 	if halved {
 		c.Late /= 2
@@ -133,16 +131,16 @@ func (c *cell) settleLate(halved, came bool) {
 	c.Late = min(c.Late, c.After[horizons-1].weight)
 }
 
-// pending is a sample that waits for its horizons.
+// pending is a sample before its last horizon.
 type pending struct {
 	at    float64
-	shape float32 // of the fallback then
-	count uint32  // requests until then
+	shape float32 // of the fallback at that time
+	count uint32  // requests until that time
 	near  uint32  // requests until the near horizon
 	cell  uint16
 }
 
-// table learns. A cell exists from its first sample on.
+// table holds the cells, the gaps and the pending samples. A cell exists from its first sample on.
 type table struct {
 	cells [situations]*cell
 	known int // cells that exist
@@ -150,11 +148,10 @@ type table struct {
 
 	ring [pendings]pending
 	head uint32           // samples noted
-	done [horizons]uint32 // of them, those whose horizon is over
+	done [horizons]uint32 // of them, those whose horizon has passed
 }
 
-// note remembers a situation, so that settle can say what came of it. It is
-// dropped where too many wait.
+// note adds a pending sample, unless there are too many.
 func (t *table) note(at, shape float64, count uint32, situation int) {
 	if t.head-t.done[horizons-1] >= pendings {
 		return
@@ -166,8 +163,7 @@ func (t *table) note(at, shape float64, count uint32, situation int) {
 	t.head++
 }
 
-// settle puts every sample whose horizon is over into its histogram. ends are in
-// scaled seconds.
+// settle adds every sample whose horizon has passed to its histogram. ends are in scaled seconds.
 func (t *table) settle(at float64, count uint32, ends *[horizons]float64, scale float64) {
 	for h, length := range ends {
 		for ; t.done[h] != t.head; t.done[h]++ {
@@ -188,7 +184,7 @@ func (t *table) settle(at float64, count uint32, ends *[horizons]float64, scale 
 	}
 }
 
-// cell returns the situation's, made if need be.
+// cell returns the cell of a situation, and makes it if need be.
 func (t *table) cell(situation int) *cell {
 	if c := t.cells[situation]; c != nil {
 		return c
@@ -204,7 +200,7 @@ func (t *table) cell(situation int) *cell {
 	return c
 }
 
-// evict takes the lightest cell out of the table.
+// evict removes the cell with the least weight, and returns it.
 func (t *table) evict() *cell {
 	least := -1
 	for i, c := range t.cells {
@@ -217,14 +213,14 @@ func (t *table) evict() *cell {
 	return c
 }
 
-// exceedance is a histogram made ready for questions.
+// exceedance is a histogram prepared for queries.
 type exceedance struct {
 	above  [bins + 1]float32 // weight in this bin and above
 	weight float64
 	shift  float64 // -log(m+1/2): from log n to the ratio
 }
 
-// prepare makes the histogram ready; expected is the fallback's mean now.
+// prepare sums up the histogram; expected is the fallback's mean now.
 func (o *exceedance) prepare(h *histogram, expected float64) {
 	sum := uint32(0)
 	for i := bins - 1; i >= 0; i-- {
@@ -235,9 +231,9 @@ func (o *exceedance) prepare(h *histogram, expected float64) {
 	o.shift = -math.Log(expected + 0.5)
 }
 
-// mix is the probability p of the fallback corrected by the share of the samples
-// with at least that many requests, given as log n. Between D = n-1 and D = n
-// the line is drawn in the middle; inside a bin samples count as spread evenly.
+// mix corrects the fallback's probability p of at least n requests, given as log n, by the share of the
+// samples with as many. The boundary is between D = n-1 and D = n; within a bin the samples are spread
+// evenly.
 func (o *exceedance) mix(p, log float64) float64 {
 	place := (log+o.shift)/binWidth + binsZero
 	share := 0.0

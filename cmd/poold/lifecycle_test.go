@@ -1,24 +1,27 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
+	"poold/internal/postgres/postgrestest"
 	"poold/internal/targets/reload"
 	"poold/internal/testkit"
 )
 
-// A part that fails ends the daemon, in the same stages as a signal does, and the
-// daemon says which part it was. It runs alone: the port of the Redis that is gone is free
-// for the servers of other tests.
-func TestAPartThatFails(t *testing.T) {
+// daemonOf builds a daemon from the text of a configuration file, without running it.
+func daemonOf(t *testing.T, text string, output *testkit.Log) *daemon {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "pools.yaml")
-	writeFile(t, path, serverless)
-	var output testkit.Log
-	log := slog.New(slog.NewTextHandler(&output, nil))
+	writeFile(t, path, text)
+	log := slog.New(slog.NewTextHandler(output, nil))
 	file := reload.NewFile(path, func(string) (string, bool) { return "", false }, log)
 	file.OverrideListen("127.0.0.1:0")
 	set, err := file.Load(t.Context())
@@ -29,11 +32,20 @@ func TestAPartThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return d
+}
+
+// A part that fails ends the daemon, in the same stages as a signal, and the daemon names the
+// part. The test is not parallel: the port of the Redis that is gone is free for the servers of
+// other tests.
+func TestAPartThatFails(t *testing.T) {
+	var output testkit.Log
+	d := daemonOf(t, serverless, &output)
 	redis := d.embedded.Addr()
 	if err := d.listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	err = d.run(t.Context(), nil)
+	err := d.run(t.Context(), nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "serving: ") {
 		t.Errorf("the port was gone, and run says %v", err)
 	}
@@ -43,5 +55,76 @@ func TestAPartThatFails(t *testing.T) {
 	if conn, err := net.Dial("tcp", redis); err == nil {
 		_ = conn.Close()
 		t.Error("the embedded Redis is still there")
+	}
+}
+
+// running returns the stacks of all goroutines.
+func running() string {
+	stacks := make([]byte, 1<<20)
+	for {
+		if n := runtime.Stack(stacks, true); n < len(stacks) {
+			return string(stacks[:n])
+		}
+		stacks = make([]byte, 2*len(stacks))
+	}
+}
+
+// TestEachPartRunsAndStops: the daemon starts each part of the table, and a stop ends each of
+// them. A part runs while a goroutine is in its function. The test is not parallel, because the
+// goroutines of the process are those of one daemon.
+func TestEachPartRunsAndStops(t *testing.T) {
+	server := postgrestest.Start(t)
+	parts := []struct{ duty, function string }{
+		{"watches Redis", "redisdb.(*DB).Run("},
+		{"makes snapshots of many targets ahead", "status.(*Collector).Run("},
+		{"feeds the streams of the status", "status.(*Feed).Run("},
+		{"renews leases, adopts and collects orders", "purchase.(*Buyer).Run("},
+		{"renews the tasks of clients", "compat.(*Tasks).Run("},
+		{"serves the simulated provider", "poold.(*simulatedProvider).run("},
+		{"expires keys of the embedded Redis", "poold.(*embeddedRedis).run("},
+		{"reads the claims of other replicas", "pgclaims.(*Claims).Run("},
+		{"deletes old records", "pgstore.(*Store).Run("},
+		{"sends ended orders to the history", "history.(*Sender).Run("},
+		{"writes the times of requests", "history.(*Arrivals).Run("},
+		{"writes the audit", "history.(*Auditor).Run("},
+		{"counts the requests of /solve", "ondemand.(*Service).KeepCounts("},
+		{"looks at targets and orders", "refill.(*Manager).Run("},
+		{"retires guests", "ondemand.(*Service).Run("},
+		{"reloads a saved file", "reload.(*File).Run("},
+		{"reloads on SIGHUP", "poold.(*daemon).reloadOnHangup("},
+		{"serves HTTP", "net/http.(*Server).Serve("},
+	}
+	var output testkit.Log
+	d := daemonOf(t, fmt.Sprintf("dedup: {backend: postgres, url: %q}\nhistory: {backend: postgres, url: %q}\n%s",
+		server.Database(t), server.Database(t), serverless), &output)
+	before := running()
+	for _, part := range parts {
+		if strings.Contains(before, part.function) {
+			t.Errorf("before the start a goroutine already %s (%s)", part.duty, part.function)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- d.run(ctx, nil) }()
+	for _, part := range parts {
+		testkit.Within(t, 20*time.Second, "a goroutine that "+part.duty+", in "+part.function, func() bool {
+			return strings.Contains(running(), part.function)
+		})
+	}
+	stop()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the daemon did not stop")
+	}
+	after := running()
+	for _, part := range parts {
+		if strings.Contains(after, part.function) {
+			t.Errorf("after the stop a goroutine still %s (%s)", part.duty, part.function)
+		}
 	}
 }

@@ -110,3 +110,32 @@ func TestConnectionsOfAStop(t *testing.T) {
 		t.Error("poold lives 15 s after its last connection has ended")
 	}
 }
+
+// A caller that waits for a token when the stop begins gets 503 at once: neither its own wait of
+// 60 s nor the drain limit delays the end of the daemon.
+func TestPendingCallersOfAStop(t *testing.T) {
+	t.Parallel()
+	slow := quick()
+	slow.Median, slow.Sigma, slow.Min, slow.Max = 50*time.Second, 0, 50*time.Second, 50*time.Second
+	w := newWorld(t, slow, terms{depth: 1, timeout: "60s"})
+	p := w.start(t)
+	caller := connect(t, p)
+	caller.send("/pool/login/token?wait=60s")
+	testkit.Within(t, 10*time.Second, "the caller to wait", func() bool { return p.target("login").Waiting == 1 })
+	began := time.Now()
+	p.signal(syscall.SIGTERM)
+	if status, last := caller.answer(); status != http.StatusServiceUnavailable || !last {
+		t.Errorf("the pending caller got %d, last %v", status, last)
+	}
+	if took := time.Since(began); took > drainLimit/2 {
+		t.Errorf("the pending caller waited %v more", took)
+	}
+	select {
+	case err := <-p.ended:
+		if took := time.Since(began); err != nil || took > drainLimit/2 {
+			t.Errorf("the stop took %v: %v", took, err)
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("poold lives 15 s after SIGTERM")
+	}
+}

@@ -18,7 +18,7 @@ var mayImport = map[string][]string{
 	"internal/captcha":               {},
 	"internal/crash":                 {},
 	"internal/panics":                {},
-	"internal/targets":               {"internal/captcha", "internal/targets/cron", "internal/targets/syntax"},
+	"internal/targets":               {"internal/captcha", "internal/strictjson", "internal/targets/cron", "internal/targets/syntax"},
 	"internal/targets/cron":          {},
 	"internal/targets/reload":        {"internal/targets", "internal/targets/syntax"},
 	"internal/targets/syntax":        {},

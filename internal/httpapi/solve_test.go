@@ -173,7 +173,7 @@ func TestSolveRefuses(t *testing.T) {
 		"without the scope":    {fmt.Sprintf(guestBody, ""), keyStatus, 403, kernel.CodeForbidden, "scope solve"},
 		"an unknown field":     {fmt.Sprintf(guestBody, `,"canary":1`), keyAll, 400, kernel.CodeBadRequest, "canary: unknown"},
 		"a misspelt dedup":     {fmt.Sprintf(guestBody, `,"dedup":"idendity"`), keyAll, 400, kernel.CodeBadRequest, "dedup: must be"},
-		"no JSON":              {"type=turnstile", keyAll, 400, kernel.CodeBadRequest, "no JSON"},
+		"no JSON":              {"type=turnstile", keyAll, 400, kernel.CodeBadRequest, "not JSON"},
 		"a large picture": {
 			`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`, keyAll, 400, kernel.CodeBadRequest, "1 MiB",
 		},

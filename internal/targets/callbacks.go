@@ -37,24 +37,14 @@ func (p *providerEntry) callbackRules() {
 	}
 }
 
-// callbackURL is where the providers find this daemon, or nothing, without the last slash.
-// No message quotes it.
+// callbackURL is where the providers find this daemon, or nothing. No message quotes it.
 func callbackURL(e scalar) (any, string) {
-	if e.text == "" {
-		return "", ""
+	address, rule := baseAddress(e.text, "must not hold a user and password: callbacks carry a signature instead",
+		"must not hold a ? or #: the path of a callback is added to it")
+	if rule == "" && !printable(address, '!') {
+		return "", "must be printable ASCII without spaces: write other characters as %XX"
 	}
-	u, rule := baseURL(e.text)
-	switch {
-	case rule != "":
-		return nil, rule
-	case u.User != nil:
-		return nil, "must not hold a user and password: callbacks carry a signature instead"
-	case strings.ContainsAny(e.text, "?#"):
-		return nil, "must not hold a ? or #: the path of a callback is added to it"
-	case !printable(e.text, '!'):
-		return nil, "must be printable ASCII without spaces: write other characters as %XX"
-	}
-	return strings.TrimRight(e.text, "/"), ""
+	return address, rule
 }
 
 // callbackSecrets returns the secrets that are not empty.

@@ -2,7 +2,6 @@ package targets
 
 import (
 	"cmp"
-	"strings"
 	"time"
 
 	"poold/internal/captcha"
@@ -91,15 +90,6 @@ func (h *History) keeping(e entry) {
 
 // endpointURL is the address of a server or nothing. No message quotes it.
 func endpointURL(e scalar) (any, string) {
-	if e.text == "" {
-		return "", ""
-	}
-	u, rule := baseURL(e.text)
-	switch {
-	case rule != "":
-		return nil, rule
-	case u.User != nil || strings.ContainsAny(e.text, "?#"):
-		return nil, "must be the address alone: credentials come from the environment of AWS"
-	}
-	return e.text, ""
+	const rule = "must be the address alone: credentials come from the environment of AWS"
+	return baseAddress(e.text, rule, rule)
 }

@@ -1,75 +1,63 @@
 package targets
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
+	"strconv"
+
+	"gopkg.in/yaml.v3"
+
+	"poold/internal/strictjson"
 )
 
-// mostFields is the most fields of a request, with unknown and repeated ones: each takes
-// memory.
+// mostFields is the most fields of a request, with unknown ones: each takes memory.
 const mostFields = 64
 
-// requestValue is one field of a request.
-type requestValue struct {
-	key   string
-	value scalar
-}
+var errManyFields = fmt.Errorf("the body must not have more than %d fields", mostFields)
 
-// object reads a JSON object of single values. It reports its faults, and
-// returns false if its fields are not complete.
-func (r *reader) object(body []byte) (fields []requestValue, ok bool) {
-	from := json.NewDecoder(bytes.NewReader(body))
-	from.UseNumber()
-	whole := value{r: r}
-	if start, err := from.Token(); err != nil {
-		return nil, whole.malformed(from, err)
-	} else if start != json.Delim('{') {
-		return nil, whole.fail("the body must be one JSON object: {\"type\": …}")
-	}
-	for from.More() {
-		if len(fields) == mostFields {
-			return nil, whole.fail("the body must not have more than %d fields", mostFields)
+// object reads a JSON object of single values as a mapping without lines. If it cannot, it
+// reports the fault and returns nil.
+func (r *reader) object(body []byte) *yaml.Node {
+	object := &yaml.Node{Kind: yaml.MappingNode}
+	err := strictjson.Object(body, func(name string, token json.Token) error {
+		if len(object.Content) == 2*mostFields {
+			return errManyFields
 		}
-		key, err := from.Token()
-		if err != nil {
-			return nil, whole.malformed(from, err)
-		}
-		name, _ := key.(string) // the decoder accepts nothing else
-		item := whole.child(name)
-		got, err := from.Token()
-		if err != nil {
-			return nil, item.malformed(from, err)
-		}
-		field := requestValue{key: name}
-		switch got := got.(type) {
-		case json.Delim:
-			return nil, item.fail("must be a single value, not an object or a list")
+		switch token := token.(type) {
 		case string:
-			field.value = scalar{text: got, quoted: true}
+			addField(object, name, textNode(token))
 		case json.Number:
-			field.value.text = got.String()
+			addField(object, name, bareNode(token.String()))
 		case bool:
-			field.value.text = map[bool]string{true: "true", false: "false"}[got]
-		default:
-			field.value.null = true
+			addField(object, name, bareNode(strconv.FormatBool(token)))
+		case nil:
+			addField(object, name, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"})
 		}
-		fields = append(fields, field)
+		return nil // Object refuses other values
+	})
+	whole := value{r: r}
+	var fault *strictjson.FieldError
+	switch {
+	case errors.As(err, &fault):
+		whole.child(fault.Name).fail("%v", fault.Err)
+	case errors.Is(err, strictjson.ErrNotObject):
+		whole.fail(`%v: {"type": …}`, err)
+	case err != nil:
+		whole.fail("%v", err)
+	default:
+		return object
 	}
-	if _, err := from.Token(); err != nil {
-		return nil, whole.malformed(from, err)
-	}
-	if _, err := from.Token(); !errors.Is(err, io.EOF) {
-		whole.fail("the body must end with its object: remove what follows")
-	}
-	return fields, true
+	return nil
 }
 
-// malformed reports a fault without the decoder's text, which quotes the body.
-func (v value) malformed(from *json.Decoder, err error) bool {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return v.fail("the body ends inside its JSON object")
-	}
-	return v.fail("the body is no JSON: look behind byte %d", from.InputOffset())
+func addField(object *yaml.Node, key string, value *yaml.Node) {
+	object.Content = append(object.Content, bareNode(key), value)
 }
+
+func textNode(text string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: text}
+}
+
+// bareNode is a number, a truth value or a key.
+func bareNode(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }

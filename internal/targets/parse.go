@@ -52,10 +52,10 @@ func (r *reader) set(data []byte) *Set {
 	}
 	set := &f.Set
 	set.DeadLetters = f.Letters.Dir
-	set.lines = restartLines{
-		listen: e.at("server").keys["listen"].line, tls: e.at("server").keys["tls"].line,
-		redis: e.at("redis").at("url").line, deadLetters: e.at("dead_letters").at("dir").line, dedup: e.at("dedup").at("url", "backend").line,
-		history: e.at("history").at("keep", "audit", "url", "table", "endpoint", "region", "active_items", "backend").line,
+	set.lines = map[string]int{
+		"server.listen": e.at("server").keys["listen"].line, "server.tls": e.at("server").keys["tls"].line,
+		"redis": e.at("redis").at("url").line, "dead_letters": e.at("dead_letters").at("dir").line, "dedup": e.at("dedup").at("url", "backend").line,
+		"history": e.at("history").at("keep", "audit", "url", "table", "endpoint", "region", "active_items", "backend").line,
 	}
 	set.Redis.check(e.at("redis"))
 	r.checkProviders(e.at("providers"), set)

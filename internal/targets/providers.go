@@ -3,6 +3,7 @@ package targets
 import (
 	"cmp"
 	"net/url"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -77,23 +78,38 @@ func (p *providerEntry) rules() {
 	p.callbackRules()
 }
 
-// providerURL is a base address without the last slash. No message quotes it.
+// providerURL is a base address. No message quotes it.
 func providerURL(e scalar) (any, string) {
 	if e.text == "" {
-		return nil, "must not be empty"
+		return "", "must not be empty"
 	}
-	u, rule := baseURL(e.text)
+	address, rule := baseAddress(e.text, "must not hold a user and password: the account's key goes under key",
+		"must not hold a ? or #: keys and parameters are sent in the body")
+	if rule != "" {
+		return "", rule
+	}
+	if u, _ := url.Parse(address); slices.Contains([]string{"in.php", "res.php", "createTask", "getTaskResult"}, path.Base(u.Path)) {
+		return "", "must be the base address, without in.php, createTask and the like"
+	}
+	return address, ""
+}
+
+// baseAddress returns a web address, or nothing, without the last slash. userRule and
+// queryRule are the rules that an address with a user, a query or a fragment breaks.
+func baseAddress(text, userRule, queryRule string) (address, rule string) {
+	if text == "" {
+		return "", ""
+	}
+	u, rule := baseURL(text)
 	switch {
 	case rule != "":
-		return nil, rule
+		return "", rule
 	case u.User != nil:
-		return nil, "must not hold a user and password: the account's key goes under key"
-	case strings.ContainsAny(e.text, "?#"): // also an empty one, which the parser drops
-		return nil, "must not hold a ? or #: keys and parameters are sent in the body"
-	case slices.Contains([]string{"in.php", "res.php", "createTask", "getTaskResult"}, u.Path[strings.LastIndexByte(u.Path, '/')+1:]):
-		return nil, "must be the base address, without in.php, createTask and the like"
+		return "", userRule
+	case strings.ContainsAny(text, "?#"): // also an empty one, which the parser drops
+		return "", queryRule
 	}
-	return strings.TrimRight(e.text, "/"), ""
+	return strings.TrimRight(text, "/"), ""
 }
 
 // baseURL parses a web address.
@@ -186,19 +202,19 @@ func (r *reader) agedRules(set *Set) {
 func (r *reader) unusual(set *Set) {
 	real := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.API != APISimulated })
 	if real && set.Redis.Embedded() {
-		r.warn(set.lines.redis, "redis.url: the embedded Redis keeps nothing over a restart, and tokens are paid for: give the address of a real one")
+		r.warn(set.lines["redis"], "redis.url: the embedded Redis keeps nothing over a restart, and tokens are paid for: give the address of a real one")
 	}
 	captchaAI := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.Profile == profileCaptchaAI })
 	for _, t := range set.Targets {
-		path := "targets." + t.Name
+		prefix := "targets." + t.Name
 		if t.Identity.Type == captcha.HCaptcha && captchaAI {
-			r.warn(t.Line, "%s.type: captchaai does not list hcaptcha among what it solves", path)
+			r.warn(t.Line, "%s.type: captchaai does not list hcaptcha among what it solves", prefix)
 		}
 		if usual := builtInLife(t.Identity.Type); t.Lifetime > usual.Lifetime {
-			r.warn(t.Line, "%s.lifetime: is unusually long: %s tokens are dead after %s", path, t.Identity.Type, short(usual.Lifetime))
+			r.warn(t.Line, "%s.lifetime: is unusually long: %s tokens are dead after %s", prefix, t.Identity.Type, short(usual.Lifetime))
 		}
 		if t.Depth == 0 {
-			r.warn(t.Line, "%s.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it", path)
+			r.warn(t.Line, "%s.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it", prefix)
 		}
 	}
 }

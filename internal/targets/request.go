@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"poold/internal/captcha"
 )
 
@@ -42,63 +44,47 @@ var solveSection = sectionOf(reflect.TypeFor[SolveRequest](), viewRequest)
 // proxies nor pictures. A request sees no environment.
 func ReadSolve(body []byte) (SolveRequest, error) {
 	r := &reader{request: true}
-	var request SolveRequest
-	if fields, ok := r.object(body); ok {
-		request.rules(request.read(r, fields))
+	if object := r.object(body); object != nil {
+		return r.solve(object, false)
 	}
-	return request.unless(r.problems)
-}
-
-// unless returns the request, or the problems if there are any.
-func (s *SolveRequest) unless(problems Problems) (SolveRequest, error) {
-	if len(problems) > 0 {
-		return SolveRequest{}, problems.sorted()
-	}
-	return *s, nil
+	return SolveRequest{}, r.problems
 }
 
 // SolveOf returns the request for an identity, after it has checked the identity by the
 // rules of ReadSolve. The error is Problems. The caller has checked the image, which is
 // nil for other types.
 func SolveOf(id captcha.Identity, image []byte) (SolveRequest, error) {
-	r := &reader{request: true}
-	var given []requestValue
+	object := &yaml.Node{Kind: yaml.MappingNode}
 	from := reflect.ValueOf(id)
 	for _, f := range identityFields {
 		switch v := from.FieldByIndex(f.index); {
 		case v.IsZero():
 		case v.Kind() == reflect.String: // fmt would hide a secret
-			given = append(given, requestValue{f.key, scalar{text: v.String(), quoted: true}})
+			addField(object, f.key, textNode(v.String()))
 		default:
-			given = append(given, requestValue{f.key, scalar{text: fmt.Sprint(v)}})
+			addField(object, f.key, bareNode(fmt.Sprint(v)))
 		}
 	}
-	var request SolveRequest
-	e := request.read(r, given)
-	if id.Type == captcha.Image {
+	r := &reader{request: true}
+	request, err := r.solve(object, id.Type == captcha.Image)
+	if err == nil {
+		request.Image, request.Identity.Picture.SHA256 = image, id.Picture.SHA256
+	}
+	return request, err
+}
+
+// solve reads the fields of a request. hasImage means that the image is not one of them. The
+// error is Problems.
+func (r *reader) solve(object *yaml.Node, hasImage bool) (request SolveRequest, err error) {
+	e := solveSection.read(value{r: r, node: object}, reflect.ValueOf(&request).Elem())
+	if hasImage {
 		e.keys["image"] = entry{ok: true}
 	}
 	request.rules(e)
-	request.Image, request.Identity.Picture.SHA256 = image, id.Picture.SHA256
-	return request.unless(r.problems)
-}
-
-// read stores the fields in s.
-func (s *SolveRequest) read(r *reader, fields []requestValue) entry {
-	whole := value{r: r}
-	return solveSection.fill(whole, reflect.ValueOf(s).Elem(), func(fn func(key string, item value)) bool {
-		seen := make(map[string]bool)
-		for _, f := range fields {
-			item := whole.child(f.key)
-			if seen[f.key] {
-				item.fail("is written twice: remove one")
-				continue
-			}
-			seen[f.key], item.given = true, &f.value
-			fn(f.key, item)
-		}
-		return true
-	})
+	if len(r.problems) > 0 {
+		return SolveRequest{}, r.problems.sorted()
+	}
+	return request, nil
 }
 
 // rules checks the fields against each other.

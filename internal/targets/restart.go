@@ -9,8 +9,29 @@ import (
 	"poold/internal/captcha"
 )
 
-// restartLines has the lines of what only a restart applies; 0 if the file lacks it.
-type restartLines struct{ listen, tls, redis, deadLetters, dedup, history int }
+// lasting is a part of the file that only a restart applies.
+type lasting struct {
+	key   string // the path of the key
+	value any    // comparable
+	text  string // the value without secrets, for people
+}
+
+// lasting lists what only a restart changes.
+func (s *Set) lasting() []lasting {
+	items := ""
+	if s.History.Backend == HistoryDynamoDB && !s.History.ActiveItems {
+		items = "without active items"
+	}
+	return []lasting{
+		{"server.listen", s.Server.Listen, s.Server.Listen},
+		{"server.tls", s.Server.TLS, s.Server.TLS.Cert + " " + s.Server.TLS.Key},
+		{"redis", s.Redis, fmt.Sprintf("%s %s prefix %s", withoutSecrets(s.Redis.URL), s.Redis.SentinelMaster, s.Redis.Prefix)},
+		{"dead_letters", s.DeadLetters, s.DeadLetters},
+		{"dedup", s.Dedup, fmt.Sprintf("%s %s", s.Dedup.Backend, withoutSecrets(s.Dedup.URL))},
+		{"history", s.History, fmt.Sprintf("%s keep %s audit %s %s %s %s %s %s", s.History.Backend, short(s.History.Keep), short(s.History.Audit),
+			withoutSecrets(s.History.URL), s.History.Table, withoutSecrets(captcha.Secret(s.History.Endpoint)), s.History.Region, items)},
+	}
+}
 
 // OverrideListen makes the Set name this address instead of the file's. It refuses an
 // address that would be open to the network without keys.
@@ -26,28 +47,18 @@ func (s *Set) OverrideListen(file, listen string) error {
 // is in old, and remarks name it. It returns an error if the mixture is invalid, although
 // the file is valid.
 func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
-	for _, part := range []struct {
-		key     string
-		line    int
-		changed bool
-	}{
-		{"server.listen", s.lines.listen, s.Server.Listen != old.Server.Listen && !old.listenGiven},
-		{"server.tls", s.lines.tls, s.Server.TLS != old.Server.TLS},
-		{"redis", s.lines.redis, s.Redis != old.Redis},
-		{"dead_letters", s.lines.deadLetters, s.DeadLetters != old.DeadLetters},
-		{"dedup", s.lines.dedup, s.Dedup != old.Dedup},
-		{"history", s.lines.history, s.History != old.History},
-	} {
-		if part.changed {
-			remarks = append(remarks, Problem{File: file, Line: part.line, Text: part.key + ": was changed, which needs a restart; until then the old value holds"})
+	inUse := old.lasting()
+	for i, part := range s.lasting() {
+		if part.value != inUse[i].value && !(part.key == "server.listen" && old.listenGiven) {
+			remarks = append(remarks, Problem{File: file, Line: s.lines[part.key], Text: part.key + ": was changed, which needs a restart; until then the old value holds"})
 		}
 	}
 	if err := CheckListen(old.Server.Listen, len(s.Server.Keys)); err != nil {
-		return nil, Problems{{File: file, Line: s.lines.listen, Text: "server.keys: the daemon still listens where it did at the start: " + err.Error()}}
+		return nil, Problems{{File: file, Line: s.lines["server.listen"], Text: "server.keys: the daemon still listens where it did at the start: " + err.Error()}}
 	}
 	simulated := slices.ContainsFunc(s.Providers, func(p Provider) bool { return p.API == APISimulated })
 	if simulated && s.Redis.Embedded() && !old.Redis.Embedded() {
-		return nil, Problems{{File: file, Line: s.lines.redis, Text: "redis: the daemon still uses the Redis that it was started with, " +
+		return nil, Problems{{File: file, Line: s.lines["redis"], Text: "redis: the daemon still uses the Redis that it was started with, " +
 			"and no simulated token may go there: restart it, or give a provider a key"}}
 	}
 	s.Server.Listen, s.Server.TLS, s.listenGiven = old.Server.Listen, old.Server.TLS, old.listenGiven
@@ -59,26 +70,15 @@ func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
 // people. The text leaves out users, passwords and queries, so two different
 // addresses may have equal texts. An address given by --listen or POOLD_LISTEN is left out.
 func (s *Set) Lasting() map[string]string {
-	items := ""
-	if s.History.Backend == HistoryDynamoDB && !s.History.ActiveItems {
-		items = "without active items"
+	all := map[string]string{}
+	for _, part := range s.lasting() {
+		all[part.key] = strings.Join(strings.Fields(part.text), " ")
 	}
-	all := map[string]string{
-		"server.tls":   words(s.Server.TLS.Cert + " " + s.Server.TLS.Key),
-		"redis":        words(fmt.Sprintf("%s %s prefix %s", withoutSecrets(s.Redis.URL), s.Redis.SentinelMaster, s.Redis.Prefix)),
-		"dead_letters": s.DeadLetters,
-		"dedup":        words(fmt.Sprintf("%s %s", s.Dedup.Backend, withoutSecrets(s.Dedup.URL))),
-		"history": words(fmt.Sprintf("%s keep %s audit %s %s %s %s %s %s", s.History.Backend, short(s.History.Keep), short(s.History.Audit),
-			withoutSecrets(s.History.URL), s.History.Table, withoutSecrets(captcha.Secret(s.History.Endpoint)), s.History.Region, items)),
-	}
-	if !s.listenGiven {
-		all["server.listen"] = s.Server.Listen
+	if s.listenGiven {
+		delete(all, "server.listen")
 	}
 	return all
 }
-
-// words replaces runs of spaces by one.
-func words(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // withoutSecrets returns an address, or several with commas, without what may be secret.
 func withoutSecrets(addresses captcha.Secret) string {

@@ -20,12 +20,6 @@ type section struct {
 }
 
 func (s section) read(v value, dst reflect.Value) entry {
-	return s.fill(v, dst, func(fn func(key string, item value)) bool { return v.each(s.fields[0].key+": …", fn) })
-}
-
-// fill reads the values that each passes to its argument. each returns false if there are
-// no keys to read.
-func (s section) fill(v value, dst reflect.Value, each func(fn func(key string, item value)) bool) entry {
 	if dst.Kind() == reflect.Pointer {
 		dst.Set(reflect.New(dst.Type().Elem()))
 		dst = dst.Elem()
@@ -33,7 +27,7 @@ func (s section) fill(v value, dst reflect.Value, each func(fn func(key string, 
 	s.preset(dst)
 	before := len(v.r.problems)
 	e := entry{value: v, keys: make(map[string]entry)}
-	e.read = each(func(key string, item value) {
+	e.read = v.each(s.fields[0].key+": …", func(key string, item value) {
 		if f := s.field(key); f != nil {
 			e.keys[key] = f.kind.read(item, dst.FieldByIndex(f.index))
 		} else {
@@ -241,7 +235,7 @@ func (v value) each(example string, fn func(key string, item value)) bool {
 		item := at.child(key.Value)
 		item.node = v.node.Content[i+1]
 		if line, twice := first[key.Value]; twice {
-			item.fail("is written twice; the first time is in line %d: remove one", line)
+			item.fail("is written twice; the first time is in line %d: remove one", line) // object refuses those of a request
 			continue
 		}
 		first[key.Value] = key.Line

@@ -26,7 +26,7 @@ type Set struct {
 	Digest      string     // SHA-256 of the file's bytes, in hex; the environment does not change it
 
 	lives map[captcha.Type]life // of the poolable types; read only
-	lines restartLines
+	lines map[string]int        // of what only a restart applies; see lasting
 
 	listenGiven bool // by --listen or POOLD_LISTEN, not by the file
 }

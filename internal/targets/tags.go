@@ -64,7 +64,7 @@ func sectionOf(t reflect.Type, view string) section {
 		if text, given := tag.Lookup("default"); given {
 			r := &reader{}
 			f.preset = reflect.New(goField.Type).Elem()
-			if !f.kind.read(value{r: r, key: key, given: &scalar{text: text}}, f.preset).ok {
+			if !f.kind.read(value{r: r, key: key, node: bareNode(text)}, f.preset).ok {
 				panic(fmt.Sprintf("%s.%s: %v", t, goField.Name, r.problems))
 			}
 		}

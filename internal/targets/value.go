@@ -47,8 +47,6 @@ type value struct {
 	r    *reader
 	node *yaml.Node // nil if the file has none
 
-	given *scalar // the value, if no file holds it: of a request, of an identity or of a default
-
 	path string // of keys, such as targets.login.depth; "" for the whole file
 	key  string // the last of them; "" for the whole file and for an item of a list
 	line int    // of the key, or of the item in a list
@@ -142,20 +140,20 @@ func (v value) scalar(want string) (scalar, bool) {
 	if !v.noTags() {
 		return scalar{}, false
 	}
-	if v.given != nil {
-		if v.given.null {
-			return scalar{}, v.fail("is null: give %s, or leave it out", want)
-		}
-		return *v.given, true
-	}
 	if v.node.Kind != yaml.ScalarNode {
 		return scalar{}, v.fail("must be %s", want)
 	}
-	e, problem := expand(v.node.Value, v.r.lookup)
-	if problem != "" {
-		return scalar{}, v.fail("%s", problem)
+	e, problem := scalar{text: v.node.Value}, ""
+	if !v.r.request {
+		e, problem = expand(v.node.Value, v.r.lookup)
 	}
 	e.null, e.quoted = syntax.IsNull(v.node), v.node.Style&quotedStyle != 0
+	switch {
+	case problem != "":
+		return e, v.fail("%s", problem)
+	case v.r.request && e.null:
+		return e, v.fail("is null: give %s, or leave it out", want)
+	}
 	return e, true
 }
 

@@ -10,50 +10,49 @@ import (
 	"poold/internal/purchase"
 )
 
-// MostWaiting is how many callers may wait for one guest, over all replicas, and for one
-// claim at one.
+// MostWaiting limits the callers that wait for one guest, over all replicas, and for one claim at
+// one replica.
 const MostWaiting = 500
 
-// The sources of a token that are not the stock's own.
+// The sources of a token in addition to the stock's.
 const (
-	FromSolve  pool.Source = "solve"  // was bought for this request
-	FromShared pool.Source = "shared" // is another request's too
+	FromSolve  pool.Source = "solve"  // bought for this request
+	FromShared pool.Source = "shared" // another request has it too
 )
 
 // Request asks for one solve.
 type Request struct {
-	// Take is how the token is taken; its Wait is the time-out.
+	// Take describes the take; its Wait is the time-out.
 	Take pool.Request
-	// Guest is what is bought where no target has the identity; nil = a target has it.
+	// Guest describes the purchase for an identity without a target; nil = a target has it.
 	Guest *Guest
-	// Share is the claim by which equal requests share a solve; nil = the solve is this
-	// request's own.
+	// Share names the claim of requests that share a solve; nil = this request shares none.
 	Share *Share
 }
 
-// Share names what equal requests share.
+// Share names the claim of equal requests.
 type Share struct {
 	Key captcha.ID
-	// Sitekey and Pageurl are for people who look at the table in PostgreSQL.
+	// Sitekey and Pageurl are for operators who read the table in PostgreSQL.
 	Sitekey, Pageurl string
 }
 
-// Guest says on which terms a guest is bought.
+// Guest describes the purchase for a guest.
 type Guest struct {
 	Spec purchase.Spec // its Depth is 0
 	Use  pool.GuestUse
 }
 
-// SolveError says that a solve brought no token.
+// SolveError reports a solve without a token.
 type SolveError struct {
-	// Refused: the provider finds fault with the parameters, or does not do the type.
+	// Refused: the provider rejects the parameters, or does not solve the type.
 	Refused bool
 	Reason  string
 }
 
 func (e *SolveError) Error() string { return "no token: " + e.Reason }
 
-// BudgetError says that a budget is used up.
+// BudgetError reports that a budget is used up.
 type BudgetError struct {
 	Reason     string
 	RetryAfter time.Duration // until there is room again
@@ -61,19 +60,19 @@ type BudgetError struct {
 
 func (e *BudgetError) Error() string { return e.Reason }
 
-// OutageError says that no provider can be asked.
+// OutageError reports that no provider can be asked.
 type OutageError struct {
 	Reason string
-	Until  time.Time // then one may be asked again; zero = unknown
+	Until  time.Time // when a provider may be asked again; zero = unknown
 }
 
 func (e *OutageError) Error() string { return "no provider can be asked: " + e.Reason }
 
-// Tokens is the stock as a caller sees it; *pool.Tokens implements it.
+// Tokens is the stock of tokens; *pool.Tokens implements it.
 type Tokens interface {
 	Take(ctx context.Context, r pool.Request) (pool.Token, error)
 	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
-	// Name is a token's id for one caller.
+	// Name returns the id of an order's token for one caller.
 	Name(ctx context.Context, order, caller string) (string, error)
 	// First reports whether holder is the first holder of a claim to hand out a token.
 	First(ctx context.Context, id captcha.ID, t pool.Token, holder string) (bool, error)
@@ -83,32 +82,31 @@ type Tokens interface {
 type Guests interface {
 	Use(ctx context.Context, id captcha.ID, u pool.GuestUse) error
 	Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (retired int, err error)
-	// Count adds requests that the stock does not count.
+	// Count adds requests that the takes do not count.
 	Count(ctx context.Context, refused, replays int) error
 }
 
-// Buyer is what is needed of a *purchase.Buyer.
+// Buyer places orders; *purchase.Buyer implements it.
 type Buyer interface {
 	Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error)
 	Buy(ctx context.Context, slot *purchase.Slot, spec purchase.Spec, ended func(purchase.Result)) error
 	Providers(ctx context.Context, at time.Time) []purchase.Status
 }
 
-// Claims says who solves for a key, over all replicas; *redisclaims.Claims and *pgclaims.Claims
-// implement it. A call that wakes those who wait makes Service.Kick be called with the key
-// at each replica.
+// Claims decides which replica solves for a key; *redisclaims.Claims and *pgclaims.Claims implement
+// it. LetGo and End cause a call of Service.Kick with the key at each replica.
 type Claims interface {
 	Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error)
-	// Hold renews the lease and says whose stock the holder takes from. wanted: other
-	// replicas wait.
+	// Hold renews the lease and notes the identity whose stock the holder takes from. wanted: a
+	// replica entered lately.
 	Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error)
-	// LetGo ends the lease; who asks next goes on with the same solve.
+	// LetGo ends the lease. The next replica that enters continues the solve.
 	LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error
 	End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (ok bool, err error)
 }
 
-// Savings counts the requests by how they ended; each implementation of Claims is one of
-// Savings. Claims.Enter counts the requests that shared a token.
+// Savings counts requests by how they ended. Claims.Enter counts those that shared a token; both
+// stores of claims implement Savings.
 type Savings interface {
 	Count(ctx context.Context, requests map[dedup.SavingsSource]int) error
 }

@@ -22,7 +22,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// timed are claims that note when a solve ended.
+// timed notes the end of a solve.
 type timed struct {
 	Claims
 	ended *atomic.Int64 // Unix ns
@@ -33,8 +33,8 @@ func (c timed) End(ctx context.Context, key captcha.ID, fence int64, e dedup.Cla
 	return c.Claims.End(ctx, key, fence, e)
 }
 
-// BenchmarkWake is how long it takes from the end of a shared solve until the last of
-// 200 callers at three replicas has the token, on real servers.
+// BenchmarkWake measures the time from the end of a shared solve until the last of 200 callers at three
+// replicas has the token, on real servers.
 func BenchmarkWake(b *testing.B) {
 	for _, backend := range []string{"redis", "postgres"} {
 		b.Run(backend, func(b *testing.B) {
@@ -60,7 +60,7 @@ func BenchmarkWake(b *testing.B) {
 	}
 }
 
-// replicasOn starts three replicas whose claims are kept there.
+// replicasOn starts three replicas with their claims in a backend.
 func replicasOn(b *testing.B, backend string, ended *atomic.Int64) []*Service {
 	b.Helper()
 	log := slog.New(slog.DiscardHandler)

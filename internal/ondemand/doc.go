@@ -1,49 +1,45 @@
-// Package ondemand sees to one solve, now: what POST /solve asks for.
+// Package ondemand serves POST /solve: one solve, now.
 //
-// It stands between httpapi, which asks, and pool and purchase, which do the work: each
-// solve is an order like any other, with its journal, lease, adoption and budgets, and
-// each token comes out of the stock by a take.
+// # Place in the flow
+//
+// It stands between httpapi, which calls Service.Solve, and pool and purchase. Each solve is an
+// order like any other, with its journal, lease, adoption and budgets. Each token comes from the
+// stock by a take.
 //
 // # Guests
 //
-// A guest is an identity that is asked for and that no target has. Its stock has depth
-// 0: the depth sentence then lets as many orders be placed as callers hold tickets, over
-// all replicas. So a caller takes with a ticket, and guest.go places for those who wait
-// at this replica, as long as they do: no more orders than calls. A refusal by the
-// depth sentence means that there are orders enough. A caller that gives up leaves its
-// order; the token that lands serves the next one.
+// A guest is an identity without a target. Its stock has depth 0, so the stock's script admits one
+// order for each pending ticket, over all replicas. A caller takes with a ticket, and guest.go and
+// place.go place orders for the callers of this replica: at most one for each call. A refusal
+// because of the depth means that there are enough orders. An order outlives its caller; its token
+// serves the next caller.
 //
-// A failed order answers the caller that lacks it and has waited longest, at the replica
-// that ran it if one waits there: the script that ends the order gives up that caller's
-// ticket, and its take ends with a *pool.FailedError. So an order that failed is missing
-// to nobody. What the provider finds wrong with the parameters answers all callers here,
-// and who asks within 30 s (refusals.go).
+// The script that ends a failed order also ends the ticket of the longest waiting caller, at the
+// replica that ran the order if a caller waits there. That caller's take ends with a
+// *pool.FailedError, so no other call lacks the order. If the provider rejects the parameters, all
+// callers here get the error, and so do callers of the next 30 s.
 //
-// An identity that has a target is left to the target's worker: it sees the ticket.
+// An identity with a target is left to the target's worker, which sees the ticket.
 //
-// Nothing is kept of a guest longer than its last token and order live: here it is in
-// memory while callers wait or an order is under way, and in Redis it is retired by
-// pool.Guests, which Run calls.
+// A guest is in memory while it has callers or orders here. In Redis, Run retires it through
+// pool.Guests after its last token and order.
 //
-// # Claims
+// # Shared solves
 //
-// Requests that want to share a solve (dedup: identity) claim its key (share.go). One
-// replica holds the claim and takes a token like any caller, under an Idempotency-Key
-// that is named by the solve; hold.go is its part. The others ask each second, or when
-// they are woken, how the solve is. The solve belongs to the claim and not to who asked
-// first: it goes on while anybody waits at any replica. A holder that is gone is replaced
-// when its lease is over, and since the key of the take is the same, the new one gets the
-// token of the order that the old one placed, also where the old one had taken it.
+// Requests with `dedup: identity` claim their key (share.go). One replica holds the claim and takes
+// a token under an Idempotency-Key with the name of the solve (hold.go). The others enter each
+// second, and when they are woken. The solve belongs to the claim: it goes on while a caller waits
+// at any replica. A holder without a lease is replaced. Because the Idempotency-Key stays, the new
+// holder gets the token of the old holder's order, even if that holder had taken it.
 //
-// One caller of a solve gets the token as bought and all others as shared, over all
-// holders. A holder that ended the claim with its own token knows that it is the first.
-// Others ask Tokens.First, which Redis answers also if the claims do not answer. In that case
-// the holder serves all callers that wait at its replica from memory.
+// One caller of a solve gets the token as bought, and all others as shared, over all holders. A
+// holder that ended the claim with its own token knows that it is the first. Other holders ask
+// Tokens.First in Redis, which works while the claim store is away. Then the holder serves all
+// callers of its replica from memory.
 //
-// Claims are kept in Redis (package redisclaims) or in PostgreSQL (package pgclaims).
+// Packages redisclaims and pgclaims are the two claim stores.
 //
 // # What it does not do
 //
-// It knows no provider's protocol, no Redis key and no HTTP. It decides nothing about
-// depth: the stock's script does.
+// It knows no provider's protocol, no Redis key and no HTTP. The stock's script decides the depth.
 package ondemand

@@ -13,8 +13,7 @@ import (
 	"poold/internal/purchase"
 )
 
-// Where every task fails each caller is told so once, and none has caused a second
-// order.
+// If every task fails, each caller gets one error and causes one order.
 func TestAFailedOrderAnswersOneCaller(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		w.service.fail = true
@@ -26,7 +25,7 @@ func TestAFailedOrderAnswersOneCaller(t *testing.T) {
 		if failed[*SolveError](&a) != 45 || w.service.sold() != 45 {
 			t.Errorf("%d callers were told, %d solves bought: %v", failed[*SolveError](&a), w.service.sold(), a.errs)
 		}
-		// It is not remembered.
+		// The failure is not remembered.
 		w.service.with(func() { w.service.fail = false })
 		if token, err := w.replicas[0].Solve(t.Context(), request("x")); err != nil || token.Source != FromSolve {
 			t.Errorf("the next one: %+v, %v", token, err)
@@ -34,7 +33,7 @@ func TestAFailedOrderAnswersOneCaller(t *testing.T) {
 	})
 }
 
-// The longest waiting caller is told of a failure, and those who hold its ticket.
+// A failure answers the longest waiting caller, and the callers that share its ticket.
 func TestTheLongestWaitingIsTold(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		keyed := request("x")
@@ -53,7 +52,7 @@ func TestTheLongestWaitingIsTold(t *testing.T) {
 	})
 }
 
-// slow are orders of which the buyer hears late that they failed.
+// slow delays the answer to Fail.
 type slow struct {
 	purchase.Orders
 	by time.Duration
@@ -65,7 +64,7 @@ func (s slow) Fail(ctx context.Context, f pool.Failure) (pool.Ending, error) {
 	return how, err
 }
 
-// lingering are callers that go on a while after what their take was answered.
+// lingering delays the answer to Take.
 type lingering struct {
 	Tokens
 	longer time.Duration
@@ -77,8 +76,8 @@ func (l lingering) Take(ctx context.Context, r pool.Request) (pool.Token, error)
 	return token, err
 }
 
-// An order fails while the caller is not quite gone that got another one's token, and
-// before the replica knows: its own caller is told, and no other order is placed for it.
+// An order fails while a served caller is still listed, and before its replica knows of the failure.
+// The other caller gets the error, and no order is placed for it.
 func TestAFailureBeforeItsReplicaKnows(t *testing.T) {
 	play(t, 0, func(t *testing.T, w *scenario) {
 		r := w.start(doubles{
@@ -96,8 +95,8 @@ func TestAFailureBeforeItsReplicaKnows(t *testing.T) {
 	})
 }
 
-// crossed has the first caller, at replica 0, served by what was ordered for the second
-// one, at replica 1, while its own order, which will fail, is under way.
+// crossed has the order for the second caller, at replica 1, serve the first caller, at replica 0. The
+// order for the first caller is still in flight and will fail.
 func crossed(t *testing.T, w *scenario) *answers {
 	t.Helper()
 	var first, second answers
@@ -113,8 +112,7 @@ func crossed(t *testing.T, w *scenario) *answers {
 	return &second
 }
 
-// The caller that an order lacks is told of its failure wherever it waits, within a
-// moment.
+// A failure answers the caller without an order at any replica, at once.
 func TestAFailureIsToldAtAnotherReplica(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		began := time.Now()
@@ -127,14 +125,14 @@ func TestAFailureIsToldAtAnotherReplica(t *testing.T) {
 	})
 }
 
-// blind are orders of a replica that adopts none.
+// blind never adopts an order.
 type blind struct{ purchase.Orders }
 
 func (blind) Adopt(context.Context, captcha.ID, []string) ([]pool.Record, []pool.Ref, error) {
 	return nil, nil, nil
 }
 
-// The same where the order was adopted, and nobody waits at the replica that did so.
+// So does the failure of an order that a replica without callers adopted.
 func TestTheFailureOfAnAdoptedOrderIsTold(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		w.start(doubles{orders: func(o purchase.Orders) purchase.Orders { return blind{o} }})
@@ -148,8 +146,8 @@ func TestTheFailureOfAnAdoptedOrderIsTold(t *testing.T) {
 	})
 }
 
-// What the provider finds wrong with the parameters after it had taken the order is
-// remembered where it is told.
+// A rejection of the parameters after the submit is remembered at the replica of the caller that gets
+// it.
 func TestALateRefusalIsRememberedWhereItIsTold(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		w.service.with(func() { w.service.cause = &provider.Error{Class: provider.Parameters, Code: "ERROR_SITEKEY"} })
@@ -167,8 +165,8 @@ func TestALateRefusalIsRememberedWhereItIsTold(t *testing.T) {
 	})
 }
 
-// All that hold one ticket are told together, at whichever replica they wait; who comes
-// with the same key after that has an order of its own.
+// A failure answers all callers that share a ticket, at all replicas. A later caller with the same key
+// gets a new order.
 func TestThoseOfOneKeyAreToldTogether(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		w.service.fail = true
@@ -193,7 +191,7 @@ func TestThoseOfOneKeyAreToldTogether(t *testing.T) {
 	})
 }
 
-// A failure that no caller lacks is told to nobody.
+// A failure answers no caller if each caller has an order.
 func TestAFailureThatNobodyLacks(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		hangUp, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -207,7 +205,7 @@ func TestAFailureThatNobodyLacks(t *testing.T) {
 		if len(stays.errs) > 0 || w.service.sold() != 2 {
 			t.Errorf("%v, %d bought", stays.errs, w.service.sold())
 		}
-		// Nor to who comes after it.
+		// It does not answer a later caller either.
 		w.service.with(func() { w.service.fail, w.service.lead = true, 10*time.Second })
 		hangUp, cancel = context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -220,8 +218,8 @@ func TestAFailureThatNobodyLacks(t *testing.T) {
 	})
 }
 
-// However callers, failures and replicas fall: each call has one order, and each failure
-// ends the wait of one.
+// Each call causes one order and gets its own token, and each failure answers one call, whatever the
+// replicas and the times.
 func TestAnOrderForEachCallWhateverFails(t *testing.T) {
 	const calls = 100
 	play(t, 3, func(t *testing.T, w *scenario) {
@@ -234,7 +232,7 @@ func TestAnOrderForEachCallWhateverFails(t *testing.T) {
 		}
 		a.calls.Wait()
 		dead := w.service.dead()
-		if w.service.sold() != calls || failed[*SolveError](&a) != dead || len(a.errs) != dead || len(a.tokens) != calls-dead {
+		if w.service.sold() != calls || failed[*SolveError](&a) != dead || len(a.errs) != dead || len(a.tokens) != calls-dead || a.sources[FromSolve] != calls-dead {
 			t.Errorf("%d bought for %d calls; %d tasks failed, %d served, %d errors: %v", w.service.sold(), calls, dead, len(a.tokens), len(a.errs), a.errs)
 		}
 	})

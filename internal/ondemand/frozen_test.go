@@ -12,22 +12,23 @@ import (
 	"poold/internal/redisdb"
 )
 
-// freezer stands before the claims of several replicas. While it is on, each call fails
-// after a while, as on a database that says nothing. carried: an End is carried out first,
-// and its answer is lost.
-type freezer struct{ on, carried atomic.Bool }
+// freezer wraps the claims of replicas. While it is on, each call fails after the delay, like calls to
+// a database that hangs. carried: an End is carried out first, and its answer is lost.
+type freezer struct {
+	on, carried atomic.Bool
+	delay       time.Duration
+}
 
 func (f *freezer) before(c Claims) Claims { return frozen{c, f} }
 
-// fails reports whether a call fails, after the time that it takes then.
+// fails reports whether a call fails, after the delay.
 func (f *freezer) fails() bool {
 	if f.on.Load() {
-		time.Sleep(900 * time.Millisecond)
+		time.Sleep(f.delay)
 	}
 	return f.on.Load()
 }
 
-// frozen are claims behind a freezer.
 type frozen struct {
 	Claims
 	f *freezer
@@ -64,7 +65,7 @@ func (c frozen) End(ctx context.Context, key captcha.ID, fence int64, e dedup.Cl
 	return c.Claims.End(ctx, key, fence, e)
 }
 
-// counted sums the savings of all days.
+// counted waits for the counts of requests and sums them over all days.
 func (w *scenario) counted(t *testing.T) map[dedup.SavingsSource]int64 {
 	t.Helper()
 	time.Sleep(2 * countEvery)
@@ -81,13 +82,13 @@ func (w *scenario) counted(t *testing.T) map[dedup.SavingsSource]int64 {
 	return sum
 }
 
-// The claims freeze while a solve ends. All callers that wait at the holder get its token,
-// one as bought and the others as shared. Later holders of the claim hand it out as shared.
+// The claim store hangs while a solve ends. All callers at the holder get the token, one as bought and
+// the others as shared. Later holders of the claim hand it out as shared.
 func TestTheClaimsFreezeAsASolveEnds(t *testing.T) {
 	for name, carried := range map[string]bool{"the end is lost": false, "its answer is lost": true} {
 		t.Run(name, func(t *testing.T) {
 			play(t, 0, func(t *testing.T, w *scenario) {
-				f := &freezer{}
+				f := &freezer{delay: 900 * time.Millisecond}
 				f.carried.Store(carried)
 				here, there := w.start(doubles{claims: f.before}), w.start(doubles{claims: f.before})
 				var first, second, later answers

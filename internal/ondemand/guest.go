@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"poold/internal/captcha"
 	"poold/internal/panics"
@@ -19,89 +17,69 @@ import (
 )
 
 const (
-	// mostPlacers bounds the goroutines that place orders for guests.
+	// mostPlacers limits the goroutines that place orders for guests.
 	mostPlacers = 64
-	// lookEvery is how often the guests here are looked at although nothing was heard.
+	// lookEvery is the interval in which all guests are placed for without an event.
 	lookEvery = time.Second
+	// refusedFor is how long a rejection of the parameters is answered from memory. After it the
+	// stock decides whether the next order may be placed.
+	refusedFor = 30 * time.Second
+	// mostRefusals limits the rejections in memory.
+	mostRefusals = 10_000
 )
 
-// guest is an identity without a target while callers wait for it here, or an order that
-// was placed for them is under way. Its fields are guarded by guests.mu.
+// guest is an identity without a target that has pending callers here, or orders in flight that
+// were placed here. guests.mu guards its fields.
 type guest struct {
 	id     captcha.ID
-	calls  []*call // in the order in which they came
-	orders int     // placed here and not ended
-	queued bool    // a placer looks at it, or will
-	kicked bool    // something happened since the placer looked
+	calls  []*call // in the order of arrival
+	orders int     // placed here and in flight
+	queued bool    // a placer works on it, or will
+	kicked bool    // an event came since the placer looked
 }
 
-// call is a caller that waits for a guest.
+// call is a pending caller of a guest.
 type call struct {
 	spec purchase.Spec
-	// once is the Idempotency-Key that it waits with: calls with the same one hold one
-	// ticket. "" = none.
+	// once is its Idempotency-Key; "" = none. Calls with the same key share one ticket.
 	once   string
 	came   time.Time
 	cancel context.CancelCauseFunc // ends its wait
 }
 
-// guests are those that are asked for at this replica. It is safe for concurrent use.
-type guests struct {
-	tokens   Tokens
-	list     Guests
-	buyer    Buyer
-	log      *slog.Logger
-	refusals refusals
-	// uncounted is called for each request that the stock does not count.
-	uncounted func()
-	dueBell   chan struct{} // of one: something is due
-	active    atomic.Int64  // how many there are, so that a kick of no concern costs nothing
-
-	mu  sync.Mutex
-	of  map[captcha.ID]*guest
-	due []*guest // to be looked at by a placer
+// refusal is a rejection of an identity's parameters by the provider.
+type refusal struct {
+	err   *SolveError
+	until time.Time
 }
 
-// run has orders placed until ctx ends, and returns when no placer is at work.
+// guests are the guests of this replica. It is safe for concurrent use.
+type guests struct {
+	tokens  Tokens
+	list    Guests
+	buyer   Buyer
+	counter *counter
+	log     *slog.Logger
+	due     *queue[*guest] // guests that a placer must look at
+
+	mu       sync.Mutex
+	of       map[captcha.ID]*guest
+	refusals map[captcha.ID]refusal
+}
+
+// run places orders until ctx ends, and returns when no placer is at work.
 func (gs *guests) run(ctx context.Context) {
-	var placers errgroup.Group
-	placers.SetLimit(mostPlacers)
 	var looking sync.WaitGroup
 	looking.Go(func() { gs.keepLooking(ctx) })
-	for ctx.Err() == nil {
-		g := gs.next()
-		if g == nil {
-			select {
-			case <-gs.dueBell:
-			case <-ctx.Done():
-			}
-			continue
+	gs.due.run(ctx, mostPlacers, func(g *guest) {
+		if panics.Contain(gs.log, panicMessage, func() { gs.place(ctx, g) }) != nil {
+			gs.done(g)
 		}
-		placers.Go(func() error { // waits while as many are at work as may be
-			if panics.Contain(gs.log, faultMessage, func() { gs.place(ctx, g) }) != nil {
-				gs.done(g)
-			}
-			return nil
-		})
-	}
+	})
 	looking.Wait()
-	_ = placers.Wait()
 }
 
-// next is the guest that has been due for the longest.
-func (gs *guests) next() *guest {
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	if len(gs.due) == 0 {
-		return nil
-	}
-	g := gs.due[0]
-	gs.due = gs.due[1:]
-	return g
-}
-
-// keepLooking looks at what is asked for here, because an order can end at another
-// replica without a word.
+// keepLooking kicks all guests, because an order of another replica can end without an event here.
 func (gs *guests) keepLooking(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -119,11 +97,8 @@ func (gs *guests) keepLooking(ctx context.Context) {
 	}
 }
 
-// kick says that something happened to an identity.
+// kick reports an event of an identity.
 func (gs *guests) kick(id captcha.ID) {
-	if gs.active.Load() == 0 {
-		return
-	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	if g := gs.of[id]; g != nil {
@@ -131,21 +106,20 @@ func (gs *guests) kick(id captcha.ID) {
 	}
 }
 
-// take takes a token of a guest, and has one bought where there is none.
+// take takes a token of a guest, and has one bought if there is none.
 func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Guest == nil {
 		return gs.tokens.Take(ctx, r.Take)
 	}
-	if refused := gs.refusals.get(r.Take.ID, time.Now()); refused != nil {
-		gs.uncounted()
+	if refused := gs.refused(r.Take.ID, time.Now()); refused != nil {
+		gs.counter.guest(1, 0)
 		return pool.Token{}, refused
 	}
 	use := r.Guest.Use
-	// Also a token that comes back late, from a caller that had hung up, finds its guest
-	// on the list.
+	// The guest stays on the list long enough for a token that a hung-up caller returns late.
 	use.Wait = r.Take.Wait + r.Guest.Spec.Lifetime
 	if err := gs.list.Use(ctx, r.Take.ID, use); err != nil {
-		gs.uncounted()
+		gs.counter.guest(1, 0)
 		return pool.Token{}, err
 	}
 	r.Take.Told = true
@@ -156,7 +130,7 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 	defer gs.leave(g, c)
 	token, err := gs.tokens.Take(waiting, r.Take)
 	if limited := (*pool.RateError)(nil); errors.As(err, &limited) || errors.Is(err, pool.ErrConflict) || errors.Is(err, redisdb.ErrDown) {
-		gs.uncounted()
+		gs.counter.guest(1, 0)
 	}
 	var failed *pool.FailedError
 	switch {
@@ -172,8 +146,18 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 	return token, err
 }
 
-// enter adds a call to its guest. Nothing is placed for it before its ticket stands,
-// which Kick tells.
+// refused returns the rejection of an identity in memory; nil = none.
+func (gs *guests) refused(id captcha.ID, at time.Time) *SolveError {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if r, ok := gs.refusals[id]; ok && at.Before(r.until) {
+		return r.err
+	}
+	return nil
+}
+
+// enter adds a call to its guest. It places no order: the stock announces the call's ticket, and
+// Kick follows.
 func (gs *guests) enter(id captcha.ID, c *call) *guest {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -181,13 +165,12 @@ func (gs *guests) enter(id captcha.ID, c *call) *guest {
 	if g == nil {
 		g = &guest{id: id}
 		gs.of[id] = g
-		gs.active.Add(1)
 	}
 	g.calls = append(g.calls, c)
 	return g
 }
 
-// leave takes a call out of its guest.
+// leave removes a call from its guest.
 func (gs *guests) leave(g *guest, c *call) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -195,26 +178,25 @@ func (gs *guests) leave(g *guest, c *call) {
 	gs.forgetLocked(g)
 }
 
-// forgetLocked forgets a guest of which nothing is left.
+// forgetLocked removes a guest without calls, orders and placer.
 func (gs *guests) forgetLocked(g *guest) {
 	if len(g.calls) == 0 && g.orders == 0 && !g.queued && gs.of[g.id] == g {
 		delete(gs.of, g.id)
-		gs.active.Add(-1)
 	}
 }
 
-// uncoveredLocked are the calls whose tickets have no order under way here, in their
-// order. Calls with one Idempotency-Key hold one ticket.
+// uncoveredLocked returns the calls whose tickets have no order in flight from here, in the order
+// of arrival.
 func (g *guest) uncoveredLocked() (calls []*call) {
 	tickets, covered := 0, map[string]bool{}
 	for _, c := range g.calls {
-		known, seen := covered[c.once]
+		has, seen := covered[c.once]
 		if c.once == "" || !seen {
-			known = tickets < g.orders
+			has = tickets < g.orders
 			tickets++
-			covered[c.once] = known
+			covered[c.once] = has
 		}
-		if !known {
+		if !has {
 			calls = append(calls, c)
 		}
 	}
@@ -228,24 +210,23 @@ func (gs *guests) kickLocked(g *guest) {
 		g.kicked = true
 	case len(g.uncoveredLocked()) > 0:
 		g.queued = true
-		gs.due = append(gs.due, g)
-		ring(gs.dueBell)
+		gs.due.add(g)
 	}
 }
 
-// answer ends the wait of those calls that came last and have no order, at most so many.
+// answer ends the waits of the last calls without an order, at most `most` of them, with an error.
 func (gs *guests) answer(g *guest, most int, err error) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	told := g.uncoveredLocked()
-	told = told[max(0, len(told)-most):]
-	for _, c := range told {
+	answered := g.uncoveredLocked()
+	answered = answered[max(0, len(answered)-most):]
+	for _, c := range answered {
 		c.cancel(err)
 	}
-	g.calls = slices.DeleteFunc(g.calls, func(c *call) bool { return slices.Contains(told, c) })
+	g.calls = slices.DeleteFunc(g.calls, func(c *call) bool { return slices.Contains(answered, c) })
 }
 
-// ended takes notice of how an order that was placed here ended.
+// ended handles the end of an order that was placed here.
 func (gs *guests) ended(g *guest, r purchase.Result) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -254,8 +235,7 @@ func (gs *guests) ended(g *guest, r purchase.Result) {
 	gs.forgetLocked(g)
 }
 
-// adoptedEnded is ended for an order that another replica had placed and this one has
-// adopted.
+// adoptedEnded handles the end of an order that another replica placed and this one adopted.
 func (gs *guests) adoptedEnded(id captcha.ID, r purchase.Result) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -264,8 +244,8 @@ func (gs *guests) adoptedEnded(id captcha.ID, r purchase.Result) {
 	}
 }
 
-// endedLocked has another order placed where one is lacking. After one that failed none
-// is: it has answered a caller, or there were orders enough.
+// endedLocked has missing orders placed. A failed order is not replaced: the stock has ended the
+// wait of one caller for it, or there were enough orders.
 func (gs *guests) endedLocked(g *guest, r purchase.Result) {
 	if r.Hopeless {
 		gs.refuseLocked(g, &SolveError{Refused: true, Reason: r.Err.Error()}, refusedFor)
@@ -275,16 +255,19 @@ func (gs *guests) endedLocked(g *guest, r purchase.Result) {
 	}
 }
 
-// refuse answers all calls, and those of the next time, that the provider rejects the
-// parameters.
-func (gs *guests) refuse(g *guest, refused *SolveError, next time.Duration) {
+// refuse answers all calls, and later ones for a while, that the provider rejects the parameters.
+func (gs *guests) refuse(g *guest, refused *SolveError, lasts time.Duration) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	gs.refuseLocked(g, refused, next)
+	gs.refuseLocked(g, refused, lasts)
 }
 
-func (gs *guests) refuseLocked(g *guest, refused *SolveError, next time.Duration) {
-	gs.refusals.add(g.id, refused, time.Now().Add(next))
+func (gs *guests) refuseLocked(g *guest, refused *SolveError, lasts time.Duration) {
+	at := time.Now()
+	maps.DeleteFunc(gs.refusals, func(_ captcha.ID, r refusal) bool { return !at.Before(r.until) })
+	if len(gs.refusals) < mostRefusals { // a rejection without room is found again by the stock
+		gs.refusals[g.id] = refusal{refused, at.Add(lasts)}
+	}
 	for _, c := range g.calls {
 		c.cancel(refused)
 	}

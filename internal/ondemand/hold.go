@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"poold/internal/captcha"
@@ -17,41 +18,30 @@ import (
 const (
 	// holdEvery is how often the lease of a claim is renewed.
 	holdEvery = dedup.ClaimLease * 3 / 10
-	// formerWait is for how long at a time a new holder waits for what the former one
-	// had bought for an identity that is not its own.
+	// formerWait limits one wait for the order of the previous holder.
 	formerWait = 10 * time.Second
 )
 
 var (
-	errLost     = errors.New("ondemand: the claim is another replica's")
-	errUnwanted = errors.New("ondemand: nobody waits for the solve any more")
+	errLost     = errors.New("ondemand: another replica holds the claim")
+	errUnwanted = errors.New("ondemand: no caller waits for the solve any more")
 )
 
-// holding is a claim while this replica holds it.
+// holding is a share while this replica holds its claim.
 type holding struct {
-	*claimed
+	*share
 
 	claim dedup.Claim
-	mu    sync.Mutex
-	from  captcha.ID // whose stock it takes from
+	stock atomic.Pointer[captcha.ID] // the identity whose stock it takes from
 }
 
-func (h *holding) takesFrom(id captcha.ID) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.from = id
-}
+func (h *holding) identity() captcha.ID { return *h.stock.Load() }
 
-func (h *holding) identity() captcha.ID {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.from
-}
-
-// hold solves for a claim, and ends it. It returns early where the claim has become
-// another replica's, or nobody waits any more.
-func (ss *shares) hold(ctx context.Context, sh *claimed, claim dedup.Claim) {
-	h := &holding{claimed: sh, claim: claim, from: claim.Identity}
+// hold solves for a claim and ends it. It returns early if another replica takes the claim over,
+// or if no caller waits any more.
+func (ss *shares) hold(ctx context.Context, sh *share, claim dedup.Claim) {
+	h := &holding{share: sh, claim: claim}
+	h.stock.Store(&claim.Identity)
 	waiters := ss.waitersOf(sh)
 	if len(waiters) == 0 {
 		ss.letGo(ctx, h)
@@ -68,10 +58,10 @@ func (ss *shares) hold(ctx context.Context, sh *claimed, claim dedup.Claim) {
 	case err == nil:
 		ss.settle(ctx, h, token, waiters[0].r)
 	case errors.Is(cause, errUnwanted), ctx.Err() != nil, errors.Is(err, pool.ErrClosed):
-		ss.letGo(ctx, h) // whoever comes next takes what has landed
+		ss.letGo(ctx, h) // the next holder takes the token
 	case errors.Is(err, redisdb.ErrDown):
 		ss.letGo(ctx, h)
-		ss.tell(sh, ss.waitersOf(sh), outcome{err: err})
+		ss.answer(sh, ss.waitersOf(sh), outcome{err: err})
 	case errors.Is(cause, errLost), errors.Is(err, errLost):
 	default:
 		if empty := (*pool.EmptyError)(nil); errors.As(err, &empty) && !empty.Full {
@@ -81,8 +71,8 @@ func (ss *shares) hold(ctx context.Context, sh *claimed, claim dedup.Claim) {
 	}
 }
 
-// keepHolding renews the lease until ctx ends, and cancels the solve where the claim is
-// lost or nobody waits for it.
+// keepHolding renews the lease until ctx ends. It cancels the solve if the claim is lost, or if no
+// caller waits for it at any replica.
 func (ss *shares) keepHolding(ctx context.Context, h *holding, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(holdEvery)
 	defer ticker.Stop()
@@ -101,7 +91,7 @@ func (ss *shares) keepHolding(ctx context.Context, h *holding, cancel context.Ca
 		case err != nil, !mine:
 			cancel(errLost)
 			return
-		case !wanted && !ss.isWanted(h.claimed):
+		case !wanted && !ss.isWanted(h.share):
 			cancel(errUnwanted)
 			return
 		}
@@ -109,25 +99,26 @@ func (ss *shares) keepHolding(ctx context.Context, h *holding, cancel context.Ca
 	}
 }
 
-func (ss *shares) isWanted(sh *claimed) bool {
+// isWanted reports whether a caller waits here.
+func (ss *shares) isWanted(sh *share) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	return len(sh.waiters) > 0
 }
 
-// solve takes a token for the claim. The Idempotency-Key is named by the solve, so that
-// each of its holders gets the same one.
+// solve takes a token for the claim. The Idempotency-Key contains the name of the solve, so all its
+// holders get the same token.
 func (ss *shares) solve(ctx context.Context, h *holding, r Request) (pool.Token, error) {
 	own := r.Take.ID
 	r.Take.Caller, r.Take.Idempotency, r.Take.Wait = "", "claim\x00"+h.claim.Solve, h.claim.Left
-	r.Take.Over = nil // it ends that caller's wait, and not the solve of the others
+	r.Take.Over = nil // it ends the wait of one caller, and not the solve
 	if h.identity() != own {
-		// It was another proxy's.
+		// The previous holder had another proxy.
 		if token, err := ss.former(ctx, h.identity(), r); err == nil || ctx.Err() != nil {
 			return token, err
 		}
-		h.takesFrom(own)
-		// Noted before anything is bought: this replica may die before it renews its lease.
+		h.stock.Store(&own)
+		// Noted before the purchase, because this replica may die before it renews its lease.
 		if mine, _, err := ss.claims.Hold(ctx, h.key, h.claim.Fence, own); err == nil && !mine {
 			return pool.Token{}, errLost
 		}
@@ -135,8 +126,8 @@ func (ss *shares) solve(ctx context.Context, h *holding, r Request) (pool.Token,
 	return ss.take(ctx, r)
 }
 
-// former takes what an earlier holder of the claim had bought for an identity that this
-// one cannot buy for; it fails where nothing is left of that.
+// former takes the token that an earlier holder ordered for an identity that this holder cannot buy
+// for. It fails if that stock has neither tokens nor orders.
 func (ss *shares) former(ctx context.Context, id captcha.ID, r Request) (pool.Token, error) {
 	r.Take.ID, r.Take.Wait = id, time.Millisecond
 	for {
@@ -152,12 +143,12 @@ func (ss *shares) former(ctx context.Context, id captcha.ID, r Request) (pool.To
 	}
 }
 
-// settle ends a claim with a token: the caller that has waited longest gets it as its
-// own, and the others share it. If the claims do not answer, settle hands it to all callers
-// that wait at this replica. If none waits here any more, it leaves the claim to the next
-// holder, whose first caller gets the token as its own.
+// settle ends a claim with a token. The longest waiting caller gets it as bought, and the others as
+// shared. If the claim store does not answer, settle gives it to all callers here. If no caller
+// waits here any more, it leaves the claim to the next holder, whose first caller gets the token as
+// bought.
 func (ss *shares) settle(ctx context.Context, h *holding, token pool.Token, r Request) {
-	if len(ss.waitersOf(h.claimed)) == 0 {
+	if len(ss.waitersOf(h.share)) == 0 {
 		ss.letGo(ctx, h)
 		return
 	}
@@ -168,7 +159,7 @@ func (ss *shares) settle(ctx context.Context, h *holding, token pool.Token, r Re
 	if err != nil {
 		ss.log.Warn("a shared solve cannot be shared with other replicas", "err", err)
 	}
-	waiters := ss.waitersOf(h.claimed)
+	waiters := ss.waitersOf(h.share)
 	if len(waiters) == 0 {
 		return
 	}
@@ -176,28 +167,28 @@ func (ss *shares) settle(ctx context.Context, h *holding, token pool.Token, r Re
 	first.token.ID = token.Order
 	first.token.Source = ss.sourceOf(ctx, h, token, ended && err == nil)
 	if first.token.Source == FromShared {
-		first = readVerdict(shared, waiters[0].r.Take.Margin)
+		first = readEnd(shared, waiters[0].r.Take.Margin)
 	}
 	ss.settleOne(h, waiters[0], first)
 	if err == nil {
 		return
 	}
 	for _, w := range waiters[1:] {
-		ss.settleOne(h, w, readVerdict(shared, w.r.Take.Margin))
+		ss.settleOne(h, w, readEnd(shared, w.r.Take.Margin))
 	}
 }
 
-// settleOne answers and counts one caller.
+// settleOne answers one caller and counts its token.
 func (ss *shares) settleOne(h *holding, w *waiter, got outcome) {
 	if got.err == nil {
-		ss.count(got.token.Source)
+		ss.counter.count(got.token.Source)
 	}
-	ss.tell(h.claimed, []*waiter{w}, got)
+	ss.answer(h.share, []*waiter{w}, got)
 }
 
-// sourceOf returns how the first caller came by the token of a claim. It was bought for that
-// caller, unless another holder of the same solve hands it out so. There may be another holder
-// if an earlier one took the token, or if this one did not end the claim.
+// sourceOf returns the source of the first caller's token. It counts as bought, unless another
+// holder of the same solve hands it out as bought. There may be another holder if an earlier one
+// took the token, or if this one did not end the claim.
 func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, ended bool) pool.Source {
 	source := token.Source
 	if source == pool.FromWait || source == pool.FromReplay {
@@ -216,17 +207,17 @@ func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, en
 	return source
 }
 
-// fail ends a claim without a token. Who came before its end is told.
+// fail ends a claim without a token, and answers the callers that came before the end.
 func (ss *shares) fail(ctx context.Context, h *holding, cause error) {
-	waiters := ss.waitersOf(h.claimed)
+	waiters := ss.waitersOf(h.share)
 	_, err := ss.claims.End(context.WithoutCancel(ctx), h.key, h.claim.Fence, dedup.ClaimEnd{Value: encodeError(cause), Failed: true})
 	if err != nil {
 		ss.log.Debug("the end of a shared solve was not noted", "err", err)
 	}
-	ss.tell(h.claimed, waiters, outcome{err: cause})
+	ss.answer(h.share, waiters, outcome{err: cause})
 }
 
-// letGo leaves a claim to who asks next.
+// letGo leaves a claim to the next replica that enters.
 func (ss *shares) letGo(ctx context.Context, h *holding) {
 	if err := ss.claims.LetGo(context.WithoutCancel(ctx), h.key, h.claim.Fence, h.identity()); err != nil {
 		ss.log.Debug("a claim was not let go", "err", err)

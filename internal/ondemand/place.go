@@ -11,20 +11,18 @@ import (
 )
 
 const (
-	// A bid for a slot stands for bidFor; then it is seen whether anybody still waits.
+	// bidFor limits one bid for a slot. The placer then checks whether the call is still pending.
 	bidFor = 500 * time.Millisecond
-	// patience is how long a caller waits for a slot before it is told that no provider
-	// can be asked.
+	// patience is how long a caller waits for a slot before it learns of an outage.
 	patience = 2 * time.Second
-	// busyWait, and up to as much again, passes before a guest asks again after an order
-	// could not be placed.
+	// busyWait, plus up to as much again, is the backoff after an order could not be placed.
 	busyWait = 250 * time.Millisecond
 )
 
-// place places orders for a guest until there are as many as calls here, or enough.
+// place places orders for a guest until each call here has one, or the stock says there are enough.
 func (gs *guests) place(ctx context.Context, g *guest) {
 	for enough := false; ; {
-		c := gs.lacking(ctx, g, enough)
+		c := gs.nextCall(ctx, g, enough)
 		if c == nil {
 			return
 		}
@@ -32,9 +30,9 @@ func (gs *guests) place(ctx context.Context, g *guest) {
 	}
 }
 
-// lacking is a call for which an order is to be placed. Where there is none, or where
-// there were orders enough and nothing has happened since, the placer is done.
-func (gs *guests) lacking(ctx context.Context, g *guest, enough bool) *call {
+// nextCall returns a call without an order. It returns nil and ends the placer's work if there is
+// none, or if there were enough orders and no event came since.
+func (gs *guests) nextCall(ctx context.Context, g *guest, enough bool) *call {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	if calls := g.uncoveredLocked(); len(calls) > 0 && ctx.Err() == nil && (!enough || g.kicked) {
@@ -57,7 +55,7 @@ func (gs *guests) doneLocked(g *guest) {
 	gs.forgetLocked(g)
 }
 
-// placeFor places an order for a call, and reports whether there are enough without it.
+// placeFor places an order for a call. enough: there are enough orders without it.
 func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool) {
 	limited, cancel := context.WithTimeout(ctx, bidFor)
 	defer cancel()
@@ -67,9 +65,9 @@ func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool)
 	case ctx.Err() != nil:
 		return false
 	case errors.Is(err, context.DeadlineExceeded):
-		gs.starving(ctx, g, c)
+		gs.answerOutage(ctx, g, c)
 		return false
-	default: // no provider is listed
+	default: // the file lists no provider
 		gs.answer(g, MostWaiting, &OutageError{Reason: err.Error()})
 		return false
 	}
@@ -88,15 +86,15 @@ func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool)
 		return true
 	case errors.As(err, &budget):
 		return gs.outOfBudget(ctx, g, c, budget)
-	default: // the provider, or Redis, can take no order now
+	default: // the provider or Redis takes no order now
 		gs.log.Debug("no order for a guest", "err", err)
 		_ = backoff.Sleep(ctx, busyWait+backoff.UpTo(busyWait))
 		return false
 	}
 }
 
-// held answers the calls that have no order: the last orders failed, and the next one is
-// not placed before these calls would have ended.
+// held answers the calls without an order: the last orders failed, and the next one would be
+// placed after the time-outs of these calls.
 func (gs *guests) held(g *guest, held *pool.HeldError) (enough bool) {
 	if held.Hopeless {
 		gs.refuse(g, &SolveError{Refused: true, Reason: held.Reason}, min(refusedFor, held.RetryAfter))
@@ -112,8 +110,9 @@ func (gs *guests) ordered(g *guest, n int) {
 	g.orders += n
 }
 
-// starving tells those who wait for a slot in vain that no provider can be asked.
-func (gs *guests) starving(ctx context.Context, g *guest, c *call) {
+// answerOutage answers the calls without an order if no provider can be asked and c has waited for
+// patience.
+func (gs *guests) answerOutage(ctx context.Context, g *guest, c *call) {
 	at := time.Now()
 	if at.Sub(c.came) < patience {
 		return
@@ -123,8 +122,8 @@ func (gs *guests) starving(ctx context.Context, g *guest, c *call) {
 	}
 }
 
-// outOfBudget tells those who came last, as many as there are too few orders for. The
-// budgets are asked before the stock, so that it must be looked at.
+// outOfBudget answers the last calls, as many as the stock lacks orders for. The buyer checks
+// budgets before the depth, so this reads the stock.
 func (gs *guests) outOfBudget(ctx context.Context, g *guest, c *call, budget *purchase.BudgetError) (enough bool) {
 	stock, err := gs.tokens.Look(ctx, g.id, c.spec.Margin, 0)
 	if err != nil {

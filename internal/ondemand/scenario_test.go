@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// silent keeps the client's own log away: tests cut its connections.
+// silent discards the log of go-redis: tests cut its connections.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
@@ -47,11 +47,11 @@ type service struct {
 
 	mu     sync.Mutex
 	lead   time.Duration // from a submit to the answer
-	spread time.Duration // it takes up to so much longer
+	spread time.Duration // most that a lead is longer
 	refuse error         // of a submit
-	fail   bool          // the tasks to come bring nothing
-	share  float64       // and so many of the others
-	cause  error         // why they bring nothing; nil = they cannot be solved
+	fail   bool          // the next tasks fail
+	share  float64       // this share of the other tasks fails
+	cause  error         // of failed tasks; nil = unsolvable
 	down   bool          // it cannot be asked
 	tasks  map[string]task
 }
@@ -67,14 +67,14 @@ func (s *service) with(change func()) {
 	change()
 }
 
-// sold is how many tasks were bought.
+// sold is the number of tasks.
 func (s *service) sold() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.tasks)
 }
 
-// dead is how many of them bring nothing.
+// dead is the number of failed tasks.
 func (s *service) dead() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,8 +156,8 @@ type replica struct {
 	ended  bool
 }
 
-// play runs a story with so many replicas in a bubble: time in it is virtual, and a
-// goroutine that is left behind fails the test.
+// play runs a story with replicas in a bubble: its time is virtual, and a goroutine that outlives
+// the story fails the test.
 func play(t *testing.T, replicas int, story func(t *testing.T, w *scenario)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +172,7 @@ func play(t *testing.T, replicas int, story func(t *testing.T, w *scenario)) {
 	})
 }
 
-// doubles stand before parts of a replica; nil = nothing does.
+// doubles wrap parts of a replica; nil = not wrapped.
 type doubles struct {
 	claims func(Claims) Claims
 	tokens func(Tokens) Tokens
@@ -227,6 +227,7 @@ func (w *scenario) start(with doubles) *replica {
 	go func() {
 		work.Wait()
 		_ = r.buyer.Wait()
+		time.Sleep(time.Second) // for the counts of callers that the end answers
 		end()
 		support.Wait()
 		close(r.done)
@@ -236,7 +237,7 @@ func (w *scenario) start(with doubles) *replica {
 	return r
 }
 
-// end stops a replica as SIGTERM does.
+// end is SIGTERM.
 func (w *scenario) end(r *replica) {
 	if r.ended {
 		return
@@ -250,13 +251,13 @@ func (w *scenario) end(r *replica) {
 	}
 }
 
-// kill is SIGKILL: nothing of it reaches Redis any more.
+// kill is SIGKILL: no call of the replica reaches Redis any more.
 func (w *scenario) kill(r *replica) {
 	_ = r.store.Close()
 	w.end(r)
 }
 
-// request asks for a guest.
+// request asks for a guest with this page.
 func request(page string) Request {
 	id := captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: "https://example.com/" + page}
 	return requestFor(id)
@@ -271,7 +272,14 @@ func requestFor(id captcha.Identity) Request {
 	}
 }
 
-// sharing is a request that shares its solve.
+// behind is a sharing request with a proxy.
+func behind(proxy captcha.Secret) Request {
+	id := request("x").Guest.Spec.Identity
+	id.Proxy, id.ProxyType = proxy, "http"
+	return sharing(requestFor(id))
+}
+
+// sharing makes a request share its solve.
 func sharing(r Request) Request {
 	id := r.Guest.Spec.Identity
 	id.Proxy, id.ProxyType = "", ""
@@ -279,7 +287,7 @@ func sharing(r Request) Request {
 	return r
 }
 
-// answers are what callers got.
+// answers collects the answers to callers.
 type answers struct {
 	calls   sync.WaitGroup
 	mu      sync.Mutex
@@ -288,7 +296,7 @@ type answers struct {
 	errs    []error
 }
 
-// call has n callers ask a replica at once; it does not wait for them.
+// call starts n concurrent callers of a replica.
 func (a *answers) call(ctx context.Context, r *replica, n int, ask Request) *answers {
 	for range n {
 		a.calls.Go(func() {
@@ -309,7 +317,7 @@ func (a *answers) call(ctx context.Context, r *replica, n int, ask Request) *ans
 	return a
 }
 
-// count is how many failed with a kind of error.
+// failed counts the errors of a type.
 func failed[E error](a *answers) (n int) {
 	for _, err := range a.errs {
 		var kind E
@@ -320,7 +328,7 @@ func failed[E error](a *answers) (n int) {
 	return n
 }
 
-// service is never down.
+// The rest of provider.Provider is constant.
 func (*service) Fault() *provider.Fault                   { return nil }
 func (*service) Adopt(context.Context, *provider.Fault)   {}
 func (*service) Answered() time.Time                      { return time.Time{} }

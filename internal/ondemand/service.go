@@ -3,10 +3,10 @@ package ondemand
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
-	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/panics"
@@ -14,54 +14,55 @@ import (
 	"poold/internal/purchase"
 )
 
-// retireEvery, and up to a quarter later, is how often guests are retired.
+// retireEvery, plus up to a quarter, is the interval in which guests are retired.
 const retireEvery = 5 * time.Second
 
-// Parts is what a Service is made of. All fields are required.
+// panicMessage is the log line of a panic in this package.
+const panicMessage = "panic while seeing to a solve"
+
+// Parts are the parts of a Service. All fields are required.
 type Parts struct {
 	Tokens  Tokens
 	Guests  Guests
 	Buyer   Buyer
 	Claims  Claims
 	Savings Savings
-	// HasTarget says whether an identity has become a target's, so that it is no guest.
+	// HasTarget reports whether an identity has a target, so that it is not a guest.
 	HasTarget func(captcha.ID) bool
 	Log       *slog.Logger
 }
 
-// Service sees to solves. It is safe for concurrent use.
+// Service solves on demand. It is safe for concurrent use.
 type Service struct {
 	guests    *guests
 	shares    *shares
 	counter   *counter
-	list      Guests
 	hasTarget func(captcha.ID) bool
 	log       *slog.Logger
 }
 
-// New makes a service that has started nothing.
+// New makes a service. It starts nothing.
 func New(p Parts) *Service {
-	gs := &guests{
-		tokens: p.Tokens, list: p.Guests, buyer: p.Buyer, log: p.Log,
-		refusals: refusals{of: map[captcha.ID]refusal{}}, dueBell: make(chan struct{}, 1), of: map[captcha.ID]*guest{},
-	}
 	c := &counter{savings: p.Savings, guests: p.Guests, log: p.Log, requests: map[dedup.SavingsSource]int{}}
-	gs.uncounted = c.refusedGuest
+	gs := &guests{
+		tokens: p.Tokens, list: p.Guests, buyer: p.Buyer, counter: c, log: p.Log,
+		due: newQueue[*guest](), of: map[captcha.ID]*guest{}, refusals: map[captcha.ID]refusal{},
+	}
 	return &Service{
-		guests: gs, counter: c, list: p.Guests, hasTarget: p.HasTarget, log: p.Log,
+		guests: gs, counter: c, hasTarget: p.HasTarget, log: p.Log,
 		shares: &shares{
-			claims: p.Claims, tokens: p.Tokens, take: gs.take, count: c.count, log: p.Log,
-			begunBell: make(chan struct{}, 1), stopped: make(chan struct{}), of: map[captcha.ID]*claimed{},
+			claims: p.Claims, tokens: p.Tokens, take: gs.take, counter: c, log: p.Log,
+			begun: newQueue[*share](), stopped: make(chan struct{}), of: map[captcha.ID]*share{},
 		},
 	}
 }
 
-// Solve answers one request. It returns as soon as there is a token, else when the
+// Solve answers one request. It returns as soon as there is a token, and at the latest when the
 // time-out has passed.
 //
-// Errors: those of pool.Tokens.Take, of which a *pool.EmptyError that is not Full says
-// that the time-out has passed; *SolveError, *OutageError, *BudgetError. An
-// order that was placed for the request stands, whatever the error.
+// Errors: those of pool.Tokens.Take, of which a *pool.EmptyError that is not Full means that the
+// time-out has passed; *SolveError, *OutageError, *BudgetError. An order that was placed for the
+// request goes on, whatever the error.
 func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Share != nil {
 		token, err := s.shares.solveFor(ctx, r)
@@ -80,25 +81,24 @@ func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	}
 	s.counter.count(token.Source)
 	if token.Joined && r.Guest != nil {
-		s.counter.joinedGuest()
+		s.counter.guest(0, 1)
 	}
 	return token, nil
 }
 
-// Kick says that something happened to an identity or to a claim. It never blocks for
-// long, and one that nobody asks for is no error.
+// Kick reports an event of an identity or of a claim. It is a no-op for an unknown one, and never
+// blocks for long.
 func (s *Service) Kick(id captcha.ID) {
 	s.guests.kick(id)
 	s.shares.kick(id)
 }
 
-// Ended takes notice of how an order of an identity without a target ended that another
-// replica had placed and this one has adopted.
+// Ended reports the end of an order that another replica placed and this one adopted. Its
+// identity has no target.
 func (s *Service) Ended(id captcha.ID, r purchase.Result) { s.guests.adoptedEnded(id, r) }
 
-// Run works until ctx ends, then places no more orders, sends away those who share a
-// solve, and returns when every goroutine has ended; orders that are under way are the
-// buyer's. It may be called once.
+// Run works until ctx ends. Then it places no more orders, ends the waits for shared solves, and
+// returns when every goroutine has ended. Orders in flight are the buyer's. It may be called once.
 func (s *Service) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { s.guests.run(ctx) })
@@ -108,32 +108,31 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// KeepCounts writes down how requests ended until ctx ends, and then the rest. It should
-// outlast the last request. It may be called once.
+// KeepCounts writes the counts of requests until ctx ends, and once more then. It should outlast
+// the last request. It may be called once.
 func (s *Service) KeepCounts(ctx context.Context) error {
 	s.counter.run(ctx)
 	return nil
 }
 
-// keepRetiring retires guests that nobody asks for any more, of all replicas.
+// keepRetiring retires guests without requests, of all replicas.
 func (s *Service) keepRetiring(ctx context.Context) {
 	for ctx.Err() == nil {
-		_ = backoff.Sleep(ctx, retireEvery+backoff.UpTo(retireEvery/4))
-		_ = panics.Contain(s.log, faultMessage, func() {
-			if _, err := s.list.Retire(ctx, s.hasTarget); err != nil {
+		pause(ctx, retireEvery+rand.N(retireEvery/4)) //nolint:gosec // G404: nothing secret depends on it
+		_ = panics.Contain(s.log, panicMessage, func() {
+			if _, err := s.guests.list.Retire(ctx, s.hasTarget); err != nil {
 				s.log.Debug("guests not retired", "err", err)
 			}
 		})
 	}
 }
 
-// faultMessage is the log line of a panic in this package.
-const faultMessage = "panic while seeing to a solve"
-
-// ring signals without waiting.
-func ring(bell chan struct{}) {
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
-	case bell <- struct{}{}:
-	default:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }

@@ -5,10 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"poold/internal/captcha"
 	"poold/internal/ondemand/dedup"
@@ -17,59 +14,47 @@ import (
 )
 
 const (
-	// mostShares bounds the claims that callers wait for at one replica.
+	// mostShares limits the shares at one replica.
 	mostShares = 4096
-	// askEvery is how often a claim is asked for although nothing was heard of it.
+	// askEvery is the interval in which a claim is entered without an event.
 	askEvery = time.Second
-	// claimsAway is for how long those who wait bear that the claims do not answer. Who
-	// comes meanwhile is told at once.
+	// claimsAway is how long pending callers tolerate an unavailable claim store. New callers get
+	// the error at once.
 	claimsAway = 10 * time.Second
 )
 
-// claimed is a claim that callers wait for here. Its waiters are guarded by shares.mu.
-type claimed struct {
+// share is a claim that callers wait for here. shares.mu guards its waiters.
+type share struct {
 	key     captcha.ID
-	bell    chan struct{} // of one: the claim has changed, or a caller came
-	waiters []*waiter     // in the order in which they came
+	bell    chan struct{} // capacity 1: the claim has changed, or a caller came
+	waiters []*waiter     // in the order of arrival
 }
 
 // waiter is a caller that shares a solve.
 type waiter struct {
 	r   Request
-	out chan outcome // has room for one
-	// solve is the one that it waits for; "" = it has not been asked for yet. Only the
-	// goroutine of the share uses it.
+	out chan outcome // capacity 1
+	// solve names the solve that it waits for; "" = its claim was not entered yet. It belongs to
+	// the goroutine of the share.
 	solve string
 }
 
-// outcome is what a waiter is told.
-type outcome struct {
-	token pool.Token // its ID is the order's
-	err   error
-}
-
-// shares are the claims that callers wait for at this replica. It is safe for concurrent
-// use.
+// shares are the shares of this replica. It is safe for concurrent use.
 type shares struct {
-	claims    Claims
-	tokens    Tokens
-	take      func(ctx context.Context, r Request) (pool.Token, error)
-	count     func(source pool.Source)
-	log       *slog.Logger
-	begunBell chan struct{} // of one: something has begun
-	stopped   chan struct{} // closed when nothing is begun any more
-	active    atomic.Int64  // how many there are, so that a kick of no concern costs nothing
+	claims  Claims
+	tokens  Tokens
+	take    func(ctx context.Context, r Request) (pool.Token, error)
+	counter *counter
+	log     *slog.Logger
+	begun   *queue[*share]
+	stopped chan struct{} // closed when run begins no more shares
 
-	mu    sync.Mutex
-	of    map[captcha.ID]*claimed
-	begun []*claimed // to be seen through
+	mu sync.Mutex
+	of map[captcha.ID]*share
 }
 
-// kick says that something happened to a claim.
+// kick reports an event of a claim.
 func (ss *shares) kick(key captcha.ID) {
-	if ss.active.Load() == 0 {
-		return
-	}
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if sh := ss.of[key]; sh != nil {
@@ -77,14 +62,14 @@ func (ss *shares) kick(key captcha.ID) {
 	}
 }
 
-// solveFor answers a request that shares a solve with its equals.
+// solveFor answers a request that shares its solve with equal requests.
 func (ss *shares) solveFor(ctx context.Context, r Request) (pool.Token, error) {
 	w := &waiter{r: r, out: make(chan outcome, 1)}
 	sh, err := ss.join(w)
 	if err != nil {
 		return pool.Token{}, err
 	}
-	defer ss.leave(sh, w)
+	defer ss.remove(sh, w)
 	timer := time.NewTimer(r.Take.Wait)
 	defer timer.Stop()
 	var got outcome
@@ -105,22 +90,18 @@ func (ss *shares) solveFor(ctx context.Context, r Request) (pool.Token, error) {
 	return got.token, got.err
 }
 
-// join adds a caller to the share of its key, and begins one where there is none.
-func (ss *shares) join(w *waiter) (*claimed, error) {
+// join adds a caller to the share of its key, and begins one if there is none.
+func (ss *shares) join(w *waiter) (*share, error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	sh := ss.of[w.r.Share.Key]
 	switch {
-	case sh == nil && len(ss.of) >= mostShares:
+	case sh == nil && len(ss.of) >= mostShares, sh != nil && len(sh.waiters) >= MostWaiting:
 		return nil, &pool.EmptyError{Full: true}
 	case sh == nil:
-		sh = &claimed{key: w.r.Share.Key, bell: make(chan struct{}, 1)}
+		sh = &share{key: w.r.Share.Key, bell: make(chan struct{}, 1)}
 		ss.of[sh.key] = sh
-		ss.active.Add(1)
-		ss.begun = append(ss.begun, sh)
-		ring(ss.begunBell)
-	case len(sh.waiters) >= MostWaiting:
-		return nil, &pool.EmptyError{Full: true}
+		ss.begun.add(sh)
 	default:
 		ring(sh.bell)
 	}
@@ -128,69 +109,54 @@ func (ss *shares) join(w *waiter) (*claimed, error) {
 	return sh, nil
 }
 
-func (ss *shares) leave(sh *claimed, w *waiter) {
+// remove removes waiters from a share.
+func (ss *shares) remove(sh *share, gone ...*waiter) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	sh.waiters = slices.DeleteFunc(sh.waiters, func(other *waiter) bool { return other == w })
+	sh.waiters = slices.DeleteFunc(sh.waiters, func(w *waiter) bool { return slices.Contains(gone, w) })
 }
 
-// run sees each claim through that begins, in a goroutine of its own, until ctx ends; it
-// returns when they have ended.
+// run sees each share through in its goroutine until ctx ends. It returns when they have ended.
 func (ss *shares) run(ctx context.Context) {
-	var sharers errgroup.Group
-	sharers.SetLimit(mostShares)
-	defer func() { _ = sharers.Wait() }()
-	defer close(ss.stopped)
-	for ctx.Err() == nil {
-		ss.mu.Lock()
-		begun := ss.begun
-		ss.begun = nil
-		ss.mu.Unlock()
-		for _, sh := range begun {
-			sharers.Go(func() error {
-				_ = panics.Contain(ss.log, faultMessage, func() { ss.seeThrough(ctx, sh) })
-				ss.close(sh)
-				return nil
-			})
-		}
-		select {
-		case <-ss.begunBell:
-		case <-ctx.Done():
-		}
-	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		ss.begun.run(ctx, mostShares, func(sh *share) {
+			_ = panics.Contain(ss.log, panicMessage, func() { ss.seeThrough(ctx, sh) })
+			ss.close(sh)
+		})
+	})
+	<-ctx.Done()
+	close(ss.stopped)
+	all.Wait()
 }
 
-// close sends away those who wait for a share that nobody sees through any more: Run
-// has ended, or there was a panic.
-func (ss *shares) close(sh *claimed) {
-	ss.tell(sh, ss.waitersOf(sh), outcome{err: pool.ErrClosed})
-	_ = ss.waitersOf(sh) // takes it out
+// close ends a share after run has ended or after a panic.
+func (ss *shares) close(sh *share) {
+	ss.answer(sh, ss.waitersOf(sh), outcome{err: pool.ErrClosed})
+	_ = ss.waitersOf(sh) // removes the share
 }
 
-// waitersOf lists who waits. Where nobody does, the share is over.
-func (ss *shares) waitersOf(sh *claimed) []*waiter {
+// waitersOf returns the waiters of a share. Without any it removes the share.
+func (ss *shares) waitersOf(sh *share) []*waiter {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if len(sh.waiters) == 0 && ss.of[sh.key] == sh {
 		delete(ss.of, sh.key)
-		ss.active.Add(-1)
 	}
 	return slices.Clone(sh.waiters)
 }
 
-// tell gives waiters their outcome; they wait no more.
-func (ss *shares) tell(sh *claimed, told []*waiter, what outcome) {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	sh.waiters = slices.DeleteFunc(sh.waiters, func(w *waiter) bool { return slices.Contains(told, w) })
-	for _, w := range told {
-		w.out <- what
+// answer gives waiters their outcome and removes them.
+func (ss *shares) answer(sh *share, waiters []*waiter, got outcome) {
+	ss.remove(sh, waiters...)
+	for _, w := range waiters {
+		w.out <- got
 	}
 }
 
-// seeThrough asks for a claim as long as anybody here waits for it, and solves where it
-// becomes this replica's.
-func (ss *shares) seeThrough(ctx context.Context, sh *claimed) {
+// seeThrough enters the claim as long as callers wait for it here, and solves when this replica
+// holds it.
+func (ss *shares) seeThrough(ctx context.Context, sh *share) {
 	solve, answered := "", time.Now()
 	for ctx.Err() == nil {
 		waiters := ss.waitersOf(sh)
@@ -206,7 +172,7 @@ func (ss *shares) seeThrough(ctx context.Context, sh *claimed) {
 			if time.Since(answered) < claimsAway {
 				waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return w.solve != "" })
 			}
-			ss.tell(sh, waiters, outcome{err: err})
+			ss.answer(sh, waiters, outcome{err: err})
 			ss.rest(ctx, sh)
 			continue
 		}
@@ -214,13 +180,13 @@ func (ss *shares) seeThrough(ctx context.Context, sh *claimed) {
 		switch claim.State {
 		case dedup.ClaimShared:
 			for _, w := range waiters {
-				ss.tell(sh, []*waiter{w}, readVerdict(claim, w.r.Take.Margin))
+				ss.answer(sh, []*waiter{w}, readEnd(claim, w.r.Take.Margin))
 			}
 			solve = ""
 		case dedup.ClaimError:
-			// Who came after the solve had ended may try anew.
+			// Callers that came after the end of the solve begin anew.
 			waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return w.solve != solve })
-			ss.tell(sh, waiters, readVerdict(claim, r.Take.Margin))
+			ss.answer(sh, waiters, readEnd(claim, r.Take.Margin))
 			solve = ""
 		case dedup.ClaimSolving, dedup.ClaimHeld:
 			solve = claim.Solve
@@ -231,14 +197,14 @@ func (ss *shares) seeThrough(ctx context.Context, sh *claimed) {
 				ss.rest(ctx, sh)
 			} else {
 				ss.hold(ctx, sh, claim)
-				answered = time.Now() // the claim was held until then
+				answered = time.Now() // the claim store answered until then
 			}
 		}
 	}
 }
 
-// rest waits until something happens to a claim, or it is time to ask.
-func (ss *shares) rest(ctx context.Context, sh *claimed) {
+// rest waits for an event of the claim, at most askEvery.
+func (ss *shares) rest(ctx context.Context, sh *share) {
 	timer := time.NewTimer(askEvery)
 	defer timer.Stop()
 	select {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,8 +13,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Of callers at three replicas that ask for the same, one has it bought and the others
-// share it.
+// Equal requests at three replicas share one solve.
 func TestOneSolvesForAll(t *testing.T) {
 	play(t, 3, func(t *testing.T, w *scenario) {
 		var a answers
@@ -40,7 +38,7 @@ func TestOneSolvesForAll(t *testing.T) {
 	})
 }
 
-// A token that is shared is counted by how each caller came by it.
+// Requests are counted by the source of their token.
 func TestSavingsAreCounted(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		var a answers
@@ -51,25 +49,15 @@ func TestSavingsAreCounted(t *testing.T) {
 		for range 3 {
 			a.call(t.Context(), w.replicas[0], 1, keyed).calls.Wait()
 		}
-		time.Sleep(3 * time.Second)
-		days, err := w.replicas[0].claims.Days(t.Context())
-		if err != nil || len(days) == 0 {
-			t.Fatalf("%v, %v", days, err)
-		}
-		sum := map[dedup.SavingsSource]int64{}
-		for _, day := range days {
-			for source, n := range day.BySource {
-				sum[source] += n
-			}
-		}
+		sum := w.counted(t)
 		if sum[dedup.SavedSolve] != 2 || sum[dedup.SavedWaiting] != 19 || sum[dedup.SavedAfter] != 5 || sum[dedup.SavedReplay] != 2 || sum[dedup.SavedPool] != 0 {
 			t.Errorf("counted %v, errors %v", sum, a.errs)
 		}
 	})
 }
 
-// The solve goes on while anybody waits, whoever came first; where all have gone its
-// order stands, and its token serves the next one.
+// The solve goes on while some caller waits, even if the first one has gone. After all have gone,
+// the token of the order serves the next caller.
 func TestTheSolveBelongsToTheClaim(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		hangUp, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -94,7 +82,7 @@ func TestTheSolveBelongsToTheClaim(t *testing.T) {
 	})
 }
 
-// A caller whose wait is over before its time takes nothing from the others.
+// A caller whose wait is ended early does not end the solve of the others.
 func TestASharersWaitIsOver(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		over := make(chan struct{})
@@ -119,49 +107,39 @@ func TestASharersWaitIsOver(t *testing.T) {
 	})
 }
 
-// Who waits for a holder that is killed while its order is under way is served within 10 s,
-// by that order. The end-to-end tests kill it after the landing too.
-func TestADeadHolderIsReplaced(t *testing.T) {
-	for _, after := range []time.Duration{3 * time.Second, 9900 * time.Millisecond} {
+// A holder that is killed or stops while its order is in flight is replaced, and that order serves
+// the callers of the other replica: within 10 s after a kill. The end-to-end tests kill it after the
+// landing too.
+func TestAHolderIsReplaced(t *testing.T) {
+	for name, c := range map[string]struct {
+		end   func(*scenario, *replica)
+		after time.Duration
+	}{
+		"killed early":               {(*scenario).kill, 3 * time.Second},
+		"killed before the landing":  {(*scenario).kill, 9900 * time.Millisecond},
+		"stopped, and lets go of it": {(*scenario).end, 3 * time.Second},
+	} {
 		play(t, 2, func(t *testing.T, w *scenario) {
-			var dead, a answers
-			dead.call(t.Context(), w.replicas[0], 1, sharing(request("x")))
+			var gone, a answers
+			gone.call(t.Context(), w.replicas[0], 1, sharing(request("x")))
 			time.Sleep(time.Second)
 			a.call(t.Context(), w.replicas[1], 10, sharing(request("x")))
-			time.Sleep(after - time.Second)
-			w.kill(w.replicas[0])
-			killed := time.Now()
-			dead.calls.Wait()
+			time.Sleep(c.after - time.Second)
+			c.end(w, w.replicas[0])
+			ended := time.Now()
+			gone.calls.Wait()
 			a.calls.Wait()
 			if len(a.errs) > 0 || len(a.tokens) != 1 || w.service.sold() != 1 {
-				t.Errorf("killed after %v: %d tokens, %d bought, %v", after, len(a.tokens), w.service.sold(), a.errs)
+				t.Errorf("%s: %d tokens, %d bought, %v", name, len(a.tokens), w.service.sold(), a.errs)
 			}
-			if took := time.Since(killed); took > 10*time.Second {
-				t.Errorf("killed after %v: served %v later", after, took)
+			if took := time.Since(ended); took > 10*time.Second {
+				t.Errorf("%s: served %v later", name, took)
 			}
 		})
 	}
 }
 
-// A holder that stops leaves the claim to another one, without an error for who waits
-// there.
-func TestAStoppedHolderIsReplaced(t *testing.T) {
-	play(t, 2, func(t *testing.T, w *scenario) {
-		var here, there answers
-		here.call(t.Context(), w.replicas[0], 1, sharing(request("x")))
-		time.Sleep(time.Second)
-		there.call(t.Context(), w.replicas[1], 5, sharing(request("x")))
-		time.Sleep(2 * time.Second)
-		w.end(w.replicas[0])
-		here.calls.Wait()
-		there.calls.Wait()
-		if len(there.errs) > 0 || len(there.tokens) != 1 || w.service.sold() != 1 {
-			t.Errorf("%d tokens, %d bought, %v", len(there.tokens), w.service.sold(), there.errs)
-		}
-	})
-}
-
-// stuck are claims of a replica that dies before it can end one.
+// stuck are claims of a replica that dies before its End succeeds.
 type stuck struct{ Claims }
 
 func (s stuck) End(ctx context.Context, _ captcha.ID, _ int64, _ dedup.ClaimEnd) (bool, error) {
@@ -169,7 +147,7 @@ func (s stuck) End(ctx context.Context, _ captcha.ID, _ int64, _ dedup.ClaimEnd)
 	return false, redisdb.ErrDown
 }
 
-// What a dead holder had taken and not told is given to the one that replaces it.
+// The new holder gets the token that a dead holder had taken but not handed out.
 func TestWhatADeadHolderHadTaken(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		r := w.start(doubles{claims: func(c Claims) Claims { return stuck{c} }})
@@ -187,20 +165,21 @@ func TestWhatADeadHolderHadTaken(t *testing.T) {
 	})
 }
 
-// told are claims that answer what they are told, one answer for each time that they
-// are asked.
-type told struct {
+// scripted are claims with prepared answers to Enter.
+type scripted struct {
 	Claims
 	answers chan dedup.Claim
 }
 
-func (c told) Enter(context.Context, dedup.ClaimEntry) (dedup.Claim, error) { return <-c.answers, nil }
+func (c scripted) Enter(context.Context, dedup.ClaimEntry) (dedup.Claim, error) {
+	return <-c.answers, nil
+}
 
-// Who comes after the end of a solve is not told its error, also where the replica has
-// not heard of the end.
+// A caller that comes after the end of a failed solve does not get its error, even if the replica has
+// not seen the end yet.
 func TestWhoComesAfterAnErrorTriesAnew(t *testing.T) {
 	play(t, 0, func(t *testing.T, w *scenario) {
-		claims := told{answers: make(chan dedup.Claim, 3)}
+		claims := scripted{answers: make(chan dedup.Claim, 3)}
 		r := w.start(doubles{claims: func(Claims) Claims { return claims }})
 		var early, late answers
 		claims.answers <- dedup.Claim{State: dedup.ClaimSolving, Solve: "one"}
@@ -217,8 +196,7 @@ func TestWhoComesAfterAnErrorTriesAnew(t *testing.T) {
 	})
 }
 
-// An error ends the solve for those who wait, at all replicas; who comes after it tries
-// anew.
+// The error of a solve answers the pending callers of all replicas. Later callers begin a new solve.
 func TestAnErrorReachesThoseWhoWait(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		w.service.fail = true
@@ -234,7 +212,7 @@ func TestAnErrorReachesThoseWhoWait(t *testing.T) {
 	})
 }
 
-// Errors of every kind are told alike at all replicas.
+// Errors keep their type and text in the claim store.
 func TestSharedErrorsKeepTheirKind(t *testing.T) {
 	for name, err := range map[string]error{
 		"failed":  &SolveError{Reason: "a"},
@@ -244,7 +222,7 @@ func TestSharedErrorsKeepTheirKind(t *testing.T) {
 		"rate":    &pool.RateError{RetryAfter: time.Second},
 		"full":    &pool.EmptyError{Full: true},
 	} {
-		got := readVerdict(dedup.Claim{State: dedup.ClaimError, Value: encodeError(err)}, 0).err
+		got := readEnd(dedup.Claim{State: dedup.ClaimError, Value: encodeError(err)}, 0).err
 		if got == nil || got.Error() != err.Error() {
 			t.Errorf("%s: %v for %v", name, got, err)
 		}
@@ -255,20 +233,15 @@ func TestSharedErrorsKeepTheirKind(t *testing.T) {
 	}
 	for _, value := range []string{"", "{", "{}", `{"token":null}`} {
 		var failed *SolveError
-		if got := readVerdict(dedup.Claim{State: dedup.ClaimError, Value: []byte(value)}, 0); !errors.As(got.err, &failed) {
+		if got := readEnd(dedup.Claim{State: dedup.ClaimError, Value: []byte(value)}, 0); !errors.As(got.err, &failed) {
 			t.Errorf("%q: %+v", value, got)
 		}
 	}
 }
 
-// A holder that was replaced by one with another proxy leaves it its order.
+// A new holder with another proxy takes the token of the old holder's order.
 func TestAHolderTakesWhatAnotherProxyBought(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
-		behind := func(proxy captcha.Secret) Request {
-			id := request("x").Guest.Spec.Identity
-			id.Proxy, id.ProxyType = proxy, "http"
-			return sharing(requestFor(id))
-		}
 		var dead, a answers
 		dead.call(t.Context(), w.replicas[0], 1, behind("one.example.com:80"))
 		time.Sleep(time.Second)
@@ -283,15 +256,10 @@ func TestAHolderTakesWhatAnotherProxyBought(t *testing.T) {
 	})
 }
 
-// A holder that lets go leaves its order to one with yet another proxy, also where it had
-// found nothing of the holder before it.
+// A holder that lets go leaves its order to a holder with another proxy, even if it found no stock
+// of the holder before it.
 func TestWhoLetsGoLeavesItsOrder(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
-		behind := func(proxy captcha.Secret) Request {
-			id := request("x").Guest.Spec.Identity
-			id.Proxy, id.ProxyType = proxy, "http"
-			return sharing(requestFor(id))
-		}
 		waitShortly := func(r Request) {
 			r.Take.Wait = time.Second
 			if _, err := w.replicas[0].Solve(t.Context(), r); err == nil {
@@ -301,7 +269,7 @@ func TestWhoLetsGoLeavesItsOrder(t *testing.T) {
 		}
 		w.service.with(func() { w.service.fail = true })
 		waitShortly(behind("one.example.com:80"))
-		time.Sleep(10 * time.Second) // its order fails, and nobody is there to be told
+		time.Sleep(10 * time.Second) // its order fails without a caller
 		w.service.with(func() { w.service.fail, w.service.lead = false, 30*time.Second })
 		waitShortly(behind("two.example.com:80"))
 		token, err := w.replicas[0].Solve(t.Context(), behind("three.example.com:80"))
@@ -311,22 +279,17 @@ func TestWhoLetsGoLeavesItsOrder(t *testing.T) {
 	})
 }
 
-// A holder that dies right after it has bought for its own proxy leaves its order to one
-// with yet another proxy.
+// A holder that dies right after the purchase for its proxy leaves its order to a holder with
+// another proxy.
 func TestWhoDiesLeavesItsOrder(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
-		behind := func(proxy captcha.Secret) Request {
-			id := request("x").Guest.Spec.Identity
-			id.Proxy, id.ProxyType = proxy, "http"
-			return sharing(requestFor(id))
-		}
 		w.service.with(func() { w.service.fail = true })
 		short := behind("one.example.com:80")
 		short.Take.Wait = time.Second
 		if _, err := w.replicas[0].Solve(t.Context(), short); err == nil {
 			t.Error("a token came before its time")
 		}
-		time.Sleep(16 * time.Second) // its order fails, and nobody is there to be told
+		time.Sleep(16 * time.Second) // its order fails without a caller
 		w.service.with(func() { w.service.fail, w.service.lead = false, 30*time.Second })
 		var dead answers
 		dead.call(t.Context(), w.replicas[0], 1, behind("two.example.com:80"))
@@ -340,50 +303,30 @@ func TestWhoDiesLeavesItsOrder(t *testing.T) {
 	})
 }
 
-// flaky are claims that sometimes do not answer.
-type flaky struct {
-	Claims
-	away atomic.Bool
-}
-
-func (f *flaky) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
-	if f.away.Load() {
-		return dedup.Claim{}, redisdb.ErrDown
-	}
-	return f.Claims.Enter(ctx, e)
-}
-
-func (f *flaky) Hold(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) (mine, wanted bool, err error) {
-	if f.away.Load() {
-		return false, false, redisdb.ErrDown
-	}
-	return f.Claims.Hold(ctx, key, fence, id)
-}
-
-// Where claims do not answer, who comes is told at once, and who waits bears it for a
-// while.
+// While the claim store is away, new callers get the error at once, and pending callers tolerate it
+// for a while.
 func TestClaimsAreAway(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
-		f := &flaky{}
-		r := w.start(doubles{claims: func(c Claims) Claims { f.Claims = c; return f }})
-		f.away.Store(true)
+		f := &freezer{}
+		r := w.start(doubles{claims: f.before})
+		f.on.Store(true)
 		began := time.Now()
 		if _, err := r.Solve(t.Context(), sharing(request("x"))); !errors.Is(err, redisdb.ErrDown) || time.Since(began) > time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		f.away.Store(false)
+		f.on.Store(false)
 		var holder, a answers
 		holder.call(t.Context(), w.replicas[0], 1, sharing(request("x")))
 		time.Sleep(time.Second)
 		a.call(t.Context(), r, 5, sharing(request("x")))
 		time.Sleep(time.Second)
-		f.away.Store(true)
+		f.on.Store(true)
 		time.Sleep(3 * time.Second)
 		began = time.Now()
 		if _, err := r.Solve(t.Context(), sharing(request("x"))); !errors.Is(err, redisdb.ErrDown) || time.Since(began) > time.Second {
 			t.Errorf("beside those who wait, after %v: %v", time.Since(began), err)
 		}
-		f.away.Store(false)
+		f.on.Store(false)
 		holder.calls.Wait()
 		a.calls.Wait()
 		if len(a.errs)+len(holder.errs) > 0 || w.service.sold() != 1 {
@@ -392,7 +335,7 @@ func TestClaimsAreAway(t *testing.T) {
 	})
 }
 
-// A stop sends away who waits, and leaves nothing behind.
+// A stop answers all pending callers with pool.ErrClosed.
 func TestAStopSendsAwayWhoWaits(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		var a answers
@@ -411,11 +354,11 @@ func TestAStopSendsAwayWhoWaits(t *testing.T) {
 	})
 }
 
-// Where too many solves are shared at once, who asks for one more is told to come again.
+// One share too many is refused as Full.
 func TestTooManyShares(t *testing.T) {
-	ss := &shares{of: map[captcha.ID]*claimed{}, begunBell: make(chan struct{}, 1)}
+	ss := &shares{of: map[captcha.ID]*share{}}
 	for i := range mostShares {
-		ss.of[captcha.ID(strconv.Itoa(i))] = &claimed{}
+		ss.of[captcha.ID(strconv.Itoa(i))] = &share{}
 	}
 	var full *pool.EmptyError
 	if _, err := ss.join(&waiter{r: sharing(request("x"))}); !errors.As(err, &full) || !full.Full {

@@ -10,13 +10,19 @@ import (
 	"poold/internal/pool"
 )
 
-// verdict is the end of a shared solve as claims keep it: a token, or an error.
-type verdict struct {
+// outcome is the answer to a waiter.
+type outcome struct {
+	token pool.Token // its ID is the order's
+	err   error
+}
+
+// storedEnd is the end of a shared solve in the claim store: a token, or an error.
+type storedEnd struct {
 	Token *sharedToken `json:"token,omitempty"`
 	Error *sharedError `json:"error,omitempty"`
 }
 
-// sharedToken is a token that several callers are given.
+// sharedToken is a token for several callers.
 type sharedToken struct {
 	Order     string `json:"order"`
 	Value     string `json:"value"`
@@ -24,18 +30,18 @@ type sharedToken struct {
 	UserAgent string `json:"user_agent,omitempty"`
 	Born      int64  `json:"born"`      // Unix ms
 	Dies      int64  `json:"dies"`      // Unix ms
-	TTL       int64  `json:"ttl_ms"`    // when the solve ended
-	Shared    int64  `json:"shared_ms"` // for how long it is shared from then on
+	TTL       int64  `json:"ttl_ms"`    // at the end of the solve
+	Shared    int64  `json:"shared_ms"` // how long it is shared from then on
 }
 
-// sharedError says why there is none.
+// sharedError is the error of a solve without a token.
 type sharedError struct {
 	Kind   errorKind `json:"kind"`
 	Reason string    `json:"reason,omitempty"`
 	Retry  int64     `json:"retry_ms,omitempty"` // 0 = unknown
 }
 
-// errorKind says which error it is for a caller.
+// errorKind is the type of the error.
 type errorKind string
 
 const (
@@ -47,15 +53,15 @@ const (
 	kindFull    errorKind = "full"
 )
 
-// encodeToken is what claims keep of a token that is shared for so long.
+// encodeToken encodes a token that is shared for the time `lasts`.
 func encodeToken(t pool.Token, lasts time.Duration) []byte {
-	return encode(verdict{Token: &sharedToken{
+	return encode(storedEnd{Token: &sharedToken{
 		Order: t.Order, Value: t.Value, Provider: t.Provider, UserAgent: t.UserAgent,
 		Born: t.Born.UnixMilli(), Dies: t.Dies.UnixMilli(), TTL: t.TTL.Milliseconds(), Shared: lasts.Milliseconds(),
 	}})
 }
 
-// encodeError is what claims keep of a solve that brought no token.
+// encodeError encodes the error of a solve without a token.
 func encodeError(err error) []byte {
 	var (
 		solve  *SolveError
@@ -83,20 +89,19 @@ func encodeError(err error) []byte {
 	case errors.As(err, &empty):
 		e = sharedError{Kind: kindFull}
 	}
-	return encode(verdict{Error: &e})
+	return encode(storedEnd{Error: &e})
 }
 
-func encode(v verdict) []byte {
-	text, _ := json.Marshal(v) // texts and numbers alone
+func encode(v storedEnd) []byte {
+	text, _ := json.Marshal(v) // strings and numbers cannot fail
 	return text
 }
 
-// readVerdict returns the outcome of a solve that has ended. A token that outlives the
-// margin no more is an error whatever the store says, because the store's clock may have
-// been set back.
-func readVerdict(c dedup.Claim, margin time.Duration) outcome {
-	var v verdict
-	_ = json.Unmarshal(c.Value, &v) // what cannot be read says nothing
+// readEnd returns the outcome of a solve that has ended. A token that expires within the margin is
+// an error even if the store still shares it, because the store's clock may have been set back.
+func readEnd(c dedup.Claim, margin time.Duration) outcome {
+	var v storedEnd
+	_ = json.Unmarshal(c.Value, &v) // an invalid value is an end without a reason
 	switch {
 	case c.State == dedup.ClaimShared && v.Token != nil && time.Until(time.UnixMilli(v.Token.Dies)) <= margin:
 		return outcome{err: &SolveError{Reason: "the token of the shared solve has expired"}}
@@ -108,7 +113,7 @@ func readVerdict(c dedup.Claim, margin time.Duration) outcome {
 	return outcome{err: &SolveError{Reason: "the solve that this request shared has ended, and nobody knows how"}}
 }
 
-// token is the token where it is shared for so long from now on.
+// token returns the token; left is how long it is shared from now on.
 func (t *sharedToken) token(left time.Duration) pool.Token {
 	since := time.Duration(t.Shared)*time.Millisecond - left
 	return pool.Token{
@@ -118,6 +123,7 @@ func (t *sharedToken) token(left time.Duration) pool.Token {
 	}
 }
 
+// err returns the error for a caller.
 func (e *sharedError) err() error {
 	retry := time.Duration(e.Retry) * time.Millisecond
 	switch e.Kind {

@@ -1,0 +1,54 @@
+package ondemand
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// queue hands items to workers in the order in which they were added. It is safe for concurrent use.
+type queue[T any] struct {
+	bell chan struct{} // capacity 1: an item was added
+
+	mu    sync.Mutex
+	items []T
+}
+
+func newQueue[T any]() *queue[T] { return &queue[T]{bell: make(chan struct{}, 1)} }
+
+func (q *queue[T]) add(item T) {
+	q.mu.Lock()
+	q.items = append(q.items, item)
+	q.mu.Unlock()
+	ring(q.bell)
+}
+
+// run calls work for each item, in at most limit goroutines at a time, until ctx ends. It returns
+// when they have ended.
+func (q *queue[T]) run(ctx context.Context, limit int, work func(T)) {
+	var workers errgroup.Group
+	workers.SetLimit(limit)
+	defer func() { _ = workers.Wait() }()
+	for ctx.Err() == nil {
+		q.mu.Lock()
+		items := q.items
+		q.items = nil
+		q.mu.Unlock()
+		for _, item := range items {
+			workers.Go(func() error { work(item); return nil })
+		}
+		select {
+		case <-q.bell:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// ring signals without blocking.
+func ring(bell chan struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
+	}
+}

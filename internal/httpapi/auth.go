@@ -188,10 +188,10 @@ func credential(r *http.Request) (secret string, basic bool) {
 	return password, true
 }
 
-// challenge adds the headers that say how to authenticate. Basic goes first on pages for
-// people, because a browser asks for a password only then.
-func challenge(h http.Header, basic bool) {
-	if basic {
+// challenge adds the headers that say how to authenticate. On pages to look at, Basic goes
+// first, because a browser asks for a password only then.
+func challenge(h http.Header, looking bool) {
+	if looking {
 		h.Add("WWW-Authenticate", `Basic realm="poold", charset="UTF-8"`)
 	}
 	h.Add("WWW-Authenticate", `Bearer realm="poold"`)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -31,59 +32,52 @@ type areas struct {
 	probes    probes
 }
 
-// The methods of a page that can be looked at. HEAD is listed by hand because
-// echo does not derive it from GET, which suits the token route well.
-var reading = []string{http.MethodGet, http.MethodHead}
-
-var posting = []string{http.MethodPost}
+// The methods of most routes. echo does not derive HEAD from GET, so HEAD takes no token.
+var (
+	reading = []string{http.MethodGet, http.MethodHead}
+	posting = []string{http.MethodPost}
+	either  = []string{http.MethodGet, http.MethodPost}
+)
 
 // table lists every route of the API.
 func (a *areas) table() []kernel.Route {
 	table := []kernel.Route{
-		{Methods: []string{http.MethodGet, http.MethodPost}, Path: "/pool/:target/token",
-			Scope: targets.ScopeToken, Changes: true, Handle: a.tokens.take},
-		{Methods: posting, Path: "/pool/:target/token/:id/report",
-			Scope: targets.ScopeToken, Changes: true, Body: true, Handle: a.reports.Receive},
-		{Methods: posting, Path: "/solve", Scope: targets.ScopeSolve, Changes: true, Body: true, Handle: a.solves.solve},
-		{Methods: posting, Path: "/solve/:id/report",
-			Scope: targets.ScopeSolve, Changes: true, Body: true, Handle: a.reports.ReceiveSolve},
-		{Methods: []string{http.MethodDelete}, Path: "/pool/:target/tokens",
-			Scope: targets.ScopeAdmin, Changes: true, Handle: a.admin.flush},
-		{Methods: reading, Path: "/pool/:target", Scope: targets.ScopeStatus, Basic: true, Handle: a.pages.Target},
-		{Methods: posting, Path: "/pool/:target/pause", Scope: targets.ScopeAdmin, Changes: true, Body: true, Handle: a.admin.pause},
-		{Methods: posting, Path: "/pool/:target/resume", Scope: targets.ScopeAdmin, Changes: true, Handle: a.admin.resume},
-		{Methods: posting, Path: "/pool/:target/warm",
-			Scope: targets.ScopeAdmin, AltScope: targets.ScopeToken, Changes: true, Body: true, Handle: a.admin.warm},
+		{Methods: either, Path: "/pool/:target/token", Scope: targets.ScopeToken, Handle: a.tokens.take},
+		{Methods: posting, Path: "/pool/:target/token/:id/report", Scope: targets.ScopeToken, Body: true, Handle: a.reports.Receive},
+		{Methods: posting, Path: "/solve", Scope: targets.ScopeSolve, Body: true, Handle: a.solves.solve},
+		{Methods: posting, Path: "/solve/:id/report", Scope: targets.ScopeSolve, Body: true, Handle: a.reports.ReceiveSolve},
+		{Methods: []string{http.MethodDelete}, Path: "/pool/:target/tokens", Scope: targets.ScopeAdmin, Handle: a.admin.flush},
+		{Methods: reading, Path: "/pool/:target", Scope: targets.ScopeStatus, Handle: a.pages.Target},
+		{Methods: posting, Path: "/pool/:target/pause", Scope: targets.ScopeAdmin, Body: true, Handle: a.admin.pause},
+		{Methods: posting, Path: "/pool/:target/resume", Scope: targets.ScopeAdmin, Handle: a.admin.resume},
+		{Methods: posting, Path: "/pool/:target/warm", Scope: targets.ScopeAdmin, AltScope: targets.ScopeToken, Body: true, Handle: a.admin.warm},
 		{Methods: reading, Path: "/", Handle: a.pages.Front},
-		{Methods: reading, Path: "/status", Scope: targets.ScopeStatus, Basic: true, Handle: a.pages.Overview},
-		{Methods: reading, Path: "/status.json", Scope: targets.ScopeStatus, Basic: true, Handle: a.pages.Document},
-		{Methods: []string{http.MethodGet}, Path: "/status/stream", Scope: targets.ScopeStatus, Basic: true, Handle: a.streams.follow},
+		{Methods: reading, Path: "/status", Scope: targets.ScopeStatus, Handle: a.pages.Overview},
+		{Methods: reading, Path: "/status.json", Scope: targets.ScopeStatus, Handle: a.pages.Document},
+		{Methods: []string{http.MethodGet}, Path: "/status/stream", Scope: targets.ScopeStatus, Handle: a.streams.follow},
 		{Methods: reading, Path: "/status.css", Handle: page.Asset("status.css", "text/css; charset=utf-8")},
 		{Methods: reading, Path: "/status.js", Handle: page.Asset("status.js", "text/javascript; charset=utf-8")},
 		{Methods: reading, Path: "/status.svg", Handle: a.pages.Icon},
 		{Methods: reading, Path: "/uplot.css", Handle: page.Asset("uplot/uPlot.min.css", "text/css; charset=utf-8")},
 		{Methods: reading, Path: "/uplot.js", Handle: page.Asset("uplot/uPlot.iife.min.js", "text/javascript; charset=utf-8")},
-		{Methods: reading, Path: "/metrics", Scope: targets.ScopeStatus, Whole: true, Basic: true, Handle: a.scrapes.scrape},
-		{Methods: posting, Path: "/providers/:provider/probe", Scope: targets.ScopeAdmin, Changes: true, Whole: true, Handle: a.admin.probe},
-		{Methods: posting, Path: "/-/reload",
-			Scope: targets.ScopeAdmin, Changes: true, Whole: true, Handle: a.admin.reload},
-		{Methods: reading, Path: "/dead-letters", Scope: targets.ScopeAdmin, Whole: true, Basic: true, Handle: a.admin.deadLetters},
-		{Methods: posting, Path: "/dead-letters/replay",
-			Scope: targets.ScopeAdmin, Changes: true, Whole: true, Handle: a.admin.replay},
-		{Methods: reading, Path: "/history/site/:sitekey", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Site},
-		{Methods: reading, Path: "/history/day/:date", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Day},
-		{Methods: reading, Path: "/history/tasks", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Tasks},
-		{Methods: reading, Path: "/history/active", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Active},
-		{Methods: reading, Path: "/history/solve/:id", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Solve},
-		{Methods: reading, Path: "/history/usage", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.Usage},
-		{Methods: reading, Path: "/history/key/:name", Scope: targets.ScopeAdmin, Basic: true, Handle: a.history.Key},
-		{Methods: reading, Path: "/history/arrivals/:target", Scope: targets.ScopeStatus, Basic: true, Handle: a.history.When},
+		{Methods: reading, Path: "/metrics", Scope: targets.ScopeStatus, Whole: true, Handle: a.scrapes.scrape},
+		{Methods: posting, Path: "/providers/:provider/probe", Scope: targets.ScopeAdmin, Whole: true, Handle: a.admin.probe},
+		{Methods: posting, Path: "/-/reload", Scope: targets.ScopeAdmin, Whole: true, Handle: a.admin.reload},
+		{Methods: reading, Path: "/dead-letters", Scope: targets.ScopeAdmin, Whole: true, Handle: a.admin.deadLetters},
+		{Methods: posting, Path: "/dead-letters/replay", Scope: targets.ScopeAdmin, Whole: true, Handle: a.admin.replay},
+		{Methods: reading, Path: "/history/site/:sitekey", Scope: targets.ScopeStatus, Handle: a.history.Site},
+		{Methods: reading, Path: "/history/day/:date", Scope: targets.ScopeStatus, Handle: a.history.Day},
+		{Methods: reading, Path: "/history/tasks", Scope: targets.ScopeStatus, Handle: a.history.Tasks},
+		{Methods: reading, Path: "/history/active", Scope: targets.ScopeStatus, Handle: a.history.Active},
+		{Methods: reading, Path: "/history/solve/:id", Scope: targets.ScopeStatus, Handle: a.history.Solve},
+		{Methods: reading, Path: "/history/usage", Scope: targets.ScopeStatus, Handle: a.history.Usage},
+		{Methods: reading, Path: "/history/key/:name", Scope: targets.ScopeAdmin, Handle: a.history.Key},
+		{Methods: reading, Path: "/history/arrivals/:target", Scope: targets.ScopeStatus, Handle: a.history.When},
 		// The key is in the call: these routes have no scope and check it themselves.
-		{Methods: []string{http.MethodGet, http.MethodPost}, Path: "/in.php", Changes: true, Body: true, Handle: a.clients.ServeLegacy},
-		{Methods: []string{http.MethodGet, http.MethodPost}, Path: "/res.php", Changes: true, Body: true, Handle: a.clients.ServeLegacy},
+		{Methods: either, Path: "/in.php", Body: true, Handle: a.clients.ServeLegacy},
+		{Methods: either, Path: "/res.php", Body: true, Handle: a.clients.ServeLegacy},
 		// Solving services know neither the keys nor the name of the daemon.
-		{Methods: []string{http.MethodGet, http.MethodPost}, Path: "/callback/:provider/:order/:secret",
-			Probe: true, Handle: a.callbacks.receive},
+		{Methods: either, Path: "/callback/:provider/:order/:secret", Probe: true, Handle: a.callbacks.receive},
 		{Methods: reading, Path: "/healthz", Probe: true, Handle: a.probes.alive},
 		{Methods: reading, Path: "/readyz", Probe: true, Handle: a.probes.ready},
 	}
@@ -92,7 +86,7 @@ func (a *areas) table() []kernel.Route {
 		"/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
 		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha",
 	} {
-		table = append(table, kernel.Route{Methods: posting, Path: path, Changes: true, Body: true, Handle: a.clients.ServeTasks})
+		table = append(table, kernel.Route{Methods: posting, Path: path, Body: true, Handle: a.clients.ServeTasks})
 	}
 	return table
 }
@@ -106,6 +100,7 @@ func (s *Server) routes(a *areas) http.Handler {
 	wrongMethod := make(map[string]*kernel.Route) // by path
 	for _, rt := range a.table() {
 		rt.Named = strings.Contains(rt.Path, ":target")
+		rt.Changes = slices.Contains(rt.Methods, http.MethodPost) || slices.Contains(rt.Methods, http.MethodDelete)
 		adapter := s.adapt(&rt)
 		for _, method := range rt.Methods {
 			e.Add(method, rt.Path, adapter)

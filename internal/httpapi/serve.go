@@ -71,7 +71,7 @@ func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
 		p.Target = c.Target.Name
 	}
 	if p.Code == kernel.CodeUnauthorized {
-		challenge(c.W.Header(), c.Route.Basic)
+		challenge(c.W.Header(), !c.Route.Changes)
 	}
 	c.Code = p.Code
 	kernel.WriteProblem(&c.W, p)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"poold/internal/compat"
 	"poold/internal/httpapi/delivery"
@@ -297,11 +296,3 @@ func auditID(c *kernel.Call, id delivery.SolveID) string {
 
 // writeReply writes an answer that has no token.
 func writeReply(w http.ResponseWriter, reply wire.Reply) { kernel.Respond(w, reply.Type, reply.Body) }
-
-// unixSeconds is a moment in whole seconds, not after it; where up is set, not before it.
-func unixSeconds(at time.Time, up bool) int64 {
-	if up {
-		at = at.Add(time.Second - time.Nanosecond)
-	}
-	return at.Unix()
-}

@@ -3,6 +3,7 @@ package compatapi
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/compat"
@@ -45,12 +46,12 @@ func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	return reply, err
 }
 
-// taskSolved is the answer with a token. Its times say how old the token is: endTime is
-// when it can have been solved at the earliest, which may be before the task.
+// taskSolved is the answer with a token. Its times say how old the token is: endTime is when it
+// can have been solved at the earliest, which may be before the task. createTime is rounded up.
 func taskSolved(got *compat.Result) wire.Reply {
 	token := &got.Token
 	return wire.JSON(wire.TasksAnswer{
 		Status: "ready", Solution: wire.Solved(got.Type, token.Value, captcha.Named(got.Type, token.Value), token.UserAgent),
-		Cost: legacyPrice, CreateTime: unixSeconds(got.Made, true), EndTime: unixSeconds(token.Born, false), SolveCount: 1,
+		Cost: legacyPrice, CreateTime: got.Made.Add(time.Second - 1).Unix(), EndTime: token.Born.Unix(), SolveCount: 1,
 	})
 }

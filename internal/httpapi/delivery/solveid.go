@@ -3,7 +3,6 @@ package delivery
 import (
 	"regexp"
 	"slices"
-	"strings"
 
 	"poold/internal/captcha"
 	"poold/internal/httpapi/kernel"
@@ -13,7 +12,7 @@ import (
 	"poold/internal/targets"
 )
 
-var identityID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var solveID = regexp.MustCompile(`(?s)^(.*)\.([0-9a-f]{32})\.([^.]*)$`)
 
 // SolveID names a token of /solve by its own id, its identity and its type.
 type SolveID struct {
@@ -24,24 +23,14 @@ type SolveID struct {
 
 func (s SolveID) String() string { return s.Token + "." + string(s.Identity) + "." + string(s.Type) }
 
-// readSolveID is the inverse; false where it is none.
+// readSolveID is the inverse; false if the text is not such an id.
 func readSolveID(text string) (s SolveID, ok bool) {
-	rest, kind, ok := cutLast(text, ".")
-	if !ok {
+	parts := solveID.FindStringSubmatch(text)
+	if parts == nil {
 		return s, false
 	}
-	token, id, ok := cutLast(rest, ".")
-	return SolveID{token, captcha.ID(id), captcha.Type(kind)},
-		ok && identityID.MatchString(id) && slices.Contains(captcha.SolvableTypes(), captcha.Type(kind))
-}
-
-// cutLast cuts a text at the last separator.
-func cutLast(text, separator string) (before, after string, found bool) {
-	at := strings.LastIndex(text, separator)
-	if at < 0 {
-		return text, "", false
-	}
-	return text[:at], text[at+len(separator):], true
+	s = SolveID{parts[1], captcha.ID(parts[2]), captcha.Type(parts[3])}
+	return s, slices.Contains(captcha.SolvableTypes(), s.Type)
 }
 
 // GuestOf returns the terms on which an identity without a target is bought.

@@ -51,10 +51,8 @@ func (h *Routes) When(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if from, to, err = keptRange(from, to, time.Now().UTC()); err != nil {
 		return err
 	}
-	var found []history.Arrival
-	err = read(r, func(ctx context.Context) (err error) {
-		found, err = h.Arrivals.Read(ctx, c.Target.Name, from, to)
-		return err
+	found, err := read(r, func(ctx context.Context) ([]history.Arrival, error) {
+		return h.Arrivals.Read(ctx, c.Target.Name, from, to)
 	})
 	if err != nil {
 		return err

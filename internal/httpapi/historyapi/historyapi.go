@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -62,7 +61,9 @@ func (h *Routes) Site(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if err != nil {
 		return err
 	}
-	return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) { return h.Store.Site(ctx, sitekey, q) })
+	return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) {
+		return h.Store.Site(ctx, sitekey, q)
+	})
 }
 
 // Tasks is GET /history/tasks: the orders whose tasks have a status.
@@ -75,7 +76,9 @@ func (h *Routes) Tasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	case history.StatusPolling:
 		return h.underWay(w, r, c, asked)
 	case history.StatusSolved, history.StatusError:
-		return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) { return h.Store.Tasks(ctx, status, q) })
+		return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) {
+			return h.Store.Tasks(ctx, status, q)
+		})
 	}
 	return kernel.NewProblem(kernel.CodeBadRequest, "status must be solved, error or polling: ?status=error")
 }
@@ -96,48 +99,47 @@ func (h *Routes) page(w http.ResponseWriter, r *http.Request, c *kernel.Call, as
 	if h.Store == nil {
 		return errNoHistory()
 	}
-	var page history.Page
-	err := find(r, c, asked.Query, func(ctx context.Context, q history.Query) (err error) { page, err = ask(ctx, q); return err })
+	page, err := find(r, c, asked.Query, ask)
 	if err != nil {
 		return err
 	}
 	var list List
-	list.Records, list.Next = listed(page.Records, page.More, historyRecord, func(r *history.Record) history.Position {
+	list.Records, list.Next = listed(w, asked, page.Records, page.More, historyRecord, func(r *history.Record) history.Position {
 		return history.Position{Ended: r.Ended, ID: r.ID}
 	})
-	linkNext(w, asked.values, list.Next)
 	return respondTable(w, r, list, list.Records)
 }
 
-// listed converts the records of a page and returns the cursor of the next page; "" = this
-// is the last one.
-func listed[From, To any](found []From, more bool, show func(*From) To, at func(*From) history.Position) (list []To, next string) {
+// listed converts the records of a page and returns the cursor of the next page, "" for the
+// last one. A header has the address of the next page, which CSV has no field for.
+func listed[From, To any](w http.ResponseWriter, asked pageQuery, found []From, more bool,
+	show func(*From) To, at func(*From) history.Position,
+) (list []To, next string) {
 	list = make([]To, len(found))
 	for i := range found {
 		list[i] = show(&found[i])
 	}
 	if n := len(found); more && n > 0 {
 		next = encodeCursor(at(&found[n-1]))
+		asked.values.Set("cursor", next)
+		w.Header().Set("Link", "<?"+asked.values.Encode()+`>; rel="next"`)
 	}
 	return list, next
 }
 
-// underWay answers with the orders in flight, ordered by the time of placing, newest
-// first.
+// underWay answers with the orders in flight, ordered by the time of placing, newest first.
 func (h *Routes) underWay(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked pageQuery) error {
 	all, err := h.Journal.UnderWay(r.Context())
 	if err != nil {
 		return err
 	}
-	position := func(u purchase.UnderWay) history.Position {
+	position := func(u *purchase.UnderWay) history.Position {
 		return history.Position{Ended: u.Placed, ID: u.Order.String()}
 	}
-	all = slices.DeleteFunc(all, func(u purchase.UnderWay) bool { return !c.Sees(u.Target) || !asked.covers(position(u)) })
-	slices.SortFunc(all, func(a, b purchase.UnderWay) int { return newestFirst(position(a), position(b)) })
+	all = slices.DeleteFunc(all, func(u purchase.UnderWay) bool { return !c.Sees(u.Target) || !asked.covers(position(&u)) })
+	slices.SortFunc(all, func(a, b purchase.UnderWay) int { return newestFirst(position(&a), position(&b)) })
 	var list ActiveList
-	list.Records, list.Next = listed(all[:min(len(all), asked.Limit)], len(all) > asked.Limit, activeRecord,
-		func(u *purchase.UnderWay) history.Position { return position(*u) })
-	linkNext(w, asked.values, list.Next)
+	list.Records, list.Next = listed(w, asked, all[:min(len(all), asked.Limit)], len(all) > asked.Limit, activeRecord, position)
 	return respondTable(w, r, list, list.Records)
 }
 
@@ -159,8 +161,8 @@ func (h *Routes) Day(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 	if h.Store == nil {
 		return errNoHistory()
 	}
-	var figures history.Day
-	if err := read(r, func(ctx context.Context) (err error) { figures, err = h.Store.Day(ctx, date); return err }); err != nil {
+	figures, err := read(r, func(ctx context.Context) (history.Day, error) { return h.Store.Day(ctx, date) })
+	if err != nil {
 		return err
 	}
 	day := historyDay(date, figures, c.Sees)
@@ -191,60 +193,61 @@ func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	if history.IsOrder(id) {
 		ask = h.Store.Solve
 	}
-	var record history.Record
-	found := plainText(id)
-	if found {
-		if err := read(r, func(ctx context.Context) (err error) { record, found, err = ask(ctx, id); return err }); err != nil {
-			return err
+	record, err := read(r, func(ctx context.Context) (*history.Record, error) {
+		if !plainText(id) {
+			return nil, nil
 		}
+		record, found, err := ask(ctx, id)
+		if !found {
+			return nil, err
+		}
+		return &record, err
+	})
+	if err != nil {
+		return err
 	}
-	if !found || !c.Sees(record.Target) {
+	if record == nil || !c.Sees(record.Target) {
 		return kernel.NewProblem(kernel.CodeUnknownSolve,
 			"no order of this id or of a task of this id has ended, or it ended longer ago than is kept; /history/active lists those under way")
 	}
-	one := historyRecord(&record)
+	one := historyRecord(record)
 	return respondTable(w, r, one, []Record{one})
 }
 
-// find asks the store for the targets that the caller sees, unless there are none.
-func find(r *http.Request, c *kernel.Call, q history.Query, ask func(context.Context, history.Query) error) error {
+// find asks the store about the targets that the caller sees, unless there are none.
+func find[T any](r *http.Request, c *kernel.Call, q history.Query, ask func(context.Context, history.Query) (T, error)) (found T, err error) {
 	if q.Targets = c.Visible(); q.Targets != nil && len(q.Targets) == 0 {
-		return nil
+		return found, nil
 	}
-	return read(r, func(ctx context.Context) error { return ask(ctx, q) })
+	return read(r, func(ctx context.Context) (T, error) { return ask(ctx, q) })
 }
 
-// read asks the store, for readLimit at most.
-func read(r *http.Request, ask func(context.Context) error) error {
+// read asks a store, for readLimit at most.
+func read[T any](r *http.Request, ask func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), readLimit)
 	defer cancel()
-	err := ask(ctx)
+	found, err := ask(ctx)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%w within %v", history.ErrDown, readLimit)
+		err = fmt.Errorf("%w within %v", history.ErrDown, readLimit)
 	}
-	return err
+	return found, err
 }
 
-// eachDay asks about the days from first to last, for readLimit at most in all.
-func eachDay(r *http.Request, first, last time.Time, ask func(ctx context.Context, day time.Time) error) error {
-	return read(r, func(ctx context.Context) (err error) {
-		for day := first; !day.After(last) && err == nil; day = day.AddDate(0, 0, 1) {
-			err = ask(ctx, day)
+// readDays asks about the days from first to last, for readLimit at most in all.
+func readDays[T any](r *http.Request, first, last time.Time, ask func(context.Context, time.Time) (T, error), add func(date string, figures T)) error {
+	_, err := read(r, func(ctx context.Context) (found T, err error) {
+		for day := first; !day.After(last); day = day.AddDate(0, 0, 1) {
+			if found, err = ask(ctx, day); err != nil {
+				return found, err
+			}
+			add(day.Format(time.DateOnly), found)
 		}
-		return err
+		return found, nil
 	})
+	return err
 }
 
 // errNoHistory is the answer to a question to a store that is not configured.
 func errNoHistory() *kernel.Problem {
 	return kernel.NewProblem(kernel.CodeNoHistory, "no history is kept: the file says `backend: none` in its section history")
-}
-
-// linkNext adds the address of the next page, which CSV has no field for.
-func linkNext(w http.ResponseWriter, asked url.Values, cursor string) {
-	if cursor == "" {
-		return
-	}
-	asked.Set("cursor", cursor)
-	w.Header().Set("Link", "<?"+asked.Encode()+`>; rel="next"`)
 }

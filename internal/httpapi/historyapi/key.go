@@ -38,19 +38,16 @@ func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 	if h.Audit == nil {
 		return h.errNoAudit()
 	}
-	var found history.Entries
-	err = find(r, c, asked.Query, func(ctx context.Context, q history.Query) (err error) {
-		found, err = h.Audit.Entries(ctx, name, q)
-		return err
+	found, err := find(r, c, asked.Query, func(ctx context.Context, q history.Query) (history.Entries, error) {
+		return h.Audit.Entries(ctx, name, q)
 	})
 	if err != nil {
 		return err
 	}
 	var list AuditList
-	list.Entries, list.Next = listed(found.List, found.More, auditEntry, func(e *history.Entry) history.Position {
+	list.Entries, list.Next = listed(w, asked, found.List, found.More, auditEntry, func(e *history.Entry) history.Position {
 		return history.Position{Ended: e.At, ID: e.ID}
 	})
-	linkNext(w, asked.values, list.Next)
 	return respondTable(w, r, list, list.Entries)
 }
 
@@ -68,17 +65,14 @@ func (h *Routes) usageByKey(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	}
 	answer := KeyUsage{By: byKey, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []KeyUsageLine{}}
 	sums := map[[2]string]history.KeyFigures{} // by date, "" = all days, and key
-	err = eachDay(r, first, last, func(ctx context.Context, day time.Time) error {
-		figures, err := h.Audit.KeyDay(ctx, day)
-		date := ""
-		if asked.perDay {
-			date = day.Format(time.DateOnly)
+	err = readDays(r, first, last, h.Audit.KeyDay, func(date string, figures map[string]history.KeyFigures) {
+		if !asked.perDay {
+			date = ""
 		}
 		for key, f := range figures {
 			of := [2]string{date, key}
 			sums[of] = sums[of].Plus(f)
 		}
-		return err
 	})
 	if err != nil {
 		return err

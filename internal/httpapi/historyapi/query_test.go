@@ -22,15 +22,15 @@ var thatDay = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 func TestAStoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		err := read(httptest.NewRequest("GET", "/", nil), func(ctx context.Context) error {
+		_, err := read(httptest.NewRequest("GET", "/", nil), func(ctx context.Context) (any, error) {
 			<-ctx.Done()
-			return errors.New("the driver's own words")
+			return nil, errors.New("the driver's own words")
 		})
 		if took := time.Since(began); !errors.Is(err, history.ErrDown) || took >= kernel.WriteLimit || took < time.Second {
 			t.Errorf("after %v: %v", took, err)
 		}
 		other := errors.New("at once")
-		if err := read(httptest.NewRequest("GET", "/", nil), func(context.Context) error { return other }); !errors.Is(err, other) || errors.Is(err, history.ErrDown) {
+		if _, err := read(httptest.NewRequest("GET", "/", nil), func(context.Context) (any, error) { return nil, other }); !errors.Is(err, other) || errors.Is(err, history.ErrDown) {
 			t.Error(err)
 		}
 	})

@@ -2,7 +2,6 @@ package historyapi
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -36,12 +35,7 @@ func (h *Routes) Usage(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	}
 	sum := usageSum{usageQuery: asked, first: first.Format(time.DateOnly), last: last.Format(time.DateOnly), sees: c.Sees, lines: map[usageOf]*usageFigures{}}
 	sum.addHandouts(h.Status.Snapshot(r.Context()).Document, now)
-	err = eachDay(r, first, last, func(ctx context.Context, day time.Time) error {
-		figures, err := h.Store.Day(ctx, day)
-		sum.addOrders(day.Format(time.DateOnly), figures.Targets)
-		return err
-	})
-	if err != nil {
+	if err := readDays(r, first, last, h.Store.Day, sum.addOrders); err != nil {
 		return err
 	}
 	answer := sum.answer()
@@ -109,8 +103,8 @@ func (s *usageSum) addHandouts(d *status.Document, now time.Time) {
 }
 
 // addOrders adds the orders of a day.
-func (s *usageSum) addOrders(date string, targets map[history.Owned]history.Figures) {
-	for owned, f := range targets {
+func (s *usageSum) addOrders(date string, day history.Day) {
+	for owned, f := range day.Targets {
 		if !s.sees(owned.Target) {
 			continue
 		}

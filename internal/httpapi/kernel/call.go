@@ -26,15 +26,14 @@ type Route struct {
 	// Probe routes are open to any Host and Origin too. They reveal nothing and are asked
 	// by balancers that know no name for this machine, or the request has a secret.
 	Probe bool
-	// Changes: the request takes or alters something, whatever its method.
+	// Changes: a request to the path takes or alters something, whatever its method. Like
+	// Named it follows from the other fields.
 	Changes bool
-	Named   bool // the path names a target, first of all; routes sets it
+	Named   bool // the path names a target, first of all
 	Body    bool // the handler reads the body; else there must be none
 	// Whole: the answer covers all targets, so that a key limited to some of
 	// them is refused.
-	Whole bool
-	// Basic: 401 invites a browser to ask its user for a key.
-	Basic  bool
+	Whole  bool
 	Handle Handler
 }
 

@@ -15,7 +15,6 @@ type CallbackTaker interface {
 	Callback(ctx context.Context, c purchase.Callback) error
 }
 
-// callbacks is the route that the solving services call.
 type callbacks struct{ buyer CallbackTaker }
 
 // receive is GET and POST /callback/{provider}/{order}/{secret}: a solving service reports

@@ -13,7 +13,6 @@ type Health interface {
 	Health() redisdb.Health
 }
 
-// probes are the routes for balancers and supervisors.
 type probes struct {
 	stock    Health
 	stopping *atomic.Bool // of the Server

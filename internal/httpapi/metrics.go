@@ -152,7 +152,6 @@ func (m *Metrics) Reported(target string, accepted bool, age time.Duration) {
 	m.reportAge.WithLabelValues(target, outcome).Observe(max(0, age.Seconds()))
 }
 
-// answered counts a request.
 func (m *Metrics) answered(status int) {
 	m.requests.WithLabelValues(strconv.Itoa(status)).Inc()
 }
@@ -215,7 +214,6 @@ func (m *Metrics) Ended(e purchase.Event) {
 	}
 }
 
-// Callback counts a callback by what became of it.
 func (m *Metrics) Callback(outcome string) { m.callbacks.WithLabelValues(outcome).Inc() }
 
 // DeadLetter counts a dead letter that is none any more.

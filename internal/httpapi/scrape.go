@@ -20,7 +20,6 @@ import (
 // or cut off.
 const mostBodies = 4
 
-// scrapes is the route for Prometheus.
 type scrapes struct {
 	metrics *Metrics
 	sets    Sets

@@ -55,7 +55,6 @@ func (s *Server) admit(c *kernel.Call, r *http.Request) error {
 	return kernel.ReadNothing(r, c.W.ResponseWriter)
 }
 
-// fail writes the answer for an error.
 func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
 	if errors.Is(err, kernel.ErrHungUp) || r.Context().Err() != nil {
 		// net/http would send an empty 200 if we just returned; a caller that

@@ -30,7 +30,6 @@ type Solver interface {
 	Solve(ctx context.Context, r ondemand.Request) (pool.Token, error)
 }
 
-// solves are the routes of on-demand solves.
 type solves struct {
 	delivery.Sender
 
@@ -42,7 +41,6 @@ type solves struct {
 	stopping *atomic.Bool // of the Server
 }
 
-// solve is POST /solve.
 func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if s.stopping.Load() {
 		return pool.ErrClosed
@@ -173,7 +171,6 @@ func (s *solves) admit(a *kernel.Access, caller *kernel.Caller, id captcha.Ident
 	return nil, nil
 }
 
-// readmit checks a caller that waited.
 func (s *solves) readmit(r *http.Request, c *kernel.Call, asked targets.SolveRequest) error {
 	now, caller, err := s.gate.changed(c, r)
 	if now != nil && err == nil {

@@ -26,7 +26,6 @@ type Taker interface {
 	Take(ctx context.Context, r pool.Request) (pool.Token, error)
 }
 
-// tokens is the route that hands out.
 type tokens struct {
 	delivery.Sender
 

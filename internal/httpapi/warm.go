@@ -92,7 +92,6 @@ func (g warming) window(now time.Time) (pool.Window, error) {
 	return pool.Window{Tokens: g.tokens, In: max(0, g.at.Sub(now)), Left: left}, nil
 }
 
-// readWarm reads the body.
 func readWarm(r *http.Request, w http.ResponseWriter) (warming, error) {
 	var g warming
 	given, err := kernel.ReadObject(r, w, wantWarm, g.set)

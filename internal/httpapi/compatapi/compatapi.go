@@ -77,7 +77,6 @@ func (p *Routes) saying(ctx context.Context, c *kernel.Call, err error) said {
 	return said{cause.Legacy(), cause.Tasks(), cause.Why()}
 }
 
-// call is a call of either protocol.
 type call struct {
 	key, bad string // bad: the code of a call that could not be read; "" = it was
 	action   wire.Action
@@ -213,7 +212,6 @@ func shown(name string) string {
 	return name
 }
 
-// poll asks for a task's token.
 func (p *Routes) poll(r *http.Request, c *kernel.Call, id string) (compat.Result, error) {
 	n, ok := wire.TaskNumber(id)
 	if !ok {
@@ -261,7 +259,6 @@ func (p *Routes) balance(ctx context.Context, c *kernel.Call) (float64, error) {
 	return float64(threads(now).Threads), nil
 }
 
-// threads sums the providers up.
 func threads(now *status.Document) wire.ThreadsAnswer {
 	a := wire.ThreadsAnswer{Status: 1}
 	for _, provider := range now.Providers {
@@ -294,5 +291,4 @@ func auditID(c *kernel.Call, id delivery.SolveID) string {
 	return id.String()
 }
 
-// writeReply writes an answer that has no token.
 func writeReply(w http.ResponseWriter, reply wire.Reply) { kernel.Respond(w, reply.Type, reply.Body) }

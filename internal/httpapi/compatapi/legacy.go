@@ -65,7 +65,6 @@ func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call
 // legacyPrice is the price of a token for its client.
 const legacyPrice = "0"
 
-// legacySolved is the answer with a token.
 func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
 	token := &got.Token
 	v := wire.LegacyAnswer{Status: 1, Request: token.Value, UserAgent: token.UserAgent, Useragent: token.UserAgent}

@@ -126,13 +126,20 @@ type DayFigures struct {
 	Unpriced       int64        `json:"unpriced"`         // orders that cost an unknown price
 }
 
-// Usage is the answer of GET /history/usage.
-type Usage struct {
-	By    string      `json:"by"`    // owner | target
-	First string      `json:"first"` // day that it covers; UTC, 2006-01-02
-	Last  string      `json:"last"`
-	Lines []UsageLine `json:"lines"` // sorted; never null
+// UsageBy is the answer of GET /history/usage.
+type UsageBy[Line any] struct {
+	By    string `json:"by"`    // owner | target | key
+	First string `json:"first"` // day that it covers; UTC, 2006-01-02
+	Last  string `json:"last"`
+	Lines []Line `json:"lines"` // sorted; never null
 }
+
+type (
+	// Usage is by owner or target.
+	Usage = UsageBy[UsageLine]
+	// KeyUsage is by key.
+	KeyUsage = UsageBy[KeyUsageLine]
+)
 
 // UsageLine are the figures of an owner, or of a target and who answered for it.
 type UsageLine struct {

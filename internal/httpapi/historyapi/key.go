@@ -116,14 +116,6 @@ type AuditEntry struct {
 	Price   status.Money `json:"price"`  // of a bought token, in the currency of the file's prices, null = unknown; else 0
 }
 
-// KeyUsage is the answer of GET /history/usage?by=key.
-type KeyUsage struct {
-	By    string         `json:"by"`    // key
-	First string         `json:"first"` // day that it covers; UTC, 2006-01-02
-	Last  string         `json:"last"`
-	Lines []KeyUsageLine `json:"lines"` // sorted; never null
-}
-
 // KeyUsageLine are the figures of a key.
 type KeyUsageLine struct {
 	Date      string       `json:"date"` // "" = of all days together

@@ -101,7 +101,6 @@ const (
 	byKey    = "key"
 )
 
-// usageQuery is a request for /history/usage.
 type usageQuery struct {
 	by       string // byOwner | byTarget | byKey
 	perDay   bool   // else of all days together
@@ -170,7 +169,6 @@ func readMoment(text string) (time.Time, bool) {
 	return whole, kept(whole)
 }
 
-// readDay reads a UTC day.
 func readDay(text string) (time.Time, bool) {
 	day, err := time.Parse(time.DateOnly, text)
 	return day, err == nil && kept(day)

@@ -55,7 +55,6 @@ type usageFigures struct {
 	partly             bool  // handedOut and expired miss a part of the line
 }
 
-// usageSum sums a query up.
 type usageSum struct {
 	usageQuery
 	first, last string // days
@@ -116,7 +115,6 @@ func (s *usageSum) addOrders(date string, day history.Day) {
 	}
 }
 
-// answer sorts the lines.
 func (s *usageSum) answer() Usage {
 	lines := make([]UsageLine, 0, len(s.lines))
 	for of, f := range s.lines {

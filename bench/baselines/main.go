@@ -48,7 +48,7 @@ func bare() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answer := make(chan []byte, 1)
 		asked <- answer
-		_, _ = w.Write(<-answer) // who has hung up is nobody's loss here
+		_, _ = w.Write(<-answer) // a caller that hung up does not matter here
 	})
 }
 

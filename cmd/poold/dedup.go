@@ -16,24 +16,24 @@ import (
 	"poold/internal/targets"
 )
 
-// claims is where callers of /solve that ask for the same find each other.
+// claims is the store of the claims on shared solves.
 type claims struct {
 	ondemand.Claims
 	savings
 
-	look  *firstLook // nil = none is needed
-	run   part       // nil = nothing is to be run
-	close func()     // what it opened
+	look  *firstLook // nil if the store needs no look
+	run   part       // nil if the store has no background work
+	close func()     // closes the store
 }
 
-// savings counts them.
+// savings counts the requests that shared a solve.
 type savings interface {
 	ondemand.Savings
 	Days(ctx context.Context) ([]dedup.SavingsDay, error)
 }
 
-// openClaims opens what the section dedup names, without waiting for it. wake is called with
-// the keys of claims that changed.
+// openClaims opens the store that the section dedup names, without waiting for it. The store calls
+// wake with the key of each claim that changed.
 func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, redis *redisdb.DB, wake func(captcha.ID), log *slog.Logger) (claims, error) {
 	if wanted.Backend != targets.DedupPostgres {
 		kept := redisclaims.New(redis, redisclaims.Options{Wake: wake})
@@ -47,9 +47,9 @@ func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, redis 
 	return claims{Claims: kept, savings: kept, look: look, run: kept.Run, close: func() { look.end(); db.Close() }}, nil
 }
 
-// openPostgres opens the database that a key of the file names, and begins a look that makes
-// its tables. A newer schema is the look's fault. A database that is away is none, because it
-// may come later.
+// openPostgres opens the database that a key of the file names, and begins a look that creates its
+// tables. The look fails if the schema is newer than this program, and not if the database is
+// away, because it may come back later.
 func openPostgres(ctx context.Context, key string, url captcha.Secret, prefix string, log *slog.Logger) (*postgres.DB, *firstLook, error) {
 	db, err := backend.Database{Key: key, URL: url, Prefix: prefix}.Open(log) //nolint:contextcheck // it connects to nothing
 	if err != nil {

@@ -17,7 +17,7 @@ type firstLook struct {
 	stop  context.CancelFunc
 	group sync.WaitGroup
 	done  chan struct{}
-	fault error // why this program cannot use the store; valid once done is closed
+	fault error // the reason why this program cannot use the store; valid once done is closed
 }
 
 // lookAt begins a look in the background. check returns an error only if this program cannot

@@ -12,13 +12,12 @@ import (
 )
 
 const (
-	// simulatedNow is what an operator must know who does not try poold alone.
+	// simulatedNow warns an operator who expects real tokens.
 	simulatedNow = "the provider is simulated: its tokens open nothing"
 	demoMode     = "demo: embedded Redis, simulated provider, its tokens open nothing"
 )
 
-// greet logs what a person wants to know of a daemon that has just started: how it is
-// run, and where to look.
+// greet logs how a daemon that has just started is run, and where to look.
 func (d *daemon) greet(set *targets.Set) {
 	var names []string
 	for _, p := range set.Providers {
@@ -40,10 +39,10 @@ func (d *daemon) greet(set *targets.Set) {
 	d.log.Info("to take a token", "command", curlFor(url, set))
 }
 
-// mostLogged is how many targets a log line names.
+// mostLogged is the most targets that a log line names.
 const mostLogged = 10
 
-// warnOfSpending logs what can be bought at most, and what is unwise about it.
+// warnOfSpending logs the most that the file can buy, and warns about missing limits.
 func (d *daemon) warnOfSpending(s check.Spending) {
 	var each []string
 	for _, p := range s.Each[:min(mostLogged, len(s.Each))] {
@@ -58,7 +57,7 @@ func (d *daemon) warnOfSpending(s check.Spending) {
 	}
 }
 
-// fewOf is a list with how many there are beside those that are named.
+// fewOf returns the first names of a list and the number of the others.
 func fewOf(named []string, all int) string {
 	text := strings.Join(named, "; ")
 	if all > len(named) {
@@ -67,7 +66,7 @@ func fewOf(named []string, all int) string {
 	return text
 }
 
-// baseOf is the address of a listener for somebody on this machine.
+// baseOf returns the base URL of a listener, as seen from this machine.
 func baseOf(address string, secure bool) string {
 	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().IsUnspecified() {
 		_, port, _ := net.SplitHostPort(address)
@@ -79,8 +78,8 @@ func baseOf(address string, secure bool) string {
 	return "http://" + address
 }
 
-// curlFor is a command that takes a token of a target, of one that is not paused where
-// there is one. It has no double quotes, which the log would escape.
+// curlFor returns a command that takes a token of a target, preferably of a target that is not
+// paused. It has no double quotes, because the log would escape them.
 func curlFor(url string, set *targets.Set) string {
 	name := set.Targets[0].Name
 	if i := slices.IndexFunc(set.Targets, func(t targets.Target) bool { return !t.Paused }); i >= 0 {

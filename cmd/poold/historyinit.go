@@ -70,7 +70,7 @@ func initHistory(ctx context.Context, c *cli.Console, config string, stream bool
 	return err
 }
 
-// prepare makes the tables that the database lacks.
+// prepare creates the missing tables of the database.
 func prepare(ctx context.Context, d backend.Database, log *slog.Logger) error {
 	db, err := d.Open(log) //nolint:contextcheck // it connects to nothing
 	if err != nil {

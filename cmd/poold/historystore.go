@@ -21,11 +21,11 @@ import (
 	"poold/internal/targets"
 )
 
-// mostEndings is how many ends of orders wait beside the stock of an identity while the
-// history cannot be written: ten minutes of more than one a second.
+// mostEndings is the most ends of orders that wait beside the stock of an identity while the store
+// of the history is away: ten minutes at more than one a second.
 const mostEndings = 1000
 
-// endings is how many may wait.
+// endings returns the most ends that may wait; 0 without a history.
 func endings(wanted targets.History) int {
 	if wanted.Backend == targets.HistoryNone {
 		return 0
@@ -33,26 +33,26 @@ func endings(wanted targets.History) int {
 	return mostEndings
 }
 
-// keeper keeps the history and the audit. What is not kept is nil.
+// keeper has the parts of the history and the audit. Those that the file switches off are nil.
 type keeper struct {
 	store    store
-	look     *firstLook // nil = none is needed
+	look     *firstLook // nil if the store needs no look
 	sender   *history.Sender
 	auditor  *history.Auditor
 	arrivals *history.Arrivals
 	runs     []part
-	notes    []part // write once more when they end: they end before what they need for it
-	close    func() // what it opened; nil where the start failed before
+	notes    []part // parts that write once more when they end, so they end before their connections
+	close    func() // closes the store; nil if the start failed before
 }
 
-// store is each of the places that the history can be kept in.
+// store is one of the stores of the history.
 type store interface {
 	history.Store
 	history.Audit
 }
 
-// openHistory opens what the section history names, without waiting for it. If the store is
-// away, what ends meanwhile waits in Redis.
+// openHistory opens the store that the section history names, without waiting for it. While the
+// store is away, ends of orders wait in Redis.
 func openHistory(ctx context.Context, wanted targets.History, prefix string, stock *pool.Store, log *slog.Logger) (k keeper, err error) {
 	k.close = func() {}
 	switch wanted.Backend {
@@ -87,9 +87,8 @@ func openHistory(ctx context.Context, wanted targets.History, prefix string, sto
 // tableLimit limits the look at the table in DynamoDB.
 const tableLimit = 10 * time.Second
 
-// openTable opens the DynamoDB table that the file names, and begins a look at it. Another
-// shape of the table is the look's fault. A table that cannot be looked at is none, because it
-// may come later.
+// openTable opens the DynamoDB table that the file names, and begins a look at it. The look fails if
+// the table has another shape, and not if the table cannot be read, because it may come later.
 func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*dynamostore.Store, *firstLook, error) {
 	table, err := dynamostore.Open(ctx, backend.TableOptions(wanted))
 	if err != nil {
@@ -110,8 +109,8 @@ func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*
 	}), nil
 }
 
-// show makes the orders under way known to those who read the store by themselves, if the file
-// wants that and the store is one for it.
+// show copies the orders in flight to the store, for programs that read the store directly, if the
+// file wants that and the store supports it.
 func (k *keeper) show(wanted targets.History, buyer *purchase.Buyer, log *slog.Logger) {
 	shows, ok := k.store.(history.ActiveStore)
 	if !ok || !wanted.ActiveItems {
@@ -139,7 +138,7 @@ func (k keeper) health() status.HistoryHealth {
 	return k.sender
 }
 
-// reader is who answers what was kept; nil = none is.
+// reader returns the reader of the history, or nil without a history.
 func (k keeper) reader() historyapi.Store {
 	if k.store == nil {
 		return nil
@@ -147,7 +146,7 @@ func (k keeper) reader() historyapi.Store {
 	return k.store
 }
 
-// audit is who takes, tells and vouches for the entries of the audit; nil = none is kept.
+// audit returns the writer, the reader and the health of the audit, each nil without an audit.
 func (k keeper) audit() (delivery.Auditor, historyapi.Audit, status.AuditHealth) {
 	if k.auditor == nil {
 		return nil, nil, nil
@@ -155,7 +154,7 @@ func (k keeper) audit() (delivery.Auditor, historyapi.Audit, status.AuditHealth)
 	return k.auditor, k.store, k.auditor
 }
 
-// recorder is who answers when requests came; nil = nobody counts it.
+// recorder returns the reader of the arrivals, or nil without a history.
 func (k keeper) recorder() historyapi.Arrivals {
 	if k.arrivals == nil {
 		return nil
@@ -163,7 +162,7 @@ func (k keeper) recorder() historyapi.Arrivals {
 	return k.arrivals
 }
 
-// observer tells the metrics and the history what happens.
+// observer passes events of orders to the metrics and the history.
 type observer struct {
 	*httpapi.Metrics
 	history *history.Sender // nil = none is kept

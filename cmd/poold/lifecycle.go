@@ -15,12 +15,11 @@ import (
 // answering 503, so that balancers look elsewhere before connections are refused.
 const stopGrace = time.Second
 
-// drainLimit is how long requests under way may take after the grace.
+// drainLimit is how long requests in flight may take after the grace.
 const drainLimit = 10 * time.Second
 
-// run starts the daemon, waits until ctx ends or a part of the daemon fails, and
-// stops it. Start and stop are the stages of this file, in the order of this
-// function.
+// run starts the daemon, waits until ctx ends or a part of the daemon fails, and stops it. Start
+// and stop are the stages of this file, in the order of this function.
 func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	working, failed := context.WithCancel(ctx)
 	defer failed()
@@ -36,14 +35,14 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 
 	<-working.Done()
 	d.log.Info("stopping")
-	buying.end() // no more orders; a submit in flight is not cut, it has a limit of its own
+	buying.end() // no more orders; a submit in flight continues up to its own limit
 	d.turnAway()
-	if ctx.Err() != nil { // else a part failed, and no balancer was told to look elsewhere
+	if ctx.Err() != nil { // else a part failed, and clients need no time to leave
 		d.keepPortOpen()
 	}
 	err := d.drain(lasting)
 	err = errors.Join(err, serving.wait())
-	err = errors.Join(err, noting.stop()) // nobody asks for tokens any more
+	err = errors.Join(err, noting.stop()) // no caller is left
 	err = errors.Join(err, buying.wait())
 	err = errors.Join(err, support.stop())
 	err = errors.Join(err, d.disconnect())
@@ -51,15 +50,15 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	return err
 }
 
-// configure puts the file's set in force, and from now on the set of each reload.
+// configure applies the file's Set, and from now on the Set of each reload.
 func (d *daemon) configure(ctx context.Context) {
 	d.apply(ctx, d.file.Current())
 	d.file.OnApply(d.reapply)
 }
 
-// startSupport starts what buying and serving need while they last: the watch over
-// Redis and over the database of claims, the status and its stream, the buyer's duties, the
-// leases of clients' tasks, the history, and the Redis and the provider that are built in.
+// startSupport starts the parts that buying and serving need: the health checks of Redis and of the
+// database of claims, the status and its stream, the buyer's duties, the leases of clients' tasks,
+// the history, and the embedded Redis and provider.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	parts := []part{d.store.Run, d.status.Run, d.feed.Run, d.buyer.Run, d.tasks.Run, d.providers.simulated.run}
 	if d.embedded != nil {
@@ -71,15 +70,15 @@ func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	return start(ctx, failed, append(parts, d.history.runs...)...)
 }
 
-// startBuying starts what leads to new orders: the workers, the solves on demand, and
-// the reloads that give the workers other targets.
+// startBuying starts the parts that place orders: the workers, the solves on demand, and the
+// reloads, which give the workers other targets.
 func (d *daemon) startBuying(ctx context.Context, failed func(), hangups <-chan os.Signal) *stage {
 	return start(ctx, failed, d.manager.Run, d.solver.Run, d.file.Run, func(ctx context.Context) error {
 		return d.reloadOnHangup(ctx, hangups)
 	})
 }
 
-// startServing starts to answer requests; drain ends that.
+// startServing starts to answer requests, until drain.
 func (d *daemon) startServing(ctx context.Context, failed func()) *stage {
 	return start(ctx, failed, func(context.Context) error {
 		if err := d.http.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -89,8 +88,8 @@ func (d *daemon) startServing(ctx context.Context, failed func()) *stage {
 	})
 }
 
-// turnAway makes /readyz answer 503, refuses new requests for a token and ends the
-// wait of those who wait for one.
+// turnAway makes /readyz answer 503, refuses new requests for a token and answers the pending
+// callers.
 func (d *daemon) turnAway() {
 	d.server.Stopping()
 	d.store.SendAway()
@@ -99,8 +98,8 @@ func (d *daemon) turnAway() {
 // keepPortOpen gives balancers the time to notice /readyz.
 func (d *daemon) keepPortOpen() { time.Sleep(stopGrace) }
 
-// drain closes the port, lets requests under way finish, and cuts off those that
-// take longer than drainLimit.
+// drain closes the port, waits for requests in flight, and cuts off those that take longer than
+// drainLimit.
 func (d *daemon) drain(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
@@ -110,11 +109,11 @@ func (d *daemon) drain(ctx context.Context) error {
 	return nil
 }
 
-// disconnect closes the connections to the providers and to Redis, and ends the
-// embedded Redis.
+// disconnect closes the connections to the providers, the stores and Redis, and ends the embedded
+// Redis.
 func (d *daemon) disconnect() error {
 	d.providers.close()
-	if d.claims.close != nil { // else the start failed before
+	if d.claims.close != nil { // nil if the start failed before
 		d.claims.close()
 	}
 	if d.history.close != nil {

@@ -14,7 +14,7 @@ import (
 	"poold/internal/targets"
 )
 
-// checkAddress refuses a --listen that cannot be one.
+// checkAddress refuses a malformed --listen.
 func checkAddress(address string) error {
 	if address == "" {
 		return nil
@@ -29,7 +29,7 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// bind opens the port, with TLS where the file wants it.
+// bind opens the port, with TLS if the file configures it.
 func bind(ctx context.Context, address string, files targets.TLS) (net.Listener, error) {
 	var config net.ListenConfig
 	network := "tcp"

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// logFlags adds --log-format and --log-level and returns a function that makes
-// the logger they describe.
+// logFlags adds --log-format and --log-level and returns a function that makes the logger they
+// describe.
 func logFlags(command *cobra.Command, c *cli.Console) func() (*slog.Logger, error) {
 	format := command.Flags().String("log-format", "text", "`text` or json")
 	level := command.Flags().String("log-level", "info", "`level` from which on lines are written: debug, info, warn or error")

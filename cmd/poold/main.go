@@ -24,8 +24,8 @@ const (
 )
 
 func main() {
-	// The first signal stops in stages; after it the default is back, so that a
-	// second one ends the process at once.
+	// The first signal stops in stages. It restores the default, so a second signal ends the
+	// process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
@@ -42,8 +42,8 @@ func commands() cli.Program {
 	}
 }
 
-// run does what the arguments say and returns the exit code. It blocks until
-// that is done or ctx ends.
+// run executes the command in args and returns the exit code. It blocks until the command has
+// ended or ctx ends.
 func run(ctx context.Context, args []string, lookup func(string) (string, bool), stdout, stderr io.Writer) int {
 	root := commands().Root(&cli.Console{Lookup: lookup, Stdout: stdout, Stderr: stderr}) //nolint:contextcheck // the commands get it by ExecuteContextC
 	root.SetArgs(append([]string{}, args...))                                             // nil would be the arguments of the process
@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string, lookup func(string) (string, bool),
 	if err == nil {
 		return exitDone
 	}
-	// What cannot be said on stderr cannot be said anywhere: its errors are ignored.
+	// An error of writing to stderr is ignored: no other output is left.
 	_, _ = fmt.Fprintf(stderr, "%s: %s\n", command.CommandPath(), cli.PrintableLines(err.Error()))
 	if errors.As(err, new(cli.UsageError)) {
 		return exitUsage

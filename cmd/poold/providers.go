@@ -11,8 +11,8 @@ import (
 	"poold/internal/targets"
 )
 
-// providers turns the providers of a Set into clients and keeps those that a
-// reload leaves as they were. Only one reload at a time uses it.
+// providers makes clients for the providers of a Set and keeps the clients that a reload does not
+// change. One reload at a time uses it.
 type providers struct {
 	observe   func(provider string) func(action, outcome string)
 	log       *slog.Logger
@@ -20,16 +20,16 @@ type providers struct {
 	simulated *simulatedProvider
 }
 
-// entries makes the list for the buyer. A provider that cannot be made is left
-// out and logged; the others go on.
+// entries returns the buyer's list of providers. It logs and omits a provider whose client cannot
+// be made.
 func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.Entry {
 	old := ps.clients
 	ps.clients = map[targets.Provider]*provider.Client{}
 	var entries []purchase.Entry
 	for _, wanted := range set.Providers {
 		terms := wanted
-		// One that only moved in the file, or is used on other terms, is the same
-		// one and keeps what is known of it.
+		// A provider that moved in the file, or changed its terms only, keeps its client and
+		// its state.
 		wanted.Line, wanted.Concurrency, wanted.Price = 0, 0, targets.Prices{}
 		wanted.CallbackURL, wanted.FallbackAfter, wanted.CallbackDelay = "", 0, 0
 		client := old[wanted]
@@ -48,7 +48,7 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 			Callbacks: ps.callbacks(set, terms),
 		})
 	}
-	// Orders under way at those that went finish with the clients they have.
+	// Orders in flight at removed providers keep their clients.
 	for _, client := range old {
 		client.Close()
 	}
@@ -68,7 +68,7 @@ func (ps *providers) open(ctx context.Context, p targets.Provider) (*provider.Cl
 	return provider.New(config)
 }
 
-// account says which account a provider's entry is about.
+// account returns the account of a provider's entry.
 func (ps *providers) account(p targets.Provider) string {
 	if p.API == targets.APISimulated {
 		return purchase.Account(string(p.API), ps.simulated.address, ps.simulated.key)
@@ -76,7 +76,7 @@ func (ps *providers) account(p targets.Provider) string {
 	return purchase.Account(string(p.API), p.URL, p.Key)
 }
 
-// callbacks are the terms on which a provider calls back.
+// callbacks returns the settings of a provider's callbacks.
 func (ps *providers) callbacks(set *targets.Set, p targets.Provider) purchase.Callbacks {
 	c := purchase.Callbacks{
 		URL: p.CallbackURL, Fallback: p.FallbackAfter, Delay: p.CallbackDelay, Secrets: set.Server.CallbackSecrets,
@@ -98,7 +98,7 @@ func (ps *providers) close() {
 	}
 }
 
-// priceOf is what a token costs, below 0 if the file has no price for its type.
+// priceOf returns the price of a token, or a negative number if the file has no price for its type.
 func priceOf(prices targets.Prices) func(captcha.Type) float64 {
 	return func(t captcha.Type) float64 {
 		if !prices.Known(t) {

@@ -13,15 +13,15 @@ import (
 	"poold/internal/targets"
 )
 
-// embeddedTick is how often the embedded Redis learns that time has passed.
+// embeddedTick is the interval at which the clock of the embedded Redis advances.
 const embeddedTick = 50 * time.Millisecond
 
-// embeddedRedis is the Redis in this process. It keeps nothing over a restart and is
-// about ten times slower than a real one.
+// embeddedRedis is the Redis in this process. It loses its data at a restart and is about ten
+// times slower than a real server.
 type embeddedRedis struct{ *miniredis.Miniredis }
 
-// openRedis returns the address of the file's Redis. Where that is the embedded
-// one it is started, and returned too: the caller closes it.
+// openRedis returns the address of the configured Redis. It starts the embedded Redis if the file
+// wants that, and returns it; the caller closes it.
 func openRedis(wanted targets.Redis, log *slog.Logger) (address string, own *embeddedRedis, err error) {
 	redis.SetLogger(backend.RedisLog{Log: log})
 	if !wanted.Embedded() {
@@ -34,7 +34,7 @@ func openRedis(wanted targets.Redis, log *slog.Logger) (address string, own *emb
 	return "redis://" + own.Addr(), own, nil
 }
 
-// run makes keys expire, which they do not do by themselves, until ctx ends.
+// run advances the clock of the embedded Redis, so that keys expire, until ctx ends.
 func (e *embeddedRedis) run(ctx context.Context) error {
 	ticker := time.NewTicker(embeddedTick)
 	defer ticker.Stop()

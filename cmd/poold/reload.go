@@ -10,7 +10,7 @@ import (
 	"poold/internal/targets"
 )
 
-// apply puts a set in force.
+// apply gives a Set to all parts of the daemon.
 func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	d.buyer.SetProviders(d.providers.entries(ctx, set))
 	d.buyer.SetBudget(set.Budget.PerDay)
@@ -22,15 +22,15 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	if d.history.arrivals != nil {
 		d.history.arrivals.SetTargets(names)
 	}
-	// Before a worker looks at them: their figures begin anew.
+	// Before a worker looks at the new targets, because their figures begin anew.
 	if err := d.store.Guests.Leave(ctx, ids); err != nil {
 		d.log.Debug("targets may still count as guests for some minutes", "err", err)
 	}
 	d.manager.Apply(ctx, set)
 }
 
-// reapply puts the set of a reload in force. The daemon goes on where callbacks
-// cannot be kept; at its start that would be an error.
+// reapply applies the Set of a reload. If the folder of the dead letters cannot be written, the
+// daemon logs it and continues; at the start that is an error.
 func (d *daemon) reapply(ctx context.Context, set *targets.Set) {
 	if set.Simulated() && !d.file.Current().Simulated() {
 		d.log.Warn(simulatedNow)
@@ -41,8 +41,8 @@ func (d *daemon) reapply(ctx context.Context, set *targets.Set) {
 	d.apply(ctx, set)
 }
 
-// openLetters makes sure that callbacks can be kept on disk, where there are to
-// be any, and finds those of an earlier run.
+// openLetters opens the folder of the dead letters if a provider calls back, or if the folder
+// exists, and finds the letters of an earlier run.
 func (d *daemon) openLetters(set *targets.Set) error {
 	called := slices.ContainsFunc(set.Providers, func(p targets.Provider) bool { return p.CallbackURL != "" })
 	if _, err := os.Stat(d.letters); err != nil && !called {
@@ -62,7 +62,7 @@ func (d *daemon) reloadOnHangup(ctx context.Context, hangups <-chan os.Signal) e
 			return nil
 		case <-hangups:
 			d.log.Info("reloading, as SIGHUP asks")
-			_ = d.file.Reload(ctx) // it has logged what is wrong
+			_ = d.file.Reload(ctx) // it logs the problems
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"poold/internal/provider/simulated"
 )
 
-// The simulated provider is quick, so that whoever tries poold need not wait.
+// The simulated provider is quick, so that a first trial of poold is short.
 const (
 	simulatedMedian   = 5 * time.Second
 	simulatedLeast    = 2 * time.Second
@@ -20,11 +20,11 @@ const (
 	simulatedFailures = 0.05
 )
 
-// simulatedProvider is the provider in this process, on a loopback port. The first
-// set that wants it opens the port; run serves it.
+// simulatedProvider is the provider in this process, on a loopback port. The first Set that uses
+// it opens the port; run serves it.
 type simulatedProvider struct {
-	address string            // empty until it is wanted
-	key     captcha.Secret    // drawn, so that no web page of this machine can order there
+	address string            // empty until a Set uses it
+	key     captcha.Secret    // random, so that no web page of this machine can order there
 	opened  chan net.Listener // to run
 	log     *slog.Logger
 }
@@ -33,7 +33,7 @@ func newSimulatedProvider(log *slog.Logger) *simulatedProvider {
 	return &simulatedProvider{key: captcha.Secret(rand.Text()), opened: make(chan net.Listener, 1), log: log}
 }
 
-// open opens the port, once.
+// open opens the port at its first call.
 func (s *simulatedProvider) open(ctx context.Context) error {
 	if s.address != "" {
 		return nil
@@ -48,7 +48,7 @@ func (s *simulatedProvider) open(ctx context.Context) error {
 	return nil
 }
 
-// run serves from when the port is open until ctx ends.
+// run waits for the port to open and serves until ctx ends.
 func (s *simulatedProvider) run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

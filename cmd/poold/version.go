@@ -6,8 +6,7 @@ import "runtime/debug"
 // (-ldflags "-X main.version=… -X main.revision=…").
 var version, revision = "dev", ""
 
-// commit is what the binary was built from: what the build said, else what the Go tool
-// wrote down.
+// commit returns the commit of the binary: of the build's flags, else of the Go tool's stamp.
 func commit() string {
 	if revision != "" {
 		return revision

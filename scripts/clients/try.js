@@ -49,14 +49,14 @@ async function operate(method, path) {
   assert.strictEqual((await fetch(address + path, { method, headers })).status, 204, path);
 }
 
-// says notes what a client got, and holds it against what it must get.
+// says prints the result of a call and compares it with the expected one.
 async function says(client, what, want, call) {
   const got = await call().catch((err) => err.err || err.message); // a code, or what Node says
   console.log(`${client.padEnd(11)} ${what.padEnd(28)} ${got}`);
   assert(typeof want === "string" ? String(got).includes(want) : want(got), `${client}, ${what}: ${got}, want ${want}`);
 }
 
-// What docs/clients.md says: the client of 2captcha has no option for its address.
+// As in docs/clients.md: the client of 2captcha has no option for its address.
 class Pooled extends Solver {
   get in() { return address + "/in.php"; }
   get res() { return address + "/res.php"; }
@@ -116,7 +116,7 @@ function capMonster() {
 
 const isToken = (got) => /^TOKEN\.\d+$/.test(got);
 const isLeft = (got) => got > 800 && got < 1000;
-// What each call must get; where a client has its own word for an error, by its name.
+// The expected result of each call; by client, if a client has its own word for an error.
 const wanted = {
   "recaptcha v2": isToken, "recaptcha v3": isToken, hcaptcha: isToken, turnstile: isToken,
   image: "text", balance: isLeft, "good report": "OK_REPORT_RECORDED", "bad report": "OK_REPORT_RECORDED",

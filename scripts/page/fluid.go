@@ -20,7 +20,7 @@ import (
 const (
 	crowd     = 500 // targets
 	perSecond = 10  // takes, of targets by chance
-	// longest is what no task of the page may take, by the browser's own long-task timing.
+	// longest is the limit for a task of the page, by the browser's long-task timing.
 	longest = 200 * time.Millisecond
 )
 
@@ -70,8 +70,8 @@ func fluid(ctx context.Context, lasts time.Duration) error {
 	return watch(ctx, page, url+"/status.json", lasts)
 }
 
-// watch prints what a page costs, ten times in all, and how large the document is that it
-// shows: what was asked for in the last hour fills it, minute by minute.
+// watch prints ten times the cost of the page and the size of the document. The document grows
+// minute by minute with the requests of the last hour.
 func watch(ctx context.Context, page *browsertest.Page, document string, lasts time.Duration) error {
 	if err := page.Watch(); err != nil {
 		return err

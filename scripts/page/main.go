@@ -5,7 +5,7 @@
 //
 //	go run ./scripts/page docs/img [axe.min.js]
 //
-// It also measures for so long whether a page of 500 targets stays fluid while it follows the
+// It also measures for that time whether a page of 500 targets stays fluid while it follows the
 // stream, on a machine that does nothing else:
 //
 //	go run ./scripts/page fluid 10m
@@ -95,7 +95,7 @@ func build(ctx context.Context) (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "poold-page-"); err != nil {
 		return "", err
 	}
-	if err := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "poold"), "./cmd/poold").Run(); err != nil { //nolint:gosec // G204: a folder of its own
+	if err := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "poold"), "./cmd/poold").Run(); err != nil { //nolint:gosec // G204: a new folder
 		_ = os.RemoveAll(dir)
 		return "", fmt.Errorf("building poold: %w", err)
 	}
@@ -179,7 +179,7 @@ func (s *scene) take(url string, picture shot) error {
 	for _, trouble := range page.Troubles() {
 		fmt.Println(picture.name, trouble)
 	}
-	if err := os.WriteFile(filepath.Join(s.folder, picture.name+".png"), png, 0o644); err != nil { //nolint:gosec // a picture for everybody
+	if err := os.WriteFile(filepath.Join(s.folder, picture.name+".png"), png, 0o644); err != nil { //nolint:gosec // a picture for all readers
 		return err
 	}
 	if s.axe == "" {
@@ -310,7 +310,7 @@ func startRedis(ctx context.Context, dir string) (address string, stop func(), e
 		return "", nil, err
 	}
 	_, port, _ := net.SplitHostPort(address)
-	command := exec.CommandContext(ctx, "redis-server", "--port", port, "--dir", dir, "--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction", "--loglevel", "warning") //nolint:gosec // G204: a port and a folder of its own
+	command := exec.CommandContext(ctx, "redis-server", "--port", port, "--dir", dir, "--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction", "--loglevel", "warning") //nolint:gosec // G204: a new port and folder
 	if err := command.Start(); err != nil {
 		return "", nil, err
 	}
@@ -336,7 +336,7 @@ func startPoold(ctx context.Context, binary, config string) (url string, stop fu
 	if err != nil {
 		return "", nil, err
 	}
-	command := exec.CommandContext(ctx, binary, "serve", "--config", config, "--listen", address) //nolint:gosec // G204: what it has built
+	command := exec.CommandContext(ctx, binary, "serve", "--config", config, "--listen", address) //nolint:gosec // G204: the binary that it built
 	command.Stderr = os.Stderr
 	if err := command.Start(); err != nil {
 		return "", nil, err

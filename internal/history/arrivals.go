@@ -14,54 +14,53 @@ import (
 )
 
 const (
-	// ArrivalsKept is for how long it is known when requests came.
+	// ArrivalsKept is the time for which arrivals can be read.
 	ArrivalsKept = 24 * time.Hour
-	// ArrivalStep is how exactly: requests of the same step came together.
+	// ArrivalStep is the resolution: requests of one step arrived together.
 	ArrivalStep = 100 * time.Millisecond
-	// arrivalsEvery is how often they are written: what a process that is killed loses.
+	// arrivalsEvery is the interval of writes. A killed process loses as much.
 	arrivalsEvery = 10 * time.Second
-	// arrivalsHeld is for how many minutes they stay in memory, written or not. A request
-	// is noted once Redis has answered it, a second after it came at most; Redis may be
-	// unable to write for the rest.
+	// arrivalsHeld is the number of minutes in memory, written or not. A request is noted at most a second after its
+	// arrival; the rest bridges an outage of Redis.
 	arrivalsHeld = 5
 
 	stepsAMinute = int64(time.Minute / ArrivalStep)
 )
 
-// StoredMinute is the requests for a target in one minute, at one replica.
+// StoredMinute has the requests for a target in one minute, at one replica.
 type StoredMinute struct {
 	Target string
 	Minute time.Time // UTC, a whole minute
-	Text   string    // the moments, see encodeSteps
+	Text   string    // the steps, by encodeSteps
 }
 
-// ArrivalStore keeps minutes of requests; *redisstore.Arrivals implements it. A minute that is
-// written again replaces what was written of it before by the same process.
+// ArrivalStore keeps minutes of requests; *redisstore.Arrivals implements it. A minute that a process writes again
+// replaces what this process wrote before.
 type ArrivalStore interface {
 	Write(ctx context.Context, minutes []StoredMinute) error
 	Read(ctx context.Context, target string, from, to time.Time) ([]StoredMinute, error)
 }
 
-// Arrivals counts when requests for the tokens of targets come, and writes it now and
-// then. It is safe for concurrent use.
+// Arrivals counts the requests for the tokens of each target by their time of arrival, and writes the counts
+// periodically. It is safe for concurrent use.
 type Arrivals struct {
 	store ArrivalStore
 	log   *slog.Logger
+	down  outage
 
 	mu     sync.Mutex
-	byID   map[captcha.ID]*demand // of the targets of the file
-	byName map[string]*demand     // and of those that left it, until all is written
-	oldest int64                  // minute that is held; what came before is not counted
-	down   bool                   // Run's: the last write failed
+	byID   map[captcha.ID]*demand // targets of the file
+	byName map[string]*demand     // these, and removed targets with unwritten requests
+	oldest int64                  // first minute in memory; earlier requests are not counted
 }
 
-// demand is what came for a target lately.
+// demand has the recent requests for a target.
 type demand struct {
 	wanted  bool // the file has the target
 	minutes []minute
 }
 
-// minute is what came in a minute of Unix time.
+// minute has the requests of a minute of Unix time.
 type minute struct {
 	number  int64
 	steps   []step // ascending
@@ -69,24 +68,26 @@ type minute struct {
 	written int    // of them
 }
 
-// step is how many requests came in a step of a minute.
+// step has the number of requests in a step of a minute.
 type step struct {
 	number uint16
 	count  uint32
 }
 
-// Arrival is a step in which requests came.
+// Arrival is a step with requests.
 type Arrival struct {
-	At    time.Time // when it began, UTC
+	At    time.Time // begin of the step, UTC
 	Count int
 }
 
-// NewArrivals makes one that counts nothing before SetTargets.
+// NewArrivals returns an Arrivals without targets.
 func NewArrivals(store ArrivalStore, log *slog.Logger) *Arrivals {
-	return &Arrivals{store: store, log: log, byName: map[string]*demand{}}
+	return &Arrivals{store: store, log: log, byName: map[string]*demand{}, down: outage{
+		log: log, began: "when requests come cannot be written", ended: "when requests come is written again",
+	}}
 }
 
-// SetTargets says by which names identities are counted from now on; others are not.
+// SetTargets replaces the identities that are counted, with the names of their targets.
 func (a *Arrivals) SetTargets(names map[captcha.ID]string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,9 +106,9 @@ func (a *Arrivals) SetTargets(names map[captcha.ID]string) {
 	}
 }
 
-// Note counts a request that came at a moment, as pool.Options.OnRequest tells of it.
-func (a *Arrivals) Note(id captcha.ID, came time.Time) {
-	steps := came.UnixMilli() / ArrivalStep.Milliseconds()
+// Note counts a request. It is a pool.Options.OnRequest.
+func (a *Arrivals) Note(id captcha.ID, arrived time.Time) {
+	steps := arrived.UnixMilli() / ArrivalStep.Milliseconds()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if d := a.byID[id]; d != nil && steps/stepsAMinute >= a.oldest {
@@ -115,31 +116,32 @@ func (a *Arrivals) Note(id captcha.ID, came time.Time) {
 	}
 }
 
-// at is a minute, nearly always the last one.
+// at returns a minute of the demand, and adds it if it is new.
 func (d *demand) at(number int64) *minute {
-	i := len(d.minutes)
-	for i > 0 && d.minutes[i-1].number > number {
-		i--
-	}
-	if i == 0 || d.minutes[i-1].number < number {
-		d.minutes = slices.Insert(d.minutes, i, minute{number: number})
-		i++
-	}
-	return &d.minutes[i-1]
+	var i int
+	d.minutes, i = sorted(d.minutes, minute{number: number}, func(m minute) int64 { return m.number })
+	return &d.minutes[i]
 }
 
-// add counts a request in a step, nearly always the last one.
+// add counts a request in a step.
 func (m *minute) add(number uint16) {
-	i := len(m.steps)
-	for i > 0 && m.steps[i-1].number > number {
-		i--
-	}
-	if i == 0 || m.steps[i-1].number < number {
-		m.steps = slices.Insert(m.steps, i, step{number: number})
-		i++
-	}
-	m.steps[i-1].count++
+	var i int
+	m.steps, i = sorted(m.steps, step{number: number}, func(s step) int64 { return int64(s.number) })
+	m.steps[i].count++
 	m.count++
+}
+
+// sorted returns an ascending list with an element of the number of one, and the element's index. It inserts one if
+// the list has no such element. It searches from the end, where the element nearly always is.
+func sorted[T any](list []T, one T, number func(T) int64) (with []T, at int) {
+	at = len(list)
+	for at > 0 && number(list[at-1]) > number(one) {
+		at--
+	}
+	if at > 0 && number(list[at-1]) == number(one) {
+		return list, at - 1
+	}
+	return slices.Insert(list, at, one), at
 }
 
 // Run writes until ctx ends, and then once more.
@@ -159,15 +161,14 @@ func (a *Arrivals) Run(ctx context.Context) error {
 	}
 }
 
-// unwritten is a copy of a minute that is to be written.
+// unwritten is a copy of a minute with unwritten requests.
 type unwritten struct {
 	of     *demand
 	target string
 	minute
 }
 
-// write writes what was not written yet, and forgets what is held for too long. Only Run
-// calls it.
+// write writes the minutes with unwritten requests, and drops old minutes from memory. Only Run calls it.
 func (a *Arrivals) write(ctx context.Context, at time.Time) {
 	if batch := a.unwritten(); len(batch) > 0 {
 		minutes := make([]StoredMinute, len(batch))
@@ -178,7 +179,7 @@ func (a *Arrivals) write(ctx context.Context, at time.Time) {
 		if err == nil {
 			a.markWritten(batch)
 		}
-		a.tell(err)
+		a.down.note(err)
 	}
 	if lost := a.forget(at.Unix()/60 - arrivalsHeld + 1); lost > 0 {
 		a.log.Warn("when requests came could not be written in time, and is lost", "requests", lost)
@@ -207,19 +208,7 @@ func (a *Arrivals) markWritten(batch []unwritten) {
 	}
 }
 
-// tell logs where writing has begun to fail, or to succeed again. Only Run calls it.
-func (a *Arrivals) tell(err error) {
-	switch down := err != nil; {
-	case down && !a.down:
-		a.log.Warn("when requests come cannot be written", "err", err)
-	case a.down && !down:
-		a.log.Info("when requests come is written again")
-	}
-	a.down = err != nil
-}
-
-// forget lets go of the minutes before the oldest that is to be held, and answers how many
-// requests in them were not written.
+// forget drops the minutes before oldest from memory, and returns the number of unwritten requests in them.
 func (a *Arrivals) forget(oldest int64) (lost int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -238,8 +227,7 @@ func (a *Arrivals) forget(oldest int64) (lost int) {
 	return lost
 }
 
-// Read are the arrivals of a target at from or later and before to, of all replicas, as far
-// as they have written them.
+// Read returns the arrivals of a target in [from, to) that all replicas have written, oldest first.
 func (a *Arrivals) Read(ctx context.Context, target string, from, to time.Time) ([]Arrival, error) {
 	minutes, err := a.store.Read(ctx, target, from, to)
 	if err != nil {
@@ -265,8 +253,8 @@ func (a *Arrivals) Read(ctx context.Context, target string, from, to time.Time) 
 	return all, nil
 }
 
-// encodeSteps writes a minute: its steps as numbers from 0 to 599, with "*n" behind one
-// in which more than one request came, as in "0*3 12 599".
+// encodeSteps writes the steps of a minute as numbers from 0 to 599, with "*n" after a step of n > 1 requests, as in
+// "0*3 12 599".
 func encodeSteps(steps []step) string {
 	var text []byte
 	for i, s := range steps {
@@ -282,7 +270,7 @@ func encodeSteps(steps []step) string {
 	return string(text)
 }
 
-// decodeSteps is the inverse.
+// decodeSteps is the inverse of encodeSteps.
 func decodeSteps(text string) (steps []step, err error) {
 	for word := range strings.FieldsSeq(text) {
 		first, times, many := strings.Cut(word, "*")

@@ -257,9 +257,9 @@ func TestArrivalsThatCannotBeWritten(t *testing.T) {
 			said = append(said, strings.TrimSpace(line))
 		}
 		if want := []string{
-			`"when requests come cannot be written" err=full`, `"when requests come is written again"`,
+			`"when requests come cannot be written" err=full`, `"when requests come is written again" after=4m0s`,
 			`"when requests come cannot be written" err="full again"`, `"when requests came could not be written in time, and is lost" requests=2`,
-			`"when requests come is written again"`,
+			`"when requests come is written again" after=5m50s`,
 		}; !slices.Equal(said, want) {
 			t.Errorf("logged %q, want %q", said, want)
 		}

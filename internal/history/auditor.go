@@ -2,26 +2,22 @@ package history
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 )
 
 const (
-	// mostQueued is how many entries wait in memory, about 3 MB: ten seconds of a
-	// thousand hand-outs a second. What comes beyond is dropped and counted.
+	// mostQueued limits the entries in memory, about 3 MB: ten seconds of 1,000 hand-outs a second.
 	mostQueued = 10_000
-	// gather passes between the first entry of a batch and its writing, at most: what a
-	// process that is killed loses.
+	// gather is the longest time from the first entry of a batch to its write. A killed process loses as much.
 	gather = 500 * time.Millisecond
-	// lastWrites is how long a stop waits for what is queued.
+	// lastWrites limits the writes after the end of Run's context.
 	lastWrites = 3 * time.Second
-	// tellDrops passes between two lines of the log that say what was dropped.
-	tellDrops = time.Minute
+	// logDrops is the shortest time between two log lines about dropped entries.
+	logDrops = time.Minute
 )
 
 // EntryWriter is the part of an Audit that an Auditor needs.
@@ -29,34 +25,36 @@ type EntryWriter interface {
 	WriteEntries(ctx context.Context, batch []Entry) error
 }
 
-// Auditor writes the audit beside what it is about: who notes an entry does not wait.
+// Auditor queues entries in memory and writes them in batches, so that callers do not wait for the store.
 type Auditor struct {
 	to   EntryWriter
 	log  *slog.Logger
-	full chan struct{} // of one: there is a batch
-	mu   sync.Mutex
-	// queue has at most mostQueued entries, the oldest first.
-	queue  []Entry
-	health AuditHealth
+	full chan struct{} // capacity 1: the queue has a batch
+	down outage
 
-	// Run's alone:
-	failures int   // attempts in a row at a store that does not answer
-	refusal  error // the last one of the store
-	told     int64 // how many were dropped when the log said so last, which was then
-	then     time.Time
+	mu               sync.Mutex
+	queue            []Entry // at most mostQueued, oldest first
+	written, dropped int64
+
+	// Owned by Run:
+	refusal  error // the store's last one
+	logged   int64 // dropped entries that the log has
+	loggedAt time.Time
 }
 
-// AuditHealth is how an Auditor is doing.
+// AuditHealth is the state of an Auditor.
 type AuditHealth struct {
-	Down    string // why nothing is written now; "" = it is, as far as is known
+	Down    string // why the store does not answer; "" = the last attempt succeeded
 	Queued  int
 	Written int64
-	Dropped int64 // entries that found the queue full, or were refused for what is in them
+	Dropped int64 // entries that found the queue full, or that the store refused for their content
 }
 
-// NewAuditor makes one.
+// NewAuditor returns an Auditor that writes once Run is called.
 func NewAuditor(to EntryWriter, log *slog.Logger) *Auditor {
-	return &Auditor{to: to, log: log, full: make(chan struct{}, 1)}
+	return &Auditor{to: to, log: log, full: make(chan struct{}, 1), down: outage{
+		log: log, began: "the audit cannot be written; what does not fit in memory meanwhile is dropped and counted", ended: "the audit is written again",
+	}}
 }
 
 // Note queues an entry. It does not block.
@@ -64,7 +62,7 @@ func (a *Auditor) Note(e Entry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.queue) >= mostQueued {
-		a.health.Dropped++
+		a.dropped++
 		return
 	}
 	if a.queue = append(a.queue, e); len(a.queue) >= MostBatch {
@@ -79,12 +77,11 @@ func (a *Auditor) Note(e Entry) {
 func (a *Auditor) Health() AuditHealth {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	h := a.health
-	h.Queued = len(a.queue)
-	return h
+	reason, _ := a.down.state()
+	return AuditHealth{Down: reason, Queued: len(a.queue), Written: a.written, Dropped: a.dropped}
 }
 
-// Run writes until ctx ends, and then for a short while what is queued.
+// Run writes until ctx ends, and then for at most lastWrites the rest of the queue.
 func (a *Auditor) Run(ctx context.Context) error {
 	ticker := time.NewTicker(gather)
 	defer ticker.Stop()
@@ -96,115 +93,74 @@ func (a *Auditor) Run(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		err := a.writeAll(ctx)
-		a.tell(tellDrops)
+		a.logDropped(logDrops)
 		if err != nil {
-			a.failures++
-			_ = retries.Wait(ctx, a.failures)
+			a.down.wait(ctx)
 		}
 	}
-	a.finish(ctx)
-	return nil
-}
-
-// finish writes what is queued at the end.
-func (a *Auditor) finish(ctx context.Context) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
 	defer cancel()
 	if err := a.writeAll(limited); err != nil {
 		a.log.Warn("the end of the audit is lost", "entries", a.Health().Queued, "err", err)
 	}
-	a.tell(0)
+	a.logDropped(0)
+	return nil
 }
 
-// writeAll writes what is queued now. What comes meanwhile gathers for the next time.
+// writeAll writes the entries that are queued now. Later ones gather for the next call.
 func (a *Auditor) writeAll(ctx context.Context) error {
 	for left := a.Health().Queued; left > 0; {
-		batch := a.oldest(min(left, MostBatch))
-		dropped, err := a.write(ctx, batch)
+		batch, dropped := a.oldest(min(left, MostBatch)), 0
+		err := writeParts(ctx, batch, a.write, func(e Entry, err error) {
+			dropped++
+			a.refusal = fmt.Errorf("entry %s: %w", e.ID, err)
+		})
+		if err == nil || ctx.Err() == nil { // else the store is not at fault
+			a.down.note(err)
+		}
 		if err != nil {
-			a.failed(ctx, err)
 			return err
 		}
-		a.done(len(batch), dropped)
+		a.remove(len(batch), dropped)
 		left -= len(batch)
 	}
 	return nil
 }
 
-// oldest are the first n entries of the queue, which stay in it. Nobody changes them.
+// oldest returns the first n entries of the queue, which keeps them.
 func (a *Auditor) oldest(n int) []Entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.queue[:n:n]
 }
 
-// done takes a batch that was written out of the queue.
-func (a *Auditor) done(n, dropped int) {
+// remove removes the first n entries of the queue, of which the store refused some.
+func (a *Auditor) remove(n, refused int) {
 	a.mu.Lock()
-	was := a.health.Down
-	a.health.Down = ""
-	a.health.Written += int64(n - dropped)
-	a.health.Dropped += int64(dropped)
+	defer a.mu.Unlock()
+	a.written += int64(n - refused)
+	a.dropped += int64(refused)
 	if a.queue = a.queue[n:]; len(a.queue) == 0 {
-		a.queue = nil // what stood in front of it can go
-	}
-	a.mu.Unlock() // before the log, for which no caller waits
-	a.failures = 0
-	if was != "" {
-		a.log.Info("the audit is written again")
+		a.queue = nil // releases the array
 	}
 }
 
-// failed notes why nothing is written. That ctx ended is no fault of the store.
-func (a *Auditor) failed(ctx context.Context, err error) {
-	if ctx.Err() != nil {
-		return
-	}
-	a.mu.Lock()
-	was := a.health.Down
-	a.health.Down = err.Error()
-	a.mu.Unlock()
-	if was == "" {
-		a.log.Warn("the audit cannot be written; what does not fit in memory meanwhile is dropped and counted", "err", err)
-	}
-}
-
-// tell logs what was dropped since it did so last, if that is some time ago.
-func (a *Auditor) tell(after time.Duration) {
+// logDropped logs the entries dropped since its last line, if that is old enough.
+func (a *Auditor) logDropped(after time.Duration) {
 	dropped := a.Health().Dropped
-	if dropped == a.told || time.Since(a.then) < after {
+	if dropped == a.logged || time.Since(a.loggedAt) < after {
 		return
 	}
 	why := "the queue is full"
 	if a.refusal != nil {
 		why = a.refusal.Error()
 	}
-	a.log.Warn("entries of the audit are dropped", "entries", dropped-a.told, "err", why)
-	a.told, a.then, a.refusal = dropped, time.Now(), nil
+	a.log.Warn("entries of the audit are dropped", "entries", dropped-a.logged, "err", why)
+	a.logged, a.loggedAt, a.refusal = dropped, time.Now(), nil
 }
 
-// write writes entries. One that the store refuses for what is in it is dropped.
-func (a *Auditor) write(ctx context.Context, batch []Entry) (dropped int, err error) {
-	err = a.try(ctx, batch)
-	switch {
-	case err == nil, errors.Is(err, ErrDown), ctx.Err() != nil:
-		return 0, err
-	case len(batch) == 1:
-		a.refusal = fmt.Errorf("entry %s: %w", batch[0].ID, err)
-		return 1, nil
-	}
-	for half := range slices.Chunk(batch, (len(batch)+1)/2) {
-		n, err := a.write(ctx, half)
-		if err != nil {
-			return 0, err
-		}
-		dropped += n
-	}
-	return dropped, nil
-}
-
-// try keeps a fault of this program from ending the daemon: it refuses the batch.
-func (a *Auditor) try(ctx context.Context, batch []Entry) (err error) {
+// write writes entries. It treats a panic of the store as a refusal, which does not end the daemon.
+func (a *Auditor) write(ctx context.Context, batch []Entry) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())

@@ -8,35 +8,34 @@ import (
 	"time"
 )
 
-// mirrorEvery is how old what a Mirror shows may be. An order that begins and ends within
-// it is not shown.
+// mirrorEvery is the interval of a Mirror's updates. It does not show an order that begins and ends within it.
 const mirrorEvery = 5 * time.Second
 
-// ActiveStore shows the orders under way to programs that read the store by themselves.
+// ActiveStore shows the orders under way to other programs that read the store.
 type ActiveStore interface {
-	// PutActive shows orders, of which the end is not read. No ID may be there twice.
+	// PutActive shows orders and ignores the fields of their end. The IDs must differ.
 	PutActive(ctx context.Context, orders []Record) error
-	// RemoveActive shows orders no more, also where they were not shown.
+	// RemoveActive removes orders. Unknown IDs are ignored.
 	RemoveActive(ctx context.Context, ids []string) error
 }
 
-// Mirror keeps what an ActiveStore shows close to what this replica has under way. It is
-// a copy for others: poold itself reads the journal.
+// Mirror copies this replica's orders under way to an ActiveStore. poold itself reads the journal.
 type Mirror struct {
 	list  func(ctx context.Context) ([]Record, error)
 	to    ActiveStore
-	log   *slog.Logger
-	shown map[string]bool // Run's, by ID; false = perhaps: the store did not say
-	down  bool            // Run's: the last try failed
+	down  outage
+	shown map[string]bool // owned by Run, by ID; false = the store failed while it wrote the order
 }
 
-// NewMirror makes one; list tells which orders this replica works on.
+// NewMirror returns a Mirror of the orders that list returns.
 func NewMirror(list func(ctx context.Context) ([]Record, error), to ActiveStore, log *slog.Logger) *Mirror {
-	return &Mirror{list: list, to: to, log: log, shown: map[string]bool{}}
+	return &Mirror{list: list, to: to, shown: map[string]bool{}, down: outage{
+		log: log, began: "the orders under way cannot be shown in the history's store", ended: "the orders under way are shown in the history's store again",
+	}}
 }
 
-// Run mirrors until ctx ends. What is shown by then stays: the replica that takes the
-// orders over shows them too, and the store forgets them in the end.
+// Run mirrors until ctx ends. It leaves what is shown: the replica that takes over an order shows it too, and the
+// store's items expire.
 func (m *Mirror) Run(ctx context.Context) error {
 	ticker := time.NewTicker(mirrorEvery)
 	defer ticker.Stop()
@@ -46,18 +45,13 @@ func (m *Mirror) Run(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		err := m.update(ctx)
-		if ctx.Err() != nil {
-			return nil
+		if err := m.update(ctx); ctx.Err() == nil {
+			m.down.note(err)
 		}
-		if err != nil && !m.down {
-			m.log.Warn("the orders under way cannot be shown in the history's store", "err", err)
-		}
-		m.down = err != nil
 	}
 }
 
-// update writes what has changed since the last time.
+// update writes the changes since the last update.
 func (m *Mirror) update(ctx context.Context) error {
 	orders, err := m.list(ctx)
 	if err != nil {

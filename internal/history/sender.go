@@ -16,17 +16,13 @@ import (
 )
 
 const (
-	// sweepEvery, and up to as much again, passes between two looks for what no event
-	// told of: orders that count as lost, and what a replica that died has left.
+	// sweepEvery is the shortest time between two sweeps, which find lost orders and what a dead replica left.
 	sweepEvery = 30 * time.Second
-	// mostAtOnce is how many identities are looked at in one exchange.
+	// mostAtOnce limits the identities of one exchange with Redis.
 	mostAtOnce = 100
 )
 
-// retries are the pauses between two attempts at a store that does not answer.
-var retries = backoff.Doubling{First: time.Second, Most: 30 * time.Second}
-
-// Outbox is where the ends of orders are left: pool.Endings.
+// Outbox keeps the ends of orders until they are sent: pool.Endings.
 type Outbox interface {
 	Kept(ctx context.Context, ids []captcha.ID, most int) (kept []pool.EndedOrder, unread map[captcha.ID]error, err error)
 	Forget(ctx context.Context, orders []pool.EndedOrder) error
@@ -38,43 +34,53 @@ type Writer interface {
 	Write(ctx context.Context, batch []Record) error
 }
 
-// Health is how a Sender is doing.
+// Health is the state of a Sender.
 type Health struct {
-	Down    string    // why the store takes nothing now; "" = it does, as far as is known
-	Since   time.Time // then that began
+	Down    string    // why the store does not answer; "" = the last attempt succeeded
+	Since   time.Time // first failure in a row, if Down
 	Sent    int64     // records that the store took from this process
-	Dropped int64     // records that it refused for what is in them
-	// Unread are identities whose ends cannot be read from Redis, and so are not sent.
-	Unread int
-	Why    string // why one of them cannot be read; "" = there is none
+	Dropped int64     // records that the store refused for their content
+	Unread  int       // identities whose ended orders Redis cannot return, and which are not sent
+	Why     string    // the reason of one of them; "" = none
 }
 
 // Sender brings the ends of orders to a store.
 type Sender struct {
-	from     Outbox
-	to       Writer
-	log      *slog.Logger
-	bell     chan struct{} // of one: something is due
-	mu       sync.Mutex
-	due      map[captcha.ID]bool
-	unread   map[captcha.ID]error // identities that are set aside until a sweep finds them readable
-	health   Health
-	failures int // Run's: attempts in a row at a store that does not answer
+	from Outbox
+	to   Writer
+	log  *slog.Logger
+	bell chan struct{} // capacity 1: due is not empty
+	down outage
+
+	mu            sync.Mutex
+	due           map[captcha.ID]bool
+	unread        map[captcha.ID]error // identities that are not due again before a sweep
+	sent, dropped int64
 }
 
 // NewSender returns a sender that does nothing before Run.
 func NewSender(from Outbox, to Writer, log *slog.Logger) *Sender {
-	return &Sender{from: from, to: to, log: log, bell: make(chan struct{}, 1), due: map[captcha.ID]bool{}, unread: map[captcha.ID]error{}}
+	return &Sender{
+		from: from, to: to, log: log, bell: make(chan struct{}, 1), due: map[captcha.ID]bool{}, unread: map[captcha.ID]error{},
+		down: outage{log: log, began: "the history cannot be written; what ends meanwhile is kept in Redis", ended: "the history is written again"},
+	}
 }
 
-// Ended says that an order of an identity ended here. It does not block.
+// Ended reports that an order of an identity ended at this replica. It does not block.
 func (s *Sender) Ended(id captcha.ID) {
-	s.mu.Lock()
-	s.due[id] = true
-	s.mu.Unlock()
+	s.add(id)
 	select {
 	case s.bell <- struct{}{}:
 	default:
+	}
+}
+
+// add makes identities due.
+func (s *Sender) add(ids ...captcha.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		s.due[id] = true
 	}
 }
 
@@ -82,8 +88,8 @@ func (s *Sender) Ended(id captcha.ID) {
 func (s *Sender) Health() Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	health := s.health
-	health.Unread = len(s.unread)
+	health := Health{Sent: s.sent, Dropped: s.dropped, Unread: len(s.unread)}
+	health.Down, health.Since = s.down.state()
 	for _, err := range s.unread {
 		if why := err.Error(); health.Why == "" || why < health.Why { // the same one each time
 			health.Why = why
@@ -92,20 +98,26 @@ func (s *Sender) Health() Health {
 	return health
 }
 
-// Run sends until ctx ends. What is left by then stays where it is, for any replica.
+// Run sends until ctx ends. The rest stays in Redis, for any replica.
 func (s *Sender) Run(ctx context.Context) error {
 	sweep := time.NewTimer(backoff.UpTo(sweepEvery))
 	defer sweep.Stop()
 	for {
+		sweeps := true
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.bell:
+			sweeps = false
 		case <-sweep.C:
-			_ = panics.Contain(s.log, "panic while sending the history", func() { s.sweep(ctx) })
 			sweep.Reset(sweepEvery + backoff.UpTo(sweepEvery))
 		}
-		_ = panics.Contain(s.log, "panic while sending the history", func() { s.sendAll(ctx) })
+		_ = panics.Contain(s.log, "panic while sending the history", func() {
+			if sweeps {
+				s.sweep(ctx)
+			}
+			s.sendAll(ctx)
+		})
 	}
 }
 
@@ -114,14 +126,10 @@ func (s *Sender) sweep(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		s.log.DebugContext(ctx, "the ends of orders were not looked for", "err", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, id := range found {
-		s.due[id] = true
-	}
+	s.add(found...)
 }
 
-// sendAll sends until nothing is due.
+// sendAll sends until no identity is due.
 func (s *Sender) sendAll(ctx context.Context) {
 	for ctx.Err() == nil {
 		ids := s.take()
@@ -129,23 +137,20 @@ func (s *Sender) sendAll(ctx context.Context) {
 			return
 		}
 		again, err := s.send(ctx, ids)
-		s.mu.Lock()
-		for _, id := range again {
-			s.due[id] = true
-		}
-		s.mu.Unlock()
+		s.add(again...)
 		if ctx.Err() != nil {
-			return // that it was cut off is no fault of the store
+			return // the store is not at fault
 		}
-		s.turn(err)
+		if !errors.Is(err, redisdb.ErrDown) { // pool logs outages of Redis
+			s.down.note(err)
+		}
 		if err != nil {
-			s.failures++
-			_ = retries.Wait(ctx, s.failures)
+			s.down.wait(ctx)
 		}
 	}
 }
 
-// take takes some of the identities that are due.
+// take removes up to mostAtOnce due identities and returns them.
 func (s *Sender) take() []captcha.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,8 +165,7 @@ func (s *Sender) take() []captcha.ID {
 	return ids
 }
 
-// send sends what is kept of some identities, and returns those of which there may be
-// more.
+// send sends the ended orders of identities, and returns the identities that may have more.
 func (s *Sender) send(ctx context.Context, ids []captcha.ID) (again []captcha.ID, err error) {
 	kept, unread, failed := s.from.Kept(ctx, ids, MostBatch)
 	s.setAside(ids, unread, failed)
@@ -184,16 +188,16 @@ func (s *Sender) send(ctx context.Context, ids []captcha.ID) (again []captcha.ID
 	return again, nil
 }
 
-// setAside notes which of some identities cannot be read. The others must not wait for
-// them; a sweep finds them again. failed: of some it is not known.
+// setAside notes which identities cannot be read, so that they do not block others; a sweep makes them due again. If
+// failed is not nil, an identity that unread lacks may be unreadable too.
 func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, failed error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
-		err, is := unread[id]
+		err, unreadable := unread[id]
 		_, was := s.unread[id]
 		switch {
-		case is:
+		case unreadable:
 			s.unread[id] = err
 			if !was {
 				s.log.Error("the ends of an identity's orders cannot be read and are not in the history", "identity", id, "err", err)
@@ -205,7 +209,7 @@ func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, failed 
 	}
 }
 
-// sendBatch writes orders to the store and forgets them.
+// sendBatch writes orders to the store and removes them from the outbox.
 func (s *Sender) sendBatch(ctx context.Context, orders []pool.EndedOrder) error {
 	records := make([]Record, 0, len(orders))
 	for _, order := range orders {
@@ -214,36 +218,18 @@ func (s *Sender) sendBatch(ctx context.Context, orders []pool.EndedOrder) error 
 		}
 		records = append(records, recordOf(order))
 	}
-	sent, err := s.write(ctx, records)
-	if err != nil {
+	dropped := 0
+	if err := writeParts(ctx, records, s.to.Write, func(r Record, err error) {
+		dropped++
+		s.log.Error("the history refuses a record, which is dropped", "order", r.ID, "err", err)
+	}); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.health.Sent += int64(sent)
-	s.health.Dropped += int64(len(records) - sent)
+	s.sent += int64(len(records) - dropped)
+	s.dropped += int64(dropped)
 	s.mu.Unlock()
 	return s.from.Forget(ctx, orders)
-}
-
-// write writes records. One that the store refuses for what is in it must not hold up the
-// others: it is dropped.
-func (s *Sender) write(ctx context.Context, records []Record) (sent int, err error) {
-	err = s.to.Write(ctx, records)
-	if err == nil || errors.Is(err, ErrDown) || errors.Is(err, redisdb.ErrDown) || ctx.Err() != nil {
-		return len(records), err
-	}
-	if len(records) == 1 {
-		s.log.Error("the history refuses a record, which is dropped", "order", records[0].ID, "err", err)
-		return 0, nil
-	}
-	for _, half := range [][]Record{records[:len(records)/2], records[len(records)/2:]} {
-		n, err := s.write(ctx, half)
-		if err != nil {
-			return 0, err
-		}
-		sent += n
-	}
-	return sent, nil
 }
 
 // recordOf returns the record of an order that ended.
@@ -263,27 +249,4 @@ func recordOf(o pool.EndedOrder) Record {
 		r.Price = 0
 	}
 	return r
-}
-
-// turn notes whether the store serves, and logs each change. What is wrong with Redis
-// is told by pool.
-func (s *Sender) turn(err error) {
-	if errors.Is(err, redisdb.ErrDown) {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	was := s.health.Down
-	if err == nil {
-		s.health.Down, s.failures = "", 0
-		if was != "" {
-			s.log.Info("the history is written again", "after", time.Since(s.health.Since).Round(time.Second))
-		}
-		return
-	}
-	s.health.Down = err.Error()
-	if was == "" {
-		s.health.Since = time.Now()
-		s.log.Warn("the history cannot be written; what ends meanwhile is kept in Redis", "err", err)
-	}
 }

@@ -81,7 +81,6 @@ var mayImport = map[string][]string{
 var livesIn = map[string][]string{
 	"gopkg.in/yaml.v3":                    {"internal/targets", "internal/targets/syntax"},
 	"github.com/fsnotify/fsnotify":        {"internal/targets/reload"},
-	"github.com/sony/gobreaker/v2":        {"internal/provider"},
 	"golang.org/x/time":                   {"internal/provider", "internal/httpapi/kernel"},
 	"go.uber.org/goleak":                  {"internal/redisdb/redistest"},
 	"github.com/redis/go-redis/v9":        {"internal/redisdb", "internal/redisdb/redistest", "internal/permits", "internal/pool", "internal/history/redisstore", "internal/check", "cmd/poold", "bench/baselines", "scripts/page"},

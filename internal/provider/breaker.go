@@ -1,11 +1,8 @@
 package provider
 
 import (
-	"errors"
 	"sync"
 	"time"
-
-	"github.com/sony/gobreaker/v2"
 
 	"poold/internal/backoff"
 )
@@ -13,83 +10,64 @@ import (
 const (
 	outageAfter = 5                // calls in a row without a proper answer
 	outageFor   = 10 * time.Second // pause before each trial call of an outage
-	backOffMost = 30 * time.Second
-	// giveAgain is after how long Ready grants an unused turn again: the order that it was
+	maxBackoff  = 30 * time.Second
+	// regrantAfter is when Ready grants an unused turn again, because the order that it was
 	// granted to was not placed.
-	giveAgain = 5 * time.Second
+	regrantAfter = 5 * time.Second
 )
 
-// newBreaker makes the breaker that counts calls without a proper answer. It reports to
-// health when it opens and closes.
-func newBreaker(h *health) *gobreaker.CircuitBreaker[answer] {
-	return gobreaker.NewCircuitBreaker[answer](gobreaker.Settings{
-		// It lets a call in strictly after its time-out, health at its own.
-		Timeout:     outageFor - time.Millisecond,
-		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= outageAfter },
-		IsExcluded: func(err error) bool {
-			var t *trouble
-			return errors.As(err, &t) && (t.gaveUp || t.refused)
-		},
-		OnStateChange: func(_ string, _, to gobreaker.State) {
-			switch to {
-			case gobreaker.StateOpen:
-				h.outageBegins(time.Now())
-			case gobreaker.StateClosed:
-				h.outageEnds()
-			case gobreaker.StateHalfOpen:
-			}
-		},
-	})
-}
-
-// health decides whether the service may be called at a given time. The zero
-// value is a service that is well.
+// health is the circuit breaker of one account: it decides whether the service may be called at
+// a given time. The zero value is a service without a fault.
 type health struct {
-	mu       sync.Mutex // guards all; nothing is called while it is held
+	mu       sync.Mutex // guards all; no other code runs while it is held
 	account  pause
 	outage   pause
+	failures int       // calls in a row without a proper answer
 	last     string    // why the latest call had no proper answer
 	answered time.Time // when the latest call that got a proper answer was sent; zero = none
 
 	busySince, busyUntil time.Time
-	busyWhy              string
-	backOff              time.Duration // the latest; 0 = the next fault is the first
+	busyReason           string
+	backoff              time.Duration // the latest; 0 = the next fault is the first
 
 	balance *float64 // replaced, never changed
-	told    string   // last logged reason; "" = all is well
+	logged  string   // last logged reason; "" = no fault
 }
 
 // noAnswer begins the reason of an outage.
 const noAnswer = "no proper answer: "
 
-// pause is a time without calls but a probe now and then.
+// pause is a period without calls except one in each turn.
 type pause struct {
 	on      bool
-	adopted bool // outage: another replica met it
-	since   time.Time
-	turn    time.Time     // no call before
-	every   time.Duration // from one turn to the next
-	fault   *Error        // account: why
-	action  string        // account: what met it
-	given   time.Time     // account: when Ready granted the turn that no submit has used yet; zero = none
+	adopted bool          // outage: only other replicas met it
+	since   time.Time     // when it was last met
+	turn    time.Time     // start of the next turn
+	every   time.Duration // length of a turn
+	granted time.Time     // when Ready granted a turn that no call has used yet; zero = none
+	fault   *Error        // account: the cause
+	action  string        // account: the call that met it
 
-	polls    bool      // account: polls are answered all the same
+	polls    bool      // account: polls are answered in spite of it
 	pollTurn time.Time // account: no poll before, unless its order is about to expire
 }
 
-// wait is how long it takes until Ready may grant a turn: the next one, or the last one again
-// if it was not used.
+// wait returns the time until Ready may grant a turn: the next one, or an unused one again.
 func (p *pause) wait(at time.Time) time.Duration {
 	wait := p.turn.Sub(at)
-	if !p.given.IsZero() {
-		wait = min(wait, p.given.Add(giveAgain).Sub(at))
+	if !p.granted.IsZero() {
+		wait = min(wait, p.granted.Add(regrantAfter).Sub(at))
 	}
 	return wait
 }
 
-// take uses up the turn if it has come.
-func (p *pause) take(at time.Time) bool {
-	if at.Before(p.turn) {
+// use spends the turn that Ready granted, or else the next one if it has begun.
+func (p *pause) use(at time.Time) bool {
+	switch {
+	case !p.granted.IsZero():
+		p.granted = time.Time{}
+		return true
+	case at.Before(p.turn):
 		return false
 	}
 	p.turn = at.Add(p.every)
@@ -100,8 +78,9 @@ func (p *pause) take(at time.Time) bool {
 func (h *health) ready(at time.Time) (bool, time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	pauses := []*pause{&h.account, &h.outage}
 	wait := h.busyUntil.Sub(at)
-	for _, p := range []*pause{&h.account, &h.outage} {
+	for _, p := range pauses {
 		if p.on {
 			wait = max(wait, p.wait(at))
 		}
@@ -109,12 +88,10 @@ func (h *health) ready(at time.Time) (bool, time.Duration) {
 	if wait > 0 {
 		return false, wait
 	}
-	if h.outage.on {
-		h.outage.take(at)
-	}
-	if h.account.on {
-		h.account.take(at)
-		h.account.given = at
+	for _, p := range pauses {
+		if p.on {
+			p.granted, p.turn = at, at.Add(p.every)
+		}
 	}
 	return true, 0
 }
@@ -131,7 +108,7 @@ func (h *health) state(at time.Time) State {
 	case h.outage.on:
 		s.Kind, s.Reason, s.Until, s.Since = StateDown, noAnswer+h.last, h.outage.turn, h.outage.since
 	case at.Before(h.busyUntil):
-		s.Kind, s.Reason, s.Until = StateBusy, h.busyWhy, h.busyUntil
+		s.Kind, s.Reason, s.Until = StateBusy, h.busyReason, h.busyUntil
 	}
 	return s
 }
@@ -144,44 +121,22 @@ func (e *Error) reason() string {
 	return e.Code
 }
 
-// enter asks for leave to call. During an account fault a submit gets it as the probe only,
-// a poll always: PollTurn says when, and the order that it is for was paid.
+// enter returns why a call may not be made. During an account fault a submit is made once in a
+// turn, and polls are made because their orders are paid: PollTurn paces them. During an outage
+// that this client met, any call but a report is made once in a turn.
 func (h *health) enter(action string, at time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := &h.account
-	switch {
-	case !p.on || action == poll || action == probing:
-		return nil
-	case action == submit && !p.given.IsZero():
-		p.given = time.Time{}
-		return nil
-	case action == submit && p.take(at):
-		return nil
+	free := action == poll || action == probing
+	if p := &h.account; p.on && !free && (action != submit || !p.use(at)) {
+		e := *p.fault
+		e.Delay = p.turn.Sub(at)
+		return &e
 	}
-	e := *p.fault
-	e.Delay = p.turn.Sub(at)
-	return &e
-}
-
-// outageFault is the error of a call that the breaker rejected.
-func (h *health) outageFault(at time.Time) *Error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	// During a trial call the turn has passed and the next one is far away.
-	return &Error{Class: Capacity, Code: "outage", Delay: max(h.outage.turn.Sub(at), time.Second)}
-}
-
-func (h *health) outageBegins(at time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.outage = pause{on: true, since: at, turn: at.Add(outageFor), every: outageFor}
-}
-
-func (h *health) outageEnds() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.outage = pause{}
+	if p := &h.outage; p.on && !p.adopted && (action == report || !p.use(at)) {
+		return &Error{Class: Capacity, Code: "outage", Delay: max(p.turn.Sub(at), time.Second)}
+	}
+	return nil
 }
 
 func (h *health) setBalance(n float64) {
@@ -193,8 +148,8 @@ func (h *health) setBalance(n float64) {
 // event is a finished call.
 type event struct {
 	action      string
-	started, at time.Time // sent, and over
-	trouble     *trouble  // why the answer was not a proper one; nil = it was
+	started, at time.Time // start and end
+	trouble     *trouble  // nil = the answer was a proper one
 	fault       *Error    // nil: the call was granted, or the task is not ready
 }
 
@@ -204,8 +159,8 @@ type change struct {
 	reason        string
 }
 
-// settle learns from a call and completes its fault's delay. It reports
-// whether the provider was paused or freed since it was last asked.
+// settle updates the state after a call and sets its fault's delay. It reports whether the
+// provider went down or up since the last report.
 func (h *health) settle(e event) (change, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -215,14 +170,10 @@ func (h *health) settle(e event) (change, bool) {
 	case e.trouble == nil && h.account.on:
 		h.resumeLocked(e)
 	}
-	if e.trouble != nil {
-		h.last = e.trouble.words()
-	} else {
-		h.answeredLocked(e.started)
-	}
+	h.countLocked(e)
 	switch {
 	case e.fault == nil && e.action == submit:
-		h.backOff = 0
+		h.backoff = 0
 		if !e.started.Before(h.busySince) {
 			h.busyUntil = time.Time{}
 		}
@@ -232,13 +183,13 @@ func (h *health) settle(e event) (change, bool) {
 	return h.changeLocked()
 }
 
-// pauseLocked begins the account's pause, or prolongs it. An answer that was
-// under way when a ban began does not make the ban shorter.
+// pauseLocked begins or prolongs the account's pause. An answer that was in flight when a ban
+// began does not make the ban shorter.
 func (h *health) pauseLocked(e event) {
 	if h.account.on && e.started.Before(h.account.since) && h.account.turn.After(e.at.Add(e.fault.Delay)) {
 		return
 	}
-	kept := *e.fault // the caller's copy is its own
+	kept := *e.fault // the caller owns the other copy
 	action, pollTurn := e.action, h.account.pollTurn
 	if !h.account.on {
 		pollTurn = e.at.Add(pollSoon)
@@ -251,10 +202,11 @@ func (h *health) pauseLocked(e event) {
 	}
 }
 
-// resumeLocked ends the account fault if the same kind of call as met it is answered. A call
-// that was sent before the fault proves nothing. A poll that is answered does not say that
-// there is money again, but that polls are answered; an accepted submit does not say that its
-// task can be collected.
+// resumeLocked ends the account fault if the kind of call that met it is answered:
+//
+//   - A call that was sent before the fault proves nothing.
+//   - An answered poll shows that polls are answered, but not that submits are.
+//   - An accepted submit does not show that its task can be collected.
 func (h *health) resumeLocked(e event) {
 	p := &h.account
 	switch {
@@ -267,37 +219,54 @@ func (h *health) resumeLocked(e event) {
 	}
 }
 
-// answeredLocked notes a proper answer. It ends an outage that another replica met; the
-// breaker ends its own.
-func (h *health) answeredLocked(started time.Time) {
-	if started.After(h.answered) {
-		h.answered = started
+// countLocked counts calls without a proper answer, and begins and ends the outage. A call that
+// was sent before the outage proves nothing. A report is not counted: a service may not know
+// the call.
+func (h *health) countLocked(e event) {
+	later := e.started.After(h.outage.since)
+	t := e.trouble
+	if t == nil {
+		if e.started.After(h.answered) {
+			h.answered = e.started
+		}
+		if e.action != report {
+			h.failures = 0
+		}
+		if h.outage.on && later {
+			h.outage = pause{}
+		}
+		return
 	}
-	if h.outage.on && h.outage.adopted && started.After(h.outage.since) {
-		h.outage = pause{}
+	h.last = t.words()
+	if t.gaveUp || t.refused || e.action == report {
+		return
+	}
+	h.failures++
+	met := h.outage.on && !h.outage.adopted
+	if met && later || !met && h.failures >= outageAfter {
+		h.outage = pause{on: true, since: e.at, turn: e.at.Add(outageFor), every: outageFor}
 	}
 }
 
-// slowLocked leaves the service alone for a while: for the fault's delay, and
-// for longer with every fault that follows. Faults of one wave, sent before
-// the first of them came back, count once.
+// slowLocked makes the provider busy for the fault's delay, and for longer with every fault that
+// follows. Faults of calls that were sent before the first of them came back count once.
 func (h *health) slowLocked(e event) {
 	f := e.fault
 	base := f.Delay
 	f.Delay += jitter(base)
 	if t := e.trouble; t != nil && (t.gaveUp || e.action != submit && !t.refused) {
-		return // the caller's doing, or a poll's own bad luck
+		return // the caller cancelled, or the call says nothing about submits
 	}
 	if e.started.Before(h.busyUntil) {
 		if until := e.at.Add(base); until.After(h.busyUntil) {
 			h.busyUntil = until
 		}
 	} else {
-		h.backOff = max(base, min(h.backOff*3/2, backOffMost))
-		wait := min(h.backOff+jitter(h.backOff), max(base, backOffMost))
+		h.backoff = max(base, min(h.backoff*3/2, maxBackoff))
+		wait := min(h.backoff+jitter(h.backoff), max(base, maxBackoff))
 		h.busySince, h.busyUntil = e.at, e.at.Add(wait)
 	}
-	h.busyWhy = f.reason()
+	h.busyReason = f.reason()
 	if e.action == submit {
 		f.Delay = h.busyUntil.Sub(e.at)
 	}
@@ -315,14 +284,14 @@ func (h *health) changeLocked() (change, bool) {
 	if c.down && !c.account {
 		now = "outage" // its reason changes with every call
 	}
-	if now == h.told {
+	if now == h.logged {
 		return c, false
 	}
-	h.told = now
+	h.logged = now
 	return c, true
 }
 
-// jitter is up to a fifth of d, so that replicas do not come back together.
+// jitter returns at most a fifth of d, so that replicas do not come back together.
 func jitter(d time.Duration) time.Duration {
 	return backoff.UpTo(d/5 + 1)
 }

@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"poold/internal/captcha"
 	"poold/internal/provider/wire"
 )
@@ -74,7 +72,6 @@ type Client struct {
 	profile profile
 	wire    http.RoundTripper
 	limit   time.Duration // callLimit
-	breaker *gobreaker.CircuitBreaker[answer]
 	health  health
 	asked   atomic.Int64 // Unix ns of the last balance call
 }
@@ -138,7 +135,6 @@ func New(cfg Config) (*Client, error) {
 		cfg: cfg, base: strings.TrimRight(cfg.URL, "/"),
 		profile: p, wire: newTransport(), limit: callLimit,
 	}
-	c.breaker = newBreaker(&c.health)
 	switch cfg.API {
 	case APILegacy:
 		c.speak = legacy{key: cfg.Key, profile: p}
@@ -264,11 +260,8 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 	if err := c.health.enter(action, started); err != nil {
 		return answer{}, err
 	}
-	a, err := c.send(ctx, action, q)
+	a, err := c.exchange(ctx, q)
 	at := time.Now()
-	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return answer{}, c.health.outageFault(at)
-	}
 	var t *trouble
 	if errors.As(err, &t) {
 		err = t.verdict(action)
@@ -288,18 +281,6 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 		return answer{}, err
 	}
 	return a, nil
-}
-
-// send makes a call if the breaker lets it. A report is neither counted nor a
-// trial: whether it is understood says nothing about whether tokens are sold.
-func (c *Client) send(ctx context.Context, action string, q query) (answer, error) {
-	if action != report {
-		return c.breaker.Execute(func() (answer, error) { return c.exchange(ctx, q) })
-	}
-	if c.breaker.State() != gobreaker.StateClosed {
-		return answer{}, gobreaker.ErrOpenState
-	}
-	return c.exchange(ctx, q)
 }
 
 // verdict is the error in a proper answer, nil if the call was granted.

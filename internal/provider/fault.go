@@ -108,7 +108,7 @@ func (h *health) adopt(f *Fault) (change, bool) {
 	defer h.mu.Unlock()
 	switch {
 	case f == nil:
-		h.account, h.outage = pause{}, pause{}
+		h.account, h.outage, h.failures = pause{}, pause{}, 0
 	case f.Kind == FaultAccount:
 		p := &h.account
 		if !p.on || p.fault.Code != f.Code {
@@ -123,7 +123,8 @@ func (h *health) adopt(f *Fault) (change, bool) {
 		h.outage = pause{}
 	default:
 		h.account = pause{}
-		h.outage = pause{on: true, adopted: true, since: f.Since, turn: f.Next, every: f.Every}
+		adopted := !h.outage.on || h.outage.adopted
+		h.outage = pause{on: true, adopted: adopted, since: f.Since, turn: f.Next, every: f.Every}
 		h.last = f.Code
 	}
 	return h.changeLocked()
@@ -135,7 +136,7 @@ func (h *health) probeNow(at time.Time) {
 	defer h.mu.Unlock()
 	for _, p := range []*pause{&h.account, &h.outage} {
 		if p.on {
-			p.turn, p.given = at, time.Time{}
+			p.turn, p.granted = at, time.Time{}
 		}
 	}
 }

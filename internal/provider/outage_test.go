@@ -65,7 +65,7 @@ func TestTrial(t *testing.T) {
 		}
 		before := w.count()
 		waitReady(t, c)
-		if ready, wait := c.Ready(time.Now()); ready || wait != outageFor {
+		if ready, wait := c.Ready(time.Now()); ready || wait != regrantAfter {
 			t.Errorf("a second trial is granted: %v, %v", ready, wait)
 		}
 		if e := faultOf(t, submitOne(t, c)); !e.Unknown {

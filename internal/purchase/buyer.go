@@ -46,7 +46,7 @@ func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *
 	orders := newOrders(b, as, placer)
 	cs := &callbacks{
 		base: b, accounts: as, orders: orders, lives: ls,
-		secrets: secrets{of: map[string][]captcha.Secret{}}, arrivals: arrivals{at: map[pool.Ref]time.Time{}}, kept: spool.NewLetters(folder),
+		secrets: secrets{of: map[string][]captcha.Secret{}}, arrivals: arrivals{at: map[pool.Ref]time.Time{}}, kept: spool.New(folder),
 	}
 	return &Buyer{
 		base: b, accounts: as, scheduler: newScheduler(as), placer: placer, orders: orders,

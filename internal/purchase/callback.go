@@ -56,7 +56,7 @@ type callbacks struct {
 	lives    *lives
 	secrets  secrets
 	arrivals arrivals
-	kept     spool.Letters
+	kept     *spool.Spool
 }
 
 // take takes one; see Buyer.Callback.

@@ -162,7 +162,7 @@ func TestCallbacksLogNoSecrets(t *testing.T) {
 		forged.Secret = "guess-4711"
 		s.stock.fault = func(string) error { return redisdb.ErrDown }
 		s.mustCall(t, genuine)
-		s.buyer.callbacks.kept = spool.NewLetters("")
+		s.buyer.callbacks.kept = spool.New("")
 		if err := s.buyer.Callback(t.Context(), genuine); !errors.Is(err, ErrNotKept) {
 			t.Errorf("callback = %v, want ErrNotKept", err)
 		}

@@ -428,7 +428,7 @@ func TestARepeatedCallbackIsNoYounger(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newCallbackBuyer(t, filepath.Join(t.TempDir(), "l"))
 				if !disk {
-					s.buyer.callbacks.kept = spool.NewLetters("")
+					s.buyer.callbacks.kept = spool.New("")
 				}
 				o := s.order(t)
 				time.Sleep(15 * time.Second)

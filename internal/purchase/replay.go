@@ -63,13 +63,12 @@ func (rp *replay) open() error {
 	if err := rp.callbacks.kept.Open(); err != nil {
 		return err
 	}
-	orders, err := rp.callbacks.kept.List()
-	for _, o := range orders {
-		if order, ok := pool.ParseRef(o); ok {
+	rp.logTrouble(rp.callbacks.kept.Each(nil, func(l spool.Letter, _ int64) bool {
+		if order, ok := pool.ParseRef(l.Order); ok {
 			rp.callbacks.arrivals.first(order, time.Time{})
 		}
-	}
-	rp.logTrouble(err)
+		return true
+	}))
 	return nil
 }
 

@@ -10,138 +10,88 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
+
+	"poold/internal/testkit"
 )
 
-// A directory that cannot be is told of: no letter is lost in silence.
+// A folder that cannot be used is an error, so that no letter is lost in silence.
 func TestADiskThatTakesNothing(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{blocked, filepath.Join(blocked, "letters"), filepath.Join(blocked, "deep", "letters"), ""} {
-		s := New(path, parseSample)
-		if s.Open() == nil || s.Put(nth(1).data()) == nil {
+		s := New(path)
+		if s.Open() == nil || s.Keep(letter(1)) == nil {
 			t.Errorf("%q took a letter", path)
 		}
 		s.wantCounts(t, 0, 0)
 	}
-	s := New(blocked, parseSample)
-	if _, err := s.List(); err == nil {
-		t.Error("list did not tell")
-	}
-	if _, err := s.Read("x"); err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("read told %v", err)
+	s := New(blocked)
+	if _, err := s.all(); err == nil {
+		t.Error("each did not fail")
 	}
 	if s.Remove("x") == nil {
-		t.Error("remove did not tell")
+		t.Error("remove did not fail")
 	}
 }
 
-func TestNoDirectoryHoldsNoLetters(t *testing.T) {
+func TestNoFolderHoldsNoLetters(t *testing.T) {
 	s := opened(t)
-	s.mustPut(t, nth(1))
+	s.mustKeep(t, letter(1))
 	if err := os.RemoveAll(s.dir); err != nil {
 		t.Fatal(err)
 	}
-	if data, err := s.Read(nth(1).Key); !errors.Is(err, fs.ErrNotExist) || data != nil {
-		t.Errorf("read: %q, %v", data, err)
-	}
 	s.wantAll(t)
-	if err := s.Remove(nth(1).Key); err != nil {
+	if err := s.Remove(letter(1).Order); err != nil {
 		t.Error(err)
 	}
 	s.wantCounts(t, 0, 0)
-	s.mustPut(t, nth(1)) // makes it again
+	s.mustKeep(t, letter(1)) // creates the folder
 	s.wantCounts(t, 1, 0)
 }
 
-// Another process on the directory starts and clears away what is being
-// written, or takes the whole directory, or stores the same key first.
-func TestOthersInTheSameDirectory(t *testing.T) {
+// Another process in the folder keeps letters, removes them, and removes unfinished files when it
+// starts. No letter is lost, and a listing corrects the counts.
+func TestTwoProcessesInOneFolder(t *testing.T) {
 	s := opened(t)
-	meddle := func(times int, how func(from, to string) error) {
-		s.link = func(root *os.Root, from, to string) error {
-			if times--; times >= 0 {
-				if err := how(filepath.Join(s.dir, from), filepath.Join(s.dir, to)); err != nil {
-					t.Fatal(err)
-				}
+	other := s.twin()
+	var wg sync.WaitGroup
+	for n := range 40 {
+		wg.Go(func() {
+			if err := []*Spool{s, other}[n%2].Keep(letter(n)); err != nil {
+				t.Error(err)
 			}
-			return root.Link(from, to)
+		})
+	}
+	wg.Wait()
+	second := letter(1)
+	second.Token = "another"
+	s.mustKeep(t, second)
+	if got, err := s.all(); err != nil || len(got) != 40 || got[1] != letter(1) {
+		t.Errorf("%d letters, %v", len(got), err)
+	}
+	s.wantCounts(t, 40, 0)
+	if err := other.Remove(letter(2).Order); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.all(); err != nil {
+		t.Error(err)
+	}
+	s.wantCounts(t, 39, 0)
+
+	s.names.Lock()
+	wg.Go(func() {
+		if err := s.Keep(letter(40)); err != nil {
+			t.Error(err)
 		}
-	}
-	remove := func(from, _ string) error { return os.Remove(from) }
-	meddle(2, remove)
-	s.mustPut(t, nth(1))
-	meddle(1, func(string, string) error { return os.RemoveAll(s.dir) })
-	s.mustPut(t, nth(2))
-	s.wantCounts(t, 2, 0) // as far as this process knows
-	s.wantAll(t, nth(2))
-	s.wantCounts(t, 1, 0)
-
-	// Nothing tries for ever, and what failed leaves nothing behind.
-	meddle(putTries, remove)
-	if err := s.Put(nth(3).data()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("put = %v", err)
-	}
-	s.wantCounts(t, 1, 0)
-	if got := s.files(t); len(got) != 1 {
-		t.Errorf("left: %q", got)
-	}
-
-	meddle(1, func(string, string) error { return s.twin().Put(nth(3).data()) })
-	second := nth(3)
-	second.Text = "another"
-	s.mustPut(t, second)
-	s.wantAll(t, nth(2), nth(3))
-	s.wantCounts(t, 2, 0)
-	if got := s.files(t); len(got) != 2 {
-		t.Errorf("left: %q", got)
-	}
-}
-
-// Where the file system has no links a letter is stored all the same, and
-// replaces nothing.
-func TestWithoutLinks(t *testing.T) {
-	s := opened(t)
-	s.link = func(*os.Root, string, string) error { return syscall.EPERM }
-	s.mustPut(t, nth(1))
-	planted := filepath.Join(s.dir, nameOf(nth(2).Key))
-	s.link = func(*os.Root, string, string) error {
-		// Only now, so that Put meets it at the last step. Once: it is set aside.
-		s.link = func(*os.Root, string, string) error { return syscall.EPERM }
-		return errors.Join(os.Symlink("nowhere", planted), syscall.EPERM)
-	}
-	s.mustPut(t, nth(2))
-	s.wantCounts(t, 2, 1)
-	s.wantAll(t, nth(1), nth(2))
-	s.wantCounts(t, 2, 1)
-	if got := s.files(t); len(got) != 3 {
-		t.Errorf("files: %q", got)
-	}
-}
-
-// Without links a rename could replace: of many at the last step one wins.
-func TestOneWinsWithoutLinks(t *testing.T) {
-	const copies = 8
-	for n := range 20 {
-		s := opened(t)
-		var arrived, done sync.WaitGroup
-		arrived.Add(copies)
-		s.link = func(*os.Root, string, string) error {
-			arrived.Done()
-			arrived.Wait()
-			return syscall.EPERM
-		}
-		for range copies {
-			done.Go(func() {
-				if err := s.Put(nth(n).data()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		done.Wait()
-		s.wantCounts(t, 1, 0)
-	}
+	})
+	testkit.Within(t, 10*time.Second, "a letter is unfinished", func() bool { return len(s.files(t)) == 40 })
+	other.mustOpen(t) // removes it
+	s.names.Unlock()
+	wg.Wait()
+	s.wantCounts(t, 40, 0)
 }
 
 func TestASpoolFillsUp(t *testing.T) {
@@ -150,103 +100,98 @@ func TestASpoolFillsUp(t *testing.T) {
 		t.Errorf("the cap is %d", s.most)
 	}
 	s.most = 3
-	s.mustPut(t, nth(1), nth(2), nth(3))
-	if err := s.Put(nth(4).data()); !errors.Is(err, ErrFull) {
-		t.Errorf("put = %v, want ErrFull", err)
+	full := func(s *Spool, n int) {
+		t.Helper()
+		if err := s.Keep(letter(n)); !errors.Is(err, ErrFull) {
+			t.Errorf("keep = %v, want ErrFull", err)
+		}
 	}
+	s.mustKeep(t, letter(1), letter(2), letter(3))
+	full(s, 4)
 	again := s.twin() // also after a restart
-	if err := errors.Join(again.Open(), again.Put(nth(4).data())); !errors.Is(err, ErrFull) {
-		t.Errorf("put = %v, want ErrFull", err)
-	}
+	again.mustOpen(t)
+	full(again, 4)
 	if got := s.files(t); len(got) != 3 {
 		t.Errorf("left: %q", got)
 	}
 	// Another process takes one away.
-	if err := again.Remove(nth(2).Key); err != nil {
+	if err := again.Remove(letter(2).Order); err != nil {
 		t.Fatal(err)
 	}
-	s.mustPut(t, nth(4))
-	if err := s.Put(nth(5).data()); !errors.Is(err, ErrFull) {
-		t.Errorf("put = %v, want ErrFull", err)
-	}
-	if err := s.Remove(nth(1).Key); err != nil {
+	s.mustKeep(t, letter(4))
+	full(s, 5)
+	if err := s.Remove(letter(1).Order); err != nil {
 		t.Fatal(err)
 	}
-	s.mustPut(t, nth(5))
+	s.mustKeep(t, letter(5))
 	s.wantCounts(t, 3, 0)
 }
 
-// Many at once, among them some of one key: each is stored once, the cap
-// holds, and the counts are those of the directory.
+// Concurrent calls, some for one order: each letter is stored once, the cap holds, and the counts
+// match the folder without another listing.
 func TestLettersAtOnce(t *testing.T) {
-	const most, keys, copies = 20, 40, 4
-	for _, link := range []func(*os.Root, string, string) error{
-		(*os.Root).Link, func(*os.Root, string, string) error { return syscall.EPERM },
-	} {
-		s := opened(t)
-		s.most, s.link = most, link
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		stored := map[string]bool{}
-		for n := range keys {
-			for c := range copies {
-				wg.Go(func() {
-					l := nth(n)
-					l.Text = fmt.Sprint(c)
-					switch err := s.Put(l.data()); {
-					case err == nil:
-						mu.Lock()
-						defer mu.Unlock()
-						stored[l.Key] = true
-					case !errors.Is(err, ErrFull):
-						t.Error(err)
-					}
-				})
-			}
+	const most, orders, copies = 20, 40, 4
+	s := opened(t)
+	s.most = most
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	stored := map[string]bool{}
+	for n := range orders {
+		for c := range copies {
 			wg.Go(func() {
-				// Whoever looks meanwhile sees whole letters only.
-				if _, err := s.all(); err != nil {
+				l := letter(n)
+				l.Token = fmt.Sprint(c)
+				switch err := s.Keep(l); {
+				case err == nil:
+					mu.Lock()
+					defer mu.Unlock()
+					stored[l.Order] = true
+				case !errors.Is(err, ErrFull):
 					t.Error(err)
 				}
 			})
 		}
-		wg.Wait()
-		s.wantCounts(t, len(s.files(t)), 0) // without another look
-		got, err := s.all()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range got {
-			if !stored[l.Key] {
-				t.Errorf("%s is there, and nobody was told so", l.Key)
+		wg.Go(func() {
+			// A concurrent listing finds whole letters only.
+			if _, err := s.all(); err != nil {
+				t.Error(err)
 			}
+		})
+	}
+	wg.Wait()
+	s.wantCounts(t, most, 0)
+	got, err := s.all()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range got {
+		if !stored[l.Order] {
+			t.Errorf("%s is stored, and Keep did not return nil", l.Order)
 		}
-		if len(got) > most || len(got) != len(stored) || len(s.files(t)) != len(got) {
-			t.Errorf("%d letters in %d files, %d acknowledged, at most %d", len(got), len(s.files(t)), len(stored), most)
-		}
-		s.wantCounts(t, len(got), 0)
+	}
+	if len(got) != most || len(stored) != most || len(s.files(t)) != most {
+		t.Errorf("%d letters in %d files, %d acknowledged, want %d", len(got), len(s.files(t)), len(stored), most)
 	}
 }
 
-// Bad files are planted, letters stored and removed while others look: each bad
-// file is set aside, and no good one.
+// Bad files appear while letters are kept, removed and listed: each bad file is set aside, and no
+// good one.
 func TestComingAndGoingAtOnce(t *testing.T) {
 	s := opened(t)
 	var aside atomic.Int64
 	var wg sync.WaitGroup
 	for n := range 8 {
 		wg.Go(func() {
-			path := filepath.Join(s.dir, nameOf(nth(n).Key))
 			for range 25 {
-				if err := os.Symlink("nowhere", path); err != nil {
+				if err := os.Symlink("nowhere", s.path(letter(n))); err != nil {
 					t.Error(err)
 				}
 				aside.Add(1)
-				if err := errors.Join(s.Put(nth(n).data()), s.Remove(nth(n).Key)); err != nil {
+				if err := errors.Join(s.Keep(letter(n)), s.Remove(letter(n).Order)); err != nil {
 					t.Error(err)
 				}
 			}
-			if err := s.Put(nth(n).data()); err != nil {
+			if err := s.Keep(letter(n)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -257,63 +202,24 @@ func TestComingAndGoingAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	s.wantAll(t, nth(0), nth(1), nth(2), nth(3), nth(4), nth(5), nth(6), nth(7))
+	s.wantAll(t, letter(0), letter(1), letter(2), letter(3), letter(4), letter(5), letter(6), letter(7))
 	s.wantCounts(t, 8, int(aside.Load()))
 }
 
-// A listing that may be older than what is counted corrects nothing.
-func TestStaleListingsCountNothing(t *testing.T) {
-	var c counts
-	want := func(what string, letters, bad int) {
-		t.Helper()
-		if l, b := c.now(); l != letters || b != bad {
-			t.Errorf("%s: %d letters, %d bad; want %d, %d", what, l, b, letters, bad)
-		}
-	}
-	c.correct(c.begin(), 5, 2)
-	want("nothing happened meanwhile", 5, 2)
-	none := func() {}
-	begin := func() { c.reserve(10_000) }
-	for what, story := range map[string]struct {
-		before, meanwhile func()
-		letters           int
-	}{
-		"a put began": {none, begin, 5},
-		"a put is on": {begin, none, 5},
-		"a put ended": {begin, func() { c.stored(true) }, 6},
-		"one failed":  {begin, func() { c.stored(false) }, 5},
-		"one went":    {none, func() { c.moved(-1, 0) }, 4},
-	} {
-		c = counts{letters: 5, bad: 2}
-		story.before()
-		listing := c.begin()
-		story.meanwhile()
-		c.correct(listing, 100, 100)
-		want(what, story.letters, 2)
-	}
-	// A replay may remove a letter before its put has counted it.
-	c = counts{}
-	c.reserve(10_000)
-	c.moved(-1, 0)
-	want("removed early", 0, 0)
-	c.stored(true)
-	want("then counted", 0, 0)
-}
-
-// Nobody else on the machine can read a token, whatever the umask.
-func TestLettersAreNobodyElses(t *testing.T) {
+// Only the user of the process can read a token, whatever the umask.
+func TestLettersArePrivate(t *testing.T) {
 	for _, umask := range []int{0, 0o777} {
-		s := New(filepath.Join(t.TempDir(), "a", "b"), parseSample)
+		s := New(filepath.Join(t.TempDir(), "a", "b"))
 		old := syscall.Umask(umask)
-		err := errors.Join(s.Open(), s.Put(nth(1).data()))
+		err := errors.Join(s.Open(), s.Keep(letter(1)))
 		syscall.Umask(old)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for path, want := range map[string]fs.FileMode{
-			filepath.Dir(s.dir):                      0o700 | fs.ModeDir,
-			s.dir:                                    0o700 | fs.ModeDir,
-			filepath.Join(s.dir, nameOf(nth(1).Key)): 0o600,
+			filepath.Dir(s.dir): 0o700 | fs.ModeDir,
+			s.dir:               0o700 | fs.ModeDir,
+			s.path(letter(1)):   0o600,
 		} {
 			if got, err := os.Lstat(path); err != nil || got.Mode() != want {
 				t.Errorf("umask %o: %s is %v, want %v (%v)", umask, path, got.Mode(), want, err)

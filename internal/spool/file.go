@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"time"
 )
 
 const (
@@ -22,73 +21,71 @@ const (
 	dirMode  = 0o700
 )
 
-// The only names that a spool knows; all others in its directory are ignored.
+// The names that a spool knows. It ignores all other files in its folder.
 var (
 	letterName     = regexp.MustCompile(`^[0-9a-f]{64}\.json$`)
 	asideName      = regexp.MustCompile(`^[0-9a-f]{64}\.json\.[A-Z2-7]+\.bad$`)
 	unfinishedName = regexp.MustCompile(`^letter-[A-Z2-7]+\.tmp$`)
 )
 
-// nameOf is where the letter of a key lies. A key may hold anything, and its secret
-// part is no reading for those who see names.
-func nameOf(key string) string {
-	sum := sha256.Sum256([]byte(key))
+// nameOf returns the file name of the letter of an order. The id is hashed because it comes from
+// outside and part of it is a secret.
+func nameOf(order string) string {
+	sum := sha256.Sum256([]byte(order))
 	return hex.EncodeToString(sum[:]) + ".json"
 }
 
-// content is a letter's file.
-type content struct {
-	key  string
-	at   time.Time
-	data []byte
+// readFile reads a letter and the size of its file. Its errors name the file and quote nothing of
+// its content. ErrBad is about the file; a failed read is not ErrBad.
+func readFile(root *os.Root, name string) (Letter, int64, error) {
+	data, reason, err := readRegular(root, name)
+	if err != nil {
+		return Letter{}, 0, err
+	}
+	var l Letter
+	if reason == nil {
+		l, reason = decodeLetter(data)
+	}
+	if reason == nil && nameOf(l.Order) != name {
+		reason = errors.New("of another order than its name says")
+	}
+	if reason != nil {
+		return Letter{}, 0, fmt.Errorf("%s: %w: %w", name, ErrBad, reason)
+	}
+	return l, int64(len(data)), nil
 }
 
-// readFile reads one letter. Its errors name the file and quote nothing of what is in
-// it. What the disk did is no reason to call a file bad; what the file is, is one.
-func readFile(root *os.Root, name string, parse Parse) (content, error) {
-	bad := func(why error) (content, error) {
-		return content{}, fmt.Errorf("%s: %w: %w", name, ErrBad, why)
-	}
+// readRegular reads a regular file of at most maxBytes. bad is why the file is none.
+func readRegular(root *os.Root, name string) (data []byte, bad, err error) {
 	there, err := root.Lstat(name)
 	if err != nil {
-		return content{}, err
+		return nil, nil, err
 	}
 	if !there.Mode().IsRegular() {
-		return bad(errors.New("no regular file"))
+		return nil, errors.New("no regular file"), nil
 	}
 	f, err := root.Open(name)
 	if errors.Is(err, fs.ErrPermission) {
-		return bad(errors.New("not readable"))
+		return nil, errors.New("not readable"), nil
 	} else if err != nil {
-		return content{}, err
+		return nil, nil, err
 	}
 	defer func() { _ = f.Close() }()
 	// Open follows links.
 	if opened, err := f.Stat(); err != nil {
-		return content{}, err
+		return nil, nil, err
 	} else if !os.SameFile(there, opened) {
-		return bad(errors.New("replaced while it was opened"))
+		return nil, errors.New("replaced while it was opened"), nil
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	if err != nil {
-		return content{}, err
-	}
+	data, err = io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if len(data) > maxBytes {
-		return bad(errors.New("too large"))
+		bad = errors.New("too large")
 	}
-	key, at, err := parse(data)
-	if err != nil {
-		return bad(err)
-	}
-	if nameOf(key) != name {
-		// A key is the id of an order to those who read this.
-		return bad(errors.New("of another order than its name says"))
-	}
-	return content{key, at, data}, nil
+	return data, bad, err
 }
 
-// makeDir makes a directory and those above it, each written down in its parent
-// before it is used. The mode of one that exists is its owner's choice.
+// makeDir creates a directory and its missing parents, and syncs each into its parent. It keeps
+// the mode of a directory that exists.
 func makeDir(dir string) error {
 	above := filepath.Dir(dir)
 	err := os.Mkdir(dir, dirMode)
@@ -103,7 +100,6 @@ func makeDir(dir string) error {
 	} else if err != nil {
 		return err
 	}
-	// Whatever the umask took away.
 	if err := os.Chmod(dir, dirMode); err != nil {
 		return err
 	}
@@ -115,14 +111,14 @@ func makeDir(dir string) error {
 	return syncDir(root)
 }
 
-// writeUnfinished writes a file to disk, under a name that is no letter's.
+// writeUnfinished writes and syncs a file under the name of an unfinished letter.
 func writeUnfinished(root *os.Root, data []byte) (name string, err error) {
 	name = "letter-" + rand.Text() + ".tmp"
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return "", err
 	}
-	err = f.Chmod(fileMode) // whatever the umask took away
+	err = f.Chmod(fileMode) // the umask may have removed bits
 	if err == nil {
 		_, err = f.Write(data)
 	}
@@ -136,7 +132,7 @@ func writeUnfinished(root *os.Root, data []byte) (name string, err error) {
 	return name, nil
 }
 
-// syncDir makes the names in a directory outlive a power cut.
+// syncDir syncs the names in a directory to disk.
 func syncDir(root *os.Root) error {
 	dir, err := root.Open(".")
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 // lettersEnv makes TestLettersSurviveAKill the child that is killed.
 const lettersEnv = "POOLD_TEST_LETTERS"
 
-// storeUntilKilled prints the number of each letter that Put took.
+// storeUntilKilled prints the number of each letter for which Keep returned nil.
 func storeUntilKilled(t *testing.T, dir string) {
-	s := New(dir, parseSample) // in the directory that the parent chose
+	s := New(dir) // in the directory that the parent chose
 	if err := s.Open(); err != nil {
 		t.Fatal(err)
 	}
@@ -26,12 +26,12 @@ func storeUntilKilled(t *testing.T, dir string) {
 		wg.Go(func() {
 			for {
 				i := int(n.Add(1))
-				if err := s.Put(nth(i).data()); err != nil {
+				if err := s.Keep(letter(i)); err != nil {
 					t.Error(err)
 					return
 				}
 				if _, err := fmt.Printf("stored %d\n", i); err != nil {
-					return // nobody listens any more
+					return // the parent has ended
 				}
 			}
 		})
@@ -39,8 +39,8 @@ func storeUntilKilled(t *testing.T, dir string) {
 	wg.Wait()
 }
 
-// A process is killed while it stores: every letter that it acknowledged is
-// there, whole, and no other file has a letter's name.
+// A process is killed while it stores letters. Each letter that it acknowledged is there and whole,
+// and no other file has the name of a letter.
 func TestLettersSurviveAKill(t *testing.T) {
 	const dir = "dead-letters"
 	if os.Getenv(lettersEnv) != "" {
@@ -53,7 +53,7 @@ func TestLettersSurviveAKill(t *testing.T) {
 	}
 	for round := range 5 {
 		home := t.TempDir()
-		s := New(filepath.Join(home, dir), parseSample)
+		s := New(filepath.Join(home, dir))
 		child := exec.CommandContext(t.Context(), program, "-test.run=^TestLettersSurviveAKill$")
 		child.Env, child.Dir = append(os.Environ(), lettersEnv+"=1"), home
 		child.Stderr = os.Stderr
@@ -64,14 +64,14 @@ func TestLettersSurviveAKill(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		stored := map[string]sample{}
+		stored := map[string]Letter{}
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			var n int
 			if _, err := fmt.Sscanf(lines.Text(), "stored %d", &n); err != nil {
 				t.Errorf("the child said %q", lines.Text())
 				continue
 			}
-			stored[nth(n).Key] = nth(n)
+			stored[letter(n).Order] = letter(n)
 			if len(stored) == 20+7*round {
 				if err := child.Process.Kill(); err != nil {
 					t.Error(err)
@@ -81,18 +81,16 @@ func TestLettersSurviveAKill(t *testing.T) {
 		if err := child.Wait(); err == nil || len(stored) < 20 {
 			t.Fatalf("the child ended by itself after %d letters: %v", len(stored), err)
 		}
-		if err := s.Open(); err != nil {
-			t.Fatal(err)
-		}
+		s.mustOpen(t)
 		found, err := s.all()
 		if err != nil {
 			t.Error(err)
 		}
 		for _, l := range found {
-			if want, told := stored[l.Key]; told && l != want {
+			if want, told := stored[l.Order]; told && l != want {
 				t.Errorf("stored %+v, found %+v", want, l)
 			}
-			delete(stored, l.Key)
+			delete(stored, l.Order)
 		}
 		if len(stored) > 0 {
 			t.Errorf("%d acknowledged letters are gone", len(stored))

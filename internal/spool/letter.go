@@ -12,16 +12,14 @@ import (
 )
 
 const (
-	// letterVersion is the form of a file. Another one is set aside.
+	// letterVersion is the version of the file format. A file of another version is bad.
 	letterVersion = 1
-	// mostShownText is how many characters of a text from outside a list shows.
-	mostShownText = 100
-	// mostShownReason is how many of a reason.
-	mostShownReason = 300
+	// mostShownText and mostShownReason bound the texts of a Summary, in characters.
+	mostShownText, mostShownReason = 100, 300
 )
 
-// Letter is a provider's callback that Redis could not take: a token that is
-// paid for, or an error code. It must not be printed.
+// Letter is a provider's callback that Redis could not store: a paid token or an error code. It
+// must not be printed.
 type Letter struct {
 	Order     string     `json:"order"`
 	Identity  captcha.ID `json:"identity"`
@@ -30,43 +28,50 @@ type Letter struct {
 	Token     string     `json:"token,omitempty"`
 	UserAgent string     `json:"user_agent,omitempty"`
 	Code      string     `json:"code,omitempty"`    // instead of a token
-	Refused   bool       `json:"refused,omitempty"` // with Code: a fault of the target's parameters
-	Reason    string     `json:"reason,omitempty"`  // why Redis did not take it, as redisdb.Reason says
-	Arrived   time.Time  `json:"arrived"`           // the first time, by the wall clock
-	Until     time.Time  `json:"until"`             // of no use afterwards
+	Refused   bool       `json:"refused,omitempty"` // with Code: the provider rejects the target's parameters
+	Reason    string     `json:"reason,omitempty"`  // why Redis did not store it, as of redisdb.Reason
+	Arrived   time.Time  `json:"arrived"`           // when the first callback arrived, by the wall clock
+	Until     time.Time  `json:"until"`             // when its token has expired
 }
 
-// letterFile is a dead letter as it lies on disk.
+// letterFile is the content of a dead letter's file.
 type letterFile struct {
 	Version int `json:"version"`
 	Letter
 }
 
-// Summary is what may be shown of a dead letter: no token and no user agent.
+// Summary is a dead letter without its secrets: the token and the user agent.
 type Summary struct {
 	Order    string    `json:"order"` // the part of the id before the first dot
 	Provider string    `json:"provider"`
 	Task     string    `json:"task,omitempty"`   // the provider's id; a callback may lack it
 	Kind     string    `json:"kind"`             // token | error
 	Code     string    `json:"code,omitempty"`   // of an error; printable ASCII, 100 characters at most
-	Reason   string    `json:"reason,omitempty"` // why Redis did not take it; absent in letters of older versions
+	Reason   string    `json:"reason,omitempty"` // why Redis did not store it; absent in letters of older versions
 	Arrived  time.Time `json:"arrived"`          // UTC
 	Age      int64     `json:"age_s"`            // since Arrived, in seconds
-	Until    time.Time `json:"until"`            // UTC; of no use afterwards
+	Until    time.Time `json:"until"`            // UTC; when its token has expired
 	Size     int64     `json:"bytes"`            // of the file
 }
 
-// encode is the file of a dead letter. It fails where l is none.
+// encode returns the file of a dead letter. Its errors are ErrBad and ErrTooLarge.
 func (l Letter) encode() ([]byte, error) {
-	if err := l.fault(); err != nil {
-		return nil, err
+	err := l.fault()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBad, err)
 	}
 	l.Arrived, l.Until = l.Arrived.UTC(), l.Until.UTC()
-	// Only a time outside of years 0 to 9999 is an error here.
-	return json.Marshal(letterFile{letterVersion, l})
+	data, err := json.Marshal(letterFile{letterVersion, l})
+	switch {
+	case err != nil: // a year outside of 0 to 9999
+		return nil, fmt.Errorf("%w: %w", ErrBad, err)
+	case len(data) > maxBytes:
+		return nil, ErrTooLarge
+	}
+	return data, nil
 }
 
-// decodeSummary is the inverse of encode. Its errors quote nothing of data.
+// decodeLetter is the inverse of encode. Its errors quote nothing of data.
 func decodeLetter(data []byte) (Letter, error) {
 	var l letterFile
 	if !utf8.Valid(data) || json.Unmarshal(data, &l) != nil {
@@ -78,8 +83,8 @@ func decodeLetter(data []byte) (Letter, error) {
 	return l.Letter, l.fault()
 }
 
-// fault tells why l is no dead letter; nil where it is one. JSON would change what is
-// no UTF-8, and a changed token or id is of no use.
+// fault returns why l is not a dead letter, or nil. JSON would change text that is not UTF-8, and
+// a changed token or id is useless.
 func (l Letter) fault() error {
 	switch {
 	case l.Order == "":
@@ -94,7 +99,7 @@ func (l Letter) fault() error {
 	return nil
 }
 
-// shown is the part of a dead letter that is no secret, at the given moment.
+// shown returns the summary of a dead letter at a given time.
 func (l Letter) shown(size int64, at time.Time) Summary {
 	order, _, _ := strings.Cut(l.Order, ".")
 	s := Summary{
@@ -108,7 +113,7 @@ func (l Letter) shown(size int64, at time.Time) Summary {
 	return s
 }
 
-// printable returns the first characters of a text that terminals and pages can show.
+// printable returns the first characters of a text, without those that a terminal cannot show.
 func printable(text string, most int) string {
 	text = captcha.Printable(text)
 	return text[:min(len(text), most)]

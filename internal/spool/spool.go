@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -8,57 +9,40 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-const (
-	// MostLetters bounds the letters of a spool, so that an outage cannot fill the
-	// disk, and its files set aside, so that a disk that spoils letters cannot do so
-	// either.
-	MostLetters = 10_000
-	// putTries bounds how often a Put starts again because somebody else moved a file
-	// or the directory under it.
-	putTries = 3
-)
+// MostLetters bounds the letters of a spool, so that an outage cannot fill the disk. It also
+// bounds the files set aside.
+const MostLetters = 10_000
 
 var (
-	// ErrFull means that the spool holds as many letters as it may.
+	// ErrFull: the spool holds MostLetters letters.
 	ErrFull = errors.New("as many dead letters as there may be")
-	// ErrTooLarge means that a letter would be larger than a file may be.
+	// ErrTooLarge: the file of the letter would be larger than 64 KiB.
 	ErrTooLarge = errors.New("a dead letter that is too large")
-	// ErrBad means that a file, or what was to be one, is no letter.
+	// ErrBad: a file, or the argument of Keep, is not a dead letter.
 	ErrBad = errors.New("not a dead letter")
 )
 
-// Parse reads the key of a letter and when it came, or says what is wrong with the
-// bytes, quoting nothing of them. It must be safe for concurrent use, and keep and
-// change nothing of data.
-type Parse func(data []byte) (key string, at time.Time, err error)
-
-// Spool keeps letters in a directory, one file each. It is safe for concurrent use,
-// also by several processes on one directory.
+// Spool keeps dead letters in a folder, one file each. It is safe for concurrent use.
 type Spool struct {
-	dir   string
-	parse Parse
-	most  int // letters, and files set aside
-	link  func(root *os.Root, from, to string) error
+	dir  string
+	most int // letters, and files set aside
 
-	// moving is held while a letter's name is taken away, so that nobody takes
-	// away one that was given to another file since it was looked at. It is the
-	// one lock that is held during I/O; Put and Count do not meet it, unless a
-	// file is bad or the file system knows no links.
-	moving sync.Mutex
-
-	known counts
+	// names is held while a name in the folder changes and while the folder is listed, so that
+	// the counts match the folder. No file is written under it. Count and SetAside do not need it.
+	names   sync.Mutex
+	letters atomic.Int64
+	bad     atomic.Int64 // files set aside
 }
 
-// New makes a spool; it touches the directory no earlier than Open or Put.
-func New(dir string, parse Parse) *Spool {
-	return &Spool{dir: dir, parse: parse, most: MostLetters, link: (*os.Root).Link}
-}
+// New returns a spool. It does not access the folder before Open or Keep.
+func New(folder string) *Spool { return &Spool{dir: folder, most: MostLetters} }
 
-// Open creates the directory, checks that a letter could be written there now,
-// clears away what a crash left unfinished and counts the rest.
+// Open creates the folder, checks that a letter could be written now, removes unfinished files
+// and counts the letters.
 func (s *Spool) Open() error {
 	if err := s.open(); err != nil {
 		return fmt.Errorf("opening the dead letters: %w", err)
@@ -72,13 +56,12 @@ func (s *Spool) open() error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	_, unfinished, err := s.look(root)
+	_, unfinished, err := s.list(root)
 	if err != nil {
 		return err
 	}
 	for _, name := range unfinished {
-		// Not worth a refusal to start: it is in nobody's way.
-		_ = root.Remove(name)
+		_ = root.Remove(name) // an unfinished file does no harm
 	}
 	name, err := writeUnfinished(root, []byte("{}"))
 	if err != nil {
@@ -88,225 +71,201 @@ func (s *Spool) open() error {
 	return syncDir(root)
 }
 
-// Put stores a letter: without an error it outlives a crash and a power cut. Of
-// several letters of one key the first stays. It fails with ErrFull, ErrTooLarge
-// (over 64 KiB), ErrBad and what Parse says, and with the disk's own errors.
-func (s *Spool) Put(data []byte) error {
-	if err := s.put(data); err != nil {
+// Keep stores a dead letter. If it returns nil, the letter survives a crash and a power cut. Of
+// several letters of one order the first is kept. Its errors are ErrFull, ErrTooLarge, ErrBad and
+// those of the disk.
+func (s *Spool) Keep(l Letter) error {
+	data, err := l.encode()
+	if err == nil {
+		name := nameOf(l.Order)
+		if err = s.put(name, data); errors.Is(err, fs.ErrNotExist) {
+			err = s.put(name, data) // another process removed the folder or the unfinished file
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("storing a dead letter: %w", err)
 	}
 	return nil
 }
 
-func (s *Spool) put(data []byte) error {
-	if len(data) > maxBytes {
-		return ErrTooLarge
-	}
-	key, _, err := s.parse(data)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrBad, err)
-	}
-	name := nameOf(key)
-	for range putTries {
-		err = s.tryPut(name, data)
-		// A name that was taken, or a directory or file that went, since we looked.
-		if !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
-	return err
-}
-
-// List gives the keys of the letters, oldest first. A file that cannot be read blocks
-// no other: with an error, a joined one, it gives those that can be read. The error
-// names the file, never what is in it. A bad one (ErrBad) was set aside and is told of
-// this once. No directory holds no letters.
-func (s *Spool) List() (keys []string, err error) {
-	root, err := s.root()
-	if root == nil {
-		return nil, err
-	}
-	defer func() { _ = root.Close() }()
-	names, _, err := s.look(root)
-	if err != nil {
-		return nil, fmt.Errorf("reading the dead letters: %w", err)
-	}
-	slices.Sort(names) // of letters of one moment
-	var found []content
-	var problems []error
-	for _, name := range names {
-		c, err := s.read(root, name)
-		if err == nil {
-			c.data = nil // all letters together may be large
-			found = append(found, c)
-		} else if !errors.Is(err, fs.ErrNotExist) { // else removed meanwhile
-			problems = append(problems, err)
-		}
-	}
-	slices.SortStableFunc(found, func(x, y content) int { return x.at.Compare(y.at) })
-	for _, c := range found {
-		keys = append(keys, c.key)
-	}
-	return keys, errors.Join(problems...)
-}
-
-// Read gives the bytes of the letter of a key: those that Parse accepts. It fails with
-// fs.ErrNotExist where there is none, with ErrBad where there was a file that is none
-// (it was set aside), and with the disk's own errors.
-func (s *Spool) Read(key string) ([]byte, error) {
-	root, err := s.root()
-	if err != nil {
-		return nil, err
-	}
-	if root == nil {
-		return nil, fs.ErrNotExist
-	}
-	defer func() { _ = root.Close() }()
-	c, err := s.read(root, nameOf(key))
-	if errors.Is(err, ErrBad) {
-		// What was set aside may never have been counted as a letter.
-		_, _, failed := s.look(root)
-		err = errors.Join(err, failed)
-	}
-	return c.data, err
-}
-
-// Remove forgets the letter of a key. None is fine.
-func (s *Spool) Remove(key string) error {
-	root, err := s.root()
-	if root == nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
-	s.moving.Lock()
-	err = root.Remove(nameOf(key))
-	s.moving.Unlock()
-	if err == nil {
-		s.known.moved(-1, 0)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing a dead letter: %w", err)
-	}
-	// Also where it was gone: the one who removed it may not have come this far.
-	if err := syncDir(root); err != nil {
-		return fmt.Errorf("removing a dead letter: %w", err)
-	}
-	return nil
-}
-
-// Count is how many letters there are, as this process knows it since its last look
-// at the directory. It does no I/O.
-func (s *Spool) Count() int {
-	letters, _ := s.known.now()
-	return letters
-}
-
-// SetAside is how many files are set aside, known as for Count.
-func (s *Spool) SetAside() int {
-	_, bad := s.known.now()
-	return bad
-}
-
-// tryPut stores data under name, unless a whole letter has it already. It fails
-// with fs.ErrExist or fs.ErrNotExist where somebody else came in between.
-func (s *Spool) tryPut(name string, data []byte) error {
+// put writes a letter to disk under an unfinished name, and gives it its own name.
+func (s *Spool) put(name string, data []byte) error {
 	root, err := s.makeRoot()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	_, err = s.read(root, name)
-	switch {
-	case err == nil:
-		// Whoever wrote it may not have come this far.
-		return syncDir(root)
-	case errors.Is(err, ErrBad):
-		// What was set aside may never have been counted as a letter.
-		if _, _, err := s.look(root); err != nil {
-			return err
-		}
-	case !errors.Is(err, fs.ErrNotExist):
+	unfinished, err := writeUnfinished(root, data)
+	if err != nil {
 		return err
 	}
-	if !s.known.reserve(s.most) {
-		// An operator may have made room.
-		if _, _, err := s.look(root); err != nil {
+	if err := s.place(root, unfinished, name); err != nil {
+		_ = root.Remove(unfinished)
+		return err
+	}
+	return syncDir(root)
+}
+
+// place renames a finished file to the name of its letter. If that letter exists, it removes the
+// file instead.
+func (s *Spool) place(root *os.Root, from, to string) error {
+	s.names.Lock()
+	defer s.names.Unlock()
+	_, _, err := s.readLocked(root, to)
+	switch {
+	case err == nil:
+		return root.Remove(from)
+	case !errors.Is(err, ErrBad) && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if errors.Is(err, ErrBad) || s.Count() >= s.most {
+		// The bad file may not have been counted, and an operator may have made room.
+		if _, _, err := s.listLocked(root); err != nil {
 			return err
 		}
-		if !s.known.reserve(s.most) {
-			return ErrFull
+	}
+	if s.Count() >= s.most {
+		return ErrFull
+	}
+	if err := root.Rename(from, to); err != nil {
+		return err
+	}
+	s.letters.Add(1)
+	return nil
+}
+
+// Each calls yield with each dead letter and the size of its file, in bytes, until yield returns
+// false; yield may keep and remove letters. compare orders the letters by the ids of their orders;
+// among equals, and if compare is nil, the oldest comes first. A file that cannot be read does not
+// stop the others: the joined error names it and quotes nothing of its content. A bad file is set
+// aside, so that it is in the error once.
+func (s *Spool) Each(compare func(x, y string) int, yield func(l Letter, size int64) bool) error {
+	root, err := s.root()
+	if root == nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	names, _, err := s.list(root)
+	if err != nil {
+		return fmt.Errorf("reading the dead letters: %w", err)
+	}
+	type entry struct {
+		name, order string
+		arrived     time.Time
+	}
+	var entries []entry
+	var problems []error
+	for _, name := range names {
+		if l, _, err := s.read(root, name); err == nil {
+			entries = append(entries, entry{name, l.Order, l.Arrived})
+		} else if !errors.Is(err, fs.ErrNotExist) { // else it was removed meanwhile
+			problems = append(problems, err)
 		}
 	}
-	placed, err := s.write(root, name, data)
-	s.known.stored(placed)
+	slices.SortFunc(entries, func(x, y entry) int {
+		first := 0
+		if compare != nil {
+			first = compare(x.order, y.order)
+		}
+		return cmp.Or(first, x.arrived.Compare(y.arrived), cmp.Compare(x.name, y.name))
+	})
+	for _, e := range entries {
+		// The letters are read again, because all of them together may be large.
+		l, size, err := s.read(root, e.name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			problems = append(problems, err)
+		} else if !yield(l, size) {
+			break
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Show returns the dead letters without their secrets, oldest first; never nil. Its error is that
+// of Each.
+func (s *Spool) Show(at time.Time) ([]Summary, error) {
+	shown := []Summary{}
+	err := s.Each(nil, func(l Letter, size int64) bool {
+		shown = append(shown, l.shown(size, at))
+		return true
+	})
+	return shown, err
+}
+
+// Remove removes the letter of an order, if there is one.
+func (s *Spool) Remove(order string) error {
+	root, err := s.root()
+	if root == nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	if err = s.drop(root, nameOf(order)); err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = syncDir(root) // a call that removed it before may not have synced yet
+	}
+	if err != nil {
+		return fmt.Errorf("removing a dead letter: %w", err)
+	}
+	return nil
+}
+
+func (s *Spool) drop(root *os.Root, name string) error {
+	s.names.Lock()
+	defer s.names.Unlock()
+	err := root.Remove(name)
+	if err == nil {
+		s.letters.Add(-1)
+	}
 	return err
 }
 
-// write stores data under a name that nothing has; placed tells whether it has
-// it now, also with an error.
-func (s *Spool) write(root *os.Root, name string, data []byte) (placed bool, err error) {
-	unfinished, err := writeUnfinished(root, data)
-	if err != nil {
-		return false, err
+// Count returns the number of letters. It does no I/O.
+func (s *Spool) Count() int { return int(max(0, s.letters.Load())) }
+
+// SetAside returns the number of files set aside. It does no I/O.
+func (s *Spool) SetAside() int { return int(s.bad.Load()) }
+
+// read reads a letter and the size of its file. It sets a bad file aside.
+func (s *Spool) read(root *os.Root, name string) (Letter, int64, error) {
+	l, size, err := readFile(root, name)
+	if !errors.Is(err, ErrBad) {
+		return l, size, err
 	}
-	err = s.place(root, unfinished, name)
-	// After a link it is a second name; what stays, the next start removes.
-	_ = root.Remove(unfinished)
-	if err != nil {
-		return false, err
-	}
-	return true, syncDir(root)
+	s.names.Lock()
+	defer s.names.Unlock()
+	return s.readLocked(root, name) // a good letter may have the name by now
 }
 
-// place gives a finished file its name. It replaces nothing: fs.ErrExist.
-func (s *Spool) place(root *os.Root, from, to string) error {
-	err := s.link(root, from, to)
-	if err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	// Some file systems know no links. A rename replaces what is there, so that
-	// between processes the last letter may win; within this one it cannot.
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	_, err = root.Lstat(to)
-	if err == nil {
-		return fs.ErrExist
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return root.Rename(from, to)
-}
-
-// read reads one letter. One that is bad is set aside, or deleted.
-func (s *Spool) read(root *os.Root, name string) (content, error) {
-	c, err := readFile(root, name, s.parse)
+func (s *Spool) readLocked(root *os.Root, name string) (Letter, int64, error) {
+	l, size, err := readFile(root, name)
 	if !errors.Is(err, ErrBad) {
-		return c, err
-	}
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	// Once more: a good letter may have got the name since.
-	c, err = readFile(root, name, s.parse)
-	if !errors.Is(err, ErrBad) {
-		return c, err
+		return l, size, err
 	}
 	if s.SetAside() >= s.most {
 		if removed := root.Remove(name); removed != nil {
-			return content{}, errors.Join(err, removed)
+			return Letter{}, 0, errors.Join(err, removed)
 		}
-		s.known.moved(-1, 0)
-		return content{}, fmt.Errorf("%w; deleted: as many are set aside as may be", err)
+		s.letters.Add(-1)
+		return Letter{}, 0, fmt.Errorf("%w; deleted: as many are set aside as may be", err)
 	}
 	if moved := root.Rename(name, name+"."+rand.Text()+".bad"); moved != nil {
-		return content{}, errors.Join(err, moved)
+		return Letter{}, 0, errors.Join(err, moved)
 	}
-	s.known.moved(-1, +1)
-	return content{}, err
+	s.letters.Add(-1)
+	s.bad.Add(1)
+	return Letter{}, 0, err
 }
 
-// look lists the directory and corrects the counts by it.
-func (s *Spool) look(root *os.Root) (letters, unfinished []string, err error) {
-	before := s.known.begin()
+// list lists and counts the files of the folder.
+func (s *Spool) list(root *os.Root) (letters, unfinished []string, err error) {
+	s.names.Lock()
+	defer s.names.Unlock()
+	return s.listLocked(root)
+}
+
+func (s *Spool) listLocked(root *os.Root) (letters, unfinished []string, err error) {
 	dir, err := root.Open(".")
 	if err != nil {
 		return nil, nil, err
@@ -327,16 +286,17 @@ func (s *Spool) look(root *os.Root) (letters, unfinished []string, err error) {
 			unfinished = append(unfinished, name)
 		}
 	}
-	s.known.correct(before, len(letters), bad)
+	s.letters.Store(int64(len(letters)))
+	s.bad.Store(int64(bad))
 	return letters, unfinished, nil
 }
 
-// root opens the directory; nil without an error where there is none.
+// root opens the folder. It returns nil without an error if the folder does not exist.
 func (s *Spool) root() (*os.Root, error) {
-	before := s.known.begin()
 	root, err := os.OpenRoot(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		s.known.correct(before, 0, 0)
+		s.letters.Store(0)
+		s.bad.Store(0)
 		return nil, nil
 	}
 	if err != nil {
@@ -345,7 +305,7 @@ func (s *Spool) root() (*os.Root, error) {
 	return root, nil
 }
 
-// makeRoot opens the directory and makes it where there is none.
+// makeRoot opens the folder, and creates it if it does not exist.
 func (s *Spool) makeRoot() (*os.Root, error) {
 	if err := makeDir(s.dir); err != nil {
 		return nil, err

@@ -2,10 +2,8 @@ package spool
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,70 +11,77 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"poold/internal/captcha"
 )
 
-// sample is the letter of these tests: a JSON object.
-type sample struct {
-	Key  string    `json:"key"`
-	At   time.Time `json:"at"`
-	Text string    `json:"text"`
-}
+// letterTime is when the first dead letter of a test arrived.
+var letterTime = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 
-// secret stands in each sample, and must stand in no error.
+// secret is in the token of each letter, and must be in no error.
 const secret = "03AF"
 
-func parseSample(data []byte) (string, time.Time, error) {
-	var l sample
-	if json.Unmarshal(data, &l) != nil {
-		return "", time.Time{}, errors.New("broken")
+// letter returns the n-th dead letter of a test, a second younger than the one before.
+func letter(n int) Letter {
+	at := letterTime.Add(time.Duration(n) * time.Second)
+	return Letter{
+		Order: fmt.Sprintf("order-%d.0123abcd", n), Identity: "fc2942c577a5386e6ca58d3ddd8057bf", Provider: "one", Task: fmt.Sprint("t", n),
+		Token: fmt.Sprintf("%s<&>ü-%d", secret, n), UserAgent: "Mozilla/5.0", Arrived: at, Until: at.Add(time.Minute),
 	}
-	if l.Key == "" {
-		return "", time.Time{}, errors.New("without a key")
-	}
-	return l.Key, l.At, nil
 }
 
-func (l sample) data() []byte {
-	data, err := json.Marshal(l)
-	if err != nil {
-		panic(err)
-	}
-	return data
+// failure returns the n-th dead letter of a test with an error code instead of a token.
+func failure(n int) Letter {
+	l := letter(n)
+	l.Token, l.UserAgent, l.Code, l.Refused = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
+	return l
 }
 
-// nth is the n-th letter of a test, a second younger than the one before.
-func nth(n int) sample {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
-	return sample{fmt.Sprintf("order-%d.0123abcd", n), at.Add(time.Duration(n) * time.Second), fmt.Sprint(secret, n)}
-}
-
-// opened is an open spool in a directory of its own.
-func opened(t *testing.T) *Spool {
+// encoded returns the content of a letter's file.
+func encoded(t *testing.T, l Letter) string {
 	t.Helper()
-	s := New(filepath.Join(t.TempDir(), "deep", "dead-letters"), parseSample)
-	if err := s.Open(); err != nil {
+	data, err := l.encode()
+	if err != nil {
 		t.Fatal(err)
 	}
+	return string(data)
+}
+
+// opened returns an open spool in its own folder.
+func opened(t *testing.T) *Spool {
+	t.Helper()
+	s := New(filepath.Join(t.TempDir(), "deep", "dead-letters"))
+	s.mustOpen(t)
 	return s
 }
 
-// twin is what a second process on the directory has.
+// twin returns the spool of another process, or of a later one, in the same folder.
 func (s *Spool) twin() *Spool {
-	other := New(s.dir, parseSample)
+	other := New(s.dir)
 	other.most = s.most
 	return other
 }
 
-func (s *Spool) mustPut(t *testing.T, letters ...sample) {
+func (s *Spool) mustOpen(t *testing.T) {
+	t.Helper()
+	if err := s.Open(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *Spool) mustKeep(t *testing.T, letters ...Letter) {
 	t.Helper()
 	for _, l := range letters {
-		if err := s.Put(l.data()); err != nil {
+		if err := s.Keep(l); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// plant makes a file that no spool wrote.
+// path returns the path of a letter's file.
+func (s *Spool) path(l Letter) string { return filepath.Join(s.dir, nameOf(l.Order)) }
+
+// plant writes a file that no spool wrote.
 func (s *Spool) plant(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
@@ -84,27 +89,16 @@ func (s *Spool) plant(t *testing.T, name, text string) {
 	}
 }
 
-// all is what a replay reads: the letters that are listed, in that order.
-func (s *Spool) all() (letters []sample, err error) {
-	keys, err := s.List()
-	for _, key := range keys {
-		data, failed := s.Read(key)
-		if errors.Is(failed, fs.ErrNotExist) {
-			continue // removed meanwhile
-		}
-		var l sample
-		if failed == nil {
-			failed = json.Unmarshal(data, &l)
-		}
-		if failed != nil {
-			return letters, errors.Join(err, failed)
-		}
+// all returns the letters of Each, oldest first.
+func (s *Spool) all() (letters []Letter, err error) {
+	err = s.Each(nil, func(l Letter, _ int64) bool {
 		letters = append(letters, l)
-	}
+		return true
+	})
 	return letters, err
 }
 
-// files is what lies in the directory; the random part of names is left out.
+// files returns the names in the folder, without the random part of files set aside.
 func (s *Spool) files(t *testing.T) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(s.dir)
@@ -128,223 +122,251 @@ func (s *Spool) wantCounts(t *testing.T, letters, bad int) {
 	}
 }
 
-func (s *Spool) wantAll(t *testing.T, want ...sample) {
+func (s *Spool) wantAll(t *testing.T, want ...Letter) {
 	t.Helper()
 	if got, err := s.all(); err != nil || !slices.Equal(got, want) {
-		t.Errorf("the letters are %q, %v\nwant %q", got, err, want)
+		t.Errorf("the letters are %+v, %v\nwant %+v", got, err, want)
 	}
 }
 
-func TestLettersComeBackAsTheyWere(t *testing.T) {
+func TestLettersComeBack(t *testing.T) {
 	s := opened(t)
-	hostile := nth(1)
-	hostile.Key = "../../etc/passwd\x00\n"
-	s.mustPut(t, nth(3), hostile, nth(2), nth(0)) // not by age
+	hostile := letter(1)
+	hostile.Order = "../../etc/passwd\x00\n"
+	hostile.Arrived = hostile.Arrived.In(time.FixedZone("elsewhere", 3600))
+	s.mustKeep(t, letter(3), hostile, letter(2), failure(0)) // not by age
+	hostile.Arrived = hostile.Arrived.UTC()
 
 	// A later process finds the same.
-	for _, s := range []*Spool{s, s.twin()} {
-		s.wantAll(t, nth(0), hostile, nth(2), nth(3))
+	later := s.twin()
+	later.mustOpen(t)
+	later.wantCounts(t, 4, 0)
+	for _, s := range []*Spool{s, later, s.twin()} {
+		s.wantAll(t, failure(0), hostile, letter(2), letter(3))
 		s.wantCounts(t, 4, 0)
 	}
-	again := s.twin()
-	if err := again.Open(); err != nil {
-		t.Fatal(err)
+	n := 0
+	if err := s.Each(nil, func(Letter, int64) bool { n++; return n < 2 }); err != nil || n != 2 {
+		t.Errorf("each gave %d letters after false: %v", n, err)
 	}
-	again.wantCounts(t, 4, 0)
-
-	// What a replay does: removing while it goes through them.
-	keys, err := s.List()
-	if err != nil || len(keys) != 4 {
-		t.Fatalf("list = %q, %v", keys, err)
-	}
-	for _, listed := range keys {
-		for _, key := range []string{listed, listed, nth(3).Key, "never heard of"} {
-			if err := s.Remove(key); err != nil {
+	// A replay removes letters while it goes through them, and others are kept.
+	n = 0
+	if err := s.Each(nil, func(l Letter, _ int64) bool {
+		n++
+		for _, order := range []string{l.Order, l.Order, letter(3).Order, "never heard of"} {
+			if err := s.Remove(order); err != nil {
 				t.Error(err)
 			}
-			if data, err := s.Read(key); !errors.Is(err, fs.ErrNotExist) || data != nil {
-				t.Errorf("read %q, which is gone: %q, %v", key, data, err)
-			}
 		}
-		s.mustPut(t, nth(9))
+		s.mustKeep(t, letter(9))
+		return true
+	}); err != nil || n != 3 {
+		t.Errorf("each gave %d letters, %v", n, err)
 	}
 	s.wantCounts(t, 1, 0)
-	if got := s.files(t); !slices.Equal(got, []string{nameOf(nth(9).Key)}) {
+	s.wantAll(t, letter(9))
+	if got := s.files(t); !slices.Equal(got, []string{nameOf(letter(9).Order)}) {
 		t.Errorf("left: %q", got)
 	}
 }
 
-// The bytes are the caller's, and letters of one moment have an order all the same.
-func TestBytesAreKeptAsTheyAre(t *testing.T) {
-	s := opened(t)
-	spaced := " {\"key\" : \"b\"}\n"
-	if err := s.Put([]byte(spaced)); err != nil {
-		t.Fatal(err)
-	}
-	if data, err := s.Read("b"); err != nil || string(data) != spaced {
-		t.Errorf("read %q, %v", data, err)
-	}
-	want := []string{"b"}
-	for n := range 8 {
-		l := sample{Key: fmt.Sprint(n)}
-		s.mustPut(t, l)
-		want = append(want, l.Key)
-	}
-	slices.SortFunc(want, func(x, y string) int { return strings.Compare(nameOf(x), nameOf(y)) })
-	if keys, err := s.List(); err != nil || !slices.Equal(keys, want) {
-		t.Errorf("list = %q, %v; want %q", keys, err, want)
-	}
-}
-
-// A provider that repeats its callback makes the token no younger, also where
-// the spool is full.
-func TestTheFirstLetterOfAKeyStays(t *testing.T) {
+// A provider that repeats its callback makes the token no younger, even if the spool is full.
+func TestTheFirstLetterOfAnOrderStays(t *testing.T) {
 	s := opened(t)
 	s.most = 1
-	second := nth(1)
-	second.At, second.Text = second.At.Add(time.Hour), "another"
-	s.mustPut(t, nth(1), second)
-	s.wantAll(t, nth(1))
+	second := letter(1)
+	second.Arrived, second.Token = second.Arrived.Add(time.Hour), "another"
+	s.mustKeep(t, letter(1), second)
+	s.wantAll(t, letter(1))
 	s.wantCounts(t, 1, 0)
-}
-
-func TestLettersThatAreNone(t *testing.T) {
-	s := opened(t)
-	largest := nth(1)
-	largest.Text += strings.Repeat("x", 65536-len(largest.data()))
-	for name, c := range map[string]struct {
-		text string
-		want error
-		says string
-	}{
-		"nothing":         {"", ErrBad, "storing a dead letter: not a dead letter: broken"},
-		"no JSON":         {secret, ErrBad, "storing a dead letter: not a dead letter: broken"},
-		"no key":          {`{"text":"` + secret + `"}`, ErrBad, "storing a dead letter: not a dead letter: without a key"},
-		"a byte too many": {string(largest.data()) + " ", ErrTooLarge, "storing a dead letter: a dead letter that is too large"},
-	} {
-		if err := s.Put([]byte(c.text)); !errors.Is(err, c.want) || err.Error() != c.says {
-			t.Errorf("%s: put = %v, want %v", name, err, c.says)
-		}
-	}
-	s.wantCounts(t, 0, 0)
-	if got := s.files(t); len(got) != 0 {
+	if got := s.files(t); len(got) != 1 {
 		t.Errorf("left: %q", got)
 	}
-	// The largest one that fits is read again.
-	s.mustPut(t, largest)
-	s.wantAll(t, largest)
-	s.wantCounts(t, 1, 0)
 }
 
-// Whatever has a letter's name and is none blocks no other, is told of once and
-// by name alone, and makes room for the letter itself.
+// Each sorts letters by compare, which gets the ids of their orders, then by age, then by name.
+func TestTheOrderOfEach(t *testing.T) {
+	s := opened(t)
+	low, high := captcha.ID(strings.Repeat("0", 32)), captcha.ID(strings.Repeat("f", 32))
+	var orders []string
+	for i, id := range []captcha.ID{high, low, high, low, high, high} {
+		l := letter(min(i, 4))
+		l.Order = fmt.Sprintf("o%d.%s", i, id)
+		orders = append(orders, l.Order)
+		s.mustKeep(t, l)
+	}
+	identity := func(order string) string { return strings.SplitAfter(order, ".")[1] }
+	var got []string
+	err := s.Each(func(x, y string) int { return strings.Compare(identity(x), identity(y)) }, func(l Letter, _ int64) bool {
+		got = append(got, l.Order)
+		return true
+	})
+	want := []string{orders[1], orders[3], orders[0], orders[2], orders[4], orders[5]}
+	if nameOf(orders[4]) > nameOf(orders[5]) { // of one moment
+		want[4], want[5] = want[5], want[4]
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("each gave %q, %v, want %q", got, err, want)
+	}
+}
+
+// A bad file does not stop the other letters. It is reported once and by name only, and the
+// letter itself can still be kept.
 func TestBadFilesAreSetAside(t *testing.T) {
-	whole := nth(1).data()
-	name := nameOf(nth(1).Key)
+	whole := encoded(t, letter(1))
+	name := nameOf(letter(1).Order)
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.WriteFile(outside, []byte(whole), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	file := func(text string) func(string) error {
 		return func(path string) error { return os.WriteFile(path, []byte(text), 0o600) }
-	}
-	outside := filepath.Join(t.TempDir(), "outside")
-	if err := os.WriteFile(outside, whole, 0o600); err != nil {
-		t.Fatal(err)
 	}
 	for what, c := range map[string]struct {
 		plant func(path string) error
 		says  string
 	}{
-		"empty":            {file(""), "broken"},
-		"truncated":        {file(string(whole[:len(whole)/2])), "broken"},
-		"no JSON":          {file(secret), "broken"},
-		"a wrong type":     {file(`{"key":["` + secret + `"]}`), "broken"},
-		"a wrong time":     {file(`{"key":"k","at":"` + secret + `"}`), "broken"},
-		"two documents":    {file(string(whole) + string(whole)), "broken"},
-		"no key":           {file(strings.Replace(string(whole), `"key"`, `"kex"`, 1)), "without a key"},
-		"another key":      {file(strings.Replace(string(whole), `order-1`, `order-2`, 1)), "of another order than its name says"},
-		"too large":        {file(string(whole) + strings.Repeat(" ", 65536)), "too large"},
-		"a directory":      {func(path string) error { return os.Mkdir(path, 0o700) }, "no regular file"},
-		"a full directory": {func(path string) error { return os.MkdirAll(filepath.Join(path, "in"), 0o700) }, "no regular file"},
-		"a symlink":        {func(path string) error { return os.Symlink(outside, path) }, "no regular file"},
-		"a link inside":    {func(path string) error { return os.Symlink("other", path) }, "no regular file"},
-		"a dangling link":  {func(path string) error { return os.Symlink("nowhere", path) }, "no regular file"},
-		"a pipe":           {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "no regular file"},
+		"empty":             {file(""), "broken"},
+		"truncated":         {file(whole[:len(whole)/2]), "broken"},
+		"no JSON":           {file(secret), "broken"},
+		"a wrong type":      {file(`{"version":1,"order":["` + secret + `"]}`), "broken"},
+		"a wrong time":      {file(`{"version":1,"arrived":"` + secret + `"}`), "broken"},
+		"two documents":     {file(whole + whole), "broken"},
+		"a flipped byte":    {file(strings.Replace(whole, `03AF`, "03\xffAF", 1)), "broken"},
+		"a foreign version": {file(strings.Replace(whole, `"version":1`, `"version":2`, 1)), "of version 2"},
+		"no version":        {file(strings.Replace(whole, `"version":1,`, ``, 1)), "of version 0"},
+		"no order":          {file(strings.Replace(whole, `"order"`, `"broken"`, 1)), "without an order"},
+		"another order":     {file(strings.Replace(whole, `order-1`, `order-2`, 1)), "of another order than its name says"},
+		"no token":          {file(strings.Replace(whole, `"token"`, `"broken"`, 1)), "without a token and a code, or with both"},
+		"no end":            {file(strings.Replace(whole, `"until"`, `"broken"`, 1)), "without a time"},
+		"too large":         {file(whole + strings.Repeat(" ", 65536)), "too large"},
+		"a directory":       {func(path string) error { return os.Mkdir(path, 0o700) }, "no regular file"},
+		"a full directory":  {func(path string) error { return os.MkdirAll(filepath.Join(path, "in"), 0o700) }, "no regular file"},
+		"a symlink":         {func(path string) error { return os.Symlink(outside, path) }, "no regular file"},
+		"a link inside":     {func(path string) error { return os.Symlink("other", path) }, "no regular file"},
+		"a dangling link":   {func(path string) error { return os.Symlink("nowhere", path) }, "no regular file"},
+		"a pipe":            {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "no regular file"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			for read, meet := range map[string]func(s *Spool) error{
-				"list": func(s *Spool) error {
-					keys, err := s.List()
-					if !slices.Equal(keys, []string{nth(0).Key, nth(2).Key}) {
-						t.Errorf("list gave %q", keys)
-					}
-					return err
-				},
-				"read": func(s *Spool) error {
-					data, err := s.Read(nth(1).Key)
-					if data != nil {
-						t.Errorf("read gave %q", data)
-					}
-					return err
-				},
-			} {
-				s := opened(t)
-				s.plant(t, "other", string(whole))
-				s.mustPut(t, nth(0), nth(2))
-				if err := c.plant(filepath.Join(s.dir, name)); err != nil {
-					t.Fatal(err)
-				}
-				err := meet(s)
-				if want := name + ": not a dead letter: " + c.says; !errors.Is(err, ErrBad) || err.Error() != want {
-					t.Errorf("%s told %v, want %s", read, err, want)
-				}
-				s.wantCounts(t, 2, 1)
-				s.wantAll(t, nth(0), nth(2))
-				s.wantCounts(t, 2, 1)
-				if !slices.Contains(s.files(t), name+".bad") {
-					t.Errorf("%s: nothing was set aside: %q", read, s.files(t))
-				}
-				// It is in nobody's way when the letter itself comes.
-				if err := c.plant(filepath.Join(s.dir, name)); err != nil {
-					t.Fatal(err)
-				}
-				s.mustPut(t, nth(1))
-				s.wantCounts(t, 3, 2)
-				s.wantAll(t, nth(0), nth(1), nth(2))
-				for _, path := range []string{outside, filepath.Join(s.dir, "other")} {
-					if text, err := os.ReadFile(path); err != nil || !bytes.Equal(text, whole) {
-						t.Errorf("%s was changed: %v", path, err)
-					}
+			s := opened(t)
+			s.plant(t, "other", whole)
+			s.mustKeep(t, letter(0), letter(2))
+			if err := c.plant(s.path(letter(1))); err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.all()
+			if want := name + ": not a dead letter: " + c.says; !errors.Is(err, ErrBad) || err.Error() != want {
+				t.Errorf("each told %v, want %s", err, want)
+			}
+			if !slices.Equal(got, []Letter{letter(0), letter(2)}) {
+				t.Errorf("each gave %+v", got)
+			}
+			s.wantCounts(t, 2, 1)
+			s.wantAll(t, letter(0), letter(2))
+			if !slices.Contains(s.files(t), name+".bad") {
+				t.Errorf("nothing was set aside: %q", s.files(t))
+			}
+			// Keep finds the next one.
+			if err := c.plant(s.path(letter(1))); err != nil {
+				t.Fatal(err)
+			}
+			s.mustKeep(t, letter(1))
+			s.wantCounts(t, 3, 2)
+			s.wantAll(t, letter(0), letter(1), letter(2))
+			for _, path := range []string{outside, filepath.Join(s.dir, "other")} {
+				if text, err := os.ReadFile(path); err != nil || !bytes.Equal(text, []byte(whole)) {
+					t.Errorf("%s was changed: %v", path, err)
 				}
 			}
 		})
 	}
 }
 
-// What a crash leaves unfinished is cleared away; files of others are not even
-// counted.
+// A letter that is spoiled after the folder was listed does not stop the others either.
+func TestALetterThatIsSpoiledMeanwhile(t *testing.T) {
+	s := opened(t)
+	s.mustKeep(t, letter(0), letter(1), letter(2))
+	var got []Letter
+	err := s.Each(nil, func(l Letter, _ int64) bool {
+		if len(got) == 0 {
+			s.plant(t, nameOf(letter(1).Order), "{")
+		}
+		got = append(got, l)
+		return true
+	})
+	if !errors.Is(err, ErrBad) || !slices.Equal(got, []Letter{letter(0), letter(2)}) {
+		t.Errorf("each gave %+v, %v", got, err)
+	}
+	s.wantCounts(t, 2, 1)
+}
+
+// At most as many bad files as letters are kept; further ones are deleted. They leave the room
+// for letters as it is.
+func TestBadFilesAreBounded(t *testing.T) {
+	s := opened(t)
+	s.most = 3
+	spoil := func(from, to, deleted int) {
+		t.Helper()
+		for i := from; i < to; i++ {
+			s.plant(t, nameOf(fmt.Sprint(i)), "rubbish")
+		}
+		_, err := s.all()
+		if !errors.Is(err, ErrBad) || strings.Count(err.Error(), "deleted: as many are set aside as may be") != deleted {
+			t.Errorf("bad files %d to %d: %v, want %d deleted", from, to, err, deleted)
+		}
+		s.wantCounts(t, 0, 3)
+	}
+	spoil(0, 3, 0)
+	spoil(3, 5, 2)
+	old, err := filepath.Glob(filepath.Join(s.dir, "*.bad"))
+	if err != nil || len(old) != 3 {
+		t.Fatal(old, err)
+	}
+	// An operator has removed one.
+	if err := os.Remove(old[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.all(); err != nil {
+		t.Error(err)
+	}
+	spoil(5, 6, 0)
+
+	s.plant(t, nameOf("6")+".ABC234.bad", "rubbish") // of a former version with a higher bound
+	s.mustKeep(t, letter(1), letter(2), letter(3))
+	again := s.twin() // also after a restart
+	again.mustOpen(t)
+	for _, s := range []*Spool{s, again} {
+		if err := s.Keep(letter(4)); !errors.Is(err, ErrFull) {
+			t.Errorf("keep = %v, want ErrFull", err)
+		}
+		s.wantCounts(t, 3, 4)
+	}
+}
+
+// Open removes what a crash left unfinished. Files with foreign names are not even counted.
 func TestAfterACrash(t *testing.T) {
 	s := opened(t)
-	s.mustPut(t, nth(1))
-	name := nameOf(nth(2).Key)
+	s.mustKeep(t, letter(1))
+	name := nameOf(letter(2).Order)
 	foreign := []string{
 		"-rf", "a\nb.json", "letter-A.tmp.bak", "notes.bad", strings.ToUpper(name),
 		name + ".bad", name[1:], name + "\n", "x" + name,
 	}
 	for _, f := range foreign {
-		s.plant(t, f, `{"key":"k"}`)
+		s.plant(t, f, encoded(t, letter(2)))
 	}
-	s.plant(t, "letter-ABC234.tmp", `{"key":"k","te`)
-	// Where the crash came between the second name and the end of the first.
-	if err := os.Link(filepath.Join(s.dir, nameOf(nth(1).Key)), filepath.Join(s.dir, "letter-XYZ.tmp")); err != nil {
+	s.plant(t, "letter-ABC234.tmp", `{"version":1,"or`)
+	// A former version gave a letter its name by a link.
+	if err := os.Link(s.path(letter(1)), filepath.Join(s.dir, "letter-XYZ.tmp")); err != nil {
 		t.Fatal(err)
 	}
-	want := append(slices.Clone(foreign), nameOf(nth(1).Key))
+	want := append(slices.Clone(foreign), nameOf(letter(1).Order))
 	slices.Sort(want)
 	for range 2 {
 		s = s.twin()
-		if err := s.Open(); err != nil {
-			t.Fatal(err)
-		}
+		s.mustOpen(t)
 		s.wantCounts(t, 1, 0)
-		s.wantAll(t, nth(1))
+		s.wantAll(t, letter(1))
 		if got := s.files(t); !slices.Equal(got, want) {
 			t.Errorf("files:\n%q\nwant:\n%q", got, want)
 		}

@@ -36,20 +36,6 @@ func TestBudgetPrecedence(t *testing.T) {
 	}
 }
 
-// What one target says of its budget is not seen by its neighbours.
-func TestBudgetStaysWithItsTarget(t *testing.T) {
-	text := "defaults: {budget: {per_hour: 10}}\n" + minimal("budget: {per_hour: 3, per_day: 9}") + `  second:
-    type: turnstile
-    sitekey: 1x00000000000000000000AA
-    pageurl: https://staging.example.com/second
-    owner: qa@example.com
-`
-	set := mustParse(t, text, nil)
-	if a, b := set.Targets[0].Budget, set.Targets[1].Budget; a != (Budget{3, 9}) || b != (Budget{10, 0}) {
-		t.Errorf("budgets %+v and %+v", a, b)
-	}
-}
-
 func TestBudgetThatCannotBeUsedUp(t *testing.T) {
 	const rule = "budget.per_hour: is above per_day (20 of 10), so an hour can never use it up"
 	for _, tc := range []struct{ name, text, want string }{
@@ -103,14 +89,5 @@ func TestPrices(t *testing.T) {
 	}
 	if prices.For("audio") != 0 || prices.Known("audio") {
 		t.Error("an unknown type has a price")
-	}
-}
-
-// Providers are keys of maps; a price that is another number makes another one.
-func TestComparable(t *testing.T) {
-	parse := func(keys string) Provider { return mustParse(t, provided(keys), nil).Providers[0] }
-	clients := map[Provider]bool{parse("price_per_1000: {turnstile: 1.2}"): true}
-	if !clients[parse("price_per_1000: {turnstile: 1.20}")] || clients[parse("price_per_1000: {turnstile: 1.3}")] {
-		t.Error("providers are not told apart by what they say")
 	}
 }

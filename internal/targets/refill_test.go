@@ -30,13 +30,6 @@ func TestRefillDefaults(t *testing.T) {
 	}
 }
 
-func TestRefillWithoutKeys(t *testing.T) {
-	got := mustParse(t, minimal(), nil).Targets[0]
-	if got.Refill != RefillFixed || got.Min != 0 || got.HitRate != 0.97 || got.MaxWaste != 3 || got.IdleAfter != 0 {
-		t.Errorf("%+v", got)
-	}
-}
-
 // An adaptive target that only inherits its depth is warned about: five is
 // seldom the most that its owner wants ever to be kept.
 func TestAdaptiveWithInheritedDepth(t *testing.T) {

@@ -157,45 +157,6 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// A target and a request refuse the same with the same words.
-func TestRequestsAndTargetsAgree(t *testing.T) {
-	same := 0
-	for _, kind := range captcha.Types() {
-		for _, line := range []string{
-			`sitekey: "a b"`, `pageurl: ftp://a`, `pageurl: "https://u@a/"`, `invisible: true`, `invisible: 1`, `enterprise: true`, `action: "a"`, `min_score: 0.05`,
-			`min_score: "0.3"`, `user_agent: " a"`, `proxy: "h:1"`, `proxy: "h"`, `proxy_type: "ftp"`, `proxy_type: "http"`,
-		} {
-			key, text, _ := strings.Cut(line, ": ")
-			fields := map[string]string{"sitekey": `"k"`, "pageurl": `"https://staging.example.com/"`, "owner": `"o"`, "type": `"` + string(kind) + `"`}
-			if fields[key] = text; !strings.Contains(text, `"`) && strings.Contains(text, ":") {
-				fields[key] = `"` + text + `"`
-			}
-			var inFile, inBody []string
-			for key, text := range fields {
-				inFile = append(inFile, key+": "+text)
-				if key != "owner" {
-					inBody = append(inBody, `"`+key+`": `+text)
-				}
-			}
-			_, fromFile := Parse("pools.yaml", []byte("targets: {a: {"+strings.Join(inFile, ", ")+"}}\nproviders: [{name: a, api: simulated}]\n"), nil)
-			_, fromBody := ReadSolve([]byte("{" + strings.Join(inBody, ", ") + "}"))
-			want, got := "", fmt.Sprint(fromBody)
-			if fromFile != nil {
-				want = strings.ReplaceAll(fromFile.Error(), "pools.yaml:1: targets.a.", "")
-				same++
-			} else {
-				want = "<nil>"
-			}
-			if got != want {
-				t.Errorf("%s, %s: request: %s, target: %s", kind, line, got, want)
-			}
-		}
-	}
-	if same < 30 {
-		t.Errorf("only %d faults were compared", same)
-	}
-}
-
 // A request never reads the daemon's environment.
 func TestRequestsSeeNoEnvironment(t *testing.T) {
 	t.Setenv("POOLD_TEST", canary)

@@ -31,8 +31,9 @@ func TestWithoutSolveNothingIsAllowed(t *testing.T) {
 
 // The owner of the defaults answers for what nobody else does.
 func TestOwnerOfSolve(t *testing.T) {
-	text := "solve: {pages: ['https://a.example/*'], budget: {per_hour: 1}}\ndefaults: {owner: them@example.com}\n" + minimal()
-	if s := mustParse(t, text, nil).Solve; s.Owner != "them@example.com" || s.Images || s.Budget != (Budget{PerHour: 1}) || s.Rate != (Rate{}) {
+	text := "solve: {pages: ['https://a.example/*'], budget: {per_hour: 1}}\ndefaults: {owner: them@example.com, on_empty: solve}\n" + minimal()
+	set := mustParse(t, text, nil)
+	if s := set.Solve; set.Targets[0].OnEmpty != OnEmptySolve || s.Owner != "them@example.com" || s.Images || s.Budget != (Budget{PerHour: 1}) || s.Rate != (Rate{}) {
 		t.Errorf("%+v", s)
 	}
 }
@@ -228,12 +229,6 @@ func TestLife(t *testing.T) {
 		if lifetime, margin := set.Life(kind); lifetime != want[0] || margin != want[1] {
 			t.Errorf("%s: %s, %s", kind, lifetime, margin)
 		}
-	}
-}
-
-func TestOnEmptySolve(t *testing.T) {
-	if set := mustParse(t, "defaults: {on_empty: solve}\n"+minimal(), nil); set.Targets[0].OnEmpty != OnEmptySolve {
-		t.Errorf("%q", set.Targets[0].OnEmpty)
 	}
 }
 

@@ -58,26 +58,6 @@ func started(run func() error) <-chan error {
 	return ended
 }
 
-// A pipe in the place of the file is news, changes nothing, and is forgotten when
-// the file is back.
-func TestWatchPipe(t *testing.T) {
-	b := newBench(t, minimal("depth: 1"))
-	b.load()
-	b.run()
-	b.must(os.Remove(b.path("pools.yaml")))
-	b.must(syscall.Mkfifo(b.path("pools.yaml"), 0o600))
-	b.until("the report", func() bool {
-		p := b.Status().Problems
-		return len(p) == 1 && strings.Contains(p[0].Text, "not a regular file")
-	})
-	if b.depth() != 1 {
-		t.Error("the set is gone with the file")
-	}
-	b.must(os.Remove(b.path("pools.yaml")))
-	b.write(minimal("depth: 2"))
-	b.untilDepth(2)
-}
-
 // hang makes reads hang as those of a network disk do whose server is gone: in
 // the kernel, where nothing ends them. It returns how many have begun and lets
 // them go on.

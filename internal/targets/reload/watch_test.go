@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,26 +13,25 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-func TestWatchInPlace(t *testing.T) {
-	b := newBench(t, minimal("depth: 1"))
-	b.load()
-	b.run()
-	for depth := 2; depth <= 4; depth++ {
-		b.write(minimal("depth: " + string(rune('0'+depth))))
-		b.untilDepth(depth)
-	}
-}
-
-// An editor that writes a new file and renames it over the old one; after the
-// first time, a watch on the file itself would hear nothing.
-func TestWatchRename(t *testing.T) {
-	b := newBench(t, minimal("depth: 1"))
-	b.load()
-	b.run()
-	for depth := 2; depth <= 4; depth++ {
-		b.put(b.path("pools.yaml.new"), minimal("depth: "+string(rune('0'+depth))))
-		b.must(os.Rename(b.path("pools.yaml.new"), b.path("pools.yaml")))
-		b.untilDepth(depth)
+// An editor writes in place, or renames a new file over the old one. A watch on the file
+// itself would miss the second rename.
+func TestWatchEditors(t *testing.T) {
+	for name, save := range map[string]func(b *bench, text string){
+		"in place": (*bench).write,
+		"rename": func(b *bench, text string) {
+			b.put(b.path("pools.yaml.new"), text)
+			b.must(os.Rename(b.path("pools.yaml.new"), b.path("pools.yaml")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, minimal("depth: 1"))
+			b.load()
+			b.run()
+			for depth := 2; depth <= 4; depth++ {
+				save(b, minimal("depth: "+strconv.Itoa(depth)))
+				b.untilDepth(depth)
+			}
+		})
 	}
 }
 
@@ -84,41 +84,39 @@ func TestWatchLinkElsewhere(t *testing.T) {
 	b.untilDepth(4)
 }
 
-// A file that is written slowly, or never to its end, leaves the last good Set in
-// use and says why.
-func TestWatchHalfWritten(t *testing.T) {
+// A file that cannot be used is reported, leaves the last valid Set in use, and is forgotten
+// when the file is back.
+func TestWatchUnusableFile(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
 	b.run()
 	whole := minimal("depth: 2")
-	b.write(whole[:strings.Index(whole, "sitekey")+15])
-	b.until("the report", func() bool { return !b.Status().OK })
-	if b.depth() != 1 || len(b.Status().Problems) == 0 {
-		t.Errorf("half a file changed the set: %+v", b.Status())
+	remove := func() { b.must(os.Remove(b.path("pools.yaml"))) }
+	pipe := func() {
+		remove()
+		b.must(syscall.Mkfifo(b.path("pools.yaml"), 0o600))
 	}
-	b.write("")
-	b.until("the report of an empty file", func() bool {
-		p := b.Status().Problems
-		return len(p) == 1 && strings.HasPrefix(p[0].Text, "the file is empty")
-	})
-	b.write(whole)
-	b.untilDepth(2)
-}
-
-func TestWatchDeleted(t *testing.T) {
-	b := newBench(t, minimal("depth: 1"))
-	b.load()
-	b.run()
-	b.must(os.Remove(b.path("pools.yaml")))
-	b.until("the report", func() bool {
-		p := b.Status().Problems
-		return len(p) == 1 && p[0].Text == "the file cannot be read: no such file or directory"
-	})
-	if b.depth() != 1 {
-		t.Error("the set is gone with the file")
+	for i, c := range []struct {
+		spoil func()
+		want  string // part of the first problem
+	}{
+		{func() { b.write(whole[:strings.Index(whole, "sitekey")+15]) }, "targets.login."},
+		{func() { b.write("") }, "the file is empty"},
+		{remove, "the file cannot be read: no such file or directory"},
+		{pipe, "not a regular file"},
+	} {
+		c.spoil()
+		b.until("the report "+c.want, func() bool {
+			s := b.Status()
+			return !s.OK && len(s.Problems) > 0 && strings.Contains(s.Problems[0].Text, c.want)
+		})
+		if b.depth() != i+1 {
+			t.Errorf("%s: the set is gone with the file", c.want)
+		}
+		_ = os.Remove(b.path("pools.yaml")) // writing into a pipe would wait for a reader
+		b.write(minimal("depth: " + strconv.Itoa(i+2)))
+		b.untilDepth(i + 2)
 	}
-	b.write(minimal("depth: 2"))
-	b.untilDepth(2)
 }
 
 // What changed between Load and Run is not missed.

@@ -16,10 +16,6 @@
 //   - The rules in targets.go, providers.go, server.go and others check what the keys say
 //     together.
 //
-// A new key is a field with tags. A new field of an identity is one with tags in
-// captcha.Identity; pools.yaml, POST /solve, the flags of `poold solve` and the schema
-// follow.
-//
 // These rules hold:
 //
 //   - Parse reports every problem at once, sorted by line, each as
@@ -43,14 +39,8 @@
 // ReadSolve reads the body of POST /solve, and SolveOf checks an identity that a client
 // submitted, by the same tags. A request sees no environment and has no lines.
 //
-// # Guests
-//
-// A guest is an identity that no target has; POST /solve asks for it, and Solve.Allows
-// decides. A page is allowed by its scheme, host, port and path, each compared with that
-// part of a pattern. In a pattern * is the only wildcard: in the host it crosses no dot, in
-// the path it crosses slashes, as the port it is any. Queries are not compared. An address
-// that programs read in different ways is refused (page.go): the service must find the
-// same host in it as poold.
+// Solve.Allows decides which identities without a target (guests) POST /solve may ask for.
+// page.go compares their pages with the patterns of the file.
 //
 // # Invariants
 //

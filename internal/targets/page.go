@@ -7,9 +7,13 @@ import (
 	"strings"
 )
 
-// page is a parsed address of a page, or a pattern of such addresses. Programs read odd
-// addresses in different ways, and the service may read one differently than this package.
-// So only an address in which all of them find the same host and path is accepted.
+// page is a parsed address of a page, or a pattern of such addresses. Scheme, host, port and
+// path are each compared with that part of a pattern; queries are not compared. In a pattern
+// * is the only wildcard: in the host it crosses no dot, in the path it crosses slashes, as
+// the port it is any.
+//
+// Programs read odd addresses in different ways. An address is accepted only if the service
+// must find the same host and path in it as poold.
 type page struct {
 	scheme string // http or https
 	host   string // lower case; an IP address in canonical form, version 6 in brackets

@@ -34,7 +34,7 @@ type File struct {
 
 	content func(path string) ([]byte, error) // reads the file; a test's may hang as a file system does
 
-	state atomic.Pointer[state] // nil before the first attempt; replaced whole
+	state atomic.Pointer[state] // replaced whole
 }
 
 // state is one value, so that a Set and its Status agree.
@@ -43,33 +43,41 @@ type state struct {
 	status  targets.Status
 }
 
-// NewFile returns a File that has read nothing. lookup answers environment
-// variables as os.LookupEnv does.
+// NewFile returns a File that has read nothing. lookup answers environment variables as
+// os.LookupEnv does.
 func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) *File {
-	return &File{
+	f := &File{
 		path: path, lookup: lookup, log: log,
 		quiet: 200 * time.Millisecond, latest: 2 * time.Second, every: 30 * time.Second, limit: 5 * time.Second,
 		turn: make(chan struct{}, 1), content: readFile,
 	}
+	f.state.Store(new(state))
+	return f
 }
 
-// OverrideListen makes every Set name this address instead of the file's, for a
-// flag that beats the file; "" changes nothing. It is called before Load, and
-// makes Load and every reload refuse a file that would leave the address open to
-// the network without keys.
+// OverrideListen makes every Set name this address instead of the file's; "" changes
+// nothing. The caller calls it before Load. Load and every reload then refuse a file that
+// would leave the address open to the network without keys.
 func (f *File) OverrideListen(listen string) { f.listen = listen }
 
-// OnApply sets the function that is called with each new good Set of a reload,
-// but not with that of Load. The new Set counts as applied, in Current and
-// Status, when the function has returned. It is called before Run, at most once.
+// OnApply sets the function that gets each new valid Set of a reload, but not that of Load.
+// Current and Status have the new Set once the function has returned. The caller calls
+// OnApply before Run, at most once.
 func (f *File) OnApply(fn func(ctx context.Context, s *targets.Set)) { f.apply = fn }
 
-// Load reads the file for the first time. Its error is targets.Problems, or ctx.Err(),
-// and is left to the caller to report; warnings go to the log.
+// Load reads the file for the first time. Its error is targets.Problems or ctx.Err(); the
+// caller reports it. Warnings go to the log.
 func (f *File) Load(ctx context.Context) (*targets.Set, error) {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
-	set, err := f.first(ctx)
+	var set *targets.Set
+	data, err := f.read(ctx, nil)
+	if err == nil {
+		set, err = targets.Parse(f.path, data, f.lookup)
+	}
+	if err == nil && f.listen != "" {
+		err = set.OverrideListen(f.path, f.listen)
+	}
 	if err != nil {
 		f.publish(nil, targets.Status{Problems: problemsOf(err)})
 		return nil, err
@@ -79,41 +87,18 @@ func (f *File) Load(ctx context.Context) (*targets.Set, error) {
 	return set, nil
 }
 
-func (f *File) first(ctx context.Context) (*targets.Set, error) {
-	data, err := f.read(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	set, err := targets.Parse(f.path, data, f.lookup)
-	if err != nil {
-		return nil, err
-	}
-	if f.listen != "" {
-		return set, set.OverrideListen(f.path, f.listen)
-	}
-	return set, nil
-}
+// Current returns the last valid Set, nil before the first.
+func (f *File) Current() *targets.Set { return f.state.Load().current }
 
-// Current returns the last good Set, nil before the first.
-func (f *File) Current() *targets.Set {
-	if s := f.state.Load(); s != nil {
-		return s.current
-	}
-	return nil
-}
+// Status describes the last attempt. The caller must not change Problems.
+func (f *File) Status() targets.Status { return f.state.Load().status }
 
-// Status returns how the last attempt went. The caller must not change Problems.
-func (f *File) Status() targets.Status {
-	if s := f.state.Load(); s != nil {
-		return s.status
-	}
-	return targets.Status{}
-}
-
-// Reload reads the file now and applies it. It returns nil also when the file is
-// unchanged, targets.Problems when it is bad and the last good Set stays, and ctx.Err()
-// when the caller gives up before the file was read. A failure is in the log
-// already, once, however often it repeats.
+// Reload reads the file now and applies it. It returns
+//   - nil, also if the file is unchanged,
+//   - targets.Problems if the file is invalid and the last valid Set stays,
+//   - ctx.Err() if the caller gives up before the file was read.
+//
+// A repeated failure is logged once.
 func (f *File) Reload(ctx context.Context) error {
 	select {
 	case f.turn <- struct{}{}:
@@ -190,11 +175,7 @@ func (f *File) warn(set, old *targets.Set) {
 	}
 }
 
-// problemsOf returns the problems of an error.
 func problemsOf(err error) targets.Problems {
-	var ps targets.Problems
-	if errors.As(err, &ps) {
-		return ps
-	}
-	return nil
+	problems, _ := errors.AsType[targets.Problems](err)
+	return problems
 }

@@ -46,14 +46,15 @@ func (r *reading) wait(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// read returns the bytes of the file, one more than Parse accepts, so that Parse reports a
-// larger file. It calls before in the same goroutine, because that touches the disk too. The error is targets.Problems, or ctx.Err(). The caller has the turn.
+// read returns the bytes of the file, at most one more than Parse accepts, so that Parse
+// reports a larger file. It calls before in the goroutine that reads, because before uses
+// the disk too. The error is targets.Problems or ctx.Err(). The caller has the turn.
 func (f *File) read(ctx context.Context, before func()) ([]byte, error) {
 	data, err := f.bytes(ctx, before)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil, ctx.Err() // the caller gave up; the file is not the cause
-	}
-	if err != nil {
+	case err != nil:
 		return nil, targets.Problems{{File: f.path, Text: "the file cannot be read: " + reason(err)}}
 	}
 	return data, nil
@@ -101,8 +102,7 @@ func readFile(path string) ([]byte, error) {
 
 // reason returns an error of the file system without the path, which the problem has.
 func reason(err error) string {
-	var pathError *fs.PathError
-	if errors.As(err, &pathError) {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathError.Err
 	}
 	return err.Error()

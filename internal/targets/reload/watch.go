@@ -38,47 +38,46 @@ func (f *File) Run(ctx context.Context) error {
 	return nil
 }
 
-// watch reads after events and at intervals, until ctx ends.
+// watch reads after events and at intervals, until ctx ends. An attempt logs its result and
+// stores it in the Status.
 func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-chan error, follow func()) {
-	look := time.NewTicker(f.every)
-	defer look.Stop()
-	settled := time.NewTimer(0) // fires at once: the first look
+	poll := time.NewTicker(f.every)
+	defer poll.Stop()
+	settled := time.NewTimer(0) // fires at once: the first read
 	defer settled.Stop()
 	var deadline time.Time // for the read that settled starts; zero = none
 
 	for {
+		due := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-events:
 		case err := <-lost: // one of them may be about the file
 			f.log.Debug("events of the file system were lost", "err", err)
-		case <-look.C:
-			deadline = time.Time{}
-			f.turned(ctx, follow)
-			continue
+		case <-poll.C:
+			due = true
 		case <-settled.C:
-			deadline = time.Time{}
-			f.turned(ctx, follow)
+			due = true
+		}
+		if !due {
+			now := time.Now()
+			if deadline.IsZero() {
+				deadline = now.Add(f.latest)
+			}
+			settled.Reset(min(f.quiet, deadline.Sub(now)))
 			continue
 		}
-		now := time.Now()
-		if deadline.IsZero() {
-			deadline = now.Add(f.latest)
+		deadline = time.Time{}
+		select {
+		case f.turn <- struct{}{}:
+			if ctx.Err() == nil {
+				_ = f.attempt(ctx, follow)
+			}
+			<-f.turn
+		case <-ctx.Done():
+			return
 		}
-		settled.Reset(min(f.quiet, deadline.Sub(now)))
-	}
-}
-
-// turned makes one attempt. The attempt logs its result and stores it in the Status.
-func (f *File) turned(ctx context.Context, before func()) {
-	select {
-	case f.turn <- struct{}{}:
-		if ctx.Err() == nil {
-			_ = f.attempt(ctx, before)
-		}
-		<-f.turn
-	case <-ctx.Done():
 	}
 }
 

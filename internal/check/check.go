@@ -22,14 +22,14 @@ func Command(c *cli.Console) *cobra.Command {
 		Use:   "check",
 		Short: "validate pools.yaml",
 		Long: "Validates the file and prints every problem with its line, and what the file can buy at most.\n" +
-			"Exit 0 where it can be used, 1 where it cannot.",
+			"Exit 0 if it can be used, 1 if it cannot.",
 		Example: "  poold check --config pools.yaml\n  poold check --live\n  poold check --diff --url http://127.0.0.1:8080",
 		Args:    cli.Words(0),
 	}
-	var with checks
+	var with options
 	config := cli.ConfigFlag(command, c)
 	command.Flags().BoolVar(&with.live, "live", false, "also try Redis, PostgreSQL, DynamoDB and each provider's key, buying and changing nothing")
-	command.Flags().BoolVar(&with.differences, "diff", false, "also say what applying the file to the running daemon would change")
+	command.Flags().BoolVar(&with.diff, "diff", false, "also say what applying the file to the running daemon would change")
 	with.connect = cli.ClientFlags(command, c)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		return check(command.Context(), c, *config, with)
@@ -37,14 +37,14 @@ func Command(c *cli.Console) *cobra.Command {
 	return command
 }
 
-// checks are what is looked at beside the file.
-type checks struct {
-	live, differences bool
-	connect           func() (*cli.Client, error) // to the daemon that it may differ from
+// options are the checks beyond the file.
+type options struct {
+	live, diff bool
+	connect    func() (*cli.Client, error) // to the daemon for diff
 }
 
 // check validates the file and prints every problem with its line.
-func check(ctx context.Context, c *cli.Console, config string, with checks) error {
+func check(ctx context.Context, c *cli.Console, config string, with options) error {
 	set, err := reload.NewFile(config, c.Lookup, slog.New(slog.DiscardHandler)).Load(ctx)
 	var problems targets.Problems
 	if errors.As(err, &problems) {
@@ -66,11 +66,11 @@ func check(ctx context.Context, c *cli.Console, config string, with checks) erro
 		text.WriteString(warning.String() + " (allowed)\n")
 	}
 	fmt.Fprintf(&text, "%s is valid; targets: %d, providers: %d\n", config, len(set.Targets), len(set.Providers))
-	text.WriteString(SpendingOf(set).report(set.Simulated()))
+	text.WriteString(SpendingOf(set).text(set.Simulated()))
 	if _, err := io.WriteString(c.Stdout, text.String()); err != nil {
 		return err
 	}
-	if with.differences {
+	if with.diff {
 		daemon, err := with.connect()
 		if err != nil {
 			return err
@@ -82,9 +82,9 @@ func check(ctx context.Context, c *cli.Console, config string, with checks) erro
 	if !with.live {
 		return nil
 	}
-	wrong, err := checkLive(ctx, c.Stdout, set)
-	if err == nil && wrong > 0 {
-		err = fmt.Errorf("tried live, and wrong: %d", wrong)
+	faults, err := checkLive(ctx, c.Stdout, set)
+	if err == nil && faults > 0 {
+		err = fmt.Errorf("tried live, and wrong: %d", faults)
 	}
 	return err
 }

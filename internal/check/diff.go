@@ -15,8 +15,8 @@ import (
 	"poold/internal/targets"
 )
 
-// diff says what a running daemon would make of the file if it were applied: which targets
-// come, go or get another stock, and what would need a restart.
+// diff prints what applying the file to a running daemon would change: the targets that come,
+// go or get another stock, and the parts that need a restart.
 func diff(ctx context.Context, w io.Writer, daemon *cli.Client, set *targets.Set) error {
 	running, err := cli.AskStatus(ctx, daemon, cli.StatusTime)
 	if err != nil {
@@ -29,8 +29,8 @@ func diff(ctx context.Context, w io.Writer, daemon *cli.Client, set *targets.Set
 	return err
 }
 
-// differences are a line each, targets first. A target that keeps its identity keeps its
-// tokens, whatever else of it changes and whatever its name.
+// differences lists the changes, targets first. Tokens belong to an identity: a target that
+// keeps its identity keeps its tokens.
 func differences(running *status.Document, set *targets.Set) string {
 	var text strings.Builder
 	before, names := map[string]*status.Target{}, map[captcha.ID]string{}
@@ -42,7 +42,7 @@ func differences(running *status.Document, set *targets.Set) string {
 	for i := range set.Targets {
 		after[set.Targets[i].ID] = set.Targets[i].Name
 	}
-	given := func(t *status.Target) string { // what becomes of the stock that a target leaves
+	stockOf := func(t *status.Target) string { // the fate of the stock that a target leaves
 		if name, kept := after[captcha.ID(t.Identity)]; kept {
 			return "its tokens go to " + name
 		}
@@ -50,13 +50,13 @@ func differences(running *status.Document, set *targets.Set) string {
 	}
 	for i := range set.Targets {
 		t := &set.Targets[i]
-		was, known := before[t.Name]
+		old, known := before[t.Name]
 		delete(before, t.Name)
 		switch {
-		case known && was.Identity == string(t.ID):
+		case known && old.Identity == string(t.ID):
 			stays++
 		case known:
-			fmt.Fprintf(&text, "~ %s changes its identity; %s\n", t.Name, given(was))
+			fmt.Fprintf(&text, "~ %s changes its identity; %s\n", t.Name, stockOf(old))
 		case names[t.ID] != "":
 			fmt.Fprintf(&text, "+ %s comes, with the tokens of %s\n", t.Name, cli.Printable(names[t.ID]))
 		default:
@@ -64,11 +64,11 @@ func differences(running *status.Document, set *targets.Set) string {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(before)) {
-		fmt.Fprintf(&text, "- %s goes; %s\n", cli.Printable(name), given(before[name]))
+		fmt.Fprintf(&text, "- %s goes; %s\n", cli.Printable(name), stockOf(before[name]))
 	}
 	wanted := set.Lasting()
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
-		if now, told := running.Config.Lasting[key]; told && now != wanted[key] {
+		if now, known := running.Config.Lasting[key]; known && now != wanted[key] {
 			fmt.Fprintf(&text, "! %s needs a restart: now %s, in the file %s\n", key, cli.Printable(now), cli.Printable(wanted[key]))
 		}
 	}

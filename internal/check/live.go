@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,46 +12,61 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/backend"
+	"poold/internal/history/dynamostore"
+	"poold/internal/postgres"
 	"poold/internal/provider"
 	"poold/internal/redisdb"
 	"poold/internal/targets"
 )
 
-// liveLimit is how long one provider has to answer.
-const liveLimit = 20 * time.Second
+const (
+	providerLimit = 20 * time.Second // for one provider to answer
+	storeLimit    = 5 * time.Second  // for one store to answer
+)
+
+// report writes a line about the outcome of one trial: text, or the fault.
+type report func(name, text string, fault error)
 
 // checkLive tries Redis, the stores of dedup and history, and each provider's key. It buys
 // and changes nothing, and writes a line about each of them or about each fault. It returns
 // the number of faults.
-func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (wrong int, err error) {
-	say := func(who, what string, bad bool) {
+func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, err error) {
+	say := func(name, text string, fault error) {
 		mark := "ok"
-		if bad {
-			mark = "WRONG"
-			wrong++
+		if fault != nil {
+			mark, text = "WRONG", fault.Error()
+			faults++
 		}
-		if _, failed := fmt.Fprintf(w, "%-5s  %s: %s\n", mark, who, what); failed != nil {
+		if _, failed := fmt.Fprintf(w, "%-5s  %s: %s\n", mark, name, text); failed != nil {
 			err = failed
 		}
 	}
+	// try reports what one trial returns within the limit.
+	try := func(name string, limit time.Duration, trial func(context.Context) (string, error)) {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		text, fault := trial(limited)
+		say(name, text, fault)
+	}
 	if set.Redis.Embedded() {
-		say("redis", "embedded, keeps nothing over a restart", false)
+		say("redis", "embedded, keeps nothing over a restart", nil)
 	} else if err := tryRedis(ctx, set.Redis, say); err != nil {
-		return wrong, err
+		return faults, err
 	}
-	tryStores(ctx, set, say)
+	for _, d := range backend.Databases(set) {
+		try("postgres of "+d.Key, storeLimit, func(ctx context.Context) (string, error) { return tryDatabase(ctx, d) })
+	}
+	if set.History.Backend == targets.HistoryDynamoDB {
+		try("dynamodb of history", storeLimit, func(ctx context.Context) (string, error) { return tryTable(ctx, set.History) })
+	}
 	for _, p := range set.Providers {
-		what, fault := tryProvider(ctx, p)
-		if fault != nil {
-			what = fault.Error()
-		}
-		say("provider "+p.Name, what, fault != nil)
+		try("provider "+p.Name, providerLimit, func(ctx context.Context) (string, error) { return tryProvider(ctx, p) })
 	}
-	return wrong, err
+	return faults, err
 }
 
-// tryRedis says how Redis would serve. Its error is about an address of the file.
-func tryRedis(ctx context.Context, wanted targets.Redis, say func(who, what string, bad bool)) error {
+// tryRedis reports whether Redis can serve. Its error is about an address of the file.
+func tryRedis(ctx context.Context, wanted targets.Redis, say report) error {
 	quiet := slog.New(slog.DiscardHandler)
 	redis.SetLogger(backend.RedisLog{Log: quiet})
 	store, err := redisdb.Open(redisdb.Options{
@@ -62,22 +78,51 @@ func tryRedis(ctx context.Context, wanted targets.Redis, say func(who, what stri
 	defer func() { _ = store.Close() }()
 	found := store.Try(ctx)
 	for _, fault := range found.Faults {
-		say("redis", fault, true)
+		say("redis", "", errors.New(fault))
 	}
 	if len(found.Faults) == 0 {
-		say("redis", fmt.Sprintf("%s, version %s, keeps an append-only file, evicts nothing, gives all rights", found.Where, cmp.Or(found.Version, "unknown")), false)
+		say("redis", fmt.Sprintf("%s, version %s, keeps an append-only file, evicts nothing, gives all rights", found.Where, cmp.Or(found.Version, "unknown")), nil)
 	}
 	return nil
 }
 
-// tryProvider asks a provider for the account's balance, and for its threads where it
-// sells them: then the balance may be 0.
-func tryProvider(ctx context.Context, p targets.Provider) (what string, err error) {
+// tryDatabase asks a database for its version and for the tables.
+func tryDatabase(ctx context.Context, d backend.Database) (text string, err error) {
+	db, err := d.Open(slog.New(slog.DiscardHandler)) //nolint:contextcheck // it connects to nothing
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	found, err := db.Try(ctx)
+	if err != nil {
+		return "", err
+	}
+	return "version " + found.Server + map[postgres.Schema]string{
+		postgres.SchemaReady: ", tables ready",
+		postgres.SchemaOld:   "; the next start brings its tables up to date",
+		postgres.SchemaNone:  "; the next start makes its tables",
+	}[found.Schema], nil
+}
+
+// tryTable asks DynamoDB for the table.
+func tryTable(ctx context.Context, wanted targets.History) (text string, err error) {
+	table, err := dynamostore.Open(ctx, backend.TableOptions(wanted))
+	if err != nil {
+		return "", err
+	}
+	defer table.Close()
+	if err := table.Check(ctx); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("the table %s is ready", wanted.Table), nil
+}
+
+// tryProvider asks a provider for the account's balance, and for its threads if the service
+// sells threads; then the balance may be 0.
+func tryProvider(ctx context.Context, p targets.Provider) (text string, err error) {
 	if p.API == targets.APISimulated {
 		return "simulated, its tokens open nothing", nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, liveLimit)
-	defer cancel()
 	config := backend.ProviderConfig(p)
 	config.Balance = true
 	client, err := provider.New(config)
@@ -92,18 +137,18 @@ func tryProvider(ctx context.Context, p targets.Provider) (what string, err erro
 	if err != nil {
 		return "", fmt.Errorf("asking for the threads: %w", err)
 	}
-	what = "takes the key"
+	text = "takes the key"
 	balance := client.State(time.Now()).Balance
 	if balance != nil {
-		what += fmt.Sprintf("; balance %.6g", *balance)
+		text += fmt.Sprintf("; balance %.6g", *balance)
 	}
 	switch {
 	case sold && threads == 0:
-		return "", fmt.Errorf("%s, threads 0: nothing can be bought", what)
+		return "", fmt.Errorf("%s, threads 0: nothing can be bought", text)
 	case sold:
-		return fmt.Sprintf("%s, threads %d (concurrency %d)", what, threads, p.Concurrency), nil
+		return fmt.Sprintf("%s, threads %d (concurrency %d)", text, threads, p.Concurrency), nil
 	case balance != nil && *balance <= 0:
-		return "", fmt.Errorf("%s: nothing can be bought", what)
+		return "", fmt.Errorf("%s: nothing can be bought", text)
 	}
-	return what, nil
+	return text, nil
 }

@@ -14,21 +14,20 @@ import (
 	"poold/internal/targets"
 )
 
-// soonestCallback is taken for the shortest time from submit to token where the service
-// calls back: no CAPTCHA that people solve is solved sooner.
+// soonestCallback is the assumed shortest time from submit to token with callbacks. People
+// do not solve a CAPTCHA faster.
 const soonestCallback = 5 * time.Second
 
-// Purchases is the most that can be bought for something.
+// Purchases is the most that can be bought for a target, for POST /solve or in all.
 type Purchases struct {
 	Name      string
 	hour, day float64 // solves
-	price     float64 // of one solve, the dearest that may be asked
-	unpriced  bool    // the file lacks the price of a type at a provider that may be asked
-	bounded   bool    // a budget stands against it
+	price     float64 // of one solve, at the most expensive provider
+	unpriced  bool    // the file lacks the price of a type at one of the providers
+	bounded   bool    // a budget limits it
 }
 
-// money returns what so many solves cost, with a comma in front, and "" if a price is
-// unknown.
+// money formats the cost of solves with a comma in front. It returns "" if a price is unknown.
 func (p Purchases) money(solves float64) string {
 	cost := solves * p.price
 	switch {
@@ -42,7 +41,7 @@ func (p Purchases) money(solves float64) string {
 	return ", about $" + thousands(cost)
 }
 
-// String says it in a sentence without its end: at most 72,000 solves an hour, about $86.
+// String returns a clause such as "at most 72,000 solves an hour, about $86".
 func (p Purchases) String() string {
 	if p.hour == 0 {
 		return "nothing is bought"
@@ -63,17 +62,15 @@ func thousands(n float64) string {
 	return digits
 }
 
-// Spending is what a file can buy at most.
+// Spending is the most that a file can buy.
 type Spending struct {
-	Each []Purchases // a target each, and what POST /solve may buy; the dearest first
-	All  Purchases
-	// Shortfalls say which depths cannot be kept, in sentences.
-	Shortfalls []string
-	// unpriced say which prices the file lacks, in sentences.
-	unpriced []string
+	Each       []Purchases // each target, and POST /solve; the most expensive first
+	All        Purchases
+	Shortfalls []string // sentences about depths that cannot be kept
+	unpriced   []string // sentences about prices that the file lacks
 }
 
-// SpendingOf works it out for the providers that would be used.
+// SpendingOf computes the spending with the providers of the Set.
 func SpendingOf(set *targets.Set) Spending {
 	s := Spending{unpriced: unpriced(set)}
 	threads, shortest, needed := 0, time.Duration(math.MaxInt64), 0.0
@@ -107,13 +104,12 @@ func SpendingOf(set *targets.Set) Spending {
 	return s
 }
 
-// leadsOf are the shortest time from submit to token and the usual one, as far as the
-// file tells, over its providers.
+// leadsOf returns the shortest and the usual time from submit to token that the file implies.
 func leadsOf(set *targets.Set, of captcha.Type, usable time.Duration) (soonest, usual time.Duration) {
 	soonest = time.Duration(math.MaxInt64)
 	for _, p := range set.Providers {
 		first, interval := backend.ProviderConfig(p).Pace(of)
-		if usual == 0 { // the first one is asked while it is up
+		if usual == 0 { // the first provider is used while it is up
 			usual = policy.Params{FirstPoll: first, PollInterval: interval, Usable: usable}.Lead()
 		}
 		if p.CallbackURL != "" {
@@ -124,7 +120,7 @@ func leadsOf(set *targets.Set, of captcha.Type, usable time.Duration) (soonest, 
 	return soonest, usual
 }
 
-// mostOf is the most that can be bought for a target.
+// mostOf returns the most that can be bought for a target.
 func mostOf(set *targets.Set, t *targets.Target, threads int, soonest time.Duration) Purchases {
 	p := Purchases{Name: t.Name, bounded: t.Budget != targets.Budget{} || set.Budget.PerDay > 0}
 	p.priceOf(set, t.Identity.Type)
@@ -143,7 +139,7 @@ func mostOf(set *targets.Set, t *targets.Target, threads int, soonest time.Durat
 	return p
 }
 
-// priceOf adds the price of a type at the dearest provider.
+// priceOf raises the price to that of a type at the most expensive provider.
 func (p *Purchases) priceOf(set *targets.Set, t captcha.Type) {
 	for _, provider := range set.Providers {
 		p.price = max(p.price, provider.Price.For(t))
@@ -151,7 +147,7 @@ func (p *Purchases) priceOf(set *targets.Set, t captcha.Type) {
 	}
 }
 
-// solvedTypes returns the types that POST /solve buys beside those of the targets.
+// solvedTypes returns the types that POST /solve may buy.
 func solvedTypes(set *targets.Set) []captcha.Type {
 	switch {
 	case set.Solve == nil:
@@ -162,7 +158,7 @@ func solvedTypes(set *targets.Set) []captcha.Type {
 	return slices.DeleteFunc(captcha.SolvableTypes(), func(t captcha.Type) bool { return t == captcha.Image })
 }
 
-// unpriced says which prices the file lacks, in a sentence for each provider.
+// unpriced names the prices that the file lacks, in a sentence for each provider.
 func unpriced(set *targets.Set) (lines []string) {
 	wanted := solvedTypes(set)
 	for i := range set.Targets {
@@ -183,7 +179,7 @@ func unpriced(set *targets.Set) (lines []string) {
 	return lines
 }
 
-// limit applies budgets to what could be bought in an hour.
+// limit applies a budget.
 func (p *Purchases) limit(b targets.Budget) {
 	if b.PerHour > 0 {
 		p.hour = min(p.hour, float64(b.PerHour))
@@ -195,8 +191,7 @@ func (p *Purchases) limit(b targets.Budget) {
 	}
 }
 
-// add sums up: all targets, and what POST /solve may buy beyond them, share the threads
-// and the overall budget.
+// add computes the sum. All targets and POST /solve share the threads and the overall budget.
 func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
 	if set.Solve != nil {
 		solve := Purchases{Name: "/solve", hour: math.MaxInt32, bounded: true}
@@ -219,7 +214,7 @@ func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
 		s.All.price = cost / s.All.hour // on average
 	}
 	day := s.All.day
-	if set.Solve == nil { // whose lead times nobody knows
+	if set.Solve == nil { // the lead times of guests are unknown
 		s.All.hour = min(s.All.hour, float64(threads)*time.Hour.Seconds()/shortest.Seconds())
 	}
 	s.All.limit(targets.Budget{PerDay: set.Budget.PerDay})
@@ -229,36 +224,35 @@ func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
 	})
 }
 
-// mostSpoken is how many targets check tells of, the dearest ones.
-const mostSpoken = 50
+// mostPrinted is how many targets check prints, the most expensive ones.
+const mostPrinted = 50
 
-// report is what check prints. Where the provider is simulated nothing costs anything.
-func (s Spending) report(simulated bool) string {
+// text formats the spending for check. Nothing from a simulated provider costs anything.
+func (s Spending) text(simulated bool) string {
 	var text strings.Builder
 	for i, p := range s.Each {
-		if i == mostSpoken {
+		if i == mostPrinted {
 			fmt.Fprintf(&text, "and %d more\n", len(s.Each)-i)
 			break
 		}
-		against := ""
+		warning := ""
 		if !p.bounded && !simulated {
-			against = " (warning: no budget stands against it)"
+			warning = " (warning: no budget stands against it)"
 		}
-		fmt.Fprintf(&text, "%s: %v%s\n", p.Name, p, against)
+		fmt.Fprintf(&text, "%s: %v%s\n", p.Name, p, warning)
 	}
 	fmt.Fprintf(&text, "%s: %v\n", s.All.Name, s.All)
-	for _, line := range s.Shortfalls {
-		text.WriteString("warning: " + line + "\n")
+	lines := s.Shortfalls
+	if !simulated {
+		lines = append(slices.Clip(lines), s.unpriced...)
 	}
-	for _, line := range s.unpriced {
-		if !simulated {
-			text.WriteString("warning: " + line + "\n")
-		}
+	for _, line := range lines {
+		text.WriteString("warning: " + line + "\n")
 	}
 	return text.String()
 }
 
-// Unbounded names the targets against which no budget stands, the dearest first.
+// Unbounded names the targets without a budget, the most expensive first.
 func (s Spending) Unbounded() (names []string) {
 	for _, p := range s.Each {
 		if !p.bounded {

@@ -8,8 +8,7 @@ import (
 	"poold/internal/targets"
 )
 
-// What a file can buy at most, and what it lacks for what it wants, is said before it is
-// bought.
+// The most that a file can buy, and the threads and prices that it lacks.
 func TestSpending(t *testing.T) {
 	const provider = "providers: [{name: acme, profile: 2captcha, url: 'https://s.example.com', key: k1, concurrency: 100%s, price_per_1000: {turnstile: 1.2, recaptcha_v2: 3, recaptcha_v3: 0, hcaptcha: 0, geetest: 0, geetest_v4: 0}}]\n"
 	const redis = "redis: {url: 'redis://h'}\ndefaults: {owner: q}\n"
@@ -44,7 +43,7 @@ func TestSpending(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := SpendingOf(set).report(false); !strings.HasPrefix(got, c.want) && !strings.HasSuffix(got, c.want) && !strings.Contains(got, c.want) {
+			if got := SpendingOf(set).text(false); !strings.HasPrefix(got, c.want) && !strings.HasSuffix(got, c.want) && !strings.Contains(got, c.want) {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 			if name == "adaptive" && len(SpendingOf(set).Shortfalls) > 0 {
@@ -67,8 +66,8 @@ func TestSpending(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := SpendingOf(set).report(false)
-	if strings.Count(text, "\n") != 53 || !strings.Contains(text, "and 10 more\n") || strings.Contains(SpendingOf(set).report(true), "no budget") {
+	text := SpendingOf(set).text(false)
+	if strings.Count(text, "\n") != 53 || !strings.Contains(text, "and 10 more\n") || strings.Contains(SpendingOf(set).text(true), "no budget") {
 		t.Errorf("60 targets:\n%s", text)
 	}
 }

@@ -27,7 +27,7 @@ func newToken(c *Console) *cobra.Command {
 	life := flags.Duration("min-ttl", 0, "take a token with at least this much of its life left")
 	asJSON := flags.Bool("json", false, "print the daemon's whole answer")
 	connect := onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
-		query, limit := url.Values{}, time.Minute // the longest wait, that of on_empty: solve
+		query, limit := url.Values{}, time.Minute // the longest wait; on_empty: solve has it
 		if flags.Changed("wait") {
 			query.Set("wait", wait.String())
 			limit = *wait

@@ -52,7 +52,7 @@ func (p *process) post(path string) int {
 	return response.StatusCode
 }
 
-// notices are those of the status.
+// notices returns the notices of the status.
 func (p *process) notices() string {
 	p.t.Helper()
 	var status struct{ Notices []string }
@@ -101,8 +101,8 @@ func TestCallbacksOfARenamedProvider(t *testing.T) {
 	}
 }
 
-// A provider that is not in the file any more leaves its tasks to nobody: the
-// status and the log say how many, once, until it is listed again.
+// Tasks of a provider that left the file cannot be collected: the status and the log give their
+// number, once, until it is listed again.
 func TestARemovedProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -136,8 +136,8 @@ func TestARemovedProvider(t *testing.T) {
 	}
 }
 
-// Of two replicas that a reload leaves without the provider, one is killed: the
-// other one collects what it had bought there.
+// A reload removes the provider and one of two replicas is killed: the other replica collects the
+// orders that the killed one had bought there.
 func TestAReloadAndAKilledReplica(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, slow(), terms{depth: 6})

@@ -52,7 +52,7 @@ func polling(t *testing.T, emulator string) (keys []string) {
 	return keys
 }
 
-// The table in DynamoDB shows what is under way for as long as it is.
+// The table in DynamoDB has an item for each order in flight, until the order ends.
 func TestDynamoDBShowsWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	emulator := dynamotest.Start(t)
@@ -68,7 +68,7 @@ func TestDynamoDBShowsWhatIsUnderWay(t *testing.T) {
 	testkit.Within(t, time.Minute, "none to be shown", func() bool { return len(polling(t, emulator.URL)) == 0 })
 }
 
-// The file can do without the items of what is under way, which cost write units.
+// active_items: false omits the items of orders in flight.
 func TestActiveItemsCanBeLeftOut(t *testing.T) {
 	for wanted, runs := range map[bool]int{true: 1, false: 0} {
 		k := keeper{store: &dynamostore.Store{}}

@@ -20,12 +20,10 @@ import (
 	"poold/internal/testkit"
 )
 
-// A daemon and its simulation must come to the same. Over 60 seeds of these demands the
-// waste of a simulation has a standard deviation of 3.7 %, the hits one of 0.6 points, and
-// the difference of a run to the mean of ten simulations 1.05 times that: what lies beyond
-// the limits is not chance.
-// A busy machine delays solves that take 1.8 s: where ten processes wanted two cores it
-// cost 4.2 points of hits.
+// A daemon and its simulation must agree. Over 60 seeds of these demands the waste of a simulation
+// has a standard deviation of 3.7 %, and the hits one of 0.6 points. The difference between a run
+// and the mean of ten simulations has 1.05 times that, so a larger difference is not chance. A busy
+// machine delays solves that take 1.8 s: ten processes on two cores cost 4.2 points of hits.
 const (
 	mostHitsApart  = 0.06 // of the requests
 	mostWasteApart = 0.15 // of what the simulation wastes
@@ -47,8 +45,7 @@ const (
 	simulations = 10
 )
 
-// crowdProvider is the same for both; the one that the daemon buys from draws
-// other lead times in each run.
+// crowdProvider is the provider of both. The daemon's draws other lead times in each run.
 var crowdProvider = simulated.Options{
 	Median: 1800 * time.Millisecond, Sigma: 0.45, Min: 600 * time.Millisecond, Max: 12 * time.Second,
 	FailShare: 0.07, Ledger: true, LedgerHTTP: true, Flavour: simulated.TwoCaptcha,
@@ -127,7 +124,7 @@ func (c *customer) asks(t *testing.T, p *process, client *http.Client, start tim
 	}
 }
 
-// outcome is what came of the requests for one target, or for all.
+// outcome has the figures of one target, or of all.
 type outcome struct{ requests, hits, expired, bought float64 }
 
 func (o *outcome) add(other outcome) {
@@ -224,8 +221,7 @@ func TestTheDaemonDoesAsSimulated(t *testing.T) {
 	}
 }
 
-// outlasts waits until a customer's target buys no more and holds nothing, and
-// tells what came of it.
+// outlasts waits until the customer's target buys and holds no more, and returns its outcome.
 func (p *process) outlasts(c *customer, last time.Time) outcome {
 	p.t.Helper()
 	var s targetStatus
@@ -233,7 +229,7 @@ func (p *process) outlasts(c *customer, last time.Time) outcome {
 		s = p.target(c.target)
 		return time.Since(last) > crowdIdle && s.Fresh == 0 && s.InFlight == 0
 	})
-	// What was not counted, or lost on the way, the simulation cannot know of.
+	// The simulation knows only counted requests and tokens that arrived.
 	if int(s.Requests) != len(c.asked) || s.Hits != c.hits.Load() || s.Returned+s.Lost > 0 {
 		p.t.Errorf("%s: %d requests were sent and %d got a token: %+v", c.target, len(c.asked), c.hits.Load(), s)
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What a key did is known to other replicas once the one that served it has stopped, down
-// to its last answer.
+// Once the replica that served a key has stopped, other replicas know all its hand-outs, including
+// the last one.
 func TestWhoTookWhat(t *testing.T) {
 	t.Parallel()
 	const key = "audit-of-a-test-0123456789"

@@ -82,7 +82,7 @@ func TestHostileCallbacks(t *testing.T) {
 	if now.Fresh != figures.Fresh || now.Solved != figures.Solved || now.Failed != figures.Failed || p.balance() != bought {
 		t.Errorf("something changed:\n%+v\n%+v", figures, now)
 	}
-	// And every token in stock is one that was sold.
+	// Each token in stock was sold by the provider.
 	w.drain(t, p, map[string]bool{})
 }
 

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// BenchmarkCallsPerToken tells how many calls to the provider a token takes, from
-// the daemon's metrics: a submit, and what it takes to collect it. Lead times are
-// lognormal around 600 ms, with 500 ms to the first poll and 170 ms between polls:
-// a thirtieth of what is usual.
+// BenchmarkCallsPerToken reports the calls to the provider for each token, from the daemon's
+// metrics: the submit, and the polls until the token is collected. Lead times are lognormal around
+// 600 ms, with 500 ms to the first poll and 170 ms between polls: a thirtieth of the usual times.
 func BenchmarkCallsPerToken(b *testing.B) {
 	for _, callbacks := range []bool{false, true} {
 		name, with := "polling", terms{depth: 20, pace: "first_poll: 500ms, poll_interval: 170ms"}

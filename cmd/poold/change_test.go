@@ -13,7 +13,7 @@ import (
 	"poold/internal/status"
 )
 
-// changedDaemon is a daemon that one target is changed at; it keeps what it was asked.
+// changedDaemon is a daemon whose target a command changes. It records the requests.
 type changedDaemon struct {
 	mayLook bool // the key has the scope status
 	refuses string
@@ -60,8 +60,8 @@ func (d *changedDaemon) change(t *testing.T, args ...string) (code int, stdout, 
 	return runCommand(t, map[string]string{"POOLD_URL": server.URL, "POOLD_KEY": "key1"}, args...)
 }
 
-// The commands that change something ask what the API's routes of their names want, once,
-// and say in a line what came of it, as far as the key may see it.
+// Each command that changes something sends one request to the route of its name, and prints one
+// line with the result, as far as the key may see it.
 func TestChanges(t *testing.T) {
 	const jsonType = " application/json "
 	for _, c := range []struct {

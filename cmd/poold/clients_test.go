@@ -296,8 +296,8 @@ targets:
 	first.balance()
 }
 
-// checkAges holds what was handed out against the service's books: nothing is dead, and by
-// api tasks nothing is taken for younger than it is.
+// checkAges compares the hand-outs with the service's books: no token has expired, and with api
+// tasks no token appears younger than it is.
 func checkAges(t *testing.T, api string, books simulated.Ledger, handed map[string]handout, at map[string]time.Time, life time.Duration) {
 	t.Helper()
 	due := map[string]time.Time{}

@@ -65,8 +65,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// A flag beats the environment, which beats the file or the default; what is
-// empty in the environment says nothing.
+// A flag overrides the environment, which overrides the file or the default. An empty variable
+// counts as unset.
 func TestFlagsBeatTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
@@ -90,8 +90,8 @@ func TestFlagsBeatTheEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	// An address that is open to the network is refused by the file's checks, and
-	// one that is taken when it is listened on: so the start tells which one counts.
+	// The checks of the file refuse an address that is open to the network. Binding fails for an
+	// address in use. So the error of the start shows which address it used.
 	const open, openText, takenText = "0.0.0.0:1", "only a loopback address may be listened on", "address already in use"
 	writeFile(t, file("taken"), "server: {listen: '"+taken.Addr().String()+"'}\n"+serverless)
 	writeFile(t, file("open"), "server: {listen: '"+open+"'}\n"+serverless)

@@ -32,8 +32,7 @@ func allCommands(command *cobra.Command) (list []*cobra.Command) {
 	return list
 }
 
-// A mistake on the command line is told in one line that names what was meant, with exit
-// code 2.
+// A mistake on the command line is one line that suggests the nearest name, with exit code 2.
 func TestMistakes(t *testing.T) {
 	for args, want := range map[string]string{
 		"tokn":                           `poold: there is no command "tokn"; did you mean token?`,
@@ -80,8 +79,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Every command has an example, which is one of its own and whose flags there are, and
-// says of each flag what it is for.
+// Every command has examples of itself, with existing flags, and describes each flag.
 func TestHelpOfEveryCommand(t *testing.T) {
 	commands := allCommands(bareRoot())
 	if len(commands) < 25 {

@@ -12,8 +12,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A pipe stands in the place of the file for a while, and once more at the stop:
-// no reload and no stop waits for somebody who writes into it.
+// A pipe replaces the file for a while, and again at the stop: neither a reload nor the stop waits
+// for a writer.
 func TestAPipeInPlaceOfTheFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pools.yaml")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// askDaemon runs a client command against a daemon that gives one answer, and
-// returns what it printed, its exit code and the request that it sent.
+// askDaemon runs a client command against a daemon that gives one answer. It returns the output,
+// the exit code and the request.
 func askDaemon(t *testing.T, status int, answer string, args ...string) (printed string, code int, sent string) {
 	t.Helper()
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

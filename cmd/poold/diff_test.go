@@ -13,8 +13,8 @@ import (
 	"poold/internal/targets"
 )
 
-// `poold check --diff` tells targets that come, go, are renamed or get another stock, and
-// what only a restart changes; nothing of the daemon reaches the terminal raw.
+// `poold check --diff` lists targets that appear, go, are renamed or change their stock, and the
+// changes that need a restart. It prints no control sequence of the daemon.
 func TestCheckDiff(t *testing.T) {
 	t.Parallel()
 	target := func(name, page string) string {
@@ -67,7 +67,7 @@ func TestCheckDiff(t *testing.T) {
 	if code, out, log := differs(altered); code != 0 || out != want {
 		t.Errorf("exit %d\n%s%s\nwant\n%s", code, out, log, want)
 	}
-	delete(running.Config.Lasting, "redis") // a daemon that does not tell of it
+	delete(running.Config.Lasting, "redis") // a daemon that does not report it
 	if code, out, log := differs(altered); code != 0 || strings.Contains(out, "! redis") || !strings.Contains(out, "! history") {
 		t.Errorf("redis is not told: exit %d\n%s%s", code, out, log)
 	}

@@ -34,8 +34,8 @@ func written(t *testing.T) (text string) {
 	return text
 }
 
-// README and docs name every command and every flag, and no other; TestReference sees to
-// the rest of docs/cli.md.
+// README and docs name every command and every flag, and no other. TestReference checks the
+// reference of docs/cli.md.
 func TestDocsNameFlagsAndCommands(t *testing.T) {
 	docs := written(t)
 	flags, names := map[string]bool{"--build-arg": true, "--help": true}, map[string]bool{"man": true, "help": true}

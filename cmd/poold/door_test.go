@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// callbackDoor is the public address of the replicas, as a load balancer is: it
-// passes callbacks on to the first one that listens, and remembers them. One that
-// dies over a callback is not made up for. The nil door is none.
+// callbackDoor is the public address of the replicas, like a load balancer. It forwards callbacks
+// to the first replica that listens, and records them. It does not repeat a callback whose replica
+// died. A nil door forwards nothing.
 type callbackDoor struct {
 	url string
 
@@ -25,7 +25,7 @@ type callbackDoor struct {
 	passed   []callback
 }
 
-// callback is one that came by.
+// callback is a recorded callback.
 type callback struct {
 	method, path, contentType string
 	body                      []byte
@@ -50,7 +50,7 @@ func (d *callbackDoor) leadsTo(replicas ...*process) {
 	d.replicas = replicas
 }
 
-// all lists what came by.
+// all returns the recorded callbacks.
 func (d *callbackDoor) all() []callback {
 	d.mu.Lock()
 	defer d.mu.Unlock()

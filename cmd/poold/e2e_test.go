@@ -18,7 +18,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// What must not be printed by anybody, whatever happens.
+// Secrets that no output may contain.
 const (
 	canaryProvider = "canary-provider-key-5e2b"
 	canaryServer   = "canary-server-key-77aa"
@@ -73,8 +73,7 @@ const extraTarget = `
     depth: 3
 `
 
-// identities of the targets above, to be compared with what is written in the
-// tokens.
+// identities of the targets above, to be compared with the identities in the tokens.
 var identities = map[string]captcha.ID{
 	"login": captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
 		Pageurl: "https://staging.example.com/login"}.ID(),
@@ -86,8 +85,8 @@ var identities = map[string]captcha.ID{
 		Pageurl: "https://staging.example.com/added", Action: "login"}.ID(),
 }
 
-// The main job, from pools.yaml to the callers, with a real Redis and the
-// solving service as a process of its own.
+// The main job, from pools.yaml to the callers, with a real Redis and the solving service in
+// another process.
 func TestEndToEnd(t *testing.T) {
 	redis := redistest.Server(t, "--requirepass", canaryRedis)
 	service := startProvider(t, simulated.Options{
@@ -102,7 +101,7 @@ func TestEndToEnd(t *testing.T) {
 
 	warm(t, p, "login", 10*time.Second)
 	warm(t, p, "checkout", 10*time.Second)
-	// Nobody took anything, and nothing has aged: what was bought is the depth.
+	// No caller took a token and none has expired, so the bought tokens are the depth.
 	atRest := ledger(t, service)
 	for _, name := range []string{"login", "checkout"} {
 		if n := bought(atRest, identities[name]); n != 20 {
@@ -176,7 +175,7 @@ func TestEndToEnd(t *testing.T) {
 	}
 }
 
-// takeMany takes n tokens with so many callers at once and checks each of them.
+// takeMany takes n tokens with several callers at once and checks each of them.
 func takeMany(t *testing.T, p *process, n, callers int) []string {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}, Timeout: 70 * time.Second}
@@ -230,7 +229,7 @@ func checkIdentity(t *testing.T, target string, h handout) {
 	}
 }
 
-// bought counts what was sold for an identity and did not fail.
+// bought counts the sales for an identity that did not fail.
 func bought(books simulated.Ledger, id captcha.ID) int {
 	n := 0
 	for _, sale := range books.Sales {

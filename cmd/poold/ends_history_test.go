@@ -24,7 +24,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 	o.Faults = []simulated.Fault{
 		{On: simulated.Submit, When: on("refused"), Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY"},
 		{On: simulated.Submit, When: on("lost"), Kind: simulated.Drop, Accepted: true},
-		// Tasks whose number ends so never end, as far as polls tell.
+		// Tasks with this last digit never end, according to the polls.
 		{On: simulated.Poll, When: func(c simulated.Call) bool { return strings.HasSuffix(c.Task, "1") }, Kind: simulated.Code, Code: "CAPCHA_NOT_READY"},
 	}
 	service := httptest.NewServer(simulated.New(o))
@@ -67,7 +67,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 			}
 		}
 	}
-	unsold := 0 // of those that were bought nobody knows the task; of the lost some were not
+	unsold := 0 // bought without a known task; some of the lost orders were not bought
 	for _, sale := range books.Sales {
 		r, recorded := of[sale.Task]
 		want, code := "solved", ""
@@ -84,7 +84,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 			t.Errorf("task %s, which %+v, is recorded as %+v", sale.Task, sale, r)
 		}
 	}
-	unknown := books.Totals.Refused - hows["refused"] // refusals that nobody heard of
+	unknown := books.Totals.Refused - hows["refused"] // refusals whose answer was lost
 	if hows["refused"] == 0 || hows["lost"] == 0 || hows["lost"] < unsold+unknown || unknown < 0 || hows["solved"] == 0 || hows["failed"] < 10 {
 		t.Errorf("ends: %v; %d tasks have no record; the service: %+v", hows, unsold, books.Totals)
 	}

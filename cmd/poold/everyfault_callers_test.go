@@ -17,7 +17,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// storyCallers ask for tokens and solves, and remember what they got.
+// storyCallers ask for tokens and solves, and record the answers.
 type storyCallers struct {
 	s      *everyFault
 	client *http.Client
@@ -83,7 +83,7 @@ func (c *storyCallers) each(pause time.Duration, asks func(i int, p *process)) {
 	})
 }
 
-// take takes a token; the status code tells how that went.
+// take takes a token and returns the status code.
 func (c *storyCallers) take(p *process, target, query string) int {
 	h, code, err := p.take(context.Background(), c.client, target, query)
 	c.note(h.Token, "take", code, "", err)
@@ -192,7 +192,7 @@ func (s *everyFault) comparesBooks() {
 			s.Errorf("%s: %v was spent, %d were solved", of, spent, totals.Solved)
 		}
 	}
-	// What callers have and what is in stock are the tokens that were sold.
+	// The tokens of callers and stock are the tokens that were sold.
 	m := living.metrics()
 	if n := int(m["poold_solved_total"] - m["poold_tokens_expired_total"] - m["poold_pool_tokens"]); n != len(s.callers.bought) {
 		s.Errorf("%d tokens were handed out, the callers got %d", n, len(s.callers.bought))
@@ -226,8 +226,7 @@ func (f *dayFigures) add(o dayFigures) {
 	f.Spent += o.Spent
 }
 
-// csv reads the records of a status as CSV, page by page, and returns how many there are
-// and what they cost.
+// csv reads the records of a status as CSV, page by page, and returns their number and cost.
 func (p *process) csv(status string) (lines int, cost float64) {
 	p.t.Helper()
 	for query := "?limit=100&status=" + status; ; {

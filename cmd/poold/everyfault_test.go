@@ -19,7 +19,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// The keys of the story: its own, and one that may solve and nothing else.
+// The keys of the story: a key with all scopes, and one with the scope solve alone.
 const (
 	storyKey  = "key-of-the-story-0123456789"
 	solverKey = "key-of-a-solver-0123456789"
@@ -149,8 +149,8 @@ func (s *everyFault) refusesSubmits() {
 	s.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_VISIBLE_RECAPTCHA"})
 	before := s.submits()
 	s.sits(lasts)
-	// Each identity has three before it is slowed down, the account 20; then there is one in 5 s.
-	// What was under way when the last of them was answered comes on top.
+	// Each identity has three submits before it is limited, the account 20; then there is one in 5
+	// s. Submits in flight at the last answer are extra.
 	if n := s.submits() - before; n > 50 {
 		s.Errorf("%d submits in %v", n, lasts)
 	}
@@ -219,7 +219,7 @@ func (s *everyFault) setsTheClockBack() {
 	})
 }
 
-// takesNoChanges has PostgreSQL refuse changes for a while, as one that is not the primary.
+// takesNoChanges makes PostgreSQL read-only for a while, like a replica.
 func (s *everyFault) takesNoChanges() {
 	name := s.server.SQL(s, s.database, "select current_database()")
 	admin := s.server.Database(s) + "?options=-cdefault_transaction_read_only%3Doff"
@@ -321,8 +321,8 @@ func (s *everyFault) refusesASitekey() {
 	})
 }
 
-// refusesTheAccount has the service refuse submits while orders are under way. What it
-// solves is collected all the same.
+// refusesTheAccount makes the service refuse submits while orders are in flight. The tasks that it
+// solves are still collected.
 func (s *everyFault) refusesTheAccount() {
 	testkit.Within(s, 20*time.Second, "orders under way", func() bool { return s.replicas[0].target("login").InFlight > 1 })
 	s.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "IP_BANNED"})
@@ -341,7 +341,7 @@ func (s *everyFault) refusesTheAccount() {
 	}
 }
 
-// providerState is what a replica says of the service.
+// providerState returns the state of the provider at a replica.
 func (p *process) providerState() string {
 	p.t.Helper()
 	var document struct{ Providers []struct{ State string } }

@@ -102,7 +102,7 @@ func (s *story) add(text string) {
 	}
 }
 
-// merge puts the values of one mapping into another, and those of mappings in it likewise.
+// merge copies the values of one mapping into another, recursively.
 func merge(into, from map[string]any) {
 	for name, value := range from {
 		inner, is := value.(map[string]any)
@@ -139,7 +139,7 @@ func (s *story) run(b block) {
 	}
 }
 
-// console runs the commands of a block and compares what they print.
+// console runs the commands of a block and compares their output.
 func (s *story) console(b block) {
 	s.t.Helper()
 	for _, part := range strings.Split("\n"+b.text, "\n$ ")[1:] {
@@ -169,7 +169,7 @@ func (s *story) program(b block, with string) {
 // fileComment is a first line that names a file.
 var fileComment = regexp.MustCompile(`\A(?://|#) ([\w.-]+\.(?:js|py))\n`)
 
-// bash runs commands in the story's folder and returns what they print.
+// bash runs commands in the story's folder and returns their output.
 func (s *story) bash(b block, commands string) string {
 	s.t.Helper()
 	s.kept = slices.DeleteFunc(s.kept, func(name string) bool { return strings.Contains(commands, name) })
@@ -185,8 +185,8 @@ func (s *story) bash(b block, commands string) string {
 	return printed.String()
 }
 
-// modules puts what scripts/test installed from npm into the story's folder, with a file
-// that tells Playwright which browser there is, and that the machine may be busy.
+// modules links the npm packages of scripts/setup into the story's folder, with a file that names
+// the browser for Playwright and allows for a busy machine.
 func (s *story) modules() {
 	s.t.Helper()
 	const missing = "the packages of scripts/docs are not on this machine (scripts/test installs them): %v"
@@ -209,8 +209,7 @@ func (s *story) modules() {
 		"module.exports = { timeout: 120_000, expect: { timeout: 60_000 }, use: { launchOptions: { executablePath: %q } } };\n", browser))
 }
 
-// newSite is a site with a form that a widget protects: it lets in who sends a token of
-// the simulated service.
+// newSite is a site with a form that a widget protects. It accepts tokens of the simulated service.
 func newSite(t *testing.T) *httptest.Server {
 	t.Helper()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -276,8 +275,8 @@ func fields(text string) []string {
 	return slices.Compact(names)
 }
 
-// Blocks are found with what stands behind their fences, and commands that are listed are
-// left out with all of their lines.
+// Blocks are found with the words behind their fences, and listed commands are omitted with all of
+// their lines.
 func TestExamplesAreFound(t *testing.T) {
 	const page = "text\n```sh\ndocker build \\\n  .\npoold status\n```\n\n- a list\n  ```yaml add\n  a: 1\n  ```\n```js\n// a.js\n```\n"
 	blocks := blocksOf("docs/operating.md", page)
@@ -296,8 +295,8 @@ func TestExamplesAreFound(t *testing.T) {
 	}
 }
 
-// What a command prints is like what the page shows where it has the same fields, or as
-// text the same first line but for words with digits.
+// The output of a command matches the page if JSON has the same fields, or if the first line of a
+// text is equal except for words with digits.
 func TestExamplesAreCompared(t *testing.T) {
 	for _, c := range []struct {
 		shown, printed string

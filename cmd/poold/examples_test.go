@@ -14,24 +14,22 @@ import (
 	"poold/internal/testkit"
 )
 
-// Examples of README.md and docs/*.md are run. A page is a story: its fenced blocks are run
-// one after the other, in a folder of their own with poold, pools.yaml and a picture,
-// letters.png, against a daemon that has served for a moment. How a block is run, the words
-// behind its fence say:
+// The examples of README.md and docs/*.md run. A page is a story: its fenced blocks run one after
+// the other, in a new folder with poold, pools.yaml and a picture, letters.png, against a running
+// daemon. The words behind a fence select how its block runs:
 //
 //	sh           commands of bash; the first one that fails fails the test
-//	console      commands behind "$ ", and what they print: of JSON the names of the fields
-//	             are compared, of a text its first line
-//	python, js   a program. One whose first line is a comment with a file's name is kept
-//	             under it, for a command further down
-//	yaml add     sections of pools.yaml that the daemon has from here on
-//	yaml         nothing to run; TestSchemaOverDocs looks at it
-//	text         nothing to run, but in what a --help prints the commands below "examples:"
+//	console      commands behind "$ ", and their output: the test compares the names of the
+//	             fields of JSON, and the first line of a text
+//	python, js   a program. If its first line is a comment with a file's name, it is kept under
+//	             that name for a later command
+//	yaml add     sections of pools.yaml for the daemon from here on
+//	yaml         nothing to run; TestSchemaOverDocs checks it
+//	text         nothing to run, except the commands below "examples:" in the output of --help
 //
-// 127.0.0.1:8080 stands for the daemon, which POOLD_URL names too, and the page of README's
-// own target for one of the test. Where a page has a POOLD_KEY, that is the key that the
-// daemon wants; else it wants none. A curl that is answered with an error fails. What cannot
-// be run here stands in notRun.
+// 127.0.0.1:8080 is replaced by the daemon, which POOLD_URL also names, and the page of README's
+// own target by a page of the test. If a page mentions POOLD_KEY, the daemon requires that key. A
+// curl with an error as answer fails. notRun lists the commands that cannot run here.
 func TestExamples(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

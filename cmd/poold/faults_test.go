@@ -73,9 +73,9 @@ func TestReplicasKeepOneDepth(t *testing.T) {
 	}
 }
 
-// impatient asks for a token, leaves so long after the moment given, and tells
-// whether one was on its way. It closes its side of the connection alone, so that it sees
-// for certain whether anything was sent to it.
+// impatient asks for a token, leaves after its patience from the given moment, and reports whether
+// a token was on its way. It closes its side of the connection only, so that it sees whether
+// anything was sent to it.
 func impatient(t *testing.T, p *process, query string, moment <-chan struct{}, patience time.Duration) (received bool) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))

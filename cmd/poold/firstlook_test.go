@@ -82,8 +82,8 @@ func TestAStartWithSilentStores(t *testing.T) {
 	}
 }
 
-// A fault that is found in time ends the start. One that is found later is logged. The looks
-// take place at the same time, and end with the daemon.
+// A fault that is found in time ends the start; a later one is logged. The looks run at the same
+// time, and end with the daemon.
 func TestFirstLooks(t *testing.T) {
 	fault := errors.New("of another shape")
 	after := func(d time.Duration, err error) func(context.Context) error {

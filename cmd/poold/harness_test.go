@@ -39,12 +39,12 @@ const (
 // program is a way to run poold: it makes a command of it.
 type program func(t testing.TB, args ...string) *exec.Cmd
 
-// poold is the test binary as poold, so that nothing else is compiled and linked, and so
-// that poold has the race detector if the tests have it. Under it run what many goroutines
-// of a poold do at once: callers at tokens and at /solve, reloads, callbacks, operators,
-// stops and other replicas. Tests that count what was bought while processes die, Redis is
-// away or the service is rude look for lost money, not for races: their many processes cost
-// half as much without it, and are as users have them (testkit.WithoutRace).
+// poold is the test binary as poold, so that nothing else is compiled, and the daemon has the race
+// detector if the tests have it. Tests of many goroutines in one daemon run under it: callers at
+// tokens and at /solve, reloads, callbacks, operators, stops and other replicas. Tests that count
+// purchases while processes die, Redis is away or the service misbehaves look for lost money, not
+// for races. They run without it (testkit.WithoutRace), because their many processes then cost half
+// as much.
 func poold(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	return alone(os.Args[0], args)
@@ -76,7 +76,7 @@ var build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// builds is a folder for what is built, until all tests have ended.
+// builds is the folder of built binaries, until all tests have ended.
 var builds string
 
 func TestMain(m *testing.M) {
@@ -178,7 +178,7 @@ type process struct {
 	key     string
 	config  string
 
-	output testkit.Log // what it prints
+	output testkit.Log // stdout and stderr
 	ended  chan error
 }
 
@@ -295,7 +295,7 @@ func (p *process) metrics() map[string]float64 {
 	return values
 }
 
-// balance checks the ledger from /metrics alone and returns what was bought.
+// balance checks the ledger from /metrics alone and returns the number of bought tokens.
 func (p *process) balance() int {
 	p.t.Helper()
 	m := p.metrics()
@@ -345,7 +345,7 @@ type handout struct {
 	TTLms                                     int64     `json:"ttl_ms"`
 }
 
-// take asks for a token; the status code tells how that went.
+// take asks for a token and returns the status code.
 func (p *process) take(ctx context.Context, client *http.Client, target, query string, headers ...string) (handout, int, error) {
 	body, code, err := p.request(ctx, client, "/pool/"+target+"/token"+query, "", headers...)
 	if err != nil || code != http.StatusOK {

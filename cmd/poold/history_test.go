@@ -175,8 +175,8 @@ func TestHistoryCommandAsCSV(t *testing.T) {
 	}
 }
 
-// What is under way at the service is what every replica lists, also when the one that
-// bought it is gone; where no history is kept that is all there is.
+// Every replica lists the orders in flight, also if the replica that bought them is gone, and
+// without a history.
 func TestHistoryOfARunningDaemon(t *testing.T) {
 	t.Parallel()
 	o := quick()

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// mayImport is the import table: which of our packages each one may import.
-// What it does not list, nobody may.
+// mayImport is the import table: the packages of this module that each package may import.
 var mayImport = map[string][]string{
 	"internal/backoff":               {},
 	"internal/captcha":               {},
@@ -100,7 +99,7 @@ var livesIn = map[string][]string{
 	"pgregory.net/rapid":                  {"internal/ondemand/claimtest", "internal/history/historytest"},
 }
 
-// The doors between the packages are those of the table, and no other.
+// Each import between packages is in the table.
 func TestImportTable(t *testing.T) {
 	root := filepath.Join("..", "..")
 	seen := map[string]bool{}

@@ -22,7 +22,7 @@ type endedOrder struct {
 	Price                              float64
 }
 
-// dayFigures are those of a day.
+// dayFigures are the figures of a day.
 type dayFigures struct {
 	Target, Type                                     string
 	Orders, Solved, Discarded, Failed, Refused, Lost int
@@ -64,7 +64,7 @@ func (p *process) spent() (sum float64) {
 	return sum + of.Solve.Spent
 }
 
-// records are those of a status, page by page.
+// records returns the records of a status, page by page.
 func (p *process) records(status string) (all []endedOrder) {
 	p.t.Helper()
 	for cursor := ""; ; {
@@ -91,8 +91,8 @@ func (w *world) initHistory(t testing.TB, env []string) {
 	}
 }
 
-// Whatever becomes of orders and replicas, each order has one record, and the figures of
-// the day are those of the service's own ledger.
+// Each order has one record, in spite of failing orders and killed replicas, and the figures of the
+// day equal the service's ledger.
 func TestTheHistoryEqualsTheLedger(t *testing.T) {
 	testkit.WithoutRace(t)
 	server, emulator := postgrestest.Start(t), dynamotest.Start(t)
@@ -159,7 +159,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 					t.Logf("sold %+v, recorded %+v", ledger(t, w.provider).Totals, living.day())
 				}
 			}()
-			// What a dead replica has left is found within a minute.
+			// The lines of a dead replica are found within a minute.
 			testkit.Within(t, 90*time.Second, "each task to be in the history", func() bool {
 				return living.target("login").InFlight == 0 && equal()
 			})
@@ -172,7 +172,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			if len(day.Types) != 1 {
 				t.Fatalf("figures %+v", day.Types)
 			}
-			// Of a submit that was cut by a kill nobody knows whether it was bought.
+			// A submit that a kill cut may or may not have been bought.
 			f := day.Types[0]
 			if lost := len(sold) + len(failed) - f.Solved - f.Discarded - f.Failed; lost < 0 || lost > f.Lost || 4*f.Lost > f.Orders || f.Refused != 0 {
 				t.Errorf("figures %+v; %d sold, %d failed", f, len(sold), len(failed))

@@ -69,9 +69,9 @@ func running() string {
 	}
 }
 
-// TestEachPartRunsAndStops: the daemon starts each part of the table, and a stop ends each of
-// them. A part runs while a goroutine is in its function. The test is not parallel, because the
-// goroutines of the process are those of one daemon.
+// TestEachPartRunsAndStops: the daemon starts each part of the table, and a stop ends each of them.
+// A part runs while a goroutine is in its function. The test is not parallel, because all
+// goroutines of the process must belong to one daemon.
 func TestEachPartRunsAndStops(t *testing.T) {
 	server := postgrestest.Start(t)
 	parts := []struct{ duty, function string }{

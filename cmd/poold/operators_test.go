@@ -83,9 +83,9 @@ func TestOperatorsActOnAllReplicas(t *testing.T) {
 	}
 }
 
-// Two replicas of an adaptive target meet a demand together: stock and orders
-// less the callers waiting never go above depth, the ledger balances with the
-// provider's, and what was learned is there for the next start.
+// Two replicas of an adaptive target serve a demand together: stock and orders less the pending
+// callers never exceed depth, the ledger equals the provider's, and the learned state is there for
+// the next start.
 func TestAdaptiveOverReplicas(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

@@ -108,11 +108,11 @@ targets:
 	}
 }
 
-// load asks for tokens as a client does that tries again after a 503 or where
-// nobody listens, and counts how that goes.
+// load asks for tokens like a client that tries again after a 503 or a refused connection, and
+// counts the outcomes.
 type load struct {
 	replicas      func() []*process
-	goes          *process // the one that is stopped meanwhile, or nil
+	goes          *process // the replica that is stopped meanwhile, or nil
 	served        atomic.Int64
 	failed        atomic.Int64 // neither a token nor a reason to try again
 	why           atomic.Value // of the last of them
@@ -209,9 +209,8 @@ func TestRedisIsGoneUnderLoad(t *testing.T) {
 	t.Logf("%d served, %d times 503, %d bought", l.served.Load(), l.empty.Load(), bought)
 }
 
-// A replica is stopped under load: no request of a client that tries again
-// fails, and after the next start the ledger balances. What a stop promises to
-// connections by themselves is in TestConnectionsOfAStop.
+// A replica is stopped under load: no request of a client that tries again fails, and after the
+// next start the ledger balances. TestConnectionsOfAStop tests the connections.
 func TestStopUnderLoad(t *testing.T) {
 	const callers = 20
 	t.Parallel()
@@ -232,10 +231,9 @@ func TestStopUnderLoad(t *testing.T) {
 	if l.failed.Load() > 0 {
 		t.Errorf("%d requests failed: %v", l.failed.Load(), l.why.Load())
 	}
-	// In the moment of the closing a caller has one request under way: on a connection
-	// that nobody has accepted yet, which a busy machine may have many of, or on
-	// one that is being closed because it was idle. Neither takes a token: the sums
-	// below hold.
+	// When the port closes, each caller may have one request in flight: on a connection that is
+	// not accepted yet, of which a busy machine may have many, or on an idle one that is being
+	// closed. Neither takes a token, as the sums below show.
 	if refused, cut := l.refused.Load(), l.cut.Load(); refused+cut > callers {
 		t.Errorf("%d new and %d used connections of %d callers ended without an answer", refused, cut, callers)
 	}
@@ -256,7 +254,7 @@ func TestStopUnderLoad(t *testing.T) {
 		l.served.Load(), l.empty.Load(), bought, l.refused.Load(), l.cut.Load())
 }
 
-// isDial reports whether a request never reached anybody.
+// isDial reports whether a request failed before it was sent.
 func isDial(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

@@ -46,7 +46,7 @@ func TestSimulateFromHistory(t *testing.T) {
 	requests := 0
 	for tenth := 13; tenth < 12000; tenth += int(random.ExpFloat64() * 200) {
 		requests++
-		// Of what two replicas of one process write the last counts: each minute is one's.
+		// The last write of a process counts, so each minute belongs to one of the two recorders.
 		replicas[tenth/600%2].Note(login, from.Add(time.Duration(tenth)*100*time.Millisecond+time.Duration(random.IntN(100))*time.Millisecond))
 		fmt.Fprintf(&trace, "%d.%d\n", tenth/10, tenth%10)
 	}
@@ -93,7 +93,7 @@ func TestSimulateFromHistory(t *testing.T) {
 		}
 	}
 
-	// What the daemon itself was asked for is there once it has stopped.
+	// The requests to the daemon are recorded once it has stopped.
 	asked := time.Now()
 	for range 3 {
 		if _, status, err := p.take(t.Context(), http.DefaultClient, "login", "?wait=0s"); err != nil || status != 200 && status != 503 {
@@ -113,8 +113,8 @@ func TestSimulateFromHistory(t *testing.T) {
 	}
 }
 
-// A daemon's answer is replayed from its start: the windows of the target are those of that
-// day, and the whole time counts for what is spent a day.
+// A daemon's answer is replayed from its start: the target's windows are those of that day, and the
+// whole time counts for the spend a day.
 func TestSimulateWhatADaemonTells(t *testing.T) {
 	testkit.WithoutRace(t)
 	answer := ""

@@ -19,8 +19,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// world is what a test of faults plays in: a Redis, a provider and the file that
-// replicas run on.
+// world is the environment of a test of faults: a Redis, a provider and the file of the replicas.
 type world struct {
 	redis    string // address, or several
 	provider string
@@ -36,8 +35,8 @@ type terms struct {
 	target   string // and of the target
 	top      string // whole sections
 	depth    int
-	redis    string // instead of a Redis of its own
-	service  string // address of a provider, instead of one of its own
+	redis    string // the address of a shared Redis; "" = a new one
+	service  string // the address of a shared provider; "" = a new one
 }
 
 // quick is a provider with short lead times that keeps books.
@@ -141,7 +140,7 @@ func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 	for _, step := range []struct {
 		point     string
 		callbacks bool
-		lost      int // orders that nobody can tell the fate of
+		lost      int // orders with an unknown end
 		forgone   int // of those, really bought
 	}{
 		{point: "placed"},
@@ -191,7 +190,7 @@ func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 			if want := books.Totals.Submitted + step.lost - step.forgone; bought != want {
 				t.Errorf("poold counts %d bought, want %d", bought, want)
 			}
-			// Whatever was solved is in somebody's hands by the end, once.
+			// Each solved token is handed out once in the end.
 			seen := map[string]bool{hash(first.Token): true}
 			w.drain(t, living, seen)
 			if want := books.Totals.Submitted - step.forgone; len(seen) < want {
@@ -209,8 +208,8 @@ func TestTheRestartedCollects(t *testing.T) {
 	t.Parallel()
 	o := quick()
 	o.Median, o.Min, o.Max = 5*time.Second, 4*time.Second, 7*time.Second
-	// Nobody adopts an order before its lease of 5 s has ended, and on a busy machine
-	// the next start takes a while too: what is older than its timeout is given up.
+	// An order cannot be adopted before its lease of 5 s has expired, and on a busy machine the
+	// next start takes a while too: older orders reach their timeout.
 	w := newWorld(t, o, terms{depth: 8, timeout: "60s"})
 	first := w.start(t)
 	// Until their ids are stored too: what dies in between costs an order (promise 6).
@@ -269,9 +268,8 @@ func TestAStoppedReplicaLosesItsOrders(t *testing.T) {
 	t.Logf("bought %d, sold %d, handed out %d, in stock %d, lost %d", bought, books.Totals.Submitted, served, s.Fresh, s.Lost)
 }
 
-// A fifth of the submits are accepted and never answered. With polling alone,
-// what was bought is never more than what was wanted and what is unknown; with
-// callbacks all of it is collected.
+// A fifth of the submits are accepted and never answered. With polling alone, bought orders never
+// exceed the wanted and the unknown ones. With callbacks all of them are collected.
 func TestLostSubmitAnswers(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -368,7 +366,7 @@ func TestEightReplicasStartAtOnce(t *testing.T) {
 			if bought := replicas[5].balance(); bought != books.Totals.Submitted {
 				t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)
 			}
-			// What is left goes out, then the answer names the budget and its end.
+			// The remaining tokens are handed out, then the answer names the budget and its end.
 			w.drain(t, replicas[1], map[string]bool{})
 			problem, retry := replicas[2].refusal("login")
 			if problem != "budget_exhausted" || retry < 50*time.Minute || retry > time.Hour {

@@ -97,7 +97,7 @@ type rollingLoad struct {
 	seen map[string]bool // hashes of the tokens
 }
 
-// call takes tokens, and every fourth time solves a CAPTCHA of a page of its own, until ctx ends.
+// call takes tokens, and every fourth time solves a CAPTCHA of a new page, until ctx ends.
 func (l *rollingLoad) call(ctx context.Context, caller int) {
 	client := &http.Client{Transport: &http.Transport{}, Timeout: 30 * time.Second}
 	defer client.CloseIdleConnections()

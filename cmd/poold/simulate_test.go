@@ -158,7 +158,7 @@ func TestSimulateNeeds(t *testing.T) {
 	}
 }
 
-// --compare tells fixed depths and the adaptive policy apart, --plot draws them.
+// --compare lists fixed depths and the adaptive policy, and --plot draws them.
 func TestSimulateCompare(t *testing.T) {
 	testkit.WithoutRace(t)
 	picture := filepath.Join(t.TempDir(), "plot.svg")

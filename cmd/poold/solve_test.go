@@ -40,7 +40,7 @@ type solveAnswer struct {
 	Problems []string
 }
 
-// solve asks for a solve; the status tells how that went.
+// solve asks for a solve and returns the status code.
 func (p *process) solve(ctx context.Context, client *http.Client, body string, headers ...string) (solveAnswer, int, error) {
 	text, code, err := p.request(ctx, client, "/solve", body, append(headers, "Content-Type", "application/json")...)
 	if err != nil {
@@ -167,8 +167,8 @@ func TestEqualSolvesBuyOne(t *testing.T) {
 	}
 }
 
-// Requests that share nothing each buy their own, also where many of the solves fail; each
-// failure is told to one call, and none to another.
+// Requests that share nothing buy one solve each, also if many solves fail. Each failure goes to
+// exactly one request.
 func TestFailedSolves(t *testing.T) {
 	t.Parallel()
 	o := quick()
@@ -212,7 +212,8 @@ func TestRepeatedSolveBuysOne(t *testing.T) {
 	}
 }
 
-// Who hangs up leaves the others what was bought, and the next one where none is left.
+// A sharer that hangs up leaves the bought token to the others, or to the next caller if no other
+// is left.
 func TestSharersHangUp(t *testing.T) {
 	t.Parallel()
 	o := quick()
@@ -315,8 +316,8 @@ func TestGuestsComeBeforeStock(t *testing.T) {
 	}
 }
 
-// A guest that becomes a target by a reload leaves what was counted to the guests; the
-// target counts what comes. No counter goes back, also when the target goes.
+// A guest that becomes a target by a reload leaves its counts to the guests; the target counts
+// later events. No counter decreases, also when the target goes.
 func TestAGuestBecomesATarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quick(), terms{top: buying})
@@ -367,8 +368,8 @@ func TestAGuestBecomesATarget(t *testing.T) {
 	p.balance()
 }
 
-// on_empty: solve buys as long as the target's budget lasts. Who comes then is told so at
-// once, and not before those for whom orders are under way have their tokens.
+// on_empty: solve buys while the target's budget lasts. Later callers are refused at once, but not
+// before the callers with orders in flight have their tokens.
 func TestOnEmptySolveWithoutABudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quick(), terms{target: `, on_empty: solve, budget: {per_day: 3}`})
@@ -402,15 +403,15 @@ func TestOnEmptySolveWithoutABudget(t *testing.T) {
 	if body, code, err := p.request(t.Context(), http.DefaultClient, "/pool/login/token", ""); err != nil || code != http.StatusServiceUnavailable || !strings.Contains(string(body), `"paused"`) {
 		t.Errorf("paused: %d %s, %v", code, body, err)
 	}
-	if took := time.Since(began); took > 30*time.Second { // one that waits to the end waits for a minute
+	if took := time.Since(began); took > 30*time.Second { // a wait to the end takes a minute
 		t.Errorf("it took %v", took)
 	}
 	p.balance()
 }
 
-// While PostgreSQL is away, who wants to share is told within a second; all else goes
-// on, and sharing does when the server is back. An error names a table that was dropped, and
-// `poold history init` makes it again. A schema of a newer version ends the start.
+// While PostgreSQL is away, a caller that wants to share gets an error within a second. Other
+// requests continue, and sharing returns with the server. An error names a dropped table, and
+// `poold history init` makes it again. A newer schema ends the start.
 func TestPostgresGoesAway(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -474,8 +475,8 @@ func TestPostgresGoesAway(t *testing.T) {
 	}
 }
 
-// What a caller or the file keeps secret is in no log, metric, status or error: proxies,
-// the database's address, pictures and tokens.
+// Secrets of callers and of the file are in no log, metric, status or error: proxies, the
+// database's address, pictures and tokens.
 func TestSolvesTellNoSecrets(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

@@ -131,7 +131,7 @@ func TestSolveFields(t *testing.T) {
 	}
 }
 
-// What is printed, and how what is wrong is told.
+// The output of `poold solve`, and its errors.
 func TestSolveCommand(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {

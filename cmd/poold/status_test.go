@@ -24,7 +24,7 @@ const someStatus = `{"version":"1.2.3","ready":true,"as_of":"2026-01-02T03:04:05
    "budget":{"hour":null,"day":{"used":33,"limit":300}},"reason":"redis does not answer; the figures are the last known ones"},
  "dedup":{"requests":65,"shared":19,"saved":20,"missed":3,"refused":2,"saved_pct":33.3,"reason":""}}`
 
-// `poold status` shows what is amiss, first of all, and what was spent.
+// `poold status` shows problems first, and the spend.
 func TestStatusTable(t *testing.T) {
 	const want = `PROVIDER  STATE  ORDERS  LIMIT  BALANCE  CALLBACKS
 service   ok     2       9      7.25     yes
@@ -71,8 +71,7 @@ dead letters: 3 (poold dead-letters list)
 	}
 }
 
-// A glob and a state choose targets; one that is alone and asked for is shown with all its
-// figures.
+// A glob and a state select targets. A single selected target is shown with all its figures.
 func TestStatusOfSome(t *testing.T) {
 	for _, c := range []struct {
 		args  string
@@ -118,7 +117,7 @@ func TestStatusOfSome(t *testing.T) {
 	}
 }
 
-// A daemon's words reach stderr in one line each, without what a terminal would obey.
+// A daemon's texts reach stderr in one line each, without control sequences.
 func TestHostileErrors(t *testing.T) {
 	answer, err := json.Marshal(map[string]any{"code": "bad\x1b[2J", "detail": strings.Repeat("漢", 10_000), "problems": []string{"a\nb\u009b"}})
 	if err != nil {

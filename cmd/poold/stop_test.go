@@ -65,10 +65,9 @@ func (c connection) end(what string) {
 	}
 }
 
-// What a stop promises to connections: for a second requests are answered on new
-// ones and on idle ones, each answer says that it is the connection's last, and
-// only then idle connections end. Of answers to requests that came before the stop
-// a test of httpapi tells.
+// A stop and connections: for a second, requests are answered on new and on idle connections, and
+// each answer is the last one of its connection. Then idle connections close. A test of httpapi
+// covers answers to earlier requests.
 func TestConnectionsOfAStop(t *testing.T) {
 	t.Parallel()
 	const token = "/pool/login/token?wait=60s"

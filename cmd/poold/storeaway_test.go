@@ -52,7 +52,7 @@ func (s *shakyStore) suffer(fate *dynamotest.Fate) {
 	s.fate.Store(fate)
 }
 
-// side is a daemon with a Redis and a provider of its own, and its hand-outs.
+// side is a daemon with a separate Redis and provider, and its hand-outs.
 type side struct {
 	w *world
 	p *process
@@ -61,7 +61,7 @@ type side struct {
 	took []time.Duration
 }
 
-// newSide starts one that keeps its history in a table.
+// newSide starts a side whose history is in a table.
 func newSide(t testing.TB, table, endpoint string) *side {
 	t.Helper()
 	o := quick()
@@ -75,7 +75,7 @@ func newSide(t testing.TB, table, endpoint string) *side {
 	return &side{w: w, p: w.start(t, credentials...)}
 }
 
-// historyStatus is what a daemon says of its history.
+// historyStatus is the status of a daemon's history.
 type historyStatus struct {
 	OK         bool
 	Unrecorded int
@@ -109,8 +109,8 @@ func (s *side) arrived(t testing.TB) (recorded, unrecorded int) {
 	return recorded, unrecorded
 }
 
-// ask has callers ask for a token after the other, with pauses, until ctx ends or so many
-// were handed out.
+// ask runs callers that each ask for one token after the other, with pauses, until ctx ends or most
+// tokens were handed out.
 func (s *side) ask(ctx context.Context, callers int, pause time.Duration, most int) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
 	defer client.CloseIdleConnections()

@@ -71,7 +71,7 @@ func TestStreamsOutliveNoDaemon(t *testing.T) {
 	ended.Wait()
 	without := timed(t, startPoold(t, path, "").stop)
 	t.Logf("a stop with 100 streams took %v, one without %v", with, without)
-	if with > without+5*time.Second { // one that waits for streams waits for drainLimit, 10 s
+	if with > without+5*time.Second { // a stop that waits for streams takes drainLimit, 10 s
 		t.Errorf("a stop with 100 streams took %v, one without %v", with, without)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// lastLine runs `poold simulate` and returns the last line of what it says.
+// lastLine runs `poold simulate` and returns the last line of its output.
 func lastLine(t *testing.T, args ...string) string {
 	t.Helper()
 	code, out, problems := simulateWith(t, args...)
@@ -29,9 +29,9 @@ func TestVerdicts(t *testing.T) {
 	testkit.WithoutRace(t)
 	trace := filepath.Join(t.TempDir(), "trace.txt")
 	writeFile(t, trace, "0\n43200\n86400\n")
-	// Each solve takes 20 s, none fails, and tokens can be used for 80 s: a depth of one buys 1080 a
-	// day, and two of the three requests find its token. What the adaptive policy buys
-	// after each of them, it buys in vain.
+	// Each solve takes 20 s, none fails, and tokens are usable for 80 s: a depth of one buys 1080
+	// a day, and two of the three requests find its token. The adaptive policy wastes the tokens
+	// that it buys after each request.
 	sure := func(args ...string) []string {
 		return append([]string{"--fail", "0", "--lead", "lognormal:20s,0,20s,20s", "--trace", trace}, args...)
 	}

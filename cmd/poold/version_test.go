@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The image says what it was built from: the Dockerfile sets variables that are there, and
-// what it sets counts.
+// The image names its version and commit: the Dockerfile sets existing variables, and its values
+// count.
 func TestVersionOfTheImage(t *testing.T) {
 	dockerfile, err := os.ReadFile(filepath.Join("..", "..", "Dockerfile"))
 	if err != nil {

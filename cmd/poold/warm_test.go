@@ -17,7 +17,7 @@ func punctual(lead time.Duration) simulated.Options {
 	}
 }
 
-// windows is what the status tells of a target and its windows.
+// windows is the status of a target and its windows.
 type windows struct {
 	targetStatus
 
@@ -77,8 +77,8 @@ func TestWarmWindowByPost(t *testing.T) {
 	}
 }
 
-// An adaptive target whose file has a window that never ends keeps its tokens
-// although nobody asks, and renews them.
+// An adaptive target with an endless window in the file keeps and renews its tokens without
+// requests.
 func TestWarmWindowOfTheFile(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

@@ -53,7 +53,7 @@ func (d *watchedDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// watching runs `poold status --watch` until stop, and returns what it prints.
+// watching runs `poold status --watch` until stop, and returns its output.
 func watching(t *testing.T, d *watchedDaemon, args ...string) (printed *testkit.Log, stop func() (code int, stderr string)) {
 	t.Helper()
 	server := httptest.NewServer(d)
@@ -72,8 +72,8 @@ func watching(t *testing.T, d *watchedDaemon, args ...string) (printed *testkit.
 	}
 }
 
-// What changes is printed as a whole each time, and nothing where nothing that is shown
-// changed; an interrupt ends it as wanted.
+// Each change is printed as a whole, and a snapshot without a visible change is not printed. An
+// interrupt ends the command with success.
 func TestWatch(t *testing.T) {
 	d := &watchedDaemon{events: make(chan string)}
 	printed, stop := watching(t, d, "log*")
@@ -111,8 +111,8 @@ func TestWatchAsJSON(t *testing.T) {
 	}
 }
 
-// A daemon without streams is polled; one without either is an error, as is what no
-// stream says.
+// The command polls a daemon without streams. A daemon without both is an error, and so is an
+// answer that is not a stream.
 func TestWatchWithoutStreams(t *testing.T) {
 	printed, stop := watching(t, &watchedDaemon{polled: someStatus})
 	testkit.Within(t, 10*time.Second, "the status", func() bool { return strings.Contains(printed.String(), "\ndead letters: 3") })

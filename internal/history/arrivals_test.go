@@ -73,8 +73,8 @@ func (c *counter) came(t *testing.T, target string, from time.Time) (texts []str
 	return texts
 }
 
-// What comes at each of two replicas is counted together, to a tenth of a second, also
-// where one of them starts again within the minute, and across the end of a minute.
+// What comes at each of two replicas is counted together, to a tenth of a second, also where one of them starts again
+// within the minute, and across the end of a minute.
 func TestArrivals(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		from := time.Now().Truncate(time.Minute).Add(time.Minute)
@@ -158,8 +158,8 @@ func TestArrivalsAreATrace(t *testing.T) {
 	})
 }
 
-// A target keeps what came for it when the file gives it another identity; one that leaves
-// the file keeps what is not written yet.
+// A target keeps what came for it when the file gives it another identity; one that leaves the file keeps what is not
+// written yet.
 func TestArrivalsAfterAReload(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		from := time.Now().Truncate(time.Minute).Add(time.Minute)
@@ -210,8 +210,8 @@ func (u *unwritable) Write(ctx context.Context, minutes []history.StoredMinute) 
 	return u.ArrivalStore.Write(ctx, minutes)
 }
 
-// What cannot be written is kept for some minutes, and said to be lost after that; what
-// came too long ago is not counted, so that no minute is replaced by a part of it.
+// What cannot be written is kept for some minutes, and said to be lost after that; what came too long ago is not
+// counted, so that no minute is replaced by a part of it.
 func TestArrivalsThatCannotBeWritten(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		from, id := time.Now().Truncate(time.Minute).Add(time.Minute), identity(1).ID()

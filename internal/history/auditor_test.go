@@ -71,8 +71,7 @@ func (s *shelf) tries() int {
 	return s.writes
 }
 
-// has checks that the shelf has the entries from first on to before last, once each and in
-// their order, without one.
+// has checks that the shelf has the entries from first on to before last, once each and in their order, without one.
 func (s *shelf) has(first, last int, without ...string) {
 	s.t.Helper()
 	var want []string
@@ -123,8 +122,8 @@ func noteAll(a *history.Auditor, first, last int) {
 	}
 }
 
-// What is noted while the store is away waits, what does not fit is dropped and counted, and
-// the log says both; the rest arrives once each when the store is back.
+// What is noted while the store is away waits, what does not fit is dropped and counted, and the log says both; the
+// rest arrives once each when the store is back.
 func TestAnAuditThatIsAway(t *testing.T) {
 	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
 		s.setFault(away)
@@ -155,8 +154,7 @@ func TestAnAuditThatIsAway(t *testing.T) {
 	})
 }
 
-// An entry that the store refuses for what is in it, or at which it panics, is dropped, and
-// no other one.
+// An entry that the store refuses for what is in it, or at which it panics, is dropped, and no other one.
 func TestAnEntryThatIsRefused(t *testing.T) {
 	for what, refuse := range map[string]func() error{
 		"refused": func() error { return errors.New("not like this") },
@@ -210,8 +208,8 @@ func TestAllIsRefused(t *testing.T) {
 	})
 }
 
-// A batch is written once it is full, or half a second after its first entry; and while the
-// store is at work the next batch gathers.
+// A batch is written once it is full, or half a second after its first entry; and while the store is at work the next
+// batch gathers.
 func TestEntriesGather(t *testing.T) {
 	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
 		time.Sleep(10 * time.Millisecond)
@@ -321,8 +319,7 @@ func (l stuck) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// Who notes an entry waits for nothing: neither for a store that says nothing nor for a log
-// that takes nothing.
+// Who notes an entry waits for nothing: neither for a store that says nothing nor for a log that takes nothing.
 func TestNoteDoesNotBlock(t *testing.T) {
 	for what, fault := range map[string]func(ctx context.Context, batch []history.Entry) error{
 		"the store": func(ctx context.Context, _ []history.Entry) error {

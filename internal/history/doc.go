@@ -1,25 +1,20 @@
-// Package history is WHAT happened: how each order ended, the figures of each day, and who
-// took which token.
+// Package history records how each order ended, the figures of each day, and the use of tokens by key.
 //
-// The end of an order is written where it ends: the scripts of pool that end one leave a
-// line beside the stock, in the same step (pool.Endings). A Sender brings these lines to
-// a Store and removes them once they are there, so that neither a crash nor a store that
-// is away loses one. A line can be sent twice; a Store counts it once. A Mirror shows what
-// is under way where the store has a place for that, for programs that read it by
-// themselves.
+// The scripts of pool that end an order append a line to an outbox beside the stock, in the same step (pool.Endings).
+// A Sender copies these lines to a Store and then removes them, so that neither a crash nor an outage of the store
+// loses a line. A line may be sent twice; a Store counts it once. A Mirror copies the orders under way to stores that
+// other programs read.
 //
-// Who took what is the audit: an Auditor has a queue in memory, so that no caller waits, and
-// writes it to an Audit in batches. What a process that is killed had queued is lost, and
-// what does not fit is dropped and counted.
+// The audit records which key took which token. An Auditor queues its entries in memory, so that no caller waits, and
+// writes them to an Audit in batches. A killed process loses its queue; entries that find the queue full are dropped
+// and counted.
 //
-// When requests come is counted beside the hot path and written every some seconds
-// (Arrivals), for a day, into Redis whatever the Store is.
+// Arrivals counts requests by their time, for a day, and writes the counts to Redis periodically, whichever store the
+// records have.
 //
-// Each store is a Store and an Audit:
+// Three packages implement Store and Audit, and pass the suites of historytest:
 //
-//	redisstore   the daemon's own Redis, for some days
+//	redisstore   the daemon's Redis, for some days
 //	pgstore      PostgreSQL
 //	dynamostore  DynamoDB
-//
-// and historytest has the suites that each of them passes.
 package history

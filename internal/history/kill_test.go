@@ -137,8 +137,7 @@ func (b *books) lines(t *testing.T) (all []pool.EndedOrder) {
 	return all
 }
 
-// days are the figures that a store must have, by the date. How long it took is known
-// from the lines.
+// days are the figures that a store must have, by the date. How long it took is known from the lines.
 func (b *books) days(t *testing.T, lines []pool.EndedOrder) map[string]history.Day {
 	t.Helper()
 	line := map[string]pool.EndedOrder{}
@@ -163,8 +162,7 @@ func (b *books) days(t *testing.T, lines []pool.EndedOrder) map[string]history.D
 	return days
 }
 
-// equal compares a store with the books: the figures of each day, and one record of each
-// order.
+// equal compares a store with the books: the figures of each day, and one record of each order.
 func (b *books) equal(t *testing.T, store history.Store, days map[string]history.Day) {
 	t.Helper()
 	for date, want := range days {
@@ -197,8 +195,7 @@ func (b *books) equal(t *testing.T, store history.Store, days map[string]history
 	}
 }
 
-// late is a replica that had read all lines before it hung, and goes on at the end. It is
-// its own outbox.
+// late is a replica that had read all lines before it hung, and goes on at the end. It is its own outbox.
 type late struct {
 	mu    sync.Mutex
 	lines []pool.EndedOrder
@@ -327,8 +324,7 @@ var deaths = []struct {
 	pass int
 }{{halfWritten, 1}, {whileSending, 2}, {notForgotten, 1}, {halfWritten, 2}}
 
-// spawn starts the processes that live and those that die. Each holds the first lines that
-// it has read.
+// spawn starts the processes that live and those that die. Each holds the first lines that it has read.
 func (n size) spawn(ctx context.Context, t *testing.T, redis, store string) (living, dying []*child) {
 	t.Helper()
 	told := sending{Redis: redis, Store: store, Identities: n.identities}
@@ -347,10 +343,9 @@ func (n size) spawn(ctx context.Context, t *testing.T, redis, store string) (liv
 	return living, dying
 }
 
-// Processes send the ends of orders at the same time, and some are killed: while they
-// send, in the middle of a batch, and between the store and the removal. All is sent a
-// second time, late. The figures of the day are those of the books, each order has one
-// record, and nothing is left in Redis.
+// Processes send the ends of orders at the same time, and some are killed: while they send, in the middle of a batch,
+// and between the store and the removal. All is sent a second time, late. The figures of the day are those of the
+// books, each order has one record, and nothing is left in Redis.
 //
 // Without -short it is 10,000 orders and 20 processes:
 //

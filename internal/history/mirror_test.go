@@ -14,8 +14,7 @@ import (
 	"poold/internal/history"
 )
 
-// board is an ActiveStore that counts what is written. It may fail after it has done a
-// part of what it was asked for.
+// board is an ActiveStore that counts what is written. It may fail after it has done a part of what it was asked for.
 type board struct {
 	shows         map[string]bool
 	puts, removes int

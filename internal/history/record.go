@@ -7,31 +7,30 @@ import (
 	"poold/internal/pool"
 )
 
-// Record is how one order ended. It never holds a token, a picture or a proxy.
+// Record is the end of an order. It never contains a token, a picture or a proxy.
 type Record struct {
 	ID       string     // pool.Ref's text: unique, whatever the service
-	Identity captcha.ID // what the order was for; the second part of ID
-	Target   string     // that it was placed for; "/solve" = a guest
-	Owner    string     // who answers for the target
+	Identity captcha.ID // the second part of ID
+	Target   string     // "/solve" = a guest
+	Owner    string     // of the target
 	Type     captcha.Type
-	Sitekey  string // "" where the type has none, as pictures
+	Sitekey  string // "" = the type has none, as pictures
 	Pageurl  string // the same
-	Provider string // that was asked last
-	Task     string // the provider's id; "" = none is known
+	Provider string // the last one of the order
+	Task     string // the provider's id; "" = unknown
 	How      How
 	Code     string // the provider's error code; "" = none
-	// Placed, Submitted and Ended are in whole milliseconds, UTC, on Redis' clock.
-	// Submitted is zero where it did not come to that.
+	// Placed, Submitted and Ended are in whole milliseconds, UTC, by Redis' clock. Submitted is zero if the order was
+	// not submitted.
 	Placed, Submitted, Ended time.Time
-	// Solved is when the token can have been solved at the earliest; zero where there
-	// is none.
+	// Solved is the earliest possible time of the solve; zero = no token.
 	Solved   time.Time
-	Polls    int   // by the replica that ended it
-	Callback bool  // a callback ended it
-	Price    int64 // what the order cost, in billionths of the currency; below 0 = unknown. Only orders that Costs has a price
+	Polls    int   // by the replica that ended the order
+	Callback bool  // a callback ended the order
+	Price    int64 // in billionths of the currency; negative = unknown; 0 unless Costs
 }
 
-// Elapsed is the time from submit to end; 0 where nothing was submitted.
+// Elapsed is the time from submit to end, or 0 without a submit.
 func (r Record) Elapsed() time.Duration {
 	if r.Submitted.IsZero() {
 		return 0
@@ -39,8 +38,7 @@ func (r Record) Elapsed() time.Duration {
 	return r.Ended.Sub(r.Submitted)
 }
 
-// IsOrder reports whether id reads like the ID of a record. No record is looked up by a task
-// whose id does.
+// IsOrder reports whether id has the form of a record's ID. Task finds no record by such a task id.
 func IsOrder(id string) bool {
 	_, ok := pool.ParseRef(id)
 	return ok
@@ -52,23 +50,23 @@ type How string
 // The ends of an order.
 const (
 	Solved    How = "solved"    // with a token for the stock
-	Discarded How = "discarded" // with a token that was dead already
-	Failed    How = "failed"    // the service had none: a fault, its time-out, or a token it had sold before
+	Discarded How = "discarded" // with an expired token
+	Failed    How = "failed"    // a fault or time-out of the service, or a token that it had sold before
 	Refused   How = "refused"   // at the submit; nothing was bought
-	Lost      How = "lost"      // its time was over, and nobody knows how it ended
+	Lost      How = "lost"      // the deadline passed without a result
 )
 
-// Status is what the tasks of a service are sorted by.
+// Status groups records for queries.
 type Status string
 
-// The statuses. Tasks that are under way are no records: pool's journal has them.
+// The statuses. Orders under way have no record; pool's journal has them.
 const (
 	StatusSolved  Status = "solved"
-	StatusError   Status = "error" // each other end
+	StatusError   Status = "error" // every other end
 	StatusPolling Status = "polling"
 )
 
-// Status is that of the record's task.
+// Status returns the status of the record.
 func (r Record) Status() Status {
 	if r.How == Solved {
 		return StatusSolved

@@ -66,8 +66,8 @@ func (d *dying) pass(point string) {
 	}
 }
 
-// Kept is an Outbox's. The first lines are held until all processes hold some. One that
-// dies sends these until it does, whoever has sent them meanwhile.
+// Kept is an Outbox's. The first lines are held until all processes hold some. One that dies sends these until it
+// does, whoever has sent them meanwhile.
 func (d *dying) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, map[captcha.ID]error, error) {
 	if d.Dies != "" && d.held != nil {
 		return d.held, nil, nil
@@ -129,8 +129,8 @@ func (d *dying) wire(t *testing.T, address string) string {
 	return to.String()
 }
 
-// carry carries one direction. While a Write runs it passes one point before each answer,
-// or another after each part of a request.
+// carry carries one direction. While a Write runs it passes one point before each answer, or another after each part
+// of a request.
 func (d *dying) carry(to, from net.Conn, before, after string) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	buffer := make([]byte, 64<<10)
@@ -155,8 +155,7 @@ func (d *dying) carry(to, from net.Conn, before, after string) {
 	}
 }
 
-// send is the life of a process: it sends what ended until its input ends, or until it
-// dies.
+// send is the life of a process: it sends what ended until its input ends, or until it dies.
 func send(t *testing.T, text string) {
 	d := &dying{start: make(chan struct{})}
 	if err := json.Unmarshal([]byte(text), &d.sending); err != nil {

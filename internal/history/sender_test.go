@@ -176,8 +176,8 @@ func (p *place) listed() (n int) {
 
 var ends = []history.How{history.Solved, history.Failed, history.Refused, history.Lost}
 
-// What ends at a replica is sent at once. What nobody told of is found: orders that count
-// as lost, and what ended at a replica without a sender.
+// What ends at a replica is sent at once. What nobody told of is found: orders that count as lost, and what ended at
+// a replica without a sender.
 func TestWhatEndsIsSent(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(p.stock.Endings)
@@ -257,8 +257,8 @@ func TestAStoreThatIsAway(t *testing.T) {
 	})
 }
 
-// An identity whose ends cannot be read keeps those of no other one from the history, and is
-// told until it can be read again.
+// An identity whose ends cannot be read keeps those of no other one from the history, and is told until it can be
+// read again.
 func TestAnUnreadableKeyHoldsUpNothingElse(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		raw := redis.NewClient(&redis.Options{Dialer: p.dial.Dial, Protocol: 2})
@@ -329,8 +329,7 @@ type cutOff struct{ history.Outbox }
 
 func (cutOff) Forget(context.Context, []pool.EndedOrder) error { return errors.New("killed") }
 
-// What a replica had written when it died, and not forgotten, is written again by another
-// one, and counts once.
+// What a replica had written when it died, and not forgotten, is written again by another one, and counts once.
 func TestAReplicaDiesInBetween(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		dying, kill := p.sender(cutOff{p.stock.Endings})

@@ -9,42 +9,37 @@ import (
 	"poold/internal/pool"
 )
 
-// ErrDown: the store does not answer, or does not do what it is asked. Nothing is lost.
+// ErrDown is the error of a store that does not answer or cannot complete a call. The call may be repeated.
 var ErrDown = errors.New("history: the store does not answer")
 
-// Store keeps records. Its methods may be called at once. They fail with an ErrDown
-// that says why in words of our own, without addresses and credentials; where ctx has
-// ended they fail with its error instead.
+// Store keeps records. Its methods are safe for concurrent use. They fail with the error of ctx if that ended, else
+// with an ErrDown whose text has no addresses and no credentials.
 type Store interface {
-	// Write keeps a batch of at most MostBatch. A record that is there already, by its
-	// ID, stays as it is and counts once, also in the figures of its day. After an error
-	// any part of the batch may have been written; it is written again as a whole.
+	// Write adds a batch of at most MostBatch. It ignores a record whose ID exists, so that each record counts once in
+	// the figures of its day. After an error any part of the batch may be written; the caller repeats the whole batch.
 	Write(ctx context.Context, batch []Record) error
-	// Site are the records of a sitekey.
+	// Site returns records of a sitekey.
 	Site(ctx context.Context, sitekey string, q Query) (Page, error)
-	// Tasks are the records of a status, StatusSolved or StatusError. Another one is an
-	// error that is no ErrDown.
+	// Tasks returns records of a status, StatusSolved or StatusError. For another status its error is not an ErrDown.
 	Tasks(ctx context.Context, status Status, q Query) (Page, error)
-	// Day are the figures of a UTC day, of which only the date counts. A day of which
-	// nothing is known is empty.
+	// Day returns the figures of a UTC day. It ignores the time of day.
 	Day(ctx context.Context, day time.Time) (Day, error)
-	// Solve is one record; false where there is none, or no more.
+	// Solve returns a record, and false if there is none.
 	Solve(ctx context.Context, id string) (Record, bool, error)
-	// Task returns the record of the provider's task, and false if there is none. Two
-	// services may use one id: then it returns the record that ended or was written last.
+	// Task returns the record of a provider's task, and false if there is none. If two services use one task id, it
+	// returns the record that ended or was written last.
 	Task(ctx context.Context, task string) (Record, bool, error)
 }
 
-// MostBatch is how many records are written at once.
+// MostBatch limits the records of a Write.
 const MostBatch = 100
 
-// Query limits what is read. Records come newest first, by Ended and then by ID, both
-// descending.
+// Query selects records. They come newest first: by Ended and then by ID, both descending.
 type Query struct {
 	From, To time.Time // From <= Ended < To; zero = no limit
-	Limit    int       // so many, or all where there are fewer; 1 to MostLimit
-	Before   Position  // of the last record of the page before; zero = from the newest on
-	// Targets are those whose records may be seen; nil = all, an empty list = none.
+	Limit    int       // of the page; 1 to MostLimit
+	Before   Position  // of the previous page's last record; zero = the first page
+	// Targets are the targets whose records are returned; nil = all, an empty list = none.
 	Targets []string
 }
 
@@ -57,22 +52,22 @@ type Position struct {
 	ID    string
 }
 
-// Page is what a Query finds. More: there are records behind the last one.
+// Page is the result of a Query.
 type Page struct {
 	Records []Record
-	More    bool
+	More    bool // older records follow
 }
 
-// Day is what a day's records come to.
+// Day has the figures of a day's records.
 type Day struct {
 	Types   map[captcha.Type]Figures
 	Targets map[Owned]Figures
 }
 
-// Owned is a target and who answered for it when its orders were placed.
+// Owned is a target and its owner when its orders were placed.
 type Owned struct{ Target, Owner string }
 
-// Figures sum records up.
+// Figures are sums over records.
 type Figures struct {
 	Solved    int64
 	Discarded int64
@@ -81,14 +76,14 @@ type Figures struct {
 	Lost      int64
 	ElapsedMS int64 // the sum of the times from submit to end of solved and discarded orders
 	Spent     int64 // in billionths of the currency: the sum of the known prices
-	Unpriced  int64 // those of which the price is unknown
+	Unpriced  int64 // records with an unknown price
 }
 
-// Orders is how many records there are.
+// Orders returns the number of records.
 func (f Figures) Orders() int64 { return f.Solved + f.Discarded + f.Failed + f.Refused + f.Lost }
 
-// Costs reports whether the order has a price: the service solved it, or may have. An order
-// whose time was over here may be solved later.
+// Costs reports whether the order has a price, because the service solved it or may have. An order that timed out
+// here may be solved later.
 func (r Record) Costs() bool {
 	switch r.How {
 	case Solved, Discarded, Lost:
@@ -100,7 +95,7 @@ func (r Record) Costs() bool {
 	return false
 }
 
-// Figures of one record.
+// Figures returns the figures of one record.
 func (r Record) Figures() (f Figures) {
 	if r.Costs() {
 		f.Spent, f.Unpriced = costs(r.Price)
@@ -120,10 +115,10 @@ func (r Record) Figures() (f Figures) {
 	return f
 }
 
-// PriceUnknown is the price of a token for which the file has none.
+// PriceUnknown is the price of a token without a price in the file.
 const PriceUnknown = pool.PriceUnknown
 
-// costs is what a price adds to figures.
+// costs returns what a price adds to figures.
 func costs(price int64) (spent, unpriced int64) {
 	if price < 0 {
 		return 0, 1

@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	// mostConnections is how many connections a DB has, including the listening one.
+	// mostConnections limits the connections, including the listening one.
 	mostConnections = 4
-	// DefaultLimit leaves a caller time to answer within a second.
+	// DefaultLimit leaves the caller time to answer within a second.
 	DefaultLimit = 900 * time.Millisecond
 )
 
-// Options are what Open needs besides the address.
+// Options are the options of Open.
 type Options struct {
 	Log    *slog.Logger
 	Limit  time.Duration // of a call; 0 = DefaultLimit
 	Prefix string        // names the installation, for the rows that its earlier versions wrote
 }
 
-// DB is one database. Its methods may be called at once.
+// DB is one database. Its methods are safe for concurrent use.
 type DB struct {
 	pool   *pgxpool.Pool
 	log    *slog.Logger
 	limit  time.Duration
 	prefix string                    // of Options
-	fault  atomic.Pointer[fault]     // why the schema cannot be used; nil = it can
+	fault  atomic.Pointer[fault]     // why the schema cannot be used; nil = it can be used
 	heard  atomic.Pointer[listening] // nil before Run
-	state  string                    // what turn logged last; "" = it serves; Run's
+	state  string                    // owned by Run: the last logged state; "" = it serves
 }
 
 // listening is the receiver of notifications.
@@ -45,8 +45,8 @@ type listening struct {
 	heard   func(payload string)
 }
 
-// Open reads the address, postgres://user:password@host:port/database, and connects to
-// nothing. No error quotes the address. The caller closes the DB.
+// Open parses the address, postgres://user:password@host:port/database, and does not connect. No error quotes the
+// address. The caller closes the DB.
 func Open(url string, o Options) (*DB, error) {
 	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
 		return nil, errors.New("postgres address: must begin with postgres:// or postgresql://")
@@ -62,14 +62,14 @@ func Open(url string, o Options) (*DB, error) {
 	}
 	db.fault.Store(&fault{reason: "its schema was not read yet", down: true})
 	db.tune(config)
-	// The context would be for initial connections; there are none.
+	// The context is for initial connections; there are none.
 	if db.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
 		return nil, translate(err)
 	}
 	return db, nil
 }
 
-// tune sets what the address may not.
+// tune sets the options that the address must not change.
 func (db *DB) tune(config *pgxpool.Config) {
 	config.MaxConns, config.MinConns, config.MinIdleConns = mostConnections, 0, 0
 	config.PingTimeout = db.limit
@@ -78,7 +78,7 @@ func (db *DB) tune(config *pgxpool.Config) {
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		return conn.PgConn().Conn().SetDeadline(time.Time{}) // set by dial
 	}
-	// Neither mode prepares statements under names, which a pooler would mix up.
+	// Statements have no names, because a pooler would mix them up.
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	config.ConnConfig.StatementCacheCapacity, config.ConnConfig.DescriptionCacheCapacity = 0, 0
 	// A pooler may deliver a notification on any connection.
@@ -89,12 +89,12 @@ func (db *DB) tune(config *pgxpool.Config) {
 	}
 }
 
-// Close ends the connections. Nothing may use the DB at that time or later.
+// Close closes the connections. No call may be running.
 func (db *DB) Close() { db.pool.Close() }
 
-// dial makes a connection that gives up on a silent server within the limit. The driver
-// would keep a broken connection, and its place among the four, for 15 s: it asks the
-// server on another connection to cancel the statement, and reads the remaining answer.
+// dial makes a connection that gives up on a silent server within the limit. The driver alone would keep a broken
+// connection, and its place among the four, for 15 s, because it asks the server on another connection to cancel the
+// statement and reads the rest of the answer.
 func (db *DB) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: db.limit}
 	conn, err := dialer.DialContext(ctx, network, address)
@@ -105,17 +105,17 @@ func (db *DB) dial(ctx context.Context, network, address string) (net.Conn, erro
 		_ = conn.Close()
 		return nil, err
 	}
-	return &impatient{Conn: conn, limit: db.limit}, nil
+	return &limitedConn{Conn: conn, limit: db.limit}, nil
 }
 
-// impatient is a connection without far deadlines.
-type impatient struct {
+// limitedConn is a connection whose deadlines are at most limit away.
+type limitedConn struct {
 	net.Conn
 	limit time.Duration
 }
 
-// SetDeadline cuts a deadline to the limit; zero lifts it.
-func (c *impatient) SetDeadline(at time.Time) error {
+// SetDeadline sets a deadline, at most the limit away; the zero time removes it.
+func (c *limitedConn) SetDeadline(at time.Time) error {
 	if latest := time.Now().Add(c.limit); at.After(latest) {
 		at = latest
 	}

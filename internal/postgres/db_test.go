@@ -42,8 +42,8 @@ func TestOpenQuotesNoAddress(t *testing.T) {
 	}
 }
 
-// A server that cannot be used is an ErrDown within the limit, which says why and nothing
-// of the address; each change is logged once.
+// A server that cannot be used is an ErrDown within the limit, which says why and nothing of the address; each change
+// is logged once.
 func testDown(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	frozen := func() { server.Freeze() }
@@ -89,8 +89,8 @@ func testDown(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// A server that goes away and comes back is used again by itself, whether it ended or
-// fell silent, or the way to it did. Nothing is left behind.
+// A server that goes away and comes back is used again by itself, whether it ended or fell silent, or the way to it
+// did. Nothing is left behind.
 func testHeals(t *testing.T, server *postgrestest.Server) {
 	thief, through := postgrestest.Through(t, server.Database(t))
 	ways := server.Outages(t)
@@ -193,8 +193,7 @@ func testFourConnections(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// A pooler gives the server's connections to others between transactions, so nothing may
-// stay on one.
+// A pooler gives the server's connections to others between transactions, so nothing may stay on one.
 func testNothingIsPrepared(t *testing.T, server *postgrestest.Server) {
 	address, err := url.Parse(server.Database(t))
 	if err != nil {

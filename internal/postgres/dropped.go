@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// undefinedTable is the SQLSTATE of a statement about a table that does not exist.
+// undefinedTable is the SQLSTATE of a missing table.
 const undefinedTable = "42P01"
 
 // statement is one statement of a step.
@@ -51,8 +51,7 @@ func tables(of []step) []string {
 	return slices.Compact(names)
 }
 
-// dropped returns the statements that make the tables again which some applied steps made
-// and which the database lacks, in the order of the steps.
+// dropped returns the statements of applied steps about tables that the database lacks, in the order of the steps.
 func dropped(ctx context.Context, tx Tx, applied []step) ([]statement, error) {
 	if len(applied) == 0 {
 		return nil, nil
@@ -75,8 +74,8 @@ func dropped(ctx context.Context, tx Tx, applied []step) ([]statement, error) {
 // released lists the tables of the released files.
 var released = tables(steps())
 
-// missing names the table of the released files that does not exist. The server's text, which
-// may be in any language, serves only to find that name.
+// missing returns the error of a missing table, with its name. It searches the server's text, which may be in any
+// language, for the name of a released table.
 func missing(answer *pgconn.PgError) *fault {
 	named := ""
 	for _, table := range released {
@@ -90,7 +89,7 @@ func missing(answer *pgconn.PgError) *fault {
 	return noTable(named)
 }
 
-// noTable is the error of a table that does not exist.
+// noTable returns the error of a missing table.
 func noTable(name string) *fault {
 	return &fault{reason: "the table " + name + " does not exist: poold history init makes it", down: true, lost: true}
 }

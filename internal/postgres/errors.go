@@ -15,22 +15,21 @@ import (
 )
 
 var (
-	// ErrDown: the server does not answer, or is in a state in which the call fails. A later
-	// attempt may succeed.
+	// ErrDown is the error of a server that does not answer or cannot do the call now. A later attempt may succeed.
 	ErrDown = errors.New("postgres does not serve")
-	// ErrNoTable: a table of the schema was dropped. It is an ErrDown too.
+	// ErrNoTable is the error of a dropped table. It is an ErrDown too.
 	ErrNoTable = errors.New("a table of the schema does not exist")
-	// ErrNewer: a newer program has changed the database's schema.
+	// ErrNewer is the error of a database whose schema a newer program has changed.
 	ErrNewer = errors.New("the database's schema is newer than this program")
 )
 
-// fault is what went wrong in an exchange, in own words.
+// fault is an error without the driver's text.
 type fault struct {
 	reason string
 	down   bool // errors.Is(ErrDown)
-	again  bool // the same may succeed at once
+	again  bool // an immediate retry may succeed
 	lost   bool // errors.Is(ErrNoTable)
-	stale  bool // the connections lead to a server that takes no changes, or ends
+	stale  bool // the connections lead to a server that takes no changes, or stops
 }
 
 func (f *fault) Error() string {
@@ -44,25 +43,25 @@ func (f *fault) Is(target error) bool {
 	return f.down && target == ErrDown || f.lost && target == ErrNoTable
 }
 
-// away: nothing but time is needed. The reasons of one outage differ from call to call.
+// away reports whether the server is unreachable. The reasons of one outage differ from call to call.
 func (f *fault) away() bool { return f.again || f.reason == silence }
 
-// readOnly is the SQLSTATE of a change that a standby or a read-only server refuses.
+// readOnly is the SQLSTATE of a change on a standby or a read-only server.
 const readOnly = "25006"
 
-// silence is the reason of a server, or of something on the way to it, that does not answer.
+// silence is the reason of a timeout.
 const silence = "no answer in time"
 
-// errBusy: another transaction has the lock of the key.
+// errBusy is the error of Alone while another transaction has the lock of the key.
 var errBusy = &fault{reason: "others hold the lock of this key", down: true, again: true}
 
-// again says whether the same may succeed at once.
+// again reports whether an immediate retry may succeed.
 func again(err error) bool {
 	var f *fault
 	return errors.As(err, &f) && f.again
 }
 
-// translate replaces an error of the driver, whose text may hold secrets and names.
+// translate replaces an error of the driver, whose text may contain secrets and names.
 func translate(err error) error {
 	var known *fault
 	var answer *pgconn.PgError
@@ -87,7 +86,7 @@ func translate(err error) error {
 	}
 }
 
-// refusals are the errors that a statement does not cause, by SQLSTATE or its class. The first that fits counts.
+// refusals are errors that are not the statement's fault, by prefix of the SQLSTATE. The first match counts.
 var refusals = []struct {
 	code  string
 	fault fault
@@ -107,8 +106,7 @@ var refusals = []struct {
 	{"XX", fault{reason: "it fails inside", down: true}},
 }
 
-// refusal says what the server's SQLSTATE means. Its text is left out: it names users and
-// databases.
+// refusal returns the error of a SQLSTATE. It omits the server's text, which names users and databases.
 func refusal(code string) *fault {
 	for _, r := range refusals {
 		if strings.HasPrefix(code, r.code) {
@@ -120,7 +118,7 @@ func refusal(code string) *fault {
 	return &fault{reason: "SQLSTATE " + code}
 }
 
-// brokenBy says why the connection failed.
+// brokenBy returns why the connection failed.
 func brokenBy(err error) string {
 	var name *net.DNSError
 	var certificate *tls.CertificateVerificationError

@@ -24,8 +24,7 @@ func open(t *testing.T, address string, limit time.Duration) (*DB, *postgrestest
 	return db, l
 }
 
-// run runs a database on the channel "news" until stop is called or the test ends, and
-// hands on what it hears.
+// run runs a database on the channel "news" until stop is called or the test ends, and hands on what it hears.
 func run(t *testing.T, db *DB) (heard chan string, stop func()) {
 	t.Helper()
 	heard = make(chan string, 1000)
@@ -52,8 +51,8 @@ func one(ctx context.Context, db *DB) error {
 	})
 }
 
-// inASecond does something again until it took less than a second, which a machine that is
-// busy may not manage at once.
+// inASecond does something again until it took less than a second, which a machine that is busy may not manage at
+// once.
 func inASecond(t *testing.T, do func()) {
 	t.Helper()
 	var took time.Duration

@@ -13,14 +13,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// migrateLimit is how long a change of the schema may take, with the wait for another
-// replica that makes it.
+// migrateLimit limits a change of the schema, including the wait for another replica's change.
 const migrateLimit = 30 * time.Second
 
-// lockMigrate is the number of the advisory lock of a migration, on every replica.
+// lockMigrate is the number of the advisory lock of migrations.
 const lockMigrate = 0x706f6f6c64 // "poold"
 
-// prefixHere is replaced in a file by the prefix of the installation that applies it.
+// prefixHere is the placeholder of the prefix in a file.
 const prefixHere = "{prefix}"
 
 //go:embed sql/*.sql
@@ -29,7 +28,7 @@ var files embed.FS
 // step is one change of the schema; the first is number 1.
 type step struct{ name, sql string }
 
-// steps are the numbered files in order.
+// steps returns the numbered files in order.
 func steps() []step {
 	names, err := fs.Glob(files, "sql/*.sql") // sorted
 	if err != nil {
@@ -50,7 +49,7 @@ func steps() []step {
 	return all
 }
 
-// steps are the steps as this database applies them.
+// steps returns the steps with this installation's prefix.
 func (db *DB) steps() []step {
 	all := steps()
 	for i := range all {
@@ -59,8 +58,8 @@ func (db *DB) steps() []step {
 	return all
 }
 
-// Migrate brings the schema to this program's version. Until it or Run has succeeded
-// every call fails. ErrDown: Run tries again. ErrNewer: this program cannot use the database.
+// Migrate brings the schema to this program's version. Until Migrate or Run has succeeded, every call fails. After an
+// ErrDown, Run tries again; after an ErrNewer, this program cannot use the database.
 func (db *DB) Migrate(ctx context.Context) error {
 	conn, err := db.usable(ctx)
 	if err != nil {
@@ -70,10 +69,9 @@ func (db *DB) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// usable takes a connection and brings the schema up to date on it. Until that has
-// succeeded once it notes why it did not. Later calls find out for themselves: a
-// connection that breaks here says little of others, and where a newer program changes the
-// schema the replicas of before go on until they are replaced.
+// usable acquires a connection and brings the schema up to date. Until the first success it stores the fault for all
+// calls. Later it does not: a broken connection does not affect others, and after a newer program's change the
+// replicas of the former version go on until they are replaced.
 func (db *DB) usable(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := db.connect(ctx)
 	if err == nil {
@@ -102,8 +100,7 @@ func unusable(err error) *fault {
 	return &fault{reason: err.Error(), down: true}
 }
 
-// migrate applies the steps that the database lacks and makes the tables again that were
-// dropped. If there is nothing to do, it ends within the limit of a call.
+// migrate applies missing steps and makes dropped tables again. Without work it ends within the limit of a call.
 func (db *DB) migrate(ctx context.Context, on beginner, all []step) error {
 	for {
 		var version, lost int
@@ -133,7 +130,7 @@ func (db *DB) migrate(ctx context.Context, on beginner, all []step) error {
 	}
 }
 
-// applied is the number of the last step that was applied.
+// applied returns the number of the last applied step.
 func applied(ctx context.Context, tx Tx) (version int, err error) {
 	var made bool // to_regclass would remember a table's absence until the transaction ends
 	if err := tx.First(ctx, []any{&made}, "select exists (select from pg_class where relname = 'poold_schema' and pg_table_is_visible(oid))"); err != nil || !made {
@@ -143,8 +140,7 @@ func applied(ctx context.Context, tx Tx) (version int, err error) {
 	return version, err
 }
 
-// advance makes dropped tables again and applies one step, unless another replica did so
-// meanwhile.
+// advance makes dropped tables again and applies one step, unless another replica has done so.
 func advance(ctx context.Context, tx Tx, all []step) error {
 	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(lockMigrate)); err != nil {
 		return err
@@ -170,7 +166,7 @@ func advance(ctx context.Context, tx Tx, all []step) error {
 			return err
 		}
 	}
-	// Several statements at once go by the simple protocol alone.
+	// Only the simple protocol takes several statements at once.
 	if _, err := tx.Exec(ctx, all[version].sql, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return named(err, all[version].name)
 	}
@@ -178,7 +174,7 @@ func advance(ctx context.Context, tx Tx, all []step) error {
 	return err
 }
 
-// named says which file the server refuses.
+// named adds the name of the refused file or table.
 func named(err error, name string) error {
 	var f *fault
 	if !errors.As(err, &f) {

@@ -17,8 +17,8 @@ func change(ctx context.Context, db *DB) error {
 	})
 }
 
-// A server that takes no changes for a while is used again by itself when it does, also by
-// connections that were made meanwhile and would refuse changes until they end.
+// A server that takes no changes for a while is used again by itself when it does, also by connections that were made
+// meanwhile and would refuse changes until they end.
 func testReadOnly(t *testing.T, server *postgrestest.Server) {
 	elsewhere := server.Database(t)
 	for name, c := range map[string]struct{ demote, promote string }{

@@ -17,9 +17,9 @@ const probeEvery = time.Second
 // reconnects are the pauses before Run connects again.
 var reconnects = backoff.Doubling{First: 50 * time.Millisecond, Most: time.Second}
 
-// Run keeps one connection until ctx ends: it brings the schema up to date, passes the
-// payloads on the channel to heard ("" = none, and heard is nil), and logs when the server stops
-// serving and when it serves again. heard must not block. Run is called once.
+// Run keeps one connection until ctx ends. It brings the schema up to date, passes the payloads of the channel to
+// heard ("" = no channel), and logs when the server stops serving and when it serves again. heard must not block. Run
+// is called once.
 func (db *DB) Run(ctx context.Context, channel string, heard func(payload string)) error {
 	db.heard.Store(&listening{channel, heard})
 	for failures := 1; ; failures++ {
@@ -38,8 +38,7 @@ func (db *DB) Run(ctx context.Context, channel string, heard func(payload string
 	}
 }
 
-// Sweep calls clean at each interval until ctx ends. It logs an error of clean once, unless Run
-// logs it as an outage.
+// Sweep calls clean at each interval until ctx ends. It logs an error of clean once, unless Run logs it as an outage.
 func (db *DB) Sweep(ctx context.Context, interval time.Duration, clean func(context.Context) error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -68,7 +67,7 @@ func (db *DB) attend(ctx context.Context, channel string, serves func()) error {
 		return err
 	}
 	defer func() {
-		// It listens, and must not go back to those that do not.
+		// The connection listens, so it must not return to the pool.
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.limit)
 		defer cancel()
 		_ = conn.Conn().Close(closing)
@@ -96,9 +95,8 @@ func (db *DB) attend(ctx context.Context, channel string, serves func()) error {
 	}
 }
 
-// probe reports whether the server answers and takes changes. It asks for the mode of a
-// transaction instead of writing, because it needs no right on any table. A standby and a
-// server whose default is read-only both report the mode in which they refuse changes.
+// probe checks that the server answers and takes changes. It reads the mode of a transaction, which needs no right on
+// a table. A standby and a server whose default is read-only both report that mode.
 func (db *DB) probe(ctx context.Context, conn *pgxpool.Conn) error {
 	var refuses bool
 	err := within(ctx, db.limit, func(ctx context.Context) error {
@@ -110,8 +108,8 @@ func (db *DB) probe(ctx context.Context, conn *pgxpool.Conn) error {
 	return err
 }
 
-// renew drops all connections if err says that they lead to the wrong server. The next
-// call connects anew, and so finds the server that has become the primary.
+// renew drops all connections if err shows that they lead to the wrong server, so that the next call connects to the
+// new primary.
 func (db *DB) renew(err error) {
 	var f *fault
 	if errors.As(err, &f) && f.stale {
@@ -119,7 +117,7 @@ func (db *DB) renew(err error) {
 	}
 }
 
-// listen hears notifications for a while.
+// listen receives notifications for probeEvery.
 func listen(ctx context.Context, conn *pgconn.PgConn) error {
 	limited, cancel := context.WithTimeout(ctx, probeEvery)
 	defer cancel()
@@ -135,7 +133,7 @@ func listen(ctx context.Context, conn *pgconn.PgConn) error {
 	}
 }
 
-// connect takes a connection within the limit.
+// connect acquires a connection within the limit.
 func (db *DB) connect(ctx context.Context) (*pgxpool.Conn, error) {
 	var conn *pgxpool.Conn
 	err := within(ctx, db.limit, func(ctx context.Context) (err error) {
@@ -156,7 +154,7 @@ func within(ctx context.Context, limit time.Duration, call func(context.Context)
 	return translate(err)
 }
 
-// turn logs a change of whether the server serves; err says why it does not.
+// turn logs a change between a server that serves (err is nil) and one that does not.
 func (db *DB) turn(err error) {
 	was, now := db.state, ""
 	var f *fault

@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// Trial is what Try finds.
+// Trial is the result of Try.
 type Trial struct {
 	Server string // its version
 	Schema Schema
 }
 
-// Schema says how far the schema is.
+// Schema is the state of the schema.
 type Schema int
 
 // The states of a schema.
@@ -21,9 +21,8 @@ const (
 	SchemaNone         // Migrate makes it
 )
 
-// Try reports whether the server would serve, and changes nothing. It fails if Migrate or a
-// later call would fail: no answer, no changes, a newer schema, a table that was dropped, a
-// right that the user lacks.
+// Try checks that the server would serve, and changes nothing. It fails if Migrate or a later call would fail: no
+// answer, no changes, a newer schema, a dropped table, a missing right.
 func (db *DB) Try(ctx context.Context) (found Trial, err error) {
 	conn, err := db.connect(ctx)
 	if err != nil {
@@ -52,7 +51,7 @@ func (db *DB) Try(ctx context.Context) (found Trial, err error) {
 	return found, seen.fault(len(all))
 }
 
-// reading is what Try reads of a database.
+// reading is the state of a database that Try reads.
 type reading struct {
 	server  string
 	makes   bool // the user may make tables
@@ -77,7 +76,7 @@ func read(ctx context.Context, tx Tx, all []step) (r reading, err error) {
 			and has_table_privilege(name, 'update') and has_table_privilege(name, 'delete')) order by name desc`, tables(all[:r.version]))
 }
 
-// fault says why the database would not serve a program with this number of steps.
+// fault returns why the database would not serve a program with this number of steps.
 func (r reading) fault(known int) error {
 	switch {
 	case r.version > known:
@@ -92,7 +91,7 @@ func (r reading) fault(known int) error {
 	return nil
 }
 
-// newer is the error of a database that a newer program has changed.
+// newer returns the ErrNewer of a database.
 func newer(version, known int) error {
 	return fmt.Errorf("%w: the database has version %d, this program knows %d", ErrNewer, version, known)
 }

@@ -12,16 +12,16 @@ import (
 // retries are the pauses before a call is tried again.
 var retries = backoff.Doubling{First: 2 * time.Millisecond, Most: 50 * time.Millisecond}
 
-// Tx is a transaction under way. It ends with the function that got it.
+// Tx is a transaction. It ends with the function that received it.
 type Tx struct{ tx pgx.Tx }
 
-// Exec runs a statement and says how many rows it changed.
+// Exec runs a statement and returns the number of changed rows.
 func (t Tx) Exec(ctx context.Context, sql string, args ...any) (rows int64, err error) {
 	tag, err := t.tx.Exec(ctx, sql, args...)
 	return tag.RowsAffected(), translate(err)
 }
 
-// Each reads the rows of a query into what into points to, and calls row after each.
+// Each scans each row of a query into the pointers of into, and then calls row.
 func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args ...any) error {
 	rows, err := t.tx.Query(ctx, sql, args...)
 	if err != nil {
@@ -34,7 +34,7 @@ func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args .
 	return translate(err)
 }
 
-// First reads the first row of a query into what into points to; no row is an error.
+// First scans the first row of a query into the pointers of into. No row is an error.
 func (t Tx) First(ctx context.Context, into []any, sql string, args ...any) error {
 	return translate(t.tx.QueryRow(ctx, sql, args...).Scan(into...))
 }
@@ -45,15 +45,14 @@ func (t Tx) Notify(ctx context.Context, channel, payload string) error {
 	return err
 }
 
-// Do runs a transaction within the limit, and again from its beginning if the connection broke.
-// If it broke during the commit, the transaction may have happened already; work must find that
-// out if it matters.
+// Do runs a transaction within the limit, and repeats it if the connection breaks. If that happens during the commit,
+// the transaction may be committed; work must detect that if it matters.
 func (db *DB) Do(ctx context.Context, work func(context.Context, Tx) error) error {
 	return db.try(ctx, func(ctx context.Context) error { return transact(ctx, db.pool, work) })
 }
 
-// Alone is Do for a transaction that runs beside no other Alone of the same key, on any
-// replica. It waits for its turn within the limit, and holds no connection while it waits.
+// Alone is Do for a transaction that excludes other Alone transactions of the same key, on all replicas. It waits for
+// the lock within the limit, without a connection.
 func (db *DB) Alone(ctx context.Context, key string, work func(context.Context, Tx) error) error {
 	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
 		var mine bool
@@ -67,7 +66,7 @@ func (db *DB) Alone(ctx context.Context, key string, work func(context.Context, 
 	})
 }
 
-// try calls once until it succeeds, fails for good, or the limit is over.
+// try calls once until it succeeds, its error is permanent, or the limit is over.
 func (db *DB) try(ctx context.Context, once func(context.Context) error) error {
 	if unusable := db.fault.Load(); unusable != nil {
 		return unusable
@@ -94,8 +93,7 @@ type beginner interface {
 	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
 }
 
-// transact runs work in a transaction in which each statement sees the commits
-// before it. Errors of work come back as they are.
+// transact runs work in a transaction in which each statement sees earlier commits. It returns errors of work unchanged.
 func transact(ctx context.Context, on beginner, work func(context.Context, Tx) error) error {
 	var own error
 	err := pgx.BeginTxFunc(ctx, on, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {

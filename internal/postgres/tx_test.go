@@ -163,8 +163,8 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 	})
 }
 
-// What is told in a transaction is heard on every replica once it is committed, and never
-// otherwise; a replica whose connection broke hears again.
+// What is told in a transaction is heard on every replica once it is committed, and never otherwise; a replica whose
+// connection broke hears again.
 func testNotifications(t *testing.T, server *postgrestest.Server) {
 	db, address := scratch(t, server)
 	other, _ := migrated(t, address, postgrestest.Patience)

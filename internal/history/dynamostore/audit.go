@@ -10,7 +10,7 @@ import (
 	"poold/internal/history"
 )
 
-// keyPrefix begins the key of an entry, and the sort key of a key's figures.
+// keyPrefix begins the partition of an entry, and the sort key of a key's figures.
 const keyPrefix = "KEY#"
 
 // entryShown lists the attributes of an entry, with the sort key, which contains its time and ID.
@@ -20,7 +20,7 @@ var entryShown = attributes(new(history.Entry).Columns(), "SK", "ttl")
 func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	newcomers := make([]newcomer, len(batch))
 	for n, e := range batch {
-		// As the way to DynamoDB makes it: two keys that are one there must be one here.
+		// As the SDK normalises it: two keys that are equal in DynamoDB must be equal here.
 		e.Key = strings.ToValidUTF8(e.Key, "\uFFFD")
 		newcomers[n] = newcomer{entryItem(e, s.keepAudit), []addition{keyAddition(e, s.keepAudit)}}
 	}
@@ -28,7 +28,7 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	return s.down(ctx, "writing the audit", err)
 }
 
-// entryItem is an entry.
+// entryItem is the item of an entry.
 func entryItem(e history.Entry, keep time.Duration) item {
 	i := item{}
 	i.setKey(entriesKey(e.Key), position(e.At, e.ID))
@@ -37,7 +37,7 @@ func entryItem(e history.Entry, keep time.Duration) item {
 	return i
 }
 
-// entriesKey is the key of a key's entries.
+// entriesKey is the partition of a key's entries.
 func entriesKey(key string) string { return keyed(keyPrefix, key, mostPartitionKey) }
 
 // entry reads the item of an entry. It returns false if the item is past its ttl, or is another program's.
@@ -50,8 +50,7 @@ func (i item) entry(now time.Time) (e history.Entry, ok bool) {
 	return e, err == nil && i.number("ttl") > now.Unix() && e.ID != "" && e.Action != ""
 }
 
-// keyAddition is what an entry adds to the figures of its day. These end when the last
-// entry of the day does.
+// keyAddition returns the addition of an entry to the figures of its day, which expire with the day's last entry.
 func keyAddition(e history.Entry, keep time.Duration) addition {
 	f := e.Figures()
 	names := item{"key": &types.AttributeValueMemberS{Value: e.Key}}

@@ -10,8 +10,7 @@ import (
 	"poold/internal/history"
 )
 
-// The items of the audit: an entry is one, and the figures of a key are another, which
-// those of the day do not show.
+// The items of the audit: an entry is one, and the figures of a key are another, which those of the day do not show.
 func TestItemsOfTheAudit(t *testing.T) {
 	s, _ := through(t, nil)
 	s.keepAudit = 48 * time.Hour
@@ -74,8 +73,7 @@ func TestExpiredEntriesNeverShow(t *testing.T) {
 	}
 }
 
-// A batch whose entries fit into no single transaction, of as many keys as entries, is
-// written as a whole.
+// A batch whose entries fit into no single transaction, of as many keys as entries, is written as a whole.
 func TestEntriesOfManyKeys(t *testing.T) {
 	s, _ := through(t, nil)
 	all := entries(yesterday(), history.MostBatch)

@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// mostWrites is how many a call may have.
+	// mostWrites is DynamoDB's limit of writes in a call.
 	mostWrites = 25
-	// activeFor is how long an order counts as active after its submit where nobody
-	// removes it.
+	// activeFor is the life of an active order after its submit, unless it is removed.
 	activeFor = 10 * time.Minute
 )
 
-// writeAll does all writes, of which no two may be of the same item.
+// writeAll does all writes. Their items must differ.
 func (s *Store) writeAll(ctx context.Context, writes []types.WriteRequest) error {
 	for refused := 0; len(writes) > 0; {
 		n := min(len(writes), mostWrites)
@@ -42,8 +41,7 @@ func (s *Store) writeAll(ctx context.Context, writes []types.WriteRequest) error
 	return nil
 }
 
-// PutActive shows orders as under way, from their submit on for some minutes or until they
-// are removed. Of a record its end is not read. No ID may be there twice.
+// PutActive implements history.ActiveStore. The items expire activeFor after the submit.
 func (s *Store) PutActive(ctx context.Context, orders []history.Record) error {
 	writes := make([]types.WriteRequest, len(orders))
 	for n, r := range orders {
@@ -56,7 +54,7 @@ func (s *Store) PutActive(ctx context.Context, orders []history.Record) error {
 	return s.down(ctx, "writing active orders", s.writeAll(ctx, writes))
 }
 
-// RemoveActive ends what PutActive began, also where it did not. No ID may be there twice.
+// RemoveActive implements history.ActiveStore.
 func (s *Store) RemoveActive(ctx context.Context, ids []string) error {
 	writes := make([]types.WriteRequest, len(ids))
 	for n, id := range ids {

@@ -1,6 +1,6 @@
-// Package dynamostore keeps the history in one table of Amazon DynamoDB, which other
-// programs may query too. Keys are PK and SK; the index GSI1 has the keys GSI1PK and GSI1SK
-// and shows all attributes; the attribute ttl is when an item ends, in Unix seconds.
+// Package dynamostore keeps the history in one table of Amazon DynamoDB, which other programs may query too. Keys are
+// PK and SK; the index GSI1 has the keys GSI1PK and GSI1SK and shows all attributes; the attribute ttl is when an
+// item ends, in Unix seconds.
 //
 //	PK                          SK                          one item for each
 //	SOLVE#{order}               META                        record
@@ -12,13 +12,11 @@
 //	KEY#{key}                   {timestamp}#{entry}         entry of the audit
 //	STATS#{date}                KEY#{key}                   day and key: the key's figures
 //
-// A timestamp is the end of the order (of an active one its submit) in UTC and in
-// milliseconds, 2026-01-02T03:04:05.678Z, so that texts sort as times do. In the index are
-// the records, under STATUS#solved and STATUS#error, and the active orders, under
-// STATUS#polling, each with the sort key {timestamp}#{order}.
+// A timestamp is the end of the order (of an active one its submit) in UTC and in milliseconds,
+// 2026-01-02T03:04:05.678Z, so that texts sort as times do. In the index are the records, under STATUS#solved and
+// STATUS#error, and the active orders, under STATUS#polling, each with the sort key {timestamp}#{order}.
 //
-// A record has the attributes that record.go lists; those that say nothing are left out.
-// The figures of a day are:
+// A record has the attributes that record.go lists; those that say nothing are left out. The figures of a day are:
 //
 //	total_solves                records: the sum of the next three
 //	successful                  those that ended solved
@@ -27,49 +25,42 @@
 //	total_elapsed               milliseconds, of those solved and discarded
 //	spent                       billionths of the currency
 //
-// An entry has the attributes key, action, target, token, source, image and price, and is in
-// no index; the figures of a key are handed_out, bought, accepted, rejected and spent. They
-// have a ttl, unlike those by type and by target.
+// An entry has the attributes key, action, target, token, source, image and price, and is in no index; the figures of
+// a key are handed_out, bought, accepted, rejected and spent. They have a ttl, unlike those by type and by target.
 //
 // # Counting once
 //
-// One transaction puts records on condition that they are new and adds to the figures of
-// their day. Where it is cancelled since some are there already, it is tried again with the
-// others. So a record moves the figures exactly when it comes into the table, whoever
-// writes it, however often, and wherever one of them crashes. The items of the site and of
-// the task are put after that, also for a record that was there already, as its writer may
-// have crashed before. They are copies of what the table has, so that putting them twice
-// changes nothing.
+// One transaction puts records on condition that they are new and adds to the figures of their day. Where it is
+// cancelled since some are there already, it is tried again with the others. So a record moves the figures exactly
+// when it comes into the table, whoever writes it, however often, and wherever one of them crashes. The items of the
+// site and of the task are put after that, also for a record that was there already, as its writer may have crashed
+// before. They are copies of what the table has, so that putting them twice changes nothing.
 //
-// The item of a task has the attribute order, the ID of the record. Two services can use one
-// id of a task: the record that was written last has the item. A task whose id reads like an
-// order's has no item of its own, so that it never takes that order's place.
-// Entries of the audit come into the table in the same way.
+// The item of a task has the attribute order, the ID of the record. Two services can use one id of a task: the record
+// that was written last has the item. A task whose id reads like an order's has no item of its own, so that it never
+// takes that order's place. Entries of the audit come into the table in the same way.
 //
-// A transaction holds 100 items. Records are sorted by day, type and target, and entries by
-// day and key, before they are cut into transactions, so that each moves few figures.
+// A transaction holds 100 items. Records are sorted by day, type and target, and entries by day and key, before they
+// are cut into transactions, so that each moves few figures.
 //
-// All writers add to the same items of a day. DynamoDB cancels a transaction that meets
-// another one at an item, and the store repeats it after a short random delay. Records that
-// end meanwhile join the sender's next batch, so that the number of transactions falls as
-// the load rises. contention_test.go measures that.
+// All writers add to the same items of a day. DynamoDB cancels a transaction that meets another one at an item, and
+// the store repeats it after a short random delay. Records that end meanwhile join the sender's next batch, so that
+// the number of transactions falls as the load rises. contention_test.go measures that.
 //
-// Earlier versions spread the figures of a day over STATS#{date}#shard0 to shard9, where failed
-// includes refused. Reads add these items to those of STATS#{date}.
+// Earlier versions spread the figures of a day over STATS#{date}#shard0 to shard9, where failed includes refused.
+// Reads add these items to those of STATS#{date}.
 //
 // # Cost
 //
-// A record of up to 1 KB takes 2 write units for itself in its transaction, 1 in the index,
-// 1 for its site and 1 for its task. Each type, and each target with its owner, of a
-// transaction takes 2. So a record that is written alone takes 9, one of a hundred of few
-// targets little above 5. An active order takes 2 to be put and 2 to be removed, unless the
-// operator leaves these items out. One that ends within five
-// seconds of its submit is seldom put (history.Mirror). An entry of the audit takes 2, and
-// each key of a transaction 2: 4 alone, little above 2 in a hundred.
+// A record of up to 1 KB takes 2 write units for itself in its transaction, 1 in the index, 1 for its site and 1 for
+// its task. Each type, and each target with its owner, of a transaction takes 2. So a record that is written alone
+// takes 9, one of a hundred of few targets little above 5. An active order takes 2 to be put and 2 to be removed,
+// unless the operator leaves these items out. One that ends within five seconds of its submit is seldom put
+// (history.Mirror). An entry of the audit takes 2, and each key of a transaction 2: 4 alone, little above 2 in a
+// hundred.
 //
 // # Reading
 //
-// Reads are eventually consistent. DynamoDB removes what is past its ttl hours or days
-// late, so each read leaves that out. Items without the attributes that a record must have,
-// such as those of another program, are left out too.
+// Reads are eventually consistent. DynamoDB removes what is past its ttl hours or days late, so each read leaves that
+// out. Items without the attributes that a record must have, such as those of another program, are left out too.
 package dynamostore

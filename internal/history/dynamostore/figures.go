@@ -18,27 +18,27 @@ const (
 	statsPrefix  = "STATS#"
 	typePrefix   = "TYPE#"
 	targetPrefix = "TARGET#"
-	dayPrefix    = "T" // both of them, and no other
+	dayPrefix    = "T" // begins typePrefix and targetPrefix, and no other
 
-	// shards is how many partitions earlier versions spread a day's figures over.
+	// shards is the number of partitions over which earlier versions spread a day's figures.
 	shards      = 10
 	shardSuffix = "#shard"
 )
 
-// sum says which item of a day has some figures.
+// sum identifies an item of figures.
 type sum struct{ day, sortKey string }
 
-// amounts are figures by their attributes.
+// amounts are figures by attribute.
 type amounts map[string]int64
 
-// addition is what something adds to figures.
+// addition adds amounts to an item of figures.
 type addition struct {
 	sum
-	names item // the attributes that say what the figures are of
+	names item // attributes that identify the figures
 	by    amounts
 }
 
-// additions are what a record adds to the figures of its day.
+// additions returns the additions of a record to the figures of its day.
 func additions(r history.Record) []addition {
 	f := r.Figures()
 	day, by := date(r.Ended), increments(f.Counts())
@@ -55,8 +55,7 @@ func additions(r history.Record) []addition {
 
 func date(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
-// statsKeys returns the partitions that have figures of a day. Replicas of an earlier version
-// may still write to the shards.
+// statsKeys returns the partitions with figures of a day. Replicas of an earlier version may still write to the shards.
 func statsKeys(day string) []string {
 	keys := []string{statsPrefix + day}
 	for shard := range shards {
@@ -65,7 +64,7 @@ func statsKeys(day string) []string {
 	return keys
 }
 
-// unbroken keeps what divides a key out of a part of it.
+// unbroken escapes the separator of keys.
 var unbroken = strings.NewReplacer("%", "%25", "#", "%23")
 
 // figureAttribute returns the attribute of a figure.
@@ -80,7 +79,7 @@ func figureAttribute(name string) string {
 	}
 }
 
-// increments returns figures by their attributes.
+// increments returns figures by attribute.
 func increments(counts []history.Count) amounts {
 	by := amounts{}
 	for _, c := range counts {
@@ -106,7 +105,7 @@ func (i item) figures() (f history.Figures) {
 	return f
 }
 
-// update adds to the figures of a day.
+// update returns the update of the item.
 func (a addition) update(table string) *types.Update {
 	key, numbers := item{}, item{}
 	key.setKey(statsPrefix+a.day, a.sortKey)
@@ -168,7 +167,7 @@ func (s *Store) sums(ctx context.Context, day time.Time, prefix string, others [
 	return nil
 }
 
-// add adds an item of figures to the day. Each item of ours has the attribute spent.
+// add adds an item of figures to the day. It skips other programs' items, which lack the attribute spent.
 func add(day history.Day, i item) {
 	if i["spent"] == nil {
 		return

@@ -38,8 +38,7 @@ func newTable(t testing.TB, endpoint string) string {
 	return table
 }
 
-// through starts an emulator and a store on a new table of it, behind a proxy that judge
-// rules.
+// through starts an emulator and a store on a new table of it, behind a proxy that judge rules.
 func through(t testing.TB, judge func(operation string, body []byte) dynamotest.Fate) (*Store, *dynamotest.Proxy) {
 	t.Helper()
 	dynamotest.Credentials(t)

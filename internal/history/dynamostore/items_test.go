@@ -18,8 +18,8 @@ import (
 	"poold/internal/history"
 )
 
-// Programs that know the table and nothing of us ask for the newest of a site, a day's
-// figures, the active tasks and the tasks of a status, by plain calls.
+// Programs that know the table and nothing of us ask for the newest of a site, a day's figures, the active tasks and
+// the tasks of a status, by plain calls.
 func TestOtherProgramsReadTheTable(t *testing.T) {
 	s, _ := through(t, nil)
 	all := records(yesterday(), 60)
@@ -132,8 +132,7 @@ func solve(t testing.TB, s *Store, id string) item {
 	return get(t, s, key)
 }
 
-// Two records of one task in one batch, as of two services, are both kept, and the newest is
-// found by the task.
+// Two records of one task in one batch, as of two services, are both kept, and the newest is found by the task.
 func TestOneTaskTwiceInABatch(t *testing.T) {
 	s, _ := through(t, nil)
 	for _, names := range [][2]string{{"42", "42"}, {"a\xff", "a\xfe"}} {
@@ -237,15 +236,16 @@ func TestForeignItemsAreLeftOut(t *testing.T) {
 	}
 }
 
-// An earlier version keeps a day's figures in ten shards, where failed includes refused. What
-// it wrote counts beside the item of now, also while it goes on writing.
+// An earlier version keeps a day's figures in ten shards, where failed includes refused. What it wrote counts beside
+// the item of now, also while it goes on writing.
 func TestShardsOfAnEarlierVersionCount(t *testing.T) {
 	s, _ := through(t, nil)
 	all := records(yesterday(), 60)
 	write(t, s, all[:30]...)
 	for n, r := range all[30:] {
 		for _, a := range additions(r) {
-			a.by = plus(a.by, amounts{"failed": a.by["refused"]})
+			a.by = maps.Clone(a.by)
+			a.by["failed"] += a.by["refused"]
 			update := a.update(s.table)
 			update.Key["PK"] = &types.AttributeValueMemberS{Value: fmt.Sprintf("STATS#%s#shard%d", a.day, n%10)}
 			if _, err := s.client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
@@ -306,8 +306,8 @@ func TestAnyTextIsTaken(t *testing.T) {
 	}
 }
 
-// No two pairs of a target and an owner have one key, in one transaction and at all, and an
-// owner may be longer than a key.
+// No two pairs of a target and an owner have one key, in one transaction and at all, and an owner may be longer than
+// a key.
 func TestOwners(t *testing.T) {
 	s, _ := through(t, nil)
 	owned := func(target, owner string) func(*history.Record) {

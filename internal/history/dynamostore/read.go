@@ -16,7 +16,7 @@ import (
 
 const index = "GSI1"
 
-// afterAll sorts behind each timestamp.
+// afterAll sorts after each timestamp.
 const afterAll = ":"
 
 // shown lists the attributes of a record, with the keys that contain its ID.
@@ -70,12 +70,12 @@ func readPage[T any](
 	return found, more, err
 }
 
-// walk calls see with each item of a list that a query selects, newest first and including that of q.Before, until see
-// returns false.
+// walk calls see with each item of a list that a query selects, newest first and including that of q.Before, until
+// see returns false.
 func (s *Store) walk(ctx context.Context, l list, attributes []string, q history.Query, see func(item) bool) error {
 	low, high := l.prefix+stamp(ceil(q.From)), l.prefix+afterAll
 	if !q.To.IsZero() {
-		high = l.prefix + stamp(ceil(q.To)) // the positions of that time sort behind
+		high = l.prefix + stamp(ceil(q.To)) // the positions of that time sort after it
 	}
 	if q.Before != (history.Position{}) {
 		high = min(high, l.prefix+position(q.Before.Ended, q.Before.ID))
@@ -109,8 +109,7 @@ func (s *Store) walk(ctx context.Context, l list, attributes []string, q history
 	return nil
 }
 
-// pageSize is how many items a call reads: with the one before and the one behind those
-// wanted, and many where the wanted ones have to be looked for.
+// pageSize is the number of items that a call reads: the page and both neighbours, or more if the query selects targets.
 func pageSize(q history.Query) int32 {
 	if q.Targets != nil {
 		return history.MostLimit
@@ -118,13 +117,13 @@ func pageSize(q history.Query) int32 {
 	return int32(min(q.Limit, history.MostLimit) + 2) //nolint:gosec // G115: at most MostLimit and 2
 }
 
-// ceil is the first whole millisecond that is not before.
+// ceil rounds up to whole milliseconds.
 func ceil(at time.Time) time.Time {
 	return at.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
 
-// projection is an expression that shows some attributes, with the names that it needs.
-// Each stands for itself, since many words are reserved.
+// projection returns the expression of some attributes, and its names. All names are aliases, because many words are
+// reserved.
 func projection(attributes ...string) (expression string, names map[string]string) {
 	names = map[string]string{}
 	for _, name := range attributes {
@@ -149,7 +148,7 @@ func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, er
 	return s.one(ctx, taskKey(task))
 }
 
-// one reads the record of a partition that has one.
+// one reads the record of a partition.
 func (s *Store) one(ctx context.Context, partition string) (history.Record, bool, error) {
 	key := item{}
 	key.setKey(partition, meta)

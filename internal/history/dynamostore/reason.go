@@ -16,18 +16,17 @@ import (
 	"poold/internal/history"
 )
 
-// errNoCredentials: nothing that the SDK looks at has any.
+// errNoCredentials is the error of a call without credentials.
 var errNoCredentials = errors.New("no AWS credentials are known, neither from the environment nor from the shared files or a role")
 
-// refusedCodes are what is answered to credentials that are none.
+// refusedCodes are the error codes of invalid credentials.
 var refusedCodes = []string{
 	"UnrecognizedClientException", "InvalidSignatureException", "IncompleteSignatureException", "InvalidClientTokenId",
 	"MissingAuthenticationTokenException", "ExpiredTokenException", "ExpiredToken",
 }
 
-// down says what was done when err came, as a history.ErrDown, or as the error of the
-// context where that has ended. The SDK's own texts hold addresses and names of accounts, so
-// none of them is passed on.
+// down wraps an error with the operation, as a history.ErrDown, or as the error of ctx if that ended. It drops the
+// SDK's text, which contains addresses and account names.
 func (s *Store) down(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
@@ -63,7 +62,7 @@ func (s *Store) reason(err error) string {
 	}
 }
 
-// codes are those for which a transaction was cancelled, each once.
+// codes lists the reasons of a cancelled transaction, each once.
 func codes(cancelled *types.TransactionCanceledException) string {
 	var found []string
 	for _, r := range cancelled.CancellationReasons {
@@ -74,7 +73,7 @@ func codes(cancelled *types.TransactionCanceledException) string {
 	return strings.Join(found, ", ")
 }
 
-// answered says what a code of DynamoDB means.
+// answered describes an error code of DynamoDB.
 func answered(code string) string {
 	switch {
 	case slices.Contains(refusedCodes, code):

@@ -21,12 +21,12 @@ const (
 	meta         = "META"
 	task         = "TASK"
 
-	// How many bytes a key may have.
+	// DynamoDB's limits of a key, in bytes:
 	mostPartitionKey = 2048
 	mostSortKey      = 1024
 )
 
-// keyed is a key that ends with a text, or with a hash of it where that would be too long.
+// keyed returns a key that ends with a text, or with the hash of a text that is too long.
 func keyed(prefix, text string, most int) string {
 	if len(prefix)+len(text) > most {
 		hash := sha256.Sum256([]byte(text))
@@ -35,7 +35,7 @@ func keyed(prefix, text string, most int) string {
 	return prefix + text
 }
 
-// siteKey is the key of a site's records.
+// siteKey is the partition of a site's records.
 func siteKey(sitekey string) string { return keyed(sitePrefix, sitekey, mostPartitionKey) }
 
 // item is an item of the table, or a key.
@@ -65,7 +65,7 @@ func solveItem(r history.Record, keep time.Duration) item {
 	return i
 }
 
-// siteItem is the copy of a solve's item for its site; nil where it has none.
+// siteItem returns the copy of a solve's item for its site, or nil if it has none.
 func siteItem(solve item) item {
 	if solve.text("sitekey") == "" {
 		return nil
@@ -91,8 +91,7 @@ func taskItem(solve item) item {
 	return i
 }
 
-// taskKey is the key of the item that is found by a task. It is normalised as the SDK does, so
-// that no batch has one key twice.
+// taskKey is the partition of a task. The text is normalised as by the SDK, so that no batch has one key twice.
 func taskKey(name string) string {
 	return keyed(solvePrefix, strings.ToValidUTF8(name, "\uFFFD"), mostPartitionKey)
 }
@@ -107,7 +106,7 @@ func (i item) record(now time.Time) (history.Record, bool) {
 	return r, i.number("ttl") > now.Unix() && r.ID != "" && r.How != "" && !r.Ended.IsZero()
 }
 
-// id is the ID of the record of an item.
+// id returns the ID of an item's record.
 func (i item) id() string {
 	if order := i.text("order"); order != "" {
 		return order

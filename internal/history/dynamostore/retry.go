@@ -16,37 +16,37 @@ import (
 )
 
 const (
-	// mostBusy is how often a call is tried where the service is busy: some ten seconds,
-	// after which somebody should be told.
+	// mostBusy limits the attempts of a call while the service is busy: about ten seconds, after which the outage is
+	// reported.
 	mostBusy = 20
-	// mostBroken is how often where the way to the service breaks.
+	// mostBroken limits the attempts of a call while connections break.
 	mostBroken = 3
 )
 
-// pauses are those between the attempts of a call.
+// pauses are the pauses between the attempts of a call.
 var pauses = backoff.Doubling{First: 25 * time.Millisecond, Most: 500 * time.Millisecond}
 
-// busyCodes are what DynamoDB answers to who should come back later.
+// busyCodes are the error codes of calls to repeat later.
 var busyCodes = []string{
 	"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "TransactionInProgressException",
 	// In a cancelled transaction:
 	"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError",
 }
 
-// patience repeats what is worth it, with jitter: what is throttled or met another
-// transaction for long, what broke on the way a few times. The SDK gives all
-// attempts of a transaction the same token, so that one whose answer was lost answers as
-// done.
-type patience struct{ aws.NopRetryer }
+// retryer repeats a call up to mostBusy times if it is throttled or conflicts with another transaction, and up to
+// mostBroken times if its connection breaks. The SDK's standard retryer has one limit for both, starts at a second,
+// and does not look into cancelled transactions. The SDK gives all attempts of a transaction one token, so that
+// DynamoDB answers an attempt after a lost answer as done.
+type retryer struct{ aws.NopRetryer }
 
-// MaxAttempts is without a limit; RetryDelay has those.
-func (patience) MaxAttempts() int { return 0 }
+// MaxAttempts implements aws.Retryer without a limit; RetryDelay has the limits.
+func (retryer) MaxAttempts() int { return 0 }
 
 // IsErrorRetryable implements aws.Retryer.
-func (patience) IsErrorRetryable(err error) bool { return busy(err) || broken(err) }
+func (retryer) IsErrorRetryable(err error) bool { return busy(err) || broken(err) }
 
 // RetryDelay implements aws.Retryer.
-func (patience) RetryDelay(attempt int, err error) (time.Duration, error) {
+func (retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
 	most := mostBroken
 	if busy(err) {
 		most = mostBusy
@@ -57,7 +57,7 @@ func (patience) RetryDelay(attempt int, err error) (time.Duration, error) {
 	return pauses.Pause(attempt), nil
 }
 
-// busy: the service answered that it is.
+// busy reports whether the service answered that it is busy.
 func busy(err error) bool {
 	if cancelled := (*types.TransactionCanceledException)(nil); errors.As(err, &cancelled) {
 		return alreadyThere(err) == nil && slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {
@@ -68,8 +68,8 @@ func busy(err error) bool {
 	return errors.As(err, &answer) && slices.Contains(busyCodes, answer.ErrorCode())
 }
 
-// broken: there was no answer of the service, or not all of it. Silence is not worth a
-// second time that long.
+// broken reports whether the answer is missing, cut short or a server error. It excludes timeouts, because a repeated
+// call would take as long again.
 func broken(err error) bool {
 	send, read, silence := (*smithyhttp.RequestSendError)(nil), (*smithy.DeserializationError)(nil), net.Error(nil)
 	switch answer := (*smithyhttp.ResponseError)(nil); {
@@ -82,5 +82,5 @@ func broken(err error) bool {
 	}
 }
 
-// errBusy: the service was busy for too long.
+// errBusy is the error of a batch that the service did not finish within mostBusy attempts.
 var errBusy = errors.New("busy")

@@ -18,10 +18,10 @@ import (
 
 const (
 	dialLimit = 2 * time.Second
-	// callLimit is that of one attempt. A service that takes 3 s a call is slow, not dead.
+	// callLimit is the limit of one attempt. A service that takes 3 s a call is slow, not dead.
 	callLimit = 5 * time.Second
 
-	// emulated is the region where an endpoint is given and no region: the SDK needs one.
+	// emulated is the region of an endpoint without a region, because the SDK needs one.
 	emulated = "us-east-1"
 )
 
@@ -29,7 +29,7 @@ const (
 type Options struct {
 	Table     string        // "" = CaptchaSolves
 	Endpoint  string        // of an emulator or of a private link, as http://host:port; "" = that of the region
-	Region    string        // "" = what the environment or AWS's shared files say
+	Region    string        // "" = from the environment or AWS's shared files
 	Keep      time.Duration // of a record, from its end on; 0 = 90 days
 	KeepAudit time.Duration // of an entry of the audit, and of a day's figures by key; 0 = 90 days
 }
@@ -39,8 +39,7 @@ var (
 	_ history.Audit = (*Store)(nil)
 )
 
-// Store is a history.Store and a history.Audit over one table. The figures of days are
-// kept for ever, but for those by key.
+// Store is a history.Store and a history.Audit over one table. The figures of days never expire, except those by key.
 type Store struct {
 	client          *dynamodb.Client
 	transport       *http.Transport
@@ -48,8 +47,8 @@ type Store struct {
 	keep, keepAudit time.Duration
 }
 
-// Open reads AWS's configuration of the environment and of the shared files, and connects
-// to nothing. The caller closes the store.
+// Open reads AWS's configuration from the environment and the shared files. It does not connect. The caller closes
+// the store.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	var load []func(*config.LoadOptions) error
 	if o.Region != "" {
@@ -68,7 +67,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		}
 		c.Region = emulated
 	}
-	c.Credentials = told{c.Credentials}
+	c.Credentials = credentials{c.Credentials}
 	const quarter = 90 * 24 * time.Hour
 	s := &Store{
 		transport: transport(), table: cmp.Or(o.Table, "CaptchaSolves"),
@@ -76,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.client = dynamodb.NewFromConfig(c, func(d *dynamodb.Options) {
 		d.HTTPClient = &http.Client{Transport: s.transport, Timeout: callLimit, CheckRedirect: stay}
-		d.Retryer = patience{}
+		d.Retryer = retryer{}
 		d.Logger = logging.Nop{}
 		if o.Endpoint != "" {
 			d.BaseEndpoint = aws.String(o.Endpoint)
@@ -85,7 +84,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the connections. Nothing may use the store at that time or later.
+// Close closes the connections. No call may be running.
 func (s *Store) Close() { s.transport.CloseIdleConnections() }
 
 // transport gives up on a dead endpoint within some seconds.
@@ -99,15 +98,14 @@ func transport() *http.Transport {
 	}
 }
 
-// stay follows no redirect: a signed request is for one host.
+// stay follows no redirect, because a signed request is valid for one host.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// told is where credentials come from. It says by errNoCredentials that there are none, and
-// nothing of where it looked.
-type told struct{ aws.CredentialsProvider }
+// credentials returns errNoCredentials if there are none. The SDK's error would name the places that it searched.
+type credentials struct{ aws.CredentialsProvider }
 
-func (t told) Retrieve(ctx context.Context) (aws.Credentials, error) {
-	found, err := t.CredentialsProvider.Retrieve(ctx)
+func (c credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	found, err := c.CredentialsProvider.Retrieve(ctx)
 	switch {
 	case err == nil:
 		return found, nil

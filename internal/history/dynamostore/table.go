@@ -16,12 +16,12 @@ const (
 	ttlAttribute = "ttl"
 	tableKeys    = "PK (S), SK (S)"
 	indexKeys    = "GSI1PK (S), GSI1SK (S)"
-	// creating is how long a new table may take.
+	// creating limits the wait for a new table.
 	creating = 5 * time.Minute
 )
 
-// Check looks whether the table is there and is of the shape that the store needs. It
-// fails with a history.ErrDown where that may heal, and else names all differences.
+// Check compares the table with the shape that the store needs. It fails with a history.ErrDown if a later call may
+// succeed, and otherwise names all differences.
 func (s *Store) Check(ctx context.Context) error {
 	const doing = "looking at the table"
 	table, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String(s.table)})
@@ -32,16 +32,11 @@ func (s *Store) Check(ctx context.Context) error {
 	if err != nil {
 		return s.down(ctx, doing, err)
 	}
-	differences := shape(table.Table)
-	if expiry != ttlAttribute {
-		differences = append(differences, expiryDiffers(expiry))
-	}
-	return s.differs(differences)
+	return s.differs(append(shape(table.Table), expiryDiffers(expiry)...))
 }
 
-// Init makes the table, its index, its time to live and, where it is wanted, a stream of
-// new images. What is there already stays as it is; where it differs, Init changes nothing
-// and names all differences.
+// Init makes the table, its index, its time to live and, if wanted, a stream of new images. It keeps existing parts.
+// If one of them differs, Init changes nothing and names all differences.
 func (s *Store) Init(ctx context.Context, stream bool) error {
 	if err := s.create(ctx, stream); err != nil {
 		return s.down(ctx, "making the table", err)
@@ -58,28 +53,36 @@ func (s *Store) Init(ctx context.Context, stream bool) error {
 	if b := table.BillingModeSummary; b == nil || b.BillingMode != types.BillingModePayPerRequest {
 		differences = append(differences, "its billing is provisioned, not on demand")
 	}
-	if expiry != "" && expiry != ttlAttribute {
-		differences = append(differences, expiryDiffers(expiry))
+	if expiry != "" {
+		differences = append(differences, expiryDiffers(expiry)...)
 	}
-	streams := table.StreamSpecification != nil && aws.ToBool(table.StreamSpecification.StreamEnabled)
-	if view := table.StreamSpecification; stream && streams && view.StreamViewType != types.StreamViewTypeNewImage {
+	view := table.StreamSpecification
+	streams := view != nil && aws.ToBool(view.StreamEnabled)
+	if stream && streams && view.StreamViewType != types.StreamViewTypeNewImage {
 		differences = append(differences, fmt.Sprintf("its stream shows %s, not %s", view.StreamViewType, types.StreamViewTypeNewImage))
 	}
 	if len(differences) > 0 {
 		return s.differs(differences)
 	}
 	if expiry == "" {
-		if err := s.expire(ctx); err != nil {
+		if _, err := s.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+			TableName:               aws.String(s.table),
+			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(ttlAttribute), Enabled: aws.Bool(true)},
+		}); err != nil {
 			return s.down(ctx, "setting the table's time to live", err)
 		}
 	}
 	if stream && !streams {
-		return s.down(ctx, "adding a stream to the table", s.addStream(ctx))
+		_, err := s.client.UpdateTable(ctx, &dynamodb.UpdateTableInput{TableName: aws.String(s.table), StreamSpecification: newImages})
+		return s.down(ctx, "adding a stream to the table", err)
 	}
 	return nil
 }
 
-// create makes the table where there is none.
+// newImages is a stream of new images.
+var newImages = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewImage}
+
+// create makes the table if it does not exist.
 func (s *Store) create(ctx context.Context, stream bool) error {
 	text := func(name string) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS}
@@ -99,7 +102,7 @@ func (s *Store) create(ctx context.Context, stream bool) error {
 		}},
 	}
 	if stream {
-		in.StreamSpecification = newImages()
+		in.StreamSpecification = newImages
 	}
 	_, err := s.client.CreateTable(ctx, in)
 	if there := (*types.ResourceInUseException)(nil); errors.As(err, &there) {
@@ -108,11 +111,7 @@ func (s *Store) create(ctx context.Context, stream bool) error {
 	return err
 }
 
-func newImages() *types.StreamSpecification {
-	return &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewImage}
-}
-
-// active waits until the table serves.
+// active waits until the table can be used.
 func (s *Store) active(ctx context.Context) (*types.TableDescription, error) {
 	waiter := dynamodb.NewTableExistsWaiter(s.client, func(o *dynamodb.TableExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = time.Second, 5*time.Second
@@ -124,7 +123,7 @@ func (s *Store) active(ctx context.Context) (*types.TableDescription, error) {
 	return out.Table, nil
 }
 
-// expiry is the attribute of the table's time to live; "" = it has none.
+// expiry returns the attribute of the table's time to live, or "" if it is off.
 func (s *Store) expiry(ctx context.Context) (string, error) {
 	out, err := s.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: aws.String(s.table)})
 	if err != nil {
@@ -138,20 +137,7 @@ func (s *Store) expiry(ctx context.Context) (string, error) {
 	}
 }
 
-func (s *Store) expire(ctx context.Context) error {
-	_, err := s.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
-		TableName:               aws.String(s.table),
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(ttlAttribute), Enabled: aws.Bool(true)},
-	})
-	return err
-}
-
-func (s *Store) addStream(ctx context.Context) error {
-	_, err := s.client.UpdateTable(ctx, &dynamodb.UpdateTableInput{TableName: aws.String(s.table), StreamSpecification: newImages()})
-	return err
-}
-
-// shape is where a table differs from what its items need.
+// shape names the differences of the keys and of the index.
 func shape(table *types.TableDescription) (differences []string) {
 	if keys := keyText(table.KeySchema, table.AttributeDefinitions); keys != tableKeys {
 		differences = append(differences, "its keys are "+keys+", not "+tableKeys)
@@ -171,7 +157,7 @@ func shape(table *types.TableDescription) (differences []string) {
 	return append(differences, "it has no index "+index)
 }
 
-// keyText is keys as people read them, the partition's first.
+// keyText formats keys, the partition key first.
 func keyText(schema []types.KeySchemaElement, definitions []types.AttributeDefinition) string {
 	kinds := map[string]types.ScalarAttributeType{}
 	for _, d := range definitions {
@@ -185,14 +171,19 @@ func keyText(schema []types.KeySchemaElement, definitions []types.AttributeDefin
 	return strings.Join(keys, ", ")
 }
 
-func expiryDiffers(expiry string) string {
-	if expiry == "" {
-		return "its time to live is off"
+// expiryDiffers names the difference of the table's time to live.
+func expiryDiffers(expiry string) []string {
+	switch expiry {
+	case ttlAttribute:
+		return nil
+	case "":
+		return []string{"its time to live is off"}
+	default:
+		return []string{"its time to live is by " + expiry + ", not by " + ttlAttribute}
 	}
-	return "its time to live is by " + expiry + ", not by " + ttlAttribute
 }
 
-// differs is the error of a table that is of another shape.
+// differs returns the error of a table with differences.
 func (s *Store) differs(differences []string) error {
 	if len(differences) == 0 {
 		return nil

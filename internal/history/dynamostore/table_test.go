@@ -21,8 +21,8 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// Init makes all that B0's table has. Repeated, also by two at once, it does no harm, and
-// it adds what a crash left out.
+// Init makes all that B0's table has. Repeated, also by two at once, it does no harm, and it adds what a crash left
+// out.
 func TestInit(t *testing.T) {
 	dynamotest.Credentials(t)
 	server := dynamotest.Start(t)

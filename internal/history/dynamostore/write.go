@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,11 +13,10 @@ import (
 	"poold/internal/history"
 )
 
-// mostItems is how many items a transaction may have.
+// mostItems is DynamoDB's limit of items in a transaction.
 const mostItems = 100
 
-// newcomer is an item that comes into the table once, and what it adds to figures when it
-// does.
+// newcomer is an item that is put once, with its additions to figures.
 type newcomer struct {
 	item item
 	adds []addition
@@ -37,8 +35,7 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 	return s.down(ctx, "writing the records of sites and tasks", s.writeAll(ctx, copies(there)))
 }
 
-// copies returns the writes of the items that records are found by, their sites' first. Of
-// several records of one task it writes the newest.
+// copies returns the writes of the copies by site and by task, sites first. It copies the newest record of a task.
 func copies(solves []item) (writes []types.WriteRequest) {
 	slices.SortFunc(solves, func(a, b item) int { return -cmp.Compare(a.text("GSI1SK"), b.text("GSI1SK")) })
 	put := func(i item) {
@@ -59,8 +56,7 @@ func copies(solves []item) (writes []types.WriteRequest) {
 	return writes
 }
 
-// enter brings items into the table, and with each that is new what it adds. It returns
-// all of them, as the table has them.
+// enter puts the items that the table lacks, with their additions. It returns all items as the table has them.
 func (s *Store) enter(ctx context.Context, batch []newcomer) (there []item, err error) {
 	for batch = arranged(batch); len(batch) > 0; {
 		n := fitting(batch)
@@ -73,8 +69,7 @@ func (s *Store) enter(ctx context.Context, batch []newcomer) (there []item, err 
 	return there, nil
 }
 
-// arranged is a batch with each key once, where those that add to the same figures are
-// neighbours.
+// arranged returns the batch with each key once, sorted by figures.
 func arranged(batch []newcomer) []newcomer {
 	seen := map[[2]string]bool{}
 	var once []newcomer
@@ -92,7 +87,7 @@ func arranged(batch []newcomer) []newcomer {
 	return once
 }
 
-// fitting is how many of a batch, from the first on, go into one transaction.
+// fitting returns how many items, from the first on, fit into one transaction.
 func fitting(batch []newcomer) int {
 	moved := map[sum]bool{}
 	for n, c := range batch {
@@ -106,7 +101,7 @@ func fitting(batch []newcomer) int {
 	return len(batch)
 }
 
-// enterTogether is enter for what goes into one transaction.
+// enterTogether is enter for the items of one transaction.
 func (s *Store) enterTogether(ctx context.Context, batch []newcomer) (there []item, err error) {
 	for len(batch) > 0 {
 		_, err := s.client.TransactWriteItems(ctx, transaction(s.table, batch))
@@ -133,13 +128,18 @@ func (s *Store) enterTogether(ctx context.Context, batch []newcomer) (there []it
 	return there, nil
 }
 
-// transaction puts items that are new, first and in their order, and moves the figures.
+// transaction puts the items in their order, if they are new, and then adds to the figures.
 func transaction(table string, batch []newcomer) *dynamodb.TransactWriteItemsInput {
 	var in dynamodb.TransactWriteItemsInput
-	moved := map[sum]addition{}
+	totals := map[sum]addition{}
 	for _, c := range batch {
 		for _, a := range c.adds {
-			moved[a.sum] = addition{a.sum, a.names, plus(moved[a.sum].by, a.by)}
+			if _, ok := totals[a.sum]; !ok {
+				totals[a.sum] = addition{a.sum, a.names, amounts{}}
+			}
+			for name, n := range a.by {
+				totals[a.sum].by[name] += n
+			}
 		}
 		in.TransactItems = append(in.TransactItems, types.TransactWriteItem{Put: &types.Put{
 			TableName: aws.String(table), Item: c.item,
@@ -147,23 +147,13 @@ func transaction(table string, batch []newcomer) *dynamodb.TransactWriteItemsInp
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}})
 	}
-	for _, a := range moved {
+	for _, a := range totals {
 		in.TransactItems = append(in.TransactItems, types.TransactWriteItem{Update: a.update(table)})
 	}
 	return &in
 }
 
-// plus is the sum of both.
-func plus(a, b amounts) amounts {
-	sums := maps.Clone(b)
-	for name, n := range a {
-		sums[name] += n
-	}
-	return sums
-}
-
-// alreadyThere is why each item of a transaction was refused, where that is because some
-// are there; else nil.
+// alreadyThere returns the reason for each item of a transaction that was cancelled because some items exist, else nil.
 func alreadyThere(err error) []types.CancellationReason {
 	cancelled := (*types.TransactionCanceledException)(nil)
 	if !errors.As(err, &cancelled) || !slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {
@@ -174,7 +164,7 @@ func alreadyThere(err error) []types.CancellationReason {
 	return cancelled.CancellationReasons
 }
 
-// conditionFailed is the code of a put whose item is there.
+// conditionFailed is the code of a put whose item exists.
 const conditionFailed = "ConditionalCheckFailed"
 
 func code(r types.CancellationReason) string { return aws.ToString(r.Code) }

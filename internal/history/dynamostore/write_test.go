@@ -16,8 +16,8 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// A writer dies between the transaction and the items of the sites, or with some of these
-// written. Whoever writes the records again puts what is missing, and counts nothing twice.
+// A writer dies between the transaction and the items of the sites, or with some of these written. Whoever writes the
+// records again puts what is missing, and counts nothing twice.
 func TestAWriterDiesInTheMiddle(t *testing.T) {
 	for name, dies := range map[string]dynamotest.Fate{
 		"before": {Before: true}, "after": {After: true}, "refused": {Answer: "AccessDeniedException"},
@@ -96,8 +96,7 @@ func TestBusyIsWaitedOut(t *testing.T) {
 	}
 }
 
-// Who is throttled for ever rests longer and longer, and gives up after some seconds, or
-// with the context.
+// Who is throttled for ever rests longer and longer, and gives up after some seconds, or with the context.
 func TestThrottledForEver(t *testing.T) {
 	for name, fate := range map[string]dynamotest.Fate{
 		"throttled": {Answer: "ProvisionedThroughputExceededException"}, "unprocessed": {Unprocessed: 25},
@@ -163,8 +162,7 @@ func TestASlowService(t *testing.T) {
 	write(t, s, records(yesterday(), 20)...)
 }
 
-// The SDK gives each transaction a token, so that one whose answer was lost is done once
-// and needs no second look.
+// The SDK gives each transaction a token, so that one whose answer was lost is done once and needs no second look.
 func TestALostAnswer(t *testing.T) {
 	lost := 0
 	s, proxy := through(t, func(operation string, body []byte) dynamotest.Fate {

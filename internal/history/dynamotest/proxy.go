@@ -15,15 +15,13 @@ import (
 
 // Fate is what becomes of a request.
 type Fate struct {
-	// Answer is sent in place of what the server would: an error type of DynamoDB, as
-	// ThrottlingException; "" = none. A cancelled transaction has reasons.
+	// Answer is sent in place of what the server would: an error type of DynamoDB, as ThrottlingException; "" = none.
+	// A cancelled transaction has reasons.
 	Answer  string
 	Reasons []string
-	// Unprocessed is how many items of a batch the server does not get; they are answered
-	// as unprocessed.
+	// Unprocessed is how many items of a batch the server does not get; they are answered as unprocessed.
 	Unprocessed int
-	// Before and After cut the connection: before the server has the request, or with the
-	// answer that it gave.
+	// Before and After cut the connection: before the server has the request, or with the answer that it gave.
 	Before, After bool
 	Torn          bool          // cuts it in the middle of the answer
 	Delay         time.Duration // before anything else
@@ -41,8 +39,8 @@ type Proxy struct {
 	units    map[string]float64
 }
 
-// Through starts a proxy before a server. judge decides on each request, on one after the
-// other; nil = all go through. It ends with the test.
+// Through starts a proxy before a server. judge decides on each request, on one after the other; nil = all go
+// through. It ends with the test.
 func Through(t testing.TB, s *Server, judge func(operation string, body []byte) Fate) *Proxy {
 	t.Helper()
 	p := &Proxy{server: s.URL, judge: judge, requests: map[string]int{}, units: map[string]float64{}}

@@ -1,5 +1,5 @@
-// Package dynamotest starts an emulator of DynamoDB for tests, on a free port, and what can
-// go wrong on the way to it. It keeps everything in memory. Only tests import it.
+// Package dynamotest starts an emulator of DynamoDB for tests, on a free port, and what can go wrong on the way to
+// it. It keeps everything in memory. Only tests import it.
 package dynamotest
 
 import (
@@ -19,8 +19,7 @@ import (
 // missing is what to do on a machine without the emulator.
 const missing = "the emulator of DynamoDB, dynoxide, is not on this machine (scripts/test installs it)"
 
-// Secret is the secret key of Credentials. It is long and rare, so that a test may look for
-// it in errors.
+// Secret is the secret key of Credentials. It is long and rare, so that a test may look for it in errors.
 const Secret = "canary-51c0ffee7d"
 
 // Server is one emulator. It stops with the test.
@@ -64,8 +63,8 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Credentials sets those that any emulator takes, and keeps the SDK from looking for others
-// on this machine or beside it.
+// Credentials sets those that any emulator takes, and keeps the SDK from looking for others on this machine or beside
+// it.
 func Credentials(t testing.TB) {
 	t.Helper()
 	NoCredentials(t)

@@ -38,8 +38,7 @@ func testADayEndsAtMidnight(t *testing.T, open Open) {
 	w.all(t)
 }
 
-// A target's figures are those of who answered for it at the time, and no other pair of
-// texts is taken for it.
+// A target's figures are those of who answered for it at the time, and no other pair of texts is taken for it.
 func testOwnersAreApart(t *testing.T, open Open) {
 	w := opened(t, open)
 	for _, owned := range []history.Owned{

@@ -124,8 +124,7 @@ func used(n int) []history.Entry {
 	return entries
 }
 
-// Many that write the same entries at once, in batches that overlap and in another order,
-// count each once.
+// Many that write the same entries at once, in batches that overlap and in another order, count each once.
 func testManyWriteTheSameEntries(t *testing.T, open OpenAudit) {
 	w, entries := openedAudit(t, open), used(250)
 	writers := [][]history.Entry{entries}
@@ -187,8 +186,7 @@ func testKeysAreApart(t *testing.T, open OpenAudit) {
 	}
 }
 
-// some are 30 entries of a key and two targets, and few of others. Some are of one
-// millisecond.
+// some are 30 entries of a key and two targets, and few of others. Some are of one millisecond.
 func some(t *testing.T, open OpenAudit) *auditTwin {
 	w := openedAudit(t, open)
 	var entries []history.Entry
@@ -201,8 +199,8 @@ func some(t *testing.T, open OpenAudit) *auditTwin {
 	return w
 }
 
-// Pages of any length follow each other, newest first, from any place on, and within
-// From <= At < To, also where that is finer than a millisecond.
+// Pages of any length follow each other, newest first, from any place on, and within From <= At < To, also where that
+// is finer than a millisecond.
 func testPagesOfEntries(t *testing.T, open OpenAudit) {
 	w := some(t, open)
 	for _, limit := range []int{1, 2, 7, 29, 30, 31, history.MostLimit} {
@@ -227,8 +225,8 @@ func testPagesOfEntries(t *testing.T, open OpenAudit) {
 	}
 }
 
-// Only the targets that may be seen are, and a page is as long as it can be, however many
-// entries of others are between.
+// Only the targets that may be seen are, and a page is as long as it can be, however many entries of others are
+// between.
 func testEntriesOfFewTargets(t *testing.T, open OpenAudit) {
 	w := some(t, open)
 	w.write(t, entry(noon().Add(-time.Hour), func(e *history.Entry) { e.Target = "/solve" }))

@@ -1,9 +1,7 @@
-// Package historytest is what every history.Store and history.Audit must pass. Only tests
-// import it.
+// Package historytest is what every history.Store and history.Audit must pass. Only tests import it.
 //
-// A test opens stores that are empty, writes the same records to them and to a model, and
-// compares what both answer. It stays within what each store keeps: records of the last
-// days, at most 50 of a sitekey and 1,000 of a status.
+// A test opens stores that are empty, writes the same records to them and to a model, and compares what both answer.
+// It stays within what each store keeps: records of the last days, at most 50 of a sitekey and 1,000 of a status.
 package historytest
 
 import (
@@ -13,9 +11,8 @@ import (
 	"poold/internal/history"
 )
 
-// Open opens one store that is empty, as several replicas have it: one or more, over the
-// same data. They end with the test, of which rapid makes a hundred out of one. Those that
-// were opened before are used no more.
+// Open opens one store that is empty, as several replicas have it: one or more, over the same data. They end with the
+// test, of which rapid makes a hundred out of one. Those that were opened before are used no more.
 type Open func(t testing.TB) []history.Store
 
 // Suite is what a store must pass. Each of them may run in a bubble of its own.

@@ -104,8 +104,7 @@ func (r *run) end() {
 // most is how many records a story has: no store forgets one of so few.
 const most = 50
 
-// story is one course of events around midnight. Its records differ in little, so that
-// many are equal in something.
+// story is one course of events around midnight. Its records differ in little, so that many are equal in something.
 type story struct {
 	base time.Time
 	w    *twin

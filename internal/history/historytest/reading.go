@@ -10,8 +10,7 @@ import (
 	"poold/internal/history"
 )
 
-// lists are two that have the same 20 records: of one site, and solved. Some of them are of
-// one millisecond.
+// lists are two that have the same 20 records: of one site, and solved. Some of them are of one millisecond.
 func lists(t *testing.T, open Open) (*twin, []list) {
 	w := opened(t, open)
 	w.write(t, several(16, noon(), of("site"))...)
@@ -70,8 +69,8 @@ func testTheLongestPage(t *testing.T, open Open) {
 	solved.pages(t, history.Query{Limit: history.MostLimit - 1})
 }
 
-// Records that come while somebody reads page after page move nothing: each one behind the
-// last page is seen, also one that comes late, and none twice.
+// Records that come while somebody reads page after page move nothing: each one behind the last page is seen, also
+// one that comes late, and none twice.
 func testNewRecordsBetweenPages(t *testing.T, open Open) {
 	w, lists := lists(t, open)
 	for _, l := range lists {
@@ -105,8 +104,8 @@ func testFromAndTo(t *testing.T, open Open) {
 	}
 }
 
-// Only the targets that may be seen are, and a page is as long as it can be, however many
-// records of others are between.
+// Only the targets that may be seen are, and a page is as long as it can be, however many records of others are
+// between.
 func testTargetsThatMayBeSeen(t *testing.T, open Open) {
 	w := opened(t, open)
 	target := func(name string) func(*history.Record) {
@@ -141,8 +140,8 @@ func testNobodyKnowsTheSolve(t *testing.T, open Open) {
 	}
 }
 
-// A record is found by its provider's id of the task, whatever text that is. Where two services
-// have one id, the record that ended and was written last is found. No task hides an order.
+// A record is found by its provider's id of the task, whatever text that is. Where two services have one id, the
+// record that ended and was written last is found. No task hides an order.
 func testARecordIsFoundByItsTask(t *testing.T, open Open) {
 	w := opened(t, open)
 	of := func(task string) func(*history.Record) {

@@ -10,8 +10,8 @@ import (
 	"poold/internal/history"
 )
 
-// twin is a store and the model of it. What it writes goes to both, and what it reads from
-// the store must be what the model says.
+// twin is a store and the model of it. What it writes goes to both, and what it reads from the store must be what the
+// model says.
 type twin struct {
 	stores []history.Store
 	model  model

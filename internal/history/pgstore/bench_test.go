@@ -13,8 +13,8 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// How many records a second are written in batches of 100, by one writer and by four, and
-// how many bytes a record takes with its part of the indexes.
+// How many records a second are written in batches of 100, by one writer and by four, and how many bytes a record
+// takes with its part of the indexes.
 func BenchmarkWrite(b *testing.B) {
 	for _, writers := range []int{1, 4} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {

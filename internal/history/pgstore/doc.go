@@ -1,17 +1,14 @@
-// Package pgstore keeps records in PostgreSQL, those and the figures of their days for a
-// time that the user sets.
+// Package pgstore keeps the history in PostgreSQL, for a time that the operator sets.
 //
-// A record is a row of the table captcha_solves. In one transaction Write inserts the records
-// that are missing and adds only these to the figures of their days (captcha_figures). A crash,
-// a repeat or another replica with the same records counts each record exactly once. All transactions take their locks in one order, first records by
-// ID, then figures by their key, so that none waits for another that waits for it.
+// A record is a row of captcha_solves. In one transaction Write inserts the missing records and adds only these to
+// the figures of their days (captcha_figures). So each record counts once, whatever crashes, repeats or other
+// replicas do. All transactions lock records by ID first and then figures by key, which excludes deadlocks.
 //
-// A query reads one page from an index, newest first. A query for few targets
-// reads a page of each.
+// A query reads one page from an index, newest first. A query for few targets reads a page of each.
 //
-// The audit is kept in the same way: an entry is a row of captcha_audit, by key, time and
-// ID, and captcha_audit_figures has the figures by day and key. It is kept for another time.
+// The audit works in the same way: an entry is a row of captcha_audit, by key, time and ID, and captcha_audit_figures
+// has the figures by day and key. Options.KeepAudit is its time to keep.
 //
-// Older rows are neither written nor shown, and Run deletes them in small batches. A day's figures are kept until all of the day is older. The server's clock
-// judges that.
+// Expired rows are neither written nor returned, and Run deletes them in small batches. A day's figures expire with
+// the last moment of the day. The server's clock decides.
 package pgstore

@@ -16,9 +16,9 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// filled is a store with 50,000 records of 40 days and their figures, and as many entries. Every other record is
-// of the site "large": of the target "before" until 15 days ago, since then of "now", and some
-// of "rare". The others are of 1,000 sites with a target each. One in 13 is an error.
+// filled is a store with 50,000 records of 40 days and their figures, and as many entries. Every other record is of
+// the site "large": of the target "before" until 15 days ago, since then of "now", and some of "rare". The others are
+// of 1,000 sites with a target each. One in 13 is an error.
 func filled(t *testing.T, server *postgrestest.Server) *Store {
 	t.Helper()
 	address := server.Database(t)

@@ -31,8 +31,8 @@ func must(t *testing.T, s *Store, records ...history.Record) {
 	}
 }
 
-// shown is what a store shows of records, by each of its methods: of the site, of the
-// status, by ID, and in the figures of their days.
+// shown is what a store shows of records, by each of its methods: of the site, of the status, by ID, and in the
+// figures of their days.
 func shown(t *testing.T, s *Store, records ...history.Record) (site, tasks, solves int, orders int64) {
 	t.Helper()
 	site = len(read(t, s, records[0].Sitekey))
@@ -69,8 +69,8 @@ func read(t *testing.T, s *Store, sitekey string) []history.Record {
 	return page.Records
 }
 
-// What is older than Options.Keep is not shown though it is there, is not written again,
-// and is deleted in small batches. The figures of the day on which the time begins stay.
+// What is older than Options.Keep is not shown though it is there, is not written again, and is deleted in small
+// batches. The figures of the day on which the time begins stay.
 func testOldRecords(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	now := time.Now()
@@ -127,9 +127,8 @@ func testOldRecords(t *testing.T, server *postgrestest.Server) {
 	postgrestest.Until(t, "deleted", func() bool { return left() == "2|2" })
 }
 
-// What is older than Options.KeepAudit is not shown, not written again, and deleted in small
-// batches, of each key. The figures of the day on which the time begins stay, and so do
-// the records, which are kept for another time.
+// What is older than Options.KeepAudit is not shown, not written again, and deleted in small batches, of each key.
+// The figures of the day on which the time begins stay, and so do the records, which are kept for another time.
 func testOldEntries(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	now := time.Now()
@@ -198,9 +197,8 @@ func testOldEntries(t *testing.T, server *postgrestest.Server) {
 	check(old, 2, 3)
 }
 
-// A record with bytes that are no text, or with texts that are too long for an index, is
-// written with what the server takes of them, and holds up none beside it; and who asks for
-// such a text is no fault of the store.
+// A record with bytes that are no text, or with texts that are too long for an index, is written with what the server
+// takes of them, and holds up none beside it; and who asks for such a text is no fault of the store.
 func testBytesThatAreNone(t *testing.T, server *postgrestest.Server) {
 	s, _ := opened(t, server.Database(t), postgrestest.Patience, 0)
 	long := ""

@@ -71,8 +71,8 @@ func again(t *testing.T, s *Store, batch []history.Record) {
 	}
 }
 
-// Two replicas write the same records while their connections are ended in the middle of
-// batches, and answers to commits are lost. Each record counts once.
+// Two replicas write the same records while their connections are ended in the middle of batches, and answers to
+// commits are lost. Each record counts once.
 func testConnectionsBreak(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
@@ -139,9 +139,8 @@ func all(t *testing.T, s *Store, batch []history.Record) []error {
 	return []error{s.Write(t.Context(), batch), site, tasks, day, solve, entries, keys, note}
 }
 
-// While the server is away each call fails soon with history.ErrDown, which says why, and no
-// error and no log line holds a part of the address. Once it is back all goes on, and what
-// was written before is there.
+// While the server is away each call fails soon with history.ErrDown, which says why, and no error and no log line
+// holds a part of the address. Once it is back all goes on, and what was written before is there.
 func testAway(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	s, logs := opened(t, address, 0, 0)

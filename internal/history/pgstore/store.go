@@ -12,11 +12,11 @@ import (
 	"poold/internal/postgres"
 )
 
-// Options are how long something is kept.
+// Options are times to keep.
 type Options struct {
 	Keep      time.Duration // records, and the figures of days; 0 = 90 days
 	KeepAudit time.Duration // entries of the audit, and their figures; 0 = 90 days
-	Clean     time.Duration // between two deletions of old rows; 0 = 1 minute
+	Clean     time.Duration // interval of deletions; 0 = 1 minute
 }
 
 var (
@@ -24,13 +24,13 @@ var (
 	_ history.Audit = (*Store)(nil)
 )
 
-// Store is the history in one database. It is a history.Store and a history.Audit.
+// Store is a history.Store and a history.Audit in one database.
 type Store struct {
 	db *postgres.DB
 	o  Options
 }
 
-// New keeps the history in a database, which nothing else runs (postgres.DB.Run).
+// New returns the store of a database. Only the store may call postgres.DB.Run.
 func New(db *postgres.DB, o Options) *Store {
 	o.Keep, o.KeepAudit = cmp.Or(o.Keep, quarter), cmp.Or(o.KeepAudit, quarter)
 	o.Clean = cmp.Or(o.Clean, time.Minute)
@@ -39,11 +39,11 @@ func New(db *postgres.DB, o Options) *Store {
 
 const quarter = 90 * 24 * time.Hour
 
-// mostDeleted is how many rows one transaction deletes.
+// mostDeleted limits the rows that one transaction deletes.
 const mostDeleted = 1000
 
-// Run keeps a connection, brings the schema up to date, and deletes old rows
-// until ctx ends. A server that comes up later is used from then on.
+// Run keeps a connection, brings the schema up to date, and deletes expired rows until ctx ends. The server may start
+// later.
 func (s *Store) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -53,8 +53,8 @@ func (s *Store) Run(ctx context.Context) error {
 	return s.db.Run(ctx, "", nil)
 }
 
-// The statements of forget. Rows that a transaction is changing are left for the next
-// time. Without an order the server would read the whole table for some rows.
+// The statements of forget. They skip locked rows until the next time. Without an order the server would read the
+// whole table for some rows.
 const (
 	forgetSolves = `delete from captcha_solves where id in (select id from captcha_solves
 		where status = $3 and ended < now() - $1::interval order by ended limit $2 for update skip locked)`
@@ -73,7 +73,7 @@ func (s *Store) forget(ctx context.Context) error {
 	return failed("deleting old figures", s.delete(ctx, forgetFigures, s.o.Keep))
 }
 
-// delete repeats a statement that deletes some old rows until all are deleted.
+// delete repeats a statement that deletes at most mostDeleted rows until all are deleted.
 func (s *Store) delete(ctx context.Context, statement string, keep time.Duration, more ...any) error {
 	args := append([]any{keep, mostDeleted}, more...)
 	for deleted := int64(mostDeleted); deleted == mostDeleted; {
@@ -87,15 +87,14 @@ func (s *Store) delete(ctx context.Context, statement string, keep time.Duration
 	return nil
 }
 
-// downError is an error of the store that is a history.ErrDown too.
+// downError is an error that is also a history.ErrDown.
 type downError struct{ error }
 
 func (e downError) Is(target error) bool { return target == history.ErrDown }
 
 func (e downError) Unwrap() error { return e.error }
 
-// failed adds what the store was doing. The texts of package postgres quote nothing from the
-// server.
+// failed adds the operation. The errors of package postgres quote nothing from the server.
 func failed(doing string, err error) error {
 	if err == nil {
 		return nil

@@ -13,8 +13,7 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// opened is one daemon's store, until the test ends. The schema is made where the server
-// answers. Nothing is deleted.
+// opened is one daemon's store, until the test ends. The schema is made where the server answers. Nothing is deleted.
 func opened(t testing.TB, address string, limit, keep time.Duration) (*Store, *postgrestest.Logs) {
 	t.Helper()
 	l := &postgrestest.Logs{}
@@ -28,8 +27,8 @@ func opened(t testing.TB, address string, limit, keep time.Duration) (*Store, *p
 	return New(db, Options{Keep: keep, KeepAudit: keep, Clean: 300 * time.Millisecond}), l
 }
 
-// PostgreSQL keeps records and the audit as the suite wants it, on two replicas that delete at the same
-// time what is old, and no transaction is in the way of another.
+// PostgreSQL keeps records and the audit as the suite wants it, on two replicas that delete at the same time what is
+// old, and no transaction is in the way of another.
 func testRecords(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	stores := make([]*Store, 2)
@@ -51,8 +50,7 @@ func testRecords(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// The order of records is that of their IDs' bytes, also where the database's language
-// orders texts in another way.
+// The order of records is that of their IDs' bytes, also where the database's language orders texts in another way.
 func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 	server.SQL(t, "postgres", "create database english template template0 locale_provider icu icu_locale 'en'")
 	if got := server.SQL(t, "english", "select 'a' < 'B'"); got != "t" {

@@ -49,8 +49,8 @@ func (t table[R]) scan(ctx context.Context, tx postgres.Tx, sql string, args ...
 	return rows, err
 }
 
-// unsorted makes the server read the first rows in the order of an index. It does not know how
-// many rows a target has; if it expects few, it may read all of them and then sort.
+// unsorted makes the server read the first rows in the order of an index. Otherwise the server, which may expect few
+// rows of a target, may read all of them and sort.
 const unsorted = "set local enable_bitmapscan = off"
 
 // read reads the first rows in the order of an index.
@@ -73,15 +73,14 @@ func (t table[R]) page(ctx context.Context, s *Store, by, value string, keep tim
 	return rows, false, err
 }
 
-// mostPages bounds the rows of a query that reads a page of each of its targets.
+// mostPages limits the rows of a query that reads a page of each target.
 const mostPages = 20_000
 
 // always is later than any row.
 var always = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// query is the statement that reads one page, newest first, and one row more: of the rows that
-// have a value in the column by and are kept. An index begins with by, at and id, another with
-// by, target, at and id.
+// query returns the statement that reads a page, newest first, and one row more. It selects the rows with a value in
+// the column by that are not expired. One index begins with by, at and id, another with by, target, at and id.
 func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (sql string, args []any) {
 	// A row is before To if its position is before (To, "").
 	end := history.Position{Ended: always}
@@ -104,7 +103,7 @@ func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (
 	}
 	args = append(args, targets)
 	if len(targets)*q.Limit > mostPages {
-		// With that many targets the wanted rows are among the next of all rows.
+		// With this many targets, the page is among the next rows of all targets.
 		return sql + ` and target = any($7::text[])` + newest, args
 	}
 	return `select page.* from (select distinct unnest($7::text[]) as name) seen

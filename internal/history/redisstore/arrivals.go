@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	// arrivalsKept is the life of a UTC hour after its last write, so that the last 24 h are
-	// complete.
+	// arrivalsKept is the life of a UTC hour after its last write. It keeps the last 24 hours complete.
 	arrivalsKept = 25 * time.Hour
-	// arrivalsBatch limits how many minutes are written in one exchange.
+	// arrivalsBatch limits the minutes of one exchange.
 	arrivalsBatch = 200
 )
 
-// Arrivals is a history.ArrivalStore: when requests came, by the name of a target, so that it
-// outlives the target's identity.
+// Arrivals is a history.ArrivalStore. Its keys have the name of a target, not its identity, so that a target keeps
+// its arrivals if its identity changes.
 type Arrivals struct{ db *redisdb.DB }
 
 // NewArrivals keeps arrivals in a Redis that the caller opened, runs and closes.
@@ -34,8 +33,7 @@ func (s *Arrivals) key(target string, hour time.Time) string {
 	return s.db.Prefix + ":arrivals:{" + target + "}:" + hour.UTC().Format("2006-01-02T15")
 }
 
-// Write keeps minutes of this process; each replaces what the process wrote of it before. After
-// an error any part of them may be kept.
+// Write implements history.ArrivalStore. After an error any part of the minutes may be written.
 func (s *Arrivals) Write(ctx context.Context, minutes []history.StoredMinute) error {
 	for len(minutes) > 0 {
 		n := min(len(minutes), arrivalsBatch)
@@ -58,8 +56,7 @@ func (s *Arrivals) write(ctx context.Context, minutes []history.StoredMinute) er
 	return err
 }
 
-// Read returns the minutes of a target, of all replicas, from the hour of one moment to that of
-// another, hour by hour.
+// Read returns the minutes of a target, of all replicas, from the hour of from to the hour of to.
 func (s *Arrivals) Read(ctx context.Context, target string, from, to time.Time) ([]history.StoredMinute, error) {
 	var all []history.StoredMinute
 	for hour := from.UTC().Truncate(time.Hour); !hour.After(to); hour = hour.Add(time.Hour) {

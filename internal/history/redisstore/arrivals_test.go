@@ -20,8 +20,8 @@ func TestArrivals(t *testing.T) {
 	redistest.OnEvery(t, map[string]func(*testing.T, redistest.Place){name: testArrivalsAreKept}, []string{name})
 }
 
-// A minute that is written again replaces what was there of the same replica, and is read
-// with those of the others, for as long as a day matters.
+// A minute that is written again replaces what was there of the same replica, and is read with those of the others,
+// for as long as a day matters.
 func testArrivalsAreKept(t *testing.T, p redistest.Place) {
 	prefix := "test-" + t.Name()
 	first, second := opened(t, p, prefix), opened(t, p, prefix)

@@ -7,11 +7,11 @@ import (
 	"poold/internal/history"
 )
 
-// mostEntries limits how many entries of the audit are kept of one key, the newest.
+// mostEntries limits the entries of a key; the newest stay.
 const mostEntries = 10_000
 
-// WriteEntries is history.Audit's. An entry that is there already, with its text, changes
-// nothing, nor does one that is older than the audit is kept.
+// WriteEntries implements history.Audit. It ignores an entry that exists with the same text, or is older than the
+// time to keep.
 func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	if len(batch) == 0 {
 		return nil
@@ -21,8 +21,7 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	args := []any{s.o.KeepAudit.Milliseconds(), mostEntries}
 	for _, e := range batch {
 		keys = append(keys, k.audit+hashed(e.Key), k.usage+dateOf(e.At))
-		// A space sorts before each character of an ID, so that lines of one millisecond are
-		// in the order of their IDs.
+		// A space sorts before each character of an ID, so that lines of one millisecond are in the order of their IDs.
 		args = append(args, e.At.UnixMilli(), e.ID+" "+encode(e.Columns()[3:]))
 		f := e.Figures()
 		args = appendFigures(args, f.Counts(), []string{e.Key})
@@ -31,7 +30,7 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	return failed(ctx, err)
 }
 
-// Entries is history.Audit's. The newest 10,000 of each key are kept.
+// Entries implements history.Audit. It has the newest 10,000 entries of each key.
 func (s *Store) Entries(ctx context.Context, key string, q history.Query) (history.Entries, error) {
 	from, to := since(q.From, s.o.KeepAudit), q.To
 	if behind := q.Before.Ended.Add(time.Millisecond); !q.Before.Ended.IsZero() && (to.IsZero() || behind.Before(to)) {
@@ -42,7 +41,7 @@ func (s *Store) Entries(ctx context.Context, key string, q history.Query) (histo
 		err := decode(l.text, e.Columns()[3:])
 		return e, err
 	}
-	// Mostly one look is enough. If not, a longer one begins anew, so that both see one moment.
+	// One read is usually enough. A longer one starts again, so that it sees one state of the list.
 	for most := q.Limit + 2; ; most *= 4 {
 		lines, err := s.lines(ctx, keysOf(s.db).audit+hashed(key), from, to, most, " ")
 		if err != nil {
@@ -55,7 +54,7 @@ func (s *Store) Entries(ctx context.Context, key string, q history.Query) (histo
 	}
 }
 
-// KeyDay is history.Audit's.
+// KeyDay implements history.Audit.
 func (s *Store) KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error) {
 	found, err := s.figures(ctx, keysOf(s.db).usage+dateOf(day))
 	if err != nil {

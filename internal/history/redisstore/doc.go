@@ -1,12 +1,11 @@
-// Package redisstore keeps the history in the daemon's own Redis, for some days: the
-// newest 50 records of each site, the newest 1,000 of each status, the figures of each
-// day, and a mark of each order, so that none is counted twice. All of it is in one slot.
+// Package redisstore keeps the history in the daemon's own Redis, for some days: the newest 50 records of each site,
+// the newest 1,000 of each status, the figures of each day, and a mark of each order, so that none is counted twice.
+// All of it is in one slot.
 //
-// Of the audit it keeps the newest 10,000 entries of each key, and the figures of each day
-// by key. An entry has no mark: if it is written again after 10,000 newer ones of its key, it
-// counts again.
+// The audit has the newest 10,000 entries of each key, and the figures of each day by key. An entry has no mark: if
+// it is written again after 10,000 newer ones of its key, it counts again.
 //
-// Arrivals keeps the moments of requests, for a day, whichever store has the rest.
+// Arrivals keeps the times of requests, for a day, whichever store has the records.
 //
 // # Keys
 //

@@ -14,8 +14,7 @@ var sources embed.FS
 
 var scripts = redisdb.LoadScripts(sources, nil)
 
-// keys begin the names of the keys of records and entries, all in one slot. The package
-// comment lists them.
+// keys are the prefixes of the keys, all in one slot. The package comment lists them.
 type keys struct{ mark, alias, site, status, day, audit, usage string }
 
 func keysOf(db *redisdb.DB) keys {
@@ -26,18 +25,18 @@ func keysOf(db *redisdb.DB) keys {
 	}
 }
 
-// declare states the types of this package's keys.
+// declare declares the types of this package's keys.
 func declare(db *redisdb.DB) {
 	db.Declare(map[string]string{
 		"records": "zset", "audit": "zset", "day": "hash", "usage": "hash", "solve": "string", "arrivals": "hash",
 	})
 }
 
-// hashed replaces a text in the names of keys.
+// hashed returns the hash that replaces a text in a key.
 func hashed(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
 }
 
-// dateOf is the UTC day of a moment.
+// dateOf formats the UTC day.
 func dateOf(at time.Time) string { return at.UTC().Format(time.DateOnly) }

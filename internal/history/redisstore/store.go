@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// mostOfSite and mostOfStatus limit how many records are listed, the newest.
+	// mostOfSite and mostOfStatus limit the listed records; the newest stay.
 	mostOfSite   = 50
 	mostOfStatus = 1000
 	week         = 7 * 24 * time.Hour
 )
 
-// Options are how long something is kept.
+// Options are times to keep.
 type Options struct {
 	Keep      time.Duration // records, and the figures of days; 0 = 7 days
 	KeepAudit time.Duration // entries of the audit, and their figures; 0 = 7 days
@@ -49,7 +49,7 @@ func New(db *redisdb.DB, o Options) *Store {
 	return &Store{db, o}
 }
 
-// Write is history.Store's. A record that is there already changes nothing.
+// Write implements history.Store.
 func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 	if len(batch) == 0 {
 		return nil
@@ -71,12 +71,12 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 	return failed(ctx, err)
 }
 
-// Site is history.Store's. The newest 50 records are kept.
+// Site implements history.Store. It has the newest 50 records.
 func (s *Store) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
 	return s.page(ctx, keysOf(s.db).site+hashed(sitekey), q)
 }
 
-// Tasks is history.Store's. The newest 1,000 records are kept.
+// Tasks implements history.Store. It has the newest 1,000 records.
 func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error) {
 	if status != history.StatusSolved && status != history.StatusError {
 		return history.Page{}, fmt.Errorf("history: no record is %q", status)
@@ -100,7 +100,7 @@ func decodeRecord(l line) (history.Record, error) {
 	return r, err
 }
 
-// since is the later one of from and the oldest moment that is kept, by this process' clock.
+// since returns the later of from and the oldest time to keep, by this process' clock.
 func since(from time.Time, keep time.Duration) time.Time {
 	if oldest := time.Now().Add(-keep); from.Before(oldest) {
 		return oldest
@@ -115,9 +115,8 @@ type line struct {
 	text string
 }
 
-// lines returns the newest lines of a list in [from, to), the newest first; a zero time is no
-// limit, nor is most 0. Lines of one millisecond are in the reverse order of their IDs. The
-// separator is between ID and text.
+// lines returns the lines of a list in [from, to), newest first and at most most; zero is no limit. Lines of one
+// millisecond are in descending order of their IDs. The separator is between ID and text.
 func (s *Store) lines(ctx context.Context, key string, from, to time.Time, most int, separator string) ([]line, error) {
 	first, last := "-inf", "+inf"
 	if !from.IsZero() {
@@ -141,11 +140,10 @@ func (s *Store) lines(ctx context.Context, key string, from, to time.Time, most 
 	return found, nil
 }
 
-// ceilMilli is the first whole millisecond that is not before, in Unix ms.
+// ceilMilli rounds up to whole Unix milliseconds.
 func ceilMilli(at time.Time) int64 { return at.Add(time.Millisecond - time.Nanosecond).UnixMilli() }
 
-// matching returns the first q.Limit of the newest lines that match a query, and whether there
-// are more.
+// matching returns the first q.Limit lines that a query selects, and whether more follow.
 func matching[T any](lines []line, q history.Query, decode func(line) (T, error), target func(T) string) (found []T, more bool, _ error) {
 	for _, l := range lines {
 		if !q.Before.Ended.IsZero() && !before(l, q.Before) {
@@ -166,12 +164,12 @@ func matching[T any](lines []line, q history.Query, decode func(line) (T, error)
 	return found, false, nil
 }
 
-// before reports whether a line comes behind a position, newest first.
+// before reports whether a line is older than a position.
 func before(l line, p history.Position) bool {
 	return l.at.Before(p.Ended) || l.at.Equal(p.Ended) && l.id < p.ID
 }
 
-// Day is history.Store's.
+// Day implements history.Store.
 func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	found, err := s.figures(ctx, keysOf(s.db).day+dateOf(day))
 	if err != nil {
@@ -198,7 +196,7 @@ func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	return d, nil
 }
 
-// figures reads the figures of a day.
+// figures reads the figures of a day, by name.
 func (s *Store) figures(ctx context.Context, key string) (map[string]int64, error) {
 	fields, err := s.db.Slow.HGetAll(ctx, key).Result()
 	if err != nil {
@@ -213,7 +211,7 @@ func (s *Store) figures(ctx context.Context, key string) (map[string]int64, erro
 	return figures, nil
 }
 
-// Solve is history.Store's. A record that is no longer listed is not found.
+// Solve implements history.Store. It finds listed records.
 func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, error) {
 	k := keysOf(s.db)
 	mark, err := s.get(ctx, k.mark+id)
@@ -235,7 +233,7 @@ func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, err
 	return history.Record{}, false, failed(ctx, err)
 }
 
-// Task is history.Store's. It finds the newest record of the task.
+// Task implements history.Store. It finds listed records.
 func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, error) {
 	id, err := s.get(ctx, keysOf(s.db).alias+hashed(task))
 	if err != nil || id == "" {
@@ -244,7 +242,7 @@ func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, er
 	return s.Solve(ctx, id)
 }
 
-// get reads a text; "" = there is none.
+// get reads a text, or "" if there is none.
 func (s *Store) get(ctx context.Context, key string) (string, error) {
 	text, err := s.db.Slow.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
@@ -253,7 +251,7 @@ func (s *Store) get(ctx context.Context, key string) (string, error) {
 	return text, err
 }
 
-// failed returns the error as history.Store demands: history.ErrDown if a later call may succeed.
+// failed maps an error to those of history.Store.
 func failed(ctx context.Context, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil:

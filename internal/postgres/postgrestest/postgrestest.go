@@ -1,6 +1,5 @@
-// Package postgrestest starts a real PostgreSQL server for tests, on a free port, with
-// its files in a new folder. PostgreSQL refuses to run as root; then it runs as the user postgres
-// or nobody. Only tests import it.
+// Package postgrestest starts a real PostgreSQL server for tests, on a free port, with its files in a new folder.
+// PostgreSQL refuses to run as root; then it runs as the user postgres or nobody. Only tests import it.
 package postgrestest
 
 import (
@@ -28,8 +27,7 @@ import (
 // missing is what to do on a machine without the server.
 const missing = "PostgreSQL's server is not on this machine (scripts/test installs it; Debian: apt-get install postgresql)"
 
-// Password is the password on every server. It is long and rare, so that a test may
-// look for it in logs and errors.
+// Password is the password on every server. It is long and rare, so that a test may look for it in logs and errors.
 const Password = "canary-7f3e1c52"
 
 const (
@@ -71,8 +69,8 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// cluster is the folder of a cluster of databases as initdb makes it, which costs a second of
-// CPU: the first server on a machine makes it, for all.
+// cluster is the folder of a cluster of databases as initdb makes it, which costs a second of CPU: the first server
+// on a machine makes it, for all.
 func (s *Server) cluster(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "postgrestest")
@@ -129,8 +127,8 @@ func (s *Server) Address(database string) string {
 	return fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%s", superuser, Password, s.Port, database)
 }
 
-// SQL runs statements in a database, which may be given by its address, and returns what
-// they print: a line a row, with | between columns.
+// SQL runs statements in a database, which may be given by its address, and returns what they print: a line a row,
+// with | between columns.
 func (s *Server) SQL(t testing.TB, database, statements string) string {
 	t.Helper()
 	database = database[strings.LastIndex(database, "/")+1:]
@@ -138,8 +136,7 @@ func (s *Server) SQL(t testing.TB, database, statements string) string {
 		"--dbname", s.Address(database), "--command", statements)
 }
 
-// Connections is how many connections the database has, but for those of SQL, of which some
-// may still be ending.
+// Connections is how many connections the database has, but for those of SQL, of which some may still be ending.
 func (s *Server) Connections(t testing.TB, database string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s.SQL(t, database, `select count(*) from pg_stat_activity
@@ -246,13 +243,12 @@ func (s *Server) end(t testing.TB, signal syscall.Signal) {
 	s.process = nil
 }
 
-// Freeze stops all processes of the server where they are: it accepts connections and
-// does not answer. Thaw, or the end of the server, lets them go on.
+// Freeze stops all processes of the server where they are: it accepts connections and does not answer. Thaw, or the
+// end of the server, lets them go on.
 func (s *Server) Freeze() {
 	main := s.process.Process.Pid
 	_ = syscall.Kill(main, syscall.SIGSTOP) // from here on it starts no other
-	// The kernel may leave processes out of the list while others end; so it is read until
-	// it shows nothing new.
+	// The kernel may leave processes out of the list while others end; so it is read until it shows nothing new.
 	s.frozen = []int{main}
 	for children := s.children(); len(children) > 0; children = s.children() {
 		for _, child := range children {
@@ -283,8 +279,7 @@ func (s *Server) children() []int {
 	return found
 }
 
-// run runs one of PostgreSQL's programs as the server's user. A server that does not answer
-// fails the test.
+// run runs one of PostgreSQL's programs as the server's user. A server that does not answer fails the test.
 func (s *Server) run(t testing.TB, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

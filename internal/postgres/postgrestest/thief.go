@@ -16,8 +16,8 @@ type Thief struct {
 	silent atomic.Bool
 }
 
-// Through starts a thief before the server of an address, and returns the address that
-// goes through it. It ends with the test.
+// Through starts a thief before the server of an address, and returns the address that goes through it. It ends with
+// the test.
 func Through(t testing.TB, address string) (*Thief, string) {
 	t.Helper()
 	to, err := url.Parse(address)
@@ -45,15 +45,14 @@ func Through(t testing.TB, address string) (*Thief, string) {
 	return f, to.String()
 }
 
-// Steal makes the thief let the next request with the word through, throw the answer away
-// and cut the connection.
+// Steal makes the thief let the next request with the word through, throw the answer away and cut the connection.
 func (f *Thief) Steal(word string) { f.word.Store(&word) }
 
 // Stolen is how many answers were stolen.
 func (f *Thief) Stolen() int { return int(f.stolen.Load()) }
 
-// Silence makes the thief swallow all that comes, on old connections and new ones, until it
-// is called with false. A connection that was silent once stays so.
+// Silence makes the thief swallow all that comes, on old connections and new ones, until it is called with false. A
+// connection that was silent once stays so.
 func (f *Thief) Silence(on bool) { f.silent.Store(on) }
 
 func (f *Thief) carry(client net.Conn, address string) {

@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"internal/targets/cron":          {},
 	"internal/targets/reload":        {"internal/targets", "internal/targets/syntax"},
 	"internal/targets/syntax":        {},
-	"internal/provider":              {"internal/backoff", "internal/captcha", "internal/provider/wire"},
+	"internal/provider":              {"internal/backoff", "internal/captcha", "internal/provider/wire", "internal/strictjson"},
 	"internal/provider/simulated":    {"internal/captcha", "internal/provider/wire"},
 	"internal/provider/wire":         {"internal/captcha", "internal/strictjson"},
 	"internal/redisdb":               {},
@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 var livesIn = map[string][]string{
 	"gopkg.in/yaml.v3":                    {"internal/targets", "internal/targets/syntax"},
 	"github.com/fsnotify/fsnotify":        {"internal/targets/reload"},
-	"golang.org/x/time":                   {"internal/provider", "internal/httpapi/kernel"},
+	"golang.org/x/time":                   {"internal/httpapi/kernel"},
 	"go.uber.org/goleak":                  {"internal/redisdb/redistest"},
 	"github.com/redis/go-redis/v9":        {"internal/redisdb", "internal/redisdb/redistest", "internal/permits", "internal/pool", "internal/history/redisstore", "internal/check", "cmd/poold", "bench/baselines", "scripts/page"},
 	"github.com/chromedp":                 {"internal/httpapi/browsertest"},

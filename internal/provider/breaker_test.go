@@ -83,18 +83,6 @@ func TestCapacityBacksOff(t *testing.T) {
 	})
 }
 
-// At captchaai this code says that all threads are at work.
-func TestZeroBalanceByProfile(t *testing.T) {
-	for profile, want := range map[string]StateKind{
-		captchaAI: StateBusy, twoCaptcha: StateDown, generic: StateDown,
-	} {
-		c, _, _, says := wired(t, Config{Profile: profile})
-		says(http.StatusOK, noMoney)
-		_ = submitOne(t, c)
-		wantState(t, c, want, "ERROR_ZERO_BALANCE")
-	}
-}
-
 // Refusals of orders that were sent together are one fault.
 func TestOneWaveCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -233,28 +221,6 @@ func TestOldAnswersProveNothing(t *testing.T) {
 			t.Errorf("the ban ends after %v", wait)
 		}
 	})
-}
-
-func TestBansPauseForTheirTime(t *testing.T) {
-	for code, want := range map[string]time.Duration{
-		"ERROR: 1001": 10 * time.Minute, "ERROR: 1002": 5 * time.Minute, "ERROR: 1003": 30 * time.Second,
-		"ERROR: 1004": 10 * time.Minute, "ERROR: 1005": 10 * time.Minute, "IP_BANNED": 5 * time.Minute,
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			c, _, w, says := wired(t, Config{Profile: twoCaptcha})
-			says(http.StatusOK, code)
-			_ = submitOne(t, c)
-			wantState(t, c, StateDown, code)
-			if took := waitReady(t, c); took != want {
-				t.Errorf("%s: ready after %v, want %v", code, took, want)
-			}
-			says(http.StatusOK, sold)
-			if err := submitOne(t, c); err != nil || w.count() != 2 {
-				t.Errorf("%s: the probe gives %v", code, err)
-			}
-			wantState(t, c, StateOK, "")
-		})
-	}
 }
 
 // A probe that was granted and not used is granted again soon, since the order it

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"mime"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/provider/wire"
+	"poold/internal/strictjson"
 )
 
 // ErrCallback is returned for a pingback that cannot be trusted. The state of its task is as
@@ -73,18 +73,17 @@ func readCallback(contentType string, query url.Values, body []byte) (Callback, 
 	if err != nil {
 		return Callback{}, err
 	}
-	told, err := bodyFields(contentType, body)
+	inBody, err := bodyFields(contentType, body)
 	if err != nil {
 		return Callback{}, err
 	}
-	return overlaid(all, told).judge()
+	return overlaid(all, inBody).callback()
 }
 
-// said is a pingback's values under one name each, empty ones left out.
-type said map[string]string
+// callbackFields are a pingback's values by the names of fieldNames, without empty values.
+type callbackFields map[string]string
 
-// fieldNames gives the one name of each field that counts, for those in use.
-// They are compared without regard to case, as services differ there.
+// fieldNames maps the fields of services, in lower case, to one name each. Other fields are ignored.
 var fieldNames = map[string]string{
 	"id": "id", "captcha_id": "id", "taskid": "id",
 	"code": "code", "status": "status", "errorid": "errorid", "errorcode": "errorcode",
@@ -92,19 +91,19 @@ var fieldNames = map[string]string{
 	"solution": "solution", // in JSON, an object
 }
 
-// solutionNames are those within `solution`. Which of the answers' names is
-// used depends on the type; where two are, they must agree.
+// solutionNames does the same for the members of `solution`. Several names of an answer must
+// have equal values.
 var solutionNames = map[string]string{
 	"grecaptcharesponse": "token", "token": "token", "text": "token",
 	"useragent": "solver", "user_agent": "solver",
 }
 
-// verdictNames are the fields that say how the task ended. They are taken from
-// one place together.
-var verdictNames = []string{"code", "status", "errorid", "errorcode", "token", "named", "solver"}
+// outcomeNames are the fields that say how the task ended. They all come from the query, or all
+// from the body.
+var outcomeNames = []string{"code", "status", "errorid", "errorcode", "token", "named", "solver"}
 
 // set adds a value, once.
-func (f said) set(name, value string) error {
+func (f callbackFields) set(name, value string) error {
 	switch old, known := f[name]; {
 	case value == "" || old == value && known:
 		return nil
@@ -117,14 +116,14 @@ func (f said) set(name, value string) error {
 	return nil
 }
 
-func formFields(values url.Values) (said, error) {
-	f := said{}
+func formFields(values url.Values) (callbackFields, error) {
+	f := callbackFields{}
 	for key, list := range values {
-		name, counts := fieldNames[strings.ToLower(key)]
+		name, known := fieldNames[strings.ToLower(key)]
+		if !known {
+			continue
+		}
 		for _, value := range list {
-			if !counts {
-				break
-			}
 			if err := f.set(name, value); err != nil {
 				return nil, err
 			}
@@ -133,24 +132,24 @@ func formFields(values url.Values) (said, error) {
 	return f, nil
 }
 
-func bodyFields(contentType string, body []byte) (said, error) {
+func bodyFields(contentType string, body []byte) (callbackFields, error) {
 	if !utf8.Valid(body) {
 		return nil, errText
 	}
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
 	if len(body) == 0 {
-		return said{}, nil
+		return callbackFields{}, nil
 	}
 	kind := "application/x-www-form-urlencoded"
 	switch {
 	case contentType != "":
-		kind, _, _ = mime.ParseMediaType(contentType) // "" for what is none
+		kind, _, _ = mime.ParseMediaType(contentType) // "" if invalid
 	case body[0] == '{':
 		kind = "application/json"
 	}
 	switch kind {
 	case "application/json":
-		f := said{}
+		f := callbackFields{}
 		return f, f.readJSON(body, fieldNames)
 	case "application/x-www-form-urlencoded":
 		values, err := url.ParseQuery(string(body))
@@ -162,42 +161,26 @@ func bodyFields(contentType string, body []byte) (said, error) {
 	return nil, errKind
 }
 
-// readJSON adds the members of an object that names knows. It reads them one
-// by one, because the library lets the last of two values win.
-func (f said) readJSON(object []byte, names map[string]string) error {
-	d := json.NewDecoder(bytes.NewReader(object))
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+// readJSON adds the members of an object that names knows.
+func (f callbackFields) readJSON(object []byte, names map[string]string) error {
+	var members map[string]json.RawMessage
+	if strictjson.Check(object) != nil || json.Unmarshal(object, &members) != nil || members == nil {
 		return errJSON
 	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return errJSON
-		}
-		var raw json.RawMessage
-		if d.Decode(&raw) != nil {
-			return errJSON
-		}
-		text, _ := key.(string)
-		name, counts := names[strings.ToLower(text)]
-		if !counts || string(raw) == "null" {
+	for key, raw := range members {
+		name, known := names[strings.ToLower(key)]
+		if !known || string(raw) == "null" {
 			continue
 		}
 		if err := f.member(name, raw); err != nil {
 			return err
 		}
 	}
-	if _, err := d.Token(); err != nil {
-		return errJSON
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errJSON
-	}
 	return nil
 }
 
 // member adds one member of an object. Ids and states may be numbers; tokens must be texts.
-func (f said) member(name string, raw json.RawMessage) error {
+func (f callbackFields) member(name string, raw json.RawMessage) error {
 	value := plain(raw)
 	switch {
 	case name == "solution" && raw[0] == '{':
@@ -206,7 +189,7 @@ func (f said) member(name string, raw json.RawMessage) error {
 		}
 		return f.set("named", cmp.Or(named(captcha.GeeTest, raw), named(captcha.GeeTestV4, raw)))
 	case name == "agent", name == "solver":
-		value = quoted(raw) // it is not worth a token
+		value = quoted(raw) // ignored if it is not a text
 	case raw[0] == '"':
 	case value == "", name == "code", name == "token", name == "solution":
 		return errType
@@ -216,25 +199,21 @@ func (f said) member(name string, raw json.RawMessage) error {
 	return f.set(name, value)
 }
 
-// overlaid returns the query's fields, overridden by the body's.
-func overlaid(query, body said) said {
-	for _, name := range verdictNames {
-		if body[name] == "" {
-			continue
-		}
-		for _, name := range verdictNames {
+// overlaid returns the query's fields, overridden by the body's. If the body says anything about the
+// outcome, the query's outcome is ignored.
+func overlaid(query, body callbackFields) callbackFields {
+	inBody := func(name string) bool { return body[name] != "" }
+	if slices.ContainsFunc(outcomeNames, inBody) {
+		for _, name := range outcomeNames {
 			delete(query, name)
 		}
-		break
 	}
-	for name, value := range body {
-		query[name] = value
-	}
+	maps.Copy(query, body)
 	return query
 }
 
-// judge says what the fields come down to.
-func (f said) judge() (Callback, error) {
+// callback checks the fields and converts them.
+func (f callbackFields) callback() (Callback, error) {
 	var c Callback
 	if id := f["id"]; id != "" && id != "0" {
 		if !graphic(id, longTask) {
@@ -266,8 +245,8 @@ func (f said) judge() (Callback, error) {
 	return c, nil
 }
 
-// refusal finds the service's code for a task that failed, "" for a solved one.
-func (f said) refusal() (string, error) {
+// refusal returns the service's code for a failed task, "" for a solved one.
+func (f callbackFields) refusal() (string, error) {
 	word := f["errorcode"]
 	switch id := f["errorid"]; {
 	case id == "0":
@@ -299,15 +278,15 @@ func (f said) refusal() (string, error) {
 
 // isRefusal reports whether the field code holds an error code instead of a token.
 func isRefusal(code string) bool {
-	_, _, known := generally.fault(code)
+	_, _, known := anyProfile.fault(code)
 	return known || isLink(code) || strings.HasPrefix(code, "ERROR")
 }
 
-// generally maps codes whose service is unknown.
-var generally, _ = profileNamed(generic)
+// anyProfile gives the meaning of codes of an unknown service.
+var anyProfile, _ = profileNamed(generic)
 
-// answers are the texts that no error may show.
-func (f said) answers() []string {
+// answers returns the texts that no error may show.
+func (f callbackFields) answers() []string {
 	all := []string{f["token"], f["code"]}
 	for _, t := range []captcha.Type{captcha.GeeTest, captcha.GeeTestV4} {
 		all = slices.AppendSeq(all, maps.Values(captcha.Named(t, f["named"])))
@@ -315,10 +294,10 @@ func (f said) answers() []string {
 	return all
 }
 
-// fault is the error for a refusal. A token that came with it, or in it, is not shown.
-func (f said) fault(word string) *Error {
+// fault returns the error for a refusal. It does not show a token that came with the refusal.
+func (f callbackFields) fault(word string) *Error {
 	e := &Error{Class: Task}
-	known, meaning, ok := generally.fault(word)
+	known, meaning, ok := anyProfile.fault(word)
 	if meaning.class == Parameters {
 		e.Class = Parameters
 		if meaning.note != "" {

@@ -82,102 +82,151 @@ func gist(text string, err error) string {
 	return e.Code
 }
 
-func TestLegacySubmitReplies(t *testing.T) {
+func TestSubmitReplies(t *testing.T) {
 	long := strings.Repeat("7", 128)
-	for reply, want := range map[string]string{
-		`{"status":1,"request":"71234567890"}`:               "71234567890",
-		`{"status":1,"request":71234567890}`:                 "71234567890",
-		`{"status":"1","request":"0071234567"}`:              "0071234567",
-		`{"status": 1, "request" : 12345678901234567890123}`: "12345678901234567890123",
-		"\ufeff {\"status\":true,\"request\":\"5\"}\n":       "5",
-		`{"status":1,"request":"5"}<br>a warning of PHP`:     "5",
-		`{"status":1,"request":"` + long + `"}`:              long,
-		"OK|0071234567":                                      "0071234567",
-		"OK|0071234567\r\n":                                  "0071234567",
-		"OK|12|34":                                           "12|34",
-		"ERROR_PAGEURL":                                      "ERROR_PAGEURL",
-		"MAX_USER_TURN":                                      capacity,
-		"IP_BANNED":                                          "IP_BANNED",
-		`{"status":0,"request":"ERROR_PAGEURL"}`:             "ERROR_PAGEURL",
-		`{"status":1,"request":"ERROR_PAGEURL"}`:             "ERROR_PAGEURL",
+	for api, replies := range map[string]map[string]string{
+		APILegacy: {
+			`{"status":1,"request":"71234567890"}`:               "71234567890",
+			`{"status":1,"request":71234567890}`:                 "71234567890",
+			`{"status":"1","request":"0071234567"}`:              "0071234567",
+			`{"status": 1, "request" : 12345678901234567890123}`: "12345678901234567890123",
+			"\ufeff {\"status\":true,\"request\":\"5\"}\n":       "5",
+			`{"status":1,"request":"5"}<br>a warning of PHP`:     "5",
+			`{"status":1,"request":"` + long + `"}`:              long,
+			"OK|0071234567":                                      "0071234567",
+			"OK|0071234567\r\n":                                  "0071234567",
+			"OK|12|34":                                           "12|34",
+			"ERROR_PAGEURL":                                      "ERROR_PAGEURL",
+			"MAX_USER_TURN":                                      capacity,
+			"IP_BANNED":                                          "IP_BANNED",
+			`{"status":0,"request":"ERROR_PAGEURL"}`:             "ERROR_PAGEURL",
+			`{"status":1,"request":"ERROR_PAGEURL"}`:             "ERROR_PAGEURL",
 
-		`{"status":1,"request":"` + long + `7"}`:    unknown,
-		`{"status":1,"request":-5}`:                 unknown,
-		`{"status":1,"request":1.5}`:                unknown,
-		`{"status":1,"request":1e9}`:                unknown,
-		`{"status":1,"request":0}`:                  unknown,
-		`{"status":1,"request":"0"}`:                unknown,
-		`{"status":1,"request":""}`:                 unknown,
-		`{"status":1,"request":"a b"}`:              unknown,
-		`{"status":1,"request":"a\nb"}`:             unknown,
-		`{"status":1,"request":null}`:               unknown,
-		`{"status":1,"request":true}`:               unknown,
-		`{"status":1,"request":["5"]}`:              unknown,
-		`{"status":1,"request":{"id":5}}`:           unknown,
-		`{"status":1}`:                              unknown,
-		`{"status":2,"request":"5"}`:                unknown,
-		`{"status":0}`:                              unknown,
-		`{"status":0,"request":"CAPCHA_NOT_READY"}`: unknown,
-		`{"request":"5"}`:                           unknown,
-		`{"status":1,"request":"712345`:             unknown,
-		`{}`:                                        unknown,
-		`[]`:                                        unknown,
-		`null`:                                      unknown,
-		`"OK"`:                                      unknown,
-		``:                                          unknown,
-		`OK`:                                        unknown,
-		`OK|`:                                       unknown,
-		`12345`:                                     unknown,
-		`Bad gateway`:                               unknown,
-		`BAD GATEWAY`:                               unknown,
-		"ERROR_\n<html>":                            unknown,
-		`<!doctype html><title>502</title>`:         unknown,
+			`{"status":1,"request":"` + long + `7"}`:    unknown,
+			`{"status":1,"request":-5}`:                 unknown,
+			`{"status":1,"request":1.5}`:                unknown,
+			`{"status":1,"request":1e9}`:                unknown,
+			`{"status":1,"request":0}`:                  unknown,
+			`{"status":1,"request":"0"}`:                unknown,
+			`{"status":1,"request":""}`:                 unknown,
+			`{"status":1,"request":"a b"}`:              unknown,
+			`{"status":1,"request":"a\nb"}`:             unknown,
+			`{"status":1,"request":null}`:               unknown,
+			`{"status":1,"request":true}`:               unknown,
+			`{"status":1,"request":["5"]}`:              unknown,
+			`{"status":1,"request":{"id":5}}`:           unknown,
+			`{"status":1}`:                              unknown,
+			`{"status":2,"request":"5"}`:                unknown,
+			`{"status":0}`:                              unknown,
+			`{"status":0,"request":"CAPCHA_NOT_READY"}`: unknown,
+			`{"request":"5"}`:                           unknown,
+			`{"status":1,"request":"712345`:             unknown,
+			`{}`:                                        unknown,
+			`[]`:                                        unknown,
+			`null`:                                      unknown,
+			`"OK"`:                                      unknown,
+			``:                                          unknown,
+			`OK`:                                        unknown,
+			`OK|`:                                       unknown,
+			`12345`:                                     unknown,
+			`Bad gateway`:                               unknown,
+			`BAD GATEWAY`:                               unknown,
+			"ERROR_\n<html>":                            unknown,
+			`<!doctype html><title>502</title>`:         unknown,
+		},
+		APITasks: {
+			`{"errorId":0,"taskId":77}`:       "77",
+			`{"errorId":"0","taskId":"0077"}`: "0077",
+			`{"errorId":0,"errorCode":"","taskId":"6a2f41a3-c54c-fce8-32d2-0324e1c32e22","status":"idle"}`: "6a2f41a3-c54c-fce8-32d2-0324e1c32e22",
+			`{"taskId":9007199254740993}`:                           "9007199254740993",
+			`{"errorId":1,"errorCode":"ERROR_PAGEURL","taskId":77}`: "ERROR_PAGEURL",
+			`{"errorId":14,"errorCode":null}`:                       "ERROR_NO_SUCH_METHOD",
+			`{"errorCode":"ERROR_BAD_REQUEST"}`:                     "ERROR_BAD_REQUEST",
+
+			`{"errorId":0,"taskId":0}`:      unknown,
+			`{"errorId":0,"taskId":-77}`:    unknown,
+			`{"errorId":0,"taskId":7.7}`:    unknown,
+			`{"errorId":0,"taskId":null}`:   unknown,
+			`{"errorId":0,"taskId":{}}`:     unknown,
+			`{"errorId":0,"taskId":[77]}`:   unknown,
+			`{"errorId":0,"taskId":"a\tb"}`: unknown,
+			`{"errorId":0}`:                 unknown,
+			`{"errorId":0,"taskId":7`:       unknown,
+			`{"errorId":[],"errorCode":{}}`: unknown,
+			`[{"errorId":0,"taskId":77}]`:   unknown,
+			`77`:                            unknown,
+			``:                              unknown,
+			`OK|77`:                         unknown,
+			`<html>`:                        unknown,
+			`{"errorId":1,"errorCode":"CAPCHA_NOT_READY"}`: unknown,
+		},
 	} {
-		c, _, _, says := wired(t, Config{Profile: twoCaptcha})
-		says(http.StatusOK, reply)
-		if got := gist(c.Submit(context.Background(), Request{Identity: v2})); got != want {
-			t.Errorf("%s is taken for %q, want %q", reply, got, want)
+		for reply, want := range replies {
+			c, _, _, says := wired(t, Config{API: api, Profile: twoCaptcha})
+			says(http.StatusOK, reply)
+			if got := gist(c.Submit(context.Background(), Request{Identity: v2})); got != want {
+				t.Errorf("%s is taken for %q, want %q", reply, got, want)
+			}
 		}
 	}
 }
 
-func TestLegacyPollReplies(t *testing.T) {
+func TestPollReplies(t *testing.T) {
 	ent := v2
 	ent.Enterprise = true
 	for _, row := range []struct {
-		id          captcha.Identity
-		reply, want string
-		agent       string
+		api, profile string
+		id           captcha.Identity
+		reply, want  string
+		agent        string
 	}{
-		{v2, `{"status":1,"request":"03AF|x"}`, "03AF|x", ""},
-		{v2, "OK|03AF|x", "03AF|x", ""},
-		{v2, `{"status":1,"request":"03AF","useragent":"Mozilla/5.0 (X)"}`, "03AF", "Mozilla/5.0 (X)"},
-		{v2, `{"status":1,"request":"03AF","user_agent":"Mozilla/5.0 (Y)"}`, "03AF", "Mozilla/5.0 (Y)"},
-		{v2, `{"status":1,"request":"03AF","userAgent":"Mozilla/5.0 (Z)"}`, "03AF", "Mozilla/5.0 (Z)"},
-		{v2, `{"status":1,"request":"03AF","user_agent":7}`, "03AF", ""},
-		{v2, `{"status":1,"request":"03AF","user_agent":"a\nb"}`, "03AF", ""},
-		{v2, `{"status":1,"request":"03AF","user_agent":"` + strings.Repeat("x", 513) + `"}`, "03AF", ""},
-		{v2, `{"status":1,"request":"03AF","result":"another"}`, "03AF", ""},
-		{ent, `{"status":1,"result":"03ENT","user_agent":"U"}`, "03ENT", "U"},
-		{ent, `{"status":1,"request":"OK","result":"03ENT"}`, "03ENT", ""},
-		{ent, `{"status":1,"request":"03ENT"}`, "03ENT", ""},
-		{v2, `{"status":1,"result":"03ENT"}`, "03ENT", ""},
-		{v2, `{"status":0,"request":"CAPCHA_NOT_READY"}`, notReady, ""},
-		{v2, `{"status":1,"request":"CAPCHA_NOT_READY"}`, notReady, ""},
-		{v2, "CAPCHA_NOT_READY", notReady, ""},
-		{v2, "CAPTCHA_NOT_READY", notReady, ""},
-		{v2, "ERROR_CAPTCHA_UNSOLVABLE", "ERROR_CAPTCHA_UNSOLVABLE", ""},
-		{v2, `{"status":0,"request":"ERROR_WRONG_CAPTCHA_ID"}`, "ERROR_WRONG_CAPTCHA_ID", ""},
-		{v2, `{"status":1,"request":7}`, capacity, ""},
-		{v2, `{"status":1,"request":"a token"}`, capacity, ""},
-		{v2, `{"status":1,"request":{}}`, capacity, ""},
-		{v2, `{"status":1,"request":""}`, capacity, ""},
-		{v2, `{"status":1,"reque`, capacity, ""},
-		{v2, ``, capacity, ""},
-		{v2, `OK|`, capacity, ""},
-		{v2, `<html>`, capacity, ""},
+		{APILegacy, captchaAI, v2, `{"status":1,"request":"03AF|x"}`, "03AF|x", ""},
+		{APILegacy, captchaAI, v2, "OK|03AF|x", "03AF|x", ""},
+		{APILegacy, captchaAI, v2, `{"status":1,"request":"03AF","useragent":"Mozilla/5.0 (X)"}`, "03AF", "Mozilla/5.0 (X)"},
+		{APILegacy, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"Mozilla/5.0 (Y)"}`, "03AF", "Mozilla/5.0 (Y)"},
+		{APILegacy, captchaAI, v2, `{"status":1,"request":"03AF","userAgent":"Mozilla/5.0 (Z)"}`, "03AF", "Mozilla/5.0 (Z)"},
+		{APILegacy, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":7}`, "03AF", ""},
+		{APILegacy, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"a\nb"}`, "03AF", ""},
+		{APILegacy, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"` + strings.Repeat("x", 513) + `"}`, "03AF", ""},
+		{APILegacy, captchaAI, v2, `{"status":1,"request":"03AF","result":"another"}`, "03AF", ""},
+		{APILegacy, captchaAI, ent, `{"status":1,"result":"03ENT","user_agent":"U"}`, "03ENT", "U"},
+		{APILegacy, captchaAI, ent, `{"status":1,"request":"OK","result":"03ENT"}`, "03ENT", ""},
+		{APILegacy, captchaAI, ent, `{"status":1,"request":"03ENT"}`, "03ENT", ""},
+		{APILegacy, captchaAI, v2, `{"status":1,"result":"03ENT"}`, "03ENT", ""},
+		{APILegacy, captchaAI, v2, `{"status":0,"request":"CAPCHA_NOT_READY"}`, notReady, ""},
+		{APILegacy, captchaAI, v2, `{"status":1,"request":"CAPCHA_NOT_READY"}`, notReady, ""},
+		{APILegacy, captchaAI, v2, "CAPCHA_NOT_READY", notReady, ""},
+		{APILegacy, captchaAI, v2, "CAPTCHA_NOT_READY", notReady, ""},
+		{APILegacy, captchaAI, v2, "ERROR_CAPTCHA_UNSOLVABLE", "ERROR_CAPTCHA_UNSOLVABLE", ""},
+		{APILegacy, captchaAI, v2, `{"status":0,"request":"ERROR_WRONG_CAPTCHA_ID"}`, "ERROR_WRONG_CAPTCHA_ID", ""},
+		{APILegacy, captchaAI, v2, `{"status":1,"request":7}`, capacity, ""},
+		{APILegacy, captchaAI, v2, `{"status":1,"request":"a token"}`, capacity, ""},
+		{APILegacy, captchaAI, v2, `{"status":1,"request":{}}`, capacity, ""},
+		{APILegacy, captchaAI, v2, `{"status":1,"request":""}`, capacity, ""},
+		{APILegacy, captchaAI, v2, `{"status":1,"reque`, capacity, ""},
+		{APILegacy, captchaAI, v2, ``, capacity, ""},
+		{APILegacy, captchaAI, v2, `OK|`, capacity, ""},
+		{APILegacy, captchaAI, v2, `<html>`, capacity, ""},
+
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"03AF","userAgent":"U"}}`, "03AF", "U"},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV3}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"03AF","token":"other"}}`, "03AF", ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.HCaptcha}, `{"errorId":0,"status":"ready","solution":{"token":"P1_x"}}`, "P1_x", ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.Turnstile}, `{"errorId":0,"status":"ready","solution":{"token":"0.x","gRecaptchaResponse":"other"}}`, "0.x", ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.Turnstile}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"0.x"}}`, "0.x", ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"processing"}`, notReady, ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"idle","solution":{}}`, notReady, ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":1,"errorCode":"CAPTCHA_NOT_READY"}`, notReady, ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":12,"errorCode":"ERROR_CAPTCHA_UNSOLVABLE"}`, "ERROR_CAPTCHA_UNSOLVABLE", ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"failed"}`, "status failed", ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready"}`, capacity, ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":"03AF"}`, capacity, ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":7}}`, capacity, ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"text":"x"}}`, capacity, ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":7}`, capacity, ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0}`, capacity, ""},
+		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solu`, capacity, ""},
 	} {
-		c, _, _, says := wired(t, Config{})
+		c, _, _, says := wired(t, Config{API: row.api, Profile: row.profile})
 		says(http.StatusOK, row.reply)
 		s, err := c.Poll(context.Background(), "1", row.id)
 		if got := gist(s.Token, err); got != row.want || s.UserAgent != row.agent {

@@ -82,38 +82,47 @@ func TestReportCalls(t *testing.T) {
 	}
 }
 
-// TestReportAnswers: whatever a report is answered, five in a row neither
-// pause the provider nor slow it down, but for what concerns all calls.
+// TestReportAnswers: five equal answers in a row change the provider's state only if they concern
+// all calls.
 func TestReportAnswers(t *testing.T) {
 	const ok = "(ok)"
 	for _, row := range []struct {
+		api         string
 		status      int
 		reply, want string
 		class       Class
 		state       StateKind
 	}{
-		{200, `{"status":1,"request":"OK_REPORT_RECORDED"}`, ok, 0, StateOK},
-		{200, "OK_REPORT_RECORDED\n", ok, 0, StateOK},
-		{200, "OK", ok, 0, StateOK},
-		{200, `{"status":0,"request":"ERROR_DUPLICATE_REPORT"}`, ok, 0, StateOK},
-		{200, "ERROR_DUPLICATE_REPORT", ok, 0, StateOK},
-		{200, "REPORT_NOT_RECORDED", "REPORT_NOT_RECORDED", Task, StateOK},
-		{200, `{"status":0,"request":"ERROR_REPORT_NOT_RECORDED"}`, "ERROR_REPORT_NOT_RECORDED", Task, StateOK},
-		{200, "ERROR_IP_ADDRES", "ERROR_IP_ADDRES", Task, StateOK},
-		{200, "ERROR_WRONG_CAPTCHA_ID", "ERROR_WRONG_CAPTCHA_ID", Task, StateOK},
-		{200, "ERROR_BAD_PARAMETERS", "ERROR_BAD_PARAMETERS", Task, StateOK},
-		{200, "ERROR_NEW", "ERROR_NEW", Task, StateOK},
-		{200, "CAPCHA_NOT_READY", "CAPCHA_NOT_READY", Task, StateOK},
-		{200, "<html>", "html", Capacity, StateOK},
-		{404, "404 page not found", "http_404", Capacity, StateOK},
-		{500, "", "http_500", Capacity, StateOK},
-		{429, "", "http_429", Capacity, StateBusy},
-		{200, "ERROR_NO_SLOT_AVAILABLE", "ERROR_NO_SLOT_AVAILABLE", Capacity, StateBusy},
-		{200, "ERROR_WRONG_USER_KEY", "ERROR_WRONG_USER_KEY", Account, StateDown},
-		{403, `{"status":0,"request":"ERROR_KEY_DOES_NOT_EXIST"}`, "ERROR_KEY_DOES_NOT_EXIST", Account, StateDown},
+		{APILegacy, 200, `{"status":1,"request":"OK_REPORT_RECORDED"}`, ok, 0, StateOK},
+		{APILegacy, 200, "OK_REPORT_RECORDED\n", ok, 0, StateOK},
+		{APILegacy, 200, "OK", ok, 0, StateOK},
+		{APILegacy, 200, `{"status":0,"request":"ERROR_DUPLICATE_REPORT"}`, ok, 0, StateOK},
+		{APILegacy, 200, "ERROR_DUPLICATE_REPORT", ok, 0, StateOK},
+		{APILegacy, 200, "REPORT_NOT_RECORDED", "REPORT_NOT_RECORDED", Task, StateOK},
+		{APILegacy, 200, `{"status":0,"request":"ERROR_REPORT_NOT_RECORDED"}`, "ERROR_REPORT_NOT_RECORDED", Task, StateOK},
+		{APILegacy, 200, "ERROR_IP_ADDRES", "ERROR_IP_ADDRES", Task, StateOK},
+		{APILegacy, 200, "ERROR_WRONG_CAPTCHA_ID", "ERROR_WRONG_CAPTCHA_ID", Task, StateOK},
+		{APILegacy, 200, "ERROR_BAD_PARAMETERS", "ERROR_BAD_PARAMETERS", Task, StateOK},
+		{APILegacy, 200, "ERROR_NEW", "ERROR_NEW", Task, StateOK},
+		{APILegacy, 200, "CAPCHA_NOT_READY", "CAPCHA_NOT_READY", Task, StateOK},
+		{APILegacy, 200, "<html>", "html", Capacity, StateOK},
+		{APILegacy, 404, "404 page not found", "http_404", Capacity, StateOK},
+		{APILegacy, 500, "", "http_500", Capacity, StateOK},
+		{APILegacy, 429, "", "http_429", Capacity, StateBusy},
+		{APILegacy, 200, "ERROR_NO_SLOT_AVAILABLE", "ERROR_NO_SLOT_AVAILABLE", Capacity, StateBusy},
+		{APILegacy, 200, "ERROR_WRONG_USER_KEY", "ERROR_WRONG_USER_KEY", Account, StateDown},
+		{APILegacy, 403, `{"status":0,"request":"ERROR_KEY_DOES_NOT_EXIST"}`, "ERROR_KEY_DOES_NOT_EXIST", Account, StateDown},
+		{APITasks, 200, `{"errorId":0,"status":"success"}`, ok, 0, StateOK},
+		{APITasks, 200, `{"errorId":1,"errorCode":"ERROR_DUPLICATE_REPORT"}`, ok, 0, StateOK},
+		{APITasks, 200, `{"errorId":16,"errorCode":"ERROR_NO_SUCH_CAPCHA_ID"}`, "ERROR_NO_SUCH_CAPCHA_ID", Task, StateOK},
+		{APITasks, 200, `{"errorId":16}`, "ERROR_NO_SUCH_CAPCHA_ID", Task, StateOK},
+		{APITasks, 200, `{"errorId":1,"errorCode":"ERROR_REPORT_NOT_RECORDED"}`, "ERROR_REPORT_NOT_RECORDED", Task, StateOK},
+		{APITasks, 200, `{"errorId":110,"errorCode":"ERROR_TASK_NOT_SUPPORTED"}`, "ERROR_TASK_NOT_SUPPORTED", Task, StateOK},
+		{APITasks, 200, `{"errorId":1,"errorCode":"CAPCHA_NOT_READY"}`, "CAPCHA_NOT_READY", Task, StateOK},
+		{APITasks, 200, `{"errorId":1,"errorCode":"no ` + jsonKey + `, no call"}`, "no [redacted], no call", Task, StateOK},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c, _, w, says := wired(t, Config{Profile: twoCaptcha})
+			c, _, w, says := wired(t, Config{API: row.api, Profile: twoCaptcha})
 			says(row.status, row.reply)
 			var err error
 			for range outageAfter + 1 {
@@ -134,31 +143,6 @@ func TestReportAnswers(t *testing.T) {
 				t.Errorf("%s: %d calls, want %d", row.reply, w.count(), want)
 			}
 		})
-	}
-}
-
-func TestTasksReportAnswers(t *testing.T) {
-	for reply, want := range map[string]string{
-		`{"errorId":0,"status":"success"}`:                     "",
-		`{"errorId":1,"errorCode":"ERROR_DUPLICATE_REPORT"}`:   "",
-		`{"errorId":16,"errorCode":"ERROR_NO_SUCH_CAPCHA_ID"}`: "ERROR_NO_SUCH_CAPCHA_ID",
-		`{"errorId":16}`: "ERROR_NO_SUCH_CAPCHA_ID",
-		`{"errorId":1,"errorCode":"ERROR_REPORT_NOT_RECORDED"}`:   "ERROR_REPORT_NOT_RECORDED",
-		`{"errorId":110,"errorCode":"ERROR_TASK_NOT_SUPPORTED"}`:  "ERROR_TASK_NOT_SUPPORTED",
-		`{"errorId":1,"errorCode":"CAPCHA_NOT_READY"}`:            "CAPCHA_NOT_READY",
-		`{"errorId":1,"errorCode":"no ` + jsonKey + `, no call"}`: "no [redacted], no call",
-	} {
-		c, _, _, says := wired(t, Config{API: APITasks, Profile: twoCaptcha})
-		says(http.StatusOK, reply)
-		err := c.Report(context.Background(), "5", captcha.HCaptcha, true)
-		if want == "" && err != nil {
-			t.Errorf("%s: %v", reply, err)
-		}
-		if want != "" {
-			if e := faultOf(t, err); e.Code != want || e.Class != Task {
-				t.Errorf("%s: %v, want %s", reply, err, want)
-			}
-		}
 	}
 }
 

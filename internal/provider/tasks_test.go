@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -75,69 +74,26 @@ func TestTasksOtherCalls(t *testing.T) {
 	}
 }
 
-func TestTasksSubmitReplies(t *testing.T) {
-	for reply, want := range map[string]string{
-		`{"errorId":0,"taskId":77}`:       "77",
-		`{"errorId":"0","taskId":"0077"}`: "0077",
-		`{"errorId":0,"errorCode":"","taskId":"6a2f41a3-c54c-fce8-32d2-0324e1c32e22","status":"idle"}`: "6a2f41a3-c54c-fce8-32d2-0324e1c32e22",
-		`{"taskId":9007199254740993}`:                           "9007199254740993",
-		`{"errorId":1,"errorCode":"ERROR_PAGEURL","taskId":77}`: "ERROR_PAGEURL",
-		`{"errorId":14,"errorCode":null}`:                       "ERROR_NO_SUCH_METHOD",
-		`{"errorCode":"ERROR_BAD_REQUEST"}`:                     "ERROR_BAD_REQUEST",
-
-		`{"errorId":0,"taskId":0}`:      unknown,
-		`{"errorId":0,"taskId":-77}`:    unknown,
-		`{"errorId":0,"taskId":7.7}`:    unknown,
-		`{"errorId":0,"taskId":null}`:   unknown,
-		`{"errorId":0,"taskId":{}}`:     unknown,
-		`{"errorId":0,"taskId":[77]}`:   unknown,
-		`{"errorId":0,"taskId":"a\tb"}`: unknown,
-		`{"errorId":0}`:                 unknown,
-		`{"errorId":0,"taskId":7`:       unknown,
-		`{"errorId":[],"errorCode":{}}`: unknown,
-		`[{"errorId":0,"taskId":77}]`:   unknown,
-		`77`:                            unknown,
-		``:                              unknown,
-		`OK|77`:                         unknown,
-		`<html>`:                        unknown,
-		`{"errorId":1,"errorCode":"CAPCHA_NOT_READY"}`: unknown,
-	} {
-		c, _, _, says := wired(t, Config{API: APITasks, Profile: generic})
-		says(http.StatusOK, reply)
-		if got := gist(c.Submit(context.Background(), Request{Identity: v2})); got != want {
-			t.Errorf("%s is taken for %q, want %q", reply, got, want)
-		}
-	}
-}
-
-func TestTasksPollReplies(t *testing.T) {
-	for _, row := range []struct {
-		kind               captcha.Type
-		reply, want, agent string
+// The age of a token is read from another poold only.
+func TestTokensOfAnotherPoold(t *testing.T) {
+	for _, c := range []struct {
+		profile, times string
+		dated          bool
+		since          time.Duration
 	}{
-		{captcha.RecaptchaV2, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"03AF","userAgent":"U"}}`, "03AF", "U"},
-		{captcha.RecaptchaV3, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"03AF","token":"other"}}`, "03AF", ""},
-		{captcha.HCaptcha, `{"errorId":0,"status":"ready","solution":{"token":"P1_x"}}`, "P1_x", ""},
-		{captcha.Turnstile, `{"errorId":0,"status":"ready","solution":{"token":"0.x","gRecaptchaResponse":"other"}}`, "0.x", ""},
-		{captcha.Turnstile, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"0.x"}}`, "0.x", ""},
-		{captcha.RecaptchaV2, `{"errorId":0,"status":"processing"}`, notReady, ""},
-		{captcha.RecaptchaV2, `{"errorId":0,"status":"idle","solution":{}}`, notReady, ""},
-		{captcha.RecaptchaV2, `{"errorId":1,"errorCode":"CAPTCHA_NOT_READY"}`, notReady, ""},
-		{captcha.RecaptchaV2, `{"errorId":12,"errorCode":"ERROR_CAPTCHA_UNSOLVABLE"}`, "ERROR_CAPTCHA_UNSOLVABLE", ""},
-		{captcha.RecaptchaV2, `{"errorId":0,"status":"failed"}`, "status failed", ""},
-		{captcha.RecaptchaV2, `{"errorId":0,"status":"ready"}`, capacity, ""},
-		{captcha.RecaptchaV2, `{"errorId":0,"status":"ready","solution":"03AF"}`, capacity, ""},
-		{captcha.RecaptchaV2, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":7}}`, capacity, ""},
-		{captcha.RecaptchaV2, `{"errorId":0,"status":"ready","solution":{"text":"x"}}`, capacity, ""},
-		{captcha.RecaptchaV2, `{"errorId":0,"status":7}`, capacity, ""},
-		{captcha.RecaptchaV2, `{"errorId":0}`, capacity, ""},
-		{captcha.RecaptchaV2, `{"errorId":0,"status":"ready","solu`, capacity, ""},
+		{otherPoold, `"createTime":1000,"endTime":930`, true, -70 * time.Second},
+		{otherPoold, `"createTime":1000,"endTime":1012`, true, 12 * time.Second},
+		{otherPoold, `"createTime":1000,"endTime":1000`, true, 0},
+		{otherPoold, `"createTime":0,"endTime":930`, false, 0},
+		{otherPoold, `"createTime":"1000","endTime":930`, false, 0},
+		{otherPoold, `"createTime":1000000,"endTime":1`, false, 0},
+		{twoCaptcha, `"createTime":1000,"endTime":930`, false, 0},
 	} {
-		c, _, _, says := wired(t, Config{API: APITasks, Profile: twoCaptcha})
-		says(http.StatusOK, row.reply)
-		s, err := c.Poll(context.Background(), "1", captcha.Identity{Type: row.kind})
-		if got := gist(s.Token, err); got != row.want || s.UserAgent != row.agent {
-			t.Errorf("%s is taken for %q by %q, want %q by %q", row.reply, got, s.UserAgent, row.want, row.agent)
+		client, _ := serve(t, Config{API: APITasks, Profile: c.profile},
+			says(200, `{"errorId":0,"status":"ready","solution":{"token":"03AFtoken"},`+c.times+`}`))
+		got, err := client.Poll(t.Context(), "7", captcha.Identity{Type: captcha.Turnstile})
+		if err != nil || got.Token != "03AFtoken" || got.Dated != c.dated || got.SinceSubmit != c.since {
+			t.Errorf("%s with %s: %+v, %v", c.profile, c.times, got, err)
 		}
 	}
 }

@@ -67,17 +67,6 @@ func TestFaultsOnTheWire(t *testing.T) {
 	}
 }
 
-func TestRedirectIsSeenWhenFollowed(t *testing.T) {
-	s := New(with(func(o *Options) { o.Faults = []Fault{{On: Submit, Kind: Redirect}} }))
-	server := serve(t, s)
-	naive := client(time.Second)
-	naive.CheckRedirect = nil
-	if _, _, err := fetch(t, naive, server.URL+recaptcha(), 1<<10); err != nil {
-		t.Fatal(err)
-	}
-	want(t, "followed", s.Totals().ByAction[Other], 1)
-}
-
 // Codes are said in the words of the protocol that asks.
 func TestCodeFaultSpeaksBothProtocols(t *testing.T) {
 	s := New(constant)
@@ -141,27 +130,6 @@ func TestFaultsChooseTheirCalls(t *testing.T) {
 	share.Share = 1
 	s.SetFaults(share)
 	want(t, "all", len(failed(20)), 20)
-}
-
-// A dropped poll that was accepted counts as collected: the service cannot know.
-func TestDroppedPollCounts(t *testing.T) {
-	s := New(Options{Median: time.Nanosecond, Ledger: true})
-	server := serve(t, s)
-	id := buy(t, s)
-	c := client(5 * time.Second)
-	address := server.URL + "/res.php?key=k&action=get&id=" + id
-	s.SetFaults(Fault{Kind: Drop, Times: 1}, Fault{Kind: Drop, Accepted: true, Times: 1})
-	for range 2 {
-		if _, body, err := fetch(t, c, address, 1<<10); err == nil {
-			t.Fatalf("got %q", body)
-		}
-	}
-	_, body, err := fetch(t, c, address, 1<<10)
-	if err != nil || !strings.HasPrefix(body, "OK|SIMULATED.") {
-		t.Fatalf("got %q, %v", body, err)
-	}
-	want(t, "collected", s.Sold()[0].Collected, 2)
-	want(t, "polls", s.Sold()[0].Polls, 2)
 }
 
 // Faults change while calls run; this is for the race detector.

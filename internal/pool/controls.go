@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -88,7 +87,7 @@ type Pause struct {
 	Until  time.Time // zero = until somebody resumes it
 }
 
-// text is a pause as it stands in Redis.
+// text returns the pause as Redis keeps it.
 func (p Pause) text() string {
 	until := int64(0)
 	if !p.Until.IsZero() {
@@ -97,17 +96,17 @@ func (p Pause) text() string {
 	return strconv.FormatInt(until, 10) + "|" + url.QueryEscape(p.By) + "|" + url.QueryEscape(p.Reason)
 }
 
-// readPause reads it. What older versions left, or another program, says nothing.
+// readPause is the inverse of text. A pause of an older version or another program has no
+// details.
 func readPause(text string) (p Pause) {
-	until, rest, _ := strings.Cut(text, "|")
-	by, reason, is := strings.Cut(rest, "|")
-	if !is {
-		return p
+	f := fields{rest: text + "|"}
+	until, by, reason := f.number(), f.escaped(), f.escaped()
+	if f.err != nil {
+		return Pause{}
 	}
-	if ms, err := strconv.ParseInt(until, 10, 64); err == nil && ms > 0 {
-		p.Until = utc(ms)
+	if until > 0 {
+		p.Until = utc(until)
 	}
-	p.By, _ = url.QueryUnescape(by)
-	p.Reason, _ = url.QueryUnescape(reason)
+	p.By, p.Reason = by, reason
 	return p
 }

@@ -2,45 +2,70 @@ package pool
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// elementTail is what follows the two moments, which the script computes.
+// fields reads a stored line: fields with | between them. The last field is rest, and may
+// contain a |. The errors do not quote the line, because it may hold a token.
+type fields struct {
+	rest string
+	err  error // of the first field that is missing or malformed
+}
+
+// text returns the next field as it is stored.
+func (f *fields) text() string {
+	text, rest, more := strings.Cut(f.rest, "|")
+	if !more {
+		f.fail("a stored line has too few fields")
+	}
+	f.rest = rest
+	return text
+}
+
+// number returns the next field, an integer.
+func (f *fields) number() int64 {
+	n, err := strconv.ParseInt(f.text(), 10, 64)
+	if err != nil {
+		f.fail("a stored line has a text in the place of a number")
+	}
+	return n
+}
+
+// escaped returns the next field, a query-escaped text.
+func (f *fields) escaped() string {
+	text, err := url.QueryUnescape(f.text())
+	if err != nil {
+		f.fail("a stored line has a text that is not escaped")
+	}
+	return text
+}
+
+func (f *fields) fail(cause string) {
+	if f.err == nil {
+		f.err = errors.New("pool: " + cause)
+	}
+}
+
+// utc converts Unix ms.
+func utc(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// elementTail returns the part of a list element after the two moments, which settle.lua adds.
 func elementTail(l Landing) string {
 	return l.Order + "|" + l.Provider + "|" + url.QueryEscape(l.UserAgent) + "|" + l.Value
 }
 
-// parseElement reads one element of the list; now is Redis' clock in Unix ms.
+// parseElement reads an element of the list of tokens; now is Redis' clock in Unix ms.
 func parseElement(element string, now int64) (Token, error) {
-	var fields [6]string
-	rest := element
-	for i := range 5 {
-		var more bool
-		if fields[i], rest, more = strings.Cut(rest, "|"); !more {
-			return Token{}, errors.New("pool: a stored token has too few fields")
-		}
+	f := fields{rest: element}
+	dies, born := f.number(), f.number()
+	t := Token{Order: f.text(), Provider: f.text(), UserAgent: f.escaped()}
+	if f.err != nil {
+		return Token{}, f.err
 	}
-	fields[5] = rest
-	dies, err := strconv.ParseInt(fields[0], 10, 64)
-	if err != nil {
-		return Token{}, fmt.Errorf("pool: a stored token's death: %w", err)
-	}
-	born, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
-		return Token{}, fmt.Errorf("pool: a stored token's birth: %w", err)
-	}
-	agent, err := url.QueryUnescape(fields[4])
-	if err != nil {
-		return Token{}, fmt.Errorf("pool: a stored token's user agent: %w", err)
-	}
-	return Token{
-		Order: fields[2], Value: fields[5], Provider: fields[3], UserAgent: agent,
-		Born: time.UnixMilli(born).UTC(), Dies: time.UnixMilli(dies).UTC(),
-		TTL:     time.Duration(dies-now) * time.Millisecond,
-		element: element,
-	}, nil
+	t.Value, t.element = f.rest, element
+	t.Born, t.Dies, t.TTL = utc(born), utc(dies), time.Duration(dies-now)*time.Millisecond
+	return t, nil
 }

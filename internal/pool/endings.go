@@ -3,7 +3,6 @@ package pool
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/url"
 	"strconv"
 	"strings"
@@ -116,44 +115,28 @@ func (s *Endings) Forget(ctx context.Context, orders []EndedOrder) error {
 
 // readEnded reads a line of an identity; at is when it was written, Unix ms.
 func readEnded(id captcha.ID, line string, at int64) (EndedOrder, error) {
-	fields := strings.SplitN(line, "|", 14)
-	if len(fields) != 14 {
-		return EndedOrder{}, errors.New("pool: the end of an order has too few fields")
+	f := fields{rest: line}
+	o := EndedOrder{Ref: Ref{Identity: id, Order: f.text()}, Ended: utc(at), line: line}
+	placed, unsolved := f.number(), f.number()
+	price := f.number()
+	o.Task = f.escaped()
+	o.How, o.Code, o.Provider = f.text(), f.escaped(), f.escaped()
+	o.Task = cmp.Or(f.escaped(), o.Task)
+	submit, polls, callback, solve := f.number(), f.number(), f.text(), f.number()
+	if f.err != nil {
+		return EndedOrder{}, f.err
 	}
-	var n [6]int64
-	for i, field := range []int{1, 2, 3, 9, 10, 12} {
-		var err error
-		if n[i], err = strconv.ParseInt(fields[field], 10, 64); err != nil {
-			return EndedOrder{}, errors.New("pool: the end of an order has no number where one belongs")
-		}
-	}
-	placed, unsolved, submit, solve := n[0], n[1], n[3], n[5]
-	o := EndedOrder{
-		Ref: Ref{Identity: id, Order: fields[0]}, How: fields[5], Polls: int(n[4]),
-		Callback: fields[11] == "1", Placed: utc(placed), Ended: utc(at), line: line,
-	}
-	o.Facts, o.Price, o.Unreadable = decodeFacts(fields[13], n[2])
+	o.Polls, o.Callback = int(polls), callback == "1"
+	o.Facts, o.Price, o.Unreadable = decodeFacts(f.rest, price)
 	if submit < 0 {
-		submit = unsolved // as far as the journal knows
+		submit = unsolved // the journal's own time of the submit
 	}
-	o.Submitted = utc(placed + submit)
+	o.Placed, o.Submitted = utc(placed), utc(placed+submit)
 	if solve >= 0 {
 		o.Solved = utc(placed + solve)
 	}
-	for _, text := range []struct {
-		into *string
-		from string
-	}{{&o.Code, fields[6]}, {&o.Provider, fields[7]}, {&o.Task, cmp.Or(fields[8], fields[4])}} {
-		var err error
-		if *text.into, err = url.QueryUnescape(text.from); err != nil {
-			return EndedOrder{}, errors.New("pool: the end of an order has a text that is not escaped")
-		}
-	}
 	return o, nil
 }
-
-// utc is a moment of Redis' clock in Unix ms.
-func utc(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 // told is what the journal does not say of a landing.
 func (l Landing) told() string {

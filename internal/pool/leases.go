@@ -3,11 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"poold/internal/captcha"
@@ -46,31 +42,24 @@ func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (ado
 // readRecord reads the reply of find.lua, which ran between asked and answered.
 func readRecord(order Ref, r *redisdb.Reply, asked, answered time.Time) (Record, error) {
 	age, left := r.Duration("age_ms"), r.Duration("left_ms")
-	fields := strings.SplitN(r.Text("line"), "|", 7)
-	if r.Err != nil {
+	f := fields{rest: r.Text("line")}
+	placed, state, _ := f.number(), f.text(), f.text()
+	unsolved, price, task := f.number(), f.number(), f.escaped()
+	switch {
+	case r.Err != nil:
 		return Record{}, r.Err
+	case f.err != nil:
+		return Record{}, f.err
+	case len(state) != 1:
+		return Record{}, errors.New("pool: an order has an unknown state")
 	}
-	if len(fields) != 7 || len(fields[1]) != 1 {
-		return Record{}, errors.New("pool: a line of the journal has too few fields")
-	}
-	var numbers [3]int64
-	for i, field := range []int{0, 3, 4} {
-		var err error
-		if numbers[i], err = strconv.ParseInt(fields[field], 10, 64); err != nil {
-			return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
-		}
-	}
-	task, err := url.QueryUnescape(fields[5])
-	if err != nil {
-		return Record{}, fmt.Errorf("pool: a line of the journal: %w", err)
-	}
-	facts, price, unreadable := decodeFacts(fields[6], numbers[2])
+	facts, price, unreadable := decodeFacts(f.rest, price)
 	return Record{
-		Ref: order, State: State(fields[1][0]), Price: price, Task: task, Facts: facts, Unreadable: unreadable,
+		Ref: order, State: State(state[0]), Price: price, Task: task, Facts: facts, Unreadable: unreadable,
 		Placed:   answered.Add(-age),
 		Until:    asked.Add(left),
-		Unsolved: time.Duration(numbers[1]) * time.Millisecond,
-		At:       Moment(numbers[0]),
+		Unsolved: time.Duration(unsolved) * time.Millisecond,
+		At:       Moment(placed),
 	}, nil
 }
 

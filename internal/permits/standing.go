@@ -2,7 +2,6 @@ package permits
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"poold/internal/pool"
@@ -75,7 +74,7 @@ func (s *Permits) Standing(ctx context.Context, provider string) (Standing, erro
 	if err != nil {
 		return Standing{}, err
 	}
-	return readStanding(r.Items("fields"), int64(r.Int("now"))), r.Err
+	return readStanding(redisdb.HashOf(r.Items("fields")), int64(r.Int("now"))), r.Err
 }
 
 // ProbeNow lets the next order at a provider be placed at once. It reports whether the
@@ -91,36 +90,15 @@ func (s *Permits) GiveBack(ctx context.Context, provider string, order pool.Ref)
 	return err
 }
 
-// readStanding reads the hash of a standing as a script answers it at a time, Unix ms.
-func readStanding(list []any, now int64) (s Standing) {
-	f, since, next := Fault{}, int64(0), int64(0)
-	for name, value := range redisdb.Pairs(list) {
-		n, _ := strconv.ParseInt(value, 10, 64)
-		switch name {
-		case "kind":
-			f.Kind = value
-		case "code":
-			f.Code = value
-		case "reason":
-			f.Reason = value
-		case "action":
-			f.Action = value
-		case "polls":
-			f.Polls = n == 1
-		case "since":
-			since = n
-		case "next":
-			next = n
-		case "every":
-			f.Every = time.Duration(n) * time.Millisecond
-		case "refusals":
-			s.Refusals = int(n)
+// readStanding reads the hash that standing_read.lua replies; now is Redis' clock in Unix ms.
+func readStanding(h redisdb.Hash, now int64) Standing {
+	s := Standing{Refusals: int(h.Int("refusals"))}
+	if h["kind"] != "" {
+		age := time.Duration(now-h.Int("since")) * time.Millisecond
+		s.Fault = &Fault{
+			Kind: h["kind"], Code: h["code"], Reason: h["reason"], Action: h["action"], Polls: h["polls"] == "1",
+			Since: max(0, age), Next: time.Duration(h.Int("next")-now) * time.Millisecond, Every: h.Duration("every"),
 		}
-	}
-	if f.Kind != "" {
-		f.Since = max(0, time.Duration(now-since)*time.Millisecond)
-		f.Next = time.Duration(next-now) * time.Millisecond
-		s.Fault = &f
 	}
 	return s
 }

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -49,33 +48,17 @@ type Attempts struct {
 	Every    time.Duration // from one order to the next while they are bounded
 }
 
-// readAttempts reads the hash of attempts as look.lua answers it at a time, Unix ms.
-func readAttempts(list []any, now int64) (a Attempts) {
-	var since, next int64
-	for name, value := range redisdb.Pairs(list) {
-		n, _ := strconv.ParseInt(value, 10, 64)
-		switch name {
-		case "refused":
-			a.Refused = int(n)
-		case "failed":
-			a.Failed = int(n)
-		case "hopeless":
-			a.Hopeless = n == 1
-		case "reason":
-			a.Reason = value
-		case "since":
-			since = n
-		case "next":
-			next = n
-		case "every":
-			a.Every = time.Duration(n) * time.Millisecond
-		}
+// readAttempts reads the hash that look.lua replies; now is Redis' clock in Unix ms.
+func readAttempts(h redisdb.Hash, now int64) Attempts {
+	a := Attempts{
+		Refused: int(h.Int("refused")), Failed: int(h.Int("failed")),
+		Hopeless: h["hopeless"] == "1", Reason: h["reason"], Every: h.Duration("every"),
 	}
-	if since == 0 {
-		return a
+	if since := h.Int("since"); since > 0 {
+		next := max(0, h.Int("next")-now)
+		a.Bounded = time.Duration(max(1, now-since)) * time.Millisecond
+		a.Next = min(time.Duration(next)*time.Millisecond, max(a.Every, time.Minute))
 	}
-	a.Bounded = time.Duration(max(1, now-since)) * time.Millisecond
-	a.Next = min(time.Duration(max(0, next-now))*time.Millisecond, max(a.Every, time.Minute))
 	return a
 }
 

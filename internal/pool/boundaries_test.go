@@ -449,7 +449,7 @@ func TestTheQueueOfOneCall(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		waits := Request{ID: id, Wait: time.Minute, MaxWaiting: 2}
 		reply, err := call(t, s, waits, waits, waits)
-		if err != nil || len(reply) != 8 || reply[2] != answerParked || reply[4] != answerParked || reply[6] != answerFull {
+		if err != nil || len(reply) != 8 || reply[2] != "parked" || reply[4] != "parked" || reply[6] != "full" {
 			t.Errorf("three where two may wait: %v, %v", reply, err)
 		}
 		k := s.keys(id)

@@ -135,7 +135,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	must(t, s.Share(t.Context(), id, []byte("ok")))
 	waiter := parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
 	refused := identity("refused")
-	if reply, err := call(t, s, asking(refused)); err != nil || reply[2] != answerParked {
+	if reply, err := call(t, s, asking(refused)); err != nil || reply[2] != "parked" {
 		t.Fatal(reply, err)
 	}
 	place(t, s, refused, "failed")

@@ -101,7 +101,7 @@ func detailedStock(r *redisdb.Reply) (Stock, error) {
 		NextExpiry: r.Duration("next_expiry_ms"), NextLook: r.Duration("next_look_ms"), NextEnd: r.Duration("next_end_ms"),
 		HourUsed: r.Int("hour_used"), DayUsed: r.Int("day_used"),
 		OrderAges: durations(r.Items("ages")), Leads: durations(r.Items("leads")),
-		Attempts: readAttempts(r.Items("attempts"), int64(r.Int("now"))), hour: r.Text("hour"),
+		Attempts: readAttempts(redisdb.HashOf(r.Items("attempts")), int64(r.Int("now"))), hour: r.Text("hour"),
 	}
 	slices.SortFunc(stock.OrderAges, func(a, b time.Duration) int { return cmp.Compare(b, a) })
 	for _, v := range r.Items("verdicts") {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// takeCall is one script call.
+// takeCall is one call of take.lua.
 type takeCall struct {
 	immediate  []*waiter
 	waiters    []*waiter
@@ -33,66 +33,74 @@ func (c *takeCall) admit(waiters []*waiter) []*waiter {
 	return nil
 }
 
-// encode makes the keys and arguments of take.lua.
+// Lengths of the lists in the header of take.lua.
+const (
+	callSize      = 9
+	departureSize = 3
+	waiterSize    = 7
+	replyHead     = 2
+)
+
+// The outcome of a departure, as in take.lua's header.
+const (
+	outcomeNone    = iota // the request is not counted
+	outcomeMissed         // its wait ended
+	outcomeRefused        // no token could come
+)
+
+// encode returns the keys and the arguments of take.lua, each list in the order of its header.
 func (q *takeQueue) encode(c *takeCall, number int64) (keys []string, args []any) {
-	head := [callSize]any{
-		callNumber: number, callReceiptLife: receiptLife.Milliseconds(),
-		callImmediate: len(c.immediate), callDepartures: len(c.departures), callWaiters: len(c.waiters),
-		callRate: 0, callRatePer: 0, callMostWaiting: 0,
-	}
-	var margin int64
+	var margin, ratePer int64
+	var rate, maxWaiting int
 	for _, group := range [][]*waiter{c.immediate, c.waiters} {
 		for _, w := range group {
 			// Callers differ only around a reload. The longest margin is safe; of the
 			// other values any one is.
 			margin = max(margin, w.margin)
-			head[callRate], head[callRatePer], head[callMostWaiting] = w.rate, w.ratePer, w.maxWaiting
+			rate, ratePer, maxWaiting = w.rate, w.ratePer, w.maxWaiting
 		}
 	}
-	head[callMargin] = margin
 	keys = slices.Clone(q.keys)
 	args = make([]any, 0, callSize+departureSize*len(c.departures)+waiterSize*len(c.waiters))
-	args = append(args, head[:]...)
+	args = append(args, number, receiptLife.Milliseconds(), margin, rate, ratePer, maxWaiting,
+		len(c.immediate), len(c.departures), len(c.waiters))
 	for _, d := range c.departures {
-		group := [departureSize]any{departureTicket: d.ticket, departureOutcome: d.outcome, departureHolder: d.holder}
-		args = append(args, group[:]...)
+		args = append(args, d.ticket, d.outcome, d.holder)
 	}
 	for _, w := range c.waiters {
-		group := [waiterSize]any{
-			waiterTicket: w.ticket, waiterArrival: w.arrival, waiterNeed: w.need,
-			waiterOnce: 0, waiterMinTTL: w.minTTL, waiterHolder: w.holder, waiterTold: 0,
-		}
-		if w.told {
-			group[waiterTold] = 1
-		}
+		once, told := 0, 0
 		if w.once != "" {
 			keys = append(keys, w.once)
-			group[waiterOnce] = len(keys)
+			once = len(keys)
 		}
-		args = append(args, group[:]...)
+		if w.told {
+			told = 1
+		}
+		args = append(args, w.ticket, w.arrival, w.need, once, w.minTTL, w.holder, told)
 	}
 	return keys, args
 }
 
-// decode reads the reply of take.lua: one answer for each waiter, then for each immediate one.
+// decode reads the reply of take.lua: one answer for each waiter, then one for each immediate
+// caller.
 func (q *takeQueue) decode(c *takeCall, reply []string) ([]answer, error) {
 	head := replyHead + 2*len(c.waiters)
 	if len(reply) < head || len(reply) > head+len(c.immediate) {
 		return nil, fmt.Errorf("pool: take answered %d values to %d callers", len(reply), len(c.waiters)+len(c.immediate))
 	}
-	now, err := strconv.ParseInt(reply[replyNow], 10, 64)
+	now, err := strconv.ParseInt(reply[0], 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("pool: take answered no time: %w", err)
 	}
-	rateWait, err := strconv.ParseInt(reply[replyRateWait], 10, 64)
+	rateWait, err := strconv.ParseInt(reply[1], 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("pool: take answered no rate: %w", err)
 	}
 	limited := answer{err: &RateError{RetryAfter: time.Duration(rateWait) * time.Millisecond}}
 	answers := make([]answer, 0, len(c.waiters)+len(c.immediate))
 	for i, w := range c.waiters {
-		said := reply[replyHead+2*i:]
-		answers = append(answers, q.answer(w, said[0], said[1], now, limited))
+		at := replyHead + 2*i
+		answers = append(answers, q.answer(w, reply[at], reply[at+1], now, limited))
 	}
 	for i, w := range c.immediate {
 		switch at := head + i; {
@@ -107,39 +115,39 @@ func (q *takeQueue) decode(c *takeCall, reply []string) ([]answer, error) {
 	return answers, nil
 }
 
-// answer reads the answer of one waiter and its value.
-func (q *takeQueue) answer(w *waiter, word, with string, now int64, limited answer) answer {
+// answer reads the answer of one waiter and its value. take.lua explains the words.
+func (q *takeQueue) answer(w *waiter, word, value string, now int64, limited answer) answer {
 	switch word {
-	case answerToken:
+	case "token":
 		source := FromPool
 		if w.arrival != "" {
 			source = FromWait
 		}
-		return q.token(w, with, now, source)
-	case answerReplay:
-		return q.token(w, with, now, FromReplay)
-	case answerParked:
-		w.arrival = with
+		return q.token(w, value, now, source)
+	case "replay":
+		return q.token(w, value, now, FromReplay)
+	case "parked":
+		w.arrival = value
 		return answer{err: errParked}
-	case answerHeld:
-		w.arrival = with
+	case "held":
+		w.arrival = value
 		return answer{err: errParked, held: limited.err}
-	case answerNone:
+	case "none":
 		return answer{err: errNothing}
-	case answerFull:
+	case "full":
 		return answer{err: errFull}
-	case answerConflict:
+	case "conflict":
 		return answer{err: ErrConflict}
-	case answerLimited:
+	case "limited":
 		return limited
-	case answerFailed:
-		return answer{err: readFailed(with)}
+	case "failed":
+		return answer{err: readFailed(value)}
 	}
 	return answer{err: fmt.Errorf("pool: take answered %q", word)}
 }
 
-// token reads a token. Unless an Idempotency-Key owns it, it gets a number by which it can be
-// returned once.
+// token reads a token. Unless an Idempotency-Key owns it, the token gets a number by which it
+// can be returned once.
 func (q *takeQueue) token(w *waiter, element string, now int64, source Source) answer {
 	token, err := parseElement(element, now)
 	token.Source = source

@@ -278,7 +278,7 @@ func TestHowLongAFailureIsKept(t *testing.T) {
 		}
 		// The ticket of a replica that has nothing to say any more.
 		reply, err := call(t, s, asking(id))
-		if err != nil || reply[2] != answerParked {
+		if err != nil || reply[2] != "parked" {
 			t.Fatal(reply, err)
 		}
 		place(t, s, id, "b")
@@ -296,7 +296,7 @@ func TestHowLongAFailureIsKept(t *testing.T) {
 		time.Sleep(59 * time.Second)
 		failOne := func(want int64) {
 			t.Helper()
-			if reply, err := call(t, s, asking(id)); err != nil || reply[2] != answerParked {
+			if reply, err := call(t, s, asking(id)); err != nil || reply[2] != "parked" {
 				t.Fatal(reply, err)
 			}
 			place(t, s, id, "c")
@@ -318,7 +318,7 @@ func TestANewcomerIsNotTold(t *testing.T) {
 		request := asking(id)
 		request.Idempotency = "k"
 		for _, order := range []string{"a", "b"} {
-			if reply, err := call(t, s, request); err != nil || reply[2] != answerParked {
+			if reply, err := call(t, s, request); err != nil || reply[2] != "parked" {
 				t.Fatal(reply, err)
 			}
 			if got := look(t, s, id); got.Waiting != 1 {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -242,4 +244,21 @@ func Pairs(items []any) iter.Seq2[string, string] {
 			}
 		}
 	}
+}
+
+// Hash is a hash that a script replied. The value of an absent field is empty or 0.
+type Hash map[string]string
+
+// HashOf reads a list of names and values.
+func HashOf(items []any) Hash { return maps.Collect(Pairs(items)) }
+
+// Int returns an integer; 0 if the field has another type.
+func (h Hash) Int(name string) int64 {
+	n, _ := strconv.ParseInt(h[name], 10, 64)
+	return n
+}
+
+// Duration returns a span in ms.
+func (h Hash) Duration(name string) time.Duration {
+	return time.Duration(h.Int(name)) * time.Millisecond
 }

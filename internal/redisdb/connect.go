@@ -29,9 +29,9 @@ type route struct {
 	secure bool   // by TLS
 }
 
-// connect builds one client for the addresses: redis://, rediss:// or unix://,
-// several of them separated by commas for a cluster or for sentinels. It does
-// no I/O. Errors never quote the address, which may hold a password.
+// connect builds one client for the addresses: redis://, rediss:// or unix://, several of them
+// separated by commas for a cluster or for sentinels. It does no I/O. Its errors do not quote
+// the address, which may hold a password.
 func connect(addresses, sentinelMaster string, dial dialFunc) (redis.UniversalClient, route, error) {
 	var hosts []string
 	var first *redis.Options
@@ -54,13 +54,18 @@ func connect(addresses, sentinelMaster string, dial dialFunc) (redis.UniversalCl
 	switch {
 	case sentinelMaster != "":
 		to.mode, to.where = ModeSentinel, "sentinels "+to.where
-		return redis.NewFailoverClient(failoverOptions(first, hosts, sentinelMaster)), to, nil
+		options := several(first, hosts)
+		options.MasterName, options.MaxRetries = sentinelMaster, first.MaxRetries
+		return redis.NewFailoverClient(options.Failover()), to, nil
 	case len(hosts) > 1:
 		if first.DB != 0 {
 			return nil, route{}, errors.New("a cluster has database 0 alone: leave the number out of the address")
 		}
 		to.mode = ModeCluster
-		return redis.NewClusterClient(clusterOptions(first, hosts)), to, nil
+		options := several(first, hosts).Cluster()
+		// The default of a minute leaves a failover unnoticed for that long.
+		options.ClusterStateReloadInterval = time.Second
+		return redis.NewClusterClient(options), to, nil
 	default:
 		return redis.NewClient(first), to, nil
 	}
@@ -96,29 +101,17 @@ func tune(o *redis.Options) {
 	}
 }
 
-func failoverOptions(o *redis.Options, sentinels []string, master string) *redis.FailoverOptions {
-	return &redis.FailoverOptions{
-		MasterName: master, SentinelAddrs: sentinels, Dialer: o.Dialer,
-		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
-		Protocol: o.Protocol, DisableIdentity: o.DisableIdentity, ContextTimeoutEnabled: true,
-		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
-		PoolTimeout: o.PoolTimeout, DialerRetries: o.DialerRetries,
-		MaxRetries: o.MaxRetries, MaxRetryBackoff: o.MaxRetryBackoff,
-		ConnMaxLifetime: o.ConnMaxLifetime, PipelinePoolSize: o.PipelinePoolSize,
-	}
-}
-
-func clusterOptions(o *redis.Options, hosts []string) *redis.ClusterOptions {
-	return &redis.ClusterOptions{
+// several extends the options of one server to several. A cluster follows redirects instead of
+// retrying at one node.
+func several(o *redis.Options, hosts []string) *redis.UniversalOptions {
+	return &redis.UniversalOptions{
 		Addrs: hosts, Dialer: o.Dialer,
-		Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
 		Protocol: o.Protocol, DisableIdentity: o.DisableIdentity,
-		MaintNotificationsConfig: o.MaintNotificationsConfig, ContextTimeoutEnabled: true,
+		MaintNotificationsConfig: o.MaintNotificationsConfig, ContextTimeoutEnabled: o.ContextTimeoutEnabled,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
 		PoolTimeout: o.PoolTimeout, DialerRetries: o.DialerRetries,
 		MaxRedirects: 3, MaxRetryBackoff: o.MaxRetryBackoff,
 		ConnMaxLifetime: o.ConnMaxLifetime, PipelinePoolSize: o.PipelinePoolSize,
-		// The default of a minute leaves a failover unnoticed for that long.
-		ClusterStateReloadInterval: time.Second,
 	}
 }

@@ -134,7 +134,7 @@ func (t *Tasks) get(ctx context.Context, w *waiter, terms Terms) (token pool.Tok
 		if terms.Supply != nil {
 			terms.Supply.Attend(ctx, &r)
 		} else {
-			r.Told = true
+			r.EndOnFailure = true
 			t.watchGuest(ctx, &r)
 		}
 		token, err = t.stock.Take(ctx, r)

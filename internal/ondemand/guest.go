@@ -122,7 +122,7 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 		gs.counter.guest(1, 0)
 		return pool.Token{}, err
 	}
-	r.Take.Told = true
+	r.Take.EndOnFailure = true
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c := &call{spec: r.Guest.Spec, once: r.Take.Idempotency, came: time.Now(), cancel: cancel}

@@ -43,7 +43,7 @@ type Day struct {
 // Days are the figures of the days on which there were any, of the last seven, today
 // first. They are those of Figures, split: what happened before the first day that is
 // known is in none.
-func (s *Stock) Days(today time.Time) []Day { return days(s.Figures, s.noted, today) }
+func (s *Stock) Days(today time.Time) []Day { return days(s.Figures, s.dayStarts, today) }
 
 // days splits figures. noted are, by the number of a day, counted from 1970 on, the
 // figures as they were when it began.
@@ -66,10 +66,10 @@ func days(now Figures, noted map[int64]string, today time.Time) []Day {
 
 // note notes the figures as they were when a day began.
 func (s *Stock) note(day int64, figures string) {
-	if s.noted == nil {
-		s.noted = map[int64]string{}
+	if s.dayStarts == nil {
+		s.dayStarts = map[int64]string{}
 	}
-	s.noted[day] = figures
+	s.dayStarts[day] = figures
 }
 
 // minus is what f has more than g, counter by counter.

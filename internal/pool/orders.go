@@ -205,7 +205,7 @@ type Failure struct {
 	// Answer ends the wait of one caller if more callers wait than orders and fresh tokens
 	// are left: of the caller that has waited longest at the order's owner, else at all
 	// replicas. The same step removes its ticket, so that no other order is placed for it.
-	// Its next take returns the answer if it asked for it (Request.Told). nil = no answer.
+	// Its next take returns the answer if it asked for it (Request.EndOnFailure). nil = no answer.
 	Answer *FailedError
 	Margin time.Duration // of the identity, with Answer
 	// Attempt is the effect of the end on the identity's bound, and Reason its cause.

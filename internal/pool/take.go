@@ -77,7 +77,7 @@ func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, r Reque
 // callers that hang up count as nothing.
 func leaving(ctx context.Context, r Request) int {
 	switch cause := context.Cause(ctx); {
-	case !r.Told:
+	case !r.EndOnFailure:
 		return outcomeNone
 	case errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
 		return outcomeMissed

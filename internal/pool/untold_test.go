@@ -15,7 +15,7 @@ import (
 
 // asking is a request that hears of failed orders.
 func asking(id captcha.ID) Request {
-	return Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 20, Told: true}
+	return Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 20, EndOnFailure: true}
 }
 
 // fail ends an order, with an answer for a caller that lacks it.
@@ -106,7 +106,7 @@ func testWhoLacksAFailedOrder(t *testing.T, o Options) {
 	// told, wait for the next one.
 	id = identity("who does not ask")
 	deaf := asking(id)
-	deaf.Told = false
+	deaf.EndOnFailure = false
 	patient := parkOne(t, s, deaf)
 	place(t, s, id, "a")
 	if how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, "a"}, Bought: true}); err != nil || how != Ended || look(t, s, id).Waiting != 1 {

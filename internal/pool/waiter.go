@@ -62,7 +62,7 @@ type departure struct {
 func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 	w := &waiter{
 		margin: r.Margin.Milliseconds(), need: max(r.Margin, r.MinTTL).Milliseconds(),
-		minTTL: r.MinTTL.Milliseconds(), waits: r.Wait > 0, told: r.Told, maxWaiting: r.MaxWaiting,
+		minTTL: r.MinTTL.Milliseconds(), waits: r.Wait > 0, told: r.EndOnFailure, maxWaiting: r.MaxWaiting,
 		rate: r.Rate, ratePer: r.RatePer.Milliseconds(), listeners: []listener{caller},
 	}
 	if q.tokens.onRequest != nil {

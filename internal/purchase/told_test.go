@@ -58,7 +58,7 @@ func TestWhatACallerIsToldOfAFailure(t *testing.T) {
 				}
 				// Its token is there, and too old for a caller.
 				time.Sleep(spec().Lifetime - spec().Margin)
-				ask := pool.Request{ID: spec().ID, MinTTL: spec().Lifetime, Wait: 20 * time.Second, MaxWaiting: 5, Told: true}
+				ask := pool.Request{ID: spec().ID, MinTTL: spec().Lifetime, Wait: 20 * time.Second, MaxWaiting: 5, EndOnFailure: true}
 				told := make(chan error, 1)
 				go func() {
 					_, err := stock.Take(t.Context(), ask)

@@ -63,7 +63,7 @@ func noSuchCommand(command *cobra.Command, words []string) error {
 	if len(words) == 0 {
 		return nil
 	}
-	return UsageError(fmt.Sprintf("there is no command %q%s", words[0], meant(words[0], "", namesBelow(command))))
+	return UsageError(fmt.Sprintf("there is no command %q%s", words[0], suggestion(words[0], "", namesBelow(command))))
 }
 
 // namesBelow lists the names of a command's subcommands.
@@ -94,8 +94,8 @@ func addCommands(command *cobra.Command, of ...*cobra.Command) {
 		if len(words) == 0 {
 			return UsageError(text)
 		}
-		if meant := meant(words[0], "", namesBelow(command)); meant != "" {
-			text += fmt.Sprintf(" and does not know %q%s", words[0], meant)
+		if near := suggestion(words[0], "", namesBelow(command)); near != "" {
+			text += fmt.Sprintf(" and does not know %q%s", words[0], near)
 		}
 		return UsageError(text)
 	}
@@ -135,14 +135,14 @@ func flagError(command *cobra.Command, err error) error {
 				return UsageError(fmt.Sprintf("a flag has two dashes: --%s", name))
 			}
 		}
-		return UsageError(fmt.Sprintf("%s has no -%s%s", command.Name(), letters, meant(letters, "--", names)))
+		return UsageError(fmt.Sprintf("%s has no -%s%s", command.Name(), letters, suggestion(letters, "--", names)))
 	}
 	name := unknown.GetSpecifiedName()
 	dashes := "--"
 	if unknown.GetSpecifiedShortnames() != "" {
 		dashes = "-"
 	}
-	return UsageError(fmt.Sprintf("%s has no %s%s%s", command.Name(), dashes, name, meant(name, "--", names)))
+	return UsageError(fmt.Sprintf("%s has no %s%s%s", command.Name(), dashes, name, suggestion(name, "--", names)))
 }
 
 // mustBe describes the valid values of a flag.
@@ -160,9 +160,9 @@ func mustBe(invalid *pflag.InvalidValueError) string {
 	return errors.Unwrap(invalid).Error()
 }
 
-// meant asks whether the nearest known word was meant, with a prefix such as "--". It
+// suggestion asks whether the nearest known word was meant, with a prefix such as "--". It
 // returns "" if none is near.
-func meant(word, before string, known []string) string {
+func suggestion(word, before string, known []string) string {
 	if near := targets.Nearest(word, known); near != "" {
 		return fmt.Sprintf("; did you mean %s%s?", before, near)
 	}

@@ -64,7 +64,7 @@ func (v *statusView) choose(words []string, byState bool) error {
 		return UsageError(fmt.Sprintf("a GLOB has *, ? and [a-z], and %q is none", v.glob))
 	}
 	if states := status.States(); byState && !slices.Contains(states, v.state) {
-		return UsageError(fmt.Sprintf("--state is one of %s, not %q%s", strings.Join(states, ", "), v.state, meant(v.state, "", states)))
+		return UsageError(fmt.Sprintf("--state is one of %s, not %q%s", strings.Join(states, ", "), v.state, suggestion(v.state, "", states)))
 	}
 	return nil
 }

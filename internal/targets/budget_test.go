@@ -36,27 +36,6 @@ func TestBudgetPrecedence(t *testing.T) {
 	}
 }
 
-func TestBudgetThatCannotBeUsedUp(t *testing.T) {
-	const rule = "budget.per_hour: is above per_day (20 of 10), so an hour can never use it up"
-	for _, tc := range []struct{ name, text, want string }{
-		{"target", minimal("budget: {per_day: 10, per_hour: 20}"), "pools.yaml:9: targets.login." + rule},
-		{"defaults, once", "defaults: {budget: {per_hour: 20, per_day: 10}}\n" + minimal(), "pools.yaml:1: defaults." + rule},
-		{"day under the hour of the defaults", "defaults: {budget: {per_hour: 20}}\n" + minimal("budget:", "  per_day: 10"), "pools.yaml:11: targets.login." + rule},
-		{"equal", minimal("budget: {per_hour: 10, per_day: 10}"), ""},
-		{"no cap for the day", minimal("budget: {per_hour: 10, per_day: 0}"), ""},
-	} {
-		var got []string
-		for _, w := range mustParse(t, tc.text, nil).Warnings {
-			if strings.Contains(w.Text, "budget") {
-				got = append(got, w.String())
-			}
-		}
-		if strings.Join(got, "\n") != tc.want {
-			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
-		}
-	}
-}
-
 // A price is known, free or unknown for each type, also for those that cannot be pooled.
 func TestPrices(t *testing.T) {
 	each := func(per1000 float64) Prices {

@@ -21,7 +21,6 @@ type Dedup struct {
 	URL     captcha.Secret `key:"url" as:"postgres" doc:"Address of the database, beginning with postgres://. Required with postgres."`
 }
 
-// check checks the section.
 func (d *Dedup) check(e entry) {
 	switch at := e.at("url"); {
 	case e.bad("backend", "url"):

@@ -38,7 +38,7 @@ type History struct {
 	ActiveItems bool           `key:"active_items" default:"true" doc:"dynamodb alone: whether the table has an item of each order under way, for other programs. false saves 4 write units an order."`
 }
 
-// check checks the section and fills in what depends on the backend.
+// check also fills in the defaults that depend on the backend.
 func (h *History) check(e entry) {
 	if e.bad("backend") {
 		return
@@ -65,11 +65,11 @@ func (h *History) check(e entry) {
 	if at := e.at("url"); h.Backend == HistoryPostgres && h.URL == "" && !e.bad("url") {
 		at.fail("is required with backend: postgres, as postgres://USER:PASSWORD@HOST/DATABASE%s", at.remedy())
 	}
-	h.keeping(e)
+	h.checkKeep(e)
 }
 
-// keeping does so for how long history and audit are kept.
-func (h *History) keeping(e entry) {
+// checkKeep checks how long history and audit are kept, and fills in the default.
+func (h *History) checkKeep(e entry) {
 	if h.Audit > 0 && h.Audit < shortestHistory {
 		e.at("audit").fail("must be 0s, which is off, or a duration from 24h to 43800h")
 	}

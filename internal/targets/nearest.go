@@ -3,8 +3,8 @@ package targets
 import "strings"
 
 // Nearest returns the known word that was probably meant by another one, or "". If word is
-// the beginning of several known words, it returns the first of them. Words of strangers
-// are welcome: one that is longer than any known word costs next to nothing.
+// the beginning of several known words, it returns the first of them. A word
+// of foreign origin is safe: its cost does not grow with a length beyond the known words.
 func Nearest(word string, known []string) string {
 	same := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
 	word = same(word)

@@ -71,7 +71,7 @@ func (r *reader) set(data []byte) *Set {
 		set.Solve.check(solve, set, defaults)
 	}
 	r.agedRules(set)
-	r.unusual(set)
+	r.warnUnusual(set)
 	kept := *set // a copy, because f has the bearers of the server keys
 	return &kept
 }

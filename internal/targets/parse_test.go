@@ -329,12 +329,18 @@ func TestUnusual(t *testing.T) {
 	}
 }
 
-// The shipped file works as it stands, and three variables make it production.
-func TestShippedFile(t *testing.T) {
+func shipped(t *testing.T) []byte {
+	t.Helper()
 	data, err := os.ReadFile("../../pools.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return data
+}
+
+// The shipped file works unchanged, and three variables make it production.
+func TestShippedFile(t *testing.T) {
+	data := shipped(t)
 	set, err := Parse("pools.yaml", data, env())
 	if err != nil {
 		t.Fatal(err)
@@ -370,10 +376,7 @@ func TestShippedFile(t *testing.T) {
 
 // Every key that Parse knows is explained in the shipped file.
 func TestShippedFileNamesEveryKey(t *testing.T) {
-	data, err := os.ReadFile("../../pools.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := shipped(t)
 	known := fieldsOf(pools)
 	if len(known) < 60 {
 		t.Fatalf("the table has only %d keys", len(known))
@@ -390,10 +393,7 @@ func TestShippedFileNamesEveryKey(t *testing.T) {
 
 // The defaults that the shipped file names are those of the table.
 func TestShippedFileNamesDefaults(t *testing.T) {
-	data, err := os.ReadFile("../../pools.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := shipped(t)
 	named := regexp.MustCompile(`(?m)^[ #]*([a-z0-9_]+): .*[Dd]efault ([0-9][0-9a-z.]*|true|false|captcha)\b`).FindAllStringSubmatch(string(data), -1)
 	if len(named) < 10 {
 		t.Fatalf("the shipped file names only %d defaults", len(named))

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// maxProblems limits what a broken file adds to the log and to the answer of POST /-/reload.
+// maxProblems limits the lines of a broken file in the log and in the answer of POST /-/reload.
 const maxProblems = 200
 
 // maxQuoted is how much of a literal value or key a message shows, in bytes.

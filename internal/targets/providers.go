@@ -24,7 +24,6 @@ type providerEntry struct {
 	entry
 }
 
-// simulated reports whether the entry asks for the provider inside the daemon.
 func (p *providerEntry) simulated() bool { return p.API == APISimulated }
 
 // checkProviders checks the list and keeps the providers that can be used.
@@ -44,15 +43,14 @@ func (r *reader) checkProviders(e entry, set *Set) {
 	if set.Redis.URL == "" {
 		return // which rules apply depends on it
 	}
-	sound := (e.ok || e.node == nil) && len(r.problems) == before
+	valid := (e.ok || e.node == nil) && len(r.problems) == before
 	r.simulatedRules(all, set.Redis.Embedded())
-	if sound {
+	if valid {
 		set.Providers = nil
 		r.choose(e.value, all, set)
 	}
 }
 
-// rules checks the keys of one entry against each other.
 func (p *providerEntry) rules() {
 	if unencrypted(p.URL) {
 		p.at("url").warn("http sends the account's key unencrypted: use https")
@@ -198,8 +196,8 @@ func (r *reader) agedRules(set *Set) {
 	}
 }
 
-// unusual warns of combinations that are allowed but rarely meant.
-func (r *reader) unusual(set *Set) {
+// warnUnusual warns of combinations that are allowed but rarely meant.
+func (r *reader) warnUnusual(set *Set) {
 	real := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.API != APISimulated })
 	if real && set.Redis.Embedded() {
 		r.warn(set.lines["redis"], "redis.url: the embedded Redis keeps nothing over a restart, and tokens are paid for: give the address of a real one")

@@ -11,7 +11,6 @@ import (
 // embeddedRedis is the URL of the server inside the daemon.
 const embeddedRedis = "embedded"
 
-// check checks the section.
 func (d *Redis) check(e entry) {
 	if !e.bad("url") && d.URL == "" {
 		e.at("url").fail("is empty: write embedded or an address%s", e.at("url").remedy())

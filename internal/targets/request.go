@@ -142,7 +142,6 @@ func textNode(text string) *yaml.Node {
 // bareNode is a number, a truth value or a key.
 func bareNode(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
 
-// rules checks the fields against each other.
 func (s *SolveRequest) rules(e entry) {
 	id := &s.Identity
 	e.proxyRules(entry{}, id)
@@ -178,8 +177,8 @@ func picture(e scalar) (any, string) {
 	return bytes, ""
 }
 
-// meant maps the names that solving services use to fields of a request.
-var meant = map[string]string{
+// otherNames maps the names that solving services use to fields of a request.
+var otherNames = map[string]string{
 	"method": "type", "googlekey": "sitekey", "websitekey": "sitekey", "websiteurl": "pageurl", "url": "pageurl", "body": "image", "base64": "image", "file": "image",
 	"score": "min_score", "useragent": "user_agent", "regsense": "case_sensitive", "case": "case_sensitive", "calc": "math", "lang": "language",
 	"textinstructions": "instructions", "comment": "instructions", "minlen": "min_length", "maxlen": "max_length", "numeric": "charset",
@@ -187,7 +186,7 @@ var meant = map[string]string{
 
 // otherSpelling explains a field that a request does not have.
 func otherSpelling(key string) string {
-	if field := meant[simple(key)]; field != "" {
+	if field := otherNames[simple(key)]; field != "" {
 		return fmt.Sprintf("unknown field: did you mean %s?", field)
 	}
 	return ""

@@ -53,15 +53,15 @@ func isLoopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// check checks the section. It comes last, because keys name targets.
+// check comes last, because keys name targets.
 func (s *serverSection) check(e entry, set *Set) {
 	if tls := e.at("tls"); !tls.bad("cert", "key") && (s.TLS.Cert == "") != (s.TLS.Key == "") {
 		tls.fail("cert and key go together: give both files, or neither")
 	}
 	s.CallbackSecrets = callbackSecrets(e.at("callback_secrets").items, s.CallbackSecrets)
-	sound := s.checkKeys(e.at("keys"), set.Targets) && !e.bad("keys")
+	valid := s.checkKeys(e.at("keys"), set.Targets) && !e.bad("keys")
 	count := len(s.Keys)
-	if !sound {
+	if !valid {
 		count++ // the invalid key is the problem, not the address
 	}
 	if !e.bad("listen") {

@@ -59,7 +59,7 @@ func (s *Solve) Allows(id captcha.Identity) error {
 	return nil
 }
 
-// check checks the section. It may inherit the owner from the defaults.
+// check may inherit the owner from the defaults.
 func (s *Solve) check(e entry, set *Set, defaults *targetEntry) {
 	if !e.has("owner") {
 		if s.Owner = defaults.Owner; !defaults.has("owner") {

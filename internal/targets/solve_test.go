@@ -187,38 +187,6 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-func TestSolveWarnings(t *testing.T) {
-	const (
-		open   = "one of the last two names of the host is a pattern, so others may own such a host"
-		nobody = "no key of server.keys has the scope solve, so nobody may ask"
-	)
-	key := func(scope string) string {
-		return "server: {keys: [{name: ci, key: 0123456789abcdef, scopes: [" + scope + "]}]}\n"
-	}
-	usual := withSolve("pages: ['https://*.example.com/*', 'http://staging-*/*', 'http://[::1]/*', 'http://127.0.0.1:*/']")
-	for _, tc := range []struct{ text, want string }{
-		{usual, ""},
-		{key("solve") + usual, ""},
-		{key("token, admin") + usual, "pools.yaml:2: solve: " + nobody + "\n"},
-		{"budget: {per_day: 5}\n" + usual, ""},
-		{"budget: {per_day: 4}\n" + usual, "pools.yaml:4: solve.budget.per_day: is above the overall budget (5 of 4), which stops everything first\n"},
-		{withSolve("pages: ['https://example.*/*', 'https://*.com/*', 'https://a.b-*.com/*']"),
-			"pools.yaml:4: solve.pages[0]: " + open + "\npools.yaml:4: solve.pages[1]: " + open + "\npools.yaml:4: solve.pages[2]: " + open + "\n"},
-		{strings.Replace(usual, "per_day: 5", "per_day: 5, per_hour: 6", 1),
-			"pools.yaml:3: solve.budget.per_hour: is above per_day (6 of 5), so an hour can never use it up\n"},
-	} {
-		var got string
-		for _, w := range mustParse(t, tc.text, nil).Warnings {
-			if strings.Contains(w.Text, "solve") {
-				got += w.String() + "\n"
-			}
-		}
-		if got != tc.want {
-			t.Errorf("%s\ngot:\n%s\nwant:\n%s", tc.text, got, tc.want)
-		}
-	}
-}
-
 func TestLife(t *testing.T) {
 	set := mustParse(t, "types: {turnstile: {lifetime: 200s}, hcaptcha: {margin: 5s}}\n"+minimal("lifetime: 70s"), nil)
 	for kind, want := range map[captcha.Type][2]time.Duration{

@@ -82,7 +82,7 @@ func (t *targetEntry) rules(inherited entry, byType map[captcha.Type]life) {
 	}
 	if t.has("type") && !t.bad("type") {
 		t.typeRules(&t.Identity, targetSection.fields)
-		t.live(byType[t.Identity.Type], inherited)
+		t.settleLife(byType[t.Identity.Type], inherited)
 	}
 	t.proxyRules(inherited, &t.Identity)
 	t.refillRules(inherited)
@@ -138,9 +138,9 @@ func (e entry) budgetRules(b Budget) {
 	}
 }
 
-// live settles how long a token lives: the target decides, else the defaults, else the
+// settleLife sets how long a token lives: the target decides, else the defaults, else the
 // type.
-func (t *targetEntry) live(l life, inherited entry) {
+func (t *targetEntry) settleLife(l life, inherited entry) {
 	if t.bad("lifetime", "margin") || inherited.bad("lifetime", "margin") {
 		return
 	}

@@ -54,14 +54,14 @@ type value struct {
 
 // fail reports a fault of this value and returns false, for `return v.fail(…)`.
 func (v value) fail(format string, args ...any) bool {
-	v.r.fail(v.line, "%s", v.told(format, args))
+	v.r.fail(v.line, "%s", v.message(format, args))
 	return false
 }
 
 // warn reports that this value is unusual.
-func (v value) warn(format string, args ...any) { v.r.warn(v.line, "%s", v.told(format, args)) }
+func (v value) warn(format string, args ...any) { v.r.warn(v.line, "%s", v.message(format, args)) }
 
-func (v value) told(format string, args []any) string {
+func (v value) message(format string, args []any) string {
 	return strings.TrimPrefix(v.path+": ", ": ") + fmt.Sprintf(format, args...)
 }
 
@@ -184,8 +184,8 @@ func (v value) text(most int) (scalar, bool) {
 }
 
 // TextFault returns why a text of an operator, such as an owner or the reason for a pause,
-// cannot be shown in one line, or "". Characters that turn the direction of text would make
-// the rest of a line read as something else.
+// cannot be shown in one line, or "". Characters that turn the direction of text would
+// change the meaning of the line behind them.
 func TextFault(text string) string {
 	for _, c := range text {
 		switch {

@@ -3,7 +3,6 @@ package targets
 import (
 	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 )
 
@@ -64,54 +63,5 @@ func TestTargetsAreCompared(t *testing.T) {
 		if reflect.DeepEqual(parse(base), parse(other)) {
 			t.Errorf("the same with %s", other)
 		}
-	}
-}
-
-// What changes nothing, or is better said otherwise, is warned about and taken.
-func TestWarmWarnings(t *testing.T) {
-	list := func(items ...string) string { return "warm: [" + strings.Join(items, ", ") + "]" }
-	const always = "so the tokens are always kept: depth says that better, or min with refill: adaptive"
-	for _, tc := range []struct {
-		name  string
-		lines []string
-		want  string // "" = none
-	}{
-		{"above depth", []string{list(window("0 8 * * *", 6, "1h"))}, ""},
-		{"not above depth", []string{"warm:", "  - " + window("0 8 * * *", 6, "1h"), "  - " + window("0 9 * * *", 5, "1h")},
-			"pools.yaml:11: targets.login.warm[1].tokens: is not above depth (5 of 5), so the window changes nothing"},
-		{"not above depth, idle at times", []string{"idle_after: 1h", list(window("0 8 * * *", 5, "1h"))}, ""},
-		{"adaptive, above min", []string{"refill: adaptive", "depth: 50", "min: 4", list(window("0 8 * * *", 5, "1h"))}, ""},
-		{"adaptive, not above min", []string{"refill: adaptive", "depth: 50", "min: 5", list(window("0 8 * * *", 5, "1h"))},
-			"pools.yaml:12: targets.login.warm[0].tokens: is not above min (5 of 5), so the window changes nothing"},
-		{"each hour for an hour", []string{list(window("0 * * * *", 9, "1h"))},
-			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one is over (1h), " + always},
-		{"each hour for less", []string{list(window("0 * * * *", 9, "59m59s"))}, ""},
-		{"daily for a day", []string{list(window("@daily", 9, "24h"))},
-			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one is over (24h), " + always},
-		{"each day but one, for a day", []string{list(window("0 0 * * 1-6", 9, "24h"))}, ""},
-		{"each month but one, for a day", []string{list(window("0 0 * 2-12 *", 9, "24h"))}, ""},
-		{"each day by number", []string{list(window("0 0 1-31 * *", 9, "24h"))},
-			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one is over (24h), " + always},
-		{"each day or a Monday", []string{list(window("0 0 1-31 * 1", 9, "24h"))},
-			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one is over (24h), " + always},
-		{"overlapping in the morning", []string{list(window("*/5 8 * * *", 9, "10m"))}, ""},
-		{"the longest gap is over midnight", []string{list(window("0 1,13,20 * * *", 9, "11h"))}, ""},
-		{"the longest gap is by day", []string{list(window("0 1,13,20 * * *", 9, "12h"))},
-			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one is over (12h), " + always},
-	} {
-		var got []string
-		for _, line := range strings.Split(warnings(mustParse(t, minimal(tc.lines...), nil)), "\n") {
-			if strings.Contains(line, ".warm[") {
-				got = append(got, line)
-			}
-		}
-		if strings.Join(got, "\n") != tc.want {
-			t.Errorf("%s:\n%q, want\n%q", tc.name, got, tc.want)
-		}
-	}
-	// In the defaults they are for targets of all depths.
-	text := "defaults: {warm: [" + window("0 8 * * *", 1, "1h") + "]}\n" + minimal()
-	if got := warnings(mustParse(t, text, nil)); strings.Contains(got, "warm") {
-		t.Errorf("warned of the defaults: %s", got)
 	}
 }

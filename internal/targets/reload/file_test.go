@@ -199,34 +199,18 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A Set is in use for readers only after it was applied, so that a target which
-// /status no longer shows has no worker left.
-func TestAppliedBeforeCurrent(t *testing.T) {
-	b := newBench(t, minimal("depth: 3"))
-	old := b.load()
-	b.OnApply(func(_ context.Context, s *targets.Set) {
-		if b.Current() != old || len(b.Status().Problems) != 0 {
-			t.Error("the new set is in use before it was applied")
-		}
-		if s.Targets[0].Depth != 4 {
-			t.Errorf("applied %+v", s)
-		}
-	})
-	b.write(minimal("depth: 4"))
-	b.must(b.Reload(context.Background()))
-	if b.depth() != 4 {
-		t.Error("the new set is not in use after it was applied")
-	}
-}
-
-// Reloads take turns, a caller may give up waiting for its turn, and one that
-// hangs up does not stop a Set from being applied whole.
+// Reloads take turns, and a caller may give up waiting for its turn. A caller that hangs up
+// does not stop a Set from being applied whole. Readers see a Set only after it was applied,
+// so that a target that /status no longer shows has no worker left.
 func TestReloadTakesTurns(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
-	b.load()
+	old := b.load()
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var inside error
-	b.OnApply(func(ctx context.Context, _ *targets.Set) {
+	b.OnApply(func(ctx context.Context, s *targets.Set) {
+		if b.Current() != old || len(b.Status().Problems) != 0 || s.Targets[0].Depth != 4 {
+			t.Errorf("applied %+v, in use %+v", s, b.Current())
+		}
 		close(entered)
 		<-leave
 		inside = ctx.Err()

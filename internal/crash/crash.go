@@ -1,3 +1,7 @@
+// Package crash lets a test kill the process at a named point of its work, as an outside SIGKILL
+// does. In a process without Arm, as in each daemon outside of tests, At does nothing.
+//
+// purchase and compat document their points.
 package crash
 
 import (
@@ -7,7 +11,7 @@ import (
 	"syscall"
 )
 
-// trap is where the process is to die; nil = nowhere.
+// trap is the point at which the process dies; nil = none.
 var trap *point
 
 type point struct {
@@ -16,9 +20,9 @@ type point struct {
 	passed atomic.Int64
 }
 
-// Arm has the process kill itself at a point: "POINT" at its first pass, "POINT:N" at the
-// N-th, "" at none. It panics where N is no number from 1 on. It must be called before
-// anything passes a point.
+// Arm selects the point at which the process kills itself: "POINT" at its first pass, "POINT:N" at
+// the N-th, "" at none. It panics if N is not a number from 1 on. It must be called before any call
+// of At.
 func Arm(at string) {
 	if at == "" {
 		return
@@ -34,7 +38,7 @@ func Arm(at string) {
 	trap = &point{name: name, turn: turn}
 }
 
-// At kills the process where it is armed for the point.
+// At kills the process if it is armed for the point.
 func At(name string) {
 	if trap == nil || trap.name != name {
 		return

@@ -20,22 +20,22 @@ const fallbackMost = 120 * time.Second
 
 // The outcomes of a callback.
 const (
-	CallbackSettled   = "settled"   // its token landed
-	CallbackFailed    = "failed"    // it ended its order without one
-	CallbackUnknown   = "unknown"   // no such order is under way: a repeat, or too late
-	CallbackForged    = "forged"    // wrong secret, provider or form of the order
-	CallbackMalformed = "malformed" // not readable, too large, or about another task
-	CallbackKept      = "kept"      // on disk, because Redis is away
-	CallbackRefused   = "refused"   // neither Redis nor the disk took it
+	CallbackSettled   = "settled"   // its token is in the stock
+	CallbackFailed    = "failed"    // it ended its order without a token
+	CallbackUnknown   = "unknown"   // its order does not exist: the callback is repeated or late
+	CallbackForged    = "forged"    // invalid signature, provider or order id
+	CallbackMalformed = "malformed" // unreadable, too large, or about another task
+	CallbackKept      = "kept"      // it is a dead letter, because Redis is away
+	CallbackRefused   = "refused"   // neither Redis nor the disk stored it
 )
 
-// Callback is a provider's word on the end of a task, as it came in.
+// Callback is a provider's request that a task has ended.
 type Callback struct {
 	Provider, Order, Secret string // of the path
 	Query                   url.Values
 	ContentType             string
 	Body                    []byte
-	Oversized               bool // Body was longer than what is read
+	Oversized               bool // Body is cut off
 	At                      time.Time
 }
 
@@ -47,8 +47,8 @@ func (c Callbacks) fallback(timeout, usable time.Duration) time.Duration {
 	return min(fallbackMost, timeout/2, usable/2)
 }
 
-// callbacks take the providers' words on the ends of tasks, and keep on disk what Redis
-// does not take. It is safe for concurrent use.
+// callbacks handles the callbacks of providers, and keeps on disk those that Redis does not store.
+// It is safe for concurrent use.
 type callbacks struct {
 	*base
 	accounts *accounts
@@ -59,7 +59,7 @@ type callbacks struct {
 	kept     *spool.Spool
 }
 
-// take takes one; see Buyer.Callback.
+// take handles one callback; see Buyer.Callback.
 func (cs *callbacks) take(ctx context.Context, c Callback) error {
 	outcome, err := cs.receive(ctx, c)
 	cs.observe.Callback(outcome)
@@ -79,7 +79,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 	}
 	said, err := provider.ReadCallback(c.ContentType, c.Query, c.Body)
 	if err != nil {
-		return CallbackMalformed, nil //nolint:nilerr // it is counted; the provider shall not send it again
+		return CallbackMalformed, nil //nolint:nilerr // it is counted, and the provider must not retry it
 	}
 	l := spool.Letter{
 		Order: order.String(), Identity: order.Identity, Provider: c.Provider, Task: said.Task,
@@ -114,9 +114,9 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 	return CallbackKept, nil
 }
 
-// deliver ends the order that a callback is about, which arrived first at the
-// given moment, by this process' own clock; the zero time is unknown. Its error
-// says that Redis did not answer; the same dead letter may be delivered again.
+// deliver ends the order of a callback. arrived is when the order's first callback arrived, by this
+// process' clock; zero = unknown. An error means that Redis did not answer; then deliver may be
+// called again.
 func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.Time) (outcome string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
@@ -137,25 +137,25 @@ func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.T
 		return CallbackMalformed, nil
 	}
 	if l.Provider != o.provider {
-		return CallbackForged, nil // no address of ours says so
+		return CallbackForged, nil // this daemon did not make the address
 	}
 	if l.Code == "" && !provider.IsAnswer(o.spec.Identity.Type, l.Token) {
-		return CallbackMalformed, nil // a poll will tell
+		return CallbackMalformed, nil // the order is still polled
 	}
 	if ok, err := cs.isAbout(ctx, r, l); err != nil || !ok {
 		return CallbackMalformed, err
 	}
-	o.account = cs.accounts.askable(o.provider, o.accountID) // takes reports on the token
+	o.account = cs.accounts.askable(o.provider, o.accountID) // reports about the token go there
 	o.task = cmp.Or(l.Task, o.task)
 	n := noticeOf(l)
-	// It cannot have been solved before its submit, nor much before the callback.
+	// The solve was after the submit, and at most o.delay before the callback.
 	n.took, n.age = max(0, arrived.Sub(o.submitted)), o.delay
 	e := endOf(pool.Bought, n.news)
 	how, err := cs.carryOut(ctx, o, e, n, "")
 	if err != nil {
 		return "", err
 	}
-	// The place is given back late where Redis goes away now.
+	// If this fails, the permit is released later.
 	_ = cs.stock.Release(ctx, o.provider, ref)
 	switch how {
 	case pool.Ended:
@@ -172,7 +172,7 @@ func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.T
 	return CallbackFailed, nil
 }
 
-// noticeOf is the news that a dead letter brings.
+// noticeOf returns the news of a dead letter.
 func noticeOf(l spool.Letter) notice {
 	if l.Code == "" {
 		return notice{news: solved, callback: true, solution: provider.Solution{Token: l.Token, UserAgent: l.UserAgent}}
@@ -180,9 +180,8 @@ func noticeOf(l spool.Letter) notice {
 	return calledBack(l.Code, l.Refused)
 }
 
-// isAbout reports whether the callback names the order's task, or one that no
-// other order has: a service that mixes tasks up must not fill a stock with
-// another target's tokens.
+// isAbout reports whether the callback names the order's task or one that no other order has. A
+// service that confuses tasks must not fill a stock with another target's tokens.
 func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter) (bool, error) {
 	if l.Task == "" || r.Task == l.Task {
 		return true, nil
@@ -193,15 +192,15 @@ func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter)
 	return cs.stock.Claim(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
 }
 
-// arrivals is when the callbacks of orders came first, of those that could not be
-// delivered here: a repeat does not make the token younger. It is safe for concurrent use.
+// arrivals has the first arrivals of callbacks that this replica could not deliver yet, because a
+// repeated callback does not make the token younger. It is safe for concurrent use.
 type arrivals struct {
 	mu sync.Mutex
 	at map[pool.Ref]time.Time
 }
 
-// first notes that a callback of the order came, and returns when the first one did: the
-// zero time where a former run of the daemon got it, since clocks can be set in between.
+// first records the arrival of a callback, and returns the first arrival of the order's callbacks.
+// It is zero if an earlier process received that one, because the clock may have been set since.
 func (a *arrivals) first(order pool.Ref, at time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -209,7 +208,7 @@ func (a *arrivals) first(order pool.Ref, at time.Time) time.Time {
 		return first
 	}
 	if len(a.at) >= spool.MostLetters {
-		clear(a.at) // an outage of hours; none of their tokens is alive
+		clear(a.at) // after hours of an outage, whose tokens have expired
 	}
 	a.at[order] = at
 	return at

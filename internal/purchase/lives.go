@@ -9,51 +9,47 @@ import (
 )
 
 const (
-	// uselessAfter is when a dead letter is of no use where nobody knows how long its
-	// token lives.
+	// uselessAfter is when a dead letter expires if the lifetime of its token is unknown.
 	uselessAfter = 24 * time.Hour
-	// lifeKept is how long the life of a token is remembered after its end, and how
-	// often what is older is looked for. It is longer than most orders take. Not a
-	// day: each image that somebody asks for is an identity of its own, and a million
-	// of them would stay in memory. Who asks later is told uselessAfter, so that a
-	// callback that comes so late is kept longer than it need be, never shorter.
+	// lifeKept is how long the lifetime of an identity's tokens is remembered after they expired:
+	// longer than most orders take, and not a day, because each picture is an identity.
 	lifeKept = time.Hour
 )
 
-// lives is how long tokens of each identity live, as their last order had it. It is
-// safe for concurrent use.
+// lives has the lifetimes of the tokens of each identity, from its last order. It is safe for
+// concurrent use.
 type lives struct {
 	mu    sync.Mutex
 	of    map[captcha.ID]life
-	sweep time.Time // when old ones are forgotten next
+	sweep time.Time // when set next removes old entries
 }
 
 type life struct {
-	lasts time.Duration
-	known time.Time // when the last order told it
+	lifetime time.Duration
+	at       time.Time // of the last order
 }
 
 func newLives() *lives { return &lives{of: map[captcha.ID]life{}} }
 
-// set notes how long a token lives, and forgets those of which no token can be alive.
-func (l *lives) set(id captcha.ID, lasts time.Duration) {
+// set records a lifetime, and removes those of identities without a living token.
+func (l *lives) set(id captcha.ID, lifetime time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	l.of[id] = life{lasts, now}
+	l.of[id] = life{lifetime, now}
 	if now.Before(l.sweep) {
 		return
 	}
 	l.sweep = now.Add(lifeKept)
-	maps.DeleteFunc(l.of, func(_ captcha.ID, known life) bool { return now.Sub(known.known) > known.lasts+lifeKept })
+	maps.DeleteFunc(l.of, func(_ captcha.ID, known life) bool { return now.Sub(known.at) > known.lifetime+lifeKept })
 }
 
-// get is how long a token of an identity can be of use.
+// get returns the longest time that a token of an identity is useful.
 func (l *lives) get(id captcha.ID) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known, ok := l.of[id]; ok && known.lasts > 0 {
-		return known.lasts
+	if known, ok := l.of[id]; ok && known.lifetime > 0 {
+		return known.lifetime
 	}
 	return uselessAfter
 }

@@ -8,11 +8,11 @@ import (
 	"poold/internal/provider"
 )
 
-// refreshEvery is how often a provider is asked for its threads and its balance.
+// refreshEvery is how often the threads and the balance of a provider are read.
 const refreshEvery = time.Minute
 
-// maintain asks the providers for their threads and balances, once a minute and
-// when a provider comes.
+// maintain reads the threads and balances of the providers, each refreshEvery and when a provider
+// was added.
 func (as *accounts) maintain(ctx context.Context) {
 	ticker := time.NewTicker(refreshEvery)
 	defer ticker.Stop()
@@ -29,8 +29,8 @@ func (as *accounts) maintain(ctx context.Context) {
 	}
 }
 
-// refresh asks the providers side by side, so that one that hangs does not
-// age the figures of the others; all or only those that are new.
+// refresh reads all providers, or only the new ones. It reads them concurrently, so that a provider
+// that hangs does not delay the others.
 func (as *accounts) refresh(ctx context.Context, all bool) {
 	as.mu.Lock()
 	var due []*account
@@ -67,8 +67,8 @@ func (as *accounts) refreshAccount(ctx context.Context, a *account) {
 	}
 }
 
-// resize applies what a provider said about its threads. An error keeps the
-// last number; none at all lets one order through, whose answer says why.
+// resize applies the number of a provider's threads. After an error the last number stays. With 0
+// threads one order is allowed, whose answer says why there are none.
 func (as *accounts) resize(a *account, total int, ok bool, err error) {
 	as.mu.Lock()
 	before, turned := a.limitLocked(), a.unread != (err != nil)

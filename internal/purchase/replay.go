@@ -14,12 +14,11 @@ import (
 )
 
 const (
-	// replayEvery is how often dead letters are tried again.
+	// replayEvery is how often dead letters are retried.
 	replayEvery = 2 * time.Second
-	// mostStuck is how many identities in a row Redis must not answer for until the
-	// others are left for the next time. A Redis that is away is not asked for each
-	// of thousands of dead letters, and one that is away in part answers soon: what it did
-	// not answer for last is tried last.
+	// mostStuck is the number of identities in a row without an answer of Redis after which the
+	// replay stops. So thousands of dead letters do not call a Redis that is away. If only a node
+	// is away, the identities without an answer come last in the next replay.
 	mostStuck = 5
 )
 
@@ -27,38 +26,38 @@ const (
 const (
 	DeadLetterReplayed = "replayed"
 	DeadLetterDropped  = "dropped" // its order had ended before
-	DeadLetterExpired  = "expired" // it outlived its token
+	DeadLetterExpired  = "expired" // its token had expired
 )
 
-// DeadLetter is what may be shown of a dead letter.
+// DeadLetter is a dead letter without its secrets.
 type DeadLetter = spool.Summary
 
-// Replayed says how a replay of the dead letters went.
+// Replayed is the result of a replay of the dead letters.
 type Replayed struct {
 	Replayed int `json:"replayed"` // ended their orders
 	Dropped  int `json:"dropped"`  // their orders had ended before
-	Expired  int `json:"expired"`  // outlived their tokens
+	Expired  int `json:"expired"`  // their tokens had expired
 	Left     int `json:"left"`
-	// Reason says why dead letters are left although others were replayed.
+	// Reason is why dead letters are left although others were replayed.
 	Reason string `json:"reason,omitempty"`
 }
 
-// replay tries dead letters again, one run at a time. It is safe for concurrent use.
+// replay retries dead letters, in one run at a time. It is safe for concurrent use.
 type replay struct {
 	*base
 	callbacks *callbacks
-	running   chan struct{}            // holds one while dead letters are tried
-	stuck     map[captcha.ID]time.Time // since when Redis takes no dead letters of an identity; belongs to who runs
+	running   chan struct{}            // has an element during a run
+	stuck     map[captcha.ID]time.Time // the last failure of each identity; owned by the run
 
 	mu      sync.Mutex
-	trouble bool // with the folder of the dead letters; told once
+	trouble bool // the folder of the dead letters failed; logged once
 }
 
 func newReplay(b *base, cs *callbacks) *replay {
 	return &replay{base: b, callbacks: cs, running: make(chan struct{}, 1), stuck: map[captcha.ID]time.Time{}}
 }
 
-// open makes the folder ready and finds what an earlier run left there.
+// open opens the folder and finds the dead letters of an earlier process.
 func (rp *replay) open() error {
 	if err := rp.callbacks.kept.Open(); err != nil {
 		return err
@@ -72,10 +71,10 @@ func (rp *replay) open() error {
 	return nil
 }
 
-// quietly is run now and then; the store says when Redis is away.
+// quietly is run without results: the store logs an outage of Redis.
 func (rp *replay) quietly(ctx context.Context) { _, _ = rp.run(ctx) }
 
-// run tries all dead letters; see Buyer.Replay.
+// run retries all dead letters; see Buyer.Replay.
 func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	select {
 	case rp.running <- struct{}{}:
@@ -85,11 +84,11 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	}
 	var stuck, refused error
 	var took bool
-	row := 0 // identities in a row that Redis did not answer for
+	row := 0 // identities in a row without an answer
 	tried := map[captcha.ID]bool{}
 	unread := rp.callbacks.kept.Each(rp.order(), func(l spool.Letter, _ int64) bool {
 		if tried[l.Identity] {
-			return true // its slot, and so this one, is away
+			return true // its node does not answer
 		}
 		if err = ctx.Err(); err != nil {
 			return false
@@ -108,7 +107,7 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 			rp.callbacks.arrivals.forget(order)
 		}
 		if failed := rp.callbacks.kept.Remove(l.Order); failed != nil {
-			stuck = failed // it will be found again, and of no use
+			stuck = failed // the next run finds the letter again and drops it
 			return true
 		}
 		rp.count(outcome, &r)
@@ -133,8 +132,8 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	return r, err
 }
 
-// order sorts letters by their identities: those that Redis refused latest come last. Identities
-// are hashes, so those of one node are seldom in a row.
+// order sorts letters by their identities: those that failed last come last. Identities are hashes,
+// so those of one node are seldom in a row.
 func (rp *replay) order() func(x, y string) int {
 	last := maps.Clone(rp.stuck)
 	return func(x, y string) int {
@@ -144,7 +143,7 @@ func (rp *replay) order() func(x, y string) int {
 	}
 }
 
-// count counts a dead letter that is none any more.
+// count counts a dead letter that was removed.
 func (rp *replay) count(outcome string, r *Replayed) {
 	switch outcome {
 	case CallbackSettled, CallbackFailed:
@@ -159,7 +158,7 @@ func (rp *replay) count(outcome string, r *Replayed) {
 	}
 }
 
-// tryAgain delivers a dead letter while it is of use.
+// tryAgain delivers a dead letter if its token can be alive.
 func (rp *replay) tryAgain(ctx context.Context, l spool.Letter) (outcome string, err error) {
 	if !time.Now().Before(l.Until) {
 		return DeadLetterExpired, nil
@@ -176,7 +175,7 @@ func (rp *replay) tryAgain(ctx context.Context, l spool.Letter) (outcome string,
 	return outcome, err
 }
 
-// logTrouble logs what is wrong with the disk, and that it is over, once.
+// logTrouble logs once that the disk fails, and once that it works again.
 func (rp *replay) logTrouble(err error) {
 	rp.mu.Lock()
 	before := rp.trouble

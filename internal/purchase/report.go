@@ -12,38 +12,38 @@ import (
 )
 
 const (
-	// mostReports wait to be passed on; those beyond are only counted here.
+	// mostReports bounds the pending reports; further ones are only counted here.
 	mostReports = 256
-	// reportsAtOnce are on their way; each takes reportTries calls at most.
+	// reportsAtOnce is the number of senders.
 	reportsAtOnce = 16
-	// reportTries is how often a report is sent that has no proper answer.
+	// reportTries is the most calls for a report without a valid answer.
 	reportTries = 3
 )
 
-// report is a caller's word on a token, on its way to the provider.
+// report is a caller's report on a token.
 type report struct {
 	provider, task string
 	kind           captcha.Type
-	solved         time.Time // the earliest it can have been
+	solved         time.Time // the earliest possible time
 	accepted       bool
 }
 
-// reports passes what callers say of tokens on to the providers, in the background and
-// as long as a provider takes it. It is safe for concurrent use.
+// reports passes callers' reports to the providers, in the background and until a provider's report
+// window ends. It is safe for concurrent use.
 type reports struct {
 	*base
 	accounts *accounts
 	waiting  chan report
 
 	mu     sync.Mutex
-	closed bool // takes no more
+	closed bool // no report can be added
 }
 
 func newReports(b *base, as *accounts) *reports {
 	return &reports{base: b, accounts: as, waiting: make(chan report, mostReports)}
 }
 
-// add takes one. It never blocks: what finds no room is only counted.
+// add adds a report. It never blocks: if the queue is full, the report is only counted.
 func (rs *reports) add(r report) {
 	rs.mu.Lock()
 	queued := false
@@ -60,8 +60,8 @@ func (rs *reports) add(r report) {
 	}
 }
 
-// send sends them until ctx ends, a few at a time, so that a service that hangs does
-// not make the reports to others late. What is left then is counted.
+// send sends reports until ctx ends, several at once, so that a service that hangs does not delay
+// the reports to others. Then it counts the pending reports.
 func (rs *reports) send(ctx context.Context) {
 	var senders sync.WaitGroup
 	for range reportsAtOnce {
@@ -90,7 +90,7 @@ func (rs *reports) send(ctx context.Context) {
 	}
 }
 
-// sendOne sends one report and says how that went.
+// sendOne sends a report and returns its outcome.
 func (rs *reports) sendOne(ctx context.Context, r report) (outcome string) {
 	a := rs.accounts.named(r.provider)
 	if a == nil || r.task == "" {

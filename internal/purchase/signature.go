@@ -13,19 +13,18 @@ import (
 	"poold/internal/pool"
 )
 
-// mostSecrets is how many former secrets of a provider are still known.
+// mostSecrets bounds the former secrets of a provider that are kept.
 const mostSecrets = 32
 
-// DeriveSecret makes the secret that signs callbacks where the file names none.
+// DeriveSecret returns the secret that signs callbacks if the file has none.
 func DeriveSecret(key captcha.Secret) captcha.Secret {
 	mac := hmac.New(sha256.New, []byte(key.Reveal()))
 	_, _ = mac.Write([]byte("poold callbacks"))
 	return captcha.Secret(hex.EncodeToString(mac.Sum(nil)))
 }
 
-// address is where the provider shall call when the order's task has ended; ""
-// where it shall not. The signature stands in the path, because services append a
-// query of their own.
+// address returns the callback address of an order; "" = no callback. The signature is in the path,
+// because services append a query.
 func (c Callbacks) address(provider string, order pool.Ref) string {
 	if c.URL == "" || len(c.Secrets) == 0 {
 		return ""
@@ -33,22 +32,22 @@ func (c Callbacks) address(provider string, order pool.Ref) string {
 	return strings.Join([]string{c.URL, "callback", provider, order.String(), sign(c.Secrets[0], provider, order.String())}, "/")
 }
 
-// sign proves that this daemon made the address.
+// sign returns the signature of a callback address.
 func sign(secret captcha.Secret, provider, order string) string {
 	mac := hmac.New(sha256.New, []byte(secret.Reveal()))
 	_, _ = mac.Write([]byte(provider + "\x00" + order))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// secrets sign the addresses of callbacks, by provider; also of those that went from
-// the list. It is safe for concurrent use.
+// secrets has the secrets that sign callback addresses, by provider, also of removed providers. It
+// is safe for concurrent use.
 type secrets struct {
 	mu sync.Mutex
 	of map[string][]captcha.Secret // the current ones last
 }
 
-// remember keeps the secrets of a provider, and some former ones for callbacks of
-// orders that were placed before a reload.
+// remember sets the secrets of a provider. It keeps former ones for the callbacks of orders that
+// were placed before a reload.
 func (s *secrets) remember(provider string, current []captcha.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,9 +58,9 @@ func (s *secrets) remember(provider string, current []captcha.Secret) {
 	s.of[provider] = append(former, current...)
 }
 
-// genuine reports whether this daemon made the callback's address, in constant time for
-// each secret. The address may name a provider that had another name at the start of
-// this process; its secret is the same then.
+// genuine reports whether this daemon made the callback's address, in constant time for each
+// secret. If the provider's name is unknown, it tries the secrets of all providers: the provider may
+// have been renamed before this process started.
 func (s *secrets) genuine(c Callback) bool {
 	s.mu.Lock()
 	candidates, known := s.of[c.Provider]

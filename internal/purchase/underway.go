@@ -9,24 +9,24 @@ import (
 	"poold/internal/pool"
 )
 
-// UnderWay is an order under way whose submit may have left, at whichever replica.
+// UnderWay is an order in flight whose submit may have left, at any replica.
 type UnderWay struct {
 	Order    pool.Ref
 	Identity captcha.Identity // without its proxy
-	Target   string           // that it was placed for
+	Target   string           // for which it was placed
 	Owner    string           // of the target
-	Provider string           // under whose name it was placed
-	Task     string           // the provider's id; "" = none is known
+	Provider string           // its name when the order was placed
+	Task     string           // the provider's id; "" = unknown
 	State    pool.State       // Submitting, Bought or Unknown
 	Price    int64            // of the token, in billionths of the currency; below 0 = unknown
-	// Placed and Submitted are in whole milliseconds, UTC, on Redis' clock.
+	// Placed and Submitted are on Redis' clock, in UTC and whole milliseconds.
 	Placed, Submitted time.Time
-	Age               time.Duration // since the submit, at the least
+	Age               time.Duration // least time since the submit
 }
 
-// UnderWay lists all of them, in no order. Each order has a place at a provider for as
-// long as it lives, so that no identity needs to be asked about that has none. An order
-// that this version cannot read is left out. It fails where Redis does not tell all of it.
+// UnderWay lists the orders in flight of all replicas, in no order. It finds them by their permits
+// at the providers, and omits those that this version cannot read. It fails if any part of Redis
+// does not answer.
 func (b *Buyer) UnderWay(ctx context.Context) ([]UnderWay, error) {
 	names, err := b.stock.Providers(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *Buyer) UnderWay(ctx context.Context) ([]UnderWay, error) {
 	return list, nil
 }
 
-// UnderWayHere lists those that this replica works on.
+// UnderWayHere lists the orders in flight that this replica runs.
 func (b *Buyer) UnderWayHere(ctx context.Context) ([]UnderWay, error) {
 	list, err := b.UnderWay(ctx)
 	return slices.DeleteFunc(list, func(u UnderWay) bool { return b.orders.holds(u.Order) == nil }), err

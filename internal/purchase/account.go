@@ -1,8 +1,6 @@
 package purchase
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
 	"slices"
 	"strings"
@@ -22,9 +20,7 @@ const formerFor = 26 * time.Hour
 // with the same API, address and key can be asked about its tasks. The result is stored in Redis
 // and too short to reveal the key.
 func Account(api, url string, key captcha.Secret) string {
-	mac := hmac.New(sha256.New, []byte(key.Reveal()))
-	_, _ = mac.Write([]byte("poold account\x00" + api + "\x00" + strings.TrimRight(url, "/")))
-	return hex.EncodeToString(mac.Sum(nil)[:6])
+	return hex.EncodeToString(mac(key, "poold account", api, strings.TrimRight(url, "/"))[:6])
 }
 
 // account is a provider and its slots on this replica. The lock of its accounts guards all

@@ -40,16 +40,16 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("%s is used up, there is room again in %v", whose, e.RetryAfter.Round(time.Second))
 }
 
-// Solver is the part of a provider that sells tokens.
-type Solver interface {
+// Provider is the part of *provider.Client that the buyer uses. Its dynamic type must be
+// comparable: a reload with the same value changes nothing.
+type Provider interface {
+	Name() string
+
 	Submit(ctx context.Context, r provider.Request) (task string, err error)
 	Poll(ctx context.Context, task string, id captcha.Identity) (provider.Solution, error)
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
 	Timeout() time.Duration
-}
 
-// Health is the part of a provider that reports its state.
-type Health interface {
 	Ready(at time.Time) (bool, time.Duration)
 	State(at time.Time) provider.State
 	Threads(ctx context.Context) (total int, ok bool, err error)
@@ -63,90 +63,57 @@ type Health interface {
 	PollTurn(at time.Time) (ok bool, wait time.Duration)
 	// Probe makes a call to the account now.
 	Probe(ctx context.Context) error
-}
 
-// Listener is the part of a provider that accepts reports on its tokens.
-type Listener interface {
 	Report(ctx context.Context, task string, t captcha.Type, good bool) error
 	ReportWindow() time.Duration // how long after the solve
 }
 
-// Provider is the part of *provider.Client that the buyer uses. Its dynamic type must be
-// comparable: a reload with the same value changes nothing.
-type Provider interface {
-	Name() string
-	Solver
-	Health
-	Listener
-}
-
-// Permits counts the orders at each provider over all replicas.
-type Permits interface {
+// Orders is the part of the store that the buyer uses; *pool.Orders with *permits.Permits
+// implement it.
+type Orders interface {
+	// Permits: they count the orders at each provider over all replicas. GiveBack releases the
+	// permit of an order that was not placed. Providers lists the names with permits, also of
+	// providers that only other replicas have or had.
 	Acquire(ctx context.Context, provider string, order pool.Ref, limit int, ttl, answered time.Duration) (permits.Permit, error)
-	// GiveBack releases the permit of an order that was not placed.
 	GiveBack(ctx context.Context, provider string, order pool.Ref) error
 	Release(ctx context.Context, provider string, order pool.Ref) error
 	Holders(ctx context.Context, provider string) ([]pool.Ref, error)
-	// Providers lists the names with permits, also of providers that only other replicas
-	// have or had.
 	Providers(ctx context.Context) ([]string, error)
 	InFlight(ctx context.Context, providers []string) ([]int, error)
-}
 
-// Standings shares the state of the providers between replicas.
-type Standings interface {
+	// Standings: replicas share the state of each provider.
 	ReportFault(ctx context.Context, provider string, f permits.Fault) error
 	ReportUp(ctx context.Context, provider string, sent time.Duration) error
 	ReportRefusal(ctx context.Context, provider string) error
 	ReportAccepted(ctx context.Context, provider string) error
 	Standing(ctx context.Context, provider string) (permits.Standing, error)
 	ProbeNow(ctx context.Context, provider string) (waited bool, err error)
-}
 
-// Budgets are the budgets that orders of many identities share, over all replicas.
-type Budgets interface {
+	// Budgets that orders of many identities share. Refund is a no-op if the order has no
+	// reservation.
 	Book(ctx context.Context, of pool.Budget, order pool.Ref, caps pool.Caps, notAfter pool.Moment) (wait time.Duration, err error)
-	// Refund is a no-op if the order has no reservation.
 	Refund(ctx context.Context, of pool.Budget, order pool.Ref) error
 	Booked(ctx context.Context, of pool.Budget) (hour, day int, err error)
-}
 
-// Journal keeps the orders beside the stock of their identity.
-type Journal interface {
+	// The journal keeps the orders beside the stock of their identity.
 	Place(ctx context.Context, o pool.Order) (pool.Placing, error)
 	Mark(ctx context.Context, order pool.Ref) (ok bool, err error)
 	Claim(ctx context.Context, provider, task string, order pool.Ref, ttl time.Duration) (ok bool, err error)
 	Submitted(ctx context.Context, order pool.Ref, task string) (ok bool, err error)
 	Unknown(ctx context.Context, order pool.Ref, hold time.Duration) (ok bool, err error)
-}
 
-// Endings finds and ends orders.
-type Endings interface {
+	// Ends of orders. FindAll returns the orders that exist. Remembers reports whether the store
+	// knows that a missing order has ended.
 	Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error)
-	// FindAll returns the orders that exist.
 	FindAll(ctx context.Context, orders []pool.Ref) ([]pool.Record, error)
 	Settle(ctx context.Context, l pool.Landing) (pool.Ending, error)
 	Fail(ctx context.Context, f pool.Failure) (pool.Ending, error)
-	// Remembers reports whether the store knows that a missing order has ended.
 	Remembers(ctx context.Context, order pool.Ref) (bool, error)
-}
 
-// Leases records which replica runs an order.
-type Leases interface {
+	// Leases record which replica runs an order.
 	Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []pool.Record, gone []pool.Ref, err error)
 	Renew(ctx context.Context, orders []pool.Ref) (lost []pool.Ref, err error)
 	LetGo(ctx context.Context, orders []pool.Ref) error
-}
-
-// Orders is the part of the store that the buyer uses; *pool.Orders with *permits.Permits
-// implement it.
-type Orders interface {
-	Permits
-	Standings
-	Budgets
-	Journal
-	Endings
-	Leases
 }
 
 // The outcomes of a report.

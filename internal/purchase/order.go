@@ -97,7 +97,7 @@ func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millis
 
 // lifetime returns the longest time that an order can be in flight: the provider's time-out,
 // and a call before and after it.
-func lifetime(p Solver) time.Duration { return p.Timeout() + 2*callTime }
+func lifetime(p Provider) time.Duration { return p.Timeout() + 2*callTime }
 
 // facts returns what the journal keeps about the order for the replica that adopts it.
 func (o *Order) facts() pool.Facts {

@@ -18,9 +18,7 @@ const mostSecrets = 32
 
 // DeriveSecret returns the secret that signs callbacks if the file has none.
 func DeriveSecret(key captcha.Secret) captcha.Secret {
-	mac := hmac.New(sha256.New, []byte(key.Reveal()))
-	_, _ = mac.Write([]byte("poold callbacks"))
-	return captcha.Secret(hex.EncodeToString(mac.Sum(nil)))
+	return captcha.Secret(hex.EncodeToString(mac(key, "poold callbacks")))
 }
 
 // address returns the callback address of an order; "" = no callback. The signature is in the path,
@@ -34,9 +32,14 @@ func (c Callbacks) address(provider string, order pool.Ref) string {
 
 // sign returns the signature of a callback address.
 func sign(secret captcha.Secret, provider, order string) string {
-	mac := hmac.New(sha256.New, []byte(secret.Reveal()))
-	_, _ = mac.Write([]byte(provider + "\x00" + order))
-	return hex.EncodeToString(mac.Sum(nil)[:16])
+	return hex.EncodeToString(mac(secret, provider, order)[:16])
+}
+
+// mac returns the HMAC-SHA-256 of texts, which must not contain a zero byte.
+func mac(secret captcha.Secret, texts ...string) []byte {
+	hash := hmac.New(sha256.New, []byte(secret.Reveal()))
+	_, _ = hash.Write([]byte(strings.Join(texts, "\x00")))
+	return hash.Sum(nil)
 }
 
 // secrets has the secrets that sign callback addresses, by provider, also of removed providers. It

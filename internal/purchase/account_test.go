@@ -119,40 +119,38 @@ func TestOrdersAreAskedForAtTheirAccount(t *testing.T) {
 			before: []string{"one", "x"}, reload: []string{"one", "x", "three", "z"}, after: []string{"one", "y"}, asked: "one of old",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				redis := redistest.InBubble(t)
-				died := newReplica(t, pool.Options{Dial: redis.Dial})
-				died.buyer.SetProviders(died.list(c.before))
-				died.leave(t, 3)
+		runBubble(t, name, func(t *testing.T) {
+			redis := redistest.InBubble(t)
+			died := newReplica(t, pool.Options{Dial: redis.Dial})
+			died.buyer.SetProviders(died.list(c.before))
+			died.leave(t, 3)
 
-				heir := newReplica(t, pool.Options{Dial: redis.Dial})
-				if c.reload != nil {
-					before := heir.list(c.reload)
-					if c.asked == "one of old" {
-						before[0].Provider.(*fakeProvider).name = "one"
-						before[0].Provider = named{before[0].Provider.(*fakeProvider), "one of old"}
-					}
-					heir.buyer.SetProviders(before)
+			heir := newReplica(t, pool.Options{Dial: redis.Dial})
+			if c.reload != nil {
+				before := heir.list(c.reload)
+				if c.asked == "one of old" {
+					before[0].Provider.(*fakeProvider).name = "one"
+					before[0].Provider = named{before[0].Provider.(*fakeProvider), "one of old"}
 				}
-				heir.buyer.SetProviders(heir.list(c.after))
-				if n := heir.collect(t); n != 3 {
-					t.Errorf("%d orders were adopted, want 3", n)
-				}
-				heir.wantLeft(t, 0, 0, 3, "one", "two", "three")
-				want := "login at " + c.asked + ": solved"
-				if got := heir.all(); !slices.Contains(got, want) || slices.ContainsFunc(got, func(e string) bool {
-					return strings.HasSuffix(e, "solved") && e != want
-				}) {
-					t.Errorf("what happened: %q, want them solved at %s", got, c.asked)
-				}
-				if slots := heir.buyer.slots(); slices.Max(slots) != 0 {
-					t.Errorf("%v slots are taken", slots)
-				}
-				if got := heir.buyer.Stranded(); len(got) != 0 || strings.Contains(heir.logged.String(), "ERROR") {
-					t.Errorf("stranded %+v, logged:\n%s", got, heir.logged.String())
-				}
-			})
+				heir.buyer.SetProviders(before)
+			}
+			heir.buyer.SetProviders(heir.list(c.after))
+			if n := heir.collect(t); n != 3 {
+				t.Errorf("%d orders were adopted, want 3", n)
+			}
+			heir.wantLeft(t, 0, 0, 3, "one", "two", "three")
+			want := "login at " + c.asked + ": solved"
+			if got := heir.all(); !slices.Contains(got, want) || slices.ContainsFunc(got, func(e string) bool {
+				return strings.HasSuffix(e, "solved") && e != want
+			}) {
+				t.Errorf("what happened: %q, want them solved at %s", got, c.asked)
+			}
+			if slots := heir.buyer.slots(); slices.Max(slots) != 0 {
+				t.Errorf("%v slots are taken", slots)
+			}
+			if got := heir.buyer.Stranded(); len(got) != 0 || strings.Contains(heir.logged.String(), "ERROR") {
+				t.Errorf("stranded %+v, logged:\n%s", got, heir.logged.String())
+			}
 		})
 	}
 }

@@ -61,8 +61,7 @@ func (s *testBuyer) adopt(t *testing.T) []*Order {
 
 // What was never submitted is taken back, with all that was reserved for it.
 func TestAdoptTakesAnIntentBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
 		s.found(t, pool.Intent)
 		heir := s.replica("no letters")
@@ -80,8 +79,7 @@ func TestAdoptTakesAnIntentBack(t *testing.T) {
 
 // What may have been submitted counts as bought and is never submitted again.
 func TestAdoptNotesASubmittingOrderAsUnknown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
 		o := s.found(t, pool.Submitting)
 		heir := s.replica("no letters")
@@ -102,8 +100,7 @@ func TestAdoptNotesASubmittingOrderAsUnknown(t *testing.T) {
 
 // What was bought is collected with its task, on the terms that it was placed with.
 func TestAdoptedOrderIsCollected(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		target := spec()
 		target.Identity.Enterprise, target.Lifetime = true, 90*time.Second
 		target.ID = target.Identity.ID()
@@ -148,8 +145,7 @@ func TestAdoptedOrderIsCollected(t *testing.T) {
 func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 	for _, age := range []time.Duration{30 * time.Second, 200 * time.Second} {
 		for _, solves := range []bool{true, false} {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 1)
+			withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 				s.found(t, pool.Bought)
 				time.Sleep(age - 2*time.Second)
 				heir := s.replica("no letters")
@@ -177,8 +173,7 @@ func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 
 // Orders of unknown fate, of replicas that live and of this buyer stay where they are.
 func TestAdoptLeavesOthersAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 9)
+	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		s.found(t, pool.Unknown)
 		s.renew(t, s.found(t, pool.Bought).Ref)
 		own := s.order(t)
@@ -230,25 +225,23 @@ func TestAdoptWhileRedisGoesAway(t *testing.T) {
 		"at the second provider":    {2, 1},
 		"at the second's one order": {3, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 9)
-				s.found(t, pool.Bought)
-				s.reserve(t, "two", pool.Ref{Order: "second", Identity: spec().ID})
-				heir := s.replica("no letters")
-				heir.buyer.SetProviders([]Entry{{Provider: heir.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
-				looks := 0
-				s.stock.fault = func(string) error {
-					if looks++; looks > c.looks {
-						return redisdb.ErrDown
-					}
-					return nil
+		runBubble(t, name, func(t *testing.T) {
+			s := newTestBuyer(t, 9)
+			s.found(t, pool.Bought)
+			s.reserve(t, "two", pool.Ref{Order: "second", Identity: spec().ID})
+			heir := s.replica("no letters")
+			heir.buyer.SetProviders([]Entry{{Provider: heir.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
+			looks := 0
+			s.stock.fault = func(string) error {
+				if looks++; looks > c.looks {
+					return redisdb.ErrDown
 				}
-				got, err := heir.buyer.recovery.adopt(t.Context())
-				if !errors.Is(err, redisdb.ErrDown) || len(got) != c.adopted || heir.buyer.slots()[0] != c.adopted {
-					t.Errorf("adopt = %d orders, %v, %v slots; want %d and ErrDown", len(got), err, heir.buyer.slots(), c.adopted)
-				}
-			})
+				return nil
+			}
+			got, err := heir.buyer.recovery.adopt(t.Context())
+			if !errors.Is(err, redisdb.ErrDown) || len(got) != c.adopted || heir.buyer.slots()[0] != c.adopted {
+				t.Errorf("adopt = %d orders, %v, %v slots; want %d and ErrDown", len(got), err, heir.buyer.slots(), c.adopted)
+			}
 		})
 	}
 }
@@ -256,8 +249,7 @@ func TestAdoptWhileRedisGoesAway(t *testing.T) {
 // Adopted orders take slots of their account, also beyond its concurrency, and
 // give them back however they end.
 func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 3)
+	withBuyer(t, 3, func(t *testing.T, s *testBuyer) {
 		for range 3 {
 			s.found(t, pool.Bought)
 		}
@@ -295,8 +287,7 @@ func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
 // A place whose order ended while its replica died is given up, but not while
 // its order may be about to come.
 func TestOrphanedPlaces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 9)
+	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		orphan, late := pool.Ref{Order: "orphan", Identity: spec().ID}, pool.Ref{Order: "late", Identity: spec().ID}
 		s.reserve(t, "one", orphan)
 		s.reserve(t, "one", late)
@@ -337,8 +328,7 @@ func TestOrphanedPlaces(t *testing.T) {
 
 // Each provider's places without orders are given up, also where several have some.
 func TestOrphansAtTwoProviders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 9)
+	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 		for _, name := range []string{"one", "two"} {
 			s.reserve(t, name, pool.Ref{Order: "orphan" + name, Identity: spec().ID})
@@ -355,8 +345,7 @@ func TestOrphansAtTwoProviders(t *testing.T) {
 
 // A Redis that does not answer for three identities is not asked for the others.
 func TestAdoptionGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 9)
+	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		for n := range 5 {
 			target := spec()
 			target.Identity.Sitekey = string(rune('a' + n))
@@ -408,8 +397,7 @@ func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 
 // An order of unknown fate that comes with an adoption is left alone.
 func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.found(t, pool.Unknown)
 		before := s.stock.owner(o.Ref)
 		s.stock.endLease(o.Ref)
@@ -444,8 +432,7 @@ func TestAnAdoptedOrderKnowsThatItIsCalledBack(t *testing.T) {
 
 // The adopter's file has a shorter time-out than the order was placed with.
 func TestAnAdoptedOrderKeepsItsTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.found(t, pool.Bought)
 		heir := s.replica("no letters")
 		heir.provider.limit = 20 * time.Second
@@ -459,8 +446,7 @@ func TestAnAdoptedOrderKeepsItsTimeout(t *testing.T) {
 // Redis does not answer for one identity: the orders of the others are adopted
 // all the same, at every provider.
 func TestOneBadIdentityDoesNotStopAdoption(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 9)
+	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		target := spec()
 		target.Identity.Sitekey = "other"
 		target.ID = target.Identity.ID()

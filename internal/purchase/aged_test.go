@@ -3,7 +3,6 @@ package purchase
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/provider"
@@ -11,8 +10,7 @@ import (
 
 // A token that the service kept ready is as old as it says, older than its order.
 func TestAgedTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.poll = func(context.Context, int) (provider.Solution, error) {
 			return provider.Solution{Token: "03AFexample", Dated: true, SinceSubmit: -50 * time.Second}, nil
 		}

@@ -40,40 +40,37 @@ func TestBudgetsRefuse(t *testing.T) {
 			0, 1, 2, 20 * time.Hour, BudgetError{RetryAfter: 4 * time.Hour}, "the target's", 1, "place",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 1)
-				s.buyer.SetBudget(c.overall)
-				target := spec()
-				target.PerHour, target.PerDay = c.perHour, c.perDay
-				if r := s.buyer.orders.collect(t.Context(), s.orderFor(t, target)); r.Err != nil {
-					t.Fatal(r.Err)
-				}
-				time.Sleep(c.age - 15*time.Second) // it was solved in those
-				s.forget()
-				slot, _, _ := mustAdmit(t, s.buyer)
-				_, err := s.buyer.placer.place(t.Context(), slot, target)
-				var got *BudgetError
-				if !errors.As(err, &got) || *got != c.want || !strings.Contains(err.Error(), c.text) {
-					t.Errorf("place = %v (%+v), want %+v", err, got, c.want)
-				}
-				happened := s.all()
-				if i := slices.Index(happened, c.asked); i < 0 || !slices.Contains(happened[i:], "release") {
-					t.Errorf("what happened: %q", happened)
-				}
-				s.wantLeft(t, 0, 0, 0)
-				if booked := s.stock.booked(); len(booked) != c.booked {
-					t.Errorf("%q booked, want %d", booked, c.booked)
-				}
-			})
+		runBubble(t, name, func(t *testing.T) {
+			s := newTestBuyer(t, 1)
+			s.buyer.SetBudget(c.overall)
+			target := spec()
+			target.PerHour, target.PerDay = c.perHour, c.perDay
+			if r := s.buyer.orders.collect(t.Context(), s.orderFor(t, target)); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			time.Sleep(c.age - 15*time.Second) // it was solved in those
+			s.forget()
+			slot, _, _ := mustAdmit(t, s.buyer)
+			_, err := s.buyer.placer.place(t.Context(), slot, target)
+			var got *BudgetError
+			if !errors.As(err, &got) || *got != c.want || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("place = %v (%+v), want %+v", err, got, c.want)
+			}
+			happened := s.all()
+			if i := slices.Index(happened, c.asked); i < 0 || !slices.Contains(happened[i:], "release") {
+				t.Errorf("what happened: %q", happened)
+			}
+			s.wantLeft(t, 0, 0, 0)
+			if booked := s.stock.booked(); len(booked) != c.booked {
+				t.Errorf("%q booked, want %d", booked, c.booked)
+			}
 		})
 	}
 }
 
 // Without a overall budget nobody asks Redis for one.
 func TestNoBudgetBooksNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(3)
 		s.buyer.SetBudget(0) // a reload took it away
 		slot, _, _ := mustAdmit(t, s.buyer)
@@ -97,8 +94,7 @@ func TestNoBudgetBooksNothing(t *testing.T) {
 
 // What is left of the overall budget is told with it.
 func TestBooked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 2)
+	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(7)
 		s.order(t)
 		if used, perDay, err := s.buyer.Booked(t.Context()); used != 1 || perDay != 7 || err != nil {
@@ -151,19 +147,17 @@ func TestRefunds(t *testing.T) {
 			}
 		}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 1)
-				s.buyer.SetBudget(5)
-				o := s.orderFor(t, guest(pool.Caps{PerDay: 5}))
-				c.prepare(s, o)
-				r := s.buyer.orders.collect(t.Context(), o)
-				for _, of := range []pool.Budget{pool.Overall, pool.OfGuests} {
-					if refunded := len(s.stock.bookedOf(of)) == 0; refunded != c.refunded {
-						t.Errorf("collect = %v, refunded in %s: %v, want %v; %q", r.Err, of, refunded, c.refunded, s.all())
-					}
+		runBubble(t, name, func(t *testing.T) {
+			s := newTestBuyer(t, 1)
+			s.buyer.SetBudget(5)
+			o := s.orderFor(t, guest(pool.Caps{PerDay: 5}))
+			c.prepare(s, o)
+			r := s.buyer.orders.collect(t.Context(), o)
+			for _, of := range []pool.Budget{pool.Overall, pool.OfGuests} {
+				if refunded := len(s.stock.bookedOf(of)) == 0; refunded != c.refunded {
+					t.Errorf("collect = %v, refunded in %s: %v, want %v; %q", r.Err, of, refunded, c.refunded, s.all())
 				}
-			})
+			}
 		})
 	}
 }
@@ -180,21 +174,19 @@ func TestRefundsBeforeTheSubmit(t *testing.T) {
 		"no answer to place":  {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("place", redisdb.ErrDown) }, redisdb.ErrDown},
 		"redis away at place": {func(s *testBuyer, _ *Spec) { s.stock.away("place") }, redisdb.ErrDown},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 1)
-				s.buyer.SetBudget(5)
-				slot, _, _ := mustAdmit(t, s.buyer)
-				target := guest(pool.Caps{PerHour: 5})
-				c.spoil(s, &target)
-				if _, err := s.buyer.placer.place(t.Context(), slot, target); !errors.Is(err, c.want) {
-					t.Errorf("place = %v, want %v", err, c.want)
-				}
-				if booked := append(s.stock.booked(), s.stock.bookedOf(pool.OfGuests)...); len(booked) != 0 {
-					t.Errorf("still booked: %q", booked)
-				}
-				s.wantLeft(t, 0, 0, 0)
-			})
+		runBubble(t, name, func(t *testing.T) {
+			s := newTestBuyer(t, 1)
+			s.buyer.SetBudget(5)
+			slot, _, _ := mustAdmit(t, s.buyer)
+			target := guest(pool.Caps{PerHour: 5})
+			c.spoil(s, &target)
+			if _, err := s.buyer.placer.place(t.Context(), slot, target); !errors.Is(err, c.want) {
+				t.Errorf("place = %v, want %v", err, c.want)
+			}
+			if booked := append(s.stock.booked(), s.stock.bookedOf(pool.OfGuests)...); len(booked) != 0 {
+				t.Errorf("still booked: %q", booked)
+			}
+			s.wantLeft(t, 0, 0, 0)
 		})
 	}
 	t.Run("stop", func(t *testing.T) {
@@ -284,28 +276,26 @@ func TestNothingStaysInTheBudget(t *testing.T) {
 		"refusal": {[]string{"refund"}, true},
 		"outage":  {[]string{"place", "fail", "refund", "release", "look"}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 1)
-				s.buyer.SetBudget(5)
-				stop := s.running(t)
-				slot, _, _ := mustAdmit(t, s.buyer)
-				target := guest(pool.Caps{PerDay: 5})
-				if c.refuse {
-					target.Depth = 0
-				}
-				s.stock.away(c.away...)
-				if _, err := s.buyer.placer.place(t.Context(), slot, target); err == nil {
-					t.Fatal("placed")
-				}
-				time.Sleep(5 * time.Minute)
-				s.stock.away()
-				time.Sleep(5 * time.Second)
-				stop()
-				if booked := append(s.stock.booked(), s.stock.bookedOf(pool.OfGuests)...); len(booked) != 0 {
-					t.Errorf("%q booked for 24 h; no order was ever placed", booked)
-				}
-			})
+		runBubble(t, name, func(t *testing.T) {
+			s := newTestBuyer(t, 1)
+			s.buyer.SetBudget(5)
+			stop := s.running(t)
+			slot, _, _ := mustAdmit(t, s.buyer)
+			target := guest(pool.Caps{PerDay: 5})
+			if c.refuse {
+				target.Depth = 0
+			}
+			s.stock.away(c.away...)
+			if _, err := s.buyer.placer.place(t.Context(), slot, target); err == nil {
+				t.Fatal("placed")
+			}
+			time.Sleep(5 * time.Minute)
+			s.stock.away()
+			time.Sleep(5 * time.Second)
+			stop()
+			if booked := append(s.stock.booked(), s.stock.bookedOf(pool.OfGuests)...); len(booked) != 0 {
+				t.Errorf("%q booked for 24 h; no order was ever placed", booked)
+			}
 		})
 	}
 }

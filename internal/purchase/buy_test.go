@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/captcha"
@@ -27,8 +26,7 @@ func (s *testBuyer) buy(t *testing.T, target Spec) (<-chan Result, error) {
 
 // Buying returns when the order stands, tells its end, and Wait waits for that.
 func TestBuy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		began := time.Now()
 		ended, err := s.buy(t, spec())
 		if err != nil || time.Since(began) != 0 {
@@ -45,8 +43,7 @@ func TestBuy(t *testing.T) {
 
 // The goroutines of orders are bounded, and who meets the bound does not hang on it.
 func TestOrdersAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		found := s.found(t, pool.Bought)
 		heir := s.replica("no letters")
 		hold := make(chan struct{})
@@ -88,31 +85,29 @@ func TestAFaultWhileBuying(t *testing.T) {
 		},
 		"telling its end": func(_ *testBuyer, ended *func(Result)) { *ended = func(Result) { panic("a fault of ours") } },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var logged bytes.Buffer
-				s := newTestBuyer(t, 1)
-				s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
-				ended := func(Result) { t.Error("an order ended") }
-				fault(s, &ended)
-				slot, err := s.buyer.Admit(t.Context(), Bid{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				err = s.buyer.Buy(t.Context(), slot, spec(), ended)
-				if stands := err == nil; stands == (name == "placing") {
-					t.Errorf("buy = %v", err)
-				}
-				if err := s.buyer.Wait(); err != nil || s.buyer.slots()[0] != 0 {
-					t.Errorf("wait = %v, %v slots are taken", err, s.buyer.slots())
-				}
-				if text := logged.String(); !strings.Contains(text, "a fault of ours") || !strings.Contains(text, "buy_test.go") {
-					t.Errorf("panic or stack not in the log: %.300s", text)
-				}
-				if solved := slices.Contains(s.all(), "login at one: solved"); solved == (name == "placing") {
-					t.Errorf("what happened: %q", s.all())
-				}
-			})
+		runBubble(t, name, func(t *testing.T) {
+			var logged bytes.Buffer
+			s := newTestBuyer(t, 1)
+			s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
+			ended := func(Result) { t.Error("an order ended") }
+			fault(s, &ended)
+			slot, err := s.buyer.Admit(t.Context(), Bid{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = s.buyer.Buy(t.Context(), slot, spec(), ended)
+			if stands := err == nil; stands == (name == "placing") {
+				t.Errorf("buy = %v", err)
+			}
+			if err := s.buyer.Wait(); err != nil || s.buyer.slots()[0] != 0 {
+				t.Errorf("wait = %v, %v slots are taken", err, s.buyer.slots())
+			}
+			if text := logged.String(); !strings.Contains(text, "a fault of ours") || !strings.Contains(text, "buy_test.go") {
+				t.Errorf("panic or stack not in the log: %.300s", text)
+			}
+			if solved := slices.Contains(s.all(), "login at one: solved"); solved == (name == "placing") {
+				t.Errorf("what happened: %q", s.all())
+			}
 		})
 	}
 }

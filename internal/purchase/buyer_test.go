@@ -43,8 +43,7 @@ func TestAdmitWithoutProviders(t *testing.T) {
 // The first provider of the list gets all orders; while it is down the next
 // one does; when it is back it has them again.
 func TestNextProviderTakesOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 5)
+	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		two := newFakeProvider(s.ledger, "two")
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 5}, {Provider: two, Concurrency: 5}})
 		admit := func(want string) {
@@ -66,8 +65,7 @@ func TestNextProviderTakesOver(t *testing.T) {
 // A provider that is full but well is waited for: the next one takes over for
 // one that is down, not for one that is popular.
 func TestFullProviderIsWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 		slot, _, _ := mustAdmit(t, s.buyer)
 		time.AfterFunc(7*time.Second, slot.Free)
@@ -81,8 +79,7 @@ func TestFullProviderIsWaitedFor(t *testing.T) {
 // A full provider that goes down while somebody waits for it is left for the
 // next one. It is not asked whether it is ready: that would use up its probe.
 func TestFullProviderThatGoesDownIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 		mustAdmit(t, s.buyer)
 		asked, _ := s.provider.calls()
@@ -100,8 +97,7 @@ func TestFullProviderThatGoesDownIsLeft(t *testing.T) {
 // Where no provider is ready the admission waits as long as they say, and asks
 // neither all the time nor too late.
 func TestAdmitWaitsForTheEarliestRetry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.setState(provider.StateBusy, 0) // names no delay
 		time.AfterFunc(10*time.Second, func() { s.provider.setState(provider.StateOK, 0) })
 		_, _, took := mustAdmit(t, s.buyer)
@@ -119,8 +115,7 @@ func readies(s *fakeProvider) int { n, _ := s.calls(); return n }
 // Places are given in the order in which they were asked for. No two are left at
 // one moment: who got the first of two would be the first to say so by chance.
 func TestAdmitIsFirstComeFirstServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 2)
+	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		a, _, _ := mustAdmit(t, s.buyer)
 		b, _, _ := mustAdmit(t, s.buyer)
 		got := &ledger{}
@@ -161,23 +156,21 @@ func TestSetProvidersWakesWaiters(t *testing.T) {
 		"none at all": {func(*testBuyer) []Entry { return nil }, "", ErrNoProvider},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 1)
-				mustAdmit(t, s.buyer)
-				time.AfterFunc(100*time.Millisecond, func() { s.buyer.SetProviders(c.next(s)) })
-				began := time.Now()
-				slot, err := s.buyer.Admit(t.Context(), Bid{})
-				if !errors.Is(err, c.err) {
-					t.Fatalf("admit = %v, want %v", err, c.err)
-				}
-				if took := time.Since(began); took != 100*time.Millisecond {
-					t.Errorf("took %v, want the moment of the reload", took)
-				}
-				if err == nil && slot.account.Name() != c.want {
-					t.Errorf("admitted at %s, want %s", slot.account.Name(), c.want)
-				}
-			})
+		runBubble(t, name, func(t *testing.T) {
+			s := newTestBuyer(t, 1)
+			mustAdmit(t, s.buyer)
+			time.AfterFunc(100*time.Millisecond, func() { s.buyer.SetProviders(c.next(s)) })
+			began := time.Now()
+			slot, err := s.buyer.Admit(t.Context(), Bid{})
+			if !errors.Is(err, c.err) {
+				t.Fatalf("admit = %v, want %v", err, c.err)
+			}
+			if took := time.Since(began); took != 100*time.Millisecond {
+				t.Errorf("took %v, want the moment of the reload", took)
+			}
+			if err == nil && slot.account.Name() != c.want {
+				t.Errorf("admitted at %s, want %s", slot.account.Name(), c.want)
+			}
 		})
 	}
 }
@@ -185,8 +178,7 @@ func TestSetProvidersWakesWaiters(t *testing.T) {
 // An unchanged provider keeps its slots over a reload; fewer places than are
 // taken admit nobody until enough were freed.
 func TestReloadKeepsSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 3)
+	withBuyer(t, 3, func(t *testing.T, s *testBuyer) {
 		var held []*Slot
 		for range 3 {
 			slot, _, _ := mustAdmit(t, s.buyer)
@@ -207,8 +199,7 @@ func TestReloadKeepsSlots(t *testing.T) {
 
 // An order of a provider that a reload removed is finished with that provider.
 func TestRemovedProviderFinishesItsOrders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
 		two := newFakeProvider(s.ledger, "two")
 		s.buyer.SetProviders([]Entry{{Provider: two, Concurrency: 1}})
@@ -222,8 +213,7 @@ func TestRemovedProviderFinishesItsOrders(t *testing.T) {
 }
 
 func TestAdmitEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		slot, _, _ := mustAdmit(t, s.buyer)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -244,8 +234,7 @@ func TestAdmitEndsWithItsContext(t *testing.T) {
 }
 
 func TestProvidersAndPace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 3)
+	withBuyer(t, 3, func(t *testing.T, s *testBuyer) {
 		if first, interval := s.buyer.Pace(captcha.HCaptcha); first != 15*time.Second || interval != 5*time.Second {
 			t.Errorf("pace %v, %v", first, interval)
 		}
@@ -280,8 +269,7 @@ func boundedCtx(t *testing.T) context.Context {
 // The buyer keeps to the smaller of the file's number and the provider's
 // threads, asked each minute; an error keeps the last number.
 func TestThreadsShrinkConcurrency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 20)
+	withBuyer(t, 20, func(t *testing.T, s *testBuyer) {
 		answers := []func() (int, bool, error){
 			func() (int, bool, error) { return 5, true, nil },
 			func() (int, bool, error) { return 0, false, errors.New("away") },
@@ -308,8 +296,7 @@ func TestThreadsShrinkConcurrency(t *testing.T) {
 // A provider that comes by a reload is asked at once; one that is paused is
 // not asked at all; a panic in one call does not end the maintenance.
 func TestMaintenanceAsksProviders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.setState(provider.StateDown, time.Hour)
 		stop := s.running(t)
 		two, three := newFakeProvider(s.ledger, "two"), newFakeProvider(s.ledger, "three")
@@ -332,8 +319,7 @@ func TestMaintenanceAsksProviders(t *testing.T) {
 
 // A fault at the buyer does not leave it occupied for ever.
 func TestAPanicLeavesTheBuyer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: &faulty{fakeProvider: s.provider, faults: 1}, Concurrency: 1}})
 		if _, err := s.buyer.Admit(t.Context(), Bid{}); !errors.Is(err, panics.ErrFault) {
 			t.Errorf("admit = %v, want %v", err, panics.ErrFault)

@@ -77,28 +77,26 @@ func TestHostileCallbacks(t *testing.T) {
 		}, CallbackUnknown},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackBuyer(t, "no letters")
-				o := s.order(t)
-				ended := s.collecting(t, o)
-				before := s.stock.picture()
-				s.forget()
-				told := callbackTo(s.provider.submitted.Pingback, good)
-				c.change(&told, o)
-				s.mustCall(t, told)
-				s.want(t, "callback "+c.outcome)
-				if after := s.stock.picture(); after != before {
-					t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
-				}
-				synctest.Wait()
-				if len(ended) != 0 {
-					t.Error("the waiting ended")
-				}
-				if r := <-ended; r.Err != nil || s.stock.tokens() != 1 || s.provider.polls != 1 {
-					t.Errorf("collect = %v, %d tokens, %d polls; want polling to land it", r.Err, s.stock.tokens(), s.provider.polls)
-				}
-			})
+		runBubble(t, name, func(t *testing.T) {
+			s := newCallbackBuyer(t, "no letters")
+			o := s.order(t)
+			ended := s.collecting(t, o)
+			before := s.stock.picture()
+			s.forget()
+			told := callbackTo(s.provider.submitted.Pingback, good)
+			c.change(&told, o)
+			s.mustCall(t, told)
+			s.want(t, "callback "+c.outcome)
+			if after := s.stock.picture(); after != before {
+				t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
+			}
+			synctest.Wait()
+			if len(ended) != 0 {
+				t.Error("the waiting ended")
+			}
+			if r := <-ended; r.Err != nil || s.stock.tokens() != 1 || s.provider.polls != 1 {
+				t.Errorf("collect = %v, %d tokens, %d polls; want polling to land it", r.Err, s.stock.tokens(), s.provider.polls)
+			}
 		})
 	}
 }

@@ -94,8 +94,7 @@ func TestCallbackAddressStaysWhatItIs(t *testing.T) {
 
 func TestSubmitNamesThePingbackOnlyWithCallbacksOn(t *testing.T) {
 	for name, c := range map[string]Callbacks{"on": calling("first", "second"), "off": {Secrets: []captcha.Secret{"first"}}} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newTestBuyer(t, 5)
+		withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 			s.reload(c)
 			o := s.order(t)
 			if r := s.buyer.orders.collect(t.Context(), o); r.Err != nil {
@@ -125,26 +124,24 @@ func TestCallbackSettles(t *testing.T) {
 		},
 		"without a task": func(c *Callback) { c.Query = url.Values{"code": {"03AFcallback"}} },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackBuyer(t, "no letters")
-				o := s.order(t)
-				ended := s.collecting(t, o)
-				time.Sleep(20 * time.Second)
-				s.forget()
-				c := callbackTo(s.provider.submitted.Pingback, "")
-				change(&c)
-				s.mustCall(t, c)
-				if r := <-ended; r.Err != nil {
-					t.Errorf("collect = %v", r.Err)
-				}
-				s.want(t, "settle", "release", "login at one: solved", "callback settled")
-				s.wantLeft(t, 0, 0, 0)
-				l := s.stock.landed()
-				if len(l) != 1 || l[0].Ref != o.Ref || l[0].Value != "03AFcallback" || !l[0].Callback || l[0].Provider != "one" || l[0].Lifetime != 120*time.Second {
-					t.Errorf("landings %+v", l)
-				}
-			})
+		runBubble(t, name, func(t *testing.T) {
+			s := newCallbackBuyer(t, "no letters")
+			o := s.order(t)
+			ended := s.collecting(t, o)
+			time.Sleep(20 * time.Second)
+			s.forget()
+			c := callbackTo(s.provider.submitted.Pingback, "")
+			change(&c)
+			s.mustCall(t, c)
+			if r := <-ended; r.Err != nil {
+				t.Errorf("collect = %v", r.Err)
+			}
+			s.want(t, "settle", "release", "login at one: solved", "callback settled")
+			s.wantLeft(t, 0, 0, 0)
+			l := s.stock.landed()
+			if len(l) != 1 || l[0].Ref != o.Ref || l[0].Value != "03AFcallback" || !l[0].Callback || l[0].Provider != "one" || l[0].Lifetime != 120*time.Second {
+				t.Errorf("landings %+v", l)
+			}
 		})
 	}
 }
@@ -267,26 +264,24 @@ func TestCallbackBirth(t *testing.T) {
 		"a clock that went back":      {4 * time.Second, -time.Hour, 10 * time.Second, 4 * time.Second, 0},
 		"never negative":              {0, time.Second, time.Hour, 0, time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackBuyer(t, "no letters")
-				terms := calling("first")
-				terms.Delay = c.delay
-				s.reload(terms)
-				o := s.order(t)
-				// Orders keep the terms that they were placed with.
-				terms.Delay = 7 * time.Minute
-				s.reload(terms)
-				time.Sleep(c.mark)
-				s.collecting(t, o)
-				told := callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback")
-				told.At = o.placed.Add(c.arrived)
-				s.mustCall(t, told)
-				l := s.stock.landed()
-				if len(l) != 1 || l[0].SincePlaced != c.born || l[0].Lead != c.lead {
-					t.Errorf("landed %+v, want it born %v after the placing, lead %v", l, c.born, c.lead)
-				}
-			})
+		runBubble(t, name, func(t *testing.T) {
+			s := newCallbackBuyer(t, "no letters")
+			terms := calling("first")
+			terms.Delay = c.delay
+			s.reload(terms)
+			o := s.order(t)
+			// Orders keep the terms that they were placed with.
+			terms.Delay = 7 * time.Minute
+			s.reload(terms)
+			time.Sleep(c.mark)
+			s.collecting(t, o)
+			told := callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback")
+			told.At = o.placed.Add(c.arrived)
+			s.mustCall(t, told)
+			l := s.stock.landed()
+			if len(l) != 1 || l[0].SincePlaced != c.born || l[0].Lead != c.lead {
+				t.Errorf("landed %+v, want it born %v after the placing, lead %v", l, c.born, c.lead)
+			}
 		})
 	}
 }
@@ -353,48 +348,46 @@ func TestFirstPoll(t *testing.T) {
 		"off, a very short one":     {false, false, 3 * time.Minute, 120 * time.Second, 18 * time.Second, 16 * time.Second},
 		"off, whatever is explicit": {false, true, 3 * time.Minute, 120 * time.Second, 0, 16 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 1)
-				terms := calling("first")
-				if c.explicit {
-					terms.Fallback = 33 * time.Second
+		runBubble(t, name, func(t *testing.T) {
+			s := newTestBuyer(t, 1)
+			terms := calling("first")
+			if c.explicit {
+				terms.Fallback = 33 * time.Second
+			}
+			if !c.callbacks {
+				terms.URL = ""
+			}
+			s.reload(terms)
+			s.provider.limit = c.limit
+			var asked []time.Duration
+			began := time.Now()
+			s.provider.submit = func(context.Context) (string, error) {
+				time.Sleep(time.Second)
+				return "t1", nil
+			}
+			solved := notReady(3)
+			s.provider.poll = func(ctx context.Context, n int) (provider.Solution, error) {
+				asked = append(asked, time.Since(began))
+				return solved(ctx, n)
+			}
+			target := spec()
+			target.Lifetime, target.Shortest = c.lifetime, c.shortest
+			slot, _, _ := mustAdmit(t, s.buyer)
+			o, err := s.buyer.placer.place(t.Context(), slot, target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := s.buyer.orders.collect(t.Context(), o); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if len(asked) != 3 || asked[0] != c.want {
+				t.Fatalf("polls after %v, want three, the first after %v", asked, c.want)
+			}
+			for i := range 2 {
+				if gap := asked[i+1] - asked[i]; !near(gap, 5*time.Second, 500*time.Millisecond) {
+					t.Errorf("%v between polls, want the interval of 5s", gap)
 				}
-				if !c.callbacks {
-					terms.URL = ""
-				}
-				s.reload(terms)
-				s.provider.limit = c.limit
-				var asked []time.Duration
-				began := time.Now()
-				s.provider.submit = func(context.Context) (string, error) {
-					time.Sleep(time.Second)
-					return "t1", nil
-				}
-				solved := notReady(3)
-				s.provider.poll = func(ctx context.Context, n int) (provider.Solution, error) {
-					asked = append(asked, time.Since(began))
-					return solved(ctx, n)
-				}
-				target := spec()
-				target.Lifetime, target.Shortest = c.lifetime, c.shortest
-				slot, _, _ := mustAdmit(t, s.buyer)
-				o, err := s.buyer.placer.place(t.Context(), slot, target)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if r := s.buyer.orders.collect(t.Context(), o); r.Err != nil {
-					t.Fatal(r.Err)
-				}
-				if len(asked) != 3 || asked[0] != c.want {
-					t.Fatalf("polls after %v, want three, the first after %v", asked, c.want)
-				}
-				for i := range 2 {
-					if gap := asked[i+1] - asked[i]; !near(gap, 5*time.Second, 500*time.Millisecond) {
-						t.Errorf("%v between polls, want the interval of 5s", gap)
-					}
-				}
-			})
+			}
 		})
 	}
 }
@@ -424,23 +417,21 @@ func TestACallbackIsNotFromTheFuture(t *testing.T) {
 // first one did, also where the first could not be kept.
 func TestARepeatedCallbackIsNoYounger(t *testing.T) {
 	for _, disk := range []bool{true, false} {
-		t.Run(fmt.Sprint(disk), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackBuyer(t, filepath.Join(t.TempDir(), "l"))
-				if !disk {
-					s.buyer.callbacks.kept = spool.New("")
-				}
-				o := s.order(t)
-				time.Sleep(15 * time.Second)
-				s.stock.away("look")
-				_ = s.buyer.Callback(t.Context(), callbackTo(o.address(), "code=03AF")) // kept, or 503
-				time.Sleep(30 * time.Second)
-				s.stock.away()
-				s.mustCall(t, callbackTo(o.address(), "code=03AF")) // a repeat, before the next replay
-				if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second {
-					t.Errorf("born %v after the placing, want 5s: first arrival less the delay", l[0].SincePlaced)
-				}
-			})
+		runBubble(t, fmt.Sprint(disk), func(t *testing.T) {
+			s := newCallbackBuyer(t, filepath.Join(t.TempDir(), "l"))
+			if !disk {
+				s.buyer.callbacks.kept = spool.New("")
+			}
+			o := s.order(t)
+			time.Sleep(15 * time.Second)
+			s.stock.away("look")
+			_ = s.buyer.Callback(t.Context(), callbackTo(o.address(), "code=03AF")) // kept, or 503
+			time.Sleep(30 * time.Second)
+			s.stock.away()
+			s.mustCall(t, callbackTo(o.address(), "code=03AF")) // a repeat, before the next replay
+			if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second {
+				t.Errorf("born %v after the placing, want 5s: first arrival less the delay", l[0].SincePlaced)
+			}
 		})
 	}
 }
@@ -448,28 +439,26 @@ func TestARepeatedCallbackIsNoYounger(t *testing.T) {
 // However many secrets a provider has or had, the one that signs is known.
 func TestTheSigningSecretStaysKnown(t *testing.T) {
 	for _, once := range []bool{true, false} {
-		t.Run(fmt.Sprint(once), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 1)
-				var all []captcha.Secret
-				n := mostSecrets
-				if once {
-					n++
+		runBubble(t, fmt.Sprint(once), func(t *testing.T) {
+			s := newTestBuyer(t, 1)
+			var all []captcha.Secret
+			n := mostSecrets
+			if once {
+				n++
+			}
+			for i := range n {
+				all = append(all, captcha.Secret(fmt.Sprint("secret", i)))
+				if !once {
+					s.reload(calling("constant", all[i]))
 				}
-				for i := range n {
-					all = append(all, captcha.Secret(fmt.Sprint("secret", i)))
-					if !once {
-						s.reload(calling("constant", all[i]))
-					}
-				}
-				if once {
-					s.reload(calling(all...))
-				}
-				s.mustCall(t, callbackTo(s.order(t).address(), "code=03AF"))
-				if s.stock.tokens() != 1 {
-					t.Errorf("%q", s.all())
-				}
-			})
+			}
+			if once {
+				s.reload(calling(all...))
+			}
+			s.mustCall(t, callbackTo(s.order(t).address(), "code=03AF"))
+			if s.stock.tokens() != 1 {
+				t.Errorf("%q", s.all())
+			}
 		})
 	}
 }

@@ -33,8 +33,7 @@ func near(got, want, by time.Duration) bool { return (got - want).Abs() <= by }
 // The whole life of an order: every step in its order, the waits of the
 // provider's type, the age from the last poll that found nothing.
 func TestCollectSolves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.submit = func(context.Context) (string, error) {
 			time.Sleep(time.Second)
 			return "t1", nil
@@ -75,8 +74,7 @@ func TestCollectSolves(t *testing.T) {
 // A task that is solved at the first poll may have been solved right after the
 // submit, so its age counts from before that.
 func TestAgeCountsFromTheSubmit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.submit = func(context.Context) (string, error) {
 			time.Sleep(2 * time.Second)
 			return "t1", nil
@@ -116,36 +114,34 @@ func TestFailureClasses(t *testing.T) {
 		},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 1)
-				if c.submit != nil {
-					s.provider.submit = func(context.Context) (string, error) { return "", c.submit }
-				}
-				s.provider.poll = func(context.Context, int) (provider.Solution, error) { return provider.Solution{}, c.poll }
-				r := s.buyer.orders.collect(t.Context(), s.order(t))
-				if r.Outcome != c.outcome || r.Hopeless != c.hopeless || !errors.Is(r.Err, cmp.Or(c.submit, c.poll)) {
-					t.Errorf("collect = %+v, want %v, hopeless %v", r, c.outcome, c.hopeless)
-				}
-				var got *provider.Error
-				if errors.As(c.submit, &got) && !strings.Contains(r.Err.Error(), got.Code) {
-					t.Errorf("the error does not name the provider's code: %v", r.Err)
-				}
-				happened := s.all()
-				if !slices.Contains(happened, "login at one: "+string(c.outcome)) {
-					t.Errorf("outcome not told: %q", happened)
-				}
-				orders, places := s.stock.counts()
-				if stays := orders == 1 && places == 1; stays != (c.removed == "") {
-					t.Errorf("left: %d orders, %d places", orders, places)
-				}
-				if c.removed != "" && !slices.Contains(happened, c.removed) {
-					t.Errorf("want %q in %q", c.removed, happened)
-				}
-				if s.buyer.slots()[0] != 0 {
-					t.Error("the slot was not freed")
-				}
-			})
+		runBubble(t, name, func(t *testing.T) {
+			s := newTestBuyer(t, 1)
+			if c.submit != nil {
+				s.provider.submit = func(context.Context) (string, error) { return "", c.submit }
+			}
+			s.provider.poll = func(context.Context, int) (provider.Solution, error) { return provider.Solution{}, c.poll }
+			r := s.buyer.orders.collect(t.Context(), s.order(t))
+			if r.Outcome != c.outcome || r.Hopeless != c.hopeless || !errors.Is(r.Err, cmp.Or(c.submit, c.poll)) {
+				t.Errorf("collect = %+v, want %v, hopeless %v", r, c.outcome, c.hopeless)
+			}
+			var got *provider.Error
+			if errors.As(c.submit, &got) && !strings.Contains(r.Err.Error(), got.Code) {
+				t.Errorf("the error does not name the provider's code: %v", r.Err)
+			}
+			happened := s.all()
+			if !slices.Contains(happened, "login at one: "+string(c.outcome)) {
+				t.Errorf("outcome not told: %q", happened)
+			}
+			orders, places := s.stock.counts()
+			if stays := orders == 1 && places == 1; stays != (c.removed == "") {
+				t.Errorf("left: %d orders, %d places", orders, places)
+			}
+			if c.removed != "" && !slices.Contains(happened, c.removed) {
+				t.Errorf("want %q in %q", c.removed, happened)
+			}
+			if s.buyer.slots()[0] != 0 {
+				t.Error("the slot was not freed")
+			}
 		})
 	}
 }
@@ -153,8 +149,7 @@ func TestFailureClasses(t *testing.T) {
 // A task is given up at the provider's time-out, with a last poll then, and
 // not before. The end has a code that says so.
 func TestTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		var events []Event
 		s.buyer.observe = listener{witness{s.ledger}, &events}
 		var last time.Duration
@@ -177,8 +172,7 @@ func TestTimeout(t *testing.T) {
 
 // A provider that asks for time at a poll gets it, and the task is not lost.
 func TestPollHonoursDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		var at []time.Duration
 		began := time.Now()
 		s.provider.poll = func(_ context.Context, n int) (provider.Solution, error) {
@@ -206,55 +200,52 @@ func TestPollHonoursDelay(t *testing.T) {
 func TestRedisBlinks(t *testing.T) {
 	const gap = 40 * time.Second
 	for _, step := range []string{"store t1", "settle", "release"} {
-		t.Run(step, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 1)
-				s.provider.poll = notReady(2)
-				var since time.Time
-				tries := 0
-				s.stock.fault = func(now string) error {
-					if now != step {
-						return nil
-					}
-					if tries++; tries == 1 {
-						since = time.Now()
-					}
-					if time.Since(since) < gap {
-						return redisdb.ErrDown
-					}
+		runBubble(t, step, func(t *testing.T) {
+			s := newTestBuyer(t, 1)
+			s.provider.poll = notReady(2)
+			var since time.Time
+			tries := 0
+			s.stock.fault = func(now string) error {
+				if now != step {
 					return nil
 				}
-				if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Err != nil {
-					t.Fatal(r.Err)
+				if tries++; tries == 1 {
+					since = time.Now()
 				}
-				if got := s.all(); step == "store t1" && !slices.Equal(got[:5], []string{"mark", "submit", "claim t1", "store t1", "poll t1"}) {
-					t.Errorf("polling began before the task id was stored: %q", got)
+				if time.Since(since) < gap {
+					return redisdb.ErrDown
 				}
-				if tries < 5 || tries > 60 {
-					t.Errorf("%d tries in %v", tries, gap)
-				}
-				l := s.stock.landed()
-				if len(l) != 1 {
-					t.Fatalf("%d landings", len(l))
-				}
-				if step == "settle" && l[0].SincePlaced >= gap {
-					t.Errorf("born %v after the placing: the landing came late, the token did not", l[0].SincePlaced)
-				}
-				if step == "settle" && l[0].Lead > gap {
-					t.Errorf("lead %v counts the time that Redis was away for", l[0].Lead)
-				}
-				if orders, places := s.stock.counts(); orders != 0 || places != 0 {
-					t.Errorf("left: %d orders, %d places", orders, places)
-				}
-			})
+				return nil
+			}
+			if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if got := s.all(); step == "store t1" && !slices.Equal(got[:5], []string{"mark", "submit", "claim t1", "store t1", "poll t1"}) {
+				t.Errorf("polling began before the task id was stored: %q", got)
+			}
+			if tries < 5 || tries > 60 {
+				t.Errorf("%d tries in %v", tries, gap)
+			}
+			l := s.stock.landed()
+			if len(l) != 1 {
+				t.Fatalf("%d landings", len(l))
+			}
+			if step == "settle" && l[0].SincePlaced >= gap {
+				t.Errorf("born %v after the placing: the landing came late, the token did not", l[0].SincePlaced)
+			}
+			if step == "settle" && l[0].Lead > gap {
+				t.Errorf("lead %v counts the time that Redis was away for", l[0].Lead)
+			}
+			if orders, places := s.stock.counts(); orders != 0 || places != 0 {
+				t.Errorf("left: %d orders, %d places", orders, places)
+			}
 		})
 	}
 }
 
 // A step whose answer was lost is done once and reported as done.
 func TestLostRepliesOfRedis(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		lost := map[string]bool{}
 		s.stock.lostReply = func(step string) error {
 			if !lost[step] {
@@ -287,31 +278,29 @@ func TestLostRepliesOfRedis(t *testing.T) {
 // Redis that stays away ends the trying at the order's deadline, loudly.
 func TestRedisStaysAway(t *testing.T) {
 	for _, step := range []string{"store t1", "settle"} {
-		t.Run(step, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var logged bytes.Buffer
-				s := newTestBuyer(t, 1)
-				s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
-				s.stock.fault = func(now string) error {
-					if now == step {
-						return redisdb.ErrDown
-					}
-					return nil
+		runBubble(t, step, func(t *testing.T) {
+			var logged bytes.Buffer
+			s := newTestBuyer(t, 1)
+			s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
+			s.stock.fault = func(now string) error {
+				if now == step {
+					return redisdb.ErrDown
 				}
-				o := s.order(t)
-				if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Lost || !errors.Is(r.Err, redisdb.ErrDown) {
-					t.Errorf("collect = %v, want Lost and redisdb.ErrDown", r.Err)
-				}
-				if left := time.Until(o.deadline); left < 0 || left > 3*time.Second {
-					t.Errorf("ended %v before the deadline", left)
-				}
-				if n := strings.Count(logged.String(), "a paid task is lost"); n != 1 {
-					t.Errorf("logged %d times:\n%s", n, logged.String())
-				}
-				if strings.Contains(logged.String(), "03AFexample") {
-					t.Errorf("a token in the log:\n%s", logged.String())
-				}
-			})
+				return nil
+			}
+			o := s.order(t)
+			if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Lost || !errors.Is(r.Err, redisdb.ErrDown) {
+				t.Errorf("collect = %v, want Lost and redisdb.ErrDown", r.Err)
+			}
+			if left := time.Until(o.deadline); left < 0 || left > 3*time.Second {
+				t.Errorf("ended %v before the deadline", left)
+			}
+			if n := strings.Count(logged.String(), "a paid task is lost"); n != 1 {
+				t.Errorf("logged %d times:\n%s", n, logged.String())
+			}
+			if strings.Contains(logged.String(), "03AFexample") {
+				t.Errorf("a token in the log:\n%s", logged.String())
+			}
 		})
 	}
 }
@@ -375,23 +364,21 @@ func TestAFailureThatIsTold(t *testing.T) {
 		}},
 		"redis has forgotten it": {false, func(s *testBuyer, o *Order) { s.stock.forgetOrder(o.Ref) }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 1)
-				if c.callbacks {
-					s.reload(calling("first"))
-				}
-				o := s.order(t)
-				s.provider.poll = func(context.Context, int) (provider.Solution, error) {
-					c.spoil(s, o)
-					return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "CODE"}
-				}
-				r := s.buyer.orders.collect(t.Context(), o)
-				if r.Outcome != Failed || !slices.Contains(s.all(), "login at one: failed") {
-					t.Errorf("collect = %v, %q", r.Err, s.all())
-				}
-				s.wantLeft(t, 0, 0, 0)
-			})
+		runBubble(t, name, func(t *testing.T) {
+			s := newTestBuyer(t, 1)
+			if c.callbacks {
+				s.reload(calling("first"))
+			}
+			o := s.order(t)
+			s.provider.poll = func(context.Context, int) (provider.Solution, error) {
+				c.spoil(s, o)
+				return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "CODE"}
+			}
+			r := s.buyer.orders.collect(t.Context(), o)
+			if r.Outcome != Failed || !slices.Contains(s.all(), "login at one: failed") {
+				t.Errorf("collect = %v, %q", r.Err, s.all())
+			}
+			s.wantLeft(t, 0, 0, 0)
 		})
 	}
 }
@@ -400,31 +387,28 @@ func TestAFailureThatIsTold(t *testing.T) {
 // taken it over: it is not counted a second time.
 func TestAFailureSeenTooLateIsNotTold(t *testing.T) {
 	for _, gone := range []bool{false, true} {
-		t.Run(fmt.Sprint(gone), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackBuyer(t, "no letters")
-				o := s.order(t)
-				s.provider.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
-					if gone {
-						s.stock.landElsewhere(ctx, o.Ref)
-					} else {
-						s.stock.steal(ctx, o.Ref)
-					}
-					return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_WRONG_CAPTCHA_ID"}
+		runBubble(t, fmt.Sprint(gone), func(t *testing.T) {
+			s := newCallbackBuyer(t, "no letters")
+			o := s.order(t)
+			s.provider.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+				if gone {
+					s.stock.landElsewhere(ctx, o.Ref)
+				} else {
+					s.stock.steal(ctx, o.Ref)
 				}
-				r := s.buyer.orders.collect(t.Context(), o)
-				if r.Outcome != Elsewhere || slices.Contains(s.all(), "login at one: failed") {
-					t.Errorf("collect = %v, %q", r.Err, s.all())
-				}
-			})
+				return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_WRONG_CAPTCHA_ID"}
+			}
+			r := s.buyer.orders.collect(t.Context(), o)
+			if r.Outcome != Elsewhere || slices.Contains(s.all(), "login at one: failed") {
+				t.Errorf("collect = %v, %q", r.Err, s.all())
+			}
 		})
 	}
 }
 
 // A stop that comes while the submit is being noted takes the order back.
 func TestAStopBeforeTheSubmitBuysNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
 		ctx, stop := context.WithCancel(t.Context())
 		s.stock.lostReply = func(step string) error {
@@ -446,8 +430,7 @@ func (panicky) Ended(Event) { panic("a fault of ours") }
 
 // A fault of the observer ends one order, not the daemon.
 func TestAPanicOfTheObserverStaysInside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.observe = panicky{witness{s.ledger}}
 		defer func() {
 			if c := recover(); c != nil {

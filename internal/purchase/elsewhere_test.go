@@ -86,48 +86,46 @@ func TestWhatEndedElsewhereIsNotLost(t *testing.T) {
 		"it failed, and failed here":            {limit: 3 * time.Minute, hang: 16 * time.Second, own: unsolvable, others: unsolvable},
 		"it was landed, and the token has died": {limit: 3 * time.Minute, hang: 10 * time.Minute},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				redis := redistest.InBubble(t)
-				way := &stall{redis: redis}
-				stalls, other := newReplica(t, pool.Options{Dial: way.Dial}), newReplica(t, pool.Options{Dial: redis.Dial})
-				for r, poll := range map[*replica]func(context.Context, int) (provider.Solution, error){stalls: c.own, other: c.others} {
-					fake := newFakeProvider(r.ledger, "one")
-					fake.limit = c.limit
-					if poll != nil {
-						fake.poll = poll
-					}
-					r.buyer.SetProviders([]Entry{{Provider: fake, Concurrency: 9}})
+		runBubble(t, name, func(t *testing.T) {
+			redis := redistest.InBubble(t)
+			way := &stall{redis: redis}
+			stalls, other := newReplica(t, pool.Options{Dial: way.Dial}), newReplica(t, pool.Options{Dial: redis.Dial})
+			for r, poll := range map[*replica]func(context.Context, int) (provider.Solution, error){stalls: c.own, other: c.others} {
+				fake := newFakeProvider(r.ledger, "one")
+				fake.limit = c.limit
+				if poll != nil {
+					fake.poll = poll
 				}
-				o := mustPlace(t, stalls.buyer, spec())
-				ended := make(chan Result, 1)
-				go func() { ended <- stalls.buyer.orders.collect(t.Context(), o) }()
-				synctest.Wait()
-				way.hang()
-				time.AfterFunc(c.hang, way.goOn)
+				r.buyer.SetProviders([]Entry{{Provider: fake, Concurrency: 9}})
+			}
+			o := mustPlace(t, stalls.buyer, spec())
+			ended := make(chan Result, 1)
+			go func() { ended <- stalls.buyer.orders.collect(t.Context(), o) }()
+			synctest.Wait()
+			way.hang()
+			time.AfterFunc(c.hang, way.goOn)
 
-				time.Sleep(pool.Lease + time.Second)
-				adopted, err := other.buyer.recovery.adopt(t.Context())
-				if err != nil || len(adopted) != 1 {
-					t.Fatalf("the other one adopted %d, %v", len(adopted), err)
-				}
-				if r := other.buyer.orders.collect(t.Context(), adopted[0]); (r.Err == nil) != (c.others == nil) {
-					t.Errorf("collect at the other = %v", r.Err)
-				}
-				if r := <-ended; r.Outcome != Elsewhere {
-					t.Errorf("collect = %v, want Elsewhere", r.Err)
-				}
-				if got := stalls.all(); slices.ContainsFunc(got, func(e string) bool { return strings.HasPrefix(e, "login") }) {
-					t.Errorf("what was told: %q", got)
-				}
-				if strings.Contains(stalls.logged.String(), "WARN") {
-					t.Errorf("logged:\n%s", stalls.logged.String())
-				}
-				other.wantLeft(t, 0, 0, c.tokens, "one")
-				if slots := stalls.buyer.slots(); slots[0] != 0 {
-					t.Errorf("%v slots are taken", slots)
-				}
-			})
+			time.Sleep(pool.Lease + time.Second)
+			adopted, err := other.buyer.recovery.adopt(t.Context())
+			if err != nil || len(adopted) != 1 {
+				t.Fatalf("the other one adopted %d, %v", len(adopted), err)
+			}
+			if r := other.buyer.orders.collect(t.Context(), adopted[0]); (r.Err == nil) != (c.others == nil) {
+				t.Errorf("collect at the other = %v", r.Err)
+			}
+			if r := <-ended; r.Outcome != Elsewhere {
+				t.Errorf("collect = %v, want Elsewhere", r.Err)
+			}
+			if got := stalls.all(); slices.ContainsFunc(got, func(e string) bool { return strings.HasPrefix(e, "login") }) {
+				t.Errorf("what was told: %q", got)
+			}
+			if strings.Contains(stalls.logged.String(), "WARN") {
+				t.Errorf("logged:\n%s", stalls.logged.String())
+			}
+			other.wantLeft(t, 0, 0, c.tokens, "one")
+			if slots := stalls.buyer.slots(); slots[0] != 0 {
+				t.Errorf("%v slots are taken", slots)
+			}
 		})
 	}
 }
@@ -143,33 +141,31 @@ func TestWhatNobodyKnowsIsLost(t *testing.T) {
 		"redis stays away":       {24 * time.Hour, false, 3*time.Minute + 40*time.Second + fateKept},
 		"redis knows of nothing": {10 * time.Minute, true, 10 * time.Minute},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				redis := redistest.InBubble(t)
-				way := &stall{redis: redis}
-				r := newReplica(t, pool.Options{Dial: way.Dial})
-				r.buyer.SetProviders([]Entry{r.at("one", "")})
-				o := mustPlace(t, r.buyer, spec())
-				began := time.Now()
-				ended := make(chan Result, 1)
-				go func() { ended <- r.buyer.orders.collect(t.Context(), o) }()
-				synctest.Wait()
-				way.hang()
-				if c.forget {
-					redis.FlushAll()
-				}
-				time.AfterFunc(c.hang, way.goOn)
-				if r := <-ended; r.Outcome != Lost {
-					t.Errorf("collect = %v, want Lost", r.Err)
-				}
-				if took := time.Since(began); !near(took, c.told, 10*time.Second) {
-					t.Errorf("told after %v, want %v", took, c.told)
-				}
-				if got := r.all(); got[len(got)-1] != "login at one: lost" || strings.Count(r.logged.String(), "a paid task is lost") != 1 {
-					t.Errorf("what was told: %q, logged:\n%s", got, r.logged.String())
-				}
-				way.goOn()
-			})
+		runBubble(t, name, func(t *testing.T) {
+			redis := redistest.InBubble(t)
+			way := &stall{redis: redis}
+			r := newReplica(t, pool.Options{Dial: way.Dial})
+			r.buyer.SetProviders([]Entry{r.at("one", "")})
+			o := mustPlace(t, r.buyer, spec())
+			began := time.Now()
+			ended := make(chan Result, 1)
+			go func() { ended <- r.buyer.orders.collect(t.Context(), o) }()
+			synctest.Wait()
+			way.hang()
+			if c.forget {
+				redis.FlushAll()
+			}
+			time.AfterFunc(c.hang, way.goOn)
+			if r := <-ended; r.Outcome != Lost {
+				t.Errorf("collect = %v, want Lost", r.Err)
+			}
+			if took := time.Since(began); !near(took, c.told, 10*time.Second) {
+				t.Errorf("told after %v, want %v", took, c.told)
+			}
+			if got := r.all(); got[len(got)-1] != "login at one: lost" || strings.Count(r.logged.String(), "a paid task is lost") != 1 {
+				t.Errorf("what was told: %q, logged:\n%s", got, r.logged.String())
+			}
+			way.goOn()
 		})
 	}
 }

@@ -219,6 +219,18 @@ type testBuyer struct {
 	buyer    *Buyer
 }
 
+// withBuyer runs a test in a bubble, with a buyer for a number of orders at once.
+func withBuyer(t *testing.T, concurrency int, test func(t *testing.T, s *testBuyer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newTestBuyer(t, concurrency)) })
+}
+
+// runBubble runs a subtest in its own bubble.
+func runBubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
 func newTestBuyer(t *testing.T, concurrency int) *testBuyer {
 	t.Helper()
 	return newTestBuyerWith(t, concurrency, "no letters")

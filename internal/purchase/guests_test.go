@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/pool"
@@ -27,8 +26,7 @@ func guest(caps pool.Caps) Spec {
 // The budget over all guests is asked after the overall one, for guests alone. Where it
 // refuses, the overall one gets its part back.
 func TestTheBudgetOverAllGuests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 9)
+	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(9)
 		caps := pool.Caps{PerHour: 1, PerDay: 2}
 		place := func(what Spec) error {
@@ -78,8 +76,7 @@ func TestTheBudgetOverAllGuests(t *testing.T) {
 // A replica dies between the steps of a placing: whoever adopts the order gives all
 // that was reserved back.
 func TestAnAdoptedGuestIsRefunded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
 		o := s.orderFor(t, guest(pool.Caps{PerDay: 5}))
 		if len(s.stock.bookedOf(pool.OfGuests)) != 1 {
@@ -110,81 +107,79 @@ func TestSharedBudgetsHoldOverReplicas(t *testing.T) {
 		"the guests' of the day":  {90, pool.Caps{PerHour: 50, PerDay: 7}, 7},
 		"the overall":             {7, pool.Caps{PerDay: 50}, 7},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				weather := rand.New(rand.NewPCG(1, 2))
-				first := newTestBuyer(t, 50)
-				first.stock.change(func() {
-					chance := func(share float64) bool {
-						first.stock.mu.Lock()
-						defer first.stock.mu.Unlock()
-						return weather.Float64() < share
-					}
-					first.stock.fault = func(step string) error {
-						switch {
-						case chance(0.1):
-							return redisdb.ErrDown
-						case chance(0.05) && (strings.HasPrefix(step, "book") || step == "place" || step == "mark"):
-							panic("killed before " + step)
-						}
-						return nil
-					}
-					first.stock.lostReply = func(string) error {
-						if chance(0.1) {
-							return redisdb.ErrDown
-						}
-						return nil
-					}
-				})
-				replicas := []*testBuyer{first}
-				for len(replicas) < 8 {
-					replicas = append(replicas, first.replica("no letters"))
+		runBubble(t, name, func(t *testing.T) {
+			weather := rand.New(rand.NewPCG(1, 2))
+			first := newTestBuyer(t, 50)
+			first.stock.change(func() {
+				chance := func(share float64) bool {
+					first.stock.mu.Lock()
+					defer first.stock.mu.Unlock()
+					return weather.Float64() < share
 				}
-				var bought atomic.Int64
-				var callers sync.WaitGroup
-				for i, r := range replicas {
-					r.buyer.SetBudget(c.overall)
-					r.provider.submit = func(context.Context) (string, error) {
-						return fmt.Sprint("t", bought.Add(1)), nil
+				first.stock.fault = func(step string) error {
+					switch {
+					case chance(0.1):
+						return redisdb.ErrDown
+					case chance(0.05) && (strings.HasPrefix(step, "book") || step == "place" || step == "mark"):
+						panic("killed before " + step)
 					}
-					for j := range 6 {
-						callers.Go(func() {
-							for k := range 4 {
-								g := guest(c.guests)
-								g.Identity.Sitekey = fmt.Sprint(i, j, k)
-								g.ID = g.Identity.ID()
-								slot, err := r.buyer.Admit(t.Context(), Bid{})
-								if err != nil {
-									t.Error(err)
-									return
-								}
-								_ = r.buyer.Buy(t.Context(), slot, g, func(Result) {})
-							}
-						})
-					}
+					return nil
 				}
-				callers.Wait()
-				for _, r := range replicas {
-					if err := r.buyer.Wait(); err != nil {
-						t.Error(err)
+				first.stock.lostReply = func(string) error {
+					if chance(0.1) {
+						return redisdb.ErrDown
 					}
-				}
-				n := int(bought.Load())
-				if n == 0 || n > c.most {
-					t.Errorf("%d bought with a budget of %d", n, c.most)
-				}
-				for _, of := range []pool.Budget{pool.Overall, pool.OfGuests} {
-					booked := first.stock.bookedOf(of)
-					if len(booked) < n {
-						t.Errorf("%d bought, %d in the budget %s", n, len(booked), of)
-					}
-					for _, order := range first.stock.soldOrders() {
-						if !slices.Contains(booked, order) {
-							t.Errorf("%s was bought and is not in the budget %s", order, of)
-						}
-					}
+					return nil
 				}
 			})
+			replicas := []*testBuyer{first}
+			for len(replicas) < 8 {
+				replicas = append(replicas, first.replica("no letters"))
+			}
+			var bought atomic.Int64
+			var callers sync.WaitGroup
+			for i, r := range replicas {
+				r.buyer.SetBudget(c.overall)
+				r.provider.submit = func(context.Context) (string, error) {
+					return fmt.Sprint("t", bought.Add(1)), nil
+				}
+				for j := range 6 {
+					callers.Go(func() {
+						for k := range 4 {
+							g := guest(c.guests)
+							g.Identity.Sitekey = fmt.Sprint(i, j, k)
+							g.ID = g.Identity.ID()
+							slot, err := r.buyer.Admit(t.Context(), Bid{})
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							_ = r.buyer.Buy(t.Context(), slot, g, func(Result) {})
+						}
+					})
+				}
+			}
+			callers.Wait()
+			for _, r := range replicas {
+				if err := r.buyer.Wait(); err != nil {
+					t.Error(err)
+				}
+			}
+			n := int(bought.Load())
+			if n == 0 || n > c.most {
+				t.Errorf("%d bought with a budget of %d", n, c.most)
+			}
+			for _, of := range []pool.Budget{pool.Overall, pool.OfGuests} {
+				booked := first.stock.bookedOf(of)
+				if len(booked) < n {
+					t.Errorf("%d bought, %d in the budget %s", n, len(booked), of)
+				}
+				for _, order := range first.stock.soldOrders() {
+					if !slices.Contains(booked, order) {
+						t.Errorf("%s was bought and is not in the budget %s", order, of)
+					}
+				}
+			}
 		})
 	}
 }

@@ -13,8 +13,7 @@ import (
 // What Redis keeps of an order that was placed: 5 s of lease, and a life of the
 // provider's time-out and two calls of 20 s; its place outlives it by 10 s.
 func TestHowLongAPlacedOrderLasts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
 		r := s.stock.record(o.Ref)
 		if lease := s.stock.lease(o.Ref); lease != 5*time.Second {
@@ -34,8 +33,7 @@ func TestHowLongAPlacedOrderLasts(t *testing.T) {
 
 // Who adopts an order has it for 5 s, and renews that from then on.
 func TestAnAdoptedOrderIsTheAdopters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.found(t, pool.Bought)
 		before := s.stock.owner(o.Ref)
 		heir := s.replica("no letters")
@@ -60,8 +58,7 @@ func TestAnAdoptedOrderIsTheAdopters(t *testing.T) {
 // An order of unknown fate stays with the replica that submitted it, and with its
 // place, for as long as the service may still solve it; nobody adopts it.
 func TestWhatRedisKeepsOfALostSubmit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
 		s.provider.submit = func(context.Context) (string, error) {
 			time.Sleep(10 * time.Second)
@@ -126,8 +123,7 @@ func TestHowLongATaskIsClaimed(t *testing.T) {
 // What a replica that died left while it submitted is kept no longer than the
 // service may work on it, and its place neither.
 func TestHowLongAnAdoptedSubmitLasts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.found(t, pool.Submitting)
 		time.Sleep(10 * time.Second)
 		heir := s.replica("no letters")
@@ -143,8 +139,7 @@ func TestHowLongAnAdoptedSubmitLasts(t *testing.T) {
 // adopter nor at a stop.
 func TestTheDeadlineOfAnAdoptedOrder(t *testing.T) {
 	for _, stops := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newTestBuyer(t, 1)
+		withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 			o := s.found(t, pool.Bought)
 			time.Sleep(time.Until(o.deadline.Add(-3 * time.Second)))
 			heir := s.replica("no letters")

@@ -34,8 +34,7 @@ func (r *renewals) Renew(ctx context.Context, orders []pool.Ref) ([]pool.Ref, er
 // Every order that is worked on keeps its lease, also while its submit is on
 // its way, and no longer than that.
 func TestLeasesAreRenewed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 2)
+	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		r := &renewals{stock: s.stock, began: time.Now(), seen: map[pool.Ref][]time.Duration{}, left: map[pool.Ref][]time.Duration{}}
 		s.buyer.stock = r
 		stop := s.running(t)
@@ -84,8 +83,7 @@ func TestLeaseLeavesRoomForTwoFailedRenewals(t *testing.T) {
 // An order that is another replica's by now is left to it: no poll, nothing
 // settled, nobody told, and the slot is free.
 func TestStolenOrderEndsElsewhere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		stop := s.running(t)
 		s.provider.poll = notReady(1000)
 		o := s.order(t)
@@ -112,8 +110,7 @@ func TestStolenOrderEndsElsewhere(t *testing.T) {
 
 // Also where that is noticed no earlier than with the token in hand.
 func TestStolenOrderIsNotSettled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
 		s.provider.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
 			s.stock.steal(ctx, o.Ref)
@@ -136,8 +133,7 @@ func TestNoSubmitWithoutTheLease(t *testing.T) {
 		"another's": func(w *testRedis, ref pool.Ref) { w.steal(w.t.Context(), ref) },
 		"gone":      (*testRedis).forgetOrder,
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newTestBuyer(t, 1)
+		withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 			o := s.order(t)
 			lose(s.stock.testRedis, o.Ref)
 			if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Elsewhere {
@@ -164,37 +160,34 @@ func TestSlowMarkIsRepeated(t *testing.T) {
 		"too slow":    {pool.Lease / 2, false, []string{"mark", "mark", "submit"}, Solved},
 		"stolen":      {pool.Lease / 2, true, []string{"mark", "mark"}, Elsewhere},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 1)
-				o := s.order(t)
-				marks := 0
-				s.stock.lostReply = func(step string) error {
-					if step == "mark" {
-						if marks++; marks == 1 {
-							time.Sleep(c.took)
-							if c.stolen {
-								s.stock.steal(t.Context(), o.Ref)
-							}
+		runBubble(t, name, func(t *testing.T) {
+			s := newTestBuyer(t, 1)
+			o := s.order(t)
+			marks := 0
+			s.stock.lostReply = func(step string) error {
+				if step == "mark" {
+					if marks++; marks == 1 {
+						time.Sleep(c.took)
+						if c.stolen {
+							s.stock.steal(t.Context(), o.Ref)
 						}
 					}
-					return nil
 				}
-				if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != c.end {
-					t.Errorf("collect = %+v, want %v", r, c.end)
-				}
-				if got := s.all(); !slices.Equal(got[:min(len(got), len(c.want))], c.want) || c.stolen && len(got) != len(c.want) {
-					t.Errorf("what happened: %q, want %q first", got, c.want)
-				}
-			})
+				return nil
+			}
+			if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != c.end {
+				t.Errorf("collect = %+v, want %v", r, c.end)
+			}
+			if got := s.all(); !slices.Equal(got[:min(len(got), len(c.want))], c.want) || c.stolen && len(got) != len(c.want) {
+				t.Errorf("what happened: %q, want %q first", got, c.want)
+			}
 		})
 	}
 }
 
 // A service that answers with another order's task brings nobody a token twice.
 func TestSubmitAnsweredWithAnothersTask(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.stock.claimElsewhere("t1")
 		o := s.order(t)
 		if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Lost {
@@ -210,8 +203,7 @@ func TestSubmitAnsweredWithAnothersTask(t *testing.T) {
 
 // A stop leaves a waiting order to whoever comes first.
 func TestStopLetsWaitingOrdersGo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 		defer stop()
@@ -241,34 +233,32 @@ func TestOrderThatACallbackEndedFirst(t *testing.T) {
 		"told while the submit was lost":   {unanswered, true, Solved, []string{"mark", "submit", "unknown", "release"}},
 		"not told, and the submit is lost": {unanswered, false, Elsewhere, []string{"mark", "submit", "unknown", "release"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackBuyer(t, "no letters")
-				o := s.order(t)
-				elsewhere := func(ctx context.Context) {
-					s.stock.landElsewhere(ctx, o.Ref)
-					if c.told {
-						s.buyer.Ended(o.Ref, pool.Solved)
-					}
+		runBubble(t, name, func(t *testing.T) {
+			s := newCallbackBuyer(t, "no letters")
+			o := s.order(t)
+			elsewhere := func(ctx context.Context) {
+				s.stock.landElsewhere(ctx, o.Ref)
+				if c.told {
+					s.buyer.Ended(o.Ref, pool.Solved)
 				}
-				s.provider.submit = func(ctx context.Context) (string, error) {
-					if c.submit != nil {
-						elsewhere(ctx)
-					}
-					return "t1", c.submit
-				}
-				s.provider.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+			}
+			s.provider.submit = func(ctx context.Context) (string, error) {
+				if c.submit != nil {
 					elsewhere(ctx)
-					return provider.Solution{Token: "03AFexample"}, nil
 				}
-				if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != c.want {
-					t.Errorf("collect = %+v, want %v", r, c.want)
-				}
-				s.want(t, c.steps...)
-				if s.stock.tokens() != 1 || len(s.stock.landed()) != 0 || s.buyer.slots()[0] != 0 {
-					t.Errorf("%d tokens, %v slots", s.stock.tokens(), s.buyer.slots())
-				}
-			})
+				return "t1", c.submit
+			}
+			s.provider.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
+				elsewhere(ctx)
+				return provider.Solution{Token: "03AFexample"}, nil
+			}
+			if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != c.want {
+				t.Errorf("collect = %+v, want %v", r, c.want)
+			}
+			s.want(t, c.steps...)
+			if s.stock.tokens() != 1 || len(s.stock.landed()) != 0 || s.buyer.slots()[0] != 0 {
+				t.Errorf("%d tokens, %v slots", s.stock.tokens(), s.buyer.slots())
+			}
 		})
 	}
 }
@@ -322,29 +312,27 @@ func TestReservationsOfAnotherReplicaStay(t *testing.T) {
 			}
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 1)
-				s.buyer.SetBudget(5)
-				o := s.order(t)
-				ctx, stop := context.WithCancel(t.Context())
-				defer stop()
-				mine := s.stock.owner(o.Ref)
-				c.prepare(s, o, stop)
-				if r := s.buyer.orders.collect(ctx, o); r.Outcome != c.want || c.why != nil && !errors.Is(r.Err, c.why) {
-					t.Errorf("collect = %+v, want %v", r, c.want)
-				}
-				if r := s.stock.record(o.Ref); r.State == pool.Unknown || s.stock.owner(o.Ref) == mine {
-					t.Errorf("it is in state %c, and this replica's again: %v", r.State, s.stock.owner(o.Ref) == mine)
-				}
-				for range 3 {
-					s.buyer.placer.retry(t.Context())
-				}
-				s.wantLeft(t, 1, 1, 0)
-				if !s.stock.isBooked(o.Ref) || s.stock.tokens()+s.stock.failures() != 0 {
-					t.Errorf("booked %v, %d tokens, %d failed", s.stock.isBooked(o.Ref), s.stock.tokens(), s.stock.failures())
-				}
-			})
+		runBubble(t, name, func(t *testing.T) {
+			s := newTestBuyer(t, 1)
+			s.buyer.SetBudget(5)
+			o := s.order(t)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			mine := s.stock.owner(o.Ref)
+			c.prepare(s, o, stop)
+			if r := s.buyer.orders.collect(ctx, o); r.Outcome != c.want || c.why != nil && !errors.Is(r.Err, c.why) {
+				t.Errorf("collect = %+v, want %v", r, c.want)
+			}
+			if r := s.stock.record(o.Ref); r.State == pool.Unknown || s.stock.owner(o.Ref) == mine {
+				t.Errorf("it is in state %c, and this replica's again: %v", r.State, s.stock.owner(o.Ref) == mine)
+			}
+			for range 3 {
+				s.buyer.placer.retry(t.Context())
+			}
+			s.wantLeft(t, 1, 1, 0)
+			if !s.stock.isBooked(o.Ref) || s.stock.tokens()+s.stock.failures() != 0 {
+				t.Errorf("booked %v, %d tokens, %d failed", s.stock.isBooked(o.Ref), s.stock.tokens(), s.stock.failures())
+			}
 		})
 	}
 }
@@ -379,8 +367,7 @@ func TestASecondMarkIsNoLaterSubmit(t *testing.T) {
 // An order that was adopted while its submit was in flight is this replica's again
 // with its task.
 func TestATaskThatComesAfterTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		stop := s.running(t)
 		o := s.order(t)
 		s.provider.submit = func(ctx context.Context) (string, error) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/pool"
@@ -16,8 +15,7 @@ import (
 // The place at the provider comes before the order, and what was reserved
 // lives longer than what it is for.
 func TestPlaceReservesFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := mustPlace(t, s.buyer, spec())
 		s.want(t, "reserve", "place")
 		placed := s.stock.placed[o.Ref]
@@ -45,8 +43,7 @@ func TestPlaceReservesFirst(t *testing.T) {
 // Whatever goes wrong in Place, nothing is left behind and the slot is free.
 // A reload may come while an order is being placed. The race detector watches.
 func TestPlaceDuringAReload(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		slot, err := s.buyer.Admit(t.Context(), Bid{})
 		if err != nil {
 			t.Fatal(err)
@@ -105,26 +102,24 @@ func TestPlaceLeavesNothingBehind(t *testing.T) {
 		},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 1)
-				slot, err := s.buyer.Admit(t.Context(), Bid{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				target := spec()
-				c.prepare(s, &target)
-				if _, err := s.buyer.placer.place(t.Context(), slot, target); !errors.Is(err, c.want) {
-					t.Errorf("place = %v, want %v", err, c.want)
-				}
-				s.want(t, c.steps...)
-				if orders, places := s.stock.counts(); orders != 0 || places != 0 {
-					t.Errorf("left behind: %d orders, %d places", orders, places)
-				}
-				if taken := s.buyer.slots(); taken[0] != 0 {
-					t.Errorf("%d slots taken", taken[0])
-				}
-			})
+		runBubble(t, name, func(t *testing.T) {
+			s := newTestBuyer(t, 1)
+			slot, err := s.buyer.Admit(t.Context(), Bid{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			target := spec()
+			c.prepare(s, &target)
+			if _, err := s.buyer.placer.place(t.Context(), slot, target); !errors.Is(err, c.want) {
+				t.Errorf("place = %v, want %v", err, c.want)
+			}
+			s.want(t, c.steps...)
+			if orders, places := s.stock.counts(); orders != 0 || places != 0 {
+				t.Errorf("left behind: %d orders, %d places", orders, places)
+			}
+			if taken := s.buyer.slots(); taken[0] != 0 {
+				t.Errorf("%d slots taken", taken[0])
+			}
 		})
 	}
 }
@@ -140,8 +135,7 @@ func lose(step string, err error) func(string) error {
 }
 
 func TestPlaceAfterTheEndDoesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		slot, err := s.buyer.Admit(t.Context(), Bid{})
 		if err != nil {
 			t.Fatal(err)
@@ -161,8 +155,7 @@ func TestPlaceAfterTheEndDoesNothing(t *testing.T) {
 // Where other replicas hold all places the order is refused, and the provider
 // is left alone for a moment instead of being asked for by everybody at once.
 func TestProviderFilledByOtherReplicas(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 2)
+	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		ctx := boundedCtx(t)
 		for _, foreign := range []string{"a", "b"} {
 			if p, err := s.stock.other().Acquire(ctx, "one", pool.Ref{Identity: spec().ID, Order: foreign}, 2, time.Hour, -1); err != nil || !p.OK {

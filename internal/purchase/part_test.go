@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/provider"
@@ -24,8 +23,7 @@ func (partOfStock) InFlight(_ context.Context, providers []string) ([]int, error
 // The places at a provider are in one part of Redis. While that is away nothing is
 // bought there, and the provider's state says why.
 func TestAProvidersPlacesAreAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 9)
+	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		s.buyer.stock = partOfStock{s.buyer.stock}
 		got := s.buyer.Providers(t.Context(), time.Now())[0]
 		if got.State.Kind != provider.StateDown || !strings.Contains(got.State.Reason, "redis node") || got.InFlight != 0 {

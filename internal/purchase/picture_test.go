@@ -68,57 +68,55 @@ func TestAPictureIsInMemoryUntilTheSubmit(t *testing.T) {
 		"refused": &provider.Error{Class: provider.Parameters, Code: "ERROR_IMAGE_TYPE_NOT_SUPPORTED"},
 		"lost":    &provider.Error{Class: provider.Capacity, Code: "timeout", Unknown: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTestBuyer(t, 5)
-				var logged bytes.Buffer
-				var events []Event
-				s.buyer.log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-				s.buyer.observe = listener{witness{s.ledger}, &events}
-				var pictures []string // of Redis
-				s.provider.submit = func(context.Context) (string, error) {
-					pictures = append(pictures, s.stock.picture())
-					return "t1", fault
+		runBubble(t, name, func(t *testing.T) {
+			s := newTestBuyer(t, 5)
+			var logged bytes.Buffer
+			var events []Event
+			s.buyer.log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			s.buyer.observe = listener{witness{s.ledger}, &events}
+			var pictures []string // of Redis
+			s.provider.submit = func(context.Context) (string, error) {
+				pictures = append(pictures, s.stock.picture())
+				return "t1", fault
+			}
+			s.provider.poll = func(_ context.Context, n int) (provider.Solution, error) {
+				pictures = append(pictures, s.stock.picture())
+				if n == 1 {
+					return provider.Solution{}, provider.ErrNotReady
 				}
-				s.provider.poll = func(_ context.Context, n int) (provider.Solution, error) {
-					pictures = append(pictures, s.stock.picture())
-					if n == 1 {
-						return provider.Solution{}, provider.ErrNotReady
-					}
-					return provider.Solution{Token: "zwei wörter"}, nil
+				return provider.Solution{Token: "zwei wörter"}, nil
+			}
+			image, ended := s.buyPicture(t)
+			time.Sleep(time.Second) // it was submitted, and not polled
+			synctest.Wait()
+			runtime.GC()
+			if image.Value() != nil {
+				t.Error("the picture is still in memory after its submit")
+			}
+			r := <-ended
+			if s.provider.image != string(pictureSpec().Image) {
+				t.Errorf("the provider was given %d bytes", len(s.provider.image))
+			}
+			if (r.Err == nil) != (fault == nil) {
+				t.Errorf("ended with %v", r.Err)
+			}
+			texts := append(pictures, s.stock.picture(), logged.String(), fmt.Sprintf("%+v", events), fmt.Sprint(r.Err))
+			for _, o := range s.stock.placed {
+				if facts := o.Facts.Identity.Picture; facts != pictureSpec().Identity.Picture {
+					t.Errorf("the facts do not name the picture: %+v", facts)
 				}
-				image, ended := s.buyPicture(t)
-				time.Sleep(time.Second) // it was submitted, and not polled
-				synctest.Wait()
-				runtime.GC()
-				if image.Value() != nil {
-					t.Error("the picture is still in memory after its submit")
+			}
+			for _, text := range texts {
+				if found := shown(text); found != nil {
+					t.Errorf("%q in %s", found, text)
 				}
-				r := <-ended
-				if s.provider.image != string(pictureSpec().Image) {
-					t.Errorf("the provider was given %d bytes", len(s.provider.image))
-				}
-				if (r.Err == nil) != (fault == nil) {
-					t.Errorf("ended with %v", r.Err)
-				}
-				texts := append(pictures, s.stock.picture(), logged.String(), fmt.Sprintf("%+v", events), fmt.Sprint(r.Err))
-				for _, o := range s.stock.placed {
-					if facts := o.Facts.Identity.Picture; facts != pictureSpec().Identity.Picture {
-						t.Errorf("the facts do not name the picture: %+v", facts)
-					}
-				}
-				for _, text := range texts {
-					if found := shown(text); found != nil {
-						t.Errorf("%q in %s", found, text)
-					}
-				}
-				if n := strings.Count(s.stock.picture(), "zwei w"); fault == nil && n != 1 {
-					t.Errorf("the answer is in Redis %d times, want once, in the stock", n)
-				}
-				if strings.Contains(logged.String()+fmt.Sprintf("%+v", events), "zwei w") {
-					t.Errorf("the answer was shown: %s", logged.String())
-				}
-			})
+			}
+			if n := strings.Count(s.stock.picture(), "zwei w"); fault == nil && n != 1 {
+				t.Errorf("the answer is in Redis %d times, want once, in the stock", n)
+			}
+			if strings.Contains(logged.String()+fmt.Sprintf("%+v", events), "zwei w") {
+				t.Errorf("the answer was shown: %s", logged.String())
+			}
 		})
 	}
 }
@@ -141,8 +139,7 @@ func (s *testBuyer) buyPicture(t *testing.T) (weak.Pointer[byte], <-chan Result)
 
 // What is to be taken back once more does not hold the picture until then.
 func TestAPictureThatWasNotPlacedIsDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 5)
+	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.stock.lostReply = lose("place", fmt.Errorf("%w: i/o timeout", redisdb.ErrDown))
 		slot, err := s.buyer.Admit(t.Context(), Bid{})
 		if err != nil {
@@ -159,8 +156,7 @@ func TestAPictureThatWasNotPlacedIsDropped(t *testing.T) {
 
 // The same picture reads the same whoever reads it, so each of its orders lands.
 func TestEqualPicturesLandEach(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 5)
+	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.provider.poll = func(context.Context, int) (provider.Solution, error) {
 			return provider.Solution{Token: "zwei wörter"}, nil
 		}
@@ -193,30 +189,28 @@ func TestCallbackOfEachType(t *testing.T) {
 		{spec().Identity, "03AFcallback", true},
 		{spec().Identity, "zwei wörter", false},
 	} {
-		t.Run(fmt.Sprintf("%s/%.10s", row.identity.Type, row.code), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackBuyer(t, "no letters")
-				target := spec()
-				target.Identity, target.ID = row.identity, row.identity.ID()
-				ended := s.collecting(t, s.orderFor(t, target))
-				c := callbackTo(s.provider.submitted.Pingback, "")
-				c.Query = map[string][]string{"id": {"t1"}, "code": {row.code}}
-				s.mustCall(t, c)
-				synctest.Wait()
-				if !row.lands {
-					if n := s.stock.tokens(); n != 0 {
-						t.Errorf("%d tokens landed", n)
-					}
-					s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
-					if r := <-ended; r.Outcome != Failed {
-						t.Errorf("ended with %+v", r)
-					}
-					return
+		runBubble(t, fmt.Sprintf("%s/%.10s", row.identity.Type, row.code), func(t *testing.T) {
+			s := newCallbackBuyer(t, "no letters")
+			target := spec()
+			target.Identity, target.ID = row.identity, row.identity.ID()
+			ended := s.collecting(t, s.orderFor(t, target))
+			c := callbackTo(s.provider.submitted.Pingback, "")
+			c.Query = map[string][]string{"id": {"t1"}, "code": {row.code}}
+			s.mustCall(t, c)
+			synctest.Wait()
+			if !row.lands {
+				if n := s.stock.tokens(); n != 0 {
+					t.Errorf("%d tokens landed", n)
 				}
-				if r := <-ended; r.Outcome != Solved || s.stock.landed()[0].Value != row.code || s.provider.polls != 0 {
-					t.Errorf("ended with %+v after %d polls", r, s.provider.polls)
+				s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
+				if r := <-ended; r.Outcome != Failed {
+					t.Errorf("ended with %+v", r)
 				}
-			})
+				return
+			}
+			if r := <-ended; r.Outcome != Solved || s.stock.landed()[0].Value != row.code || s.provider.polls != 0 {
+				t.Errorf("ended with %+v after %d polls", r, s.provider.polls)
+			}
 		})
 	}
 }

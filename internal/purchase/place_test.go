@@ -16,8 +16,7 @@ import (
 // Redis hangs while an order is placed, carries the step out after the order was
 // taken back, and answers again: nothing stays behind for the order's time.
 func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.buyer.Run(ctx) }()
@@ -62,8 +61,7 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 // An order that Redis has forgotten brings no token into the stock, and nobody
 // is told that it did.
 func TestAForgottenOrderIsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
 		s.provider.submit = func(context.Context) (string, error) {
 			s.stock.forgetOrder(o.Ref)
@@ -84,8 +82,7 @@ func TestAForgottenOrderIsLost(t *testing.T) {
 // Redis may carry the step out after the order was taken back already: so it is
 // taken back once more, and then forgotten.
 func TestLeftoversAreTakenBackTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
 		s.stock.lostReply = lose("place", redisdb.ErrDown)
 		slot, _, _ := mustAdmit(t, s.buyer)
@@ -116,8 +113,7 @@ func TestLeftoversAreTakenBackTwice(t *testing.T) {
 
 // What is left while others are taken back is remembered beside them.
 func TestLeftoversOfAMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 2)
+	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		first, second := s.order(t), s.order(t)
 		s.buyer.placer.later(first)
 		s.stock.fault = func(string) error {
@@ -139,8 +135,7 @@ func TestLeftoversOfAMeanwhile(t *testing.T) {
 
 // A fault while leftovers are taken back forgets none.
 func TestAPanicForgetsNoLeftovers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.stock.away("")
 		slot, _, _ := mustAdmit(t, s.buyer)
 		_, _ = s.buyer.placer.place(t.Context(), slot, spec())

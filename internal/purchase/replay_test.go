@@ -44,52 +44,50 @@ func TestCallbackWhileRedisIsAway(t *testing.T) {
 		"at fail":              {"fail", code, false},
 		"at find, for a fault": {"look", code, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackBuyer(t, filepath.Join(t.TempDir(), "letters"))
-				if c.lost {
-					s.provider.submit = func(context.Context) (string, error) {
-						return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
-					}
+		runBubble(t, name, func(t *testing.T) {
+			s := newCallbackBuyer(t, filepath.Join(t.TempDir(), "letters"))
+			if c.lost {
+				s.provider.submit = func(context.Context) (string, error) {
+					return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 				}
-				ended := s.collecting(t, s.order(t))
-				time.Sleep(15 * time.Second)
-				before := s.stock.picture()
-				s.stock.away(c.step)
-				s.forget()
-				s.mustCall(t, callbackTo(s.provider.submitted.Pingback, c.text))
-				s.mustCall(t, callbackTo(s.provider.submitted.Pingback, c.text)) // services repeat themselves
-				if got := s.all(); got[len(got)-1] != "callback kept" || s.buyer.DeadLetterCount() != 1 {
-					t.Fatalf("what happened: %q, %d letters", got, s.buyer.DeadLetterCount())
+			}
+			ended := s.collecting(t, s.order(t))
+			time.Sleep(15 * time.Second)
+			before := s.stock.picture()
+			s.stock.away(c.step)
+			s.forget()
+			s.mustCall(t, callbackTo(s.provider.submitted.Pingback, c.text))
+			s.mustCall(t, callbackTo(s.provider.submitted.Pingback, c.text)) // services repeat themselves
+			if got := s.all(); got[len(got)-1] != "callback kept" || s.buyer.DeadLetterCount() != 1 {
+				t.Fatalf("what happened: %q, %d letters", got, s.buyer.DeadLetterCount())
+			}
+			if after := s.stock.picture(); after != before {
+				t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
+			}
+			time.Sleep(17 * time.Second)
+			s.stock.away()
+			s.forget()
+			s.mustReplay(t, Replayed{Replayed: 1})
+			r := <-ended
+			got := s.all()
+			if c.text == code {
+				if r.Outcome != Failed || s.stock.failures() != 1 {
+					t.Errorf("collect = %v, %d failed", r.Err, s.stock.failures())
 				}
-				if after := s.stock.picture(); after != before {
-					t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
+				s.want(t, "fail bought=true", "release", "login at one: failed", "letter replayed")
+			} else {
+				if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second || l[0].Lead != 15*time.Second || l[0].Task != "t1" {
+					t.Errorf("landed %+v, want it born 10s before it arrived after 15s", l)
 				}
-				time.Sleep(17 * time.Second)
-				s.stock.away()
-				s.forget()
-				s.mustReplay(t, Replayed{Replayed: 1})
-				r := <-ended
-				got := s.all()
-				if c.text == code {
-					if r.Outcome != Failed || s.stock.failures() != 1 {
-						t.Errorf("collect = %v, %d failed", r.Err, s.stock.failures())
-					}
-					s.want(t, "fail bought=true", "release", "login at one: failed", "letter replayed")
-				} else {
-					if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second || l[0].Lead != 15*time.Second || l[0].Task != "t1" {
-						t.Errorf("landed %+v, want it born 10s before it arrived after 15s", l)
-					}
-					if wanted := map[bool]Outcome{true: Lost, false: Solved}[c.lost]; r.Outcome != wanted {
-						t.Errorf("collect = %+v, want %v", r, wanted)
-					}
-					if got[len(got)-1] != "letter replayed" {
-						t.Errorf("what happened: %q", got)
-					}
+				if wanted := map[bool]Outcome{true: Lost, false: Solved}[c.lost]; r.Outcome != wanted {
+					t.Errorf("collect = %+v, want %v", r, wanted)
 				}
-				s.wantLeft(t, 0, 0, 0)
-				s.mustReplay(t, Replayed{})
-			})
+				if got[len(got)-1] != "letter replayed" {
+					t.Errorf("what happened: %q", got)
+				}
+			}
+			s.wantLeft(t, 0, 0, 0)
+			s.mustReplay(t, Replayed{})
 		})
 	}
 }
@@ -177,30 +175,28 @@ func TestLettersOfNoUse(t *testing.T) {
 		foreign bool // the buyer that keeps it has never placed such an order
 		life    time.Duration
 	}{"a known life": {false, 120 * time.Second}, "an unknown life": {true, 24 * time.Hour}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackBuyer(t, t.TempDir())
-				o := s.order(t)
-				keeper := s
-				if c.foreign {
-					keeper = s.replica(t.TempDir())
-					keeper.reload(calling("first"))
-				}
-				s.stock.away("look")
-				keeper.mustCall(t, callbackTo(o.address(), "code=03AFcallback"))
-				shown, err := keeper.buyer.DeadLetters()
-				if err != nil || len(shown) != 1 || shown[0].Until.Sub(shown[0].Arrived) != c.life || shown[0].Kind != "token" {
-					t.Fatalf("letters %+v, %v", shown, err)
-				}
-				time.Sleep(c.life - time.Millisecond)
-				if _, err := keeper.buyer.Replay(t.Context()); !errors.Is(err, redisdb.ErrDown) || keeper.buyer.DeadLetterCount() != 1 {
-					t.Errorf("replay = %v, %d letters", err, keeper.buyer.DeadLetterCount())
-				}
-				time.Sleep(time.Millisecond)
-				s.forget()
-				keeper.mustReplay(t, Replayed{Expired: 1})
-				s.want(t, "letter expired")
-			})
+		runBubble(t, name, func(t *testing.T) {
+			s := newCallbackBuyer(t, t.TempDir())
+			o := s.order(t)
+			keeper := s
+			if c.foreign {
+				keeper = s.replica(t.TempDir())
+				keeper.reload(calling("first"))
+			}
+			s.stock.away("look")
+			keeper.mustCall(t, callbackTo(o.address(), "code=03AFcallback"))
+			shown, err := keeper.buyer.DeadLetters()
+			if err != nil || len(shown) != 1 || shown[0].Until.Sub(shown[0].Arrived) != c.life || shown[0].Kind != "token" {
+				t.Fatalf("letters %+v, %v", shown, err)
+			}
+			time.Sleep(c.life - time.Millisecond)
+			if _, err := keeper.buyer.Replay(t.Context()); !errors.Is(err, redisdb.ErrDown) || keeper.buyer.DeadLetterCount() != 1 {
+				t.Errorf("replay = %v, %d letters", err, keeper.buyer.DeadLetterCount())
+			}
+			time.Sleep(time.Millisecond)
+			s.forget()
+			keeper.mustReplay(t, Replayed{Expired: 1})
+			s.want(t, "letter expired")
 		})
 	}
 }

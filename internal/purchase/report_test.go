@@ -42,27 +42,25 @@ func TestReports(t *testing.T) {
 		"an unknown task":     {"one", "", 0, nil, 0, ReportRefused},
 	} {
 		for _, accepted := range []bool{true, false} {
-			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := newTestBuyer(t, 1)
-					calls := 0
-					s.provider.report = func() error {
-						if calls++; calls <= len(c.answers) {
-							return c.answers[calls-1]
-						}
-						return nil
+			runBubble(t, name, func(t *testing.T) {
+				s := newTestBuyer(t, 1)
+				calls := 0
+				s.provider.report = func() error {
+					if calls++; calls <= len(c.answers) {
+						return c.answers[calls-1]
 					}
-					stop := s.running(t)
-					s.forget()
-					s.buyer.Report(c.provider, c.task, captcha.HCaptcha, c.age, accepted)
-					time.Sleep(time.Minute)
-					stop()
-					var want []string
-					for range c.calls {
-						want = append(want, map[bool]string{true: "report t1 true", false: "report t1 false"}[accepted])
-					}
-					s.want(t, append(want, "report to "+c.provider+": "+c.outcome)...)
-				})
+					return nil
+				}
+				stop := s.running(t)
+				s.forget()
+				s.buyer.Report(c.provider, c.task, captcha.HCaptcha, c.age, accepted)
+				time.Sleep(time.Minute)
+				stop()
+				var want []string
+				for range c.calls {
+					want = append(want, map[bool]string{true: "report t1 true", false: "report t1 false"}[accepted])
+				}
+				s.want(t, append(want, "report to "+c.provider+": "+c.outcome)...)
 			})
 		}
 	}
@@ -71,8 +69,7 @@ func TestReports(t *testing.T) {
 // Reports wait while a few are sent, and so do not hold up whoever brings them;
 // those beyond are counted at once. A token ages while its report waits.
 func TestReportsNeverBlock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.report = func() error { time.Sleep(50 * time.Second); return nil }
 		began := time.Now()
 		for range mostReports + 3 { // nobody passes them on yet
@@ -102,8 +99,7 @@ func TestReportsNeverBlock(t *testing.T) {
 
 // A provider that a reload removed takes no reports.
 func TestReportToAProviderThatWent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		stop := s.running(t)
 		s.buyer.SetProviders([]Entry{{Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 		s.buyer.Report("one", "t1", captcha.HCaptcha, 0, true)
@@ -117,8 +113,7 @@ func TestReportToAProviderThatWent(t *testing.T) {
 
 // A stop does not wait for a report that is to be tried again.
 func TestStopWhileReporting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
 		stop := s.running(t)
 		s.buyer.Report("one", "t1", captcha.HCaptcha, 0, true)
@@ -210,8 +205,7 @@ func TestRunOutlivesPanics(t *testing.T) {
 
 // Nor does a panic in taking back what a Redis that hung left behind.
 func TestTidyOutlivesPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.stock.away("")
 		slot, _, _ := mustAdmit(t, s.buyer)
 		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, redisdb.ErrDown) {
@@ -228,8 +222,7 @@ func TestTidyOutlivesPanics(t *testing.T) {
 
 // A report that is tried again is not sent when the window is over by then.
 func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
 		stop := s.running(t)
 		s.buyer.Report("one", "t1", captcha.HCaptcha, time.Minute-50*time.Millisecond, true)
@@ -242,8 +235,7 @@ func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
 // A service that hangs makes no report to another one late, and none is
 // forgotten at a stop: each is told once.
 func TestReportsToSeveralProvidersAndAtAStop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 		s.provider.report = func() error {
 			time.Sleep(10 * time.Second)

@@ -206,8 +206,7 @@ func BenchmarkGrant(b *testing.B) {
 // longest; and every fourth place goes to who has waited longest whatever others
 // bid, so that a worthless wish is met too.
 func TestPlacesGoToTheBestBid(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 1)
+	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		began := time.Now()
 		since := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
 		held, err := s.buyer.Admit(t.Context(), Bid{})

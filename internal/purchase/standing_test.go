@@ -2,7 +2,6 @@ package purchase
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/provider"
@@ -11,8 +10,7 @@ import (
 // A replica that gave the next probe to an order which was not placed learns that polls are
 // answered. It shares that, and the probe that came back stays another replica's.
 func TestAnAnsweredPollDelaysNoProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 5)
+	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		as, others := s.buyer.accounts, s.stock.other()
 		a := as.named("one")
 		fault := provider.Fault{

@@ -37,65 +37,63 @@ func TestWhatACallerIsToldOfAFailure(t *testing.T) {
 		"a text that came before":          {token: "known", want: "one: the task brought no token: " + pool.RepeatedText},
 		"a text of a target's":             {token: "known", target: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := &ledger{}
-				fake := newFakeProvider(l, "one")
-				stock, err := pooltest.Open(pool.Options{Addresses: "redis://bubble", Dial: redistest.InBubble(t).Dial, Prefix: "told", Log: quiet()})
-				if err != nil {
-					t.Fatal(err)
+		runBubble(t, name, func(t *testing.T) {
+			l := &ledger{}
+			fake := newFakeProvider(l, "one")
+			stock, err := pooltest.Open(pool.Options{Addresses: "redis://bubble", Dial: redistest.InBubble(t).Dial, Prefix: "told", Log: quiet()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := NewBuyer(stock, "no letters", witness{l}, quiet())
+			d.SetProviders([]Entry{{Provider: fake, Concurrency: 5}})
+			fake.poll = func(context.Context, int) (provider.Solution, error) { return provider.Solution{Token: "known"}, nil }
+			tasks := 0
+			fake.submit = func(context.Context) (string, error) {
+				tasks++
+				return "t" + string(rune('0'+tasks)), nil
+			}
+			if r := d.orders.collect(t.Context(), mustPlace(t, d, spec())); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			// Its token is there, and too old for a caller.
+			time.Sleep(spec().Lifetime - spec().Margin)
+			ask := pool.Request{ID: spec().ID, MinTTL: spec().Lifetime, Wait: 20 * time.Second, MaxWaiting: 5, EndOnFailure: true}
+			told := make(chan error, 1)
+			go func() {
+				_, err := stock.Take(t.Context(), ask)
+				told <- err
+			}()
+			synctest.Wait()
+			fake.poll = func(context.Context, int) (provider.Solution, error) {
+				return provider.Solution{Token: c.token}, c.poll
+			}
+			if c.submit != nil {
+				fake.submit = func(context.Context) (string, error) { return "", c.submit }
+			}
+			what := guest(pool.Caps{})
+			if c.target {
+				what = spec()
+			}
+			o := mustPlace(t, d, what)
+			ended := make(chan Result, 1)
+			go func() { ended <- d.orders.collect(t.Context(), o) }()
+			if c.called {
+				time.Sleep(2 * time.Second) // before the first poll
+				how, err := d.callbacks.deliver(t.Context(), spool.Letter{Order: o.String(), Provider: "one", Task: "t2", Code: task.Code}, time.Now())
+				if err != nil || how != CallbackFailed {
+					t.Errorf("the callback: %v, %v", how, err)
 				}
-				d := NewBuyer(stock, "no letters", witness{l}, quiet())
-				d.SetProviders([]Entry{{Provider: fake, Concurrency: 5}})
-				fake.poll = func(context.Context, int) (provider.Solution, error) { return provider.Solution{Token: "known"}, nil }
-				tasks := 0
-				fake.submit = func(context.Context) (string, error) {
-					tasks++
-					return "t" + string(rune('0'+tasks)), nil
-				}
-				if r := d.orders.collect(t.Context(), mustPlace(t, d, spec())); r.Err != nil {
-					t.Fatal(r.Err)
-				}
-				// Its token is there, and too old for a caller.
-				time.Sleep(spec().Lifetime - spec().Margin)
-				ask := pool.Request{ID: spec().ID, MinTTL: spec().Lifetime, Wait: 20 * time.Second, MaxWaiting: 5, EndOnFailure: true}
-				told := make(chan error, 1)
-				go func() {
-					_, err := stock.Take(t.Context(), ask)
-					told <- err
-				}()
-				synctest.Wait()
-				fake.poll = func(context.Context, int) (provider.Solution, error) {
-					return provider.Solution{Token: c.token}, c.poll
-				}
-				if c.submit != nil {
-					fake.submit = func(context.Context) (string, error) { return "", c.submit }
-				}
-				what := guest(pool.Caps{})
-				if c.target {
-					what = spec()
-				}
-				o := mustPlace(t, d, what)
-				ended := make(chan Result, 1)
-				go func() { ended <- d.orders.collect(t.Context(), o) }()
-				if c.called {
-					time.Sleep(2 * time.Second) // before the first poll
-					how, err := d.callbacks.deliver(t.Context(), spool.Letter{Order: o.String(), Provider: "one", Task: "t2", Code: task.Code}, time.Now())
-					if err != nil || how != CallbackFailed {
-						t.Errorf("the callback: %v, %v", how, err)
-					}
-				}
-				result := <-ended
-				err = <-told
-				_ = stock.Close()
-				var failed *pool.FailedError
-				switch is := errors.As(err, &failed); {
-				case is != (c.want != ""):
-					t.Errorf("the caller was told %v", err)
-				case is && (failed.Reason != c.want || failed.Refused != c.refused || result.Err.Error() != c.want || result.Hopeless != c.refused):
-					t.Errorf("the caller was told %q, refused %v; the order ended with %q", failed.Reason, failed.Refused, result.Err)
-				}
-			})
+			}
+			result := <-ended
+			err = <-told
+			_ = stock.Close()
+			var failed *pool.FailedError
+			switch is := errors.As(err, &failed); {
+			case is != (c.want != ""):
+				t.Errorf("the caller was told %v", err)
+			case is && (failed.Reason != c.want || failed.Refused != c.refused || result.Err.Error() != c.want || result.Hopeless != c.refused):
+				t.Errorf("the caller was told %q, refused %v; the order ended with %q", failed.Reason, failed.Refused, result.Err)
+			}
 		})
 	}
 }

@@ -3,7 +3,6 @@ package purchase
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/captcha"
@@ -14,8 +13,7 @@ import (
 // Any replica lists what may have been bought, under whatever name of a provider and for
 // whomever, without proxies; not what was not submitted, and not what ended.
 func TestOrdersUnderWayAreListed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestBuyer(t, 9)
+	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		began := time.Now().UTC().Truncate(time.Millisecond)
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 9, Price: func(captcha.Type) float64 { return 0.003 }}})
 		target, other := spec(), guest(pool.Caps{PerDay: 9})

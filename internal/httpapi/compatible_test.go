@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -378,30 +379,19 @@ func TestLostSubmitIsRepeated(t *testing.T) {
 	}
 }
 
-// A failed task is not repeated.
+// TestLostSubmitOfAFailedTask: a task under way is open, so that a repeated submit gets it. A
+// failed task is not.
 func TestLostSubmitOfAFailedTask(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	records := compat.NewRecords(d.stock.DB)
 	tasks := compat.New(records, d.stock, d.solver, d.log)
-	login := d.target("checkout")
-	task := compat.Task{Caller: "key\x00all\x00", Identity: login.ID, Type: login.Identity.Type}
-	if fresh, err := records.Make(t.Context(), "12345678901", task, false); err != nil || !fresh {
-		t.Fatal(fresh, err)
-	}
-	open := func() bool {
-		is, err := tasks.Open(t.Context(), "12345678901", task.Caller)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return is
-	}
-	if !open() {
-		t.Error("a task under way is not open")
-	}
-	if err := records.Fail(t.Context(), "12345678901", "refused"); err != nil {
-		t.Fatal(err)
-	}
-	if open() {
-		t.Error("a failed task is open")
+	const number, caller = "12345678901", "key\x00all\x00"
+	task := compat.Task{Caller: caller, Identity: d.target("checkout").ID, Type: d.target("checkout").Identity.Type}
+	_, err := records.Make(t.Context(), number, task, false)
+	underWay, err2 := tasks.Open(t.Context(), number, caller)
+	err3 := records.Fail(t.Context(), number, "refused")
+	failed, err4 := tasks.Open(t.Context(), number, caller)
+	if err := errors.Join(err, err2, err3, err4); err != nil || !underWay || failed {
+		t.Errorf("open under way: %v, open after it failed: %v, %v", underWay, failed, err)
 	}
 }

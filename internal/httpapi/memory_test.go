@@ -18,10 +18,21 @@ func byNewest(a, b history.Position) int {
 	return cmp.Or(b.Ended.Compare(a.Ended), strings.Compare(b.ID, a.ID))
 }
 
-// finds reports whether a query includes an entry of a target at a position.
-func finds(q history.Query, target string, at history.Position) bool {
-	return (q.Targets == nil || slices.Contains(q.Targets, target)) && !at.Ended.Before(q.From) && (q.To.IsZero() || at.Ended.Before(q.To)) &&
-		(q.Before == history.Position{} || byNewest(q.Before, at) < 0)
+// find returns the page of a query among all that is kept. place returns the target and the position.
+func find[T any](all []T, q history.Query, place func(T) (string, history.Position)) (page []T, more bool) {
+	for _, one := range all {
+		target, at := place(one)
+		if (q.Targets == nil || slices.Contains(q.Targets, target)) && !at.Ended.Before(q.From) && (q.To.IsZero() || at.Ended.Before(q.To)) &&
+			(q.Before == history.Position{} || byNewest(q.Before, at) < 0) {
+			page = append(page, one)
+		}
+	}
+	slices.SortFunc(page, func(a, b T) int {
+		_, one := place(a)
+		_, other := place(b)
+		return byNewest(one, other)
+	})
+	return page[:min(len(page), q.Limit)], len(page) > q.Limit
 }
 
 // memoryHistory is a history.Store in memory.
@@ -58,30 +69,24 @@ func (m *memoryHistory) page(q history.Query, is func(history.Record) bool) (p h
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked = append(m.asked, q)
-	for _, r := range m.records {
-		at := history.Position{Ended: r.Ended, ID: r.ID}
-		if is(r) && finds(q, r.Target, at) {
-			p.Records = append(p.Records, r)
-		}
-	}
-	slices.SortFunc(p.Records, func(a, b history.Record) int {
-		return byNewest(history.Position{Ended: a.Ended, ID: a.ID}, history.Position{Ended: b.Ended, ID: b.ID})
+	records := slices.DeleteFunc(slices.Clone(m.records), func(r history.Record) bool { return !is(r) })
+	p.Records, p.More = find(records, q, func(r history.Record) (string, history.Position) {
+		return r.Target, history.Position{Ended: r.Ended, ID: r.ID}
 	})
-	if p.More = len(p.Records) > q.Limit; p.More {
-		p.Records = p.Records[:q.Limit]
-	}
 	return p, m.down
 }
 
-func (m *memoryHistory) Task(_ context.Context, task string) (history.Record, bool, error) {
+func (m *memoryHistory) one(is func(history.Record) bool) (r history.Record, found bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range m.records {
-		if r.Task == task {
-			return r, true, m.down
-		}
+	if i := slices.IndexFunc(m.records, is); i >= 0 {
+		return m.records[i], true, m.down
 	}
-	return history.Record{}, false, m.down
+	return r, false, m.down
+}
+
+func (m *memoryHistory) Task(_ context.Context, task string) (history.Record, bool, error) {
+	return m.one(func(r history.Record) bool { return r.Task == task })
 }
 
 func (m *memoryHistory) Day(_ context.Context, day time.Time) (history.Day, error) {
@@ -99,15 +104,8 @@ func (m *memoryHistory) Day(_ context.Context, day time.Time) (history.Day, erro
 }
 
 func (m *memoryHistory) Solve(_ context.Context, id string) (history.Record, bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.ids = append(m.ids, id)
-	for _, r := range m.records {
-		if r.ID == id {
-			return r, true, m.down
-		}
-	}
-	return history.Record{}, false, m.down
+	return m.one(func(r history.Record) bool { return r.ID == id })
 }
 
 // lastAsked is the last query.
@@ -151,16 +149,10 @@ func (m *memoryAudit) Entries(_ context.Context, key string, q history.Query) (f
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked, m.keys = append(m.asked, q), append(m.keys, key)
-	place := func(e history.Entry) history.Position { return history.Position{Ended: e.At, ID: e.ID} }
-	for _, e := range m.entries {
-		if e.Key == key && finds(q, e.Target, place(e)) {
-			found.List = append(found.List, e)
-		}
-	}
-	slices.SortFunc(found.List, func(a, b history.Entry) int { return byNewest(place(a), place(b)) })
-	if found.More = len(found.List) > q.Limit; found.More {
-		found.List = found.List[:q.Limit]
-	}
+	entries := slices.DeleteFunc(slices.Clone(m.entries), func(e history.Entry) bool { return e.Key != key })
+	found.List, found.More = find(entries, q, func(e history.Entry) (string, history.Position) {
+		return e.Target, history.Position{Ended: e.At, ID: e.ID}
+	})
 	return found, m.down
 }
 

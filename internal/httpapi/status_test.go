@@ -300,15 +300,6 @@ func TestBudgetUnread(t *testing.T) {
 	equal(t, "without redis", show(), `false {"used":7,"limit":100}`)
 }
 
-// Files that were set aside may hold paid tokens, so an operator must look.
-func TestNoticeOfLettersSetAside(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	d.buyer.aside = 2
-	if body := d.ask(t, "GET", "/status.json", bearer(keyAll)).body; !strings.Contains(body, "2 files of the dead letters") {
-		t.Errorf("not told: %s", body)
-	}
-}
-
 // Windows made by POST are shown, with their times.
 func TestStatusShowsWindows(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
@@ -331,17 +322,6 @@ func TestStatusShowsWindows(t *testing.T) {
 		if err != nil || (time.Until(at)-want).Abs() > 10*time.Second {
 			t.Errorf("%s, %v: want in %v", text, err, want)
 		}
-	}
-}
-
-// TestStrandedTasksAreNoticed: the status shows paid tasks that no provider of the file
-// can collect, with their number and their end.
-func TestStrandedTasksAreNoticed(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	d.buyer.stranded = []purchase.Stranded{{Provider: "former", Orders: 6, Until: time.Date(2026, 1, 2, 16, 4, 5, 0, time.FixedZone("", 3600))}}
-	const want = "6 paid tasks of provider former cannot be collected: no provider of the file has its account. They count until 15:04:05 UTC;"
-	for _, path := range []string{"/status.json", "/status"} {
-		d.ask(t, "GET", path, "Accept: text/html").has(t, path, 0, want)
 	}
 }
 
@@ -373,10 +353,7 @@ func TestWhatIsWrongWithRedisIsNamed(t *testing.T) {
 	reason := "redis takes no writes: too few of its replicas follow it (min-replicas-to-write) (" + addr + ")"
 	became(503).has(t, "readyz", 0, `"reasons":["`+reason+`"]`)
 	checkProblem(t, "token", d.ask(t, "GET", "/pool/checkout/token"), 503, kernel.CodeStoreDown, "checkout", `"detail":"`+reason+`"`)
-	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"redis":{"mode":"single","ok":false,"reason":"`+reason+`"}`) ||
-		!strings.Contains(a.body, `"ready":false`) || !strings.Contains(a.body, "no append-only file") {
-		t.Errorf("status: %s", a.body)
-	}
+	d.ask(t, "GET", "/status.json").has(t, "status", 200, `"redis":{"mode":"single","ok":false,"reason":"`+reason+`"}`, `"ready":false`, "no append-only file")
 	if err := admin.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -395,32 +372,21 @@ func TestAPartOfRedisIsAway(t *testing.T) {
 		}
 	}
 	d.status.Changed()
-	before := d.ask(t, "GET", "/pool/checkout").body
+	d.ask(t, "GET", "/pool/checkout").has(t, "before", 200, `"fresh":3`)
 	d.stock.away = redisdb.ErrDown
 	d.stock.ill.Store(&redisdb.Health{Up: true, Reason: "a node is away"})
 	if _, err := d.stock.Take(t.Context(), pool.Request{ID: here.ID}); err != nil {
 		t.Fatal(err)
 	}
 	d.status.Changed()
-	if a := d.ask(t, "GET", "/readyz"); a.status != 200 || strings.TrimSpace(a.body) != `{"ready":true,"reasons":["a node is away"]}` {
-		t.Errorf("readyz: %d %s", a.status, a.body)
-	}
-	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"redis":{"mode":"single","ok":true,"reason":"a node is away"}`) || !strings.Contains(a.body, `"ready":true`) {
-		t.Errorf("status: %s", a.body)
-	}
-	dead, living := d.ask(t, "GET", "/pool/checkout").body, d.ask(t, "GET", "/pool/staging-login").body
-	if !strings.Contains(before, `"fresh":3`) || !strings.Contains(dead, `"fresh":3`) || !strings.Contains(dead, `"bought":3`) ||
-		!strings.Contains(dead, `"state":"starved","reason":"redis does not answer; the figures are the last known ones"`) {
-		t.Errorf("the target that is away: %s\nbefore: %s", dead, before)
-	}
-	if !strings.Contains(living, `"fresh":2`) || !strings.Contains(living, `"state":"ok"`) {
-		t.Errorf("a target that is there: %s", living)
-	}
-	if page := d.ask(t, "GET", "/status", "Accept: text/html").body; !strings.Contains(page, "A part of the store cannot be used: a node is away") {
-		t.Errorf("page: %s", page)
-	}
-	if metrics := d.ask(t, "GET", "/metrics").body; strings.Contains(metrics, `poold_pool_tokens{target="checkout"}`) ||
-		!strings.Contains(metrics, `poold_pool_tokens{target="staging-login"} 2`) {
-		t.Error("the metrics tell of a target that nobody can look at, or not of one that can be")
+	equal(t, "readyz", d.ask(t, "GET", "/readyz").body, `{"ready":true,"reasons":["a node is away"]}`+"\n")
+	d.ask(t, "GET", "/status.json").has(t, "status", 200, `"redis":{"mode":"single","ok":true,"reason":"a node is away"}`, `"ready":true`)
+	d.ask(t, "GET", "/pool/checkout").has(t, "the target that is away", 200, `"fresh":3`, `"bought":3`,
+		`"state":"starved","reason":"redis does not answer; the figures are the last known ones"`)
+	d.ask(t, "GET", "/pool/staging-login").has(t, "a target that is there", 200, `"fresh":2`, `"state":"ok"`)
+	d.ask(t, "GET", "/status", "Accept: text/html").has(t, "page", 200, "A part of the store cannot be used: a node is away")
+	metrics := d.ask(t, "GET", "/metrics")
+	if metrics.has(t, "metrics", 200, `poold_pool_tokens{target="staging-login"} 2`); strings.Contains(metrics.body, `poold_pool_tokens{target="checkout"}`) {
+		t.Error("the metrics have a figure of the target that is away")
 	}
 }

@@ -289,10 +289,3 @@ func TestWaitOutlivesReadTimeout(t *testing.T) {
 		}
 	}
 }
-
-// problemCode returns the code of a problem answer.
-func problemCode(t *testing.T, a answer) kernel.Code {
-	t.Helper()
-	p := parsed[kernel.Problem](t, a)
-	return p.Code
-}

@@ -75,9 +75,7 @@ func TestFlush(t *testing.T) {
 	if !strings.Contains(d.logged.String(), `"level":"INFO","msg":"the tokens of a target were thrown away","target":"staging-login","key":"all","tokens":4`) {
 		t.Errorf("the log does not say what was lost: %s", d.logged)
 	}
-	if left := d.stock.look(t, d.target("checkout")).Fresh; left != 1 {
-		t.Errorf("another target has %d left", left)
-	}
+	equal(t, "another target has", d.stock.look(t, d.target("checkout")).Fresh, 1)
 	d.stock.redis.SetDown(true)
 	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 }
@@ -165,9 +163,7 @@ func TestPauseBody(t *testing.T) {
 		checkProblem(t, body, a, 400, kernel.CodeBadRequest, "checkout")
 		equal(t, body, parsed[kernel.Problem](t, a).Detail, want)
 	}
-	if d.stock.count("pause") != 0 {
-		t.Error("a body that is refused pauses")
-	}
+	equal(t, "a body that is refused pauses", d.stock.count("pause"), 0)
 	reason := func() string {
 		d.status.Changed()
 		target, _ := d.status.Snapshot(t.Context()).Document.Target("checkout")
@@ -210,7 +206,5 @@ func TestProbeOfAProvider(t *testing.T) {
 	for _, key := range []string{keyStatus, keyStaging} {
 		d.ask(t, "POST", "/providers/main/probe", bearer(key)).has(t, "another key", 403)
 	}
-	if len(d.buyer.probed) != 3 {
-		t.Errorf("probed %q", d.buyer.probed)
-	}
+	equal(t, "probed", len(d.buyer.probed), 3)
 }

@@ -95,8 +95,6 @@ func TestArrivalsOfOthers(t *testing.T) {
 	if other.status != 403 || strings.ReplaceAll(other.body, "checkout", "nobody") != unknown.body {
 		t.Errorf("%d %s, but %s", other.status, other.body, unknown.body)
 	}
-	if d.arrivals.target != "" {
-		t.Errorf("asked for %s", d.arrivals.target)
-	}
+	equal(t, "the store was asked for", d.arrivals.target, "")
 	d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyStaging)).has(t, "the answer", 200)
 }

@@ -137,9 +137,7 @@ func TestAudit(t *testing.T) {
 		d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Provider: c.provider, Born: day, Dies: day.Add(time.Minute), TTL: time.Minute, Source: c.source}
 		c.want.Key, c.want.Source, c.want.Token = "all", string(c.source), idIn(t, d.solve(t, c.body, bearer(keyAll)))
 		noted(c.body, c.want)
-		if c.want.Token != "tok1.sig."+string(d.solver.last().Take.ID)+"."+c.want.Token[strings.LastIndex(c.want.Token, ".")+1:] {
-			t.Errorf("the id %s", c.want.Token)
-		}
+		equal(t, "the id", c.want.Token, "tok1.sig."+string(d.solver.last().Take.ID)+"."+c.want.Token[strings.LastIndex(c.want.Token, ".")+1:])
 	}
 	d.solver.token.Source = pool.FromReplay
 	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), again).has(t, "the answer", 200)
@@ -214,7 +212,5 @@ func TestKeyRequests(t *testing.T) {
 	d.ask(t, "GET", "/pool/checkout/token?x")
 	testkit.Within(t, 5*time.Second, "it is counted", func() bool { return slices.Equal(series(), []string{`{key="-",outcome="bad_request"} 1`}) })
 	d.config.set.Store(sampleSet(allKeys()...))
-	if got := series(); len(got) > 0 {
-		t.Errorf("of callers without a key, where all need one: %q", got)
-	}
+	equal(t, "of callers without a key, where all need one", len(series()), 0)
 }

@@ -163,9 +163,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 	d.buyer.letters, d.buyer.unread = d.buyer.letters[:2], nil
 	count := func() int { return d.status.Snapshot(t.Context()).Document.DeadLetters }
-	if count() != 2 {
-		t.Errorf("the status tells %d", count())
-	}
+	equal(t, "the status tells", count(), 2)
 	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
 		d.buyer.letters = nil
 		return purchase.Replayed{Replayed: 3, Dropped: 1, Left: 2}, nil
@@ -173,9 +171,7 @@ func TestDeadLetters(t *testing.T) {
 	if a := d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"replayed":3,"dropped":1,"expired":0,"left":2}` {
 		t.Errorf("replay: %d %s", a.status, a.body)
 	}
-	if count() != 0 {
-		t.Error("the status does not tell at once")
-	}
+	equal(t, "the status does not tell at once", count(), 0)
 	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
 		return purchase.Replayed{Left: 2}, fmt.Errorf("replaying: %w", redisdb.ErrDown)
 	}

@@ -162,9 +162,7 @@ func TestTasksClient(t *testing.T) {
 	} {
 		route, text, _ := strings.Cut(strings.NewReplacer("KEY", keyAll, "ID", fmt.Sprint(int64(id))).Replace(body), " ")
 		got := d.task(t, route, text)
-		if said := fmt.Sprint(got["errorCode"], " ", got["errorId"]); said != strings.TrimSpace(path) {
-			t.Errorf("%s: %v, want %s", body, got, path)
-		}
+		equal(t, body, fmt.Sprint(got["errorCode"], " ", got["errorId"]), strings.TrimSpace(path))
 	}
 	if got := d.task(t, "/getBalance", `{"clientKey":"`+keyAll+`"}`); got["balance"] != 20.0 || got["errorId"] != 0.0 {
 		t.Errorf("the balance: %v", got)
@@ -296,9 +294,7 @@ func TestNearMissesAndGuests(t *testing.T) {
 			t.Errorf("%+v", target)
 		}
 	}
-	if n := strings.Count(d.logged.String(), "a client submits what a target nearly has"); n != 1 {
-		t.Errorf("it was logged %d times", n)
-	}
+	equal(t, "it was logged", strings.Count(d.logged.String(), "a client submits what a target nearly has"), 1)
 	if page := d.ask(t, "GET", "/status", bearer(keyAll), "Accept: text/html").body; !strings.Contains(page, "another invisible, proxy, proxy_type (2)") {
 		t.Error("the page does not show it")
 	}

@@ -72,9 +72,7 @@ func checkProblem(t *testing.T, name string, a answer, status int, want kernel.C
 	}
 	fields := parsed[map[string]any](t, a)
 	for field, value := range map[string]any{"code": string(want), "status": float64(status), "type": "urn:poold:problem:" + string(want)} {
-		if fields[field] != value {
-			t.Errorf("%s: %s is %v, want %v", name, field, fields[field], value)
-		}
+		equal(t, name+": "+field, fields[field], value)
 	}
 	for _, field := range []string{"title", "detail"} {
 		if text, ok := fields[field].(string); !ok || text == "" {
@@ -133,9 +131,7 @@ func TestWhyEmpty(t *testing.T) {
 		if !strings.Contains(a.body, c.detail) {
 			t.Errorf("%s: %s", c.name, a.body)
 		}
-		if d.stock.count("survey") != 0 {
-			t.Errorf("%s: a miss surveyed all targets", c.name)
-		}
+		equal(t, c.name+": surveys of all targets", d.stock.count("survey"), 0)
 		heard, shown := parsed[kernel.Problem](t, a), parsed[status.Target](t, d.ask(t, "GET", "/pool/staging-login"))
 		if rest, same := strings.CutPrefix(heard.Detail, shown.Reason); !same || rest != "" && c.code != kernel.CodePoolEmpty {
 			t.Errorf("%s: a caller hears %q, and the status shows %q", c.name, heard.Detail, shown.Reason)

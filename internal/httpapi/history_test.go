@@ -71,9 +71,7 @@ func (d *daemon) csvRows(t *testing.T, path string, headers ...string) (answer, 
 	if a.status != 200 || h.Get("Content-Type") != "text/csv; charset=utf-8; header=present" || h.Get("Vary") != "Accept" || h.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%s: %d %v %s", path, a.status, h, a.body)
 	}
-	if strings.Count(a.body, "\n") != strings.Count(a.body, "\r\n") {
-		t.Errorf("%s: a line does not end in CRLF: %q", path, a.body)
-	}
+	equal(t, path+": lines that end in CRLF", strings.Count(a.body, "\r\n"), strings.Count(a.body, "\n"))
 	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
 	if err != nil || len(rows) < 2 {
 		t.Fatalf("%s: %q, %v", path, rows, err)
@@ -126,9 +124,7 @@ func TestASolveByItsTask(t *testing.T) {
 		d.keep(t, r)
 	}
 	for path, order := range map[string]int{"73105422": 1, "a%2Fb%20%C3%BC": 2, ofOrder(1).String(): 1, strings.Repeat("9", 256): 5} {
-		if got := decoded[historyapi.Record](t, d.ask(t, "GET", "/history/solve/"+path, bearer(keyAll))); got.ID != ofOrder(order).String() {
-			t.Errorf("%.20s: order %s, want %s", path, got.ID, ofOrder(order))
-		}
+		equal(t, path, decoded[historyapi.Record](t, d.ask(t, "GET", "/history/solve/"+path, bearer(keyAll))).ID, ofOrder(order).String())
 		checkProblem(t, path, d.ask(t, "GET", "/history/solve/"+path, bearer(keyStaging)), 404, kernel.CodeUnknownSolve, "")
 	}
 	for _, path := range []string{"7310542", strings.Repeat("9", 257), "a%00", "%FF"} {
@@ -291,9 +287,7 @@ func TestHistoryOfSomeTargets(t *testing.T) {
 	for _, path := range []string{"/history/site/6Le", "/history/tasks?status=solved", "/history/active"} {
 		d.ask(t, "GET", path, bearer(keyStatus)).has(t, "a key without targets", 200, `{"records":[]}`+"\n")
 	}
-	if len(d.history.asked) != 0 {
-		t.Errorf("asked for %+v", d.history.asked)
-	}
+	equal(t, "asked for", len(d.history.asked), 0)
 	names := []string{"staging-login", "checkout", "staging-gone", "/solve", "staging-signup"}
 	for n, name := range names {
 		r := solvedRecord(n, name, time.Duration(n)*time.Second)
@@ -329,9 +323,7 @@ func TestHistoryOfSomeTargets(t *testing.T) {
 	for n, name := range names {
 		a := d.ask(t, "GET", "/history/solve/"+ofOrder(n).String(), bearer(keyStaging))
 		if n == 0 || n == 4 {
-			if got := decoded[historyapi.Record](t, a); got.Target != name {
-				t.Errorf("%s: %s", name, a.body)
-			}
+			equal(t, name, decoded[historyapi.Record](t, a).Target, name)
 			continue
 		}
 		checkProblem(t, name, a, 404, kernel.CodeUnknownSolve, "")
@@ -341,9 +333,7 @@ func TestHistoryOfSomeTargets(t *testing.T) {
 // TestActive: the whole answer.
 func TestActive(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	if a := d.ask(t, "GET", "/history/active"); a.body != `{"records":[]}`+"\n" {
-		t.Errorf("of nothing: %d %s", a.status, a.body)
-	}
+	equal(t, "of nothing", d.ask(t, "GET", "/history/active").body, `{"records":[]}`+"\n")
 	identity := captcha.Identity{Type: captcha.HCaptcha, Sitekey: "k", Pageurl: "https://a.example.com/"}
 	for i, state := range []pool.State{pool.Submitting, pool.Bought, pool.Unknown} {
 		d.buyer.underWay = append(d.buyer.underWay, purchase.UnderWay{
@@ -357,9 +347,7 @@ func TestActive(t *testing.T) {
 	}
 	want := `{"records":[` + record(2, "unknown") + "," + record(1, "bought") + "," + record(0, "submitting") + "]}\n"
 	for _, path := range []string{"/history/active", "/history/tasks?status=polling"} {
-		if a := d.ask(t, "GET", path); a.body != want {
-			t.Errorf("%s: %d\n%s\nwant\n%s", path, a.status, a.body, want)
-		}
+		equal(t, path, d.ask(t, "GET", path).body, want)
 	}
 }
 

@@ -84,9 +84,7 @@ func TestWhoSeesTheAudit(t *testing.T) {
 		}
 		return list
 	}
-	if got := seen(keyAll); len(got) != 5 {
-		t.Errorf("all: %q", got)
-	}
+	equal(t, "all", len(seen(keyAll)), 5)
 	if got := seen(keyStaging); !slices.Equal(got, []string{"staging-signup", "staging-login"}) {
 		t.Errorf("staging: %q", got)
 	}

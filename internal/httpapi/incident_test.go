@@ -123,9 +123,7 @@ func TestIdle(t *testing.T) {
 		d := start(t, set, nil, nil)
 		d.refill.statuses["staging-login"] = c.refilling
 		row, _ := d.status.Snapshot(t.Context()).Document.Target("staging-login")
-		if row.State != c.want {
-			t.Errorf("%s: %s", name, row.State)
-		}
+		equal(t, name, row.State, c.want)
 		page := d.ask(t, "GET", "/status", "Accept: text/html").body
 		if says := strings.Contains(page, "in a lead time, risk "); says != (c.adaptive && c.want != status.StateIdle) {
 			t.Errorf("%s: the page tells of a risk: %v", name, says)

@@ -91,9 +91,7 @@ func TestHostilePages(t *testing.T) {
 			t.Errorf("%s: the page may read the answer: %v", h.name, a.header)
 		}
 	}
-	if d.stock.count() != 0 {
-		t.Errorf("the stock was asked to %q", d.stock.calls)
-	}
+	equal(t, "the stock was asked to", d.stock.count(), 0)
 }
 
 // TestHostilePagesWithBasic: a browser that was given a key once sends it with
@@ -107,9 +105,7 @@ func TestHostilePagesWithBasic(t *testing.T) {
 		}
 		d.ask(t, h.method, h.path, append(own(h.headers, d.addr), basic(keyAll))...).has(t, h.name, h.status)
 	}
-	if d.stock.count() != 0 {
-		t.Errorf("the stock was asked to %q", d.stock.calls)
-	}
+	equal(t, "the stock was asked to", d.stock.count(), 0)
 	d.fill(t, "staging-login", 2)
 	// No page can make a browser send a bearer without a preflight.
 	d.ask(t, "POST", "/pool/staging-login/token", bearer(keyAll), "Origin: https://app.example.com", "Sec-Fetch-Site: cross-site").has(t, "bearer", 200)
@@ -161,9 +157,7 @@ func TestLoopbackHost(t *testing.T) {
 		"": false, ":80": false, "[::1%lo]:80": false, "localhost:80:80": false, "localhost.": false, "[localhost": false, "127.0.0.1, evil.example": false,
 		"[::ffff:192.0.2.1]": false, "0177.0.0.1": false, "localhost@evil.example": false, "evil.example#localhost": false,
 	} {
-		if loopbackHost(host) != want {
-			t.Errorf("%q: %v", host, !want)
-		}
+		equal(t, host, loopbackHost(host), want)
 	}
 }
 

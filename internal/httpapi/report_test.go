@@ -68,9 +68,7 @@ func TestReport(t *testing.T) {
 	if f := d.stock.look(t, d.target("staging-login")).Figures; f.Accepted != 1 || f.Rejected != 3 {
 		t.Errorf("the stock counted %+v", f)
 	}
-	if n := len(d.buyer.told()); n != 4 {
-		t.Errorf("the buyer was told %d times", n)
-	}
+	equal(t, "the buyer was told", len(d.buyer.told()), 4)
 	body := d.ask(t, "GET", "/metrics", bearer(keyAll)).body
 	for _, line := range []string{
 		`poold_token_report_age_seconds_count{outcome="accepted",target="staging-login"} 1`,
@@ -196,7 +194,5 @@ func TestReportsAboutUnknownTokens(t *testing.T) {
 	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
 	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).has(t, "a known token", 204)
 	checkProblem(t, "another key's", d.report(t, "/pool/staging-login/token/x/report", `{"outcome":"rejected"}`, bearer(keyStaging)), 404, kernel.CodeUnknownToken, "staging-login")
-	if len(d.list.used) > 0 {
-		t.Errorf("invented identities were listed: %v", d.list.used)
-	}
+	equal(t, "invented identities were listed", len(d.list.used), 0)
 }

@@ -122,16 +122,12 @@ func TestSolveAsks(t *testing.T) {
 		"id": "tok1.sig." + string(id.ID()) + ".turnstile", "type": "turnstile", "token": "canary-token", "source": "solve", "provider": "solver",
 		"solved_at": "2026-01-02T03:04:05.678Z", "expires_at": "2026-01-02T03:06:05.678Z", "ttl_ms": 60000.0,
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("answered %v, want %v", got, want)
-	}
+	equal(t, "answered", fmt.Sprint(got), fmt.Sprint(want))
 	d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging))
 	if r := d.solver.last(); r.Guest != nil || r.Take.ID != d.target("staging-login").ID || r.Take.Wait != 2*time.Minute || r.Take.Margin != 40*time.Second {
 		t.Errorf("of a target: %+v", r)
 	}
-	if a := d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Accept: text/plain"); a.body != "canary-token" {
-		t.Errorf("as text: %q", a.body)
-	}
+	equal(t, "as text", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Accept: text/plain").body, "canary-token")
 }
 
 // Equal requests have one key, whatever their proxies, unless these count.
@@ -181,9 +177,7 @@ func TestSolveRefuses(t *testing.T) {
 	} {
 		checkProblem(t, name, d.solve(t, c.body, bearer(c.key)), c.status, c.code, "", c.says)
 	}
-	if len(d.solver.asked) > 0 {
-		t.Errorf("solves were asked for: %+v", d.solver.asked)
-	}
+	equal(t, "solves were asked for", len(d.solver.asked), 0)
 	// The limit of others stays.
 	d.send(t, "POST", "/pool/staging-login/warm", strings.NewReader(`{"tokens":1}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON).has(t, "a large body elsewhere", 413)
 	closed := start(t, sampleSet(), nil, nil)
@@ -219,33 +213,8 @@ func TestSolveFails(t *testing.T) {
 			t.Errorf("%s: Retry-After %q", name, got)
 		}
 	}
-}
-
-// A paused or refused target is answered at once, as on its own route.
-func TestSolveOfATargetThatIsHeld(t *testing.T) {
-	for name, c := range map[string]struct {
-		status refill.Status
-		code   kernel.Code
-		http   int
-	}{
-		"paused":  {refill.Status{State: refill.Paused}, kernel.CodePoolEmpty, 503},
-		"refused": {refill.Status{State: refill.Refused, Reason: "ERROR_SITEKEY"}, kernel.CodeSolveRefused, 422},
-	} {
-		d := start(t, sampleSet(), nil, nil)
-		d.refill.statuses["checkout"] = c.status
-		d.solver.err = &pool.EmptyError{Paused: c.code == kernel.CodePoolEmpty}
-		want := c.code
-		if name == "paused" {
-			want = kernel.CodePaused
-		}
-		checkProblem(t, name, d.solve(t, fmt.Sprintf(targetBody, "checkout")), c.http, want, "checkout")
-		if r := d.solver.last(); r.Take.Wait != 0 {
-			t.Errorf("%s: it waits for %v", name, r.Take.Wait)
-		}
-	}
-	d := start(t, sampleSet(), nil, nil)
 	d.solver.err = &pool.EmptyError{}
-	checkProblem(t, "late", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, kernel.CodeSolveTimeout, "checkout")
+	checkProblem(t, "late, of a target", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, kernel.CodeSolveTimeout, "checkout")
 }
 
 // A caller whose rights a reload took away while it waited gets no token. The token goes back,
@@ -347,6 +316,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 			asked("a take", kernel.NewProblem(c.code, "").Status, c.code, func() answer { return d.ask(t, "GET", "/pool/staging-login/token") })
 			asked("a solve", c.status, c.solve, func() answer { return d.solve(t, fmt.Sprintf(targetBody, "staging-login")) })
 			if c.held {
+				equal(t, "a target that is held is not waited for", d.solver.last().Take.Wait == 0, !c.later)
 				return
 			}
 			// An order is under way.
@@ -370,19 +340,13 @@ func TestSolveReport(t *testing.T) {
 	id := d.takeOne(t)
 	path := "/solve/" + id + "." + string(login.ID) + ".recaptcha_v2/report"
 	d.report(t, path, `{"outcome":"rejected"}`).has(t, "the answer", 204)
-	if told := d.buyer.told(); len(told) != 1 {
-		t.Errorf("passed on: %+v", told)
-	}
-	if len(d.list.used) > 0 {
-		t.Error("a target's identity was listed as a guest")
-	}
+	equal(t, "passed on", len(d.buyer.told()), 1)
+	equal(t, "a target's identity was listed as a guest", len(d.list.used), 0)
 	guest := strings.Repeat("a", 32)
 	for _, odd := range []string{id + "." + guest + ".image", "x", "x.y.z", id + ".." + guest} {
 		checkProblem(t, odd, d.report(t, "/solve/"+odd+"/report", `{"outcome":"rejected"}`), 404, kernel.CodeUnknownToken, "")
 	}
-	if len(d.list.used) > 0 {
-		t.Errorf("invented identities were listed: %v", d.list.used)
-	}
+	equal(t, "invented identities were listed", len(d.list.used), 0)
 	// A guest's token: its identity has no target any more.
 	d.stock.land(t, d.stock.order(t, login), time.Second)
 	path = "/solve/" + d.takeOne(t) + "." + string(login.ID) + ".recaptcha_v2/report"
@@ -416,9 +380,7 @@ func TestSolveKeyServesOneCaptcha(t *testing.T) {
 		"another key":   d.solve(t, other, bearer(keyAll), again+"2"),
 		"another one's": d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging), again),
 	} {
-		if a.status != 200 {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
-		}
+		equal(t, name, a.status, 200)
 	}
 	d.stock.breaks("bind", errors.New("broken"))
 	if a := d.solve(t, body, bearer(keyAll), again); a.status != 500 || len(d.solver.asked) != asked+3 {

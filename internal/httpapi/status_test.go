@@ -189,9 +189,7 @@ func golden(t *testing.T, name string, got []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got) != string(want) {
-		t.Errorf("%s is not as expected (-update writes it anew):\n%s", name, got)
-	}
+	equal(t, name+" (-update writes it anew)", string(got), string(want))
 }
 
 // TestSurveyQueries: each target is judged with its own margin and with the

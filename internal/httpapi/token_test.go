@@ -38,9 +38,7 @@ func TestTokenAnswer(t *testing.T) {
 		for name, value := range map[string]string{
 			"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Vary": "Accept",
 		} {
-			if got := a.header.Get(name); got != value {
-				t.Errorf("%s: %s is %q, want %q", method, name, got, value)
-			}
+			equal(t, method+" "+name, a.header.Get(name), value)
 		}
 	}
 	ref := d.stock.order(t, d.target("staging-login"))
@@ -284,8 +282,6 @@ func TestWaitOutlivesReadTimeout(t *testing.T) {
 	}
 	for _, body := range []string{"", " "} { // a body moves the moment at which net/http reads ahead
 		a := d.send(t, "POST", "/pool/staging-login/token?wait=1s", strings.NewReader(body))
-		if a.status != 200 {
-			t.Errorf("body %q: %d %s", body, a.status, a.body)
-		}
+		a.has(t, "body", 200)
 	}
 }

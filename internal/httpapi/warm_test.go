@@ -80,9 +80,7 @@ func TestWarm(t *testing.T) {
 	for i, body := range []string{`{"tokens":5,"for":"5m"}`, `{"tokens":0}`} {
 		d.status.Snapshot(t.Context()) // shown for a while
 		d.warm(t, body)
-		if got := d.status.Snapshot(t.Context()).Document.Targets[1].Windows; len(got) != 1-i {
-			t.Errorf("%s: the next status shows %+v", body, got)
-		}
+		equal(t, body, len(d.status.Snapshot(t.Context()).Document.Targets[1].Windows), 1-i)
 	}
 }
 

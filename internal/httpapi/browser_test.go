@@ -34,9 +34,7 @@ type visitor struct {
 // console or because of the page's policy, fails the test.
 func TestBrowser(t *testing.T) {
 	browser, stop, err := browsertest.Start(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(stop)
 	t.Run("takes", func(t *testing.T) { browserTakes(t, visits(t, browser, "")) }) // while nothing else is open
 	fluid := beginFluid(t, visits(t, browser, ""))
@@ -60,9 +58,7 @@ func TestBrowser(t *testing.T) {
 func visits(t *testing.T, browser *browsertest.Browser, forgiven string) func(d *daemon, authorization string) *visitor {
 	return func(d *daemon, authorization string) *visitor {
 		page, closing, err := browser.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		v := &visitor{Page: page, t: t}
 		t.Cleanup(func() {
 			for _, trouble := range page.Troubles() {
@@ -72,9 +68,7 @@ func visits(t *testing.T, browser *browsertest.Browser, forgiven string) func(d 
 			}
 			closing()
 		})
-		if err := page.Visit("http://"+d.addr+"/status", authorization); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, page.Visit("http://"+d.addr+"/status", authorization))
 		v.sees("it is live", `document.getElementById('mode').textContent === 'Live' && document.querySelectorAll('.target').length > 0`)
 		return v
 	}
@@ -253,9 +247,7 @@ func browserHostile(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, set, nil, nil)
 	d.config.problems = []targets.Problem{{File: evil, Text: evil}}
 	d.refill.statuses["a"+evil] = refill.Status{State: refill.Refused, Reason: evil, Failures: []refill.Failure{{At: time.Now(), Reason: evil}}}
-	if err := d.stock.Store.Pause(t.Context(), set.Targets[1].ID, pool.Pause{By: evil, Reason: evil}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.stock.Store.Pause(t.Context(), set.Targets[1].ID, pool.Pause{By: evil, Reason: evil}))
 	d.provider = purchase.Status{Name: evil, State: provider.State{Kind: provider.StateKind(evil), Reason: evil}}
 	v := visit(d, "")
 	v.do(`document.querySelectorAll('.target button').forEach((b) => b.click())`)
@@ -338,9 +330,7 @@ func browserTakes(t *testing.T, visit func(*daemon, string) *visitor) {
 			}));
 			return took.sort((a, b) => a - b);
 		})()`, takenFrom, takes))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		p95 := time.Duration(took[len(took)*95/100] * float64(time.Millisecond))
 		t.Logf("the bar shows a take after %.0f ms (p50), %v (p95 of %d)", took[len(took)/2], p95, len(took))
 		if p95 <= lateBar {
@@ -370,15 +360,11 @@ func beginFluid(t *testing.T, visit func(*daemon, string) *visitor) *fluid {
 	v := visit(d, "")
 	v.sees("all of them", `document.querySelectorAll('.target').length === 500`)
 	v.do(`document.querySelector('.target button').click()`)
-	if err := v.Watch(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, v.Watch())
 	v.do(`window.changes = 0, source.addEventListener('change', () => changes++)`)
 	v.sees("some changes", `changes > 2`)
 	began, err := v.Effort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	v.do(`window.changes = 0`)
 	return &fluid{v, began}
 }
@@ -388,13 +374,9 @@ func beginFluid(t *testing.T, visit func(*daemon, string) *visitor) *fluid {
 func (f *fluid) end(t *testing.T) {
 	f.v.sees("more changes", `changes >= 10`)
 	changes, err := browsertest.Eval[int](f.v.Page, `changes`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	ended, err := f.v.Effort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	each := (ended.CPU - f.began.CPU) / time.Duration(changes)
 	grown := ended.Heap - f.began.Heap
 	t.Logf("%d changes cost %v each; the heap has %d kB more than %d kB; long tasks: %v", changes, each, grown>>10, f.began.Heap>>10, ended.Long)

@@ -122,9 +122,7 @@ func TestTasksClient(t *testing.T) {
 	ask := func(path string, id any) map[string]any {
 		t.Helper()
 		body, err := json.Marshal(map[string]any{"clientKey": keyAll, "taskId": id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return d.task(t, path, string(body))
 	}
 	for _, as := range []any{int64(id), fmt.Sprint(int64(id))} {

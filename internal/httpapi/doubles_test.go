@@ -243,18 +243,14 @@ func runStore(t testing.TB, o pool.Options) *pooltest.Store {
 	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
 	store, err := pooltest.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = store.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+		noError(t, store.Close())
 	})
 	return store
 }
@@ -307,9 +303,7 @@ func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age ti
 func (w *watchedStock) look(t testing.TB, target *targets.Target) pool.Stock {
 	t.Helper()
 	stock, err := repeated(func() (pool.Stock, error) { return w.Look(t.Context(), target.ID, target.Margin, 0) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return stock
 }
 
@@ -553,9 +547,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server 
 	go func() { ran <- tasks.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
+		noError(t, <-ran)
 	})
 	metrics := NewMetrics("1.2.3", "abcdef0")
 	collector := status.NewCollector(status.Sources{
@@ -575,9 +567,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server 
 	fed.Go(func() { _ = collector.Run(feeding) })
 	t.Cleanup(func() { starve(); fed.Wait() })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	d.addr = listener.Addr().String()
 	if wrap != nil {
 		listener = wrapped{listener, wrap}
@@ -590,9 +580,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server 
 	go func() { done <- srv.Serve(delivery.CountListener(listener)) }()
 	t.Cleanup(func() {
 		d.client.CloseIdleConnections()
-		if err := srv.Close(); err != nil {
-			t.Error(err)
-		}
+		noError(t, srv.Close())
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
@@ -637,10 +625,18 @@ func (d *daemon) ask(t *testing.T, method, path string, headers ...string) answe
 
 func (d *daemon) send(t *testing.T, method, path string, body io.Reader, headers ...string) answer {
 	t.Helper()
+	response, err := d.client.Do(d.request(t, method, path, body, headers...))
+	noError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	read, err := io.ReadAll(response.Body)
+	noError(t, err)
+	return answer{method + " " + path, response.StatusCode, response.Header, string(read), response.Close}
+}
+
+func (d *daemon) request(t testing.TB, method, path string, body io.Reader, headers ...string) *http.Request {
+	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+d.addr+path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, line := range headers {
 		name, value, _ := strings.Cut(line, ": ")
 		if name == "Host" {
@@ -649,16 +645,7 @@ func (d *daemon) send(t *testing.T, method, path string, body io.Reader, headers
 		}
 		request.Header[http.CanonicalHeaderKey(name)] = append(request.Header[http.CanonicalHeaderKey(name)], value)
 	}
-	response, err := d.client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	read, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{method + " " + path, response.StatusCode, response.Header, string(read), response.Close}
+	return request
 }
 
 func bearer(key string) string { return "Authorization: Bearer " + key }
@@ -690,6 +677,14 @@ func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// noError ends the test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -119,9 +119,7 @@ func TestWhyEmpty(t *testing.T) {
 		d.refill.statuses["staging-login"] = c.refilling
 		d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return c.providers }
 		if c.paused != nil {
-			if err := d.stock.Store.Pause(t.Context(), set.Targets[1].ID, *c.paused); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, d.stock.Store.Pause(t.Context(), set.Targets[1].ID, *c.paused))
 		}
 		a := d.ask(t, "GET", "/pool/staging-login/token")
 		checkProblem(t, c.name, a, kernel.NewProblem(c.code, "").Status, c.code, "staging-login")

@@ -25,9 +25,7 @@ import (
 func dial(t *testing.T, addr string) *net.TCPConn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn.(*net.TCPConn)
 }
@@ -35,9 +33,7 @@ func dial(t *testing.T, addr string) *net.TCPConn {
 // reset closes a connection so that the other side gets an error at once.
 func reset(t *testing.T, conn *net.TCPConn) {
 	t.Helper()
-	if err := errors.Join(conn.SetLinger(0), conn.Close()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(conn.SetLinger(0), conn.Close()))
 }
 
 // requestLine begins a request for a token, its Host included.
@@ -114,9 +110,7 @@ func TestHungUpWhileWaiting(t *testing.T) {
 	conn := dial(t, d.addr)
 	write(t, conn, requestLine+"\r\n")
 	testkit.Within(t, 5*time.Second, "it waits", func() bool { return d.stock.look(t, d.target("staging-login")).Waiting == 1 })
-	if err := conn.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, conn.CloseWrite())
 	if got, err := io.ReadAll(conn); len(got) > 0 {
 		t.Errorf("read %q, %v", got, err)
 	}

@@ -48,9 +48,7 @@ func solvedRecord(n int, target string, later time.Duration) history.Record {
 func (d *daemon) keep(t *testing.T, records ...history.Record) {
 	t.Helper()
 	for range 2 {
-		if err := d.history.Write(t.Context(), records); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.history.Write(t.Context(), records))
 	}
 }
 
@@ -487,18 +485,14 @@ func TestNothingIsKept(t *testing.T) {
 func keysOf(t *testing.T, object any) (keys []string) {
 	t.Helper()
 	text, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
 	_, _ = decoder.Token()
 	for decoder.More() {
 		key, _ := decoder.Token()
 		keys = append(keys, fmt.Sprint(key))
 		var value any
-		if err := decoder.Decode(&value); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, decoder.Decode(&value))
 	}
 	return keys
 }

@@ -65,9 +65,7 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	// A target's own reason stays, as for its callers.
 	d.refill.statuses["checkout"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"}
 	d.refill.statuses["staging-login"] = refill.Status{State: refill.Budget, Reason: "the hour is full"}
-	if err := d.stock.Store.Pause(t.Context(), d.target("staging-signup").ID, pool.Pause{}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.stock.Store.Pause(t.Context(), d.target("staging-signup").ID, pool.Pause{}))
 	rows = show()
 	for i, want := range []string{"refused the provider refuses this target: ERROR_GOOGLEKEY", "budget the hour is full", "paused paused by POST /pool/staging-signup/pause"} {
 		equal(t, rows[i].Name, rows[i].State+" "+rows[i].Reason, want)

@@ -19,9 +19,7 @@ func TestLedger(t *testing.T) {
 		t.Helper()
 		for range n {
 			token, err := d.stock.Store.Take(t.Context(), pool.Request{ID: target.ID, Margin: target.Margin, Wait: wait, MaxWaiting: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			taken = append(taken, token)
 		}
 		return taken
@@ -46,9 +44,7 @@ func TestLedger(t *testing.T) {
 	// Each of the terms below is another number, so that none can replace another.
 	land(19, 0)
 	for _, token := range take(19, 0)[:7] { // hits, and returned
-		if err := d.stock.Store.Return(token); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.stock.Store.Return(token))
 	}
 	d.stock.putBack(t, target, 7)
 	if _, err := d.stock.Store.Flush(t.Context(), target.ID, target.Margin); err != nil { // discarded: those 7, and one

@@ -141,9 +141,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("/metrics has %q\nthe page %q", names, documented)
 	}
 	state := prometheus.NewPedanticRegistry()
-	if err := state.Register(d.status.Snapshot(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, state.Register(d.status.Snapshot(t.Context())))
 	for _, registry := range []prometheus.Gatherer{d.metrics.registry, state} {
 		problems, err := testutil.GatherAndLint(registry)
 		if err != nil || len(problems) > 0 {

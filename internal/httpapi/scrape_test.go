@@ -140,15 +140,8 @@ func TestScrapesAreCompressed(t *testing.T) {
 	for accepted, coding := range map[string]string{
 		"gzip": "gzip", "deflate, gzip;q=0.5": "gzip", "identity": "", "gzip;q=0": "", "br, *": "",
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+d.addr+"/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Accept-Encoding", accepted)
-		answer, err := d.client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer, err := d.client.Do(d.request(t, "GET", "/metrics", nil, "Accept-Encoding: "+accepted))
+		noError(t, err)
 		body := plain(t, answer)
 		_ = answer.Body.Close()
 		if got := answer.Header.Get("Content-Encoding"); got != coding || answer.Header.Get("Vary") != "Accept-Encoding" ||
@@ -167,14 +160,10 @@ func plain(t *testing.T, answer *http.Response) string {
 	var from io.Reader = answer.Body
 	if answer.Header.Get("Content-Encoding") == "gzip" {
 		unzipped, err := gzip.NewReader(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		from = unzipped
 	}
 	body, err := io.ReadAll(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(body)
 }

@@ -81,9 +81,7 @@ providers: [{name: s, api: simulated}]
 targets: {t: {type: turnstile, sitekey: k, pageurl: "https://t.example.com/", owner: o}}
 solve: {owner: ops@example.com, pages: ["https://guests.example.com/*"], images: true, budget: {per_hour: 7, per_day: 50}, rate: 3/s}
 `), func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	set := sampleSet(keys...)
 	set.Solve = parsed.Solve
 	return set
@@ -289,9 +287,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 				d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return []purchase.Status{down} }
 			}
 			if c.note.State == refill.Paused {
-				if err := d.stock.Pause(t.Context(), d.target("staging-login").ID, pool.Pause{}); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, d.stock.Pause(t.Context(), d.target("staging-login").ID, pool.Pause{}))
 			}
 			d.solver.err, d.solver.waits = &pool.EmptyError{}, true
 			say := func(note refill.Status) {

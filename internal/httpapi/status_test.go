@@ -63,9 +63,7 @@ func busyDay(t *testing.T, d *daemon) {
 	}
 	d.buyer.letters = make([]purchase.DeadLetter, 2)
 	checkout, login, signup := d.target("checkout"), d.target("staging-login"), d.target("staging-signup")
-	if err := d.stock.Store.Pause(t.Context(), checkout.ID, pool.Pause{}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.stock.Store.Pause(t.Context(), checkout.ID, pool.Pause{}))
 	for _, left := range []time.Duration{71500 * time.Millisecond, 90 * time.Second, 100 * time.Second} {
 		d.stock.land(t, d.stock.order(t, login), 120*time.Second-left)
 	}
@@ -154,9 +152,7 @@ func TestStatusDocument(t *testing.T) {
 		still = strings.ReplaceAll(still, day.UTC().Format(time.DateOnly), "2026-01-02")
 	}
 	pretty, err := json.MarshalIndent(json.RawMessage(still), "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	golden(t, "status.json", append(pretty, '\n'))
 
 	one := parsed[map[string]any](t, d.ask(t, "GET", "/pool/staging-login"))
@@ -170,9 +166,7 @@ func TestStatusDocument(t *testing.T) {
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(b)
 }
 
@@ -181,14 +175,10 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(file, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, got, 0o600))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	equal(t, name+" (-update writes it anew)", string(got), string(want))
 }
 
@@ -302,9 +292,7 @@ func TestBudgetUnread(t *testing.T) {
 func TestStatusShowsWindows(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, w := range []pool.Window{{Tokens: 7, Left: time.Hour}, {Tokens: 9, In: 2 * time.Hour, Left: 3 * time.Hour}} {
-		if err := d.stock.Store.Warm(t.Context(), d.target("staging-login").ID, w, pool.WindowLimit{}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.stock.Store.Warm(t.Context(), d.target("staging-login").ID, w, pool.WindowLimit{}))
 	}
 	document := parsed[status.Document](t, d.ask(t, "GET", "/status.json"))
 	windows := document.Targets[1].Windows
@@ -345,16 +333,12 @@ func TestWhatIsWrongWithRedisIsNamed(t *testing.T) {
 		return answer{}
 	}
 	became(200)
-	if err := admin.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, admin.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
 	reason := "redis takes no writes: too few of its replicas follow it (min-replicas-to-write) (" + addr + ")"
 	became(503).has(t, "readyz", 0, `"reasons":["`+reason+`"]`)
 	checkProblem(t, "token", d.ask(t, "GET", "/pool/checkout/token"), 503, kernel.CodeStoreDown, "checkout", `"detail":"`+reason+`"`)
 	d.ask(t, "GET", "/status.json").has(t, "status", 200, `"redis":{"mode":"single","ok":false,"reason":"`+reason+`"}`, `"ready":false`, "no append-only file")
-	if err := admin.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, admin.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
 	became(200)
 }
 

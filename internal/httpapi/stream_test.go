@@ -29,19 +29,9 @@ type stream struct {
 // stream opens one; headers are as for ask.
 func (d *daemon) stream(t *testing.T, headers ...string) *stream {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+d.addr+"/status/stream", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range headers {
-		name, value, _ := strings.Cut(line, ": ")
-		request.Header.Set(name, value)
-	}
 	client := &http.Client{Transport: d.client.Transport} // without a limit
-	answer, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer, err := client.Do(d.request(t, "GET", "/status/stream", nil, headers...))
+	noError(t, err)
 	t.Cleanup(func() { _ = answer.Body.Close() })
 	return &stream{t: t, answer: answer, lines: bufio.NewReader(answer.Body)}
 }

@@ -38,10 +38,7 @@ func (d *daemon) read(t testing.TB, n int) *readers {
 	r := &readers{stop: stop}
 	client := &http.Client{Transport: d.client.Transport}
 	for range n {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.addr+"/status/stream", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := d.request(t, "GET", "/status/stream", nil).WithContext(ctx)
 		r.ended.Go(func() {
 			answer, err := client.Do(request)
 			if err != nil {
@@ -76,9 +73,7 @@ func (r *readers) close() {
 func openFiles(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return len(list)
 }
 
@@ -115,14 +110,10 @@ func realCrowd(t testing.TB, n int) (d *daemon, commands func() int) {
 	t.Cleanup(func() { _ = client.Close() })
 	return d, func() int {
 		text, err := client.Info(context.Background(), "stats").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		_, rest, _ := strings.Cut(text, "total_commands_processed:")
 		count, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return count
 	}
 }
@@ -271,14 +262,10 @@ func startCrowd(t testing.TB, n, minutes int) *daemon {
 		hour += fmt.Sprintf("|%d 100 97 0 3 105 100", time.Now().Unix()/60-back)
 	}
 	id := set.Targets[0].ID
-	if err := d.stock.redis.Set("captcha:hour:{"+string(id)+"}", hour); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.stock.redis.Set("captcha:hour:{"+string(id)+"}", hour))
 	d.stock.redis.HSet("captcha:stats:{"+string(id)+"}", strings.Fields("requests 6000 hits 5820 misses 180 bought 6300 solved 6000 spent 6000000000")...)
 	stocks, err := d.stock.Store.Survey(t.Context(), []pool.Query{{ID: id, Hour: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	d.stock.crowd = &crowd{like: stocks[0], members: map[captcha.ID]*member{}}
 	return d
 }

@@ -62,9 +62,7 @@ func TestWarm(t *testing.T) {
 		if got := windows[0]; got.Tokens != c.want.Tokens || !near(got.In, c.want.In) || !near(got.Left, c.want.Left) {
 			t.Errorf("%s: %+v, want %+v", c.body, got, c.want)
 		}
-		if err := d.stock.Store.Warm(t.Context(), set.Targets[1].ID, pool.Window{}, pool.WindowLimit{}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.stock.Store.Warm(t.Context(), set.Targets[1].ID, pool.Window{}, pool.WindowLimit{}))
 	}
 	if n := len(d.refill.kicked); n != len(asked) || d.refill.kicked[0] != set.Targets[1].ID {
 		t.Errorf("refill was told of %q", d.refill.kicked)

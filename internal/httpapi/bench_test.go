@@ -1,11 +1,8 @@
 package httpapi
 
 import (
-	"bufio"
 	"context"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,7 +11,6 @@ import (
 	"time"
 
 	"poold/internal/history"
-	"poold/internal/httpapi/delivery"
 	"poold/internal/pool"
 	"poold/internal/status"
 )
@@ -25,42 +21,10 @@ var longToken = pool.Token{
 	Provider: "solver", Born: day, Dies: day.Add(120 * time.Second), TTL: 78123 * time.Millisecond, Source: pool.FromPool,
 }
 
-// BenchmarkToken takes tokens over one kept-alive loopback connection.
-func BenchmarkToken(b *testing.B) {
-	d, conn := benchmarked(b)
-	defer d()
-	reader := bufio.NewReader(conn)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := io.WriteString(conn, "GET /pool/staging-login/token HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-			b.Fatal(err)
-		}
-		response, err := http.ReadResponse(reader, nil)
-		if err != nil || response.StatusCode != 200 {
-			b.Fatal(response, err)
-		}
-		_, _ = io.Copy(io.Discard, response.Body)
-		_ = response.Body.Close()
-	}
-}
-
-func benchmarked(b *testing.B) (stop func(), conn net.Conn) {
-	b.Helper()
-	s := quietServer(false, audited(b))
-	server := httptest.NewUnstartedServer(nil)
-	server.Listener = delivery.CountListener(server.Listener)
-	server.Config = s.HTTPServer()
-	server.Start()
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		b.Fatal(err)
-	}
-	return func() { _ = conn.Close(); server.Close() }, conn
-}
-
-// BenchmarkHandler is the same without a network: what this package itself costs.
+// BenchmarkHandler takes tokens without a network: what this package itself costs. bench/takes
+// measures takes over HTTP.
 func BenchmarkHandler(b *testing.B) {
-	handler := quietServer(true, audited(b)).Handler()
+	handler := quietServer(audited(b)).Handler()
 	request := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/pool/staging-login/token", nil)
 	request.Header.Set("Authorization", "Bearer "+keyAll)
 	w := &nowhere{header: http.Header{}}
@@ -75,13 +39,9 @@ func BenchmarkHandler(b *testing.B) {
 }
 
 // quietServer logs nothing and has no dependencies, unless changes add them.
-func quietServer(keys bool, changes ...func(*Deps)) *Server {
-	set := sampleSet()
-	if keys {
-		set = sampleSet(allKeys()...)
-	}
+func quietServer(changes ...func(*Deps)) *Server {
 	config := &fakeConfig{}
-	config.set.Store(set)
+	config.set.Store(sampleSet(allKeys()...))
 	deps := Deps{
 		Config: config, Stock: endless{}, Refill: &fakeRefill{}, Metrics: NewMetrics("", ""),
 		Buyer: &fakeBuyer{}, Status: status.NewCollector(status.Sources{}), Log: slog.New(slog.DiscardHandler),

@@ -468,7 +468,7 @@ func TestNothingIsKept(t *testing.T) {
 			case says != noHistory:
 				status, code = 200, ""
 			}
-			s := quietServer(true, func(deps *Deps) { deps.History = kept })
+			s := quietServer(func(deps *Deps) { deps.History = kept })
 			r := httptest.NewRequest("GET", "/history/"+path, nil)
 			r.Header.Set("Authorization", "Bearer "+keyAll)
 			w := httptest.NewRecorder()

@@ -93,21 +93,6 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestUsageOfTheLastDays: without from and to it is of the last days, today among them.
-func TestUsageOfTheLastDays(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	before := time.Now().UTC()
-	got := decoded[historyapi.Usage](t, d.ask(t, "GET", "/history/usage?by=owner"))
-	after := time.Now().UTC()
-	if got.Last != before.Format(time.DateOnly) && got.Last != after.Format(time.DateOnly) {
-		t.Errorf("the last day is %s", got.Last)
-	}
-	last, err := time.Parse(time.DateOnly, got.Last)
-	if want := last.AddDate(0, 0, -6).Format(time.DateOnly); err != nil || got.First != want || got.Lines == nil || len(got.Lines) > 0 {
-		t.Errorf("%+v, want it from %s on", got, want)
-	}
-}
-
 // TestUsageOfTokens: a line has the tokens handed out and expired if they are known of all
 // its targets and days.
 func TestUsageOfTokens(t *testing.T) {

@@ -111,18 +111,12 @@ func TestMetrics(t *testing.T) {
 		`poold_redis_up 1`,
 		`poold_http_requests_total{code="200"} 2`,
 	} {
-		if !strings.Contains(a.body, line+"\n") {
-			t.Errorf("no %s", line)
-		}
+		a.has(t, "a line", 200, line+"\n")
 	}
 	if n := strings.Count(a.body, "\npoold_target_state{"); n != 3 {
 		t.Errorf("%d states of three targets", n)
 	}
-	for _, part := range []string{"poold_build_info{", `version="1.2.3"`, `revision="abcdef0"`, "go_goroutines", "process_open_fds"} {
-		if !strings.Contains(a.body, part) {
-			t.Errorf("no %s", part)
-		}
-	}
+	a.has(t, "the build", 200, "poold_build_info{", `version="1.2.3"`, `revision="abcdef0"`, "go_goroutines", "process_open_fds")
 	for _, part := range []string{"canary", `poold_pool_waste_credit{target="checkout"`, `poold_budget_used{target="checkout"`, `poold_budget_used{target="staging-signup",window="hour"}`} {
 		if strings.Contains(a.body, part) {
 			t.Errorf("shows %s: a token, a key, or what a target does not have", part)

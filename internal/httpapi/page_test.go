@@ -57,9 +57,7 @@ func TestPage(t *testing.T) {
 	equal(t, "the page holds", regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|style=|\son\w+=|javascript:|https?://`).FindString(a.body), "")
 	d.config.refused = true
 	d.Stopping()
-	if a := d.ask(t, "GET", "/status", "Accept: text/html"); !strings.Contains(a.body, "The configuration file was not applied") || !strings.Contains(a.body, "not ready") {
-		t.Errorf("a bad file is not shown: %s", a.body)
-	}
+	d.ask(t, "GET", "/status", "Accept: text/html").has(t, "a bad file", 200, "The configuration file was not applied", "not ready")
 	for path, want := range map[string][2]string{
 		"/status.css": {"text/css; charset=utf-8", "prefers-color-scheme: dark"}, "/status.js": {"text/javascript; charset=utf-8", "new EventSource('/status/stream')"},
 		"/uplot.css": {"text/css; charset=utf-8", ".uplot"}, "/uplot.js": {"text/javascript; charset=utf-8", "uPlot (v1.6.32)"},
@@ -114,13 +112,9 @@ func TestPageOfEveryState(t *testing.T) {
 	d := start(t, set, nil, nil)
 	d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return nil }
 	a := d.ask(t, "GET", "/status", "Accept: text/html")
-	if a.status != 200 || !strings.Contains(a.body, "There are no targets.") || !strings.Contains(a.body, "There are no providers.") {
-		t.Errorf("empty: %d %s", a.status, a.body)
-	}
+	a.has(t, "empty", 200, "There are no targets.", "There are no providers.")
 	if strings.Contains(a.body, "On-demand") || strings.Contains(a.body, "Savings") {
 		t.Errorf("on-demand solves that nobody asked for: %s", a.body)
 	}
-	if a := d.ask(t, "GET", "/status.json"); !strings.Contains(a.body, `"targets":[]`) || !strings.Contains(a.body, `"providers":[]`) || !strings.Contains(a.body, `"problems":[]`) {
-		t.Errorf("a list is null: %s", a.body)
-	}
+	d.ask(t, "GET", "/status.json").has(t, "lists are not null", 200, `"targets":[]`, `"providers":[]`, `"problems":[]`)
 }

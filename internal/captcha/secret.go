@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// redacted is what a secret looks like wherever it is printed.
+// redacted replaces a secret wherever it is printed.
 const redacted = "[redacted]"
 
 // Secret is a string that prints as "[redacted]" through fmt, slog, JSON, YAML

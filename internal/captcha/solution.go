@@ -46,7 +46,7 @@ func Named(t Type, text string) map[string]string {
 	return found
 }
 
-// pairs returns the names and texts of an object or a list. Of an object it takes the strings
+// pairs returns the names and texts of an object or a list. In an object it takes the strings
 // and numbers.
 func pairs(text string) map[string]string {
 	all := make(map[string]string)

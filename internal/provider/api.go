@@ -8,13 +8,13 @@ import (
 	"poold/internal/captcha"
 )
 
-// ErrNotReady is what Poll returns while a task is still being solved.
+// ErrNotReady is the error of Poll while a task is being solved.
 var ErrNotReady = errors.New("provider: not ready")
 
 // Class says what an error asks the caller to do.
 type Class int
 
-// The classes of section 2 of the protocol notes.
+// The classes.
 const (
 	Capacity   Class = iota + 1 // nothing was bought; try again after Delay
 	Account                     // the account cannot buy; every call stops but a slow probe
@@ -43,7 +43,7 @@ const NotAsked = "cannot_be_asked"
 // Error is every failure of a call but ErrNotReady and the caller's own context.
 type Error struct {
 	Class Class
-	Code  string        // the provider's own word, or a short one of ours; never holds a key or a token
+	Code  string        // the provider's own word, or one of this package; never holds a key or a token
 	Delay time.Duration // how long to leave the provider (Capacity, Account) alone; 0 = none
 	// Unknown marks a submit whose acceptance cannot be determined. It counts as bought.
 	Unknown bool
@@ -63,7 +63,7 @@ func (e *Error) Unwrap() error { return e.Err }
 type Request struct {
 	Identity captcha.Identity
 	Image    []byte // of captcha.Image, the picture's bytes; else nil
-	Pingback string // URL that the service is asked to send the result to; may hold a secret; "" = none
+	Pingback string // URL for the result; may hold a secret; "" = none
 }
 
 // Solution is a solved task.
@@ -71,24 +71,24 @@ type Solution struct {
 	// Token is the answer as the service wrote it; IsAnswer holds for it. If it consists of
 	// named values, captcha.Named reads them.
 	Token     string
-	UserAgent string // the browser that the solver used; "" if the service does not name it
-	// Dated reports whether the service says when the token was solved: SinceSubmit after the
-	// submit, negative if it was in stock before. Only another poold is trusted with that.
+	UserAgent string // the solver's browser; "" = unknown
+	// Dated reports whether the service says when the token was solved. SinceSubmit is that time
+	// after the submit; it is negative for a token from stock. Only another poold is trusted.
 	Dated       bool
 	SinceSubmit time.Duration
 }
 
-// StateKind is how a provider is doing.
+// StateKind is the state of a provider.
 type StateKind string
 
 // The states of `providers` in /status.json.
 const (
 	StateOK   StateKind = "ok"
-	StateBusy StateKind = "busy" // full or asked us to slow down; heals by itself within seconds
-	StateDown StateKind = "down" // account fault, ban or outage; one probe now and then
+	StateBusy StateKind = "busy" // full, or asked for fewer calls; ends within seconds
+	StateDown StateKind = "down" // account fault, ban or outage; one probe in each turn
 )
 
-// Usable reports whether a provider can be asked now or within seconds.
+// Usable reports whether calls are possible now or within seconds.
 func (k StateKind) Usable() bool { return k == StateOK || k == StateBusy }
 
 // State is a snapshot for /status.
@@ -96,7 +96,7 @@ type State struct {
 	Kind    StateKind
 	Reason  string    // "" when ok
 	Code    string    // of an account fault; else ""
-	Remedy  string    // what an operator can do about it; "" = nothing is known
+	Remedy  string    // advice to the operator; "" = none
 	Since   time.Time // when it went down; zero unless down
 	Until   time.Time // next call allowed; zero when ok
 	Balance *float64  // last one read; nil = never

@@ -39,8 +39,8 @@ type Config struct {
 	Profile      string // one of Profiles
 	URL          string // base, without in.php; http or https, no user, no query
 	Key          captcha.Secret
-	FirstPoll    time.Duration // 0 = what suits the type
-	PollInterval time.Duration // 0 = what suits the type
+	FirstPoll    time.Duration // 0 = the default of Pace
+	PollInterval time.Duration // 0 = the default of Pace
 	Timeout      time.Duration // a task older than this is given up; 0 = 180 s
 	Balance      bool          // ReadBalance may ask
 
@@ -97,13 +97,13 @@ type query struct {
 	image   []byte                             // nor a piece of these
 }
 
-// answer is what the replies of either protocol come down to.
+// answer is the content of a reply of either protocol.
 type answer struct {
-	code      string // the service's word for a refusal, as it came; "" = none
+	code      string // the service's code for a refusal, unchanged; "" = none
 	notReady  bool   // polls only
 	text      string // task id or token
 	userAgent string // polls only
-	dated     bool   // polls only: sinceSubmit is as of Solution
+	dated     bool   // polls only: sinceSubmit is set, as in Solution
 
 	sinceSubmit time.Duration
 	number      float64       // balance or threads
@@ -146,23 +146,23 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Name is the one in the Config.
+// Name returns Config.Name.
 func (c *Client) Name() string { return c.cfg.Name }
 
-// Timeout is how old a task may get before it is given up.
+// Timeout returns the age at which a task is given up.
 func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
 
-// Pace is how long to wait from a submit to its first poll, and between polls.
+// Pace returns Config.Pace.
 func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	return c.cfg.Pace(t)
 }
 
-// Ready reports whether an order may be placed at the given time; if not, how
-// long it takes until asking again makes sense. While the provider is paused,
-// exactly one caller in each turn gets true: its order is the probe.
+// Ready reports whether an order may be placed at the given time. If not, wait is the time until
+// the answer can change. While the provider is down, one caller in each turn gets true: its order
+// is the probe.
 func (c *Client) Ready(at time.Time) (ready bool, wait time.Duration) { return c.health.ready(at) }
 
-// State is a snapshot of how the provider is doing.
+// State returns a snapshot for /status.
 func (c *Client) State(at time.Time) State {
 	s := c.health.state(at)
 	s.Remedy = c.remedy(s.Code)
@@ -246,7 +246,7 @@ const (
 	probing = "probe" // a balance call in spite of an account fault
 )
 
-// call makes one call, if it may be made, and keeps the books about it.
+// call makes one call if health permits it, and records its end.
 func (c *Client) call(ctx context.Context, action string, q query, proxy captcha.Secret) (answer, error) {
 	q.secrets = append(q.secrets, c.cfg.Key)
 	q.hide = append(slices.Clone(q.secrets), proxy)
@@ -264,13 +264,13 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 	at := time.Now()
 	var t *trouble
 	if errors.As(err, &t) {
-		err = t.verdict(action)
+		err = t.asError(action)
 	} else {
-		err = c.verdict(a, q)
+		err = c.refusal(a, q)
 	}
 	var fault *Error
 	if !errors.As(err, &fault) && err != nil && !errors.Is(err, ErrNotReady) {
-		return answer{}, err // the caller gave up, and nothing is known
+		return answer{}, err // the caller cancelled before anything was known
 	}
 	e := event{action: action, started: started, at: at, trouble: t, fault: fault}
 	if change, changed := c.health.settle(e); changed {
@@ -283,8 +283,8 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 	return a, nil
 }
 
-// verdict is the error in a proper answer, nil if the call was granted.
-func (c *Client) verdict(a answer, q query) error {
+// refusal returns the error of a proper answer, nil if the call was granted.
+func (c *Client) refusal(a answer, q query) error {
 	if a.notReady {
 		return ErrNotReady
 	}
@@ -293,7 +293,7 @@ func (c *Client) verdict(a answer, q query) error {
 	}
 	word, f, known := c.profile.fault(a.code)
 	if a.retryAfter > 0 && f.class != Account {
-		f.class = Capacity // HTTP 429 says it, whatever the word for it
+		f.class = Capacity // because of HTTP 429, whatever the code
 	}
 	e := &Error{Class: f.class, Code: word, Delay: max(f.delay, a.retryAfter)}
 	if !known {
@@ -308,20 +308,19 @@ func (c *Client) verdict(a answer, q query) error {
 	return e
 }
 
-// announce logs a change of state, once.
+// announce logs a change of state.
 func (c *Client) announce(ctx context.Context, ch change) {
 	level, text := slog.LevelInfo, "provider is called again"
 	switch {
 	case ch.down && ch.account:
-		// Only a person can pay, or find the right key.
-		level, text = slog.LevelError, "provider down: account fault"
+		level, text = slog.LevelError, "provider down: account fault" // an operator must act
 	case ch.down:
 		level, text = slog.LevelWarn, "provider down: no proper answers"
 	}
 	c.cfg.Log.LogAttrs(ctx, level, text, slog.String("provider", c.cfg.Name), slog.String("reason", ch.reason))
 }
 
-// outcome is Observe's word for how a call ended.
+// outcome returns the outcome for Observe.
 func outcome(err error, fault *Error, t *trouble) string {
 	switch {
 	case err == nil:

@@ -2,8 +2,7 @@
 // service: it submits a task, polls it, and reports whether the token was good. Each error
 // says what the caller has to do about it.
 //
-// It is the outermost package, below package purchase, which owns the orders that were paid for.
-// Services vary in three ways, each in files of its own kind:
+// Package purchase calls it and owns the orders. Services differ in three ways:
 //
 //	protocol  how calls and answers are written      legacy.go  tasks.go  reply.go
 //	fields    how a captcha's parameters are written wire/legacyfields.go  wire/task.go
@@ -16,7 +15,7 @@
 //
 // A new protocol is one file and two lines: a type that implements the interface protocol
 // (client.go; five methods, of which tasks.go is the model), an API constant, and its case in New. Requests
-// return a query and readers return an answer; retries, the breaker, secrets and error classes
+// return a query and readers return an answer; the breaker, secrets and error classes
 // are the Client's. If poold itself is to answer in the new protocol, its reader is a file in
 // package wire. A row in dialects (hostile_test.go) runs every hostile answer over it.
 //
@@ -45,10 +44,10 @@
 //
 //	busy     a capacity fault; Ready says no for its delay, which grows by half
 //	         with every further fault up to 30 s; polls go on
-//	outage   five calls in a row without a proper answer open the breaker;
-//	         after 10 s one call tries
-//	account  wrong key, no money, ban: no submit but one probe a minute, or one at
-//	         the end of a ban of known length; tasks that were bought are polled, slowly
+//	outage   five calls in a row without a proper answer; then one call in 10 s,
+//	         until a call gets a proper answer
+//	account  wrong key, no money, ban: one submit a minute, or one at the end of
+//	         a ban of known length; tasks that were bought are polled, slowly
 //	         until a poll is answered (PollTurn)
 //
 // # Invariants
@@ -56,19 +55,16 @@
 //   - A submit is written to the network at most once: plain POST, no GetBody
 //     and no Idempotency-Key (Go's transport re-sends what looks repeatable),
 //     HTTP/1.1, no redirects, no retry.
-//   - The key travels in the body alone. It is in no URL, error, log line or
-//     state, even if the service echoes it. Of answers only an unknown error code is quoted,
-//     cleaned and cut. The same holds for pingback URLs, for the contents of pingbacks, and
-//     for the bytes of pictures, which are released after the submit.
-//   - A report is made only while the provider accepts calls. It does not open the breaker.
-//     Only an account fault and a rate limit in its answer change the provider's state.
+//   - The key is sent only in the body. It is in no URL, error, log line or state, even if
+//     the service echoes it. The only quoted part of an answer is an unknown error code,
+//     cleaned and cut. The same holds for pingback URLs, the contents of pingbacks and the
+//     bytes of pictures, which are released after the submit.
+//   - A report is made only while the provider accepts calls. It neither begins nor ends an
+//     outage. Only an account fault and a rate limit in its answer change the provider's state.
 //   - A call ends within 10 s and reads 64 KiB at most.
 //   - While an account fault lasts, at most one submit is made in each turn.
 //   - A Client starts no goroutine; Close drops its idle connections.
 //
-// # What it does not do
-//
-// It does not receive pingbacks or check who sent them, repeat calls, wait
-// between polls, count tasks under way, judge a token's age, or choose between
-// services.
+// The package does not receive pingbacks or authenticate their senders. It does not repeat calls,
+// wait between polls, count tasks in flight, evaluate a token's age, or choose between services.
 package provider

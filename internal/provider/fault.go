@@ -11,29 +11,29 @@ import (
 	"time"
 )
 
-// FaultKind is why a provider is down.
+// FaultKind is the kind of a Fault.
 type FaultKind string
 
-// The kinds of a Fault.
+// The kinds.
 const (
 	FaultAccount FaultKind = "account" // wrong key, no money, ban: the service says so
 	FaultOutage  FaultKind = "outage"  // calls get no proper answer
 )
 
-// Fault is why a provider is down, in a form that replicas can share.
+// Fault is the reason for which a provider is down. Replicas share it.
 type Fault struct {
 	Kind   FaultKind
-	Code   string // the provider's own word, or a short one of ours
+	Code   string // the provider's own word, or one of this package
 	Reason string // a sentence
 	Action string // the call that met it
 	Since  time.Time
 	Next   time.Time     // of the next probe
 	Every  time.Duration // between two probes
-	Polls  bool          // of an account fault: polls are answered all the same
+	Polls  bool          // of an account fault: polls are answered in spite of it
 }
 
-// pollSoon is how long after an account fault the first poll shows whether polls are
-// answered all the same.
+// pollSoon is the time from an account fault to the first poll, which shows whether polls are
+// answered in spite of it.
 const pollSoon = 5 * time.Second
 
 // Fault returns why the provider is down; nil = it is up.
@@ -61,7 +61,7 @@ func (c *Client) Answered() time.Time {
 	return c.health.answered
 }
 
-// Adopt replaces the client's fault by the one that other replicas share; nil = the provider is
+// Adopt replaces the client's fault by the shared fault of all replicas; nil = the provider is
 // up. It logs a change of state.
 func (c *Client) Adopt(ctx context.Context, f *Fault) {
 	if change, changed := c.health.adopt(f); changed {
@@ -70,8 +70,8 @@ func (c *Client) Adopt(ctx context.Context, f *Fault) {
 }
 
 // PollTurn reports whether a task may be polled at the given time. While an account fault
-// lasts and no poll has been answered since it began, it lets one poll through now and then;
-// wait is how long it takes until the next one.
+// lasts and no poll has been answered since it began, it permits one poll a minute; wait is the
+// time until the next one.
 func (c *Client) PollTurn(at time.Time) (ok bool, wait time.Duration) {
 	h := &c.health
 	h.mu.Lock()
@@ -141,8 +141,8 @@ func (h *health) probeNow(at time.Time) {
 	}
 }
 
-// remedies say what an operator can do about an account fault. NAME is replaced by the
-// provider's name, SITE by its host.
+// remedies are the advice to the operator about account faults. NAME stands for the provider's
+// name, SITE for its host.
 var remedies = map[string]string{
 	"ERROR_ZERO_BALANCE":       "top up the balance at SITE, then run `poold probe NAME`",
 	"ERROR_WRONG_USER_KEY":     "check providers.NAME.key in the configuration file",
@@ -159,15 +159,15 @@ var remedies = map[string]string{
 	"ERROR: 1005":              "wait until the ban ends, and raise providers.NAME.poll_interval",
 }
 
-// remedy returns what an operator can do about a code; "" = nothing is known.
+// remedy returns the advice for a code, "" if there is none.
 func (c *Client) remedy(code string) string {
 	site := strings.TrimPrefix(strings.TrimPrefix(c.base, "https://"), "http://")
 	site, _, _ = strings.Cut(site, "/")
 	return strings.NewReplacer("NAME", c.cfg.Name, "SITE", site).Replace(remedies[code])
 }
 
-// unreachedCause names in a few words why a call did not reach the service. It quotes
-// nothing of the error, so that it is the same for each call.
+// unreachedCause returns in a few words why a call did not reach the service. It does not quote
+// the error, so that it is equal for equal causes.
 func unreachedCause(err error) string {
 	var dns *net.DNSError
 	var record tls.RecordHeaderError

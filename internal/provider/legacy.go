@@ -11,14 +11,14 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// legacy is the protocol of in.php and res.php. JSON is asked for; plain text
-// is understood too, because some services answer errors with it regardless.
+// legacy is the protocol of in.php and res.php. It asks for JSON and understands plain text too,
+// because some services answer errors with it anyway.
 type legacy struct {
 	key     captcha.Secret
 	profile profile
 }
 
-// form makes a call. The key goes into the body, never into the URL.
+// form returns a call. The key is in the body, never in the URL.
 func (l legacy) form(path string, fields url.Values, read func([]byte) (answer, error)) query {
 	fields.Set("key", l.key.Reveal())
 	fields.Set("json", "1")
@@ -62,7 +62,7 @@ func (l legacy) report(task string, _ captcha.Type, good bool) (query, bool) {
 	return l.form("/res.php", url.Values{"action": {action}, "id": {task}}, l.readReport), true
 }
 
-// legacyReply is an answer of in.php or res.php, whichever form it came in.
+// legacyReply is an answer of in.php or res.php in either form.
 // encoding/json takes field names without regard to case.
 type legacyReply struct {
 	Status     json.RawMessage `json:"status"`
@@ -78,24 +78,16 @@ func (l legacy) readSubmit(reply []byte) (answer, error) {
 	if err != nil || a.code != "" {
 		return a, err
 	}
-	task, sane := taskID(r.Request)
-	if a.notReady || !sane {
-		return answer{}, oddReply
-	}
-	return answer{text: task}, nil
+	return created(r.Request, a)
 }
 
-// readPoll finds the answer in `request`, or in `result` where enterprise
-// answers of some services have it.
+// readPoll finds the answer in `request`, or in `result`, which some services use for enterprise.
 func (l legacy) readPoll(reply []byte, id captcha.Identity) (answer, error) {
 	r, a, err := l.parse(reply)
 	if err != nil || a.notReady || a.code != "" {
 		return a, err
 	}
-	ua := agent(r.UserAgent)
-	if ua == "" {
-		ua = agent(r.UserAgent2)
-	}
+	ua := cmp.Or(agent(r.UserAgent), agent(r.UserAgent2))
 	switch {
 	case captcha.HasNamed(id.Type):
 		return solution(id.Type, cmp.Or(named(id.Type, r.Request, r.Result), besideStatus(id.Type, reply)), ua)
@@ -109,8 +101,7 @@ func (l legacy) readPoll(reply []byte, id captcha.Identity) (answer, error) {
 	return solution(id.Type, first, ua)
 }
 
-// besideStatus finds named values that are fields of the reply itself, and gives them
-// as an object; "" where they are not there.
+// besideStatus returns named values that are fields of the reply itself as an object, or "".
 func besideStatus(t captcha.Type, reply []byte) string {
 	var whole json.RawMessage
 	reply, err := sniff(reply)
@@ -121,12 +112,12 @@ func besideStatus(t captcha.Type, reply []byte) string {
 	if values == nil {
 		return ""
 	}
-	text, _ := json.Marshal(values) // texts alone
+	text, _ := json.Marshal(values) // a map of strings always marshals
 	return string(text)
 }
 
 func (l legacy) readBalance(reply []byte) (answer, error) {
-	// In plain text it is the one answer without a word in front.
+	// In plain text this answer has no word in front.
 	if n, ok := finite(string(bytes.TrimSpace(reply))); ok {
 		return answer{number: n}, nil
 	}
@@ -134,14 +125,10 @@ func (l legacy) readBalance(reply []byte) (answer, error) {
 	if err != nil || a.code != "" {
 		return a, err
 	}
-	n, ok := finite(plain(r.Request))
-	if !ok {
-		return answer{}, oddReply
-	}
-	return answer{number: n}, nil
+	return amount(r.Request)
 }
 
-// readThreads takes an answer without a status too: the count is what matters.
+// readThreads accepts an answer without a status too.
 func (l legacy) readThreads(reply []byte) (answer, error) {
 	var bare legacyReply
 	if decode(reply, &bare) == nil {
@@ -152,11 +139,11 @@ func (l legacy) readThreads(reply []byte) (answer, error) {
 	if _, a, err := l.parse(reply); err != nil || a.code != "" {
 		return a, err
 	}
-	// A proper answer, but of no use: no sign that the service is down.
+	// A proper answer without a count does not mean that the service is down.
 	return answer{number: -1}, nil
 }
 
-// readReport knows the plain OK_REPORT_RECORDED, which no other call answers.
+// readReport knows the plain OK_REPORT_RECORDED, which only reports have.
 func (l legacy) readReport(reply []byte) (answer, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(reply), []byte("OK")) {
 		return answer{}, nil
@@ -165,8 +152,8 @@ func (l legacy) readReport(reply []byte) (answer, error) {
 	return reported(a, err)
 }
 
-// parse brings a reply of either form to one. In the answer only code or
-// notReady are set; both empty means that the call was granted.
+// parse reads a reply of either form. It sets code or notReady in the answer, or none of them
+// if the call was granted.
 func (l legacy) parse(reply []byte) (legacyReply, answer, error) {
 	reply, err := sniff(reply)
 	if err != nil {
@@ -201,8 +188,8 @@ func (l legacy) parse(reply []byte) (legacyReply, answer, error) {
 	return r, answer{}, oddReply
 }
 
-// isWord reports whether plain text is one of the protocol's refusals. "Bad
-// gateway" is not: to take it for one would call a sold task unsold.
+// isWord reports whether plain text is one of the protocol's refusals. "Bad gateway" is not
+// one: a task that was sold would be taken for a refused one.
 func (l legacy) isWord(text string) bool {
 	if strings.ContainsAny(text, "\r\n<") {
 		return false

@@ -18,17 +18,17 @@ const (
 // Profiles lists what Config.Profile may be.
 func Profiles() []string { return []string{captchaAI, twoCaptcha, generic, otherPoold} }
 
-// profile says what the codes of one service mean.
+// profile is the meaning of the codes of one service.
 type profile struct {
 	name   string
 	faults map[string]fault // never written to after profileNamed
 }
 
-// fault is what an error code asks the caller to do.
+// fault is the meaning of an error code.
 type fault struct {
 	class Class
-	delay time.Duration // how long to leave the service alone; 0 = not at all
-	note  string        // said beside the code where the code alone misleads
+	delay time.Duration // time without submits; 0 = none
+	note  string        // an explanation, if the code alone misleads
 }
 
 // Delays of the codes, from the services' own advice.
@@ -42,8 +42,7 @@ func profileNamed(name string) (profile, bool) {
 	p := profile{name: name, faults: faults()}
 	switch name {
 	case captchaAI:
-		// The account has a number of threads and no balance: the code says
-		// that all of them are at work.
+		// The account has threads and no balance. The code means that all threads are busy.
 		p.faults["ERROR_ZERO_BALANCE"] = fault{Capacity, soon, "no thread of the account is free"}
 		p.faults["ERROR_KEY_DOES_NOT_EXIST"] = fault{Account, probe, "unknown key, or an account without threads"}
 	case twoCaptcha, generic, otherPoold:
@@ -57,8 +56,7 @@ func profileNamed(name string) (profile, bool) {
 // the task, so that it cannot stop a target or an account; the caller must clean it before
 // showing it.
 func (p profile) fault(code string) (word string, f fault, known bool) {
-	// Some services put a sentence behind the code, and some leave the space
-	// out of "ERROR: 1001".
+	// Some services append a sentence to the code, and some omit the space in "ERROR: 1001".
 	first, rest, _ := strings.Cut(code, ":")
 	rest = strings.TrimSpace(rest)
 	if first == "ERROR" && len(rest) >= 4 {
@@ -81,8 +79,7 @@ func isLink(code string) bool {
 	return strings.HasPrefix(code, "https://") || strings.HasPrefix(code, "http://")
 }
 
-// faults is every code of the services that poold speaks to, with the meaning
-// that most of them give it.
+// faults returns every known code with the meaning that most services give it.
 func faults() map[string]fault {
 	all := make(map[string]fault)
 	for _, row := range []struct {
@@ -95,7 +92,7 @@ func faults() map[string]fault {
 			ERROR_SERVICE_UNAVALIABLE ERROR_SERVICE_UNAVAILABLE`},
 		{Capacity, later, `MAX_USER_TURN ERROR_SERVER_ERROR ERROR_INTERNAL_SERVER_ERROR`},
 
-		// The account cannot buy until a person acts.
+		// The account cannot buy until an operator acts.
 		{Account, probe, `ERROR_ZERO_BALANCE ERROR_WRONG_USER_KEY ERROR_KEY_DOES_NOT_EXIST
 			ERROR_IP_NOT_ALLOWED ERROR_IP_BLOCKED ERROR_ACCOUNT_SUSPENDED`},
 		// Bans of a known length; see below for those whose code has a space.
@@ -115,7 +112,7 @@ func faults() map[string]fault {
 		{Task, 0, `ERROR_CAPTCHA_UNSOLVABLE ERROR_BAD_DUPLICATES ERROR_TOKEN_EXPIRED
 			ERROR_PROXY_CONNECTION_FAILED ERROR_WRONG_ID_FORMAT ERROR_WRONG_CAPTCHA_ID
 			ERROR_NO_SUCH_CAPCHA_ID ERROR_TASKID_INVALID ERROR_TASK_TIMEOUT ERROR_EMPTY_ACTION`},
-		// Answers to reports, which end nothing but themselves.
+		// Answers to reports.
 		{Task, 0, `ERROR_IP_ADDRES REPORT_NOT_RECORDED ERROR_REPORT_NOT_RECORDED ERROR_DUPLICATE_REPORT`},
 	} {
 		for code := range strings.FieldsSeq(row.codes) {
@@ -130,12 +127,12 @@ func faults() map[string]fault {
 	return all
 }
 
-// pace is the default pace: reCAPTCHA takes longer than the others, a picture is read soon, and
-// no service wants polls closer together.
+// pace returns the default pace. reCAPTCHA takes longer than the other types, a picture less. No
+// service wants more polls.
 func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
 	slow := t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
 	switch {
-	case profile == otherPoold: // a pooled token is there at once, and polls cost it little
+	case profile == otherPoold: // a pooled token is ready at once, and polls cost little
 		return time.Second, 2 * time.Second
 	case t == captcha.Image:
 		return 5 * time.Second, 5 * time.Second

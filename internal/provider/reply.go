@@ -11,7 +11,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// Helpers of both protocols for replies that may hold anything.
+// Readers of replies of both protocols. A reply may hold anything.
 
 const (
 	longTask  = 128     // bytes of a task id
@@ -30,7 +30,7 @@ func IsAnswer(t captcha.Type, text string) bool {
 	return graphic(text, maxReply)
 }
 
-// solution is the answer to a poll that found the task solved.
+// solution returns the answer to a poll of a solved task.
 func solution(t captcha.Type, text, agent string) (answer, error) {
 	if !IsAnswer(t, text) {
 		return answer{}, oddReply
@@ -38,9 +38,8 @@ func solution(t captcha.Type, text, agent string) (answer, error) {
 	return answer{text: text, userAgent: agent}, nil
 }
 
-// named finds the answer that has named values: a text, an object, or an object in a
-// text. An object becomes a text without the space between its parts. "" if no candidate has
-// them.
+// named returns the first candidate that has named values: a text, an object, or an object in a
+// text. An object is compacted. It returns "" if no candidate has them.
 func named(t captcha.Type, candidates ...json.RawMessage) string {
 	for _, raw := range candidates {
 		text := cmp.Or(quoted(raw), string(raw))
@@ -68,8 +67,8 @@ func sniff(reply []byte) ([]byte, error) {
 	return reply, nil
 }
 
-// decode reads the JSON value at the start of a reply and ignores the rest, such as a PHP
-// warning. The library's error is not passed on, because it quotes the reply.
+// decode reads the JSON value at the start of a reply and ignores what follows, such as a PHP
+// warning. It hides the library's error, because that quotes the reply.
 func decode(reply []byte, into any) error {
 	err := json.NewDecoder(bytes.NewReader(reply)).Decode(into)
 	switch {
@@ -81,7 +80,7 @@ func decode(reply []byte, into any) error {
 	return oddReply
 }
 
-// quoted gives the text of a JSON string, "" for everything else.
+// quoted returns the text of a JSON string, "" for any other value.
 func quoted(raw json.RawMessage) string {
 	var text string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
@@ -90,8 +89,8 @@ func quoted(raw json.RawMessage) string {
 	return text
 }
 
-// plain gives the text of a JSON string, or a JSON number as it was written;
-// "" for everything else.
+// plain returns the text of a JSON string, or a JSON number as it was written, "" for any other
+// value.
 func plain(raw json.RawMessage) string {
 	if len(raw) > 0 && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') {
 		return string(raw)
@@ -99,8 +98,8 @@ func plain(raw json.RawMessage) string {
 	return quoted(raw)
 }
 
-// taskID gives a task's id and whether it can be one. Numbers and texts are
-// both in use; a text keeps its leading zeros.
+// taskID returns a task's id, and false if it is invalid. Numbers and texts are both in use. A text
+// keeps its leading zeros.
 func taskID(raw json.RawMessage) (string, bool) {
 	id := plain(raw)
 	if id == "0" || quoted(raw) == "" && strings.Trim(id, "0123456789") != "" {
@@ -109,12 +108,30 @@ func taskID(raw json.RawMessage) (string, bool) {
 	return id, graphic(id, longTask)
 }
 
-// agent gives a user agent if it can be one, else "".
+// created returns the answer to a granted submit.
+func created(id json.RawMessage, a answer) (answer, error) {
+	task, valid := taskID(id)
+	if a.notReady || !valid {
+		return answer{}, oddReply
+	}
+	return answer{text: task}, nil
+}
+
+// amount returns the answer to a granted call for a number.
+func amount(raw json.RawMessage) (answer, error) {
+	n, ok := finite(plain(raw))
+	if !ok {
+		return answer{}, oddReply
+	}
+	return answer{number: n}, nil
+}
+
+// agent returns a valid user agent, else "".
 func agent(raw json.RawMessage) string {
 	return saneAgent(quoted(raw))
 }
 
-// saneAgent gives text back if it can be a user agent, else "".
+// saneAgent returns text if it is a valid user agent, else "".
 func saneAgent(text string) string {
 	if len(text) > longAgent || captcha.Printable(text) != text {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// ErrNoReport is returned by Report if the service has no call for the report, or if the task's
+// ErrNoReport is the error of Report if the service has no call for the report, or if the task's
 // id is unknown. No call was made.
 var ErrNoReport = errors.New("provider: takes no such report")
 
@@ -25,8 +25,7 @@ const (
 	duplicateReport = "ERROR_DUPLICATE_REPORT"
 )
 
-// ReportWindow is how long after a task was solved the service takes a report
-// about it.
+// ReportWindow returns the time after a solve in which the service accepts a report about it.
 func (c *Client) ReportWindow() time.Duration {
 	if c.cfg.API == APILegacy || c.profile.name == twoCaptcha || c.profile.name == otherPoold {
 		return longWindow
@@ -57,7 +56,7 @@ func reported(a answer, err error) (answer, error) {
 	case err != nil:
 		return answer{}, err
 	case a.notReady:
-		return answer{code: "CAPCHA_NOT_READY"}, nil // a refusal like others
+		return answer{code: "CAPCHA_NOT_READY"}, nil // a refusal, as for any other code
 	case strings.HasPrefix(a.code, duplicateReport):
 		return answer{}, nil
 	}

@@ -16,7 +16,7 @@ type tasks struct {
 	profile profile
 }
 
-// post makes a call. Maps of plain values always marshal.
+// post returns a call. Maps of plain values always marshal.
 func (t tasks) post(path string, fields map[string]any, read func([]byte) (answer, error)) query {
 	fields["clientKey"] = t.key.Reveal()
 	body, _ := json.Marshal(fields)
@@ -41,8 +41,7 @@ func (t tasks) poll(task string, id captcha.Identity) query {
 	})
 }
 
-// naming is a call's reference to a task. Its id is kept as text; services
-// that count want their number back.
+// naming returns the fields that name a task. An id that is a number is sent as a number.
 func naming(task string) map[string]any {
 	if n, err := strconv.ParseInt(task, 10, 64); err == nil && strconv.FormatInt(n, 10) == task {
 		return map[string]any{"taskId": n}
@@ -56,8 +55,8 @@ func (t tasks) balance() query {
 
 func (t tasks) threads() (query, bool) { return query{}, false }
 
-// report has one pair of paths at 2captcha, for every type. The others have
-// what anti-captcha has: reCAPTCHA's, and bad news about hCaptcha and pictures.
+// report uses 2captcha's pair of paths for every type. The other services have anti-captcha's:
+// one pair for reCAPTCHA, and bad reports about hCaptcha and pictures.
 func (t tasks) report(task string, kind captcha.Type, good bool) (query, bool) {
 	path := "/reportIncorrect"
 	if good {
@@ -95,11 +94,7 @@ func readCreated(reply []byte) (answer, error) {
 	if err != nil || a.code != "" {
 		return a, err
 	}
-	task, sane := taskID(r.TaskID)
-	if a.notReady || !sane {
-		return answer{}, oddReply
-	}
-	return answer{text: task}, nil
+	return created(r.TaskID, a)
 }
 
 func readResult(reply []byte, kind captcha.Type) (answer, error) {
@@ -137,12 +132,12 @@ func readResult(reply []byte, kind captcha.Type) (answer, error) {
 	return solution(kind, text, agent(s.UserAgent))
 }
 
-// mostAge bounds the time between a token's birth and its submit.
-const mostAge = 24 * time.Hour
+// maxAge bounds the time between a token's birth and its submit.
+const maxAge = 24 * time.Hour
 
-// readAge reads when a token was solved, relative to its task. Both times are the service's, in
-// whole seconds, rounded so that the token is at most as old as they say.
-func readAge(reply []byte) (sinceSubmit time.Duration, told bool) {
+// readAge reads when a token was solved, relative to its submit. Both times are the service's, in
+// whole seconds. They are rounded so that the token is not older than they say.
+func readAge(reply []byte) (sinceSubmit time.Duration, ok bool) {
 	var times struct {
 		CreateTime int64 `json:"createTime"`
 		EndTime    int64 `json:"endTime"`
@@ -151,7 +146,7 @@ func readAge(reply []byte) (sinceSubmit time.Duration, told bool) {
 		return 0, false
 	}
 	since := times.EndTime - times.CreateTime
-	if limit := int64(mostAge / time.Second); since < -limit || since > limit {
+	if limit := int64(maxAge / time.Second); since < -limit || since > limit {
 		return 0, false
 	}
 	return time.Duration(since) * time.Second, true
@@ -162,11 +157,7 @@ func readTasksBalance(reply []byte) (answer, error) {
 	if err != nil || a.code != "" {
 		return a, err
 	}
-	n, ok := finite(plain(r.Balance))
-	if !ok {
-		return answer{}, oddReply
-	}
-	return answer{number: n}, nil
+	return amount(r.Balance)
 }
 
 // parseTasks reads the envelope. In the answer only code or notReady are set;

@@ -12,15 +12,14 @@ import (
 	"poold/internal/captcha"
 )
 
-// Checks of texts that come from a service, and how they are shown.
+// Checks and display of texts that come from a service.
 
-// clean makes a service's text fit to be shown: it removes secrets and everything but printable
-// ASCII, and cuts the text to most characters.
+// clean makes a service's text safe to show: it removes secrets and all but printable
+// ASCII, and cuts the text to the given number of characters.
 func clean(text string, most int, secrets ...captcha.Secret) string {
 	text = captcha.Printable(text)
 	for _, s := range secrets {
-		// All forms: as it is, as a form's body carries it, and as the line
-		// above left it.
+		// As it is, as in the body of a form, and as Printable left it.
 		for _, form := range []string{s.Reveal(), url.QueryEscape(s.Reveal()), captcha.Printable(s.Reveal())} {
 			if form != "" {
 				text = strings.ReplaceAll(text, form, "[redacted]")
@@ -30,7 +29,7 @@ func clean(text string, most int, secrets ...captcha.Secret) string {
 	return text[:min(len(text), most)]
 }
 
-// quotes reports whether text holds a piece of an image, as it is or in base64.
+// quotes reports whether text contains a piece of an image, raw or in base64.
 func quotes(text string, image []byte) bool {
 	if len(image) == 0 {
 		return false
@@ -45,21 +44,20 @@ func quotes(text string, image []byte) bool {
 	return false
 }
 
-// graphic reports whether text is 1 to most visible ASCII characters: what
-// task ids and tokens are made of.
+// graphic reports whether text is 1 to most visible ASCII characters, as task ids and tokens are.
 func graphic(text string, most int) bool {
 	return text != "" && len(text) <= most &&
 		strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
 
-// readable reports whether text is 1 to most bytes of UTF-8, not all of them spaces,
-// without control characters and without the mark of a character that was lost.
+// readable reports whether text is 1 to most bytes of UTF-8, not only spaces, without control and
+// replacement characters.
 func readable(text string, most int) bool {
 	return strings.TrimSpace(text) != "" && len(text) <= most && utf8.ValidString(text) &&
 		!strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError })
 }
 
-// finite reads a number that may have come as text.
+// finite parses a finite number.
 func finite(text string) (float64, bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)

@@ -24,8 +24,8 @@ const (
 
 	longCause = 200 // characters of an error's text
 
-	hiccup    = 5 * time.Second // after an answer that is none
-	unreached = 2 * time.Second // after a call that never left; it costs the service nothing
+	hiccup    = 5 * time.Second // delay after a call without a proper answer
+	unreached = 2 * time.Second // delay after a call that was not sent
 )
 
 // newTransport makes a pool of connections for one client. Idle connections are closed earlier
@@ -63,12 +63,12 @@ const (
 
 // trouble is a call that ended without an answer in the protocol.
 type trouble struct {
-	code    string // a short word of ours
+	code    string // a short word of this package
 	why     string // of a call that was not sent, in a few words; else ""
-	cause   error  // in our own words, or ctx's; may be nil
+	cause   error  // in this package's words, or ctx's; may be nil
 	sent    bool   // the request may have reached the service
-	gaveUp  bool   // the caller's doing
-	refused bool   // HTTP 429: the service is well and did nothing
+	gaveUp  bool   // the caller cancelled
+	refused bool   // HTTP 429: the service works and did nothing
 	delay   time.Duration
 }
 
@@ -82,8 +82,8 @@ func (t *trouble) words() string {
 	return t.code + ": " + t.why
 }
 
-// verdict is what the trouble means to the caller of an action.
-func (t *trouble) verdict(action string) error {
+// asError returns the error for the caller of an action.
+func (t *trouble) asError(action string) error {
 	lost := action == submit && t.sent && !t.refused
 	if t.gaveUp && !lost {
 		return t.cause
@@ -95,7 +95,7 @@ func (t *trouble) verdict(action string) error {
 func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	limited, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	var sent atomic.Bool // the transport sets it from another goroutine
+	var sent atomic.Bool // set by a goroutine of the transport
 	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) },
 	})
@@ -103,7 +103,7 @@ func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	if err != nil {
 		return answer{}, &trouble{code: "unreachable", cause: errors.New("making the request: bad URL"), delay: unreached}
 	}
-	req.GetBody = nil // with it, the transport would send a second time on some failures
+	req.GetBody = nil // otherwise the transport would send it again after some failures
 	req.Header.Set("Content-Type", q.contentType)
 	req.Header.Set("Accept", "application/json, text/plain")
 	req.Header.Set("User-Agent", "poold")
@@ -124,7 +124,7 @@ func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	return c.understand(resp, reply, q)
 }
 
-// understand judges a complete reply.
+// understand reads a complete reply.
 func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer, error) {
 	status := resp.StatusCode
 	delay := max(hiccup, retryAfter(resp.Header, time.Now()))
@@ -135,8 +135,8 @@ func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer,
 	a, err := q.read(reply)
 	switch {
 	case status >= 400 && (err != nil || a.code == ""):
-		// Some services refuse with 4xx and say why in the protocol; this one
-		// did not, and a 4xx that sells something does not exist.
+		// Some services refuse with 4xx and a code of the protocol. Without a code, nothing is
+		// known: a 4xx is never a sale.
 		return answer{}, &trouble{code: code, sent: true, refused: status == http.StatusTooManyRequests, delay: delay}
 	case err != nil:
 		g := oddReply
@@ -156,8 +156,7 @@ func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer,
 	return a, nil
 }
 
-// leaks reports whether a text that was answered, or a value that is named in it,
-// holds one of the secrets.
+// leaks reports whether an answer's text, or one of its named values, contains one of the secrets.
 func (q query) leaks(text string) bool {
 	for _, value := range captcha.Named(q.answers, text) {
 		if shows(value, q.secrets) {
@@ -174,12 +173,12 @@ func shows(text string, secrets []captcha.Secret) bool {
 	})
 }
 
-// leastSecret is the length below which a piece of a secret is not searched for, because other
-// texts would contain it too.
+// leastSecret is the least length of a piece of a secret that is searched for. Other texts would
+// contain shorter pieces too.
 const leastSecret = 16
 
-// pingbackSecrets are a pingback's URL, and the pieces of its path and query
-// that can be what proves a sender: a service may quote it in part.
+// pingbackSecrets returns a pingback's URL and the pieces of its path and query that may be
+// secrets, because a service may quote a part of it.
 func pingbackSecrets(text string) []captcha.Secret {
 	if text == "" {
 		return nil
@@ -199,8 +198,8 @@ func pingbackSecrets(text string) []captcha.Secret {
 	return all
 }
 
-// broken describes an error of the network. It uses the error's text only if nothing was sent:
-// later errors can quote the service.
+// broken converts an error of the network. It uses the error's text only if nothing was sent,
+// because later errors can quote the service.
 func broken(ctx, limited context.Context, err error, sent bool, hide []captcha.Secret) error {
 	t := &trouble{sent: sent, delay: hiccup}
 	switch {

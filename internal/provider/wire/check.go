@@ -58,7 +58,7 @@ func isProxy(text, kind string) bool {
 	return valid && slices.Contains([]string{"http", "https", "socks4", "socks5"}, kind) && (at < 0 || strings.Contains(text[:at], ":"))
 }
 
-// Proxy is a proxy as the tasks protocol has it.
+// Proxy is a proxy in the fields of the tasks protocol.
 type Proxy struct {
 	Kind     string      `json:"proxyType,omitempty"` // http, https, socks4 or socks5
 	Address  string      `json:"proxyAddress,omitempty"`
@@ -67,7 +67,7 @@ type Proxy struct {
 	Password string      `json:"proxyPassword,omitempty"`
 }
 
-// SplitProxy takes [user:password@]host:port apart. A password may contain '@' and ':'.
+// SplitProxy parses [user:password@]host:port. A password may contain '@' and ':'.
 func SplitProxy(text string) (p Proxy, ok bool) {
 	if at := strings.LastIndexByte(text, '@'); at >= 0 {
 		p.Login, p.Password, _ = strings.Cut(text[:at], ":")
@@ -82,7 +82,7 @@ func SplitProxy(text string) (p Proxy, ok bool) {
 	return p, true
 }
 
-// text is the proxy as an identity has it.
+// text returns the proxy in the form of an identity.
 func (p Proxy) text() string {
 	address := net.JoinHostPort(p.Address, p.Port.String())
 	if p.Login != "" {
@@ -94,7 +94,7 @@ func (p Proxy) text() string {
 // given reports whether any part of a proxy was sent.
 func (p Proxy) given() bool { return p != Proxy{} && p != Proxy{Port: "0"} }
 
-// isHex32 is what GeeTest's keys are.
+// isHex32 reports whether text has the form of a GeeTest key.
 func isHex32(text string) bool {
 	return len(text) == 32 && strings.Trim(text, "0123456789abcdef") == ""
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// The words of the protocols that more than one service says.
+// The codes of more than one service.
 const (
 	CodeNotReady    = "CAPCHA_NOT_READY" // the protocol's own spelling
 	CodeUnsolvable  = "ERROR_CAPTCHA_UNSOLVABLE"
@@ -29,7 +29,7 @@ const (
 	CodeDuplicate   = "ERROR_DUPLICATE_REPORT"
 )
 
-// The words about pictures.
+// The codes about pictures.
 const (
 	CodeUpload    = "ERROR_UPLOAD"
 	CodeNoImage   = "ERROR_ZERO_CAPTCHA_FILESIZE"
@@ -37,7 +37,7 @@ const (
 	CodeImageKind = "ERROR_IMAGE_TYPE_NOT_SUPPORTED"
 )
 
-// The words of the tasks protocol alone.
+// The codes that only the tasks protocol has.
 const (
 	CodeNoTask       = "ERROR_NO_SUCH_CAPCHA_ID" // the protocol's own spelling
 	CodeTaskAbsent   = "ERROR_TASK_ABSENT"
@@ -45,7 +45,7 @@ const (
 	CodeIPBlocked    = "ERROR_IP_BLOCKED"
 )
 
-// TasksCode is the tasks protocol's word for what the legacy one says differently.
+// TasksCode translates a code of the legacy protocol to the tasks protocol.
 func TasksCode(code string) string {
 	switch code {
 	case CodeNoKey:

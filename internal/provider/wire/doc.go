@@ -11,10 +11,10 @@
 // directions: legacyFields for in.php, Task for createTask. A new part of an identity is one
 // line in each list.
 //
-// Everything is a pure function of bytes: no call reads a clock, a network or a store. Calls are
-// read strictly: a field that is given twice or has an invalid value makes the call bad, and the
-// code says so. Unknown fields are listed in Order.Undone, so that a service can refuse an
-// order that it would carry out in part only.
+// All functions are pure. Calls are read strictly: a field that is given twice or has an invalid
+// value makes the call bad, with a code. Unknown fields are listed in Order.Undone, so that a
+// service can refuse an order that it could carry out only in part.
 //
-// The package does not judge keys and does not know tasks.
+// A server accepts the fields that the clients of all services send. The package does not
+// check keys and stores no tasks.
 package wire

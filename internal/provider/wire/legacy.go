@@ -22,23 +22,23 @@ type LegacyCall struct {
 	Form    Form
 	Key     string
 	Action  Action
-	Word    string // of res.php, the action as it was named
+	Word    string // of res.php, the value of action
 	IDs     []string
 	Many    bool // of a Poll: the tasks were named by ids
-	Priced  bool // of a Poll: get2, which wants the price beside the token
+	Priced  bool // of a Poll: get2, whose answer has the price too
 	Verdict Verdict
 	Order   Order // of a Submit
-	// Bad is the code where the call could not be read, whatever its action; "" = it could.
+	// Bad is the code for a call of any action that could not be read; "" = it could.
 	Bad string
 }
 
-// Form is how one caller of in.php and res.php wants its answers.
+// Form is the form of answers that a caller of in.php and res.php asks for.
 type Form struct{ JSON, CORS bool }
 
 // fields are the parameters of a call.
 type fields struct {
 	values url.Values
-	file   []byte // of a multipart form, the part of that name; nil = none
+	file   []byte // the part "file" of a multipart form; nil = none
 }
 
 // ReadLegacy reads a call of in.php or res.php: a GET's query, a form, a multipart form
@@ -47,7 +47,7 @@ func ReadLegacy(r Request) LegacyCall {
 	f, err := sentFields(r)
 	v := f.values
 	c := LegacyCall{Form: Form{JSON: v.Get("json") == "1", CORS: v.Get("header_acao") == "1"}, Key: v.Get("key")}
-	if err != nil || v.Has("clientKey") { // which is the other protocol's
+	if err != nil || v.Has("clientKey") { // of the other protocol
 		c.Bad = CodeBadParams
 	}
 	if r.Path == "/in.php" {
@@ -119,7 +119,7 @@ func (f *fields) add(more url.Values) {
 func (f *fields) readObject(body []byte) error {
 	var members map[string]any
 	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber() // so that 0.30 and 10-digit ids stay as they were written
+	d.UseNumber() // keeps the spelling of 0.30 and of ids
 	if err := d.Decode(&members); err != nil {
 		return fmt.Errorf("reading the body: %w", err)
 	}
@@ -137,7 +137,7 @@ func (f *fields) readObject(body []byte) error {
 	return strictjson.Check(body)
 }
 
-// readParts reads a multipart form. It keeps one file, the picture's.
+// readParts reads a multipart form. Its one file is the picture.
 func (f *fields) readParts(body []byte, boundary string) error {
 	parts := multipart.NewReader(bytes.NewReader(body), boundary)
 	for {

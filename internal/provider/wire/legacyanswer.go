@@ -17,11 +17,10 @@ type Reply struct {
 	Body []byte
 }
 
-// LegacyAnswer is the JSON shape; the fields are in the order of the wire.
+// LegacyAnswer is an answer in JSON.
 type LegacyAnswer struct {
 	Status    int    `json:"status"`
 	Request   any    `json:"request,omitempty"`
-	Result    string `json:"result,omitempty"`     // instead of request, for enterprise
 	UserAgent string `json:"user_agent,omitempty"` // captchaai's spelling
 	Useragent string `json:"useragent,omitempty"`  // 2captcha's
 	Price     string `json:"price,omitempty"`
@@ -36,7 +35,7 @@ type ThreadsAnswer struct {
 	Free    int `json:"free_threads"`
 }
 
-// Say is an answer that is one text in plain form and v in JSON.
+// Say returns an answer: text in plain form, v in JSON.
 func (f Form) Say(text string, v any) Reply {
 	if f.JSON {
 		return JSON(v)
@@ -44,15 +43,15 @@ func (f Form) Say(text string, v any) Reply {
 	return Reply{PlainText, []byte(text)}
 }
 
-// Fail says a code; why is for people, "" = nothing.
+// Fail returns the answer with a code. why is a sentence for people, or "".
 func (f Form) Fail(code, why string) Reply {
 	return f.Say(code, LegacyAnswer{Request: code, ErrorText: why})
 }
 
-// Bare says what plain text gives without "OK|".
+// Bare returns an answer that has no "OK|" in plain text.
 func (f Form) Bare(text string) Reply { return f.Say(text, LegacyAnswer{Status: 1, Request: text}) }
 
-// Accept says a submit's id; numeric: in JSON as a number.
+// Accept returns the answer to a submit. numeric makes the id a number in JSON.
 func (f Form) Accept(n int64, numeric bool) Reply {
 	id := strconv.FormatInt(n, 10)
 	v := LegacyAnswer{Status: 1, Request: id}
@@ -62,10 +61,10 @@ func (f Form) Accept(n int64, numeric bool) Reply {
 	return f.Say("OK|"+id, v)
 }
 
-// JSON renders v, which must be made of plain fields.
+// JSON encodes v, which must consist of plain fields.
 func JSON(v any) Reply {
 	body, err := json.Marshal(v)
-	if err != nil { // of plain fields it cannot be
+	if err != nil { // impossible for plain fields
 		body = []byte("null")
 	}
 	return Reply{JSONText, body}

@@ -35,7 +35,7 @@ type legacyField struct {
 	at   any
 }
 
-// anyService stands for all services: their fields together.
+// anyService selects the fields of all services.
 const anyService = "any"
 
 // legacyFields lists the fields that carry an identity of its type. LegacyForm writes by this
@@ -112,7 +112,7 @@ func LegacyForm(id captcha.Identity, image []byte, service string) (url.Values, 
 	return form, nil
 }
 
-// text is the field as a form carries it; "" = it is left out.
+// text returns the value for a form; "" = the field is left out.
 func (f legacyField) text() string {
 	n := 0
 	switch at := f.at.(type) {

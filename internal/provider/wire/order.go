@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strconv"
 	"strings"
 
 	"poold/internal/captcha"
@@ -16,16 +17,16 @@ const (
 	Balance Action = "balance" // getbalance, getBalance
 	Report  Action = "report"  // reportgood, reportbad, and the paths of the tasks protocol
 	Threads Action = "threads" // threadsinfo
-	Other   Action = "other"   // all else, also unknown paths
+	Other   Action = "other"   // all others, also unknown paths
 )
 
-// The names of services whose fields differ from those of the others.
+// The services whose fields differ.
 const (
 	captchaAI  = "captchaai"
 	twoCaptcha = "2captcha"
 )
 
-// Request is an HTTP request as far as the protocols look at it.
+// Request is the part of an HTTP request that the protocols read.
 type Request struct {
 	Method, Path, ContentType, RawQuery string
 	Body                                []byte
@@ -33,32 +34,29 @@ type Request struct {
 
 // Order is the content of a submit.
 type Order struct {
-	Identity captcha.Identity // as complete as the fields allow, also beside Bad
-	Image    []byte           // the picture, of which Identity has the hash; nil for other types
-	Pingback string           // where the result is to be sent; "" = nowhere
-	Bad      string           // the code for the first thing that is wrong with it; "" = nothing
-	Undone   []string         // fields that say something and are not known here, sorted
+	Identity captcha.Identity // as far as it could be read if Bad is set
+	Image    []byte           // the picture whose hash is in Identity; nil for other types
+	Pingback string           // the URL that gets the result; "" = none
+	Bad      string           // the code that refuses the order; "" = valid
+	Undone   []string         // fields that are set and unknown, sorted
 }
 
-// Verdict is a caller's word on a token, in a Report.
+// Verdict is the content of a Report about a token.
 type Verdict struct {
 	Good bool
-	Fits func(captcha.Type) bool // the types that the call is for; nil = all
+	Fits func(captcha.Type) bool // reports whether the call is for a type; nil = all types
 }
 
 // TaskNumber reads a task's id, which must be digits.
 func TaskNumber(text string) (n int64, ok bool) {
-	if text == "" || len(text) > 18 || strings.Trim(text, "0123456789") != "" {
+	if len(text) > 18 || strings.Trim(text, "0123456789") != "" {
 		return 0, false
 	}
-	for _, digit := range text {
-		n = 10*n + int64(digit-'0')
-	}
+	n, _ = strconv.ParseInt(text, 10, 64) // 0 if empty
 	return n, n > 0
 }
 
-// oneOf is the text among several fields that mean the same; bad becomes the code where
-// two of them differ.
+// oneOf returns the text of fields with the same meaning. It sets bad if two of them differ.
 func oneOf(bad *string, texts ...string) string {
 	found := ""
 	for _, text := range texts {

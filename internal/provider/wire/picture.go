@@ -37,10 +37,10 @@ func decodePicture(body string) (image []byte, sum, bad string) {
 	return image, sum, bad
 }
 
-// charsets are what `numeric` means in both protocols.
+// charsets are the meanings of `numeric` in both protocols, by number.
 var charsets = []captcha.Charset{"", captcha.Digits, captcha.Letters, captcha.DigitsOrLetters, captcha.DigitsAndLetters}
 
-// charsetOf is the charset of a number; false for an unknown number.
+// charsetOf returns the charset of a number, false for an unknown number.
 func charsetOf(n int) (captcha.Charset, bool) {
 	if n < 0 || n >= len(charsets) {
 		return "", false
@@ -48,7 +48,7 @@ func charsetOf(n int) (captcha.Charset, bool) {
 	return charsets[n], true
 }
 
-// possible reports whether a text can have the lengths of a picture.
+// possible reports whether a text can satisfy the length limits.
 func possible(p captcha.Picture) bool {
 	return p.MinLength >= 0 && p.MaxLength >= 0 && (p.MaxLength == 0 || p.MinLength <= p.MaxLength)
 }
@@ -72,7 +72,7 @@ func (f fields) picture(o *Order, upload bool) {
 	}
 }
 
-// languagePools are the tasks protocol's words for the languages that its workers read.
+// languagePools maps languages to the tasks protocol's names of worker pools.
 var languagePools = map[string]string{"": "", "en": "en", "ru": "rn"}
 
 // picture reads a picture of the tasks protocol.

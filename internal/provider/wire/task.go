@@ -59,8 +59,8 @@ type taskAliases struct {
 	} `json:"metadata,omitzero"`
 }
 
-// knownTask are the fields of a task that ReadTasks reads, or that change nothing, in lower
-// case: encoding/json reads them in any.
+// knownTask are the fields of a task that ReadTasks reads or that change nothing, in lower
+// case, because encoding/json ignores case.
 var knownTask = append(jsonNames[Task](), "nocache", "recognizingthreshold")
 
 // jsonNames lists the names of a struct's fields in JSON, in lower case.
@@ -146,8 +146,8 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, service stri
 	return fields, nil
 }
 
-// taskKind takes a task's type apart: <stem>Task has a proxy of the caller's,
-// <stem>TaskProxyless uses the service's own. kind is "" for an unknown type.
+// taskKind parses a task's type: <stem>Task uses the caller's proxy, <stem>TaskProxyless the
+// service's. kind is "" for an unknown type.
 func taskKind(name string) (kind captcha.Type, enterprise, proxy bool) {
 	stem, proxyless := strings.CutSuffix(strings.ToLower(name), "taskproxyless")
 	if !proxyless {
@@ -162,7 +162,7 @@ func taskKind(name string) (kind captcha.Type, enterprise, proxy bool) {
 			break
 		}
 	}
-	if kind == captcha.Image { // it has one name alone
+	if kind == captcha.Image { // its only name is ImageToTextTask
 		if enterprise || proxyless {
 			return "", false, false
 		}
@@ -191,7 +191,7 @@ func (t *Task) read(o *Order, languagePool string) {
 		GT: t.GT, Challenge: t.Challenge, APIServer: t.APIServer,
 	}
 	switch kind {
-	case captcha.HCaptcha: // CapMonster has it here
+	case captcha.HCaptcha: // CapMonster has rqdata in data
 		id.RQData, id.Data = oneOf(&o.Bad, id.RQData, id.Data), ""
 	case captcha.GeeTestV4:
 		id.GT, id.CaptchaID = "", oneOf(&o.Bad, t.GT, t.Init.CaptchaID)

@@ -18,7 +18,7 @@ type TasksCall struct {
 	ID      string // of a Poll or Report, as it was written
 	Verdict Verdict
 	Order   Order // of a Submit
-	// Bad is the code where the call could not be read, whatever its action; "" = it could.
+	// Bad is the code for a call of any action that could not be read; "" = it could.
 	Bad string
 }
 
@@ -32,7 +32,7 @@ type tasksRequest struct {
 	Task         json.RawMessage `json:"task"`
 }
 
-// knownCall are the fields of a call, of which softId and appId name who wrote the client.
+// knownCall are the fields of a call. softId and appId name the author of the client.
 var knownCall = append(jsonNames[tasksRequest](), "softid", "appid")
 
 // tasksPaths are the paths of the protocol, with their actions.
@@ -59,8 +59,8 @@ func IsTasksPath(path string) bool {
 	return known
 }
 
-// ReadTasks reads a call of the tasks protocol, a JSON object whatever its type is said
-// to be. A bad call is returned as far as it could be read.
+// ReadTasks reads a call of the tasks protocol: a JSON object with any Content-Type. A bad call is
+// returned as far as it could be read.
 func ReadTasks(r Request) TasksCall {
 	path := tasksPaths[r.Path]
 	c := TasksCall{Action: path.action, Verdict: path.verdict}
@@ -84,7 +84,7 @@ func ReadTasks(r Request) TasksCall {
 	return c
 }
 
-// order reads what createTask asks for.
+// order reads the content of createTask.
 func (b *tasksRequest) order() Order {
 	o := Order{Pingback: b.CallbackURL}
 	if len(b.Task) == 0 || string(b.Task) == "null" {
@@ -105,7 +105,7 @@ func (b *tasksRequest) order() Order {
 	return o
 }
 
-// unknown are the members that say something and are not known, sorted.
+// unknown returns the members that are set and not known, sorted.
 func unknown(members map[string]json.RawMessage, known []string) (names []string) {
 	for name, value := range members {
 		if !isNothing(name, value) && !slices.Contains(known, strings.ToLower(name)) {
@@ -116,12 +116,12 @@ func unknown(members map[string]json.RawMessage, known []string) (names []string
 	return names
 }
 
-// isNothing reports whether a field that is not known asks for nothing.
+// isNothing reports whether an unknown field asks for nothing.
 func isNothing(name string, value json.RawMessage) bool {
 	switch string(value) {
 	case `""`, "0", "false", "null", "[]", "{}":
 		return true
 	}
-	// CapMonster's word for a Turnstile that is one.
+	// CapMonster's default for a Turnstile.
 	return name == "cloudflareTaskType" && string(value) == `"token"`
 }

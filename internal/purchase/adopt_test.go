@@ -369,8 +369,7 @@ func TestAdoptionGivesUp(t *testing.T) {
 // An adopted order waits for its callback as long as the adopter's file says, and a
 // callback that cannot be stored is kept for the life of its token.
 func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackBuyer(t, "no letters")
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		o := s.found(t, pool.Bought)
 		heir := s.replica(t.TempDir())
 		heir.reload(calling("first"))
@@ -416,8 +415,7 @@ func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
 // An adopted order that a callback ended is not lost, also where callbacks were
 // switched off meanwhile.
 func TestAnAdoptedOrderKnowsThatItIsCalledBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackBuyer(t, "no letters")
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		o := s.found(t, pool.Bought)
 		heir := s.replica("no letters") // callbacks are off by now, but the order has its address
 		got := heir.adopt(t)

@@ -105,8 +105,7 @@ func TestHostileCallbacks(t *testing.T) {
 // also where the order's own task is not known.
 func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
 	for _, text := range []string{"id=t9&code=03AFcallback", "id=t9&code=ERROR_CAPTCHA_UNSOLVABLE"} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newCallbackBuyer(t, "no letters")
+		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 			s.provider.submit = func(context.Context) (string, error) { return "t9", nil }
 			ended := s.collecting(t, s.order(t))
 			s.provider.submit = func(context.Context) (string, error) {
@@ -182,8 +181,7 @@ func TestCallbacksLogNoSecrets(t *testing.T) {
 
 // A callback is taken for what it says even if its sender hangs up at once.
 func TestCallbackDoesNotEndWithItsCaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackBuyer(t, "no letters")
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		ended := s.collecting(t, s.order(t))
 		gone, hangUp := context.WithTimeout(t.Context(), time.Second)
 		hangUp()
@@ -214,8 +212,7 @@ func TestSecretsOfThePastVerify(t *testing.T) {
 		},
 	} {
 		for _, signer := range []captcha.Secret{"first", "second"} {
-			synctest.Test(t, func(t *testing.T) {
-				s := newCallbackBuyer(t, "no letters")
+			withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 				o := s.order(t)
 				ended := s.collecting(t, o)
 				change(s)
@@ -233,8 +230,7 @@ func TestSecretsOfThePastVerify(t *testing.T) {
 // is told as nothing but a repeat.
 func TestCallbackThatLosesARace(t *testing.T) {
 	for _, text := range []string{"code=03AFcallback", "code=ERROR_X"} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newCallbackBuyer(t, "no letters")
+		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 			o := s.order(t)
 			s.stock.fault = func(step string) error {
 				if step == "settle" || strings.HasPrefix(step, "fail") {

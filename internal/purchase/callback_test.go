@@ -34,6 +34,12 @@ func newCallbackBuyer(t *testing.T, letters string) *testBuyer {
 	return s
 }
 
+// withCallbackBuyer runs a test in a bubble, with a buyer without a folder for dead letters.
+func withCallbackBuyer(t *testing.T, test func(t *testing.T, s *testBuyer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newCallbackBuyer(t, "no letters")) })
+}
+
 // reload changes the provider's callbacks.
 func (s *testBuyer) reload(c Callbacks) {
 	s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 5, Callbacks: c}})
@@ -148,8 +154,7 @@ func TestCallbackSettles(t *testing.T) {
 
 // An error code ends the order as bought and failed.
 func TestCallbackFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackBuyer(t, "no letters")
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		ended := s.collecting(t, s.order(t))
 		s.forget()
 		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
@@ -165,8 +170,7 @@ func TestCallbackFails(t *testing.T) {
 }
 
 func TestCallbackTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackBuyer(t, "no letters")
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		ended := s.collecting(t, s.order(t))
 		c := callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback")
 		s.mustCall(t, c)
@@ -204,8 +208,7 @@ func callbackEndings() map[string]struct {
 // A fast service calls back before its answer to the submit has come.
 func TestCallbackBeforeTheSubmitsAnswer(t *testing.T) {
 	for text, want := range callbackEndings() {
-		synctest.Test(t, func(t *testing.T) {
-			s := newCallbackBuyer(t, "no letters")
+		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 			s.provider.submit = func(ctx context.Context) (string, error) {
 				if err := s.buyer.Callback(ctx, callbackTo(s.provider.submitted.Pingback, text)); err != nil {
 					t.Error(err)
@@ -232,8 +235,7 @@ func TestCallbackBeforeTheSubmitsAnswer(t *testing.T) {
 // An order whose submit had no answer has no task to be polled for; its
 // callback collects it all the same.
 func TestCallbackCollectsALostSubmit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackBuyer(t, "no letters")
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		s.provider.submit = func(context.Context) (string, error) {
 			return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 		}
@@ -289,8 +291,7 @@ func TestCallbackBirth(t *testing.T) {
 // A callback may come to any replica; the one that waits is told by the stock.
 func TestCallbackAtAnotherBuyerEndsTheWaiting(t *testing.T) {
 	for text, want := range callbackEndings() {
-		synctest.Test(t, func(t *testing.T) {
-			s := newCallbackBuyer(t, "no letters")
+		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 			s.listening(t)
 			o := s.order(t)
 			ended := s.collecting(t, o)
@@ -314,8 +315,7 @@ func TestCallbackAtAnotherBuyerEndsTheWaiting(t *testing.T) {
 
 // Where the news does not arrive, the waiting ends with the next renewal.
 func TestCallbackAtAnotherBuyerThatIsNotHeard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackBuyer(t, "no letters")
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		stop := s.running(t)
 		ended := s.collecting(t, s.order(t))
 		other := s.replica("no letters")
@@ -395,8 +395,7 @@ func TestFirstPoll(t *testing.T) {
 // A daemon whose clock is set ahead in between gives no token a longer life: Redis
 // knows when it came.
 func TestACallbackIsNotFromTheFuture(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackBuyer(t, "no letters")
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
 		ended := s.collecting(t, o)
 		time.Sleep(20 * time.Second)
@@ -472,8 +471,7 @@ func (x timed) Ended(e Event) { *x.took = e.Solved.Sub(e.Submitted) }
 
 // A dead letter of a clock that was ahead tells no negative lead time.
 func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackBuyer(t, "no letters")
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		var took time.Duration
 		s.buyer.observe = timed{witness{s.ledger}, &took}
 		c := callbackTo(s.order(t).address(), "code=03AF")
@@ -488,8 +486,7 @@ func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {
 // Where callbacks do not arrive, three tasks wait for theirs in vain; the next
 // ones are polled from the start, until a callback comes after all.
 func TestSilentCallbacksArePolledFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackBuyer(t, "no letters")
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		tasks := 0
 		s.provider.submit = func(context.Context) (string, error) {
 			tasks++
@@ -521,6 +518,93 @@ func TestSilentCallbacksArePolledFor(t *testing.T) {
 		s.mustCall(t, callbackTo(o.address(), "code=03AFcallback"))
 		if wait := first(); wait != 40*time.Second || silent() {
 			t.Errorf("after a callback the first poll after %v, silent %v", wait, silent())
+		}
+	})
+}
+
+// Callbacks that arrive during an outage of Redis are kept on disk, and polling finds
+// the tokens before they are replayed. They have arrived all the same, at whichever replica.
+func TestCallbacksThatWereKeptAreNotMissing(t *testing.T) {
+	for _, where := range []string{"at this replica", "at another replica"} {
+		runBubble(t, where, func(t *testing.T) {
+			s := newCallbackBuyer(t, filepath.Join(t.TempDir(), "letters"))
+			called := s
+			if where == "at another replica" {
+				called = s.replica(filepath.Join(t.TempDir(), "letters"))
+				called.reload(calling("first"))
+			}
+			tasks := 0
+			s.provider.submit = func(context.Context) (string, error) {
+				tasks++
+				return fmt.Sprint("t", tasks), nil
+			}
+			const orders = silentAfter + 1
+			var addresses []string
+			var ended []<-chan Result
+			for range orders {
+				o := s.order(t)
+				addresses = append(addresses, o.address())
+				ended = append(ended, s.collecting(t, o))
+			}
+			time.Sleep(30 * time.Second)
+			s.stock.away("")
+			for i, address := range addresses {
+				called.mustCall(t, callbackTo(address, fmt.Sprintf("id=t%d&code=03AFcallback-%d", i+1, i)))
+			}
+			if n := called.buyer.DeadLetterCount(); n != orders {
+				t.Fatalf("%d of %d callbacks were kept", n, orders)
+			}
+			letters, err := called.buyer.DeadLetters()
+			if err != nil || len(letters) != orders || letters[0].Reason != "redis does not answer" {
+				t.Errorf("listed: %+v, %v", letters, err)
+			}
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			if s.provider.polls < orders {
+				t.Fatalf("%d polls for %d orders, whose callbacks Redis did not take", s.provider.polls, orders)
+			}
+			s.stock.change(func() { s.stock.fault = nil })
+			for _, end := range ended {
+				if r := <-end; r.Outcome != Solved {
+					t.Errorf("collect = %v, %v, want a token", r.Outcome, r.Err)
+				}
+			}
+			called.mustReplay(t, Replayed{Dropped: orders})
+			if s.buyer.Providers(boundedCtx(t), time.Now())[0].Silent {
+				t.Error("callbacks that were kept on disk count as if they had not arrived")
+			}
+		})
+	}
+}
+
+// A callback that brings nothing of use, so that its task is polled, has arrived.
+func TestCallbacksOfNoUseAreNotMissing(t *testing.T) {
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
+		tasks := 0
+		s.provider.submit = func(context.Context) (string, error) {
+			tasks++
+			return fmt.Sprint("t", tasks), nil
+		}
+		s.provider.poll = func(_ context.Context, n int) (provider.Solution, error) {
+			return provider.Solution{Token: fmt.Sprint("03AFpolled-", n)}, nil
+		}
+		var addresses []string
+		var ended []<-chan Result
+		for range silentAfter {
+			o := s.order(t)
+			addresses = append(addresses, o.address())
+			ended = append(ended, s.collecting(t, o))
+		}
+		for _, address := range addresses {
+			s.mustCall(t, callbackTo(address, "id=another&code=03AFcallback"))
+		}
+		for _, end := range ended {
+			if r := <-end; r.Outcome != Solved {
+				t.Errorf("collect = %v, %v, want a token", r.Outcome, r.Err)
+			}
+		}
+		if s.buyer.Providers(boundedCtx(t), time.Now())[0].Silent {
+			t.Error("callbacks about other tasks count as if none had arrived")
 		}
 	})
 }

@@ -124,10 +124,7 @@ func TestAPictureIsInMemoryUntilTheSubmit(t *testing.T) {
 // buyPicture buys one whose bytes nobody else holds.
 func (s *testBuyer) buyPicture(t *testing.T) (weak.Pointer[byte], <-chan Result) {
 	t.Helper()
-	slot, err := s.buyer.Admit(t.Context(), Bid{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	slot, _, _ := mustAdmit(t, s.buyer)
 	target := pictureSpec()
 	image := weak.Make(&target.Image[0])
 	ended := make(chan Result, 1)
@@ -141,10 +138,7 @@ func (s *testBuyer) buyPicture(t *testing.T) (weak.Pointer[byte], <-chan Result)
 func TestAPictureThatWasNotPlacedIsDropped(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.stock.lostReply = lose("place", fmt.Errorf("%w: i/o timeout", redisdb.ErrDown))
-		slot, err := s.buyer.Admit(t.Context(), Bid{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		slot, _, _ := mustAdmit(t, s.buyer)
 		if _, err := s.buyer.placer.place(t.Context(), slot, pictureSpec()); !errors.Is(err, redisdb.ErrDown) {
 			t.Fatal(err)
 		}

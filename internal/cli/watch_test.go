@@ -13,7 +13,7 @@ import (
 	"poold/internal/status"
 )
 
-// following runs follow in a bubble until it ends, or for a time, and tells what it did.
+// following runs follow in a bubble until it ends, or for a time, and returns its events.
 func following(t *testing.T, length time.Duration, stream, poll func(try int) error) (events []string, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), length)
@@ -45,8 +45,8 @@ func following(t *testing.T, length time.Duration, stream, poll func(try int) er
 	return events, err
 }
 
-// A stream that ends is followed by a look and by another stream; while there is none the
-// status is polled, and what was shown stays while nobody answers.
+// After the end of a stream comes a poll and the next attempt. Without a stream the status is
+// polled. The shown text stays while the daemon does not answer.
 func TestFollow(t *testing.T) {
 	gone := errors.New("gone")
 	never := func(int) error { return gone }

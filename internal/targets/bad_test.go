@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/*.want from what the code says; review the difference")
 
-// canary stands for a secret: wherever it is, no problem may show it.
+// canary is in the place of a secret. No problem may show it.
 const canary = "CANARY"
 
 // environment reads the lines "# env NAME=value" of a test file.

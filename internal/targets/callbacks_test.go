@@ -64,8 +64,7 @@ func TestSimulatedKeepsCallbacks(t *testing.T) {
 	}
 }
 
-// Several faults of one provider are told together, but not those that follow
-// from another one.
+// All faults of one provider are reported, except those that follow from another fault.
 func TestCallbackRulesStaySilent(t *testing.T) {
 	_, err := Parse("pools.yaml", []byte(provided("callback_url: nowhere, fallback_after: 1h, timeout: soon")), nil)
 	want := "pools.yaml:2: providers.acme.callback_url: must be an http:// or https:// address with a host\n" +

@@ -152,7 +152,7 @@ pools.yaml:113: solve.budget.per_day: is above the overall budget (30000 of 2000
 	}
 }
 
-// What nobody says has the value that the documentation names.
+// Absent keys have the documented defaults.
 func TestDefaults(t *testing.T) {
 	set := mustParse(t, minimal(), nil)
 	if got, want := set.Server, (Server{Listen: "127.0.0.1:8080", BodyBudget: 256 << 20}); !reflect.DeepEqual(got, want) {
@@ -430,8 +430,8 @@ func fieldsOf(k kind) (fields []field) {
 	return fields
 }
 
-// A key that can be guessed is refused, one that may be is warned about; of one
-// that is known by its hash nobody can tell. None is quoted.
+// A key below 8 characters is refused, one below 16 causes a warning. The length of a
+// hashed key is unknown. No message quotes a key.
 func TestShortKeys(t *testing.T) {
 	const (
 		refused = "pools.yaml:4: server.keys.ci.key: must be at least 8 characters long, or it can be guessed: make one with `openssl rand -hex 16`"

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// What adaptive targets need may stand in the defaults, and fixed ones do not
-// look at it.
+// The defaults may have keys of adaptive targets. Fixed targets ignore them.
 func TestRefillDefaults(t *testing.T) {
 	text := strings.Replace(minimal("depth: 60", "refill: adaptive"), "targets:\n",
 		"defaults: {min: 2, hit_rate: 0.99, max_waste: 7.5, idle_after: 1h}\ntargets:\n", 1) + `  plain:

@@ -49,7 +49,8 @@ func (s *Set) OverrideListen(file, listen string) error {
 func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
 	inUse := old.lasting()
 	for i, part := range s.lasting() {
-		if part.value != inUse[i].value && !(part.key == "server.listen" && old.listenGiven) {
+		given := part.key == "server.listen" && old.listenGiven
+		if part.value != inUse[i].value && !given {
 			remarks = append(remarks, Problem{File: file, Line: s.lines[part.key], Text: part.key + ": was changed, which needs a restart; until then the old value holds"})
 		}
 	}

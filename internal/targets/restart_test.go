@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// What only a restart changes is told without secrets, and without an address that is not
-// the file's.
+// Lasting shows no secret, and no address that does not come from the file.
 func TestLasting(t *testing.T) {
 	const file = "redis: {url: 'rediss://user:canary@a:1,rediss://:canary@b:2', prefix: p}\nproviders: [{name: s, api: simulated}]\n" +
 		"dedup: {backend: postgres, url: 'postgres://u:canary@db/x?password=canary'}\n" +

@@ -78,8 +78,8 @@ func plainValue(n *yaml.Node) any {
 	return n.Value
 }
 
-// readsAlone reports whether every key of a file is well by itself, whatever they
-// say together.
+// readsAlone reports whether every key of a file is valid alone, without the rules between
+// keys.
 func readsAlone(data []byte) bool {
 	node, problem := syntax.Document(data)
 	if problem != nil {
@@ -90,8 +90,8 @@ func readsAlone(data []byte) bool {
 	return len(r.problems) == 0
 }
 
-// The schema takes every good file. Of the bad ones it refuses all but those that
-// are named here: what is wrong with these no schema knows.
+// The schema accepts every good file. It refuses all bad ones except those listed here, whose
+// faults a schema cannot express.
 func TestSchemaOverFiles(t *testing.T) {
 	s := compiled(t)
 	files, err := filepath.Glob("testdata/*.yaml")
@@ -208,7 +208,7 @@ type drawn struct {
 	what  string                // where it was
 }
 
-// good are values of those kinds whose texts no pattern tells.
+// good has values of the kinds whose texts no pattern describes.
 var good = map[string][]string{
 	"body_budget": {"4MiB", "4096KiB", "256MiB", "3GiB"},
 	"listen":      {"127.0.0.1:8080", ":80"}, "url": {"https://solver.example.com/a/", "http://127.0.0.1:9"},
@@ -311,7 +311,7 @@ func (d *drawn) scalar(k kind, key string) string {
 	return ""
 }
 
-// faults are those of which reader and schema tell alike.
+// faults returns faults that both reader and schema detect.
 func faults(k kind) []string {
 	switch k := k.(type) {
 	case section:
@@ -354,7 +354,7 @@ func faults(k kind) []string {
 	return nil
 }
 
-// odd are values of all kinds; who knows what is right where.
+// odd returns values of all kinds, valid for some keys.
 func odd(kind) []string {
 	return []string{"null", "~", "''", "5", "0", "-1", "1.5", "0.5", "010", "0x10", "1e3", "1_000", ".5", "5.", "+5", ".inf", "true", "TRUE", "yes", "'5'", "'true'",
 		"5s", "1.s", ".5m", "1h30m", "1us", "1µs", "1d", "'0'", "20/s", "1/h", "00/s", "'${UNSET:-5}'", "'${UNSET:-}'", "'x${UNSET:-5s}'", "'$${UNSET}'", "'${UNSET:-$5}'",
@@ -384,7 +384,7 @@ func TestSchemaAgainstReader(t *testing.T) {
 	})
 }
 
-// Whatever stands anywhere in the file: what the reader takes the schema takes.
+// The schema accepts every file that the reader accepts.
 func TestSchemaTakesWhatTheReaderTakes(t *testing.T) {
 	s := compiled(t)
 	const enough, most = 10, 50

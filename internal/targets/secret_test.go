@@ -13,9 +13,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A secret shows in no problem and no warning, whatever is wrong with it and
-// however it came into the file: literally, from the environment, in a value of
-// the wrong kind, or in a line that is no YAML.
+// No problem and no warning shows a secret: literal, from the environment, in a value of
+// the wrong kind, or in a line that is not YAML.
 func TestNoSecretInAnyProblem(t *testing.T) {
 	testkit.WithoutRace(t)
 	const secret = "CANARY"
@@ -70,8 +69,8 @@ func TestNoSecretInAnyProblem(t *testing.T) {
 	}
 }
 
-// A value that came from the environment is not shown, even of a key that is no
-// secret: who knows what the variable held.
+// No message shows a value of the environment, even for a key that is not a secret: the
+// variable may hold something else.
 func TestNoEnvironmentValueInAnyProblem(t *testing.T) {
 	for _, text := range []string{
 		"server: {listen: '${V}'}\n", "server: {keys: [{name: '${V}', key: 0123456789abcdef, scopes: ['${V}'], targets: ['${V}'], rate: '${V}'}]}\n",
@@ -136,7 +135,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// checkSet checks what everybody downstream relies on.
+// checkSet checks the invariants of a Set.
 func checkSet(t *testing.T, set *Set) {
 	t.Helper()
 	if len(set.Targets) == 0 || len(set.Providers) == 0 || set.Digest == "" || CheckListen(set.Server.Listen, len(set.Server.Keys)) != nil {

@@ -29,7 +29,7 @@ func TestWithoutSolveNothingIsAllowed(t *testing.T) {
 	}
 }
 
-// The owner of the defaults answers for what nobody else does.
+// A section solve without an owner inherits that of the defaults.
 func TestOwnerOfSolve(t *testing.T) {
 	text := "solve: {pages: ['https://a.example/*'], budget: {per_hour: 1}}\ndefaults: {owner: them@example.com, on_empty: solve}\n" + minimal()
 	set := mustParse(t, text, nil)
@@ -224,8 +224,8 @@ func hostsOf(address string) map[string]string {
 	return hosts
 }
 
-// Whatever the address, if it is allowed then everybody finds an allowed host in it, and
-// a path that stays as it is when it is cleaned.
+// In an allowed address all programs find an allowed host, and a path that cleaning does not
+// change.
 func FuzzAllows(f *testing.F) {
 	for address := range hostile {
 		f.Add(address)

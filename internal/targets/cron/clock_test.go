@@ -153,7 +153,7 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// Next agrees with somebody who looks at the clock every minute for a week.
+// Window agrees with an oracle that reads the clock every minute for a week.
 func TestWarmNextAgainstClock(t *testing.T) {
 	testkit.WithoutRace(t)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -55,7 +55,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// Why a demo is one is not told in many warnings, by those that are no demo it is.
+// A demo does not log the warnings that only explain why it is one. Other files do.
 func TestDemoIsSilentAboutItself(t *testing.T) {
 	const list = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, lifetime: 1h}\n"
 	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n  - {name: one, url: 'https://s.example.com', key: ''}\n"

@@ -27,7 +27,7 @@ func minimal(extra ...string) string {
 		"    pageurl: https://staging.example.com/login\n    owner: qa@example.com\n    " + strings.Join(extra, "\n    ") + "\n"
 }
 
-// bench is a File in a directory of its own.
+// bench is a File in a temporary directory.
 type bench struct {
 	*File
 	t   *testing.T

@@ -18,7 +18,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// What is no regular file is refused at once: a pipe would wait for a writer.
+// An irregular file is refused at once. Opening a pipe would wait for a writer.
 func TestIrregularFile(t *testing.T) {
 	const want = "pools.yaml: the file cannot be read: it is not a regular file, but a directory, a pipe, a socket or a device"
 	for name, make := range map[string]func(path string) error{
@@ -73,8 +73,8 @@ func (b *bench) hang() (begun *atomic.Int32, goOn func()) {
 
 const hangs = "the file cannot be read: it is still being read after 50ms: its disk or network does not answer"
 
-// A disk that hangs holds nobody for longer than the limit, is read once until
-// it answers, and what it answers then is read anew.
+// A disk that hangs delays no caller beyond the limit. It gets one read until it answers,
+// and that stale result is discarded.
 func TestReadHangs(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()

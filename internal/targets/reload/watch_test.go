@@ -58,8 +58,8 @@ func TestWatchSymlinkSwap(t *testing.T) {
 	b.untilDepth(3)
 }
 
-// A link into another directory: what is written there counts too, also after
-// the link was turned to a third one.
+// The file may be a link into another directory. Changes there are noticed, also after the
+// link was changed to a third one.
 func TestWatchLinkElsewhere(t *testing.T) {
 	b := newBench(t, "")
 	b.must(os.Remove(b.path("pools.yaml")))
@@ -67,7 +67,7 @@ func TestWatchLinkElsewhere(t *testing.T) {
 		b.must(os.Mkdir(b.path(dir), 0o700))
 		b.put(b.path(dir+"/real.yaml"), minimal("depth: 1"))
 	}
-	// The link stands in a directory of its own, so that only the target's shows events.
+	// The link is alone in its directory, so that only the directory of its target has events.
 	b.must(os.Mkdir(b.path("etc"), 0o700))
 	b.File.path = b.path("etc/pools.yaml")
 	b.must(os.Symlink("../one/real.yaml", b.File.path))
@@ -128,8 +128,8 @@ func TestWatchBegins(t *testing.T) {
 	b.untilDepth(2)
 }
 
-// inBubble runs a test in virtual time on a File with the daemon's own times,
-// which has been looked at once and is told of events by the test.
+// inBubble runs a test in virtual time on a File with the daemon's intervals, after the
+// first read. The test sends the events.
 func inBubble(t *testing.T, test func(b *bench, events chan<- fsnotify.Event)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, minimal("depth: 1"))
@@ -182,8 +182,7 @@ func TestWatchBusyDirectory(t *testing.T) {
 	})
 }
 
-// Where no event tells, as on some network file systems, the slow look finds the
-// change.
+// Without events, as on some network file systems, the poll finds the change.
 func TestWatchSlowLook(t *testing.T) {
 	inBubble(t, func(b *bench, _ chan<- fsnotify.Event) {
 		b.readAfter(30*time.Second, 2, func() {})

@@ -14,14 +14,13 @@ import (
 )
 
 var (
-	// compareDepths are the fixed depths that are tried, until more help nobody.
+	// compareDepths are the fixed depths of a comparison; see notWorth.
 	compareDepths = []int{1, 2, 3, 4, 5, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 120, 160, 200}
-	// comparePrices are the values of max_waste, beside the target's own.
+	// comparePrices are the values of max_waste, besides the target's own.
 	comparePrices = []float64{1, 3, 10}
 )
 
-// notWorth: two more depths that save less than one miss in so many requests are
-// the last that are tried.
+// notWorth ends the depths of a comparison: the last two saved less than one miss in so many requests.
 const notWorth = 1000
 
 // Row is one run of a comparison.
@@ -33,8 +32,8 @@ type Row struct {
 	*Money
 }
 
-// compare runs fixed depths and the adaptive policy on the same demand; per1000 is what
-// 1000 solves cost.
+// compare runs fixed depths and the adaptive policy on the same demand. per1000 is the price of 1000
+// solves.
 func compare(ctx context.Context, base policy.Simulation, per1000 float64, bar *bar) ([]Row, error) {
 	prices := slices.Clone(comparePrices)
 	if !slices.Contains(prices, base.Params.MaxWaste) {
@@ -70,10 +69,10 @@ func compare(ctx context.Context, base policy.Simulation, per1000 float64, bar *
 	return rows, nil
 }
 
-// bar shows progress on a terminal, and nothing anywhere else.
+// bar shows progress on a terminal. Elsewhere it writes nothing.
 type bar struct {
-	w     io.Writer // nil: no terminal
-	shown int       // percent; -1 = nothing is on the line
+	w     io.Writer // nil = not a terminal
+	shown int       // percent; -1 = the line is empty
 }
 
 const barWidth = 40
@@ -103,7 +102,7 @@ func (b *bar) clear() {
 	}
 }
 
-// The plot's measures, in pixels.
+// The measures of the plot in pixels.
 const (
 	plotWidth, plotHeight = 720.0, 440.0
 	plotLeft, plotRight   = 70.0, 20.0
@@ -114,12 +113,11 @@ const (
 	plotText, plotFixed, plotAdaptive = "#333", "#888", "#c30"
 )
 
-// plotWastes are the ticks of the waste, as far as they are needed.
+// plotWastes are the possible ticks of the waste.
 var plotWastes = []float64{0, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100}
 
-// plot draws hit rate against waste as SVG: fixed depths are a line, adaptive
-// runs are points, each labelled. Waste is on a square-root scale, because the
-// good part is near zero.
+// plot draws hit rate against waste as SVG: fixed depths as a line, adaptive runs as points, each with a
+// label. Waste has a square-root scale, because the good part is near zero.
 func plot(rows []Row) string {
 	most, least := 0.1, 1.0
 	for _, r := range rows {
@@ -148,7 +146,7 @@ func plot(rows []Row) string {
 		fmt.Fprintf(&b, "<path d=\"M%g %.1fH%g\" stroke=\"#ddd\"/>\n", plotLeft, y(hits), plotWidth-plotRight)
 		text(plotLeft-8, y(hits)+4, "end", plotText, fmt.Sprintf("%.0f %%", 100*hits))
 	}
-	free := 0.0 // nothing is written right of it yet
+	free := 0.0 // where the next label fits
 	for _, waste := range plotWastes {
 		if at := x(waste); waste <= most && at >= free {
 			fmt.Fprintf(&b, "<path d=\"M%.1f %gV%g\" stroke=\"#eee\"/>\n", at, plotTop, plotHeight-plotBottom)

@@ -15,14 +15,13 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// recording is which requests that a running daemon has counted are to be replayed.
+// recording selects the requests that a running daemon counted.
 type recording struct {
 	target  string // "" = none
 	within  url.Values
 	connect func() (*cli.Client, error)
 }
 
-// addFlags adds the flags.
 func (r *recording) addFlags(command *cobra.Command, c *cli.Console) {
 	r.within = url.Values{}
 	flags := command.Flags()
@@ -39,7 +38,6 @@ func (r *recording) addFlags(command *cobra.Command, c *cli.Console) {
 	r.connect = cli.ClientFlags(command, c)
 }
 
-// load asks the daemon.
 func (r *recording) load(ctx context.Context) (demand, error) {
 	daemon, err := r.connect()
 	if err != nil {
@@ -60,7 +58,7 @@ func (r *recording) load(ctx context.Context) (demand, error) {
 	return replayed(list)
 }
 
-// replayed is the demand that a daemon has told of.
+// replayed converts the daemon's answer.
 func replayed(list historyapi.ArrivalList) (demand, error) {
 	from, err := time.Parse(time.RFC3339, list.From)
 	if err != nil {

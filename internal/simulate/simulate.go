@@ -8,7 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -29,11 +29,11 @@ const (
 	mostWait           = time.Hour
 	mostLength         = 366 * 24 * time.Hour
 	mostPrice          = 1e6 // of 1000 solves, as in pools.yaml
-	// modelLength is how long a demand model runs where nobody says.
+	// modelLength is the default length of a demand model.
 	modelLength = 24 * time.Hour
 )
 
-// simulation is what the flags of `poold simulate` say.
+// simulation holds the flags of `poold simulate`.
 type simulation struct {
 	config, target, trace, demand string
 	recorded                      recording
@@ -46,13 +46,12 @@ type simulation struct {
 	params                        policy.Params
 	warm                          []policy.Warm // of the target
 	seed                          uint64
-	price                         float64 // of 1000 solves; 0 = none is known
+	price                         float64 // of 1000 solves; 0 = unknown
 	json, compare                 bool
 	plot                          string
 }
 
-// simulationFlags adds the flags; those that a target's definition has default
-// to it.
+// simulationFlags adds the flags. Settings of a target default to its definition.
 func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	s := new(simulation)
 	flags := command.Flags()
@@ -84,7 +83,7 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	return s
 }
 
-// Command is `poold simulate`.
+// Command returns `poold simulate`.
 func Command(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "simulate",
@@ -107,7 +106,6 @@ func Command(c *cli.Console) *cobra.Command {
 	return command
 }
 
-// simulate prints what comes of the demand.
 func (s *simulation) simulate(ctx context.Context, c *cli.Console, base policy.Simulation) error {
 	bar := newBar(c.Stderr)
 	defer bar.clear()
@@ -127,7 +125,7 @@ func (s *simulation) simulate(ctx context.Context, c *cli.Console, base policy.S
 	return printRows(c.Stdout, rows, s.json)
 }
 
-// runOne prints what comes of the one run, as text with a verdict.
+// runOne runs one simulation, and prints it as JSON or as text with a verdict.
 func (s *simulation) runOne(ctx context.Context, base policy.Simulation, bar *bar, w io.Writer) error {
 	base.Progress = bar.show
 	result, err := base.Run(ctx)
@@ -154,7 +152,7 @@ func (s *simulation) runOne(ctx context.Context, base policy.Simulation, bar *ba
 	return printResult(w, result, newMoney(result, s.price), need, says)
 }
 
-// base is the one run that the flags and the file describe.
+// base returns the simulation that the flags and the file describe.
 func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag string) bool) (policy.Simulation, error) {
 	none := policy.Simulation{}
 	if err := s.complete(ctx, c, given); err != nil {
@@ -186,13 +184,11 @@ func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag s
 	}, nil
 }
 
-// complete takes what no flag says from the target, or from the built-in
-// defaults of one.
+// complete sets the flags that are not given to the target's settings, or to the defaults of one.
 func (s *simulation) complete(ctx context.Context, c *cli.Console, given func(flag string) bool) error {
 	t := targets.Target{Lifetime: 120 * time.Second, Margin: 40 * time.Second, Refill: targets.RefillFixed,
 		HitRate: targets.DefaultHitRate, MaxWaste: targets.DefaultMaxWaste}
-	// What a target takes for its lead time until it has seen some is its provider's
-	// pace, as in the daemon.
+	// The pace of the provider is the assumed lead time before the first solve, as in the daemon.
 	p := targets.Provider{API: targets.APILegacy, Profile: "generic"}
 	t.Identity.Type = captcha.RecaptchaV2
 	if !given("target") {
@@ -204,15 +200,11 @@ func (s *simulation) complete(ctx context.Context, c *cli.Console, given func(fl
 		if err != nil {
 			return err
 		}
-		found := false
-		for _, candidate := range set.Targets {
-			if candidate.Name == s.target {
-				t, found = candidate, true
-			}
-		}
-		if !found {
+		i := slices.IndexFunc(set.Targets, func(t targets.Target) bool { return t.Name == s.target })
+		if i < 0 {
 			return fmt.Errorf("%s has no target %q", s.config, s.target)
 		}
+		t = set.Targets[i]
 		if len(set.Providers) > 0 {
 			p = set.Providers[0]
 		}
@@ -239,7 +231,7 @@ func (s *simulation) complete(ctx context.Context, c *cli.Console, given func(fl
 	return nil
 }
 
-// check refuses flags outside the ranges that pools.yaml has for them.
+// check rejects flags outside the ranges of pools.yaml.
 func (s *simulation) check() error {
 	k := s.params
 	for _, rule := range []struct {
@@ -269,7 +261,6 @@ func (s *simulation) check() error {
 	return nil
 }
 
-// sources are how many demands the flags name.
 func (s *simulation) sources() (n int) {
 	for _, source := range []string{s.trace, s.demand, s.recorded.target} {
 		if source != "" {
@@ -279,14 +270,12 @@ func (s *simulation) sources() (n int) {
 	return n
 }
 
-// demand is when requests come.
 type demand struct {
 	arrivals []float64     // seconds from the start
 	start    time.Time     // zero = a Monday, 00:00 UTC
 	length   time.Duration // 0 = to the last arrival
 }
 
-// load is the demand that the flags name.
 func (s *simulation) load(ctx context.Context) (demand, error) {
 	switch {
 	case s.demand != "":
@@ -309,8 +298,7 @@ func (s *simulation) load(ctx context.Context) (demand, error) {
 	return demand{arrivals: arrivals}, nil
 }
 
-// printResult prints what came of a run, what the wanted hit rate needs, and the
-// verdict.
+// printResult prints a run, its Need and the verdict.
 func printResult(w io.Writer, r policy.Result, spent *Money, need *policy.Need, verdict string) error {
 	var money, needs string
 	if spent != nil {
@@ -335,20 +323,16 @@ handed out stale   %d
 }
 
 func printJSON(w io.Writer, v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "%s\n", text)
-	return err
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
 }
 
 func printRows(w io.Writer, rows []Row, asJSON bool) error {
 	if asJSON {
 		return printJSON(w, map[string]any{"runs": rows})
 	}
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	head := "refill\tdepth\tmax_waste\thits\twaste/request\tbought/served\tmisses\twait p95\tpeak\t"
 	if rows[0].Money != nil {
 		head += "spent/day\t"
@@ -365,9 +349,5 @@ func printRows(w io.Writer, rows []Row, asJSON bool) error {
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%.2f %%\t%.3f\t%.3f\t%d\t%.1fs\t%d\t%s\n", r.Refill, r.Depth, price,
 			100*r.HitRate, r.WastePerRequest, r.BoughtPerServed, r.Misses, r.WaitP95, r.PeakHeld, spent)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, text.String())
-	return err
+	return table.Flush()
 }

@@ -10,22 +10,20 @@ import (
 )
 
 const (
-	// perPrice is how many solves a price is for.
+	// perPrice is the number of solves of a price.
 	perPrice = 1000
-	// moneyShown is how many parts of the currency's unit the JSON shows, as
-	// /status.json does.
+	// moneyShown rounds the amounts of the JSON to its inverse, as in /status.json.
 	moneyShown = 1e6
 )
 
-// Money is what a simulated run costs, in the currency of the price, which nobody
-// names; the JSON of it.
+// Money is the cost of a simulated run in the currency of the price, also as JSON.
 type Money struct {
 	Price  float64 `json:"price_per_1000"`
-	Spent  float64 `json:"spent"`         // on all that was bought
+	Spent  float64 `json:"spent"`         // on all tokens
 	PerDay float64 `json:"spent_per_day"` // over the length of the demand
 }
 
-// newMoney is nil where there is no price of 1000 solves.
+// newMoney returns the cost of a run, or nil without a price of 1000 solves.
 func newMoney(r policy.Result, per1000 float64) *Money {
 	if per1000 == 0 {
 		return nil
@@ -38,9 +36,8 @@ func newMoney(r policy.Result, per1000 float64) *Money {
 	}
 }
 
-// verdict is one sentence on a run of base: what it gives, and what the other way of
-// refilling gives on the same demand. For an adaptive policy that is the nearest fixed
-// depth, for a fixed depth the adaptive policy.
+// verdict compares in one sentence a run of base with the other way of refilling on the same demand: the
+// nearest fixed depth for an adaptive policy, the adaptive policy for a fixed depth.
 func verdict(ctx context.Context, base policy.Simulation, r policy.Result, per1000 float64) (string, error) {
 	own, k := worth(r, per1000), base.Params
 	if k.Adaptive {
@@ -51,7 +48,7 @@ func verdict(ctx context.Context, base policy.Simulation, r policy.Result, per10
 	return fmt.Sprintf("fixed, depth %d: %s; adaptive, max_waste %g: %s", k.Depth, own, k.MaxWaste, worth(adaptive, per1000)), err
 }
 
-// worth is what a verdict says of one run.
+// worth returns the part of a verdict about one run.
 func worth(r policy.Result, per1000 float64) string {
 	text := fmt.Sprintf("%.1f %% hits, none served", 100*r.HitRate)
 	if r.Served > 0 {

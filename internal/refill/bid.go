@@ -19,13 +19,13 @@ type ordering struct {
 	on      func(nth int) terms
 	nth     int       // orders placed
 	began   time.Time // the look
-	content bool      // see rest
+	passive bool      // as in rest.passive
 }
 
-// rest is the worker's rest after the last order.
+// rest returns the worker's wait after the last order.
 func (o *ordering) rest() rest {
 	placing := time.Since(o.began)
-	return rest{least: max(0, coalesce-placing), most: max(0, o.Look-placing), content: o.content}
+	return rest{least: max(0, coalesce-placing), most: max(0, o.Look-placing), passive: o.passive}
 }
 
 // grant answers a request for a slot.
@@ -40,7 +40,6 @@ func (g grant) free() {
 	}
 }
 
-// bid returns the worth of the next order.
 func (w *worker) bid(o *ordering, at time.Time) purchase.Bid {
 	return purchase.Bid{
 		Callers: o.stock.Waiting > o.stock.Orders+o.nth,
@@ -82,28 +81,28 @@ func (w *worker) place(ctx context.Context, o *ordering, g grant) (next rest, le
 	return o.rest(), nil
 }
 
-// goOn ends a turn: the worker rests. If it has orders left, it bids for a slot meanwhile, or
+// goOn ends a turn: the worker waits. If it has orders left, it bids for a slot meanwhile, or
 // changes its pending bid.
-func (l *looker) goOn(h *handle, o *ordering, pause rest) {
-	h.ordering = o
+func (l *looker) goOn(w *worker, o *ordering, pause rest) {
+	w.ordering = o
 	if o == nil {
 		l.mu.Lock()
-		h.withdrawLocked()
+		w.withdrawLocked()
 		l.mu.Unlock()
-		l.rest(h, pause)
+		l.rest(w, pause)
 		return
 	}
 	at := time.Now()
-	bid := h.bid(o, at)
+	bid := w.bid(o, at)
 	l.mu.Lock()
-	if h.bidding {
-		h.request.Change(bid)
-		h.status.starve(at)
+	if w.bidding {
+		w.request.Change(bid)
+		w.status.starve(at)
 	} else {
-		h.bidding = true
-		h.bids++
-		n := h.bids
-		h.request = h.buyer.Request(bid, func(slot *purchase.Slot, err error) { l.granted(h, n, grant{slot, err}) })
+		w.bidding = true
+		w.bids++
+		n := w.bids
+		w.request = w.buyer.Request(bid, func(slot *purchase.Slot, err error) { l.granted(w, n, grant{slot, err}) })
 	}
 	l.mu.Unlock()
 	// The next look changes the bid: soon after a wake-up, and when the target becomes starved.
@@ -111,49 +110,49 @@ func (l *looker) goOn(h *handle, o *ordering, pause rest) {
 	if starved := bid.Since.Add(starvedAfter); starved.After(at) {
 		pause.most = starved.Sub(at)
 	}
-	l.rest(h, pause)
+	l.rest(w, pause)
 }
 
-// granted handles the answer to the nth request of a worker. If the worker is in a turn, it keeps
+// granted workers the answer to the nth request of a worker. If the worker is in a turn, it keeps
 // the answer until the turn ends.
-func (l *looker) granted(h *handle, n int, g grant) {
+func (l *looker) granted(w *worker, n int, g grant) {
 	l.mu.Lock()
-	if h.dismissed || !h.bidding || h.bids != n {
+	if w.dismissed || !w.bidding || w.bids != n {
 		l.mu.Unlock()
 		g.free()
 		return
 	}
-	if h.place < 0 {
-		h.grant = &g
+	if w.queueIndex < 0 {
+		w.grant = &g
 		l.mu.Unlock()
 		return
 	}
-	heap.Remove(&l.queue, h.place)
-	h.bidding = false
+	heap.Remove(&l.queue, w.queueIndex)
+	w.bidding = false
 	l.mu.Unlock()
-	l.order(h, g)
+	l.order(w, g)
 }
 
 // order lets a worker place an order. The caller has removed the worker from the queue.
-func (l *looker) order(h *handle, g grant) {
+func (l *looker) order(w *worker, g grant) {
 	var left *ordering
-	pause := h.contained(func() (pause rest) {
-		pause, left = h.worker.place(h.ctx, h.ordering, g)
+	pause := w.contained(func() (pause rest) {
+		pause, left = w.place(w.ctx, w.ordering, g)
 		return pause
 	})
-	l.share(h)
-	l.goOn(h, left, pause)
+	l.share(w)
+	l.goOn(w, left, pause)
 }
 
 // withdrawLocked ends the worker's bid, and frees a slot that was granted meanwhile.
-func (h *handle) withdrawLocked() {
-	if !h.bidding {
+func (w *worker) withdrawLocked() {
+	if !w.bidding {
 		return
 	}
-	h.bidding = false
-	h.request.Withdraw()
-	if h.grant != nil {
-		h.grant.free()
-		h.grant = nil
+	w.bidding = false
+	w.request.Withdraw()
+	if w.grant != nil {
+		w.grant.free()
+		w.grant = nil
 	}
 }

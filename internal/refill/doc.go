@@ -1,9 +1,9 @@
 // Package refill decides when to buy tokens and how many.
 //
-// targets says what is wanted, package policy has the arithmetic, and purchase buys. This package
+// targets defines the targets, package policy has the arithmetic, and purchase buys. This package
 // runs the policy in the daemon. The manager keeps one worker per target (manager.go). The looker
 // looks at the identities that are due, many in one exchange with Redis (looker.go). Each worker
-// decides and places orders (worker.go, bid.go, sight.go), keeps the learned state of its target
+// decides and places orders (worker.go, bid.go, look.go), keeps the learned state of its target
 // (tracker.go), and reports the target's status (status.go). The manager also adopts the orders of
 // dead replicas (recovery.go). The replicas divide the targets: one replica watches each target,
 // that is, looks at it without a wake-up (watch.go).
@@ -11,11 +11,11 @@
 // # A worker's turn
 //
 //  1. prepare chooses the lead time by which to judge the stock.
-//  2. The looker looks at the stock. A turn without a possible change skips the look (sight.go).
+//  2. The looker looks at the stock. A turn without a possible change skips the look (look.go).
 //  3. decide computes the policy's plan and decision.
 //  4. place places the orders one by one: it requests a slot with a bid, and then buys. While the
-//     worker waits for a slot it rests, and a wake-up changes its bid (bid.go).
-//  5. The worker rests until a wake-up, the time that the policy named, or the backstop.
+//     worker waits for a slot, a wake-up changes its bid (bid.go).
+//  5. The worker waits until a wake-up, the time that the policy named, or the backstop.
 //
 // A wake-up means that a token was taken or landed, or that a caller waits. Wake-ups within 20 ms
 // share one look. The backstop finds changes without a wake-up: takes at other replicas, and

@@ -19,12 +19,12 @@ import (
 	"poold/internal/targets"
 )
 
-// counter is a buyer that only counts, with faults of ours in it.
+// counter is a buyer that only counts, and can inject faults.
 type counter struct {
 	mu     sync.Mutex
 	placed int
 	bids   []purchase.Bid
-	owners []string // of the targets that orders were placed for
+	owners []string // of the placed orders
 	place  func() error
 }
 
@@ -57,7 +57,7 @@ func (c *counter) Wait() error { return nil }
 func (c *counter) Concurrency() int                                 { return 10 }
 func (c *counter) Pace(captcha.Type) (time.Duration, time.Duration) { return time.Second, time.Second }
 
-// eye is a stock that answers what it is told.
+// eye is a stock with a fixed answer.
 type eye func(ctx context.Context) (pool.Stock, error)
 
 func (e eye) Recall(context.Context, captcha.ID) ([]byte, error)     { return nil, nil }
@@ -73,7 +73,7 @@ func (e eye) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, er
 	return stocks, nil
 }
 
-// alone is a replica beside which no other lives.
+// alone is the only live replica.
 type alone struct{}
 
 func (alone) Beat(context.Context, time.Duration) (string, []string, error) {
@@ -103,8 +103,7 @@ func withCounter(t *testing.T, stock Stock, buyer Buyer, depth int, story func(t
 
 func empty(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1}, nil }
 
-// Faults of this program end a turn, never the daemon, and are not
-// repeated at full speed.
+// A panic ends a turn, not the daemon, and is not repeated at full speed.
 func TestPanicsAreContained(t *testing.T) {
 	looks := 0
 	cases := map[string]struct {
@@ -138,8 +137,8 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 }
 
-// Each order bids for its slot with what it is worth: who waits without an order
-// comes first, and `min` is needed for sure.
+// Each order bids for its slot with its worth: pending callers without an order come first, and `min`
+// counts as surely needed.
 func TestBidsOfADecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		look := func(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1, Orders: 1, Waiting: 3}, nil }
@@ -168,8 +167,7 @@ func TestBidsOfADecision(t *testing.T) {
 	})
 }
 
-// Lost orders, and values that are set aside, are told as they become more, not
-// those of before the start.
+// Lost orders and junk values are logged when their number grows. Those before the start are not logged.
 func TestLostOrdersAreTold(t *testing.T) {
 	var lost, junk atomic.Int64
 	lost.Store(5)
@@ -198,7 +196,7 @@ func TestLostOrdersAreTold(t *testing.T) {
 	})
 }
 
-// An error of the stock that is not Redis' absence is shown as it is.
+// An error of the stock other than an outage of Redis is shown unchanged.
 func TestOddStockErrorIsShown(t *testing.T) {
 	odd := eye(func(context.Context) (pool.Stock, error) { return pool.Stock{}, errors.New("script answered nonsense") })
 	withCounter(t, odd, &counter{}, 5, func(t *testing.T, m *Manager, _ *bytes.Buffer) {
@@ -210,11 +208,11 @@ func TestOddStockErrorIsShown(t *testing.T) {
 	})
 }
 
-// noOthers is for tests in which every identity has a target.
+// noOthers ignores the ends of orders without a target.
 func noOthers(captcha.ID, purchase.Result) {}
 
-// An order says who answered for its target when it was placed, also where that is
-// another one since a reload, which disturbs nobody.
+// An order has the target's owner at the time of the order. A reload that changes the owner keeps the
+// worker.
 func TestOrdersNameTheOwnerOfToday(t *testing.T) {
 	buyer := &counter{}
 	withCounter(t, eye(empty), buyer, 1, func(t *testing.T, m *Manager, _ *bytes.Buffer) {
@@ -223,7 +221,7 @@ func TestOrdersNameTheOwnerOfToday(t *testing.T) {
 		before := slices.Clone(buyer.owners)
 		buyer.owners = nil
 		buyer.mu.Unlock()
-		worker := m.workers.Load().byName["login"].worker
+		worker := m.workers.Load().byName["login"]
 		changed := target("login", 1)
 		changed.Owner = "other@example.com"
 		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{changed}})
@@ -236,7 +234,7 @@ func TestOrdersNameTheOwnerOfToday(t *testing.T) {
 		if owners := slices.Compact(buyer.owners); !slices.Equal(owners, []string{"other@example.com"}) {
 			t.Errorf("placed for %q after the reload", owners)
 		}
-		if m.workers.Load().byName["login"].worker != worker {
+		if m.workers.Load().byName["login"] != worker {
 			t.Error("another owner replaced the worker")
 		}
 	})

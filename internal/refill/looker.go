@@ -14,16 +14,15 @@ import (
 	"poold/internal/backoff"
 	"poold/internal/panics"
 	"poold/internal/pool"
-	"poold/internal/purchase"
 	"poold/internal/refill/policy"
 )
 
 const (
 	// batchMost is the most identities in one exchange with Redis.
 	batchMost = 128
-	// batchesAtOnce is the most exchanges at once; one that hangs does not delay the others.
+	// batchesAtOnce is the most exchanges at once; a hanging exchange does not delay the others.
 	batchesAtOnce = 8
-	// Workers that rest for longer than gather are due together, up to gather/20 later.
+	// Workers that wait for longer than gather are due together, up to gather/20 later.
 	gather = 5 * time.Second
 	// savesAtOnce is the most stopping workers that save their learned state at once.
 	savesAtOnce = 32
@@ -38,45 +37,16 @@ type looker struct {
 	batches  errgroup.Group
 	saves    errgroup.Group
 	wake     chan struct{} // of one: a worker is due earlier than the timer
-	passed   atomic.Int64  // when the loop of run last began, Unix ns
+	lastPass atomic.Int64  // when the loop of run last began, Unix ns
 	watch    atomic.Pointer[watch]
 
 	mu      sync.Mutex
-	queue   queue // workers that rest
-	handles map[*handle]bool
-}
-
-// handle is a worker at the looker.
-type handle struct {
-	*worker
-	ctx  context.Context // of the worker; ends with stop
-	stop context.CancelFunc
-	done chan struct{} // closed when the worker has ended
-
-	watched   atomic.Bool          // by this replica
-	elsewhere atomic.Pointer[said] // the status of the replica that watches it
-	asked     atomic.Int64         // when Current last read elsewhere, Unix ns
-
-	// Owned by the goroutine that runs the turn.
-	shared   Status // as last shared with the other replicas
-	sharedAt time.Time
-	ordering *ordering // for which the worker bids; nil = none
-
-	// Guarded by the looker's mu.
-	due       time.Time // next turn
-	earliest  time.Time // next turn after a wake-up
-	place     int       // index in the queue; -1 = its turn runs
-	left      time.Time // since when only a wake-up makes it due; zero = it has a due time
-	divided   *watch    // the division of the identities at its last turn
-	dismissed bool
-	bidding   bool // the last request is pending or its answer not handled
-	bids      int  // requests so far
-	request   *purchase.Request
-	grant     *grant // its answer, if it came during a turn
+	queue   queue // waiting workers
+	workers map[*worker]bool
 }
 
 func newLooker(stock Stock, replicas Replicas, log *slog.Logger) *looker {
-	l := &looker{stock: stock, replicas: replicas, log: log, wake: make(chan struct{}, 1), handles: map[*handle]bool{}}
+	l := &looker{stock: stock, replicas: replicas, log: log, wake: make(chan struct{}, 1), workers: map[*worker]bool{}}
 	l.watch.Store(&watch{})
 	l.batches.SetLimit(batchesAtOnce)
 	l.saves.SetLimit(savesAtOnce)
@@ -89,7 +59,7 @@ func (l *looker) run(ctx context.Context) {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		now := time.Now()
-		l.passed.Store(now.UnixNano())
+		l.lastPass.Store(now.UnixNano())
 		batch, wait := l.next(now)
 		if len(batch) > 0 {
 			l.batches.Go(func() error { // waits while batchesAtOnce run
@@ -110,117 +80,116 @@ func (l *looker) run(ctx context.Context) {
 
 // hangs reports whether run has been blocked for long by exchanges with Redis that do not end.
 func (l *looker) hangs() bool {
-	return time.Since(time.Unix(0, l.passed.Load())) > hangsAfter
+	return time.Since(time.Unix(0, l.lastPass.Load())) > hangsAfter
 }
 
 // divide changes which identities this replica watches. It looks soon at those that it did not
 // watch before.
-func (l *looker) divide(w *watch) {
-	if old := l.watch.Load(); old.self == w.self && slices.Equal(old.live, w.live) {
+func (l *looker) divide(next *watch) {
+	if old := l.watch.Load(); old.self == next.self && slices.Equal(old.live, next.live) {
 		return
 	}
-	l.watch.Store(w)
+	l.watch.Store(next)
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for h := range l.handles {
-		mine := w.mine(h.target.ID)
-		if was := h.watched.Swap(mine); was || !mine || h.place < 0 {
+	for w := range l.workers {
+		mine := next.mine(w.target.ID)
+		if was := w.watched.Swap(mine); was || !mine || w.queueIndex < 0 {
 			continue
 		}
-		if soon := now.Add(backoff.UpTo(takeOver)); soon.Before(h.due) {
-			l.callLocked(h, soon)
+		if soon := now.Add(backoff.UpTo(takeOver)); soon.Before(w.due) {
+			l.callLocked(w, soon)
 		}
 	}
 }
 
 // next removes the due workers from the queue. If none is due, it returns how long until the next
 // one is.
-func (l *looker) next(at time.Time) (batch []*handle, wait time.Duration) {
+func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
 	watch := l.watch.Load()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.queue) > 0 && len(batch) < batchMost {
-		h := l.queue[0]
-		if h.due.After(at) {
-			return batch, h.due.Sub(at)
+		w := l.queue[0]
+		if w.due.After(at) {
+			return batch, w.due.Sub(at)
 		}
 		// An order that ended meanwhile may delay the next order.
-		if held := h.status.heldFor(at); held > 0 {
-			h.due = at.Add(held)
+		if held := w.status.heldFor(at); held > 0 {
+			w.due = at.Add(held)
 			heap.Fix(&l.queue, 0)
 			continue
 		}
 		heap.Pop(&l.queue)
 		// The next look covers every wake-up so far.
-		kicked := h.kicked.Swap(false)
-		h.calm = !kicked && h.divided == watch && watch.only()
-		h.divided = watch
-		h.absent = !h.left.IsZero() && at.Sub(h.left) > absence
-		h.left = time.Time{}
-		batch = append(batch, h)
+		kicked := w.kicked.Swap(false)
+		w.calm = !kicked && w.division == watch && watch.only()
+		w.division = watch
+		w.absent = !w.passiveSince.IsZero() && at.Sub(w.passiveSince) > absence
+		w.passiveSince = time.Time{}
+		batch = append(batch, w)
 	}
 	return batch, backstop
 }
 
 // add schedules a worker's first turn after delay.
-func (l *looker) add(h *handle, delay time.Duration) {
+func (l *looker) add(w *worker, delay time.Duration) {
 	l.mu.Lock()
-	l.handles[h] = true
-	h.watched.Store(l.watch.Load().mine(h.target.ID))
+	l.workers[w] = true
+	w.watched.Store(l.watch.Load().mine(w.target.ID))
 	l.mu.Unlock()
-	l.rest(h, rest{most: delay})
+	l.rest(w, rest{most: delay})
 }
 
 // rest schedules a worker's next turn.
-func (l *looker) rest(h *handle, r rest) {
+func (l *looker) rest(w *worker, r rest) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h.dismissed {
-		l.finish(h)
+	if w.dismissed {
+		l.finish(w)
 		return
 	}
-	if h.grant != nil {
-		g := *h.grant
-		h.grant, h.bidding = nil, false
-		go l.order(h, g)
+	if w.grant != nil {
+		g := *w.grant
+		w.grant, w.bidding = nil, false
+		go l.order(w, g)
 		return
 	}
-	h.earliest = now.Add(r.least)
-	h.due = now.Add(min(max(r.least, r.most), h.backstop()))
-	if h.due.Sub(now) > gather {
-		h.due = h.due.Truncate(gather / 20).Add(gather / 20)
+	w.earliest = now.Add(r.least)
+	w.due = now.Add(min(max(r.least, r.most), w.backstop()))
+	if w.due.Sub(now) > gather {
+		w.due = w.due.Truncate(gather / 20).Add(gather / 20)
 	}
-	if r.content && !h.watched.Load() {
-		h.due, h.left = now.Add(policy.Never), now
+	if r.passive && !w.watched.Load() {
+		w.due, w.passiveSince = now.Add(policy.Never), now
 	}
-	if h.kicked.Load() {
-		h.due = h.earliest
+	if w.kicked.Load() {
+		w.due = w.earliest
 	}
-	heap.Push(&l.queue, h)
-	l.wakeLocked(h)
+	heap.Push(&l.queue, w)
+	l.wakeLocked(w)
 }
 
 // kick wakes a worker: it looks soon. Until then further calls are no-ops.
-func (l *looker) kick(h *handle) {
-	if h.kicked.Swap(true) {
+func (l *looker) kick(w *worker) {
+	if w.kicked.Swap(true) {
 		return // a look is due already
 	}
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h.place < 0 || h.dismissed {
+	if w.queueIndex < 0 || w.dismissed {
 		return // the turn's end sees kicked
 	}
-	l.callLocked(h, later(now, h.earliest))
+	l.callLocked(w, later(now, w.earliest))
 }
 
-// callLocked changes the due time of a worker in the queue.
-func (l *looker) callLocked(h *handle, due time.Time) {
-	h.due = due
-	heap.Fix(&l.queue, h.place)
-	l.wakeLocked(h)
+func (l *looker) callLocked(w *worker, due time.Time) {
+	w.due = due
+	heap.Fix(&l.queue, w.queueIndex)
+	l.wakeLocked(w)
 }
 
 func later(a, b time.Time) time.Time {
@@ -230,9 +199,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// wakeLocked wakes run if the worker is the first in the queue.
-func (l *looker) wakeLocked(h *handle) {
-	if h.place == 0 {
+func (l *looker) wakeLocked(w *worker) {
+	if w.queueIndex == 0 {
 		select {
 		case l.wake <- struct{}{}:
 		default:
@@ -241,60 +209,60 @@ func (l *looker) wakeLocked(h *handle) {
 }
 
 // dismiss stops workers, all at once, and waits for them.
-func (l *looker) dismiss(handles []*handle) {
-	for _, h := range handles {
-		h.stop()
+func (l *looker) dismiss(workers []*worker) {
+	for _, w := range workers {
+		w.stop()
 		l.mu.Lock()
-		h.dismissed = true
-		delete(l.handles, h)
-		if h.place >= 0 {
-			heap.Remove(&l.queue, h.place)
-			l.finish(h)
+		w.dismissed = true
+		delete(l.workers, w)
+		if w.queueIndex >= 0 {
+			heap.Remove(&l.queue, w.queueIndex)
+			l.finish(w)
 		}
 		l.mu.Unlock()
 	}
-	for _, h := range handles {
-		<-h.done
+	for _, w := range workers {
+		<-w.done
 	}
 }
 
 // finish saves a worker's learned state, and ends the worker.
-func (l *looker) finish(h *handle) {
-	h.withdrawLocked()
+func (l *looker) finish(w *worker) {
+	w.withdrawLocked()
 	go l.saves.Go(func() error {
-		defer close(h.done)
-		_ = panics.Contain(h.log, "panic in a target's worker", func() { h.save(context.WithoutCancel(h.ctx), time.Now(), 0) })
+		defer close(w.done)
+		_ = panics.Contain(w.log, "panic in a target's worker", func() { w.save(context.WithoutCancel(w.ctx), time.Now(), 0) })
 		return nil
 	})
 }
 
 // turns runs the turn of each worker of a batch.
-func (l *looker) turns(ctx context.Context, batch []*handle) {
+func (l *looker) turns(ctx context.Context, batch []*worker) {
 	at := time.Now()
 	queries := make([]pool.Query, 0, len(batch))
 	looking := batch[:0]
-	for _, h := range batch {
+	for _, w := range batch {
 		var q pool.Query
 		var look bool
-		pause := h.contained(func() (pause rest) {
-			q, pause, look = h.prepare(h.ctx, at)
+		pause := w.contained(func() (pause rest) {
+			q, pause, look = w.prepare(w.ctx, at)
 			return pause
 		})
 		if !look {
-			l.goOn(h, nil, pause)
+			l.goOn(w, nil, pause)
 			continue
 		}
-		queries, looking = append(queries, q), append(looking, h)
+		queries, looking = append(queries, q), append(looking, w)
 	}
 	stocks := l.look(ctx, queries)
-	for i, h := range looking {
+	for i, w := range looking {
 		var order *ordering
-		pause := h.contained(func() (pause rest) {
-			pause, order = h.turn(h.ctx, at, queries[i], stocks[i])
+		pause := w.contained(func() (pause rest) {
+			pause, order = w.turn(w.ctx, at, queries[i], stocks[i])
 			return pause
 		})
-		l.share(h)
-		l.goOn(h, order, pause)
+		l.share(w)
+		l.goOn(w, order, pause)
 	}
 }
 
@@ -317,27 +285,26 @@ func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.
 }
 
 // queue is a heap of workers by when they are due.
-type queue []*handle
+type queue []*worker
 
 func (q queue) Len() int           { return len(q) }
 func (q queue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
 
 func (q queue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
+	q[i].queueIndex, q[j].queueIndex = i, j
 }
 
-// Push and Pop are heap's.
 func (q *queue) Push(x any) {
-	h := x.(*handle)
-	h.place = len(*q)
-	*q = append(*q, h)
+	w := x.(*worker)
+	w.queueIndex = len(*q)
+	*q = append(*q, w)
 }
 
 func (q *queue) Pop() any {
 	last := len(*q) - 1
-	h := (*q)[last]
+	w := (*q)[last]
 	(*q)[last], *q = nil, (*q)[:last]
-	h.place = -1
-	return h
+	w.queueIndex = -1
+	return w
 }

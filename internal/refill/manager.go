@@ -83,8 +83,8 @@ type departure struct {
 // workers are the running workers.
 type workers struct {
 	providers []targets.Provider
-	byID      map[captcha.ID]*handle
-	byName    map[string]*handle
+	byID      map[captcha.ID]*worker
+	byName    map[string]*worker
 }
 
 // application is a set on its way to Run; done is closed when it is applied.
@@ -131,8 +131,8 @@ func (m *Manager) Apply(ctx context.Context, set *targets.Set) {
 
 // Kick wakes the worker of an identity: it looks soon. Without a worker it is a no-op.
 func (m *Manager) Kick(id captcha.ID) {
-	if h := m.workers.Load().byID[id]; h != nil {
-		m.looker.kick(h)
+	if w := m.workers.Load().byID[id]; w != nil {
+		m.looker.kick(w)
 	}
 }
 
@@ -141,16 +141,15 @@ func (m *Manager) Has(id captcha.ID) bool { return m.workers.Load().byID[id] != 
 
 // Status returns the status of the target with a name, or false.
 func (m *Manager) Status(name string) (Status, bool) {
-	h := m.workers.Load().byName[name]
-	if h == nil {
+	w := m.workers.Load().byName[name]
+	if w == nil {
 		return Status{}, false
 	}
-	return h.shown(), true
+	return w.shown(), true
 }
 
 // Run runs the workers until ctx ends. Then it places no more orders, leaves pending orders in the
-// journal, and returns when all goroutines have ended, also those of the orders. It may be called
-// once.
+// journal, and returns when all goroutines of workers and orders have ended. It may be called once.
 func (m *Manager) Run(ctx context.Context) error {
 	defer close(m.ended)
 	// Orders have Run's ctx: they outlive the worker that placed them.
@@ -160,7 +159,7 @@ func (m *Manager) Run(ctx context.Context) error {
 
 	// Orders of dead replicas are adopted before anything is bought.
 	m.adopt(ctx, firstAdopt)
-	m.looker.passed.Store(time.Now().UnixNano())
+	m.looker.lastPass.Store(time.Now().UnixNano())
 	var duties sync.WaitGroup
 	duties.Go(func() { m.keepRecovering(ctx) })
 	duties.Go(func() { m.looker.run(ctx) })
@@ -191,48 +190,47 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 	old := m.workers.Load()
 	providers := withoutLines(set.Providers)
 	otherProviders := !slices.Equal(old.providers, providers)
-	next := &workers{providers: providers, byID: map[captcha.ID]*handle{}, byName: map[string]*handle{}}
+	next := &workers{providers: providers, byID: map[captcha.ID]*worker{}, byName: map[string]*worker{}}
 	went := maps.Clone(old.byID)
-	var came []*handle
+	var came []*worker
 	for _, t := range set.Targets {
 		owner := t.Owner
 		t = definition(t)
-		h := old.byID[t.ID]
-		if h != nil && reflect.DeepEqual(h.target, t) {
+		w := old.byID[t.ID]
+		if w != nil && reflect.DeepEqual(w.target, t) {
 			delete(went, t.ID)
 			if otherProviders {
-				m.retry(ctx, h)
-				m.looker.kick(h)
+				m.retry(ctx, w)
+				m.looker.kick(w)
 			}
 		} else {
-			if h != nil {
-				m.retry(ctx, h)
+			if w != nil {
+				m.retry(ctx, w)
 			}
-			h = &handle{worker: newWorker(t, m.stock, m.buyer, buy, m.log), done: make(chan struct{}), place: -1}
-			h.ctx, h.stop = context.WithCancel(ctx)
-			came = append(came, h)
+			w = newWorker(ctx, t, m.stock, m.buyer, buy, m.log)
+			came = append(came, w)
 		}
-		h.owner.Store(&owner)
-		next.byID[t.ID], next.byName[t.Name] = h, h
+		w.owner.Store(&owner)
+		next.byID[t.ID], next.byName[t.Name] = w, w
 	}
 	m.looker.dismiss(slices.Collect(maps.Values(went)))
 	m.workers.Store(next)
 	m.seeOff(went, next, slices.Concat(old.providers, set.Providers))
-	for i, h := range came {
-		m.looker.add(h, min(time.Duration(i)*startStep, startMost))
+	for i, w := range came {
+		m.looker.add(w, min(time.Duration(i)*startStep, startMost))
 	}
 }
 
 // retry allows a target whose orders fail to place the next one at once, after its definition or
 // the providers changed: another provider may accept the order.
-func (m *Manager) retry(ctx context.Context, h *handle) {
-	if !h.status.snapshot().Failing {
+func (m *Manager) retry(ctx context.Context, w *worker) {
+	if !w.status.snapshot().Failing {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, saveLimit)
 	defer cancel()
-	if _, err := m.stock.Retry(limited, h.target.ID); err != nil {
-		h.log.Debug("the next order of a failing target is not advanced", "err", err)
+	if _, err := m.stock.Retry(limited, w.target.ID); err != nil {
+		w.log.Debug("the next order of a failing target is not advanced", "err", err)
 	}
 }
 

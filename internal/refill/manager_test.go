@@ -11,8 +11,8 @@ import (
 	"poold/internal/targets"
 )
 
-// After Apply no order is placed under the old definition, also when orders of
-// it are under way and slots are scarce.
+// After Apply no order is placed under the old definition, even if its orders are in flight and slots are
+// scarce.
 func TestDepthShrinksAcrossAReload(t *testing.T) {
 	long(t)
 	play(t, 2, func(t *testing.T, w *scenario) {
@@ -42,8 +42,8 @@ func TestDepthShrinksAcrossAReload(t *testing.T) {
 	})
 }
 
-// A removed target's worker has ended when Apply returns, however stuck it was;
-// many are stopped at once, not one after the other.
+// When Apply returns, the workers of removed targets have ended, even those that hung. They are stopped
+// all at once.
 func TestRemovedWorkersHaveEnded(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		var list []targets.Target
@@ -82,7 +82,7 @@ func TestRemovedWorkersHaveEnded(t *testing.T) {
 	})
 }
 
-// An order under way ends under its old definition when its target goes.
+// An order in flight ends under its old definition when its target is removed.
 func TestOrdersOutliveTheirWorker(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
@@ -100,8 +100,7 @@ func TestOrdersOutliveTheirWorker(t *testing.T) {
 	})
 }
 
-// A renamed target keeps its stock, and one whose definition is unchanged is
-// not disturbed: no new worker, no look.
+// A renamed target keeps its stock. An unchanged target keeps its worker, without a look.
 func TestRenamedAndUnchanged(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		a, b := target("a", 3), target("b", 3)
@@ -133,7 +132,7 @@ func TestRenamedAndUnchanged(t *testing.T) {
 	})
 }
 
-// Kicks share looks: at most one per 20 ms, and none is forgotten.
+// Kicks share looks, at most one per 20 ms, and each kick is followed by a look.
 func TestKicksAreCoalesced(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 1)
@@ -160,8 +159,7 @@ func TestKicksAreCoalesced(t *testing.T) {
 	})
 }
 
-// Many targets with full pools cost few looks, spread over time, the first ones
-// too.
+// Many targets with full pools cost few looks, which are spread over time from the start.
 func TestIdleTargetsCostLittle(t *testing.T) {
 	long(t)
 	play(t, 400, func(t *testing.T, w *scenario) {
@@ -187,8 +185,8 @@ func TestIdleTargetsCostLittle(t *testing.T) {
 	})
 }
 
-// Who is due at one moment is looked at in few exchanges, and one that hangs does not
-// hold up the others.
+// Targets that are due at one moment share few exchanges. An exchange that hangs does not delay the
+// others.
 func TestLooksShareExchanges(t *testing.T) {
 	long(t)
 	play(t, 400, func(t *testing.T, w *scenario) {
@@ -228,7 +226,7 @@ func TestLooksShareExchanges(t *testing.T) {
 	})
 }
 
-// A stop places no more orders and leaves those under way in the journal.
+// A stop places no more orders, and leaves those in flight in the journal.
 func TestStopLeavesOrdersInTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newScenario(t, 3)
@@ -256,7 +254,7 @@ func TestStopLeavesOrdersInTheJournal(t *testing.T) {
 	})
 }
 
-// Apply gives up waiting when its context ends.
+// Apply returns when its context ends.
 func TestApplyEndsWithItsContext(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		stuck := make(chan struct{})
@@ -275,8 +273,7 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// The lead that an order is placed with is the one that the stock was looked at
-// with when it was decided upon, even if it changed just then.
+// An order has the lead time of the look that its decision used, even if the lead time changed since.
 func TestOneLeadForLookAndOrder(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 4)
@@ -298,7 +295,7 @@ func TestOneLeadForLookAndOrder(t *testing.T) {
 	})
 }
 
-// The greatest max_waste of the file is the one up to which the policy searches.
+// The greatest max_waste of the file is the limit of the policy's search.
 func TestMostMaxWaste(t *testing.T) {
 	if targets.MostMaxWaste != policy.MostMaxWaste {
 		t.Errorf("%d in the file, %d in the policy", targets.MostMaxWaste, policy.MostMaxWaste)

@@ -101,7 +101,7 @@ func (m *fakeProvider) like(p policy.Solves) {
 	fails := false
 	m.lead = func() time.Duration {
 		var lead float64
-		lead, fails = p.Draw(m.draw, 0)
+		lead, fails = p.Draw(m.draw)
 		return time.Duration(lead * float64(time.Second))
 	}
 	m.fail = func(captcha.Identity) bool { return fails } // asked right after lead

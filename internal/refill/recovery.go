@@ -32,8 +32,8 @@ func (m *Manager) keepRecovering(ctx context.Context) {
 func (m *Manager) adopt(ctx context.Context, within time.Duration) {
 	_ = panics.Contain(m.log, "panic while looking for orders", func() {
 		err := m.buyer.Adopt(ctx, within, func(id captcha.ID, r purchase.Result) {
-			if h := m.workers.Load().byID[id]; h != nil {
-				h.ended(r, m.Kick)
+			if w := m.workers.Load().byID[id]; w != nil {
+				w.ended(r, m.Kick)
 			} else {
 				m.others(id, r)
 			}
@@ -71,17 +71,17 @@ func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
 }
 
 // seeOff records the removed identities as departed.
-func (m *Manager) seeOff(went map[captcha.ID]*handle, next *workers, providers []targets.Provider) {
+func (m *Manager) seeOff(went map[captcha.ID]*worker, next *workers, providers []targets.Provider) {
 	longest := time.Duration(0)
 	for _, p := range providers {
 		longest = max(longest, p.Timeout)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for id, h := range went {
+	for id, w := range went {
 		if next.byID[id] == nil {
-			due := time.Now().Add(h.target.Lifetime + longest + settleMargin)
-			m.departed = append(m.departed, departure{id: id, margin: h.target.Margin, due: due})
+			due := time.Now().Add(w.target.Lifetime + longest + settleMargin)
+			m.departed = append(m.departed, departure{id: id, margin: w.target.Margin, due: due})
 		}
 	}
 }

@@ -14,35 +14,32 @@ import (
 	"poold/internal/targets"
 )
 
-// The states of a Status; the words of /status.
+// The states of a Status, as on /status.
 const (
 	OK      = "ok"
 	Paused  = "paused"  // by the file or by an operator: nothing is bought
 	Starved = "starved" // wants tokens and cannot order them now
-	Budget  = "budget"  // wants tokens and has no budget for them
-	Refused = "refused" // the provider finds fault with the target's parameters
+	Budget  = "budget"  // wants tokens, and the budget is used up
+	Refused = "refused" // the provider rejects the target's parameters
 )
 
-// Status is what refill has to say about a target.
+// Status is how the refilling of a target goes.
 type Status struct {
-	Want   int           // how many tokens the policy wants now; 0 while paused
+	Want   int           // tokens that the policy wants now; 0 while paused
 	State  string        // OK, Paused, Starved, Budget or Refused
-	Reason string        // "" where OK
-	Lead   time.Duration // lead time that the stock is judged with
+	Reason string        // "" if OK
+	Lead   time.Duration // lead time by which the stock is judged
 	Until  time.Time     // Budget: when there is room again; Refused: when the next order is tried; else zero
-	// Of an adaptive target: the requests expected within a lead time, how likely
-	// one finds nothing with Want tokens ahead of it, and what keeps Want or the
-	// orders below what that asks for (the Limit constants of policy).
+	// As in policy.Plan; of an adaptive target.
 	Forecast, Risk float64
 	Limit          string
-	// Credit: tokens that may still expire unused before an adaptive target falls to
-	// its `min`.
+	// Credit is how many tokens may still expire before an adaptive target keeps only its `min`.
 	Credit float64
-	Warm   int // tokens that warm windows want ready; 0 = none runs or is about to
+	Warm   int // tokens that warm windows want ready
 	// Failing reports whether the last orders all failed, so that few are placed.
 	Failing  bool
-	Failures []Failure      // the last ones, the latest first, failuresKept at most; never changed
-	Shadow   *policy.Shadow // what another way of refilling would have done; nil = too little is known
+	Failures []Failure      // the last failuresKept, the latest first; immutable
+	Shadow   *policy.Shadow // the other way of refilling; nil = too few requests
 }
 
 // Failure is an order that failed.
@@ -54,13 +51,13 @@ type Failure struct {
 // failuresKept bounds the failures of a Status.
 const failuresKept = 5
 
-// status is what a worker and its orders know of a target. The worker, the
-// goroutines of its orders and /status share it.
+// status is the present Status of a target. The worker, the goroutines of its orders and /status share
+// it.
 type status struct {
 	mu        sync.Mutex
 	now       Status
-	waiting   time.Time // since when an order is wanted and none was placed; zero = none is
-	trouble   string    // why the last order was not taken; "" after a solve
+	waiting   time.Time // since when an order is wanted and none was placed; zero = no order is wanted
+	trouble   string    // why the last order was refused; "" after a solve
 	heldUntil time.Time // no order before
 }
 
@@ -76,14 +73,12 @@ func (s *status) begin(t targets.Target, lead time.Duration, credit float64) {
 	}
 }
 
-// snapshot copies it.
 func (s *status) snapshot() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now
 }
 
-// setLocked changes the state. The caller holds mu.
 func (s *status) setLocked(state, reason string) {
 	s.now.State, s.now.Reason, s.now.Until = state, reason, time.Time{}
 }
@@ -94,11 +89,11 @@ func (s *status) set(state, reason string) {
 	s.setLocked(state, reason)
 }
 
-// decided notes a decision and, where nothing hinders it, that all is well.
-func (s *status) decided(d policy.Decision, stock pool.Stock, at time.Time, log *slog.Logger) {
+// decided sets the figures of a decision, and the state.
+func (s *status) decided(d policy.Decision, stock pool.Stock, shadow *policy.Shadow, at time.Time, log *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now.Want, s.now.Lead = d.Want, d.Lead
+	s.now.Want, s.now.Lead, s.now.Shadow = d.Want, d.Lead, shadow
 	s.now.Forecast, s.now.Risk, s.now.Limit = d.Forecast, d.Risk, d.Limit
 	s.now.Credit, s.now.Warm = d.Credit, d.Warm
 	a := stock.Attempts
@@ -115,22 +110,21 @@ func (s *status) decided(d policy.Decision, stock pool.Stock, at time.Time, log 
 		s.setLocked(Starved, fmt.Sprintf("%d orders in a row failed or were refused, one try each %v (has the sitekey changed?); the last: %s",
 			max(a.Refused+a.Failed, policy.FailuresInARow), policy.ProbeEvery, cmp.Or(a.Reason, "not known any more")))
 	case d.Order > 0 && s.now.State == Budget:
-		// Until an order stands, or a provider lets it wait.
+		// Until an order is placed.
 	case s.starvesLocked(at):
 		s.starveLocked()
 	case stock.Unknown > 0 && stock.Fresh == 0 && d.Order == 0:
-		// They hold the places of the depth until they must be over.
+		// Such orders count until they expire.
 		s.setLocked(Starved, fmt.Sprintf("of %d orders under way nobody knows whether %d were bought: their submits had no clear answer", stock.Orders, stock.Unknown))
 	case d.Order == 0 || s.trouble == "":
 		s.setLocked(OK, "")
 	case s.now.State == Starved:
-		// What starved it a while ago need not be what does so now.
+		// The reason may have changed.
 		s.setLocked(Starved, s.trouble)
 	}
 }
 
-// boundLocked notes whether the orders fail, and logs when that begins and ends. The
-// caller holds mu.
+// boundLocked sets Failing, and logs when that begins and ends.
 func (s *status) boundLocked(a pool.Attempts, failing bool, log *slog.Logger) {
 	was, refused := s.now.Failing, s.now.State == Refused
 	s.now.Failing = a.Bounded > 0 || failing
@@ -144,8 +138,7 @@ func (s *status) boundLocked(a pool.Attempts, failing bool, log *slog.Logger) {
 	}
 }
 
-// refuseLocked shows that the provider rejects the parameters, and when the next order is
-// tried. The caller holds mu.
+// refuseLocked sets the state Refused, until the next order is tried.
 func (s *status) refuseLocked(a pool.Attempts, at time.Time) {
 	until := s.now.Until
 	if next := at.Add(a.Next); (next.Sub(until)).Abs() > time.Second {
@@ -155,15 +148,8 @@ func (s *status) refuseLocked(a pool.Attempts, at time.Time) {
 	s.now.Until = until
 }
 
-// shadowed notes what another way of refilling would have done.
-func (s *status) shadowed(shadow *policy.Shadow) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.now.Shadow = shadow
-}
-
-// wantsSlot notes that the worker wants a slot, and tells since when it has placed
-// no order for which it wanted one.
+// wantsSlot notes that the worker wants a slot. It returns since when the worker has wanted one and
+// placed no order.
 func (s *status) wantsSlot(at time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +159,7 @@ func (s *status) wantsSlot(at time.Time) time.Time {
 	return s.waiting
 }
 
-// starve calls the target starved if it has waited for long.
+// starve sets the state Starved if the target has waited for long.
 func (s *status) starve(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,21 +169,15 @@ func (s *status) starve(at time.Time) {
 }
 
 func (s *status) starveLocked() {
-	reason := s.trouble
-	if reason == "" {
-		reason = "waiting for a provider that can take an order"
-	}
-	s.setLocked(Starved, reason)
+	s.setLocked(Starved, cmp.Or(s.trouble, "waiting for a provider that can take an order"))
 }
 
-// starvesLocked reports whether the worker has waited long to place an order. The
-// caller holds mu.
+// starvesLocked reports whether the worker has waited long to place an order.
 func (s *status) starvesLocked(at time.Time) bool {
 	return !s.waiting.IsZero() && at.Sub(s.waiting) >= starvedAfter
 }
 
-// placed notes that an order stands, and reports whether a budget had kept the
-// target from it before.
+// placed notes that an order was placed. It reports whether a budget had prevented that before.
 func (s *status) placed(at time.Time) (recovered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,8 +188,8 @@ func (s *status) placed(at time.Time) (recovered bool) {
 	return recovered
 }
 
-// outOfBudget notes that a budget is used up, and reports whether that is news.
-// The file can raise it at any time, so the next try is not as far away as the room.
+// outOfBudget sets the state Budget, and reports whether it is new. The next try comes before there is
+// room, because a reload can raise the budget.
 func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,14 +200,12 @@ func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (news bool
 	}
 	until := at.Add(err.RetryAfter)
 	s.setLocked(Budget, fmt.Sprintf("%s is used up; there is room again at %s", whose, until.UTC().Format(time.RFC3339)))
-	if s.now.State == Budget {
-		s.now.Until = until
-	}
+	s.now.Until = until
 	s.heldUntil = at.Add(min(err.RetryAfter, budgetWait))
 	return news
 }
 
-// busy notes that an order was not taken, and holds the next one back.
+// busy notes that the provider refused an order for lack of capacity, and delays the next one.
 func (s *status) busy(err error, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,14 +217,12 @@ func (s *status) busyLocked(err error, at time.Time) {
 	s.heldUntil = at.Add(busyWait + backoff.UpTo(busyWait))
 }
 
-// heldFor is how long no order shall be placed.
 func (s *status) heldFor(at time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.heldUntil.Sub(at)
 }
 
-// ended takes notice of an order's end.
 func (s *status) ended(result purchase.Result, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,11 +234,11 @@ func (s *status) ended(result purchase.Result, at time.Time) {
 	case result.Outcome == purchase.Busy:
 		s.busyLocked(result.Err, at)
 	default:
-		// Lost, ended elsewhere or cut by a stop: says nothing about the target.
+		// Lost, ended elsewhere or cancelled by a stop: it says nothing about the target.
 	}
 }
 
-// failedLocked keeps a failure in a new list, as others may read the old one.
+// failedLocked adds a failure in a new list, because other goroutines may read the old one.
 func (s *status) failedLocked(result purchase.Result, at time.Time) {
 	kept := s.now.Failures[:min(len(s.now.Failures), failuresKept-1)]
 	s.now.Failures = append([]Failure{{At: at, Reason: result.Err.Error()}}, kept...)

@@ -34,7 +34,6 @@ func Windows(t targets.Target) []policy.Warm {
 	return list
 }
 
-// seen converts a stock for the policy.
 func seen(s *pool.Stock) *policy.Stock {
 	f := s.Figures
 	seen := &policy.Stock{

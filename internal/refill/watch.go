@@ -29,8 +29,8 @@ const (
 	// sharedAgain, before it expires in Redis. Other changes are shared at once.
 	shareEvery  = 2 * time.Second
 	sharedAgain = 30 * time.Minute
-	// saidFor is how long another replica's status is used after it was read.
-	saidFor = 20 * time.Second
+	// sharedFor is how long another replica's status is used after it was read.
+	sharedFor = 20 * time.Second
 	// currentFor is the least time between two readings of another replica's status by Current.
 	currentFor = time.Second
 )
@@ -103,27 +103,27 @@ func (m *Manager) keepWatching(ctx context.Context) {
 }
 
 // share stores the status of a target that this replica watches for the other replicas.
-func (l *looker) share(h *handle) {
-	if l.watch.Load().undivided() || !h.watched.Load() {
+func (l *looker) share(w *worker) {
+	if l.watch.Load().undivided() || !w.watched.Load() {
 		return
 	}
-	at, now := time.Now(), h.status.snapshot()
-	urgent := !reflect.DeepEqual(withoutFigures(now), withoutFigures(h.shared))
-	since := at.Sub(h.sharedAt)
-	if !urgent && (since < shareEvery || since < sharedAgain && reflect.DeepEqual(now, h.shared)) {
+	at, now := time.Now(), w.status.snapshot()
+	urgent := !reflect.DeepEqual(withoutFigures(now), withoutFigures(w.shared))
+	since := at.Sub(w.sharedAt)
+	if !urgent && (since < shareEvery || since < sharedAgain && reflect.DeepEqual(now, w.shared)) {
 		return
 	}
 	text, err := json.Marshal(now)
 	if err == nil {
-		limited, cancel := context.WithTimeout(h.ctx, saveLimit)
+		limited, cancel := context.WithTimeout(w.ctx, saveLimit)
 		defer cancel()
-		err = l.replicas.Share(limited, h.target.ID, text)
+		err = l.replicas.Share(limited, w.target.ID, text)
 	}
 	if err != nil {
-		h.log.Debug("sharing the target's status failed", "err", err)
+		w.log.Debug("sharing the target's status failed", "err", err)
 		return
 	}
-	h.shared, h.sharedAt = now, at
+	w.shared, w.sharedAt = now, at
 }
 
 // withoutFigures returns a status without the figures that change at every look.
@@ -134,50 +134,49 @@ func withoutFigures(s Status) Status {
 
 // Refresh reads the statuses of the targets that other replicas watch.
 func (m *Manager) Refresh(ctx context.Context) error {
-	var handles []*handle
+	var workers []*worker
 	var ids []captcha.ID
-	for id, h := range m.workers.Load().byID {
-		if !h.watched.Load() {
-			handles, ids = append(handles, h), append(ids, id)
+	for id, w := range m.workers.Load().byID {
+		if !w.watched.Load() {
+			workers, ids = append(workers, w), append(ids, id)
 		}
 	}
-	return m.refresh(ctx, handles, ids)
+	return m.refresh(ctx, workers, ids)
 }
 
 // Current returns the status of a target for a caller without a token. It first reads the status
 // of the replica that watches the target, but not more often than each currentFor.
 func (m *Manager) Current(ctx context.Context, name string) (Status, bool) {
-	h := m.workers.Load().byName[name]
-	if h == nil {
+	w := m.workers.Load().byName[name]
+	if w == nil {
 		return Status{}, false
 	}
-	now, last := time.Now().UnixNano(), h.asked.Load()
-	if !h.watched.Load() && now-last >= int64(currentFor) && h.asked.CompareAndSwap(last, now) {
-		if err := m.refresh(ctx, []*handle{h}, []captcha.ID{h.target.ID}); err != nil {
-			h.log.Debug("reading the status of another replica failed", "err", err)
+	now, last := time.Now().UnixNano(), w.refreshed.Load()
+	if !w.watched.Load() && now-last >= int64(currentFor) && w.refreshed.CompareAndSwap(last, now) {
+		if err := m.refresh(ctx, []*worker{w}, []captcha.ID{w.target.ID}); err != nil {
+			w.log.Debug("reading the status of another replica failed", "err", err)
 		}
 	}
-	return h.shown(), true
+	return w.shown(), true
 }
 
-// refresh reads the statuses of these targets that other replicas shared.
-func (m *Manager) refresh(ctx context.Context, handles []*handle, ids []captcha.ID) error {
+func (m *Manager) refresh(ctx context.Context, workers []*worker, ids []captcha.ID) error {
 	at := time.Now()
 	texts, err := m.replicas.Shared(ctx, ids)
 	if err != nil {
 		return err
 	}
-	for i, h := range handles {
-		s := said{at: at}
+	for i, w := range workers {
+		s := sharedStatus{at: at}
 		if texts[i] != nil && json.Unmarshal(texts[i], &s.Status) == nil {
-			h.elsewhere.Store(&s)
+			w.remote.Store(&s)
 		}
 	}
 	return nil
 }
 
-// said is a status that another replica shared, and when it was read.
-type said struct {
+// sharedStatus is a status that another replica shared, and when it was read.
+type sharedStatus struct {
 	Status
 	at time.Time
 }
@@ -185,9 +184,9 @@ type said struct {
 // shown returns the target's status by the replica that watches it, unless this replica has a
 // problem with it or knows that its orders fail. Each replica knows only the failures of its own
 // orders; shown returns the later ones.
-func (h *handle) shown() Status {
-	own := h.status.snapshot()
-	if s := h.elsewhere.Load(); s != nil && time.Since(s.at) < saidFor && !h.watched.Load() && (own.State == OK || own.Failing) {
+func (w *worker) shown() Status {
+	own := w.status.snapshot()
+	if s := w.remote.Load(); s != nil && time.Since(s.at) < sharedFor && !w.watched.Load() && (own.State == OK || own.Failing) {
 		shown := s.Status
 		if len(own.Failures) > 0 && (len(shown.Failures) == 0 || own.Failures[0].At.After(shown.Failures[0].At)) {
 			shown.Failures = own.Failures

@@ -14,11 +14,11 @@ import (
 	"poold/internal/targets"
 )
 
-// quietRound is a time in which each target is looked at that nobody kicks, and after
-// which those that another replica watches rest for good.
+// quietRound is long enough for a look at each target without a kick. After it, a target that another
+// replica watches gets no more looks.
 const quietRound = 3*(backstop+backstopSpread) + gather
 
-// watching are three replicas with full pools of long lives, as many, which nobody asks.
+// watching plays three replicas with many full, long-lived pools without demand.
 func watching(t *testing.T, many int, story func(t *testing.T, w *scenario, list []targets.Target)) {
 	t.Helper()
 	play(t, 100, func(t *testing.T, w *scenario) {
@@ -31,7 +31,7 @@ func watching(t *testing.T, many int, story func(t *testing.T, w *scenario, list
 	})
 }
 
-// counts are the looks of each replica at each target so far.
+// counts returns the looks of each replica at each target so far.
 func (w *scenario) counts(list []targets.Target) (looks []map[captcha.ID]int) {
 	for _, r := range w.all {
 		of := map[captcha.ID]int{}
@@ -43,7 +43,7 @@ func (w *scenario) counts(list []targets.Target) (looks []map[captcha.ID]int) {
 	return looks
 }
 
-// lookedAt are the replicas, by number, that looked at a target between two counts.
+// lookedAt returns the replicas that looked at a target between two counts.
 func lookedAt(x targets.Target, before, after []map[captcha.ID]int) (by []int) {
 	for n := range after {
 		if after[n][x.ID] > before[n][x.ID] {
@@ -53,7 +53,7 @@ func lookedAt(x targets.Target, before, after []map[captcha.ID]int) (by []int) {
 	return by
 }
 
-// Each target is looked at by one replica alone, and all of them have some.
+// Exactly one replica watches each target, and each replica watches some.
 func TestOneReplicaWatches(t *testing.T) {
 	watching(t, 24, func(t *testing.T, w *scenario, list []targets.Target) {
 		before := w.counts(list)
@@ -86,8 +86,8 @@ func TestOneReplicaWatches(t *testing.T) {
 	})
 }
 
-// What a replica watched that died, or that hangs, is looked at by another one within
-// five seconds, and no more by two once that one is back.
+// Within five seconds other replicas watch the targets of a replica that died or hangs. When it is back,
+// each target has one watcher again.
 func TestWatchersAreReplaced(t *testing.T) {
 	long(t)
 	for name, end := range map[string]func(w *scenario, r *replica) (back func()){
@@ -137,7 +137,7 @@ func TestWatchersAreReplaced(t *testing.T) {
 	}
 }
 
-// How a target does is the same at every replica, whoever watches it.
+// Every replica shows the same status of a target.
 func TestStatusOfWhatOthersWatch(t *testing.T) {
 	play(t, 4, func(t *testing.T, w *scenario) {
 		bad, good := target("bad", 2), target("good", 3)
@@ -163,7 +163,7 @@ func TestStatusOfWhatOthersWatch(t *testing.T) {
 		if told == 0 {
 			t.Error("no replica tells of a failure")
 		}
-		w.after(saidFor)
+		w.after(sharedFor)
 		for n, r := range w.all { // what was said a while ago is no news
 			h := r.manager.workers.Load().byName["bad"]
 			if b, _ := r.manager.Status("bad"); !h.watched.Load() && h.status.snapshot().State == OK && b.State != OK {
@@ -180,8 +180,8 @@ func TestStatusOfWhatOthersWatch(t *testing.T) {
 	})
 }
 
-// A caller gets the reason why there is no token from each replica, although no status is
-// read and one replica alone watches the target and has placed its orders.
+// Each replica gives a caller the reason why there is no token, although only one replica watches the
+// target and has placed its orders.
 func TestCallersLearnWhatOthersWatch(t *testing.T) {
 	play(t, 4, func(t *testing.T, w *scenario) {
 		x := target("x", 2)
@@ -221,7 +221,7 @@ func TestCallersLearnWhatOthersWatch(t *testing.T) {
 	})
 }
 
-// watchesNot reports whether the replica leaves anything to others.
+// watchesNot reports whether other replicas watch some targets.
 func (r *replica) watchesNot() bool {
 	for _, h := range r.manager.workers.Load().byID {
 		if !h.watched.Load() {
@@ -231,8 +231,8 @@ func (r *replica) watchesNot() bool {
 	return false
 }
 
-// A replica that comes back to a target after a while learns from what the others have
-// saved: what they have seen is no burst of now.
+// A worker that was absent loads the state that the watcher saved, and does not take the requests of that
+// time for a burst.
 func TestAbsentWorkersLearnNothingTwice(t *testing.T) {
 	long(t)
 	play(t, 64, func(t *testing.T, w *scenario) {
@@ -255,7 +255,7 @@ func TestAbsentWorkersLearnNothingTwice(t *testing.T) {
 	})
 }
 
-// shares counts what is shared.
+// shares counts the shared statuses.
 type shares struct {
 	alone
 	n int
@@ -263,14 +263,13 @@ type shares struct {
 
 func (s *shares) Share(context.Context, captcha.ID, []byte) error { s.n++; return nil }
 
-// A status is shared at once where it says something else, and where its running figures
-// alone have changed after a while.
+// A status is shared at once if it differs, and after a delay if only its figures do.
 func TestWhenAStatusIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := &shares{}
 		l := newLooker(nil, told, slog.New(slog.DiscardHandler))
 		l.watch.Store(&watch{self: "a", live: []string{"a", "b"}})
-		h := &handle{worker: newWorker(target("login", 3), nil, &counter{}, nil, slog.New(slog.DiscardHandler)), ctx: t.Context()}
+		h := newWorker(t.Context(), target("login", 3), nil, &counter{}, nil, slog.New(slog.DiscardHandler))
 		h.watched.Store(true)
 		steps := []struct {
 			change func(s *Status)
@@ -301,19 +300,19 @@ func TestWhenAStatusIsShared(t *testing.T) {
 	})
 }
 
-// A replica goes on looking at what another watches while callers wait here.
+// A replica keeps looking at a target that another one watches while it has pending callers.
 func TestContent(t *testing.T) {
 	for waiting, content := range map[int]bool{0: true, 2: false} {
-		w := newWorker(target("login", 3), eye(nil), &counter{}, nil, slog.New(slog.DiscardHandler))
+		w := newWorker(t.Context(), target("login", 3), eye(nil), &counter{}, nil, slog.New(slog.DiscardHandler))
 		stock := pool.Stock{NextLook: -1, Fresh: 3, Outliving: 3, Orders: waiting, Waiting: waiting}
-		if next, order := w.turn(t.Context(), time.Now(), w.query(w.tracker.Plan(time.Now()).Lead), stock); order != nil || next.content != content {
-			t.Errorf("with %d callers: content %v, something to order %v", waiting, next.content, order != nil)
+		if next, order := w.turn(t.Context(), time.Now(), w.query(w.tracker.Plan(time.Now()).Lead), stock); order != nil || next.passive != content {
+			t.Errorf("with %d callers: content %v, something to order %v", waiting, next.passive, order != nil)
 		}
 	}
 }
 
-// A watcher that saw orders of another replica looks again before their tokens expire,
-// although no wake tells it that they landed.
+// A watcher that saw orders of another replica looks again before their tokens expire, although their
+// landing does not wake it.
 func TestWatcherSeesWhatOthersBought(t *testing.T) {
 	play(t, 100, func(t *testing.T, w *scenario) {
 		login := target("login", 3)

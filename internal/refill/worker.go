@@ -59,16 +59,39 @@ type worker struct {
 	// owner is the target's owner. A reload that changes it does not replace the worker.
 	owner atomic.Pointer[string]
 
+	ctx  context.Context // ends with stop
+	stop context.CancelFunc
+	done chan struct{} // closed when the worker has ended
+
+	watched   atomic.Bool                  // by this replica
+	remote    atomic.Pointer[sharedStatus] // of the replica that watches the target
+	refreshed atomic.Int64                 // when Current last read remote, Unix ns
+
 	// Owned by the goroutine that runs the turn.
-	tracker *policy.Tracker
-	away    time.Duration // the last wait for Redis; 0 while it answers
-	kept    time.Time     // when a look last extended the TTLs of the identity's keys
-	looked  bool          // whether a look has succeeded
-	figures pool.Figures  // at the last look
-	quiet   int           // looks in a row without a change
-	absent  bool          // another replica has watched the target meanwhile
-	calm    bool          // since the last turn there was no wake-up and no other live replica
-	last    sight         // zero = the last turn has no look that a decision can use again
+	tracker  *policy.Tracker
+	away     time.Duration // the last wait for Redis; 0 while it answers
+	kept     time.Time     // when a look last extended the TTLs of the identity's keys
+	looked   bool          // whether a look has succeeded
+	figures  pool.Figures  // at the last look
+	quiet    int           // looks in a row without a change
+	absent   bool          // another replica has watched the target meanwhile
+	calm     bool          // since the last turn there was no wake-up and no other live replica
+	last     lookResult    // zero = the last turn has no look that a decision can use again
+	shared   Status        // as last shared with the other replicas
+	sharedAt time.Time
+	ordering *ordering // for which the worker bids; nil = none
+
+	// Guarded by the looker's mu.
+	due          time.Time // next turn
+	earliest     time.Time // next turn after a wake-up
+	queueIndex   int       // in the looker's queue; -1 = its turn runs
+	passiveSince time.Time // since when only a wake-up makes it due; zero = it has a due time
+	division     *watch    // of the identities at its last turn
+	dismissed    bool
+	bidding      bool // the last request is pending or its answer not handled
+	bids         int  // requests so far
+	request      *purchase.Request
+	grant        *grant // its answer, if it came during a turn
 }
 
 // buy places one order and runs it in the background.
@@ -85,13 +108,18 @@ type terms struct {
 type rest struct {
 	least time.Duration // also after a wake-up
 	most  time.Duration // without a wake-up; at most the backstop
-	// content reports whether only a wake-up can bring work here while another replica
-	// watches the target.
-	content bool
+	// passive reports whether only a wake-up can bring work here while another replica watches
+	// the target.
+	passive bool
 }
 
-func newWorker(t targets.Target, stock Stock, buyer Buyer, buy buy, log *slog.Logger) *worker {
-	w := &worker{target: t, stock: stock, buyer: buyer, buy: buy, log: log.With("target", t.Name)}
+// newWorker returns a worker that is not yet in the looker's queue. It ends with ctx.
+func newWorker(ctx context.Context, t targets.Target, stock Stock, buyer Buyer, buy buy, log *slog.Logger) *worker {
+	w := &worker{
+		target: t, stock: stock, buyer: buyer, buy: buy, log: log.With("target", t.Name),
+		done: make(chan struct{}), queueIndex: -1,
+	}
+	w.ctx, w.stop = context.WithCancel(ctx)
 	w.owner.Store(&t.Owner)
 	first, interval := buyer.Pace(t.Identity.Type)
 	params := Params(t, first, interval)
@@ -122,7 +150,7 @@ func (w *worker) contained(part func() rest) (next rest) {
 // wait.
 func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause rest, look bool) {
 	if w.target.Paused {
-		return q, rest{least: coalesce, most: policy.Never, content: true}, false
+		return q, rest{least: coalesce, most: policy.Never, passive: true}, false
 	}
 	if w.absent {
 		w.tracker.Resume()
@@ -151,8 +179,8 @@ func (w *worker) query(lead time.Duration) pool.Query {
 // turn decides by the stock that a look returned. It returns what to order, or nil and how long
 // to wait.
 func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (next rest, order *ordering) {
-	w.last = sight{}
-	d, saw, err := w.decide(ctx, at, sight{query: q, stock: stock})
+	w.last = lookResult{}
+	d, saw, err := w.decide(ctx, at, lookResult{query: q, stock: stock})
 	if err != nil {
 		return w.stockAway(ctx, err), nil
 	}
@@ -163,15 +191,15 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 	if saw.stock.Orders+d.Order > 0 {
 		d.Look = min(d.Look, w.unseen(d.Lead))
 	}
-	content := saw.stock.Waiting == 0
+	passive := saw.stock.Waiting == 0
 	if d.Order == 0 {
-		saw.until = at.Add(min(w.backstop(), saw.stands()))
+		saw.until = at.Add(min(w.backstop(), saw.validFor()))
 		w.last = saw
-		return rest{least: coalesce, most: d.Look, content: content}, nil
+		return rest{least: coalesce, most: d.Look, passive: passive}, nil
 	}
 	return rest{}, &ordering{
 		Decision: d, stock: saw.stock, on: w.terms(d, saw.stock),
-		began: at, content: content,
+		began: at, passive: passive,
 	}
 }
 
@@ -201,8 +229,7 @@ func (w *worker) unseen(lead time.Duration) time.Duration {
 // note saves the learned state, and updates the target's status by the decision.
 func (w *worker) note(ctx context.Context, at time.Time, d policy.Decision, stock pool.Stock) {
 	w.save(ctx, at, saveEvery)
-	w.status.decided(d, stock, at, w.log)
-	w.status.shadowed(w.tracker.Shadow())
+	w.status.decided(d, stock, w.tracker.Shadow(), at, w.log)
 }
 
 // notice logs lost orders and foreign values, and counts the looks without a change.
@@ -226,7 +253,7 @@ func (w *worker) notice(s *pool.Stock) {
 // decide asks the policy. If the policy then plans with another lead time, decide looks at the
 // stock again, so that the decision and the order use one lead time. It also returns the look
 // that it decided by.
-func (w *worker) decide(ctx context.Context, at time.Time, saw sight) (policy.Decision, sight, error) {
+func (w *worker) decide(ctx context.Context, at time.Time, saw lookResult) (policy.Decision, lookResult, error) {
 	const looks = 3 // a landing in between can change the median again
 	for n := 1; ; n++ {
 		if saw.stock.Err != nil {
@@ -270,7 +297,6 @@ func (w *worker) terms(d policy.Decision, s pool.Stock) func(nth int) terms {
 	}
 }
 
-// spec returns the order that the target needs.
 func (w *worker) spec(on terms) purchase.Spec {
 	return purchase.Spec{
 		Target: w.target.Name, Owner: *w.owner.Load(), Identity: w.target.Identity, ID: w.target.ID,

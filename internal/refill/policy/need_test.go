@@ -13,7 +13,7 @@ import (
 
 const day = 24 * time.Hour
 
-// steady is a demand of a request each 100 s on average.
+// steady draws a demand of a request each 100 s on average.
 func steady(t *testing.T, length time.Duration, seed uint64) []float64 {
 	t.Helper()
 	arrivals, err := Demand("poisson:0.01", length.Seconds(), seed)
@@ -23,7 +23,7 @@ func steady(t *testing.T, length time.Duration, seed uint64) []float64 {
 	return arrivals
 }
 
-// atPrice simulates that demand.
+// atPrice returns a simulation of that demand.
 func atPrice(t *testing.T, price, wanted float64, arrivals []float64) Simulation {
 	t.Helper()
 	k := usual()
@@ -31,7 +31,7 @@ func atPrice(t *testing.T, price, wanted float64, arrivals []float64) Simulation
 	return Simulation{Params: k, Solves: DefaultSolves(), Concurrency: 64, Arrivals: arrivals, Seed: 1}
 }
 
-// needed is the max_waste that the simulator says is needed.
+// needed returns the Need of a simulation.
 func needed(t *testing.T, s Simulation) *Need {
 	t.Helper()
 	need, err := s.Need(t.Context(), simulated(t, s))
@@ -41,8 +41,7 @@ func needed(t *testing.T, s Simulation) *Need {
 	return need
 }
 
-// Who does as the sentence says has the hit rate that it names, also on other days of
-// the same demand.
+// The max_waste of a Need reaches the wanted hit rate, also on other days of the same demand.
 func TestNeedIsEnough(t *testing.T) {
 	long(t)
 	const wanted = 0.99
@@ -60,8 +59,7 @@ func TestNeedIsEnough(t *testing.T) {
 	}
 }
 
-// A day's demand in the eyes of a shadow that the daemon drives is that of the
-// simulator, at each price.
+// The hit rates of a shadow agree with the simulator at each price.
 func TestShadowPrices(t *testing.T) {
 	long(t)
 	const wanted = 0.96
@@ -71,13 +69,13 @@ func TestShadowPrices(t *testing.T) {
 	m := NewTracker(k, nil)
 	m.looked = epoch
 	m.shadow = newShadow(m, 64, epoch, NewState)
-	// What is done for real is a replay as well, which tells of itself as the stock does.
+	// The real purchases are a replay too, whose counts are the stock's.
 	state := m.state.follower(k)
 	real := newReplay(state, 64, 0)
 	random, solves := rand.New(rand.NewPCG(3, 4)), DefaultSolves()
 	var leads []time.Duration // newest first
-	real.solve = func(float64) (lead float64, fails bool) {
-		if lead, fails = solves.Draw(random, 0); !fails {
+	real.solve = func() (lead float64, fails bool) {
+		if lead, fails = solves.Draw(random); !fails {
 			leads = slices.Insert(leads, 0, inSeconds(lead))
 		}
 		return lead, fails
@@ -122,8 +120,8 @@ func TestShadowPrices(t *testing.T) {
 	}
 }
 
-// Nothing is needed where the rate is reached, by a fixed depth, and of nearly nothing;
-// where no price reaches it, that is said.
+// There is no Need if the rate is reached, for a fixed depth, and after too few requests. If no price
+// reaches the rate, the Need says so.
 func TestNeedOrNot(t *testing.T) {
 	arrivals := steady(t, 3*time.Hour, 1)
 	for text, s := range map[string]Simulation{
@@ -135,8 +133,7 @@ func TestNeedOrNot(t *testing.T) {
 			t.Errorf("%s: %+v", text, need)
 		}
 	}
-	// Callers of a burst that nothing announced are missed whatever one pays, and a depth
-	// of one is too little for two at once.
+	// The first requests of an unannounced burst miss at any price, and so do two at once at depth 1.
 	bursts := atPrice(t, 3, 0.97, nil)
 	for n := range 8 {
 		for range 10 {
@@ -153,8 +150,7 @@ func TestNeedOrNot(t *testing.T) {
 	}
 }
 
-// A shadow tells of a need only below the wanted rate, and where it is reached between
-// two rungs.
+// A shadow has a Need only below the wanted rate, and interpolates it between two prices.
 func TestShadowNeed(t *testing.T) {
 	k := usual()
 	k.HitRate = 0.99
@@ -202,7 +198,7 @@ func TestShadowNeed(t *testing.T) {
 	}
 }
 
-// Who follows another State teaches it nothing.
+// A follower does not change what it follows.
 func TestFollowerTeachesNothing(t *testing.T) {
 	m := NewState(usual())
 	at := 0.0

@@ -22,8 +22,8 @@ type replay struct {
 	concurrency int       // most orders at once
 	patience    float64   // seconds that a patient request waits for a token
 	windows     *calendar // warm windows; nil = none
-	// solve draws the lead time and the outcome of an order that is placed then.
-	solve func(at float64) (lead float64, fails bool)
+	// solve draws the lead time and the outcome of an order.
+	solve func() (lead float64, fails bool)
 
 	now     float64
 	look    float64   // the next decision without an event
@@ -39,7 +39,7 @@ func newReplay(state *State, concurrency int, at float64) *replay {
 	return &replay{state: state, concurrency: concurrency, now: at, look: at}
 }
 
-// The events of a replay. Of two at the same moment, the first in this list happens first.
+// The events of a replay, in their order at the same moment.
 const (
 	landed = iota
 	expired
@@ -69,7 +69,6 @@ func (r *replay) step(limit float64) bool {
 	return true
 }
 
-// pass lets time pass up to a moment.
 func (r *replay) pass(at float64) {
 	for r.step(at) {
 		continue
@@ -159,7 +158,7 @@ func (r *replay) decide() {
 	}
 	d := r.state.Decide(at, p, &s)
 	for range min(d.Order, r.concurrency-len(r.orders)) {
-		lead, fails := r.solve(r.now)
+		lead, fails := r.solve()
 		r.orders = append(r.orders, order{placed: r.now, ends: r.now + lead, fails: fails})
 		r.state.Placed(at)
 	}

@@ -76,7 +76,6 @@ func newShadow(t *Tracker, concurrency int, at time.Time, restore func(Params) *
 	return s
 }
 
-// begin begins counting.
 func (s *shadow) begin(at time.Time) { s.older, s.newer = s.period(at), s.period(at) }
 
 func (s *shadow) period(at time.Time) period {
@@ -94,13 +93,11 @@ func (s *shadow) adaptive() *State {
 // loaded reports whether the adaptive policy of a fixed target has its table.
 func (s *shadow) loaded() bool { return s.target.Adaptive || s.adaptive().learned.table != nil }
 
-// unload frees the table.
 func (s *shadow) unload() {
 	s.adaptive().learned.table = nil
 	s.adaptive().planned = 0
 }
 
-// load restores the saved table.
 func (s *shadow) load(restore func(Params) *State) {
 	state := s.adaptive()
 	if saved := restore(state.params); saved.learned.scale == state.learned.scale {
@@ -142,7 +139,7 @@ func (s *shadow) learn(t *Tracker, concurrency int, at time.Time, requests int, 
 
 func (s *shadow) live(t *Tracker, concurrency int, at time.Time, requests int, figures Figures, request func(n int)) {
 	real := &t.state.learned.solves
-	solve := func(float64) (float64, bool) {
+	solve := func() (float64, bool) {
 		fails := real.streak >= FailuresInARow || rand.Float64() < real.fails //nolint:gosec // G404: a model
 		return float64(real.sorted[rand.IntN(len(real.sorted))]), fails       //nolint:gosec // G404: a model
 	}
@@ -167,7 +164,6 @@ func (s *shadow) live(t *Tracker, concurrency int, at time.Time, requests int, f
 	s.pass(end)
 }
 
-// pass lets time pass up to a moment.
 func (s *shadow) pass(at float64) {
 	for _, r := range s.runs {
 		r.pass(at)
@@ -175,7 +171,6 @@ func (s *shadow) pass(at float64) {
 	}
 }
 
-// total returns a run's counts.
 func (s *shadow) total(run int) tally {
 	a, b := s.older.runs[run], s.newer.runs[run]
 	return tally{requests: a.requests + b.requests, hits: a.hits + b.hits, bought: a.bought + b.bought}

@@ -18,11 +18,6 @@ type Solves struct {
 	Median, Least, Most time.Duration
 	Sigma               float64
 	Fail                float64
-
-	// Drift, if set, returns the factor of the lead time of an order placed so long after the start.
-	// Out, if set, returns whether such an order fails.
-	Drift func(since time.Duration) float64
-	Out   func(since time.Duration) bool
 }
 
 // DefaultSolves is the provider of docs/refill.md: 18 s in the median, 7 % fail.
@@ -118,8 +113,8 @@ var epoch = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
 // same Result. Run ends early with the error of ctx.
 func (s Simulation) Run(ctx context.Context) (Result, error) { return s.runFor(ctx, 0) }
 
-// runFor is Run, but ends as soon as the run cannot reach so many hits. The result then has only Hits,
-// fewer than these.
+// runFor is Run, but ends as soon as the run cannot reach that number of hits. The result then has only
+// Hits, below that number.
 func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
 	if len(s.Arrivals) == 0 {
 		return Result{}, nil
@@ -132,7 +127,7 @@ func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
 	r.patience = s.Wait.Seconds()
 	r.windows = &calendar{windows: s.windows()}
 	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
-	r.solve = func(at float64) (float64, bool) { return s.Solves.Draw(random, inSeconds(at)) }
+	r.solve = func() (float64, bool) { return s.Solves.Draw(random) }
 	length := max(s.Length, last, afterLast)
 	steps, bought := 0, 0 // bought: within the length
 	until := func(limit float64) error {
@@ -190,18 +185,10 @@ func (s *Simulation) windows() []Warm {
 	return moved
 }
 
-// Draw draws a solve that is placed so long after the start.
-func (p *Solves) Draw(random *rand.Rand, since time.Duration) (lead float64, fails bool) {
+// Draw draws the lead time of a solve, in seconds, and whether it fails.
+func (p *Solves) Draw(random *rand.Rand) (lead float64, fails bool) {
 	lead = p.Median.Seconds() * math.Exp(p.Sigma*random.NormFloat64())
-	lead = min(max(lead, p.Least.Seconds()), p.Most.Seconds())
-	if p.Drift != nil {
-		lead *= p.Drift(since)
-	}
-	fails = random.Float64() < p.Fail
-	if p.Out != nil && p.Out(since) {
-		fails = true
-	}
-	return lead, fails
+	return min(max(lead, p.Least.Seconds()), p.Most.Seconds()), random.Float64() < p.Fail
 }
 
 // Fixed returns the same simulation with a fixed depth.
@@ -211,7 +198,7 @@ func (s Simulation) Fixed(depth int) Simulation {
 }
 
 // Adaptive returns the same simulation with the adaptive policy at that max_waste. The depth of a fixed
-// target is no limit for it: it may hold and order as much as the provider solves at once.
+// target does not limit it: it may hold and order as much as the provider solves at once.
 func (s Simulation) Adaptive(maxWaste float64) Simulation {
 	if !s.Params.Adaptive {
 		s.Params.Depth = max(s.Params.Depth, s.Concurrency)

@@ -8,17 +8,17 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// sight is the result of a look. A worker decides by it again if nothing has changed since. An
+// lookResult is the result of a look. A worker decides by it again if nothing has changed since. An
 // adaptive target with demand decides about once a second, and most decisions need no look.
-type sight struct {
+type lookResult struct {
 	query pool.Query
 	stock pool.Stock
 	until time.Time // when it becomes stale; zero = there was no look
 }
 
-// stands returns how long the sight stays valid without any event: until the next token or order
+// validFor returns how long the result stays valid without any event: until the next token or order
 // expires, for example. It is 0 with pending callers, because callers can leave without an event.
-func (s *sight) stands() time.Duration {
+func (s *lookResult) validFor() time.Duration {
 	if s.stock.Waiting > 0 {
 		return 0
 	}
@@ -40,7 +40,7 @@ func (s *sight) stands() time.Duration {
 	return change
 }
 
-// reconsider decides by the last sight. holds is true if nothing can have changed and there is
+// reconsider decides by the last look. holds is true if nothing can have changed and there is
 // nothing to order; otherwise the worker must look. It is false beside another live replica, whose
 // changes do not wake this worker.
 func (w *worker) reconsider(ctx context.Context, at time.Time, plan policy.Plan) (pause rest, holds bool) {
@@ -57,5 +57,5 @@ func (w *worker) reconsider(ctx context.Context, at time.Time, plan policy.Plan)
 		return rest{}, false
 	}
 	w.note(ctx, at, d, saw.stock)
-	return rest{least: coalesce, most: min(d.Look, saw.until.Sub(at)), content: true}, true
+	return rest{least: coalesce, most: min(d.Look, saw.until.Sub(at)), passive: true}, true
 }

@@ -8,9 +8,8 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// A replica that is alone asks Redis seldom where nothing happens, though it decides each
-// second; beside another one it looks as often as it decides, since nobody tells it what
-// was taken there.
+// A single replica decides each second, and looks seldom while nothing happens. Beside another replica it
+// looks at each decision, because takes there do not wake it.
 func TestLooksWhereNothingHappens(t *testing.T) {
 	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {
@@ -52,8 +51,8 @@ func TestLooksWhereNothingHappens(t *testing.T) {
 	})
 }
 
-// A stock is looked at again when it changes by itself.
-func TestStands(t *testing.T) {
+// A look is valid until the stock changes without an event.
+func TestValidFor(t *testing.T) {
 	for name, x := range map[string]struct {
 		stock pool.Stock
 		want  time.Duration
@@ -66,8 +65,8 @@ func TestStands(t *testing.T) {
 		"a pause ends":          {pool.Stock{NextExpiry: -1, NextLook: -1, Resumes: 6}, 6},
 		"somebody waits":        {pool.Stock{NextExpiry: -1, NextLook: -1, Waiting: 1}, 0},
 	} {
-		saw := sight{stock: x.stock}
-		if got := saw.stands(); got != x.want {
+		saw := lookResult{stock: x.stock}
+		if got := saw.validFor(); got != x.want {
 			t.Errorf("%s: %v, want %v", name, got, x.want)
 		}
 	}

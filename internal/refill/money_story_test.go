@@ -13,9 +13,8 @@ import (
 	"poold/internal/targets"
 )
 
-// A target may have a budget for the hour alone or for the day alone. It is
-// Redis' count, so a restart does not begin anew, and it has room again when the
-// first order is an hour or a day old, not before.
+// A budget for the hour or for the day holds alone. Redis counts it, so a restart does not reset it. It has
+// room again when the first order is an hour or a day old.
 func TestEachBudgetHoldsAlone(t *testing.T) {
 	long(t)
 	cases := map[string]struct {
@@ -67,7 +66,7 @@ func TestEachBudgetHoldsAlone(t *testing.T) {
 	}
 }
 
-// The overall budget can be raised at any time, which no kick tells.
+// A worker finds a raised overall budget without a kick.
 func TestBudgetOverAllTargets(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		w.buyer.SetBudget(3)
@@ -84,8 +83,8 @@ func TestBudgetOverAllTargets(t *testing.T) {
 	})
 }
 
-// An order of an adaptive target is placed only while the stock is as it was looked
-// at, and never beyond the cap.
+// An order of an adaptive target is placed only if the stock is unchanged since the look, and not beyond
+// the cap.
 func TestTermsOfAnAdaptiveOrder(t *testing.T) {
 	w := &worker{target: learning("login", 9)}
 	stock := pool.Stock{Fresh: 4, Outliving: 1, Orders: 2, Waiting: 3}
@@ -99,7 +98,7 @@ func TestTermsOfAnAdaptiveOrder(t *testing.T) {
 	}
 }
 
-// A bid that was not served for long still holds when the provider comes back.
+// A bid that waited for long is still valid when the provider is ready again.
 func TestBidsLast(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		w.provider.with(func() { w.provider.down = true })
@@ -113,8 +112,8 @@ func TestBidsLast(t *testing.T) {
 	})
 }
 
-// Identities that went are looked at once more, when their last token and order
-// must be over, so that their figures are complete; not those that came back.
+// A removed identity is looked at once more when its last token and order must have expired, unless it was
+// added again.
 func TestDepartedTargetsAreSettled(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		gone, back := target("gone", 2), target("back", 2)
@@ -152,8 +151,8 @@ func TestDepartedTargetsAreSettled(t *testing.T) {
 	})
 }
 
-// What another replica orders between the look and the order is not ordered a
-// second time: neither beyond what is wanted nor beyond the cap.
+// If another replica orders between the look and the order, the sum exceeds neither the wanted tokens nor
+// the cap.
 func TestAnotherReplicaOrdersInBetween(t *testing.T) {
 	for _, depth := range []int{3, 10} {
 		for others := 1; others <= 3; others++ {
@@ -189,7 +188,7 @@ func TestAnotherReplicaOrdersInBetween(t *testing.T) {
 	}
 }
 
-// Nobody asked an adaptive target before: who waits is ordered for at once.
+// An adaptive target without demand so far orders for pending callers at once.
 func TestAdaptiveTargetOrdersForCallers(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := learning("login", 10)
@@ -206,9 +205,8 @@ func TestAdaptiveTargetOrdersForCallers(t *testing.T) {
 	})
 }
 
-// A worker looks when it is kicked, long before its backstop: for a landing, an
-// order that failed, a pause that ends and a window that begins, here or at
-// another replica.
+// A kick makes a worker look long before its backstop: after a landing, a failed order, the end of a
+// pause and the begin of a window, here or at another replica.
 func TestKicksWakeWorkers(t *testing.T) {
 	const soon = 50 * time.Millisecond
 	play(t, 20, func(t *testing.T, w *scenario) {
@@ -263,8 +261,7 @@ func TestKicksWakeWorkers(t *testing.T) {
 	})
 }
 
-// What was asked for while no daemon ran, or before a restart, is no demand of now;
-// what is asked for after it is.
+// Requests while no daemon ran do not count as present demand; those after the start do.
 func TestArrivalsAfterARestart(t *testing.T) {
 	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {
@@ -296,8 +293,8 @@ func TestArrivalsAfterARestart(t *testing.T) {
 	})
 }
 
-// Redis goes and comes back, the provider refuses, another replica orders and is
-// killed: no budget is overdrawn, nothing is counted twice, and buying goes on.
+// Outages of Redis, refusals, and a second replica that is killed overdraw no budget, count nothing twice,
+// and do not end the buying.
 func TestBudgetsHoldUnderFaults(t *testing.T) {
 	long(t)
 	for _, kind := range []targets.Refill{targets.RefillFixed, targets.RefillAdaptive} {

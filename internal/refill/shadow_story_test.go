@@ -15,7 +15,7 @@ import (
 	"poold/internal/targets"
 )
 
-// live runs a manager on a trace's arrivals, and answers its last status.
+// live runs a manager on a trace's arrivals, and returns its last status.
 func live(t *testing.T, target targets.Target, arrivals []float64) (n Status, real pool.Figures) {
 	t.Helper()
 	play(t, 64, func(t *testing.T, w *scenario) {
@@ -33,10 +33,10 @@ func live(t *testing.T, target targets.Target, arrivals []float64) (n Status, re
 	return n, real
 }
 
-// perRequest is how many tokens it would have bought for each.
+// perRequest returns the tokens that the shadow bought per request.
 func perRequest(s *policy.Shadow) float64 { return float64(s.ShadowBought) / float64(s.Requests) }
 
-// burstsOf is the first hours of a trace of requests in bursts.
+// burstsOf returns the first hours of the trace onoff.
 func burstsOf(t *testing.T, hours float64) []float64 {
 	t.Helper()
 	file, err := os.Open("policy/testdata/traces/onoff.txt.gz")
@@ -65,8 +65,7 @@ func simulated(t *testing.T, s policy.Simulation) policy.Result {
 	return r
 }
 
-// What the shadow of a fixed target says of the adaptive policy is what the
-// simulator says of it, on the same demand.
+// The shadow of a fixed target agrees with the simulator about the adaptive policy.
 func TestShadowOfFixed(t *testing.T) {
 	long(t)
 	arrivals := burstsOf(t, 1.3)
@@ -93,8 +92,7 @@ func TestShadowOfFixed(t *testing.T) {
 	}
 }
 
-// And the shadow of an adaptive target names the fixed depth that would have been
-// as good, as the simulator does.
+// The shadow of an adaptive target agrees with the simulator about the fixed depth that is as good.
 func TestShadowOfAdaptive(t *testing.T) {
 	long(t)
 	arrivals := burstsOf(t, 1.3)
@@ -121,8 +119,8 @@ func TestShadowOfAdaptive(t *testing.T) {
 	}
 }
 
-// A shadow lets go of its table when nobody has asked for an hour, counts on, and
-// has it again with the next request; the time until then costs the fixed target much.
+// After an hour without a request a shadow frees its table, and goes on counting. The next request brings
+// the table back.
 func TestShadowUnloads(t *testing.T) {
 	long(t)
 	play(t, 64, func(t *testing.T, w *scenario) {
@@ -150,21 +148,5 @@ func TestShadowUnloads(t *testing.T) {
 		if n, _ := saved(); n < cells {
 			t.Errorf("of %d cells %d came back", cells, n)
 		}
-	})
-}
-
-// An adaptive target is saved once a minute while somebody asks, and no more.
-func TestAdaptiveTargetIsSavedSeldom(t *testing.T) {
-	long(t)
-	play(t, 64, func(t *testing.T, w *scenario) {
-		login := learning("login", 20)
-		w.apply(login)
-		w.demand(login, 5*time.Second, 10*time.Minute)
-		w.after(20 * time.Minute)
-		w.store.with(func() {
-			if n := w.store.saves; n > 12 {
-				t.Errorf("saved %d times", n)
-			}
-		})
 	})
 }

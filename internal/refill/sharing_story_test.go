@@ -1,15 +1,17 @@
 package refill
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/purchase"
+	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
 
-// Where a provider is full, who waits for a token comes before a stock that is
-// only being filled.
+// If a provider is full, pending callers come before a stock that is being filled.
 func TestCallersComeFirst(t *testing.T) {
 	play(t, 4, func(t *testing.T, w *scenario) {
 		w.provider.lead = func() time.Duration { return 20 * time.Second }
@@ -42,7 +44,7 @@ func TestCallersComeFirst(t *testing.T) {
 	})
 }
 
-// A caller who comes while the target already stands in the line moves it forward.
+// A new caller raises the pending bid of its target.
 func TestBidsAreOfTheDay(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		w.provider.lead = func() time.Duration { return 20 * time.Second }
@@ -65,8 +67,7 @@ func TestBidsAreOfTheDay(t *testing.T) {
 	})
 }
 
-// Of two targets that wait for as long, the one whose orders are worth more gets
-// more slots.
+// Of two waiting targets, the one with the more valuable orders gets more slots.
 func TestSlotsGoByWorth(t *testing.T) {
 	long(t)
 	play(t, 3, func(t *testing.T, w *scenario) {
@@ -93,8 +94,7 @@ func TestSlotsGoByWorth(t *testing.T) {
 	})
 }
 
-// Tokens that a window keeps are worth as much as any: a busy target does not keep
-// them from coming.
+// Tokens of a window count as surely needed: a busy target does not prevent them.
 func TestWindowGetsSlots(t *testing.T) {
 	long(t)
 	play(t, 6, func(t *testing.T, w *scenario) {
@@ -117,8 +117,7 @@ func TestWindowGetsSlots(t *testing.T) {
 	})
 }
 
-// A target that is worth little gets its share all the same, and one whose orders
-// are worth more gets more than the others.
+// A target whose orders are worth little still gets slots, and one whose orders are worth more gets more.
 func TestSlotsGoWhereTheyAreWorthMost(t *testing.T) {
 	long(t)
 	play(t, 6, func(t *testing.T, w *scenario) {
@@ -150,6 +149,54 @@ func TestSlotsGoWhereTheyAreWorthMost(t *testing.T) {
 		}
 		if w.held(never) == 0 {
 			t.Error("who is never asked has nothing")
+		}
+	})
+}
+
+// Three jobs share five slots, and each learns how long an order waits for one. The policy's TestFewSlots
+// shows the effect on hits.
+func TestJobsShareFewSlots(t *testing.T) {
+	long(t)
+	play(t, 5, func(t *testing.T, w *scenario) {
+		w.provider.like(policy.DefaultSolves())
+		jobs := []targets.Target{learning("one", 60), learning("two", 60), learning("three", 60)}
+		w.apply(jobs...)
+		const period, every, lasts = 10 * time.Minute, 200 * time.Millisecond, 3 * time.Second
+		for range 6 {
+			for _, job := range jobs {
+				w.demand(job, every, lasts)
+				w.after(period/3 - lasts)
+			}
+		}
+		for _, job := range jobs {
+			if gap := w.saved(job).Slot; gap < 0.1 || gap > 10 {
+				t.Errorf("%s has an order placed each %.1f s, as it thinks", job.Name, gap)
+			}
+		}
+	})
+}
+
+// A target that waits for a slot needs no goroutine, and gets its token as soon as there is a slot.
+func TestWaitingForASlotTakesNoGoroutine(t *testing.T) {
+	play(t, 4, func(t *testing.T, w *scenario) {
+		const many = 300
+		w.provider.lead = func() time.Duration { return 10 * time.Second }
+		before := runtime.NumGoroutine()
+		list := lasting(many, 1, 20*time.Hour)
+		w.apply(list...)
+		w.after(5 * time.Second)
+		if n := runtime.NumGoroutine() - before; n > many/4 {
+			t.Errorf("%d goroutines for %d targets that wait", n, many)
+		}
+		if s := w.status("t299"); s.State != Starved {
+			t.Errorf("the state of a target that waits for a slot is %+v", s)
+		}
+		w.buyer.SetProviders([]purchase.Entry{{Provider: w.provider, Concurrency: many}})
+		w.after(time.Minute)
+		for _, x := range list {
+			if w.held(x) != 1 {
+				t.Errorf("%s has %d tokens", x.Name, w.held(x))
+			}
 		}
 	})
 }

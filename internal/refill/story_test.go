@@ -14,8 +14,7 @@ import (
 	"poold/internal/targets"
 )
 
-// A new target is filled at once, and then each token is replaced a lead time
-// before it leaves the fresh ones.
+// A new target is filled at once. Then each token is replaced a lead time before it is no longer fresh.
 func TestFillsAndRenews(t *testing.T) {
 	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {
@@ -49,8 +48,7 @@ func TestFillsAndRenews(t *testing.T) {
 	})
 }
 
-// A take and a waiting caller are answered with orders at once; a caller that
-// waits is worth one order beyond depth.
+// A take and a pending caller cause orders at once; a pending caller causes one beyond the depth.
 func TestTakesAndWaitersAreOrderedFor(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
@@ -97,62 +95,8 @@ func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
 	})
 }
 
-// With one slot a target that needs many tokens and one that needs few take
-// turns.
-func TestTargetsTakeTurns(t *testing.T) {
-	long(t)
-	play(t, 1, func(t *testing.T, w *scenario) {
-		big, mid, small := target("big", 50), target("mid", 10), target("small", 4)
-		for _, x := range []*targets.Target{&big, &mid, &small} {
-			x.Lifetime = time.Hour
-		}
-		w.apply(big, mid, small)
-		w.after(5 * time.Minute)
-		sold := w.provider.sales()
-		if len(sold) < 12 {
-			t.Fatalf("only %d sold", len(sold))
-		}
-		// Nobody asks, so the orders of all are worth the same: next to nothing.
-		got := map[captcha.ID]int{}
-		for _, id := range sold {
-			got[id]++
-		}
-		for _, x := range []targets.Target{big, mid, small} {
-			if n := got[x.ID]; n < min(x.Depth, len(sold)/5) {
-				t.Errorf("%s got %d of %d", x.Name, n, len(sold))
-			}
-		}
-	})
-}
-
-// While the first provider is down the next one sells; back again, it has all.
-func TestNextProviderTakesOver(t *testing.T) {
-	long(t)
-	play(t, 5, func(t *testing.T, w *scenario) {
-		two := newFakeProvider("two")
-		w.buyer.SetProviders([]purchase.Entry{{Provider: w.provider, Concurrency: 5}, {Provider: two, Concurrency: 5}})
-		w.provider.submit = func(captcha.Identity) error {
-			w.provider.down = true // as the client does by itself
-			return &provider.Error{Class: provider.Account, Code: "NO_MONEY"}
-		}
-		login := target("login", 3)
-		w.apply(login)
-		w.after(time.Minute)
-		if n, first := w.fresh(login), w.provider.asked(); n < 3 || first > 5 || len(two.sales()) < 3 {
-			t.Errorf("%d fresh; %d submits at the first, %d sold by the second", n, first, len(two.sales()))
-		}
-		w.provider.with(func() { w.provider.down, w.provider.submit = false, nil })
-		before := len(two.sales())
-		w.after(10 * time.Minute)
-		if len(two.sales()) != before || len(w.provider.sales()) == 0 {
-			t.Errorf("after it came back the first sold %d, the second %d more", len(w.provider.sales()), len(two.sales())-before)
-		}
-	})
-}
-
-// Parameters that the provider rejects stop that target alone. It is probed after a
-// minute, then at growing intervals, and at once when its definition or the providers
-// change.
+// Parameters that the provider rejects stop only that target. It is probed after a minute, then at growing
+// intervals, and at once when its definition or the providers change.
 func TestRefusedTargetIsProbed(t *testing.T) {
 	long(t)
 	play(t, 4, func(t *testing.T, w *scenario) {
@@ -203,8 +147,7 @@ func TestRefusedTargetIsProbed(t *testing.T) {
 	})
 }
 
-// A target whose tasks all die is tried once per 5 s after eight failures, and
-// normally after a success.
+// After eight failures in a row a target is probed once per 5 s, until a success.
 func TestFailingTargetIsProbed(t *testing.T) {
 	long(t)
 	play(t, 50, func(t *testing.T, w *scenario) {
@@ -233,7 +176,7 @@ func TestFailingTargetIsProbed(t *testing.T) {
 	})
 }
 
-// Orders that were decided upon before the failures are not placed after them.
+// Orders that were decided before the failures are not placed after them.
 func TestFailuresStopWhatWasDecidedBefore(t *testing.T) {
 	play(t, 10, func(t *testing.T, w *scenario) {
 		w.provider.fail = func(captcha.Identity) bool { return true }
@@ -253,7 +196,7 @@ func TestFailuresStopWhatWasDecidedBefore(t *testing.T) {
 	})
 }
 
-// A provider that is busy but does not ask for time is not asked in a spin.
+// A busy provider is asked with a delay, even if it does not ask for one.
 func TestBusyProviderIsNotHammered(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		w.provider.submit = func(captcha.Identity) error { return &provider.Error{Class: provider.Capacity, Code: "NO_SLOT"} }
@@ -268,8 +211,7 @@ func TestBusyProviderIsNotHammered(t *testing.T) {
 	})
 }
 
-// While Redis is away nothing is bought and it is asked ever more slowly; back
-// again, everything goes on.
+// While Redis is away nothing is bought, and looks back off. Afterwards everything goes on.
 func TestRedisAway(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 5)
@@ -293,7 +235,7 @@ func TestRedisAway(t *testing.T) {
 	})
 }
 
-// Pausing stops the buying, by the file or by POST; the stock stays.
+// A pause, by the file or by POST, stops the buying and keeps the stock.
 func TestPaused(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		byFile, byPost := target("by-file", 3), target("by-post", 3)
@@ -325,7 +267,7 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// starves lets the target begin, which cannot buy: it says why, but not at once.
+// starves starts a target that cannot buy. Its status gives the reason, but not at once.
 func (w *scenario) starves(target targets.Target) {
 	w.t.Helper()
 	w.apply(target)
@@ -339,7 +281,7 @@ func (w *scenario) starves(target targets.Target) {
 	}
 }
 
-// So does one that gets slots here, for which other replicas have no place left.
+// A target is starved if the orders of other replicas use all slots of the provider.
 func TestStarvedByOtherReplicas(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
@@ -353,8 +295,7 @@ func TestStarvedByOtherReplicas(t *testing.T) {
 	})
 }
 
-// A target that cannot get a slot says why; a reload that brings a provider
-// helps at once.
+// The status of a target without a slot gives the reason. A reload that adds a provider helps at once.
 func TestStarved(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
@@ -379,8 +320,7 @@ func TestStarved(t *testing.T) {
 	})
 }
 
-// Every submit goes unanswered: the orders count as bought and hold the depth,
-// and the status says why nothing comes.
+// Orders whose submit got no clear answer count as bought and toward the depth, and the status says so.
 func TestOrdersOfUnknownFateAreShown(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		w.provider.submit = func(captcha.Identity) error {

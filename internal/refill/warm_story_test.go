@@ -9,7 +9,7 @@ import (
 	"poold/internal/targets"
 )
 
-// windows reads warm windows as a file has them.
+// windows parses warm windows of a file.
 func windows(t testing.TB, list string) []targets.Warm {
 	t.Helper()
 	file := `providers: [{name: s, api: simulated}]
@@ -21,9 +21,8 @@ targets: {login: {type: recaptcha_v2, sitekey: k, pageurl: "https://example.com/
 	return set.Targets[0].Warm
 }
 
-// A warm window has its tokens ready when it begins, not long before, keeps them
-// while it runs, beyond depth too, and afterwards lets them go; for both ways of
-// refilling, from the file and by POST.
+// The tokens of a warm window are ready when it begins, not long before. They are kept while it runs, even
+// beyond the depth, and not afterwards.
 func TestWarmWindow(t *testing.T) {
 	long(t)
 	for _, kind := range []targets.Refill{targets.RefillFixed, targets.RefillAdaptive} {

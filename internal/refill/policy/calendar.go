@@ -19,7 +19,6 @@ type calendar struct {
 // occasion is one run of a window of the file.
 type occasion struct{ asked, from, until time.Time }
 
-// plan returns the State's plan with these windows.
 func (c *calendar) plan(at time.Time, s *State) Plan {
 	warm, change := c.at(at, s.warmLead())
 	p := s.Plan(at, warm)

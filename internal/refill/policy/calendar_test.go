@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// each is a window that comes again each period, from some time into it.
+// each returns a window that recurs each period, at an offset.
 func each(period, from time.Duration, tokens int, lasts time.Duration) Warm {
 	return Warm{Tokens: tokens, Next: func(at time.Time) (time.Time, time.Time) {
 		begins := at.Add(-lasts).Truncate(period).Add(from)
@@ -18,8 +18,7 @@ func each(period, from time.Duration, tokens int, lasts time.Duration) Warm {
 	}}
 }
 
-// A calendar tells what the windows want that run or begin within the lead time,
-// and until when that holds.
+// A calendar returns the tokens of windows that run or begin within the lead time, and how long that holds.
 func TestCalendar(t *testing.T) {
 	day := time.Date(2026, time.November, 23, 0, 0, 0, 0, time.UTC) // a Monday
 	c := &calendar{
@@ -62,7 +61,7 @@ func TestCalendar(t *testing.T) {
 	}
 }
 
-// A truthful hint is worth much to a job that comes every ten minutes.
+// A warm window serves nearly all requests of a job that comes every ten minutes.
 func TestWarmHelpsAJob(t *testing.T) {
 	s := Simulation{Params: usual(), Arrivals: trace(t, "cron10")}
 	without := simulated(t, s)
@@ -78,7 +77,7 @@ func TestWarmHelpsAJob(t *testing.T) {
 	}
 }
 
-// Windows are those of the time that second 0 stands for.
+// Windows run at the time of Start.
 func TestWarmWindowsAtTheirTime(t *testing.T) {
 	s := Simulation{Params: usual(), Solves: Solves{Median: time.Second, Least: time.Second, Most: time.Second}, Concurrency: 9}
 	s.Params.Adaptive, s.Params.Depth = false, 0

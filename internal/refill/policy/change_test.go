@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Other params act at once, and what was learned stays.
+// Other params act at once, and the learned state stays.
 func TestChange(t *testing.T) {
 	m, at := used(usual())
 	cells, count := m.learned.table.known, m.learned.count
@@ -28,8 +28,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// A clock that goes back stands still, and a gap of months is caught up with at
-// once.
+// A clock that goes back stands still, and catching up with months is quick.
 func TestOddClocks(t *testing.T) {
 	m, at := used(usual())
 	m.planned = 0
@@ -48,8 +47,7 @@ func TestOddClocks(t *testing.T) {
 	}
 }
 
-// Lead times far from the usual ones stretch the time constants once, and a
-// smaller drift leaves the table alone.
+// Lead times far from the usual ones change the scale; a smaller drift keeps the table.
 func TestScale(t *testing.T) {
 	m, at := used(usual())
 	land := func(lead time.Duration) {

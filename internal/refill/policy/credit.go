@@ -25,7 +25,6 @@ type credit struct {
 	free, freeAt float64
 }
 
-// newCredit returns the credit of a new target.
 func newCredit(price float64) credit {
 	c := credit{price: price}
 	c.left = c.start()
@@ -40,13 +39,11 @@ func (c *credit) most() float64 { return creditTimes * c.start() }
 // after the credit is used up.
 func (c *credit) lowest(held int) float64 { return -max(c.most(), float64(held)) }
 
-// reprice sets another max_waste.
 func (c *credit) reprice(price float64) {
 	c.price = price
 	c.left = min(c.left, c.most())
 }
 
-// earn adds what a request earns.
 func (c *credit) earn(now, scale float64, hit bool) {
 	earned := missEarns * c.price
 	if hit {
@@ -57,7 +54,6 @@ func (c *credit) earn(now, scale float64, hit bool) {
 	c.left = min(c.left+earned, c.most())
 }
 
-// hitsAt returns the decayed count of hits.
 func (c *credit) hitsAt(now, scale float64) float64 { return decayed(c.hits, now-c.hit, scale) }
 
 // affordable returns how many tokens may be held: if all of them expire, the credit pays for those

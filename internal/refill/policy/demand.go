@@ -75,7 +75,6 @@ type drawing struct {
 	random   *rand.Rand
 }
 
-// models are the built-in models.
 var models = map[string]func(d *drawing, number float64){
 	"poisson":  (*drawing).steady,
 	"steady":   (*drawing).steady,
@@ -91,7 +90,6 @@ var models = map[string]func(d *drawing, number float64){
 	"mixed":    (*drawing).mixed,
 }
 
-// exp draws from the exponential distribution.
 func (d *drawing) exp(mean float64) float64 { return d.random.ExpFloat64() * mean }
 
 // between adds requests at the rate times the moment's share, which is at most 1.
@@ -173,7 +171,7 @@ func (d *drawing) timer(period float64) {
 	}
 }
 
-// clusters are so many requests within half a second, a few times a day, at random times.
+// clusters are size requests within half a second, a few times a day, at random times.
 func (d *drawing) clusters(size float64) {
 	const within = 0.5
 	const between = daySeconds / clustersDaily

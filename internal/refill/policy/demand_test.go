@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// Every model gives about as many requests as its number says, in order, within
-// the time.
+// Every model draws about as many requests as its number says, ascending, within the length.
 func TestDemand(t *testing.T) {
 	for model, want := range map[string][2]int{
 		"poisson:0.2":  {16500, 18100},

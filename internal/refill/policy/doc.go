@@ -2,7 +2,7 @@
 // and no goroutine, so `poold simulate` runs in virtual time what the daemon runs in real time.
 //
 //	Tracker    what the daemon keeps for a target: a State and its shadow
-//	State      what is known about one target; Plan, then Decide (plan.go, decision.go)
+//	State      the knowledge about one target; Plan, then Decide (plan.go, decision.go)
 //	knowledge  the learned part of a State: demand, table, lead times (knowledge.go)
 //	replay     a State in virtual time, with drawn solves (replay.go); shadows and Simulation use it
 //

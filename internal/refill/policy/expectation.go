@@ -77,10 +77,8 @@ func (k *knowledge) remember(v *expectation, now float64, w *workspace) {
 	}
 }
 
-// chanceOf returns the fallback's probability of a request within x.
 func chanceOf(shape, x float64) float64 { return -math.Expm1(-shape * math.Log1p(x/fallbackWindow)) }
 
-// prepare makes the forecast for the next x.
 func (v *expectation) prepare(a *forecast, x float64) {
 	x = max(x, leastForecast)
 	a.fallback(x, v.shape)

@@ -5,8 +5,6 @@ package policy
 import (
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 func seconds(s ...float64) []time.Duration {
@@ -17,8 +15,7 @@ func seconds(s ...float64) []time.Duration {
 	return list
 }
 
-// fixed is a State of a target with a fixed depth of 5, that polls first after 15 s and
-// then each 5 s.
+// fixed returns a State with a fixed depth of 5, polled after 15 s and then each 5 s.
 func fixed(usable time.Duration, learned []time.Duration) *State {
 	m := NewState(Params{Depth: 5, Usable: usable, FirstPoll: 15 * time.Second, PollInterval: 5 * time.Second})
 	m.Learn(after(0), learned)
@@ -137,56 +134,5 @@ func TestProbe(t *testing.T) {
 				t.Errorf("%+v, want %+v", d, want)
 			}
 		})
-	}
-}
-
-// Whatever the stock holds, the orders decided upon fill it up to the depth
-// exactly, and never beyond.
-func TestFixedKeepsTheDepthSentence(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		small := rapid.IntRange(0, 300)
-		m := NewState(Params{
-			Depth:        rapid.IntRange(1, 200).Draw(t, "depth"),
-			Usable:       time.Duration(rapid.Int64Range(0, int64(24*time.Hour)).Draw(t, "usable")),
-			FirstPoll:    time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "first")),
-			PollInterval: time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "interval")),
-		})
-		s := Stock{
-			Outliving: small.Draw(t, "outliving"), Orders: small.Draw(t, "orders"), Waiting: small.Draw(t, "waiting"),
-			NextLook: time.Duration(rapid.Int64Range(-1, int64(time.Hour)).Draw(t, "look")),
-			Paused:   rapid.Bool().Draw(t, "paused"),
-		}
-		for _, ms := range rapid.SliceOfN(rapid.Int64Range(0, 300_000), 0, leadsKept).Draw(t, "leads") {
-			s.Leads = append(s.Leads, time.Duration(ms)*time.Millisecond)
-		}
-		m.Learn(after(0), s.Leads)
-		failures := rapid.IntRange(0, 20).Draw(t, "failures")
-		m.learned.solves.streak = uint32(failures)
-		d := m.decided(s)
-		sum, fills := s.Outliving+s.Orders-s.Waiting, !s.Paused && failures < FailuresInARow
-		if d.Order < 0 || d.Order > 0 && sum+d.Order > m.params.Depth || fills && sum < m.params.Depth && sum+d.Order != m.params.Depth {
-			t.Fatalf("%d ordered on top of %d with depth %d", d.Order, sum, m.params.Depth)
-		}
-		if s.Paused && d.Order > 0 {
-			t.Fatalf("%d ordered while paused", d.Order)
-		}
-		if d.Lead < 0 || d.Lead > m.params.Usable/2 || d.Look < 0 {
-			t.Fatalf("lead %v of usable life %v, look in %v", d.Lead, m.params.Usable, d.Look)
-		}
-	})
-}
-
-func BenchmarkFixed(b *testing.B) {
-	var leads []time.Duration
-	for i := range leadsKept {
-		leads = append(leads, time.Duration(i*7919%60_000)*time.Millisecond)
-	}
-	m := fixed(80*time.Second, leads)
-	s := Stock{Outliving: 2, Orders: 2, Waiting: 1, NextLook: time.Second}
-	b.ReportAllocs()
-	for b.Loop() {
-		if d := m.decided(s); d.Order != 2 {
-			b.Fatal(d)
-		}
 	}
 }

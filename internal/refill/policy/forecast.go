@@ -62,7 +62,6 @@ func (a *forecast) poisson(n int) float64 {
 	return a.atLeast[n]
 }
 
-// ge returns the probability of at least n requests.
 func (a *forecast) ge(n int) float64 {
 	if n <= 0 {
 		return 1
@@ -87,7 +86,6 @@ func (a *forecast) withoutGaps(n int) float64 {
 	return (1-a.part)*near + a.part*a.far.mix(p, log)
 }
 
-// logs holds the logarithms of small n.
 var logs = func() (l [exactUpTo + 1]float64) {
 	for n := 1; n < len(l); n++ {
 		l[n] = math.Log(float64(n))

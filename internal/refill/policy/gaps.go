@@ -27,7 +27,6 @@ const (
 
 var gapLog = math.Log(gapGrow)
 
-// gapPlace returns the place of a silence among the bins.
 func gapPlace(silence float64) float64 {
 	if silence <= gapFirst {
 		return silence / gapFirst
@@ -35,7 +34,6 @@ func gapPlace(silence float64) float64 {
 	return min(1+math.Log(silence/gapFirst)/gapLog, gapBins-1)
 }
 
-// class returns the class of a bucket of busyness.
 func (g *gaps) class(busy int) *gapClass { return &g[min(busy/gapBusies, gapClasses-1)] }
 
 // add counts a silence that ended.
@@ -52,7 +50,7 @@ func (g *gaps) add(busy int, silence float64) {
 	c.Ended[end] += sampleUnit
 }
 
-// walk is the distribution of the rest of a silence.
+// walk is the distribution of the remaining length of a silence.
 type walk struct {
 	class   *gapClass
 	silence float64 // its length so far
@@ -60,14 +58,14 @@ type walk struct {
 	weight  float64 // silences of at least that length
 }
 
-// after returns the walk of a silence that has lasted so long.
+// after returns the walk of a silence of that length so far.
 func (g *gaps) after(busy int, silence float64) walk {
 	w := walk{class: g.class(busy), silence: silence, from: gapPlace(silence)}
 	w.weight = w.left(int(w.from)) / sampleUnit
 	return w
 }
 
-// within returns the probability that the silence ends within x more; 0 if no silence was so long.
+// within returns the probability that the silence ends within x more; 0 if no silence reached this length.
 func (w *walk) within(x float64) float64 {
 	to, goesOn, bin := gapPlace(w.silence+x), 1.0, int(w.from)
 	for ; bin < int(to) && w.class.Reached[bin] > 0; bin++ {

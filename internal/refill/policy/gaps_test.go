@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// ask is one question, and how many silences answer it.
+// ask returns the probability that a silence ends, and the weight of its samples.
 func ask(g *gaps, busy int, silence, x float64) (p, weight float64) {
 	w := g.after(busy, silence)
 	return w.within(x), w.weight
@@ -42,7 +42,7 @@ func TestGapsKnowAPeriod(t *testing.T) {
 	}
 }
 
-// Of requests that come at no particular time the silence so far says nothing.
+// For memoryless requests the silence so far makes no difference.
 func TestGapsWithoutMemory(t *testing.T) {
 	g := new(gaps)
 	random := rand.New(rand.NewPCG(1, 0))
@@ -57,7 +57,7 @@ func TestGapsWithoutMemory(t *testing.T) {
 	}
 }
 
-// Half of what is old goes when much that is new has come.
+// Old silences lose weight when many new ones come.
 func TestGapsFollow(t *testing.T) {
 	g := new(gaps)
 	for range 5000 {
@@ -74,8 +74,7 @@ func TestGapsFollow(t *testing.T) {
 	}
 }
 
-// What was never met is left to the table: a silence that none reached, or one after
-// another busyness.
+// A silence that no earlier one reached, or one after another busyness, is left to the table.
 func TestGapsUnknown(t *testing.T) {
 	g := new(gaps)
 	for range 50 {
@@ -101,7 +100,7 @@ func TestGapsUnknown(t *testing.T) {
 	}
 }
 
-// A token for the next run of a timer is not ordered so early that it dies before.
+// A token for the next request of a timer is not ordered so early that it expires before.
 func TestEarly(t *testing.T) {
 	g := new(gaps)
 	for range 30 {

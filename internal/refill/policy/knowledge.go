@@ -23,8 +23,8 @@ const (
 	lifeMost    = 600.0
 )
 
-// knowledge is what was learned about demand and provider. It does not depend on what was bought. Times
-// are in unix seconds, and never go back.
+// knowledge is the learned part of a State: demand and provider. Purchases do not change it. Times are in
+// unix seconds, and never go back.
 type knowledge struct {
 	life  float64 // usable, of a token, in seconds; not saved
 	scale float64
@@ -40,7 +40,6 @@ type knowledge struct {
 	table  *table // nil unless Adaptive: a fixed depth needs no forecast
 }
 
-// newKnowledge returns the knowledge of a new target.
 func newKnowledge(p *Params) *knowledge {
 	k := &knowledge{life: p.Usable.Seconds(), scale: 1}
 	k.solves.fails = failPrior
@@ -50,7 +49,6 @@ func newKnowledge(p *Params) *knowledge {
 	return k
 }
 
-// asked adds a request.
 func (k *knowledge) asked(now float64) {
 	if k.table != nil && k.last > 0 {
 		k.table.gaps.add(k.busy, (now-k.last)/k.scale)
@@ -65,7 +63,6 @@ func (k *knowledge) asked(now float64) {
 	}
 }
 
-// countAt returns the decayed count of requests.
 func (k *knowledge) countAt(now float64) float64 {
 	if k.last == 0 {
 		return 0
@@ -73,7 +70,7 @@ func (k *knowledge) countAt(now float64) float64 {
 	return decayed(k.count, now-k.last, k.scale)
 }
 
-// decayed returns a count after so many seconds of decay.
+// decayed returns a count after that time of decay.
 func decayed(count, seconds, scale float64) float64 {
 	return count * math.Exp(-seconds/(countDecay*scale))
 }
@@ -81,7 +78,6 @@ func decayed(count, seconds, scale float64) float64 {
 // silence returns the seconds since the last request, or since the first event.
 func (k *knowledge) silence(now float64) float64 { return now - max(k.last, k.start) }
 
-// ends returns the horizons of the table in scaled seconds.
 func (k *knowledge) ends() [horizons]float64 {
 	return [horizons]float64{nearHorizon, midHorizon, min(max(k.life/k.scale, lifeLeast), lifeMost) + lifeBeyond}
 }

@@ -19,7 +19,7 @@ const (
 // sigma 0.45.
 var guessSpread = [...]float64{0.54, 0.74, 0.91, 1.1, 1.35, 1.86}
 
-// solves is what is known about the provider: how long a solve takes and how often it fails.
+// solves holds the lead times and the failures of a target's solves.
 type solves struct {
 	leads  []float32 // seconds, of the last successful solves, oldest first; leadsKept at most
 	fails  float64   // share of solves that fail
@@ -38,7 +38,7 @@ func (s *solves) landed(lead time.Duration) {
 	s.streak = 0
 }
 
-// replace sets the lead times to those of a list, newest first. The caller calls sort afterwards.
+// replace sets the lead times from a list, newest first. The caller calls sort afterwards.
 func (s *solves) replace(leads []time.Duration) {
 	s.leads = s.leads[:0]
 	for _, lead := range slices.Backward(leads[:min(len(leads), leadsKept)]) {

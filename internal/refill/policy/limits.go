@@ -23,7 +23,7 @@ const (
 	heldTimes = 2
 )
 
-// limits bounds what a target may want and hold at one moment.
+// limits bounds the wanted and held tokens of a target at one moment.
 type limits struct {
 	floor, most int // kept whatever the demand; the cap
 	idle        bool

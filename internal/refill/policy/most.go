@@ -26,7 +26,7 @@ func (c Ceiling) PerHour() float64 {
 	return most
 }
 
-// ThreadsToKeep returns how many tasks are in flight on average to keep so many tokens without demand:
+// ThreadsToKeep returns how many tasks are in flight on average to keep that many tokens without demand:
 // each is solved anew once in its usable life.
 func ThreadsToKeep(tokens int, lead, usable time.Duration) float64 {
 	if usable <= 0 {

@@ -12,8 +12,8 @@ const (
 	MostMaxWaste = 1000
 	// dearerRungs is how many greater values of max_waste a shadow tries.
 	dearerRungs = 4
-	// nearEnough ends a search: the factor between a max_waste that reaches the hit rate and one that
-	// does not.
+	// nearEnough ends a search: it is the factor between the least max_waste that reached the hit rate
+	// and the greatest that did not.
 	nearEnough = 1.2
 )
 
@@ -40,7 +40,6 @@ func newNeed(k *Params, rate, price float64) *Need {
 	return n
 }
 
-// twoDigits rounds up to two significant digits.
 func twoDigits(x float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(x))-1)
 	up, err := strconv.ParseFloat(fmt.Sprintf("%.1e", math.Ceil(x/unit-1e-9)*unit), 64)
@@ -61,8 +60,8 @@ func dearer(than float64) []float64 {
 	return list
 }
 
-// between interpolates the price at which the hit rate reaches the wanted one: the logarithm of the
-// misses is linear in that of the price.
+// between interpolates the price at which the hit rate reaches the wanted one, linearly between the
+// logarithms of misses and price.
 func between(price, next, rate, nextRate, wanted float64) float64 {
 	const least = 1e-5 // share of misses that counts as none
 	misses := func(rate float64) float64 { return math.Log(max(least, 1-rate)) }

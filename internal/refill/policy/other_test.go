@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// The nearest fixed depth is the least with as many hits, and it is answered with what
-// it gives.
+// The nearest fixed depth is the least with as many hits, and comes with its result.
 func TestNearestFixedIsTheLeast(t *testing.T) {
 	for _, model := range []string{"poisson:0.2", "onoff:0.5", "cron:600", "timer:300"} {
 		s := Simulation{Params: usual(), Solves: DefaultSolves(), Concurrency: 64, Arrivals: drawn(t, model, 0.1, 1), Seed: 1}
@@ -31,8 +30,7 @@ func TestNearestFixedIsTheLeast(t *testing.T) {
 	}
 }
 
-// Where no depth up to the peak has as many hits, the nearest has as many as that, and
-// no lesser one has.
+// If no depth up to the peak has as many hits, the nearest is the least with as many as the peak.
 func TestNearestFixedReachesNotAll(t *testing.T) {
 	s := Simulation{Params: usual(), Solves: DefaultSolves(), Concurrency: 64, Arrivals: drawn(t, "poisson:0.2", 0.1, 1)}
 	const peak = 5
@@ -59,8 +57,8 @@ func TestNearestFixedReachesNotAll(t *testing.T) {
 	}
 }
 
-// The adaptive policy in place of a fixed depth may hold as much as the provider solves;
-// an adaptive target keeps its own limit.
+// In place of a fixed depth the adaptive policy may hold as much as the provider solves. An adaptive target
+// keeps its limit.
 func TestAdaptiveInPlace(t *testing.T) {
 	s := Simulation{Params: usualFixed(7), Concurrency: 64}
 	if k := s.Adaptive(10).Params; !k.Adaptive || k.Depth != 64 || k.MaxWaste != 10 {
@@ -77,8 +75,7 @@ func TestAdaptiveInPlace(t *testing.T) {
 	}
 }
 
-// A day's buying has the silent night in it: a token that nobody takes is replaced by one
-// that lands as it dies, so a fixed depth of one buys each 80 s, day and night.
+// BoughtADay includes the silence: a fixed depth of one buys each 80 s, day and night.
 func TestBoughtADay(t *testing.T) {
 	s := Simulation{Params: usualFixed(1), Concurrency: 64, Arrivals: []float64{36000, 36400}, Length: daySeconds}
 	s.Solves = Solves{Median: 20 * time.Second, Least: 20 * time.Second, Most: 20 * time.Second}

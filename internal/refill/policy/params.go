@@ -12,7 +12,7 @@ type Params struct {
 	IdleAfter time.Duration // no request for this long: fall to Min; 0 = never
 	Usable    time.Duration // lifetime less margin
 
-	// Of the provider; their sum is the assumed lead time before the first solve.
+	// The provider's poll times; their sum is the assumed lead time before the first solve.
 	FirstPoll, PollInterval time.Duration
 }
 
@@ -20,7 +20,7 @@ type Params struct {
 func (p Params) remembers() bool { return p.Adaptive || p.IdleAfter > 0 }
 
 // Lead returns the assumed lead time before the first solve. It is at most half the usable life, because
-// a token that is ordered earlier displaces one that is still good.
+// an earlier order would displace a token that is still good.
 func (p Params) Lead() time.Duration {
 	return max(0, min(p.FirstPoll+p.PollInterval, p.Usable/2))
 }

@@ -6,8 +6,8 @@ const (
 	// cheaper is how much more an added token is worth than the theory says, because just-in-time
 	// renewal saves many expiries. Calibrated.
 	cheaper = 2.0
-	// A want below slowFrom is recomputed at each event. A greater one changes little by one event and
-	// is recomputed each planStep scaled seconds, and that of a target without demand each idleStep.
+	// A want below slowFrom is recomputed at each event. A greater one changes little by one event, and
+	// is recomputed each planStep scaled seconds, or each idleStep without demand.
 	slowFrom = 12
 	planStep = 1.0
 	idleStep = 10.0
@@ -45,7 +45,6 @@ func (s *State) Plan(at time.Time, warm int) Plan {
 	return s.plan
 }
 
-// fixedPlan returns the plan of `refill: fixed`.
 func (s *State) fixedPlan() Plan {
 	allowed := s.limits()
 	want, limit := allowed.clamp(max(s.params.Depth, s.warm))
@@ -59,7 +58,6 @@ func (s *State) fixedPlan() Plan {
 	return p
 }
 
-// adaptivePlan returns the plan of `refill: adaptive`.
 func (s *State) adaptivePlan() Plan {
 	var v expectation
 	s.learned.foresee(&v, s.now, s.workspace)

@@ -15,7 +15,7 @@ const (
 	savedVersion = 2
 	// firstVersion is the beginning of version 1, which was not JSON.
 	firstVersion = "pm"
-	// savedMost bounds the size of a saved State, and savedMostJSON that of its JSON.
+	// savedMost bounds the size of a saved State, savedMostJSON the size of its JSON.
 	savedMost     = 128 << 10
 	savedMostJSON = 1 << 20
 	// latest is the greatest valid time, in unix seconds, and mostCount the greatest decayed count.
@@ -31,7 +31,7 @@ var (
 )
 
 // savedState is the JSON of a State, which is compressed with gzip. Times are in unix seconds. It lacks
-// the pending samples, which are those of the last two minutes.
+// the pending samples of the last two minutes.
 type savedState struct {
 	Version int           `json:"version"`
 	Scale   float64       `json:"scale"`

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// used is a State that has seen some thousand requests, solves and failures.
+// used returns a State after some thousand requests, solves and failures.
 func used(k Params) (m *State, at time.Time) {
 	m = NewState(k)
 	at = epoch
@@ -48,7 +48,7 @@ func save(t testing.TB, m *State) []byte {
 	return data
 }
 
-// A restart forgets nothing: the restored State plans what the saved one did.
+// A restored State plans what the saved one did.
 func TestSavedStateIsTheSame(t *testing.T) {
 	m, at := used(usual())
 	data := save(t, m)
@@ -68,7 +68,7 @@ func TestSavedStateIsTheSame(t *testing.T) {
 	}
 }
 
-// Whatever is learned can be read back, also after old samples were halved often.
+// A State can be restored also after many halvings.
 func TestSavedAfterMuchHalving(t *testing.T) {
 	m := NewState(usual())
 	random := rand.New(rand.NewPCG(1, 0))
@@ -82,7 +82,7 @@ func TestSavedAfterMuchHalving(t *testing.T) {
 	}
 }
 
-// What was learned about the third horizon goes where the life of a token moved.
+// If the usable life changed, the samples of the third horizon are dropped.
 func TestSavedStateOfAnotherLife(t *testing.T) {
 	m, at := used(usual())
 	other := usual()
@@ -98,7 +98,7 @@ func TestSavedStateOfAnotherLife(t *testing.T) {
 	}
 }
 
-// A clock that was set back does not silence a target.
+// Saved times after the present become the present.
 func TestSavedTimesAheadAreNow(t *testing.T) {
 	m, at := used(usual())
 	again, err := Restore(usual(), save(t, m), at.Add(-time.Hour))
@@ -181,8 +181,7 @@ func packed(t testing.TB, text string) []byte {
 	return b.Bytes()
 }
 
-// Whatever is read back is either refused or a State that works and is saved as
-// it was read.
+// Any data is either refused or restores a State that works and is saved as it was read.
 func FuzzRestore(f *testing.F) {
 	m, at := used(usual())
 	f.Add(unpacked(f, save(f, m)))
@@ -203,7 +202,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// checkWorks has a State live for a while.
+// checkWorks runs a State for a while.
 func checkWorks(t *testing.T, m *State, at time.Time) {
 	t.Helper()
 	for i := range 50 {

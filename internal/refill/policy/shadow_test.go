@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// shaded tracks a target with a fixed depth of 5 and a shadow that began at epoch.
+// shaded returns a tracker with a fixed depth of 5 and a shadow that began at epoch.
 func shaded() *Tracker {
 	m := NewTracker(usualFixed(5), nil)
 	m.looked, m.figures.Requests = epoch, 1
@@ -16,7 +16,7 @@ func shaded() *Tracker {
 	return m
 }
 
-// hourly lets an hour pass with a request each 36 s, of which nine in ten hit.
+// hourly plays an hour with a request each 36 s, of which nine in ten hit.
 func (m *Tracker) hourly(hour int, change func(*Stock)) (at time.Time, told *Shadow) {
 	const steps = 100
 	for n := range steps {
@@ -37,7 +37,7 @@ func (m *Tracker) hourly(hour int, change func(*Stock)) (at time.Time, told *Sha
 	return at, m.Shadow()
 }
 
-// What is told is of the last 12 to 24 hours, on both sides.
+// A summary covers the last 12 to 24 hours, on both sides.
 func TestShadowForgets(t *testing.T) {
 	long(t)
 	m := shaded()
@@ -57,7 +57,7 @@ func TestShadowForgets(t *testing.T) {
 	}
 }
 
-// Of nearly nothing nothing is said.
+// After too few requests there is no summary.
 func TestShadowIsSilent(t *testing.T) {
 	m := shaded()
 	for _, f := range []Figures{{}, {Requests: 49, Hits: 49, Solved: 60}, {Requests: 90, Misses: 90}} {
@@ -72,8 +72,7 @@ func TestShadowIsSilent(t *testing.T) {
 	}
 }
 
-// While an operator has paused the buying nothing counts, for neither side; a
-// Redis that lost its counts begins anew.
+// While an operator has paused the buying, nothing counts on either side. Lost counts begin a new summary.
 func TestShadowLeavesOut(t *testing.T) {
 	m := shaded()
 	m.hourly(0, nil)
@@ -93,7 +92,7 @@ func TestShadowLeavesOut(t *testing.T) {
 	}
 }
 
-// A pause in which counting begins is left out once, not twice.
+// If counting begins in a pause, the pause does not count.
 func TestShadowBeginsInAPause(t *testing.T) {
 	m := shaded()
 	m.shadow.warmedUp = false
@@ -103,7 +102,7 @@ func TestShadowBeginsInAPause(t *testing.T) {
 	}
 }
 
-// What is told grows with the provider, and heeds windows and outages.
+// A shadow follows warm windows and outages.
 func TestShadowLivesInTheSameWorld(t *testing.T) {
 	bought := func(change func(m *Tracker, s *Stock)) int {
 		m := shaded()
@@ -135,5 +134,37 @@ func TestShadowSentence(t *testing.T) {
 		if got := s.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// After another replica has looked, a tracker wants the state saved there, and does not learn the requests
+// of that time as a burst.
+func TestResume(t *testing.T) {
+	at := time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC)
+	p := Params{Adaptive: true, Depth: 50, HitRate: 0.97, MaxWaste: 3, Usable: 80 * time.Second, FirstPoll: 10 * time.Second, PollInterval: 5 * time.Second}
+	stock := &Stock{NextExpiry: -1, NextLook: -1}
+	follow := func(resume bool) (forecast float64) {
+		tracker := NewTracker(p, nil)
+		if err := tracker.Load(at, nil); err != nil {
+			t.Fatal(err)
+		}
+		tracker.Learn(at, stock, 10)
+		later := at.Add(10 * time.Minute)
+		if resume {
+			tracker.Resume()
+			if !tracker.WantsSaved(later) {
+				t.Error("what others saved is not wanted")
+			}
+			if err := tracker.Load(later, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after := *stock
+		after.Figures.Requests, after.Figures.Misses = 500, 500
+		tracker.Learn(later, &after, 10)
+		return tracker.Decide(later, tracker.Plan(later), &after).Forecast
+	}
+	if all, none := follow(false), follow(true); none > 0.1 || all < 10 {
+		t.Errorf("forecast %v where what others saw is learned again, %v where not", all, none)
 	}
 }

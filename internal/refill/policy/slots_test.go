@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// The time from one slot to the next is learned from orders that wait, and forgotten
-// slowly while none has to.
+// The gap between slots is learned from orders that wait, and forgotten slowly while slots are free.
 func TestSlots(t *testing.T) {
 	const every, free = 3.6, 0.3
 	s, now := slots{}, 1000.0
@@ -37,7 +36,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// A slot that is free is no wait, nor is the time in which nothing is wanted.
+// A free slot counts as no wait, and so does the time in which nothing is wanted.
 func TestFreeSlotsAreNoWait(t *testing.T) {
 	s, now := slots{}, 1000.0
 	for range 100 {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
@@ -32,63 +33,51 @@ func (db *DB) Try(ctx context.Context) (found Trial, err error) {
 	if err := db.probe(ctx, conn); err != nil {
 		return found, err
 	}
-	all, seen := db.steps(), reading{}
-	if err := within(ctx, db.limit, func(ctx context.Context) error {
+	var unusable error
+	err = within(ctx, db.limit, func(ctx context.Context) error {
 		return transact(ctx, conn, func(ctx context.Context, tx Tx) (err error) {
-			seen, err = read(ctx, tx, all)
+			found, unusable, err = try(ctx, tx, db.steps())
 			return err
 		})
-	}); err != nil {
-		return found, err
+	})
+	return found, cmp.Or(err, unusable)
+}
+
+// try reads the state of a database, and why it would not serve.
+func try(ctx context.Context, tx Tx, all []step) (found Trial, unusable, err error) {
+	var makes bool
+	if err := tx.First(ctx, []any{&found.Server, &makes}, `select split_part(current_setting('server_version'), ' ', 1),
+		coalesce(has_schema_privilege(current_schema(), 'create'), false)`); err != nil {
+		return found, nil, err
 	}
-	found.Server = seen.server
+	version, err := applied(ctx, tx)
 	switch {
-	case seen.version == 0:
+	case err != nil:
+		return found, nil, err
+	case version > len(all):
+		return found, newer(version, len(all)), nil
+	case version == 0:
 		found.Schema = SchemaNone
-	case seen.version < len(all):
+	case version < len(all):
 		found.Schema = SchemaOld
 	}
-	return found, seen.fault(len(all))
-}
-
-// reading is the state of a database that Try reads.
-type reading struct {
-	server  string
-	makes   bool // the user may make tables
-	version int
-	lost    []statement
-	refused string // a table on which the user lacks a right; "" = none
-}
-
-func read(ctx context.Context, tx Tx, all []step) (r reading, err error) {
-	if err := tx.First(ctx, []any{&r.server, &r.makes}, `select split_part(current_setting('server_version'), ' ', 1),
-		coalesce(has_schema_privilege(current_schema(), 'create'), false)`); err != nil {
-		return r, err
-	}
-	if r.version, err = applied(ctx, tx); err != nil || r.version > len(all) {
-		return r, err
-	}
-	if r.lost, err = dropped(ctx, tx, all[:r.version]); err != nil || len(r.lost) > 0 {
-		return r, err
-	}
-	return r, tx.Each(ctx, []any{&r.refused}, func() {}, `select name from unnest($1::text[]) name
-		where not (has_table_privilege(name, 'select') and has_table_privilege(name, 'insert')
-			and has_table_privilege(name, 'update') and has_table_privilege(name, 'delete')) order by name desc`, tables(all[:r.version]))
-}
-
-// fault returns why the database would not serve a program with this number of steps.
-func (r reading) fault(known int) error {
+	lost, err := dropped(ctx, tx, all[:version])
 	switch {
-	case r.version > known:
-		return newer(r.version, known)
-	case len(r.lost) > 0:
-		return noTable(r.lost[0].table)
-	case r.version < known && !r.makes:
-		return &fault{reason: "the user lacks the right to make tables", down: true}
-	case r.refused != "":
-		return &fault{reason: "the user lacks a right on the table " + r.refused, down: true}
+	case err != nil:
+		return found, nil, err
+	case len(lost) > 0:
+		return found, noTable(lost[0].table), nil
+	case version < len(all) && !makes:
+		return found, &fault{reason: "the user lacks the right to make tables", down: true}, nil
 	}
-	return nil
+	var refused string // a table on which the user lacks a right
+	err = tx.Each(ctx, []any{&refused}, func() {}, `select name from unnest($1::text[]) name
+		where not (has_table_privilege(name, 'select') and has_table_privilege(name, 'insert')
+			and has_table_privilege(name, 'update') and has_table_privilege(name, 'delete')) order by name desc`, tables(all[:version]))
+	if refused != "" {
+		unusable = &fault{reason: "the user lacks a right on the table " + refused, down: true}
+	}
+	return found, unusable, err
 }
 
 // newer returns the ErrNewer of a database.

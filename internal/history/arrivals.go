@@ -21,7 +21,7 @@ const (
 	// arrivalsEvery is the interval of writes. A killed process loses as much.
 	arrivalsEvery = 10 * time.Second
 	// arrivalsHeld is the number of minutes in memory, written or not. A request is noted at most a second after its
-	// arrival; the rest bridges an outage of Redis.
+	// arrival; the remaining minutes bridge an outage of Redis.
 	arrivalsHeld = 5
 
 	stepsAMinute = int64(time.Minute / ArrivalStep)

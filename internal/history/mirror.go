@@ -34,7 +34,7 @@ func NewMirror(list func(ctx context.Context) ([]Record, error), to ActiveStore,
 	}}
 }
 
-// Run mirrors until ctx ends. It leaves what is shown: the replica that takes over an order shows it too, and the
+// Run mirrors until ctx ends. It leaves the shown orders: the replica that takes over an order shows it too, and the
 // store's items expire.
 func (m *Mirror) Run(ctx context.Context) error {
 	ticker := time.NewTicker(mirrorEvery)

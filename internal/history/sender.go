@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// sweepEvery is the shortest time between two sweeps, which find lost orders and what a dead replica left.
+	// sweepEvery is the shortest time between two sweeps, which find lost orders and the outbox of a dead replica.
 	sweepEvery = 30 * time.Second
 	// mostAtOnce limits the identities of one exchange with Redis.
 	mostAtOnce = 100
@@ -98,7 +98,7 @@ func (s *Sender) Health() Health {
 	return health
 }
 
-// Run sends until ctx ends. The rest stays in Redis, for any replica.
+// Run sends until ctx ends. Unsent ends stay in Redis, for any replica.
 func (s *Sender) Run(ctx context.Context) error {
 	sweep := time.NewTimer(backoff.UpTo(sweepEvery))
 	defer sweep.Stop()

@@ -118,7 +118,7 @@ func (r Record) Figures() (f Figures) {
 // PriceUnknown is the price of a token without a price in the file.
 const PriceUnknown = pool.PriceUnknown
 
-// costs returns what a price adds to figures.
+// costs returns the figures of a price.
 func costs(price int64) (spent, unpriced int64) {
 	if price < 0 {
 		return 0, 1

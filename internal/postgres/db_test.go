@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // An address that cannot be read is refused, and no error quotes it.
@@ -69,7 +70,7 @@ func testDown(t *testing.T, server *postgrestest.Server) {
 				t.Errorf("migrating: %v", err)
 			}
 			run(t, db)
-			postgrestest.Until(t, "logged", func() bool { return strings.Contains(l.String(), c.reason) })
+			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), c.reason) })
 			if err := one(t.Context(), db); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), c.reason) {
 				t.Errorf("calling: %v", err)
 			}
@@ -103,9 +104,9 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 				goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2"))
 			db, l := migrated(t, through, 0)
 			_, stop := run(t, db)
-			postgrestest.Until(t, "the first call", func() bool { return one(t.Context(), db) == nil })
+			testkit.Within(t, postgrestest.Patience, "the first call", func() bool { return one(t.Context(), db) == nil })
 			c.Begin()
-			postgrestest.Until(t, "logged", func() bool { return strings.Contains(l.String(), `"postgres does not serve"`) })
+			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), `"postgres does not serve"`) })
 			inASecond(t, func() {
 				var group sync.WaitGroup
 				for range 50 {
@@ -119,11 +120,11 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 			})
 			c.End()
 			began := time.Now()
-			postgrestest.Until(t, "healed", func() bool { return one(t.Context(), db) == nil })
+			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return one(t.Context(), db) == nil })
 			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("healed after %v", took)
 			}
-			postgrestest.Until(t, "logged", func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
+			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
 			if n := strings.Count(l.String(), "\n"); n != 2 {
 				t.Errorf("logged more than the two changes:\n%s", l.String())
 			}

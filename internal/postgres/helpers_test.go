@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // endOthers cuts all connections to a database.
@@ -13,9 +14,9 @@ const endOthers = `select pg_terminate_backend(pid) from pg_stat_activity
 	where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()`
 
 // open opens a database until the test ends.
-func open(t *testing.T, address string, limit time.Duration) (*DB, *postgrestest.Logs) {
+func open(t *testing.T, address string, limit time.Duration) (*DB, *testkit.Log) {
 	t.Helper()
-	l := &postgrestest.Logs{}
+	l := &testkit.Log{}
 	db, err := Open(address, Options{Log: l.Logger(), Limit: limit})
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +35,7 @@ func run(t *testing.T, db *DB) (heard chan string, stop func()) {
 }
 
 // migrated is a database whose schema is there.
-func migrated(t *testing.T, address string, limit time.Duration) (*DB, *postgrestest.Logs) {
+func migrated(t *testing.T, address string, limit time.Duration) (*DB, *testkit.Log) {
 	t.Helper()
 	db, l := open(t, address, limit)
 	if err := db.Migrate(t.Context()); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // all is what versions are once each file was applied.
@@ -84,13 +85,13 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("migrating: %v", err)
 		}
 		run(t, db)
-		postgrestest.Until(t, "logged", func() bool { return strings.Contains(l.String(), "start a newer program") })
+		testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), "start a newer program") })
 		if err := one(t.Context(), db); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "newer") {
 			t.Errorf("calling: %v", err)
 		}
 		// A program that was there before goes on while its replicas are replaced.
 		server.SQL(t, address, endOthers)
-		postgrestest.Until(t, "heard by the old program", func() bool {
+		testkit.Within(t, postgrestest.Patience, "heard by the old program", func() bool {
 			server.SQL(t, address, "notify news, 'new'")
 			return len(heard) > 0
 		})
@@ -98,7 +99,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("calling by the old program: %v", err)
 		}
 		server.SQL(t, address, "delete from poold_schema where version = 99")
-		postgrestest.Until(t, "healed", func() bool { return one(t.Context(), db) == nil })
+		testkit.Within(t, postgrestest.Patience, "healed", func() bool { return one(t.Context(), db) == nil })
 	})
 
 	t.Run("without the right to make tables", func(t *testing.T) {
@@ -126,7 +127,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		}
 		run(t, db)
 		server.Up(t)
-		postgrestest.Until(t, "used", func() bool { return one(t.Context(), db) == nil })
+		testkit.Within(t, postgrestest.Patience, "used", func() bool { return one(t.Context(), db) == nil })
 		if got := versions(t, server, address); got != all {
 			t.Errorf("applied %q", got)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // change makes a change that the server must take.
@@ -35,7 +36,7 @@ func testReadOnly(t *testing.T, server *postgrestest.Server) {
 			address := server.Database(t)
 			db, l := migrated(t, address, 0)
 			run(t, db)
-			postgrestest.Until(t, "the first change", func() bool { return change(t.Context(), db) == nil })
+			testkit.Within(t, postgrestest.Patience, "the first change", func() bool { return change(t.Context(), db) == nil })
 			database := server.SQL(t, address, "select current_database()")
 			set := func(statement string) {
 				t.Helper()
@@ -48,18 +49,18 @@ func testReadOnly(t *testing.T, server *postgrestest.Server) {
 				server.SQL(t, address, endOthers)
 			}
 			var err error
-			postgrestest.Until(t, "refused", func() bool {
+			testkit.Within(t, postgrestest.Patience, "refused", func() bool {
 				err = change(t.Context(), db)
 				return err != nil && strings.Contains(err.Error(), readOnly)
 			})
 			if !errors.Is(err, ErrDown) {
 				t.Errorf("changing: %v", err)
 			}
-			postgrestest.Until(t, "logged", func() bool { return strings.Contains(l.String(), "it takes no changes") })
-			postgrestest.Until(t, "a reading", func() bool { return one(t.Context(), db) == nil })
+			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), "it takes no changes") })
+			testkit.Within(t, postgrestest.Patience, "a reading", func() bool { return one(t.Context(), db) == nil })
 			set(c.promote)
-			postgrestest.Until(t, "healed", func() bool { return change(t.Context(), db) == nil })
-			postgrestest.Until(t, "logged", func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
+			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return change(t.Context(), db) == nil })
+			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
 		})
 	}
 }

@@ -154,7 +154,7 @@ func within(ctx context.Context, limit time.Duration, call func(context.Context)
 	return translate(err)
 }
 
-// turn logs a change between a server that serves (err is nil) and one that does not.
+// turn logs a change between serving (err is nil) and not serving.
 func (db *DB) turn(err error) {
 	was, now := db.state, ""
 	var f *fault

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // scratch is a migrated database with a table of numbers.
@@ -189,7 +190,7 @@ func testNotifications(t *testing.T, server *postgrestest.Server) {
 	hears := func(word string) {
 		t.Helper()
 		for name, heard := range news {
-			postgrestest.Until(t, name, func() bool {
+			testkit.Within(t, postgrestest.Patience, name, func() bool {
 				tell(word, nil)
 				select {
 				case got := <-heard:

@@ -19,10 +19,10 @@
 // A record has the attributes that record.go lists; those that say nothing are left out. The figures of a day are:
 //
 //	total_solves                records: the sum of the next three
-//	successful                  those that ended solved
-//	refused                     those that ended refused: nothing was bought
-//	failed                      the others; discarded and lost say how many of these ended so
-//	total_elapsed               milliseconds, of those solved and discarded
+//	successful                  solved records
+//	refused                     refused records: nothing was bought
+//	failed                      other records; discarded and lost are parts of them
+//	total_elapsed               milliseconds, of solved and discarded records
 //	spent                       billionths of the currency
 //
 // An entry has the attributes key, action, target, token, source, image and price, and is in no index; the figures of
@@ -30,15 +30,14 @@
 //
 // # Counting once
 //
-// One transaction puts records on condition that they are new and adds to the figures of their day. Where it is
-// cancelled since some are there already, it is tried again with the others. So a record moves the figures exactly
-// when it comes into the table, whoever writes it, however often, and wherever one of them crashes. The items of the
-// site and of the task are put after that, also for a record that was there already, as its writer may have crashed
-// before. They are copies of what the table has, so that putting them twice changes nothing.
+// One transaction puts records, on condition that they are new, and adds to the figures of their day. If DynamoDB cancels
+// it because some records exist, the store repeats it with the others. So each record counts exactly once, whatever is
+// repeated or crashes. The copies by site and by task are put afterwards, also for a record that existed, because its
+// writer may have crashed in between. Putting a copy twice changes nothing.
 //
-// The item of a task has the attribute order, the ID of the record. Two services can use one id of a task: the record
-// that was written last has the item. A task whose id reads like an order's has no item of its own, so that it never
-// takes that order's place. Entries of the audit come into the table in the same way.
+// The item of a task has the attribute order, the ID of the record. If two services use one task id, the last written
+// record has the item. A task whose id has the form of an order's ID has no item, so that it never replaces that order's.
+// Entries of the audit are put in the same way.
 //
 // A transaction holds 100 items. Records are sorted by day, type and target, and entries by day and key, before they
 // are cut into transactions, so that each moves few figures.
@@ -48,19 +47,19 @@
 // the number of transactions falls as the load rises. contention_test.go measures that.
 //
 // Earlier versions spread the figures of a day over STATS#{date}#shard0 to shard9, where failed includes refused.
-// Reads add these items to those of STATS#{date}.
+// Reads add these items to STATS#{date}.
 //
 // # Cost
 //
 // A record of up to 1 KB takes 2 write units for itself in its transaction, 1 in the index, 1 for its site and 1 for
 // its task. Each type, and each target with its owner, of a transaction takes 2. So a record that is written alone
 // takes 9, one of a hundred of few targets little above 5. An active order takes 2 to be put and 2 to be removed,
-// unless the operator leaves these items out. One that ends within five seconds of its submit is seldom put
+// unless the operator leaves these items out. An order that ends within five seconds of its submit is seldom put
 // (history.Mirror). An entry of the audit takes 2, and each key of a transaction 2: 4 alone, little above 2 in a
 // hundred.
 //
 // # Reading
 //
-// Reads are eventually consistent. DynamoDB removes what is past its ttl hours or days late, so each read leaves that
-// out. Items without the attributes that a record must have, such as those of another program, are left out too.
+// Reads are eventually consistent. They skip expired items, which DynamoDB deletes hours or days late, and other
+// programs' items, which lack the attributes of a record.
 package dynamostore

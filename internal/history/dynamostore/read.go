@@ -70,7 +70,7 @@ func readPage[T any](
 	return found, more, err
 }
 
-// walk calls see with each item of a list that a query selects, newest first and including that of q.Before, until
+// walk calls see with each item of a list that a query selects, newest first and including the item of q.Before, until
 // see returns false.
 func (s *Store) walk(ctx context.Context, l list, attributes []string, q history.Query, see func(item) bool) error {
 	low, high := l.prefix+stamp(ceil(q.From)), l.prefix+afterAll

@@ -27,7 +27,7 @@ type Fate struct {
 	Delay         time.Duration // before anything else
 }
 
-// Proxy stands between a program and a server.
+// Proxy is a proxy between a program and a server.
 type Proxy struct {
 	URL string
 
@@ -169,7 +169,7 @@ func (p *Proxy) forward(header http.Header, body []byte) (int, http.Header, []by
 	return response.StatusCode, response.Header, answer, err
 }
 
-// asked is a request that also asks what it costs. The emulator checks no signature.
+// asked adds the request for the consumed capacity. The emulator checks no signature.
 func asked(operation string, body []byte) []byte {
 	switch operation {
 	case "TransactWriteItems", "BatchWriteItem", "Query", "GetItem":

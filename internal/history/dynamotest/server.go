@@ -3,13 +3,11 @@
 package dynamotest
 
 import (
-	"bytes"
 	"net"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,7 +26,7 @@ type Server struct {
 
 	process *exec.Cmd
 	port    int
-	output  logged
+	output  testkit.Log
 }
 
 // Start starts an emulator.
@@ -112,22 +110,4 @@ func program(t testing.TB) string {
 		t.Fatal(missing)
 	}
 	return path
-}
-
-// logged is what a server says.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

@@ -2,20 +2,21 @@ package historytest
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
+	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"poold/internal/history"
 )
 
-// OpenAudit opens one audit that is empty, as Open does.
+// OpenAudit opens an empty audit, as Open does.
 type OpenAudit func(t testing.TB) []history.Audit
 
-// AuditSuite is what an audit must pass. Each of them may run in a bubble of its own.
+// AuditSuite is the suite of an Audit. Each test may run in a separate bubble.
 var AuditSuite = map[string]func(*testing.T, OpenAudit){
 	"AnEntryComesBackWhole":     testAnEntryComesBackWhole,
 	"TextsThatAreNone":          testTextsThatAreNone,
@@ -39,10 +40,10 @@ func TestAudit(t *testing.T, open OpenAudit) {
 	}
 }
 
-// actions are all that a key does.
+// actions are all actions.
 var actions = []history.Action{history.Taken, history.Bought, history.Accepted, history.Rejected}
 
-// entry is one of the key "key". Its ID is one that no other has unless it is changed.
+// entry returns an entry of the key "key", with a unique ID.
 func entry(at time.Time, changes ...func(*history.Entry)) history.Entry {
 	e := history.Entry{
 		ID: rand.Text(), At: at, Key: "key", Action: history.Taken, Target: "target",
@@ -66,7 +67,7 @@ func doing(action history.Action) func(*history.Entry) {
 	}
 }
 
-// auditModel is an audit in a few lines: the entries by their ID.
+// auditModel is a simple audit: the entries by ID.
 type auditModel map[string]history.Entry
 
 func (m auditModel) write(batch []history.Entry) {
@@ -75,9 +76,8 @@ func (m auditModel) write(batch []history.Entry) {
 	}
 }
 
-// entries is what a query must find.
-func (m auditModel) entries(key string, q history.Query) history.Entries {
-	var found []history.Entry
+// entries returns the selected entries of a query.
+func (m auditModel) entries(key string, q history.Query) (found []history.Entry, more bool) {
 	for _, e := range m {
 		if e.Key == key && listed(e.At, e.ID, e.Target, q) {
 			found = append(found, e)
@@ -85,9 +85,9 @@ func (m auditModel) entries(key string, q history.Query) history.Entries {
 	}
 	slices.SortFunc(found, func(a, b history.Entry) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID)) })
 	if len(found) > q.Limit {
-		return history.Entries{List: found[:q.Limit], More: true}
+		return found[:q.Limit], true
 	}
-	return history.Entries{List: found}
+	return found, false
 }
 
 // day sums the entries of a day up.
@@ -101,7 +101,7 @@ func (m auditModel) day(day time.Time) map[string]history.KeyFigures {
 	return keys
 }
 
-// auditTwin is an audit and the model of it, as twin is of a store.
+// auditTwin is an audit and its model.
 type auditTwin struct {
 	audits []history.Audit
 	model  auditModel
@@ -112,13 +112,13 @@ func openedAudit(t testing.TB, open OpenAudit) *auditTwin {
 	return &auditTwin{audits: open(t), model: auditModel{}}
 }
 
-// audit is the replica whose turn it is.
+// audit returns the replicas in turn.
 func (w *auditTwin) audit() history.Audit {
 	w.turn++
 	return w.audits[w.turn%len(w.audits)]
 }
 
-// write writes entries, in batches of the size that is allowed.
+// write writes entries in batches of MostBatch.
 func (w *auditTwin) write(t tester, entries ...history.Entry) {
 	t.Helper()
 	for batch := range slices.Chunk(entries, history.MostBatch) {
@@ -129,55 +129,24 @@ func (w *auditTwin) write(t tester, entries ...history.Entry) {
 	}
 }
 
-// together lets writers write at once, each its own entries in batches of its own size.
-func (w *auditTwin) together(t *testing.T, sizes []int, entries ...[]history.Entry) {
-	var all sync.WaitGroup
-	start := make(chan struct{})
-	for i, mine := range entries {
-		audit := w.audit()
-		all.Go(func() {
-			<-start
-			for batch := range slices.Chunk(mine, sizes[i%len(sizes)]) {
-				if err := audit.WriteEntries(t.Context(), batch); err != nil {
-					t.Errorf("writing: %v", err)
-				}
-			}
-		})
-		w.model.write(mine)
+// together writes parts concurrently.
+func (w *auditTwin) together(t *testing.T, sizes []int, parts ...[]history.Entry) {
+	writeAtOnce(t, sizes, parts, func() func(context.Context, []history.Entry) error { return w.audit().WriteEntries })
+	for _, part := range parts {
+		w.model.write(part)
 	}
-	close(start)
-	all.Wait()
 }
 
-// page compares one page.
-func (w *auditTwin) page(t tester, key string, q history.Query) history.Entries {
-	t.Helper()
-	got, err := w.audit().Entries(t.Context(), key, q)
-	if err != nil {
-		t.Fatalf("%.40q, %+v: %v", key, q, err)
-	}
-	want := w.model.entries(key, q)
-	for i := range min(len(got.List), len(want.List)) {
-		if got.List[i] != want.List[i] {
-			t.Fatalf("%.40q, %+v: entry %d is\n%#v, want\n%#v", key, q, i, got.List[i], want.List[i])
-		}
-	}
-	if len(got.List) != len(want.List) || got.More != want.More {
-		t.Fatalf("%.40q, %+v: %d entries, more: %v; want %d, %v", key, q, len(got.List), got.More, len(want.List), want.More)
-	}
-	return got
-}
-
-// pages compares one page after another to the last one.
-func (w *auditTwin) pages(t tester, key string, q history.Query) {
-	t.Helper()
-	for {
-		page := w.page(t, key, q)
-		if !page.More {
-			return
-		}
-		last := page.List[len(page.List)-1]
-		q.Before = history.Position{Ended: last.At, ID: last.ID}
+// key is the list of a key.
+func (w *auditTwin) key(key string) list[history.Entry] {
+	return list[history.Entry]{
+		name: fmt.Sprintf("key %.40q", key),
+		read: func(t tester, q history.Query) ([]history.Entry, bool, error) {
+			page, err := w.audit().Entries(t.Context(), key, q)
+			return page.List, page.More, err
+		},
+		want:     func(q history.Query) ([]history.Entry, bool) { return w.model.entries(key, q) },
+		position: func(e history.Entry) history.Position { return history.Position{Ended: e.At, ID: e.ID} },
 	}
 }
 
@@ -190,7 +159,7 @@ func (w *auditTwin) day(t tester, day time.Time) {
 	}
 }
 
-// all compares all that can be read of all that was written.
+// all compares everything that can be read.
 func (w *auditTwin) all(t tester) {
 	t.Helper()
 	keys, days := map[string]bool{}, map[time.Time]bool{}
@@ -198,7 +167,7 @@ func (w *auditTwin) all(t tester) {
 		keys[e.Key], days[dayOf(e.At)] = true, true
 	}
 	for key := range keys {
-		w.pages(t, key, history.Query{Limit: history.MostLimit})
+		w.key(key).pages(t, history.Query{Limit: history.MostLimit})
 	}
 	for day := range days {
 		w.day(t, day)

@@ -38,7 +38,7 @@ func testADayEndsAtMidnight(t *testing.T, open Open) {
 	w.all(t)
 }
 
-// A target's figures are those of who answered for it at the time, and no other pair of texts is taken for it.
+// The figures of a target and its owner at the time are separate from every other pair of texts.
 func testOwnersAreApart(t *testing.T, open Open) {
 	w := opened(t, open)
 	for _, owned := range []history.Owned{

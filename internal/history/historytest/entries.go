@@ -19,7 +19,7 @@ import (
 func testAnEntryComesBackWhole(t *testing.T, open OpenAudit) {
 	w, at := openedAudit(t, open), noon().Add(789*time.Millisecond)
 	w.day(t, at) // nothing is known of it
-	w.page(t, "key", history.Query{Limit: 1})
+	w.key("key").page(t, history.Query{Limit: 1})
 	var entries []history.Entry
 	for _, action := range actions {
 		entries = append(entries, entry(at, doing(action)), entry(at, doing(action), by(history.Keyless)))
@@ -34,7 +34,7 @@ func testAnEntryComesBackWhole(t *testing.T, open OpenAudit) {
 	w.all(t)
 }
 
-// plain is a text without what a store need not keep of it: bytes that are no text.
+// plain is a text with one U+FFFD for each run of bytes that a store may replace.
 func plain(text string) string {
 	valid := strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 	for strings.Contains(valid, "\uFFFD\uFFFD") {
@@ -137,7 +137,7 @@ func testManyWriteTheSameEntries(t *testing.T, open OpenAudit) {
 	w.all(t)
 }
 
-// Many that write entries of their own at once, which count at the same places, lose none.
+// Concurrent writers of different entries, which add to the same figures, lose none.
 func testManyWriteEntriesAtOnce(t *testing.T, open OpenAudit) {
 	w, entries := openedAudit(t, open), used(800)
 	rand.Shuffle(len(entries), func(a, b int) { entries[a], entries[b] = entries[b], entries[a] })
@@ -165,9 +165,9 @@ func testEntriesOfOneMillisecond(t *testing.T, open OpenAudit) {
 		w.write(t, entry(noon(), func(e *history.Entry) { e.ID = id }))
 	}
 	for _, limit := range []int{1, 3, 12, 13, 14} {
-		w.pages(t, "key", history.Query{Limit: limit})
+		w.key("key").pages(t, history.Query{Limit: limit})
 	}
-	w.pages(t, "key", history.Query{Limit: 2, Before: history.Position{Ended: noon(), ID: "M"}})
+	w.key("key").pages(t, history.Query{Limit: 2, Before: history.Position{Ended: noon(), ID: "M"}})
 }
 
 // A key has its own entries alone, however much it is like another.
@@ -182,7 +182,7 @@ func testKeysAreApart(t *testing.T, open OpenAudit) {
 	w.write(t, entries...)
 	w.all(t)
 	for _, key := range []string{"", "%", "*", "50%", "50%_off%", "KEY#x", "unknown", " ", "null2 "} {
-		w.page(t, key, history.Query{Limit: 1})
+		w.key(key).page(t, history.Query{Limit: 1})
 	}
 }
 
@@ -204,7 +204,7 @@ func some(t *testing.T, open OpenAudit) *auditTwin {
 func testPagesOfEntries(t *testing.T, open OpenAudit) {
 	w := some(t, open)
 	for _, limit := range []int{1, 2, 7, 29, 30, 31, history.MostLimit} {
-		w.pages(t, "key", history.Query{Limit: limit})
+		w.key("key").pages(t, history.Query{Limit: limit})
 	}
 	in := func(off time.Duration) time.Time {
 		if off == 0 {
@@ -219,7 +219,7 @@ func testPagesOfEntries(t *testing.T, open OpenAudit) {
 				if before != 0 {
 					q.Before = history.Position{Ended: in(before), ID: "M"}
 				}
-				w.pages(t, "key", q)
+				w.key("key").pages(t, q)
 			}
 		}
 	}
@@ -232,23 +232,22 @@ func testEntriesOfFewTargets(t *testing.T, open OpenAudit) {
 	w.write(t, entry(noon().Add(-time.Hour), func(e *history.Entry) { e.Target = "/solve" }))
 	for _, targets := range [][]string{{}, {"b"}, {"b", "b"}, {"b", "/solve"}, {"a", "b"}, {"unknown"}, {"B"}, {""}} {
 		for _, limit := range []int{1, 3, history.MostLimit} {
-			w.pages(t, "key", history.Query{Limit: limit, Targets: targets})
+			w.key("key").pages(t, history.Query{Limit: limit, Targets: targets})
 		}
-		w.pages(t, "key", history.Query{Limit: 2, Targets: targets, To: noon(), Before: history.Position{Ended: noon().Add(-3 * time.Second), ID: "M"}})
+		w.key("key").pages(t, history.Query{Limit: 2, Targets: targets, To: noon(), Before: history.Position{Ended: noon().Add(-3 * time.Second), ID: "M"}})
 	}
 }
 
-// Who reads page by page while entries come sees each that was there, and none twice.
+// A reader of pages sees each entry that existed at the start once, while new entries arrive.
 func testNewEntriesBetweenPages(t *testing.T, open OpenAudit) {
 	w := some(t, open)
 	q := history.Query{Limit: 6}
 	for i := range 3 {
-		page := w.page(t, "key", q)
-		last := page.List[len(page.List)-1]
-		q.Before = history.Position{Ended: last.At, ID: last.ID}
-		w.write(t, entry(noon().Add(time.Duration(i)*time.Hour)), entry(last.At), entry(last.At.Add(-500*time.Millisecond)))
+		_, q.Before, _ = w.key("key").page(t, q)
+		at := q.Before.Ended
+		w.write(t, entry(noon().Add(time.Duration(i)*time.Hour)), entry(at), entry(at.Add(-500*time.Millisecond)))
 	}
-	w.pages(t, "key", q)
+	w.key("key").pages(t, q)
 }
 
 // A day's figures are the sums of its entries by key, and a day ends at midnight, UTC.
@@ -273,7 +272,7 @@ func testADayByKey(t *testing.T, open OpenAudit) {
 	}
 }
 
-// Who has gone is told so by each method; that is no fault of the store.
+// Each method returns the error of an ended context, and not ErrDown.
 func testWhoAskedForEntriesHasGone(t *testing.T, open OpenAudit) {
 	w, e := openedAudit(t, open), entry(noon())
 	w.write(t, e)

@@ -15,7 +15,7 @@ import (
 // test, of which rapid makes a hundred out of one. Those that were opened before are used no more.
 type Open func(t testing.TB) []history.Store
 
-// Suite is what a store must pass. Each of them may run in a bubble of its own.
+// Suite is the suite of a Store. Each test may run in a separate bubble.
 var Suite = map[string]func(*testing.T, Open){
 	"ARecordComesBackWhole":   testARecordComesBackWhole,
 	"ARecordIsKeptOnce":       testARecordIsKeptOnce,

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -97,24 +96,12 @@ func busy(n int) []history.Record {
 	return records
 }
 
-// together lets writers write at once, each its own records in batches of its own size.
-func (w *twin) together(t *testing.T, sizes []int, records ...[]history.Record) {
-	var all sync.WaitGroup
-	start := make(chan struct{})
-	for i, mine := range records {
-		store := w.store()
-		all.Go(func() {
-			<-start
-			for batch := range slices.Chunk(mine, sizes[i%len(sizes)]) {
-				if err := store.Write(t.Context(), batch); err != nil {
-					t.Errorf("writing: %v", err)
-				}
-			}
-		})
-		w.model.write(mine)
+// together writes parts concurrently.
+func (w *twin) together(t *testing.T, sizes []int, parts ...[]history.Record) {
+	writeAtOnce(t, sizes, parts, func() func(context.Context, []history.Record) error { return w.store().Write })
+	for _, part := range parts {
+		w.model.write(part)
 	}
-	close(start)
-	all.Wait()
 }
 
 // Many that write the same records at once, in batches that overlap and in another order,
@@ -131,7 +118,7 @@ func testManyWriteTheSame(t *testing.T, open Open) {
 	w.all(t)
 }
 
-// Many that write records of their own at once, which count at the same places, lose none.
+// Concurrent writers of different records, which add to the same figures, lose none.
 func testManyWriteAtOnce(t *testing.T, open Open) {
 	w, records := opened(t, open), busy(500)
 	rand.Shuffle(len(records), func(a, b int) { records[a], records[b] = records[b], records[a] })

@@ -28,7 +28,8 @@ func (s *memory) Write(ctx context.Context, batch []history.Record) error {
 func (s *memory) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m.page(func(r history.Record) bool { return r.Sitekey == sitekey }, q), ctx.Err()
+	records, more := s.m.page(func(r history.Record) bool { return r.Sitekey == sitekey }, q)
+	return history.Page{Records: records, More: more}, ctx.Err()
 }
 
 func (s *memory) Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error) {
@@ -37,7 +38,8 @@ func (s *memory) Tasks(ctx context.Context, status history.Status, q history.Que
 	if status != history.StatusSolved && status != history.StatusError {
 		return history.Page{}, errors.New("no such status")
 	}
-	return s.m.page(func(r history.Record) bool { return r.Status() == status }, q), ctx.Err()
+	records, more := s.m.page(func(r history.Record) bool { return r.Status() == status }, q)
+	return history.Page{Records: records, More: more}, ctx.Err()
 }
 
 func (s *memory) Day(ctx context.Context, day time.Time) (history.Day, error) {
@@ -80,7 +82,8 @@ func (a *auditMemory) WriteEntries(ctx context.Context, batch []history.Entry) e
 func (a *auditMemory) Entries(ctx context.Context, key string, q history.Query) (history.Entries, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.m.entries(key, q), ctx.Err()
+	entries, more := a.m.entries(key, q)
+	return history.Entries{List: entries, More: more}, ctx.Err()
 }
 
 func (a *auditMemory) KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error) {

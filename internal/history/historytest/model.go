@@ -12,10 +12,10 @@ import (
 	"poold/internal/history"
 )
 
-// model is a store in a few lines: the records by their ID.
+// model is a simple store: the records by ID.
 type model map[string]history.Record
 
-// write keeps what is new.
+// write adds the new records.
 func (m model) write(batch []history.Record) {
 	for _, r := range batch {
 		if _, known := m[r.ID]; !known {
@@ -24,19 +24,18 @@ func (m model) write(batch []history.Record) {
 	}
 }
 
-// page is what a query must find among the records that are of what is asked for.
-func (m model) page(of func(history.Record) bool, q history.Query) history.Page {
-	var found []history.Record
+// page returns the selected records of a query.
+func (m model) page(selects func(history.Record) bool, q history.Query) (found []history.Record, more bool) {
 	for _, r := range m {
-		if of(r) && listed(r.Ended, r.ID, r.Target, q) {
+		if selects(r) && listed(r.Ended, r.ID, r.Target, q) {
 			found = append(found, r)
 		}
 	}
 	slices.SortFunc(found, func(a, b history.Record) int { return cmp.Or(b.Ended.Compare(a.Ended), cmp.Compare(b.ID, a.ID)) })
 	if len(found) > q.Limit {
-		return history.Page{Records: found[:q.Limit], More: true}
+		return found[:q.Limit], true
 	}
-	return history.Page{Records: found}
+	return found, false
 }
 
 // task returns the records that a lookup of a task may find, the newest first.
@@ -44,11 +43,11 @@ func (m model) task(task string) []history.Record {
 	if task == "" || history.IsOrder(task) {
 		return nil
 	}
-	page := m.page(func(r history.Record) bool { return r.Task == task }, history.Query{Limit: len(m) + 1})
-	return page.Records
+	found, _ := m.page(func(r history.Record) bool { return r.Task == task }, history.Query{Limit: len(m) + 1})
+	return found
 }
 
-// listed: the query shows what has a time, an ID and a target, on this page or a later one.
+// listed reports whether a query selects a time, an ID and a target.
 func listed(at time.Time, id, target string, q history.Query) bool {
 	return (q.From.IsZero() || !at.Before(q.From)) && (q.To.IsZero() || at.Before(q.To)) &&
 		(q.Before == history.Position{} || cmp.Or(at.Compare(q.Before.Ended), cmp.Compare(id, q.Before.ID)) < 0) &&
@@ -86,7 +85,7 @@ func testAnythingThatMayBeAsked(t *testing.T, open Open) {
 	})
 }
 
-// run is one of many that a test makes of its own. What it opened ends with it.
+// run is one run of a property test. Its resources end with it.
 type run struct {
 	testing.TB
 	ends []func()
@@ -116,7 +115,7 @@ var (
 )
 
 func (s story) write(rt *rapid.T) {
-	// In one batch an ID is that of one record.
+	// The records of a batch have different IDs.
 	batch := rapid.SliceOfNDistinct(rapid.Custom(s.record), 1, 20, func(r history.Record) string { return r.ID }).Draw(rt, "batch")
 	if len(s.w.model)+len(batch) > most {
 		rt.Skip("enough")
@@ -146,7 +145,7 @@ func (s story) ended(rt *rapid.T) time.Time {
 	return s.base.Add(time.Duration(rapid.IntRange(-3, 3).Draw(rt, "ms")) * time.Millisecond)
 }
 
-// query draws a query. It may go on behind any record, also one that it does not show.
+// query draws a query. It may continue after any record, selected or not.
 func (s story) query(rt *rapid.T) history.Query {
 	q := history.Query{Limit: rapid.IntRange(1, 10).Draw(rt, "limit")}
 	if rapid.Bool().Draw(rt, "from some time on") {

@@ -11,15 +11,15 @@ import (
 )
 
 // lists are two that have the same 20 records: of one site, and solved. Some of them are of one millisecond.
-func lists(t *testing.T, open Open) (*twin, []list) {
+func lists(t *testing.T, open Open) (*twin, []list[history.Record]) {
 	w := opened(t, open)
 	w.write(t, several(16, noon(), of("site"))...)
 	for range 4 {
 		w.write(t, record(noon().Add(-7*time.Second), of("site")))
 	}
-	// What is beside them is in none.
+	// Other records are in none.
 	w.write(t, several(5, noon(), of("another"), ending(history.Failed))...)
-	return w, []list{w.site("site"), w.tasks(history.StatusSolved)}
+	return w, []list[history.Record]{w.site("site"), w.tasks(history.StatusSolved)}
 }
 
 // A status has its own records alone.
@@ -34,7 +34,7 @@ func testStatusesAreApart(t *testing.T, open Open) {
 	}
 }
 
-// A status that no record has is a mistake of who asks.
+// A query for a status without records is an error of the caller.
 func testAnUnknownStatus(t *testing.T, open Open) {
 	w := opened(t, open)
 	w.write(t, record(noon()))
@@ -49,7 +49,7 @@ func testPagesFollowEachOther(t *testing.T, open Open) {
 	_, lists := lists(t, open)
 	for _, l := range lists {
 		for _, limit := range []int{1, 2, 7, 10, 19, 20, 21, history.MostLimit} {
-			if n := len(l.pages(t, history.Query{Limit: limit})); n != 20 {
+			if n := l.pages(t, history.Query{Limit: limit}); n != 20 {
 				t.Errorf("%s in pages of %d: %d records, want 20", l.name, limit, n)
 			}
 		}
@@ -69,15 +69,14 @@ func testTheLongestPage(t *testing.T, open Open) {
 	solved.pages(t, history.Query{Limit: history.MostLimit - 1})
 }
 
-// Records that come while somebody reads page after page move nothing: each one behind the last page is seen, also
-// one that comes late, and none twice.
+// Records that arrive between the pages of a reader do not move the others: the reader sees each older record once, also
+// one that arrives late.
 func testNewRecordsBetweenPages(t *testing.T, open Open) {
 	w, lists := lists(t, open)
 	for _, l := range lists {
 		q := history.Query{Limit: 6}
 		for i := range 3 {
-			page := l.page(t, q)
-			q.Before = last(page)
+			_, q.Before, _ = l.page(t, q)
 			ended := q.Before.Ended
 			w.write(t, record(noon().Add(time.Duration(i)*time.Hour), of("site")), record(ended.Add(-500*time.Millisecond), of("site")),
 				record(ended, of("site")))
@@ -115,7 +114,7 @@ func testTargetsThatMayBeSeen(t *testing.T, open Open) {
 	w.write(t, several(300, noon().Add(-30*time.Second), target("a"))...) // of other sites
 	w.write(t, several(2, noon().Add(-time.Hour), of("site"), target("b"))...)
 	w.write(t, record(noon().Add(-2*time.Hour), of("site"), target("/solve")), record(noon().Add(time.Hour), of("site"), target("c")))
-	for _, l := range []list{w.site("site"), w.tasks(history.StatusSolved)} {
+	for _, l := range []list[history.Record]{w.site("site"), w.tasks(history.StatusSolved)} {
 		for _, few := range [][]string{{}, {"b"}, {"b", "b"}, {"b", "/solve"}, {"c", "/solve"}, {"unknown"}, {"B"}, {""}} {
 			for _, limit := range []int{1, 2, 3, history.MostLimit} {
 				l.pages(t, history.Query{Limit: limit, Targets: few})
@@ -130,7 +129,7 @@ func testTargetsThatMayBeSeen(t *testing.T, open Open) {
 	}
 }
 
-// Nobody knows a solve that was not written.
+// A solve that was not written is not found.
 func testNobodyKnowsTheSolve(t *testing.T, open Open) {
 	w, r := opened(t, open), record(noon(), named("abc"))
 	w.write(t, r)
@@ -140,8 +139,8 @@ func testNobodyKnowsTheSolve(t *testing.T, open Open) {
 	}
 }
 
-// A record is found by its provider's id of the task, whatever text that is. Where two services have one id, the
-// record that ended and was written last is found. No task hides an order.
+// A record is found by its provider's task id, whatever text that is. If two services use one id, the record that ended
+// and was written last is found. No task hides an order.
 func testARecordIsFoundByItsTask(t *testing.T, open Open) {
 	w := opened(t, open)
 	of := func(task string) func(*history.Record) {
@@ -177,7 +176,7 @@ func testARecordIsFoundByItsTask(t *testing.T, open Open) {
 	w.all(t)
 }
 
-// Who has gone is told so by each method; that is no fault of the store.
+// Each method returns the error of an ended context, and not ErrDown.
 func testWhoAskedHasGone(t *testing.T, open Open) {
 	w, r := opened(t, open), record(noon())
 	w.write(t, r)

@@ -12,11 +12,11 @@ import (
 // hows are all ends of an order.
 var hows = []history.How{history.Solved, history.Discarded, history.Failed, history.Refused, history.Lost}
 
-// noon is that of the UTC day before today, which each store keeps and which no test leaves by chance.
+// noon is the noon of yesterday in UTC. Each store keeps that day, and it does not change during a test.
 func noon() time.Time { return dayOf(time.Now()).Add(-12 * time.Hour) }
 
-// record is one of a solve that ended at a time. Where nothing is changed it has a sitekey and a target that no other
-// one has. An ID that is set is the order's; the identity is added.
+// record returns the record of a solve that ended at a time. Its sitekey and its target are unique unless they are changed.
+// If the ID is set, it is the order's part; the identity is added.
 func record(ended time.Time, changes ...func(*history.Record)) history.Record {
 	r := history.Record{
 		Target: "target-" + strings.ToLower(rand.Text()), Owner: "owner@example.com",

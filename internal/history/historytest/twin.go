@@ -1,33 +1,34 @@
 package historytest
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"poold/internal/history"
 )
 
-// twin is a store and the model of it. What it writes goes to both, and what it reads from the store must be what the
-// model says.
+// twin is a store and its model. It writes to both, and compares each answer of the store with the model.
 type twin struct {
 	stores []history.Store
 	model  model
-	turn   int // grows with each call, so that all replicas have theirs
+	turn   int // calls of store
 }
 
-// opened is a store that is empty.
+// opened opens an empty store.
 func opened(t testing.TB, open Open) *twin { return &twin{stores: open(t), model: model{}} }
 
-// store is the replica whose turn it is.
+// store returns the replicas in turn.
 func (w *twin) store() history.Store {
 	w.turn++
 	return w.stores[w.turn%len(w.stores)]
 }
 
-// write writes records, in batches of the size that is allowed.
+// write writes records in batches of MostBatch.
 func (w *twin) write(t tester, records ...history.Record) {
 	t.Helper()
 	for batch := range slices.Chunk(records, history.MostBatch) {
@@ -38,71 +39,98 @@ func (w *twin) write(t tester, records ...history.Record) {
 	}
 }
 
-// list is what is read in pages: Site or Tasks, and what the model says of it.
-type list struct {
-	name string
-	read func(t tester, q history.Query) (history.Page, error)
-	want func(q history.Query) history.Page
+// list is a list that is read in pages, and the model's list.
+type list[T comparable] struct {
+	name     string
+	read     func(t tester, q history.Query) (found []T, more bool, err error)
+	want     func(q history.Query) (found []T, more bool)
+	position func(T) history.Position
 }
 
-// site are the records of a sitekey.
-func (w *twin) site(sitekey string) list {
-	return list{
+func position(r history.Record) history.Position { return history.Position{Ended: r.Ended, ID: r.ID} }
+
+// site is the list of a sitekey.
+func (w *twin) site(sitekey string) list[history.Record] {
+	return list[history.Record]{
 		name: "site",
-		read: func(t tester, q history.Query) (history.Page, error) { return w.store().Site(t.Context(), sitekey, q) },
-		want: func(q history.Query) history.Page {
+		read: func(t tester, q history.Query) ([]history.Record, bool, error) {
+			page, err := w.store().Site(t.Context(), sitekey, q)
+			return page.Records, page.More, err
+		},
+		want: func(q history.Query) ([]history.Record, bool) {
 			return w.model.page(func(r history.Record) bool { return r.Sitekey == sitekey }, q)
 		},
+		position: position,
 	}
 }
 
-// tasks are the records of a status.
-func (w *twin) tasks(status history.Status) list {
-	return list{
+// tasks is the list of a status.
+func (w *twin) tasks(status history.Status) list[history.Record] {
+	return list[history.Record]{
 		name: "tasks " + string(status),
-		read: func(t tester, q history.Query) (history.Page, error) { return w.store().Tasks(t.Context(), status, q) },
-		want: func(q history.Query) history.Page {
+		read: func(t tester, q history.Query) ([]history.Record, bool, error) {
+			page, err := w.store().Tasks(t.Context(), status, q)
+			return page.Records, page.More, err
+		},
+		want: func(q history.Query) ([]history.Record, bool) {
 			return w.model.page(func(r history.Record) bool { return r.Status() == status }, q)
 		},
+		position: position,
 	}
 }
 
-// page compares one page.
-func (l list) page(t tester, q history.Query) history.Page {
+// page compares one page. It returns the page and its last position, which is zero if the page is empty.
+func (l list[T]) page(t tester, q history.Query) (got []T, last history.Position, more bool) {
 	t.Helper()
-	got, err := l.read(t, q)
+	got, more, err := l.read(t, q)
 	if err != nil {
 		t.Fatalf("%s, %+v: %v", l.name, q, err)
 	}
-	want := l.want(q)
-	for i := range min(len(got.Records), len(want.Records)) {
-		if got.Records[i] != want.Records[i] {
-			t.Fatalf("%s, %+v: record %d is\n%#v, want\n%#v", l.name, q, i, got.Records[i], want.Records[i])
+	want, wantMore := l.want(q)
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			t.Fatalf("%s, %+v: the item %d is\n%#v, want\n%#v", l.name, q, i, got[i], want[i])
 		}
 	}
-	if len(got.Records) != len(want.Records) || got.More != want.More {
-		t.Fatalf("%s, %+v: %d records, more: %v; want %d, %v", l.name, q, len(got.Records), got.More, len(want.Records), want.More)
+	if len(got) != len(want) || more != wantMore {
+		t.Fatalf("%s, %+v: %d items, more: %v; want %d, %v", l.name, q, len(got), more, len(want), wantMore)
 	}
-	return got
+	if len(got) > 0 {
+		last = l.position(got[len(got)-1])
+	}
+	return got, last, more
 }
 
-// pages compares one page after another to the last one.
-func (l list) pages(t tester, q history.Query) (records []history.Record) {
+// pages compares all pages and returns the number of items.
+func (l list[T]) pages(t tester, q history.Query) (n int) {
 	t.Helper()
 	for {
-		page := l.page(t, q)
-		records = append(records, page.Records...)
-		if !page.More {
-			return records
+		page, last, more := l.page(t, q)
+		n += len(page)
+		if !more {
+			return n
 		}
-		q.Before = last(page)
+		q.Before = last
 	}
 }
 
-// last is the position of the last record of a page.
-func last(page history.Page) history.Position {
-	r := page.Records[len(page.Records)-1]
-	return history.Position{Ended: r.Ended, ID: r.ID}
+// writeAtOnce writes the parts concurrently, each by the writer of another replica and in batches of one of the sizes.
+func writeAtOnce[T any](t *testing.T, sizes []int, parts [][]T, writer func() func(context.Context, []T) error) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i, part := range parts {
+		write := writer()
+		all.Go(func() {
+			<-start
+			for batch := range slices.Chunk(part, sizes[i%len(sizes)]) {
+				if err := write(t.Context(), batch); err != nil {
+					t.Errorf("writing: %v", err)
+				}
+			}
+		})
+	}
+	close(start)
+	all.Wait()
 }
 
 // day compares the figures of a day.
@@ -141,7 +169,7 @@ func (w *twin) task(t tester, task string) {
 	}
 }
 
-// all compares all that can be read of all that was written.
+// all compares everything that can be read.
 func (w *twin) all(t tester) {
 	t.Helper()
 	whole := history.Query{Limit: history.MostLimit}
@@ -165,7 +193,7 @@ func (w *twin) all(t tester) {
 	w.tasks(history.StatusError).page(t, whole)
 }
 
-// down fails the test unless an error is history.ErrDown, or is not, as is wanted.
+// down fails the test unless err is an error that is history.ErrDown, or is not, as wanted.
 func down(t tester, what string, err error, want bool) {
 	t.Helper()
 	if err == nil || errors.Is(err, history.ErrDown) != want {

@@ -8,7 +8,7 @@ import (
 	"poold/internal/history"
 )
 
-// recordColumns lists the columns of captcha_solves: those of a record, and its status.
+// recordColumns lists the columns of captcha_solves: the columns of a record, and its status.
 func recordColumns(r *history.Record) []history.Column {
 	status := string(r.Status())
 	return append(r.Columns(), history.Column{Name: "status", Field: &status})

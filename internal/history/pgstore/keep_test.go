@@ -10,6 +10,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // record is one that ended at a time.
@@ -124,7 +125,7 @@ func testOldRecords(t *testing.T, server *postgrestest.Server) {
 	check(old, 2, 3)
 	must(t, old, records...)
 	postgrestest.Run(t, s.Run) // deletes by itself
-	postgrestest.Until(t, "deleted", func() bool { return left() == "2|2" })
+	testkit.Within(t, postgrestest.Patience, "deleted", func() bool { return left() == "2|2" })
 }
 
 // What is older than Options.KeepAudit is not shown, not written again, and deleted in small batches, of each key.
@@ -186,7 +187,7 @@ func testOldEntries(t *testing.T, server *postgrestest.Server) {
 		create trigger note after delete on captcha_audit_figures referencing old table as gone for each statement execute function note()`)
 	postgrestest.Run(t, s.Run) // deletes by itself
 	left := "select (select count(*) from captcha_audit), (select count(*) from captcha_audit_figures), (select count(*) from captcha_solves)"
-	postgrestest.Until(t, "deleted", func() bool {
+	testkit.Within(t, postgrestest.Patience, "deleted", func() bool {
 		return server.SQL(t, address, left) == "6|6|1"
 	})
 	if got := server.SQL(t, address, "select max(n), sum(n) >= 4500 from deletions"); got != "1000|t" {

@@ -17,6 +17,7 @@ import (
 	"poold/internal/history"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // made are n records of the last hours, of few targets.
@@ -102,7 +103,7 @@ func testConnectionsBreak(t *testing.T, server *postgrestest.Server) {
 	for i := range 2 {
 		// 100 ms: some calls give up, and are made again.
 		s, _ := opened(t, through, []time.Duration{postgrestest.Patience, 100 * time.Millisecond}[i], 0)
-		postgrestest.Until(t, "a schema", func() bool { return s.db.Migrate(t.Context()) == nil })
+		testkit.Within(t, postgrestest.Patience, "a schema", func() bool { return s.db.Migrate(t.Context()) == nil })
 		mine := slices.Clone(records)
 		if i == 1 {
 			slices.Reverse(mine)
@@ -146,7 +147,7 @@ func testAway(t *testing.T, server *postgrestest.Server) {
 	s, logs := opened(t, address, 0, 0)
 	postgrestest.Run(t, s.Run)
 	records := made(400)
-	postgrestest.Until(t, "the first batch", func() bool { return s.Write(t.Context(), records[:100]) == nil })
+	testkit.Within(t, postgrestest.Patience, "the first batch", func() bool { return s.Write(t.Context(), records[:100]) == nil })
 	written := 100
 	for name, outage := range server.Outages(t) {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +167,7 @@ func testAway(t *testing.T, server *postgrestest.Server) {
 				postgrestest.Hidden(t, "the error", err.Error())
 			}
 			outage.End()
-			postgrestest.Until(t, "healed", func() bool { return errors.Join(all(t, s, batch)...) == nil })
+			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return errors.Join(all(t, s, batch)...) == nil })
 		})
 	}
 	calm, _ := opened(t, address, postgrestest.Patience, 0)

@@ -11,12 +11,13 @@ import (
 	"poold/internal/history/historytest"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // opened is one daemon's store, until the test ends. The schema is made where the server answers. Nothing is deleted.
-func opened(t testing.TB, address string, limit, keep time.Duration) (*Store, *postgrestest.Logs) {
+func opened(t testing.TB, address string, limit, keep time.Duration) (*Store, *testkit.Log) {
 	t.Helper()
-	l := &postgrestest.Logs{}
+	l := &testkit.Log{}
 	log := l.Logger()
 	db, err := postgres.Open(address, postgres.Options{Log: log, Limit: limit})
 	if err != nil {

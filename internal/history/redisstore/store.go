@@ -115,7 +115,7 @@ type line struct {
 	text string
 }
 
-// lines returns the lines of a list in [from, to), newest first and at most most; zero is no limit. Lines of one
+// lines returns the lines of a list in [from, to), newest first and at most most; zero means unlimited. Lines of one
 // millisecond are in descending order of their IDs. The separator is between ID and text.
 func (s *Store) lines(ctx context.Context, key string, from, to time.Time, most int, separator string) ([]line, error) {
 	first, last := "-inf", "+inf"
@@ -251,7 +251,7 @@ func (s *Store) get(ctx context.Context, key string) (string, error) {
 	return text, err
 }
 
-// failed maps an error to those of history.Store.
+// failed maps an error to the errors of history.Store.
 func failed(ctx context.Context, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil:

@@ -13,12 +13,13 @@ import (
 	"poold/internal/ondemand/dedup"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // replica is one daemon's claims.
 type replica struct {
 	*Claims
-	logs  postgrestest.Logs
+	logs  testkit.Log
 	woken sync.Map // by key
 }
 

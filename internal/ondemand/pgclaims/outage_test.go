@@ -13,6 +13,7 @@ import (
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/redisdb"
+	"poold/internal/testkit"
 )
 
 // key names the claim of a story.
@@ -104,7 +105,7 @@ func testAway(t *testing.T, server *postgrestest.Server) {
 				postgrestest.Hidden(t, "the error", err.Error())
 			}
 			outage.End()
-			postgrestest.Until(t, "healed", func() bool { return errors.Join(all(t, c)...) == nil })
+			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return errors.Join(all(t, c)...) == nil })
 		})
 	}
 	postgrestest.Hidden(t, "the log", c.logs.String())
@@ -115,7 +116,7 @@ func testOldDays(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	c := running(t, address, postgrestest.Patience, dedup.ClaimTimes{})
 	server.SQL(t, address, `insert into captcha_savings select (now() at time zone 'UTC')::date - ago, 'pool', ago from generate_series(1, 10) ago`)
-	postgrestest.Until(t, "deleted", func() bool {
+	testkit.Within(t, postgrestest.Patience, "deleted", func() bool {
 		return server.SQL(t, address, "select string_agg(requests::text, ' ' order by requests) from captcha_savings") == "1 2 3 4 5 6"
 	})
 	days, err := c.Days(t.Context())
@@ -152,7 +153,7 @@ func testTheClockIsSetBack(t *testing.T, server *postgrestest.Server) {
 func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	c := running(t, address, postgrestest.Patience, dedup.ClaimTimes{})
-	postgrestest.Until(t, "Run is connected", func() bool { // it makes missing tables when it connects
+	testkit.Within(t, postgrestest.Patience, "Run is connected", func() bool { // it makes missing tables when it connects
 		server.SQL(t, address, "notify "+channel+", 'connected'")
 		_, heard := c.woken.Load(captcha.ID("connected"))
 		return heard
@@ -163,7 +164,7 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
-	postgrestest.Until(t, "logged", func() bool { return strings.Contains(c.logs.String(), "does not exist: poold history init makes it") })
+	testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(c.logs.String(), "does not exist: poold history init makes it") })
 	if err := c.db.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}

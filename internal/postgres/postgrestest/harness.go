@@ -1,16 +1,14 @@
 package postgrestest
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// Patience is the limit of a call, and of Until, that a busy machine keeps.
+// Patience is the limit of a call on a busy machine.
 const Patience = 20 * time.Second
 
 // On starts one server and runs each test on it.
@@ -60,16 +58,6 @@ func Run(t testing.TB, run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// Until waits until a condition holds.
-func Until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for began := time.Now(); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > Patience {
-			t.Fatalf("%s: not within %v", what, Patience)
-		}
-	}
-}
-
 // Hidden checks that a text names no part of a server's address.
 func Hidden(t testing.TB, what, text string) {
 	t.Helper()
@@ -78,25 +66,4 @@ func Hidden(t testing.TB, what, text string) {
 			t.Errorf("%s names %q: %s", what, secret, text)
 		}
 	}
-}
-
-// Logs records log lines.
-type Logs struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Logger logs to it.
-func (l *Logs) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-func (l *Logs) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *Logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

@@ -41,7 +41,7 @@ type Server struct {
 
 	bin, dir string
 	as       *syscall.SysProcAttr
-	output   Logs
+	output   testkit.Log
 	process  *exec.Cmd
 	frozen   []int // by Freeze
 }
@@ -127,7 +127,7 @@ func (s *Server) Address(database string) string {
 	return fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%s", superuser, Password, s.Port, database)
 }
 
-// SQL runs statements in a database, which may be given by its address, and returns what they print: a line a row,
+// SQL runs statements in a database, which may be given by its address, and returns their output: a line a row,
 // with | between columns.
 func (s *Server) SQL(t testing.TB, database, statements string) string {
 	t.Helper()
@@ -136,7 +136,7 @@ func (s *Server) SQL(t testing.TB, database, statements string) string {
 		"--dbname", s.Address(database), "--command", statements)
 }
 
-// Connections is how many connections the database has, but for those of SQL, of which some may still be ending.
+// Connections returns the number of connections to the database, except the connections of SQL.
 func (s *Server) Connections(t testing.TB, database string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s.SQL(t, database, `select count(*) from pg_stat_activity

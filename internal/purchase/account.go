@@ -136,11 +136,16 @@ func (as *accounts) retireLocked(old []*account, at time.Time) {
 	})
 }
 
-// names returns the names of the configured providers.
-func (as *accounts) names() (names []string) {
+// configured returns the configured accounts. The list is replaced as a whole and never changed.
+func (as *accounts) configured() []*account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	for _, a := range as.listed {
+	return as.listed
+}
+
+// names returns the names of the configured providers.
+func (as *accounts) names() (names []string) {
+	for _, a := range as.configured() {
 		names = append(names, a.Name())
 	}
 	return names
@@ -148,9 +153,7 @@ func (as *accounts) names() (names []string) {
 
 // named returns the configured provider with a name, or nil.
 func (as *accounts) named(name string) *account {
-	as.mu.Lock()
-	defer as.mu.Unlock()
-	for _, a := range as.listed {
+	for _, a := range as.configured() {
 		if a.Name() == name {
 			return a
 		}
@@ -179,10 +182,7 @@ func (as *accounts) askable(name, id string) *account {
 
 // likely returns the account that would get an order now, or nil.
 func (as *accounts) likely() *account {
-	as.mu.Lock()
-	listed := as.listed // replaced whole, never changed
-	as.mu.Unlock()
-	at := time.Now()
+	listed, at := as.configured(), time.Now()
 	for _, a := range listed {
 		if a.State(at).Kind == provider.StateOK {
 			return a
@@ -240,10 +240,7 @@ func (as *accounts) answered(a *account, answered bool) (news bool) {
 // list returns the states of the configured providers; InFlight counts only this replica's
 // orders.
 func (as *accounts) list(at time.Time) (names []string, list []Status) {
-	as.mu.Lock()
-	listed := as.listed // replaced whole, never changed
-	as.mu.Unlock()
-	for _, a := range listed {
+	for _, a := range as.configured() {
 		names, list = append(names, a.Name()), append(list, as.status(a, at))
 	}
 	return names, list

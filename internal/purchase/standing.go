@@ -74,10 +74,7 @@ func (as *accounts) setShared(a *account, now met) {
 
 // step exchanges the state of the providers with the other replicas.
 func (as *accounts) step(ctx context.Context) {
-	as.mu.Lock()
-	listed := as.listed // replaced whole, never changed
-	as.mu.Unlock()
-	for _, a := range listed {
+	for _, a := range as.configured() {
 		as.share(ctx, a)
 		var standing permits.Standing
 		err := withTimeout(ctx, func(ctx context.Context) (err error) {

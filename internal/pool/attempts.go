@@ -74,23 +74,23 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("the last orders failed, the next one is placed in %v: %s", e.RetryAfter.Round(time.Second), e.Reason)
 }
 
-// mostReason bounds what is kept of a reason, in bytes.
+// mostReason is the longest kept reason in bytes.
 const mostReason = 500
 
 // The words in front of a reason.
 const (
-	untoldFailed  = "failed"
-	untoldRefused = "refused"
+	wordFailed  = "failed"
+	wordRefused = "refused"
 )
 
-// text is what scripts keep of an answer; "" = there is none.
+// text returns the answer as the scripts keep it; "" = no answer.
 func (e *FailedError) text() string {
 	if e == nil {
 		return ""
 	}
-	word, reason := untoldFailed, e.Reason
+	word, reason := wordFailed, e.Reason
 	if e.Refused {
-		word = untoldRefused
+		word = wordRefused
 	}
 	return word + "|" + CutReason(reason)
 }
@@ -106,5 +106,5 @@ func CutReason(reason string) string {
 // readFailed is the inverse of text.
 func readFailed(text string) *FailedError {
 	word, reason, _ := strings.Cut(text, "|")
-	return &FailedError{Reason: reason, Refused: word == untoldRefused}
+	return &FailedError{Reason: reason, Refused: word == wordRefused}
 }

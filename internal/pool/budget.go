@@ -20,7 +20,7 @@ type Moment int64
 // After is d later.
 func (m Moment) After(d time.Duration) Moment { return m + Moment(d.Milliseconds()) }
 
-// Budget names one that orders of many identities share.
+// Budget names a budget that orders of many identities share.
 type Budget string
 
 // The shared budgets.
@@ -32,9 +32,9 @@ const (
 // Caps are the most solves of a budget in the last 60 min and 24 h; 0 = no cap.
 type Caps struct{ PerHour, PerDay int }
 
-// Book reserves one solve in a shared budget; the same order may ask again and
-// counts once. wait is 0 where it is reserved, else how long it takes until there is
-// room. Carried out after notAfter it does nothing and fails with redisdb.ErrDown.
+// Book reserves one solve in a shared budget. A retry for the same order counts once. wait is 0 if
+// the solve is reserved, else the time until there is room. Executed after notAfter, Book does
+// nothing and fails with redisdb.ErrDown.
 func (s *Orders) Book(ctx context.Context, of Budget, order Ref, caps Caps, notAfter Moment) (wait time.Duration, err error) {
 	reply, err := s.callNumber(ctx, "budget", redisdb.Keys{"spend": s.shared(of)}, args{
 		"order": order.String(), "per_hour": caps.PerHour, "per_day": caps.PerDay, "not_after": notAfter,
@@ -45,7 +45,7 @@ func (s *Orders) Book(ctx context.Context, of Budget, order Ref, caps Caps, notA
 	return max(0, time.Duration(reply)*time.Millisecond), err
 }
 
-// Refund takes an order out of a shared budget; it is no error if it is not in it.
+// Refund removes an order from a shared budget. It is a no-op for an absent order.
 func (s *Orders) Refund(ctx context.Context, of Budget, order Ref) error {
 	return s.db.Slow.ZRem(ctx, s.shared(of), order.String()).Err()
 }

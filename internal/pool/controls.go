@@ -12,7 +12,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// Controls are what an operator, or the buyer, says about an identity, for all
+// Controls keep the settings of an operator and the state of the buyer for an identity, over all
 // replicas.
 type Controls struct {
 	*client
@@ -20,8 +20,8 @@ type Controls struct {
 	news *news
 }
 
-// Pause stops the buying for an identity, for all replicas, until p ends or Resume; stock
-// is still handed out. It takes the place of a pause that there is.
+// Pause stops the buying for an identity at all replicas until p ends or Resume. Stock is still
+// handed out. Pause replaces an earlier pause.
 func (s *Controls) Pause(ctx context.Context, id captcha.ID, p Pause) error {
 	lives := kept
 	if !p.Until.IsZero() {
@@ -34,7 +34,7 @@ func (s *Controls) Pause(ctx context.Context, id captcha.ID, p Pause) error {
 	return nil
 }
 
-// Resume ends a pause; it is no error if there is none.
+// Resume ends a pause. Without a pause it is a no-op.
 func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
 	if err := s.db.Slow.Del(ctx, s.keys(id).paused).Err(); err != nil {
 		return err
@@ -43,8 +43,8 @@ func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
 	return nil
 }
 
-// Retry lets an identity whose orders fail place its next order at once. It reports
-// whether a bound had kept the identity from that.
+// Retry lets an identity whose orders fail place its next order at once. It reports whether the
+// identity was bounded.
 func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err error) {
 	n, err := s.callNumber(ctx, "retry", s.keys(id), nil)
 	if err != nil {
@@ -54,8 +54,7 @@ func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err 
 	return n == 1, nil
 }
 
-// Recall gives back what Remember was given last for an identity; nil for
-// nothing.
+// Recall returns the learned state of an identity's demand; nil if there is none.
 func (s *Controls) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
 	learned, err := s.db.Slow.Get(ctx, s.keys(id).learned).Bytes()
 	if errors.Is(err, redis.Nil) {
@@ -64,13 +63,12 @@ func (s *Controls) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
 	return learned, err
 }
 
-// Remember keeps what the buyer learned about an identity's demand, for 30 days.
+// Remember keeps the learned state of an identity's demand for 30 days.
 func (s *Controls) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
 	return s.db.Slow.Set(ctx, s.keys(id).learned, learned, kept).Err()
 }
 
-// Flush throws an identity's tokens away and says how many could still have been
-// handed out.
+// Flush discards an identity's tokens and returns how many of them had not expired.
 func (s *Controls) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error) {
 	n, err := s.callNumber(ctx, "flush", s.keys(id), args{"margin_ms": margin})
 	if err != nil {
@@ -84,7 +82,7 @@ func (s *Controls) Flush(ctx context.Context, id captcha.ID, margin time.Duratio
 type Pause struct {
 	By     string    // name of the key; "" = not known
 	Reason string    // as the operator gave it; "" = none
-	Until  time.Time // zero = until somebody resumes it
+	Until  time.Time // zero = until Resume
 }
 
 // text returns the pause as Redis keeps it.

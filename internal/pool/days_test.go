@@ -27,7 +27,7 @@ func openIdle(t *testing.T) *replica {
 func TestDaysOfAnIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("days")
-		if list := days(Figures{}, nil, time.Now()); len(list) != 0 {
+		if list := (&Stock{}).Days(time.Now()); len(list) != 0 {
 			t.Errorf("%+v", list)
 		}
 		at := func(day int, clock time.Duration) { // of the days from the next one on

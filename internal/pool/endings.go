@@ -13,11 +13,11 @@ import (
 	"poold/internal/captcha"
 )
 
-// endedKept is how long the end of an order is kept for whoever forgets it, at most.
+// endedKept is how long the end of an order is kept unless Forget removes it.
 const endedKept = 7 * 24 * time.Hour
 
-// Endings are the ends of orders, as the scripts that end them leave them: each stands
-// beside the stock from the step that ends the order until it is forgotten.
+// Endings are the ends of orders. The script that ends an order keeps its end beside the stock
+// until Forget removes it.
 type Endings struct{ *client }
 
 // How an order ended, in EndedOrder.How.
@@ -26,7 +26,7 @@ const (
 	EndDiscarded = "discarded" // its token was dead when it came
 	EndFailed    = "failed"
 	EndRefused   = "refused" // at the submit; nothing was bought
-	EndLost      = "lost"    // nobody settled it in its time
+	EndLost      = "lost"    // its deadline passed first
 )
 
 // PriceUnknown is the price of a token for which the file has none. It is stored as 0 with
@@ -51,7 +51,7 @@ type EndedOrder struct {
 	// Solved is the earliest possible time of the solve; zero = there is no token.
 	Placed, Submitted, Solved, Ended time.Time
 
-	line string // as it stands in Redis
+	line string // in Redis
 }
 
 // Kept returns the ends that are kept of some identities, at most most of each, oldest first.
@@ -96,7 +96,7 @@ func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) (all []E
 // isForeign reports whether a command failed because its key holds another type.
 func isForeign(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 
-// Forget removes ends that somebody has. It may be called again.
+// Forget removes ends that the history has. It is idempotent.
 func (s *Endings) Forget(ctx context.Context, orders []EndedOrder) error {
 	lines := map[captcha.ID][]any{}
 	for _, o := range orders {
@@ -138,13 +138,13 @@ func readEnded(id captcha.ID, line string, at int64) (EndedOrder, error) {
 	return o, nil
 }
 
-// told is what the journal does not say of a landing.
-func (l Landing) told() string {
-	return strings.Join([]string{told(l.Submitted), strconv.Itoa(l.Polls), flag(l.Callback)}, "|")
+// endFields returns the fields of a landing's end that the journal lacks.
+func (l Landing) endFields() string {
+	return strings.Join([]string{milliseconds(l.Submitted), strconv.Itoa(l.Polls), flag(l.Callback)}, "|")
 }
 
-// told is what the journal does not say of a failure.
-func (f Failure) told() string {
+// endFields returns the fields of a failure's end that the journal lacks; "" = no end is kept.
+func (f Failure) endFields() string {
 	if f.Asked == nil {
 		return ""
 	}
@@ -158,11 +158,11 @@ func (f Failure) told() string {
 	a := f.Asked
 	return strings.Join([]string{
 		how, url.QueryEscape(a.Code), url.QueryEscape(a.Provider), url.QueryEscape(a.Task),
-		told(a.Submitted), strconv.Itoa(a.Polls), flag(f.Callback),
+		milliseconds(a.Submitted), strconv.Itoa(a.Polls), flag(f.Callback),
 	}, "|")
 }
 
-func told(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 func flag(is bool) string {
 	if is {

@@ -40,22 +40,17 @@ type Day struct {
 	Figures Figures
 }
 
-// Days are the figures of the days on which there were any, of the last seven, today
-// first. They are those of Figures, split: what happened before the first day that is
-// known is in none.
-func (s *Stock) Days(today time.Time) []Day { return days(s.Figures, s.dayStarts, today) }
-
-// days splits figures. noted are, by the number of a day, counted from 1970 on, the
-// figures as they were when it began.
-func days(now Figures, noted map[int64]string, today time.Time) []Day {
+// Days splits Figures by day: the last seven days with any figures, newest first. No day has
+// what happened before the first known one.
+func (s *Stock) Days(today time.Time) []Day {
 	last := today.Unix() / (24 * 60 * 60)
 	list := []Day{}
-	end := now
-	for _, day := range slices.Backward(slices.Sorted(maps.Keys(noted))) {
+	end := s.Figures
+	for _, day := range slices.Backward(slices.Sorted(maps.Keys(s.dayStarts))) {
 		if day <= last-7 {
 			break
 		}
-		begin := readNoted(noted[day])
+		begin := readNoted(s.dayStarts[day])
 		if f := end.minus(begin); f != (Figures{}) {
 			list = append(list, Day{Date: time.Unix(day*24*60*60, 0).UTC().Format(time.DateOnly), Figures: f})
 		}
@@ -64,7 +59,7 @@ func days(now Figures, noted map[int64]string, today time.Time) []Day {
 	return list
 }
 
-// note notes the figures as they were when a day began.
+// note keeps the figures at the begin of a day; days count from 1970.
 func (s *Stock) note(day int64, figures string) {
 	if s.dayStarts == nil {
 		s.dayStarts = map[int64]string{}
@@ -72,7 +67,7 @@ func (s *Stock) note(day int64, figures string) {
 	s.dayStarts[day] = figures
 }
 
-// minus is what f has more than g, counter by counter.
+// minus returns the difference of each counter.
 func (f Figures) minus(g Figures) Figures {
 	for _, field := range counters {
 		*f.counter(field) -= *g.counter(field)
@@ -88,8 +83,7 @@ func readNoted(text string) (f Figures) {
 	return f
 }
 
-// dayOf is the number of the day that a field of the figures is of; false where it is of
-// none.
+// dayOf returns the day of a field "day:N" of the stats hash; false for other fields.
 func dayOf(field string) (day int64, is bool) {
 	number, is := strings.CutPrefix(field, "day:")
 	if !is {
@@ -102,18 +96,17 @@ func dayOf(field string) (day int64, is bool) {
 // minuteNames are the counters that are kept by minute, in the order of look.lua.
 var minuteNames = []string{"requests", "hits", "waited", "misses", "bought", "solved"}
 
-// Minute are the figures of one minute, of minuteNames alone.
+// Minute has the counters of minuteNames for one minute.
 type Minute struct {
 	At      time.Time // its begin
 	Figures Figures
 }
 
-// Hour are the minutes of the last 60 in which anything was counted, the oldest first. A
-// count is of the minute in which somebody looked at the identity next. Of Survey, with
-// Query.Hour, alone.
+// Hour returns the minutes of the last 60 with any counts, oldest first. A count belongs to the
+// minute of the next look at the identity. It needs a Survey with Query.Hour.
 func (s *Stock) Hour(now time.Time) []Minute {
 	list := []Minute{}
-	_, lines, _ := strings.Cut(s.hour, "|") // what stands in front is for the next look
+	_, lines, _ := strings.Cut(s.hour, "|") // the counters before it are for the next look
 	for line := range strings.SplitSeq(lines, "|") {
 		word, counts, _ := strings.Cut(line, " ")
 		minute, err := strconv.ParseInt(word, 10, 64)

@@ -111,9 +111,8 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 // findBatch is how many orders are read in one exchange.
 const findBatch = 500
 
-// FindAll reads many orders, some hundred in one exchange, and returns those that there
-// are, in the order in which they were named. It fails where it is not known of one
-// whether it is there.
+// FindAll reads many orders, some hundred in one exchange, and returns the existing ones in the
+// given order. It fails if the state of any order is unknown.
 func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 	var found []Record
 	for batch := range slices.Chunk(orders, findBatch) {

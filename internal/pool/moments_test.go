@@ -87,15 +87,6 @@ func TestHowLongKeysLive(t *testing.T) {
 			}
 			take(t, s, Request{ID: id}, 1)
 		}
-		// What is in use does not run out.
-		must(t, s.Pause(t.Context(), id, Pause{}))
-		for _, key := range []string{k.stats, k.paused, k.leads} {
-			must(t, s.db.Slow.PExpire(t.Context(), key, time.Hour).Err())
-			look(t, s, id)
-			if got := ttl(t, s, key); got != month {
-				t.Errorf("%s lives for another %v", key, got)
-			}
-		}
 	})
 }
 

@@ -159,9 +159,9 @@ type Ending int
 
 // The endings.
 const (
-	Gone   Ending = 0  // there is no such order: it had ended before
+	Gone   Ending = 0  // the order does not exist: it ended before
 	Ended  Ending = 1  // this call ended it
-	Stolen Ending = -1 // it is another replica's by now, and stands
+	Stolen Ending = -1 // another replica owns it; unchanged
 	// Repeated: Settle ended it as failed, because a living token of the identity, taken or
 	// not, has the same text.
 	Repeated Ending = 2
@@ -180,7 +180,7 @@ func (s *Orders) Settle(ctx context.Context, l Landing) (Ending, error) {
 	reply, err := s.callNumber(ctx, "settle", k, args{
 		"order": l.Order, "birth_ms": l.SincePlaced, "lifetime_ms": l.Lifetime, "lead_ms": l.Lead, "rest": elementTail(l), "hash": hash,
 		"channel": s.db.Channel(), "identity": l.Identity, "owner": s.owner(l.Callback), "call": cmp.Or(l.Call, rand.Text()),
-		"seller": l.Provider + "|" + url.QueryEscape(l.Task), "sale_ms": saleKept, "submit": l.told(),
+		"seller": l.Provider + "|" + url.QueryEscape(l.Task), "sale_ms": saleKept, "submit": l.endFields(),
 		"answer": l.Answer.text(), "margin_ms": l.Margin, "attempts_ms": attemptsLife,
 	})
 	if err != nil {
@@ -198,7 +198,7 @@ type Failure struct {
 	Lost     bool   // with Bought: the service may have solved it, so it counts as lost and its price as spent
 	Late     bool   // with Bought: its time was over, and the service may still solve it: it counts as failed and its price as spent
 	Callback bool   // said by a callback, which needs no lease
-	Tell     string // what OnEnded of other replicas is told, in a callback
+	Tell     string // the argument of OnEnded at other replicas, in a callback
 	// Asked is how the provider took part; nil = it was not asked, and the history gets no
 	// record.
 	Asked *Asked
@@ -230,7 +230,7 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	}
 	reply, err := s.callNumber(ctx, "fail", k, args{
 		"order": f.Order, "kind": kind, "owner": s.owner(f.Callback), "call": cmp.Or(f.Call, rand.Text()),
-		"channel": s.db.Channel(), "identity": f.Identity, "message": f.Tell, "ending": f.told(),
+		"channel": s.db.Channel(), "identity": f.Identity, "message": f.Tell, "ending": f.endFields(),
 		"answer": f.Answer.text(), "margin_ms": f.Margin,
 		"effect": f.Attempt, "reason": CutReason(f.Reason), "attempts_ms": attemptsKept(f.Attempt, f.Guest),
 	})
@@ -268,7 +268,7 @@ const (
 	Intent     State = 'i' // placed; nothing was sent
 	Submitting State = 's' // its submit may have left
 	Bought     State = 'b' // the provider accepted it, and the task is known
-	Unknown    State = 'u' // nobody knows whether it was accepted
+	Unknown    State = 'u' // it is unknown whether the provider accepted it
 )
 
 // Record is an order as the journal knows it.

@@ -342,36 +342,6 @@ func testBudgetsSlide(t *testing.T, o Options) {
 	}
 }
 
-func testTheBudgetOverAllTargets(t *testing.T, o Options) {
-	s := open(t, o)
-	book := func(id captcha.ID, order string) time.Duration {
-		t.Helper()
-		wait, err := s.Book(t.Context(), Overall, Ref{id, order}, Caps{PerDay: 2}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return wait
-	}
-	a, b := identity("a"), identity("b")
-	if book(a, "one") != 0 || book(b, "two") != 0 || book(b, "two") != 0 {
-		t.Fatal("within the budget")
-	}
-	if wait := book(a, "three"); wait < 23*time.Hour || wait > 24*time.Hour {
-		t.Errorf("beyond it: %v", wait)
-	}
-	must(t, s.Refund(t.Context(), Overall, Ref{b, "two"}))
-	if _, n, err := s.Booked(t.Context(), Overall); err != nil || n != 1 {
-		t.Errorf("booked: %d, %v", n, err)
-	}
-	if book(a, "three") != 0 {
-		t.Error("after a refund")
-	}
-	shift(t, s, s.shared(Overall), 23*time.Hour)
-	if wait := book(a, "four"); wait < 59*time.Minute || wait > time.Hour {
-		t.Errorf("a day's end: %v", wait)
-	}
-}
-
 // The guests' budget has caps for the hour and for the day, and is another one than
 // the overall budget.
 func testTheBudgetOfGuests(t *testing.T, o Options) {

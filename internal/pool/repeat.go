@@ -14,7 +14,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// onceName is the end of the key of what an Idempotency-Key got.
+// onceName hashes an Idempotency-Key for the names of Redis keys.
 func onceName(idempotency string) string {
 	sum := sha256.Sum256([]byte(idempotency))
 	return hex.EncodeToString(sum[:16])
@@ -31,7 +31,7 @@ func (s *Tokens) Bind(ctx context.Context, idempotency string, id captcha.ID, li
 	return err
 }
 
-// Repeat tells what an Idempotency-Key got of an identity, as long as the token lives. It
+// Repeat returns the token that an Idempotency-Key got of an identity, while the token lives. It
 // takes nothing and counts nothing. The token's TTL is by this process' clock.
 func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller string) (token Token, known bool, err error) {
 	if err := s.db.Away(ctx, string(id)); err != nil {

@@ -12,14 +12,14 @@ import (
 	"poold/internal/redisdb"
 )
 
-// sharedFor is how long what a replica says of an identity is kept.
+// sharedFor is the life of a shared status.
 const sharedFor = time.Hour
 
-// Replicas is what the daemons on one Redis tell each other of themselves.
+// Replicas lists the live replicas and keeps the status that they share.
 type Replicas struct{ *client }
 
-// Beat says that this replica lives for so long from now on. It returns its name, and
-// the names of all that live, sorted, its own among them.
+// Beat registers this replica as alive for a time. It returns the replica's name and the sorted
+// names of all live replicas, including its own.
 func (s *Replicas) Beat(ctx context.Context, lasts time.Duration) (self string, live []string, err error) {
 	r, err := s.call(ctx, "beat", redisdb.Keys{"replicas": s.replicas()}, args{"replica": s.replica, "life_ms": lasts})
 	if err != nil {
@@ -34,19 +34,18 @@ func (s *Replicas) Beat(ctx context.Context, lasts time.Duration) (self string, 
 	return s.replica, live, nil
 }
 
-// End tells the others that this replica lives no more.
+// End removes this replica from the live ones.
 func (s *Replicas) End(ctx context.Context) error {
 	return s.db.Slow.ZRem(ctx, s.replicas(), s.replica).Err()
 }
 
-// Share keeps what this replica says of an identity, for an hour or until one says
-// something else.
+// Share keeps the status of an identity for an hour, or until another replica replaces it.
 func (s *Replicas) Share(ctx context.Context, id captcha.ID, status []byte) error {
 	return s.db.Slow.Set(ctx, s.keys(id).status, status, sharedFor).Err()
 }
 
-// Shared is what was said last of identities, in their order; nil where nothing was, or
-// where Redis does not answer for one. It fails where it answers for none.
+// Shared returns the last status of each identity, in their order. A status is nil if it is
+// missing or its node does not answer. Shared fails if no node answers.
 func (s *Replicas) Shared(ctx context.Context, ids []captcha.ID) ([][]byte, error) {
 	if len(ids) == 0 {
 		return nil, nil

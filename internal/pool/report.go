@@ -12,15 +12,15 @@ import (
 	"poold/internal/captcha"
 )
 
-// Sale is what is known of a token that was handed out.
+// Sale describes a token that was handed out.
 type Sale struct {
 	Provider string
 	Task     string        // the provider's id
 	Age      time.Duration // since it can have been solved
 }
 
-// Name is the ID of an order's token for a caller that shares it with the one that took
-// it. A report is counted once, whoever of them makes it.
+// Name returns the ID of an order's token for a caller that shares the token. One report is
+// counted for all callers together.
 func (s *Tokens) Name(ctx context.Context, order, caller string) (string, error) {
 	signer, err := s.signing.signer(ctx)
 	if err != nil {
@@ -57,9 +57,8 @@ func (s *Tokens) orderOf(ctx context.Context, token, caller string) (string, err
 	return order, nil
 }
 
-// Report counts how a token did, once. It fails with ErrUnknownToken where the
-// caller did not get the token, or it died more than 15 min ago, and with
-// ErrReported the second time.
+// Report counts once whether a token was accepted. It fails with ErrUnknownToken if the caller
+// did not get the token or it died more than 15 min ago, and with ErrReported the second time.
 func (s *Tokens) Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (Sale, error) {
 	order, err := s.orderOf(ctx, token, caller)
 	if err != nil {

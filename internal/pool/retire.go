@@ -31,7 +31,7 @@ const (
 	leaveTries = 2
 )
 
-// What stands beside figures that are set apart.
+// Fields of figures that are set apart.
 const (
 	nonceField = "nonce" // names them
 	leftField  = "left"  // a target has the identity

@@ -15,10 +15,9 @@ const mostBack = 10_000
 
 var errFullBack = errors.New("pool: too many tokens wait to be put back")
 
-// Return takes a token back whose caller hung up before a byte of the answer
-// was written. What was taken under an Idempotency-Key stays with its caller.
-// It does not wait for Redis: what Redis does not take is offered to it again until
-// the token dies or the store closes. An error says that this cannot be.
+// Return takes back a token whose caller hung up before a byte of the answer was written. A
+// token of an Idempotency-Key stays with its caller. Return does not wait for Redis: a failed
+// return is retried until the token dies or the store closes. It fails if too many tokens wait.
 func (s *Tokens) Return(t Token) error {
 	if t.handout == "" {
 		return nil
@@ -26,15 +25,15 @@ func (s *Tokens) Return(t Token) error {
 	return s.returns.add(t)
 }
 
-// giveBack returns a token that nobody listens for any more.
+// giveBack returns a token whose caller left, and logs a failure.
 func (s *Tokens) giveBack(t Token) {
 	if err := s.Return(t); err != nil {
 		s.log.Warn("a token whose caller hung up could not be put back", "err", err)
 	}
 }
 
-// returns puts tokens back into the stock, one goroutine for each identity that has
-// any: what one part of a cluster does not take must not hold up the others.
+// returns puts tokens back into the stock. Each identity has its own goroutine, so that a node
+// that fails does not delay the others.
 type returns struct {
 	*client
 
@@ -43,7 +42,7 @@ type returns struct {
 	closing <-chan struct{}
 
 	mu      sync.Mutex
-	pending map[captcha.ID][]unwanted // what Redis did not take back yet; a goroutine works on each
+	pending map[captcha.ID][]unwanted // not yet in Redis; one goroutine for each identity
 }
 
 // unwanted is a token whose caller hung up, until it is in the stock again.
@@ -52,7 +51,7 @@ type unwanted struct {
 	until time.Time // then it is dead
 }
 
-// add makes a token one of those to be put back.
+// add queues a token to be put back.
 func (r *returns) add(t Token) error {
 	id := t.identity
 	r.mu.Lock()

@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// tokenSigner names tokens so that only who got one can name it. Nothing needs to be
-// written down at a hand-out for that.
+// tokenSigner makes the IDs of tokens, which only the caller that got the token knows. A
+// hand-out needs no further key in Redis for that.
 type tokenSigner struct {
 	secret string
 	macs   sync.Pool // of hash.Hash: a take should not pay for a new one
@@ -26,14 +26,13 @@ func newTokenSigner(secret string) *tokenSigner {
 	return &tokenSigner{secret: secret, macs: sync.Pool{New: func() any { return hmac.New(sha256.New, []byte(secret)) }}}
 }
 
-// name is the order's id and a proof that the caller was given it.
+// name returns the order's id and a proof that the caller got its token.
 func (s *tokenSigner) name(order, caller string) string {
-	const proof = 12 // bytes; who guesses one can do no more than report
+	const proof = 12 // bytes; a caller that guesses one can only report
 	mac, _ := s.macs.Get().(hash.Hash)
 	defer s.macs.Put(mac)
 	mac.Reset()
-	// One buffer serves for what is hashed and for the name: a take makes one of
-	// these for every token.
+	// One buffer for the hashed text and the name, because each hand-out makes a name.
 	buffer := make([]byte, 0, 160)
 	buffer = append(append(append(buffer, order...), 0), caller...)
 	_, _ = mac.Write(buffer)
@@ -46,7 +45,7 @@ func (s *tokenSigner) name(order, caller string) string {
 type signing struct {
 	*client
 
-	known atomic.Pointer[tokenSigner] // nil until Redis told the secret
+	known atomic.Pointer[tokenSigner] // nil until the secret is read
 }
 
 // signer asks Redis for the secret the first time.
@@ -87,7 +86,7 @@ func (s *signing) refresh(ctx context.Context) error {
 	shared, err := s.db.Slow.GetEx(ctx, s.secret(), kept).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
-		shared = secret // it ran out between two of our commands; the next turn writes it again
+		shared = secret // it expired between the two commands; the next refresh writes it
 	case err != nil:
 		return err
 	}

@@ -11,13 +11,13 @@ import (
 	"poold/internal/redisdb"
 )
 
-// What OnEnded is told of an order that a callback settled; settle.lua says it.
+// The outcomes that OnEnded gets of an order that a callback settled, from settle.lua.
 const (
 	Solved       = "solved"
 	RepeatedText = "the service sold this token before" // ended as Repeated
 )
 
-// Options says where the stock is kept.
+// Options are the options of Open.
 type Options struct {
 	Addresses      string // redis://, rediss:// or unix://; several, comma-separated, for a cluster or sentinels
 	SentinelMaster string // set: the addresses are sentinels
@@ -25,29 +25,28 @@ type Options struct {
 	Log            *slog.Logger
 	// OnChange is called after a change of an identity at this replica (a take, a new
 	// waiter, the end of an order, a return), and with each message of the channel: the
-	// identities that changed elsewhere (a landing for a waiter, a pause, a window), and the
-	// keys of claims that ended or were let go (redisclaims). It must not block. May be nil.
+	// identities that changed at other replicas (a landing for a waiter, a pause, a window),
+	// and the keys of claims that ended or were released (redisclaims). It must not block;
+	// may be nil.
 	OnChange func(captcha.ID)
 	// OnEnded is called when a callback ended an order at any replica: with Solved,
-	// or with what Failure.Tell says. It must not block. May be nil.
+	// RepeatedText or Failure.Tell. It must not block; may be nil.
 	OnEnded func(order Ref, how string)
 	// OnRequest is called once for each request of this replica that Figures.Requests
-	// counts, with the moment at which it came here, once Redis has counted it. It must
-	// not block. May be nil.
+	// counts, with the time of its arrival, after Redis has counted it. It must not block;
+	// may be nil.
 	OnRequest func(id captcha.ID, came time.Time)
 	// Probe is the time between two probes of Redis' health; 0 = half a second. Tests that
 	// play hours probe less often.
 	Probe time.Duration
-	// Endings is how many ends of orders are kept of an identity until they are
-	// forgotten (Endings.Forget), 600 bytes each; 0 = none are. What comes beyond is
-	// counted as Figures.Unrecorded.
+	// Endings limits the ends of orders that are kept of an identity until Endings.Forget,
+	// 600 bytes each; 0 = none. Figures.Unrecorded counts the ends beyond it.
 	Endings int
 	// Dial opens connections to Redis; nil = the network. Tests lose replies here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// Store is the stock of all identities, behind the faces that its users see. It is
-// safe for concurrent use.
+// Store is the stock of all identities. It is safe for concurrent use.
 type Store struct {
 	Tokens   *Tokens
 	Orders   *Orders
@@ -108,12 +107,12 @@ func (s *Store) Run(ctx context.Context) error {
 	return nil
 }
 
-// SendAway ends every wait with ErrClosed and refuses new ones; takes without
-// a wait go on until Close.
+// SendAway ends every wait with ErrClosed and refuses new ones. Takes without a wait work until
+// Close.
 func (s *Store) SendAway() { s.Tokens.sendAway() }
 
-// Close sends everybody away, waits for the calls under way and closes the
-// connections. A take whose answer is still unknown then counts as handed out.
+// Close ends all waits, waits for the calls in flight and closes the connections. A take
+// without a reply by then counts as handed out.
 func (s *Store) Close() error {
 	s.Tokens.close()
 	return s.DB.Close()

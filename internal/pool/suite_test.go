@@ -44,7 +44,6 @@ var suite = map[string]func(*testing.T, Options){
 	"UnknownOrders":                      testUnknownOrders,
 	"CallbacksNeedNoLease":               testCallbacksNeedNoLease,
 	"BudgetsSlide":                       testBudgetsSlide,
-	"TheBudgetOverAllTargets":            testTheBudgetOverAllTargets,
 	"TheBudgetOfGuests":                  testTheBudgetOfGuests,
 	"Reports":                            testReports,
 	"FlushThrowsAway":                    testFlushThrowsAway,

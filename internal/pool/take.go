@@ -7,14 +7,12 @@ import (
 	"time"
 )
 
-// Take hands out one token. It returns as soon as there is one, else when the
-// wait is over.
+// Take hands out one token, at the latest when the wait ends.
 //
 // Errors: *EmptyError, *RateError, *FailedError, ErrConflict, ErrDown, ErrClosed, and the
-// context's own when the caller hung up; a token that was on its way to such a
-// caller goes back into the stock, unless an Idempotency-Key keeps it for the
-// caller's next try. After ErrDown nothing is lost either: what Redis may have
-// handed out is taken back when it answers again.
+// context's error if the caller hung up. The token of such a caller goes back into the stock,
+// unless an Idempotency-Key keeps it for the caller's next try. After ErrDown, tokens that Redis
+// may have handed out are taken back when it answers again.
 func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	if r.Wait > 0 && s.draining.Load() {
 		return Token{}, ErrClosed
@@ -44,9 +42,8 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	return got.token, got.err
 }
 
-// await is how a waiter gets its answer. Without a wait that takes one exchange
-// with Redis, which has a limit of its own, so the caller need not be watched: it
-// is looked at afterwards.
+// await returns a waiter's answer. Without a wait this takes one exchange with Redis, which is
+// limited, so await checks only afterwards whether the caller hung up.
 func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, r Request) (answer, error) {
 	if r.Wait <= 0 {
 		got := <-mine
@@ -72,9 +69,8 @@ func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, r Reque
 	return answer{err: q.abandon(w, mine, outcomeMissed)}, nil
 }
 
-// leaving is what a request counts as whose context has ended. Each request for a guest
-// counts: one whose context was cancelled with a cause of its own was refused. A target's
-// callers that hang up count as nothing.
+// leaving returns the outcome of a request whose context ended. A target's caller that hung up
+// is not counted. A guest's request is refused if its context has a special cause, else a miss.
 func leaving(ctx context.Context, r Request) int {
 	switch cause := context.Cause(ctx); {
 	case !r.EndOnFailure:
@@ -97,12 +93,12 @@ func (s *Tokens) join(r Request, mine listener) (*takeQueue, *waiter, error) {
 	}
 }
 
-// lookShared is for how long a look tells those who found nothing.
+// lookShared is how long the result of an empty look is shared.
 const lookShared = 250 * time.Millisecond
 
-// sharedLook is a look for all callers that found nothing.
+// sharedLook is one look for all callers without a token.
 type sharedLook struct {
-	done  chan struct{} // closed when what follows is there
+	done  chan struct{} // closed when the other fields are set
 	stock Stock
 	err   error
 	at    time.Time
@@ -118,8 +114,8 @@ func (l *sharedLook) over() bool {
 	}
 }
 
-// empty says when it makes sense to ask again: when the order that would serve
-// this caller should land.
+// empty returns the error of a caller without a token. Its RetryAfter is when an order should
+// land for this caller.
 func (q *takeQueue) empty(ctx context.Context, r Request, full bool) error {
 	l := q.shareLook(ctx, r.Margin)
 	select {
@@ -133,8 +129,7 @@ func (q *takeQueue) empty(ctx context.Context, r Request, full bool) error {
 	return &EmptyError{RetryAfter: landing(l.stock), Paused: l.stock.Paused, Pause: l.stock.Pause, Full: full, Orders: l.stock.Orders, Waiting: l.stock.Waiting}
 }
 
-// shareLook joins the last look, or begins one. A caller's end does not spoil it for
-// the others.
+// shareLook joins the last look or begins one. The look goes on if its caller hangs up.
 func (q *takeQueue) shareLook(ctx context.Context, margin time.Duration) *sharedLook {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -156,8 +151,8 @@ func (q *takeQueue) shareLook(ctx context.Context, margin time.Duration) *shared
 	return l
 }
 
-// landing estimates when an order will serve one more caller than those who are
-// waiting; 0 where nothing is known.
+// landing estimates when an order will land for one more caller than the pending ones; 0 =
+// unknown.
 func landing(s Stock) time.Duration {
 	if len(s.Leads) == 0 || len(s.OrderAges) == 0 {
 		return 0

@@ -68,15 +68,15 @@ func (q *takeQueue) encode(c *takeCall, number int64) (keys []string, args []any
 		args = append(args, d.ticket, d.outcome, d.holder)
 	}
 	for _, w := range c.waiters {
-		once, told := 0, 0
+		once, endOnFailure := 0, 0
 		if w.once != "" {
 			keys = append(keys, w.once)
 			once = len(keys)
 		}
-		if w.told {
-			told = 1
+		if w.endOnFailure {
+			endOnFailure = 1
 		}
-		args = append(args, w.ticket, w.arrival, w.need, once, w.minTTL, w.holder, told)
+		args = append(args, w.ticket, w.arrival, w.need, once, w.minTTL, w.holder, endOnFailure)
 	}
 	return keys, args
 }

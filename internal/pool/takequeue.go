@@ -134,7 +134,7 @@ func (q *takeQueue) sendAway() {
 	defer q.mu.Unlock()
 	for _, w := range q.parked {
 		w.parked = false
-		if w.told {
+		if w.endOnFailure {
 			w.outcome = outcomeRefused
 		}
 		q.finishLocked(w, answer{err: ErrClosed})

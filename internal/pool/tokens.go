@@ -11,20 +11,20 @@ import (
 	"poold/internal/captcha"
 )
 
-// Tokens hands out what waits, takes back what nobody received, and tells of both.
+// Tokens hands out tokens, takes back those that no caller received, and reads the stock.
 type Tokens struct {
 	*client
 
 	news    *news
 	signing *signing
 	returns *returns
-	// onRequest is that of Options; nil = nobody wants to know.
+	// onRequest is Options.OnRequest; may be nil.
 	onRequest func(id captcha.ID, came time.Time)
 
 	calls    atomic.Int64   // numbers the takes of this replica
 	handouts atomic.Int64   // numbers its hand-outs
 	tickets  atomic.Int64   // numbers its waiting callers
-	draining atomic.Bool    // nobody may wait any more
+	draining atomic.Bool    // no caller may wait
 	closing  chan struct{}  // closed by close
 	workers  sync.WaitGroup // what spawn started
 
@@ -46,8 +46,7 @@ func (s *Tokens) queue(id captcha.ID) *takeQueue {
 	return q
 }
 
-// queueIdle is how long a queue may be idle before it is forgotten, and how often
-// that is looked at.
+// queueIdle is the idle time after which a queue is dropped, and the time between two sweeps.
 const queueIdle = time.Minute
 
 // forgetIdle forgets idle queues until ctx ends.
@@ -64,8 +63,8 @@ func (s *Tokens) forgetIdle(ctx context.Context) {
 	}
 }
 
-// forget drops the queues that were idle for so long. Identities come and go; a
-// process that runs for months must not keep something of each.
+// forget drops the queues that were idle for this long. Without it a process would keep a queue
+// of every identity that it ever served.
 func (s *Tokens) forget(at time.Time, idle time.Duration) {
 	for _, q := range s.all() {
 		if q.forget(at, idle) {
@@ -74,8 +73,8 @@ func (s *Tokens) forget(at time.Time, idle time.Duration) {
 	}
 }
 
-// drop takes a forgotten queue out; the next caller gets a new one. No call of the old
-// one is under way by then, so that two never are.
+// drop removes a forgotten queue; the next caller gets a new one. The old queue has no call in
+// flight, so an identity never has two.
 func (s *Tokens) drop(q *takeQueue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +118,7 @@ func (s *Tokens) spawn(work func()) bool {
 	return true
 }
 
-// close sends everybody away and waits for the calls under way.
+// close ends all waits and waits for the calls in flight.
 func (s *Tokens) close() {
 	s.sendAway()
 	s.mu.Lock()

@@ -12,7 +12,7 @@ type waiter struct {
 	margin, need int64 // ms
 	minTTL       int64 // ms, as it was asked for: an Idempotency-Key belongs to it
 	waits        bool
-	told         bool // as of Request
+	endOnFailure bool // as of Request
 	maxWaiting   int
 	rate         int
 	ratePer      int64  // ms
@@ -20,7 +20,7 @@ type waiter struct {
 	holder       string // this replica's part of a ticket that others can hold too
 	once         string // the key in Redis of what its Idempotency-Key got; "" = no Idempotency-Key
 
-	came time.Time // serve's: when it came; zero = nobody wants to know, or it is told already
+	came time.Time // owned by serve: its arrival; zero = not to be reported, or reported
 
 	// Guarded by the queue's mutex; arrival belongs to serve while asked is set.
 	listeners []listener // its callers, in the order in which they came
@@ -29,20 +29,20 @@ type waiter struct {
 	asked     bool       // part of the call under way
 	parked    bool       // in takeQueue.parked
 	done      bool       // answered, or gone
-	outcome   int        // of a request that is gone: what it counts as
-	held      error      // why it still waits, where that is not an empty pool
+	outcome   int        // of a caller that left
+	held      error      // why it still waits if the stock is not empty
 }
 
-// listener is where one caller hears its answer; it has room for it.
+// listener receives the answer of one caller; its capacity is 1.
 type listener chan answer
 
 type answer struct {
 	token Token
 	err   error
-	held  error // with errParked: why, where that is not an empty pool
+	held  error // with errParked: as waiter.held
 }
 
-// isRequest reports whether take.lua counts a new caller that is answered so.
+// isRequest reports whether this answer to a new caller counts as a request.
 func (a answer) isRequest() bool {
 	if a.err == nil {
 		return a.token.Source != FromReplay
@@ -51,7 +51,7 @@ func (a answer) isRequest() bool {
 	return !errors.Is(a.err, ErrConflict) && !errors.As(a.err, &limited)
 }
 
-// departure is a ticket to be given up.
+// departure is a ticket to be removed.
 type departure struct {
 	ticket  string
 	holder  string // as of the waiter
@@ -62,17 +62,17 @@ type departure struct {
 func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 	w := &waiter{
 		margin: r.Margin.Milliseconds(), need: max(r.Margin, r.MinTTL).Milliseconds(),
-		minTTL: r.MinTTL.Milliseconds(), waits: r.Wait > 0, told: r.EndOnFailure, maxWaiting: r.MaxWaiting,
+		minTTL: r.MinTTL.Milliseconds(), waits: r.Wait > 0, endOnFailure: r.EndOnFailure, maxWaiting: r.MaxWaiting,
 		rate: r.Rate, ratePer: r.RatePer.Milliseconds(), listeners: []listener{caller},
 	}
 	if q.tokens.onRequest != nil {
 		w.came = time.Now()
 	}
-	// The life it needs stands in front of a ticket, so that a script can judge
-	// those of other replicas. All callers with one key have one ticket, everywhere.
 	if r.Parked != nil {
 		w.notices = []func(){r.Parked}
 	}
+	// A ticket begins with the life that it needs, so that a script can judge the tickets of
+	// other replicas. All callers with one key have one ticket, at every replica.
 	switch {
 	case r.Idempotency != "":
 		key := onceName(r.Idempotency)
@@ -88,11 +88,11 @@ func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 	return w
 }
 
-// immediate waiters need nothing but a token; most are, and they cost least.
+// immediate reports whether the waiter needs any token now. Most do, and they cost least.
 func (w *waiter) immediate() bool { return !w.waits && w.once == "" && w.need <= w.margin }
 
-// finishLocked answers the callers of a waiter, once. One of them got the token,
-// the others get it again.
+// finishLocked answers the callers of a waiter, once. The first one gets the token, the others
+// a replay of it.
 func (q *takeQueue) finishLocked(w *waiter, with answer) {
 	if w.done {
 		return
@@ -104,7 +104,7 @@ func (q *takeQueue) finishLocked(w *waiter, with answer) {
 	}
 }
 
-// endLocked lets nobody join a waiter any more.
+// endLocked ends a waiter, so that no further caller joins it.
 func (q *takeQueue) endLocked(w *waiter) {
 	w.done = true
 	if w.once != "" && q.shared[w.once] == w {
@@ -112,7 +112,7 @@ func (q *takeQueue) endLocked(w *waiter) {
 	}
 }
 
-// parkLocked notes that a waiter holds a ticket, and tells its callers.
+// parkLocked notes that a waiter holds a ticket, and calls Request.Parked of its callers.
 func (w *waiter) parkLocked() {
 	w.parked = true
 	for _, notice := range w.notices {

@@ -12,23 +12,22 @@ import (
 const (
 	// mostWindows is how many windows an identity may have, running and to come.
 	mostWindows = 100
-	// windowSlack is how far apart the same moment may come out in two calls: the
-	// way to Redis, or an answer that was lost and a call that was sent again.
+	// windowSlack is the greatest difference between two calls that mean the same moment:
+	// the way to Redis, or a retry after a lost reply.
 	windowSlack = 2 * redisdb.CallTimeout
 )
 
-// Warm keeps a window, on Redis' clock and for all replicas, until it is over. No
-// Tokens end all windows of the identity at once. A window whose In is below 0
-// begins now; one that is over, or ends before it begins, is not kept.
+// Warm keeps a window at all replicas until it is over, on Redis' clock. Zero Tokens end all
+// windows of the identity. A negative In begins the window now. A window that is over, or ends
+// before it begins, is not kept.
 //
-// A call that is made again and again leaves one window: those that the new one
-// covers (that begin no earlier, end no later and want no more tokens) are
-// dropped, and the new one is if it is covered. Where only up to two seconds at
-// either end are missing for that, the new one takes the place of both and is as
-// long as both, unless it is the older one that wants more. Where there are 100
-// other windows, or as many of this caller as its limit says, Warm fails with
-// ErrWindows and changes nothing. Of the 100, those of callers with a limit count
-// for such callers alone.
+// Repeated calls leave one window. A window is dropped if another one covers it: begins no
+// later, ends no earlier and wants no fewer tokens. If up to two seconds at either end are
+// missing, the new window replaces the old one and takes the length of both, unless the old one
+// wants more tokens.
+//
+// Warm fails with ErrWindows and changes nothing if there are 100 other windows, or as many of
+// this caller as its limit. Windows of callers with a limit do not count against other callers.
 func (s *Controls) Warm(ctx context.Context, id captcha.ID, w Window, limit WindowLimit) error {
 	if w.Tokens < 0 {
 		return fmt.Errorf("pool: a window of %d tokens", w.Tokens)

@@ -54,7 +54,7 @@ func (db *DB) Eval(ctx context.Context, s *Script, keys []string, args ...any) (
 // Answer is the answer to one call of Pipelined, or its error.
 type Answer = redis.Cmd
 
-// Add adds a call to those of Pipelined, with keys and arguments as of Call.
+// Add adds a call to a Pipelined, with keys and arguments as in Call.
 type Add = func(keys any, args Args, tail ...any) *Answer
 
 // Pipelined sends many calls of one script in one exchange; each call then has its answer or

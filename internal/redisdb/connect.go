@@ -15,14 +15,14 @@ import (
 // Mode is how Redis is run.
 type Mode string
 
-// The modes of /status.json. cmd/poold calls a single server of its own "embedded".
+// The modes of /status.json. cmd/poold names its built-in server "embedded".
 const (
 	ModeSingle   Mode = "single"
 	ModeSentinel Mode = "sentinel"
 	ModeCluster  Mode = "cluster"
 )
 
-// route is the place of Redis, as the addresses give it.
+// route says how the addresses reach Redis.
 type route struct {
 	mode   Mode
 	where  string // host:port or path of each address, without user and password

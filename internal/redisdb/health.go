@@ -31,7 +31,7 @@ type Health struct {
 
 // condition is the result of a probe. It is immutable.
 type condition struct {
-	err  error           // what is wrong; nil = all of Redis serves
+	err  error           // why Redis does not serve; nil = all of it serves
 	away map[string]bool // masters of a cluster that do not serve; nil if all do, or none does
 }
 
@@ -61,7 +61,7 @@ func (db *DB) Away(ctx context.Context, tag string) error {
 		return nil
 	}
 	if cluster, ok := db.Slow.(*redis.ClusterClient); ok && now.away != nil {
-		// The client has the slots in memory: this is no exchange with Redis.
+		// The client has the slots in memory, so this does no I/O.
 		master, err := cluster.MasterForKey(ctx, "{"+tag+"}")
 		if known := err == nil; !known || !now.away[master.Options().Addr] {
 			return nil

@@ -112,8 +112,8 @@ func meaning(err error) string {
 	return meaningOfNetwork(err)
 }
 
-// meaningOfSentinels says why they name no master. What redis.Nil stands for is an
-// answer, and so it is a better reason than the silence of the other sentinels.
+// meaningOfSentinels explains why the sentinels name no master. redis.Nil is the answer of one
+// sentinel, which says more than the silence of the others.
 func meaningOfSentinels(err error) string {
 	text := err.Error()
 	switch {

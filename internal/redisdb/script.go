@@ -129,7 +129,7 @@ func headerOf(text string) header {
 	return h
 }
 
-// names returns what the names of keys, arguments and groups stand for.
+// names returns the replacements of the names of keys, arguments and groups.
 func (h header) names() map[string]string {
 	numbers := map[string]string{}
 	for label, names := range h {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// mostSeldom is the number of names beyond which a Seldom drops those whose time is over.
+// mostSeldom is the number of names beyond which a Seldom drops expired ones.
 const mostSeldom = 500
 
 // Seldom limits how often this process writes a fact to Redis, by name. The zero value with

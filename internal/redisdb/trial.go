@@ -46,7 +46,7 @@ func (db *DB) Try(ctx context.Context) Trial {
 	return t
 }
 
-// versions are those of the masters, sorted.
+// versions returns the sorted versions of the masters.
 func (m *monitor) versions(ctx context.Context) string {
 	var mu sync.Mutex
 	var found []string

@@ -3,7 +3,7 @@
 -- Uses   journal
 -- KEYS   orders journal
 -- ARGV   order
--- Reply  {age_ms left_ms line}; line: of the journal; empty if there is no such order
+-- Reply  {age_ms left_ms line}; line: of the journal; empty if the order does not exist
 local now = now_ms()
 local deadline = redis.call('ZSCORE', KEYS.orders, ARGV.order)
 local e = entry_of(ARGV.order)

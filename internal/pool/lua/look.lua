@@ -22,7 +22,7 @@ local function numbers(text)
 end
 
 -- note_minute adds the changes since the last look to the minute of this one, so that takes
--- need not, and returns the text of the last hour; pool/hour.go describes it. Without free
+-- need not, and returns the text of the last hour; the README has its form. Without free
 -- memory the look goes on.
 local function note_minute(text, figures, now, keep)
   local value, have = pairs_of(figures), {}

@@ -27,8 +27,8 @@ if new.begins >= new.ends then
 end
 -- A retry, or a client that asks again, means the same moment but comes a little later. So
 -- the new window covers others give or take the slack, and then takes the length of both. An
--- older one that wants more tokens stays as it is: repeated calls for fewer would make it
--- last for ever.
+-- older window with more tokens is unchanged: repeated calls with fewer tokens would extend it
+-- for ever.
 local slack = tonumber(ARGV.slack_ms)
 local begins, ends, last, dropped, kept = new.begins, new.ends, new.ends, {}, {}
 for _, w in ipairs(windows) do

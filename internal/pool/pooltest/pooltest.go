@@ -7,7 +7,7 @@ import (
 	"poold/internal/pool"
 )
 
-// Store is a pool.Store with the methods of those of its parts that targets use, and permits.
+// Store is a pool.Store with the methods of the parts that targets use, and permits.
 type Store struct {
 	*pool.Store
 	*pool.Tokens

@@ -15,8 +15,8 @@ import (
 // scripts expect of a moment. Bubbles begin in 2000, with 12.
 var afterStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// Bubble is an embedded server, made for the inside of a synctest bubble: scripts,
-// TIME and TTLs run in the bubble's time. A call costs about half a millisecond of real time.
+// Bubble is an embedded server for synctest bubbles: scripts, TIME and TTLs run in the bubble's
+// time. A call costs about half a millisecond of real time.
 type Bubble struct {
 	*miniredis.Miniredis
 
@@ -35,13 +35,13 @@ func InBubble(t testing.TB) *Bubble {
 	return Embedded(t)
 }
 
-// Embedded starts an embedded server that is reached in memory alone, on whatever
-// clock the test has. It stops with the test.
+// Embedded starts an embedded server that is reached in memory alone, on the test's clock. It
+// stops with the test.
 func Embedded(t testing.TB) *Bubble {
 	t.Helper()
 	b := &Bubble{Miniredis: miniredis.NewMiniRedis()}
 	b.ClockTTL(true)
-	conn, err := b.Miniredis.Dial() // which starts it, without a socket
+	conn, err := b.Miniredis.Dial() // starts the server without a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +65,8 @@ func (b *Bubble) Dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// SetDown cuts all connections from the server's side and refuses new ones, until it is
-// called with false. What is stored stays.
+// SetDown(true) cuts all connections from the server's side and refuses new ones, until
+// SetDown(false). The server keeps its data.
 func (b *Bubble) SetDown(down bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// Place is where a server is reached, for the options of the same names.
+// Place says how a server is reached, for the options of the same names.
 type Place struct {
 	Addresses      string
 	SentinelMaster string
@@ -22,11 +22,12 @@ type Place struct {
 // Kind is one way of running Redis on which every script must behave alike.
 type Kind struct {
 	Name  string
-	Known bool // scripts run there as on another kind: only how it is reached differs
+	Known bool // differs from another kind only in how it is reached
 	Start func(t testing.TB) Place
 }
 
-// Kinds returns them, the single server first; with the race detector it alone.
+// Kinds returns all kinds, the single server first. With the race detector it returns the single
+// server alone.
 func Kinds() []Kind {
 	all := []Kind{
 		{"single", false, func(t testing.TB) Place { return Place{Addresses: "redis://" + Server(t)} }},
@@ -39,7 +40,7 @@ func Kinds() []Kind {
 		{"embedded", true, func(t testing.TB) Place { return Place{Addresses: "redis://" + miniredis.RunT(t).Addr()} }},
 	}
 	if testkit.RaceEnabled {
-		return all[:1] // our own code is the same with each of them
+		return all[:1] // poold's own code is the same with each of them
 	}
 	return all
 }
@@ -49,7 +50,7 @@ const BubbleAddress = "redis://bubble"
 
 // OnEvery runs a suite on every kind of server: all of it on a single server, on a cluster and,
 // in bubbles, on the embedded server. Behind sentinels, and on the embedded server over TCP, it
-// runs the tests named in reached: those that depend on how a server is reached.
+// runs only the tests in reached, which depend on how a server is reached.
 func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), reached []string) {
 	t.Run("bubble", func(t *testing.T) {
 		testkit.WithoutRace(t)

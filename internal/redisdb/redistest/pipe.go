@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// newPipe makes the two ends of a connection in memory. As a socket does, and net.Pipe does
-// not, it takes what is written at once: the server writes to one client while it holds what
-// other clients wait for, and a client in a bubble may read only when time has passed.
+// newPipe returns the two ends of a connection in memory. Unlike net.Pipe it buffers writes, as
+// a socket does: the server writes to one client while it holds a lock that other clients need,
+// and a client in a bubble may read only after time has passed.
 func newPipe() (client, server net.Conn) {
 	there, back := newStream(), newStream()
 	return &pipeEnd{in: back, out: there}, &pipeEnd{in: there, out: back}
@@ -24,7 +24,7 @@ type pipeEnd struct{ in, out *stream }
 func (e *pipeEnd) Read(b []byte) (int, error)  { return e.in.read(b) }
 func (e *pipeEnd) Write(b []byte) (int, error) { return e.out.write(b) }
 
-// Close ends both directions; what was written before can still be read at the other end.
+// Close ends both directions. The other end can still read earlier writes.
 func (e *pipeEnd) Close() error {
 	e.in.end(true)
 	e.out.end(false)
@@ -112,7 +112,7 @@ func (s *stream) setDeadline(at time.Time) {
 }
 
 func (s *stream) wake() {
-	s.mu.Lock() // a read that has looked at its deadline waits by now
+	s.mu.Lock() // so that a read that checked its deadline waits already
 	defer s.mu.Unlock()
 	s.changed.Broadcast()
 }

@@ -51,8 +51,8 @@ func Cluster(t testing.TB) []string {
 	return addrs
 }
 
-// ClusterOf starts three masters with so many replicas each; args are further
-// options of every node. The first three of its answer are the masters.
+// ClusterOf starts three masters with this number of replicas each; args are further options of
+// every node. The first three nodes are the masters.
 func ClusterOf(t testing.TB, replicas int, args ...string) []Node {
 	t.Helper()
 	var nodes []Node
@@ -74,7 +74,7 @@ func ClusterOf(t testing.TB, replicas int, args ...string) []Node {
 	return nodes
 }
 
-// MasterName is what the sentinels of Sentinel call their master.
+// MasterName is the name of the master of Sentinel.
 const MasterName = "stock"
 
 // Sentinel starts a master, a replica and three sentinels, and returns the
@@ -85,7 +85,7 @@ func Sentinel(t testing.TB) []string {
 	return sentinels
 }
 
-// SentinelMaster starts what Sentinel does and returns the master's process too.
+// SentinelMaster is Sentinel, and returns the master's process too.
 func SentinelMaster(t testing.TB) (sentinels []string, process *os.Process) {
 	t.Helper()
 	master, process := start(t, "redis-server", "--repl-diskless-sync-delay", "0")
@@ -148,8 +148,7 @@ func FreeAddress(t testing.TB) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))
 }
 
-// ask runs one command in a server and returns what it prints, "" if it cannot
-// be reached.
+// ask runs one command in a server and returns the output.
 func ask(t testing.TB, addr string, args ...string) string {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)

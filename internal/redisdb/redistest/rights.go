@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Password is that of the user of Rights.
+// Password is the password of the user of Rights.
 const Password = "of-a-test"
 
 // Rights returns the words of the line of docs/configuration.md for an aclfile, without "user
@@ -33,7 +33,7 @@ func Rights(t testing.TB) []string {
 	return strings.Fields(line)[1:]
 }
 
-// Do sends a command as the user who may do everything, and returns the answer as text.
+// Do sends a command as the user with all rights, and returns the reply as text.
 func Do(t testing.TB, addr string, args ...any) string {
 	t.Helper()
 	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})

@@ -12,8 +12,8 @@ import (
 // Thief is a dialer that lets requests through and throws some of the replies
 // away: the server has executed them, and the client sees a cut connection.
 type Thief struct {
-	Share float64 // of the replies to matching requests, 0 to 1
-	Match []byte  // a request is struck at only if it holds these bytes, e.g. a script's hash
+	Share float64 // of the replies to matching requests that are lost, 0 to 1
+	Match []byte  // only requests with these bytes match, e.g. a script's hash
 
 	dial   Dialer
 	mu     sync.Mutex
@@ -24,8 +24,7 @@ type Thief struct {
 // Dialer opens connections.
 type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// NewThief makes a thief with a fixed seed; match is compared as it stands on
-// the wire.
+// NewThief returns a thief with a fixed seed. match is compared with the bytes of requests.
 func NewThief(share float64, match string) *Thief {
 	return &Thief{
 		Share: share, Match: []byte(match), dial: new(net.Dialer).DialContext,
@@ -33,15 +32,15 @@ func NewThief(share float64, match string) *Thief {
 	}
 }
 
-// Stolen is how many replies were thrown away.
+// Stolen returns the number of lost replies.
 func (t *Thief) Stolen() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.stolen
 }
 
-// Over makes the thief strike at connections of this dialer instead of the
-// network's, where it is not nil, and returns the thief's own.
+// Over makes the thief use the connections of a dialer unless it is nil, and returns the thief's
+// dialer.
 func (t *Thief) Over(dial Dialer) Dialer {
 	if dial != nil {
 		t.dial = dial
@@ -58,7 +57,7 @@ func (t *Thief) Dial(ctx context.Context, network, addr string) (net.Conn, error
 	return &struckConn{Conn: conn, thief: t}, nil
 }
 
-// strike decides over one request.
+// strike decides whether the reply to a request is lost.
 func (t *Thief) strike(request []byte) bool {
 	if !bytes.Contains(request, t.Match) {
 		return false

@@ -177,6 +177,7 @@ type doubles struct {
 	claims func(Claims) Claims
 	tokens func(Tokens) Tokens
 	orders func(purchase.Orders) purchase.Orders
+	ends   int // of orders that wait for the history; 0 = none
 }
 
 // start starts a replica.
@@ -185,7 +186,7 @@ func (w *scenario) start(with doubles) *replica {
 	log := slog.New(slog.DiscardHandler)
 	var err error
 	r.store, err = pool.Open(pool.Options{
-		Addresses: "redis://bubble:6379", Prefix: "story", Log: log, Dial: w.redis.Dial, Probe: time.Minute,
+		Addresses: "redis://bubble:6379", Prefix: "story", Log: log, Dial: w.redis.Dial, Probe: time.Minute, Endings: with.ends,
 		OnChange: func(id captcha.ID) { r.Kick(id) },
 		OnEnded:  func(order pool.Ref, how string) { r.buyer.Ended(order, how) },
 	})

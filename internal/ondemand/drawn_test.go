@@ -1,0 +1,200 @@
+package ondemand
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/history"
+	"poold/internal/history/redisstore"
+	"poold/internal/pool"
+	"poold/internal/testkit"
+)
+
+// drawnStories is the number of stories of TestDrawnStories, and firstStory the seed of the first
+// one: go test ./internal/ondemand -run TestDrawnStories -stories 500.
+var (
+	drawnStories = flag.Int("stories", 4, "random stories to play")
+	firstStory   = flag.Uint64("first-story", 1, "seed of the first story")
+)
+
+// In random stories of callers, hang-ups, replicas that stop or die, outages of Redis and of the
+// service, and failing tasks, the model holds: each sold task has one record, each token goes to one
+// caller or to the sharers of one claim, and the ledger accounts for each task. The seed of a story
+// that fails is in its name.
+func TestDrawnStories(t *testing.T) {
+	testkit.WithoutRace(t)
+	for seed := *firstStory; seed < *firstStory+uint64(*drawnStories); seed++ {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			play(t, 0, func(t *testing.T, w *scenario) {
+				s := &drawnStory{t: t, w: w, random: rand.New(rand.NewPCG(seed, 0)), holders: map[string]string{}}
+				w.service.spread = 10 * time.Second
+				for range 3 {
+					s.start()
+				}
+				for range 40 {
+					s.step()
+				}
+				s.settle()
+				s.check()
+			})
+		})
+	}
+}
+
+// drawnStory is one random story.
+type drawnStory struct {
+	t      *testing.T
+	w      *scenario
+	random *rand.Rand
+	living []*historian
+	calls  sync.WaitGroup
+
+	mu      sync.Mutex
+	holders map[string]string // of each token that was handed out: a caller, or a claim
+	served  int               // callers that got a token
+}
+
+// historian is a replica that also sends the ends of orders to the history.
+type historian struct {
+	*replica
+
+	store *redisstore.Store
+	stop  func()
+}
+
+func (s *drawnStory) start() {
+	r := s.w.start(doubles{ends: 1000})
+	store := redisstore.New(r.store.DB, redisstore.Options{})
+	sender := history.NewSender(r.store.Endings, store, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var sending sync.WaitGroup
+	sending.Go(func() { _ = sender.Run(ctx) })
+	s.living = append(s.living, &historian{replica: r, store: store, stop: func() { cancel(); sending.Wait() }})
+}
+
+// leave ends a replica, by SIGTERM or by SIGKILL, and starts another one.
+func (s *drawnStory) leave(end func(*replica)) {
+	i := s.random.IntN(len(s.living))
+	r := s.living[i]
+	s.living = append(s.living[:i], s.living[i+1:]...)
+	r.stop()
+	end(r.replica)
+	s.start()
+}
+
+// step is one event, and the time until the next one.
+func (s *drawnStory) step() {
+	switch n := s.random.IntN(20); {
+	case n < 11:
+		s.call(1+s.random.IntN(4), n < 5, s.random.IntN(3) == 0)
+	case n == 11:
+		s.leave(s.w.kill)
+	case n == 12:
+		s.leave(s.w.end)
+	case n == 13:
+		s.w.redis.SetDown(true)
+		time.Sleep(time.Duration(s.random.IntN(8000)) * time.Millisecond)
+		s.w.redis.SetDown(false)
+	case n == 14:
+		share := s.random.Float64()
+		s.w.service.with(func() { s.w.service.share = share / 2 })
+	case n == 15:
+		down := s.random.IntN(2) == 0
+		s.w.service.with(func() { s.w.service.down = down })
+	}
+	time.Sleep(time.Duration(s.random.IntN(6000)) * time.Millisecond)
+}
+
+// call starts equal callers at random replicas. Some of them share a solve, and some hang up.
+func (s *drawnStory) call(n int, share, hangUp bool) {
+	page := fmt.Sprint("page-", s.random.IntN(3))
+	ask := request(page)
+	if share {
+		ask = sharing(request("shared-" + page))
+	}
+	for range n {
+		r := s.living[s.random.IntN(len(s.living))]
+		patience := 10 * time.Minute
+		if hangUp {
+			patience = time.Duration(s.random.IntN(20000)) * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+		s.calls.Go(func() {
+			defer cancel()
+			token, err := r.Solve(ctx, ask)
+			if err == nil {
+				s.serve(token, ask)
+			}
+		})
+	}
+}
+
+// serve notes who has a token, and fails the test if another caller or claim has it too.
+func (s *drawnStory) serve(token pool.Token, ask Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.served++
+	holder := fmt.Sprint("caller ", s.served)
+	if ask.Share != nil {
+		holder = "claim " + string(ask.Share.Key)
+	}
+	if before, handed := s.holders[token.Value]; handed && before != holder {
+		s.t.Errorf("%s went to %s and to %s", token.Value, before, holder)
+	}
+	s.holders[token.Value] = holder
+}
+
+// settle waits until each call has its answer and each order and each token of a caller that hung
+// up has its end.
+func (s *drawnStory) settle() {
+	s.w.service.with(func() { s.w.service.down, s.w.service.share = false, 0 })
+	s.calls.Wait()
+	time.Sleep(5 * time.Minute) // the timeout of a task, twice the sweep of the history, and a token's life
+}
+
+// check compares the books of the service with the ledger and with the history.
+func (s *drawnStory) check() {
+	stock, err := s.living[0].replica.store.Guests.Survey(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	f, sold := stock.Figures, s.w.service.sold()
+	out := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded
+	// A lost order may have been sold or not.
+	if int(f.Bought) < sold || int(f.Bought-f.Lost) > sold || out+int64(stock.Fresh) != f.Bought || stock.Orders != 0 || stock.Waiting != 0 {
+		s.t.Errorf("the service sold %d tasks; poold counts %d bought and %d ways out, %d orders and %d tickets: %+v", sold, f.Bought, out, stock.Orders, stock.Waiting, f)
+	}
+	records := map[string]history.Record{}
+	ends := map[history.How]int64{}
+	for _, status := range []history.Status{history.StatusSolved, history.StatusError} {
+		page, err := s.living[0].store.Tasks(s.t.Context(), status, history.Query{Limit: history.MostLimit})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, r := range page.Records {
+			if before, twice := records[r.Task]; twice && r.Task != "" {
+				s.t.Errorf("task %s has two records: %+v and %+v", r.Task, before, r)
+			}
+			records[r.Task] = r
+			ends[r.How]++
+		}
+	}
+	solved := ends[history.Solved] + ends[history.Discarded]
+	if solved != f.Solved || ends[history.Failed] != f.Failed || ends[history.Lost] != f.Lost || solved+f.Failed+f.Lost != f.Bought {
+		s.t.Errorf("the history has %v, the ledger %+v", ends, f)
+	}
+	for value := range s.holders {
+		task := value[len("answer of "):]
+		if r, known := records[task]; !known || r.How != history.Solved {
+			s.t.Errorf("%s was handed out, and its record is %+v", value, r)
+		}
+	}
+	s.t.Logf("%d tasks, %d callers served: %+v", sold, s.served, f)
+}

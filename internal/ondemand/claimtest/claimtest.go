@@ -1,9 +1,11 @@
-// Package claimtest is what every store of claims must pass: Redis' (redisclaims) and
-// PostgreSQL's. Only tests import it.
+// Package claimtest is the conformance suite of both claim stores, redisclaims and pgclaims. Only
+// tests import it.
 //
-// A test opens a store with the times that it needs. Where it watches how time passes, it
-// waits for real and measures, so that a machine that is busy makes it slower and not
-// wrong; in a synctest bubble all of it takes no time.
+// AnythingThatMayHappen compares a store with a model, over random calls. The other tests cover what
+// the model lacks: concurrency, real time, values of any bytes, notifications and cleaning.
+//
+// A test opens a store with the times that it needs. Tests of time measure it, so that a busy machine
+// makes them slower and not wrong. In a synctest bubble they take no time.
 package claimtest
 
 import (
@@ -16,7 +18,7 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// Claims is a store of claims, as one replica has it; redisclaims.Claims documents each method.
+// Claims is a claim store at one replica; redisclaims.Claims documents the methods.
 type Claims interface {
 	Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error)
 	Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error)
@@ -26,45 +28,39 @@ type Claims interface {
 	Days(ctx context.Context) ([]dedup.SavingsDay, error)
 }
 
-// Backend is a store that nobody else uses.
+// Backend is a store of one test.
 type Backend struct {
 	Replicas []Claims // three or more
-	// Exact says that time passes only where a test sleeps, as in a bubble.
+	// Exact means that time passes only while a test sleeps, as in a bubble.
 	Exact bool
 	// Woken reports whether a replica was woken over a key since the store was opened.
 	Woken func(replica int, key captcha.ID) bool
-	// Left is how many keys or rows of claims the store has; savings are none.
+	// Left counts the keys or rows of claims in the store, without savings.
 	Left func(t *testing.T) int
 }
 
 // Open opens a backend with these times that ends with the test.
 type Open func(t *testing.T, times dedup.ClaimTimes) Backend
 
-// Suite is what a store must pass. Each of them may run in a bubble of its own.
+// Suite lists the tests. Each may run in a bubble.
 var Suite = map[string]func(*testing.T, Open){
-	"OneOfManyHolds":             testOneOfManyHolds,
-	"AReplicaHoldsOnce":          testAReplicaHoldsOnce,
-	"FencesGrow":                 testFencesGrow,
-	"TakeoverAfterTheLease":      testTakeoverAfterTheLease,
-	"AHolderThatHoldsKeepsIt":    testAHolderThatHoldsKeepsIt,
-	"OneOfManyTakesOver":         testOneOfManyTakesOver,
-	"AClaimIsLetGo":              testAClaimIsLetGo,
-	"AnOldHolderChangesNothing":  testAnOldHolderChangesNothing,
-	"AnEndIsOnce":                testAnEndIsOnce,
-	"ASolveHasALongest":          testASolveHasALongest,
-	"WantedWhileSomebodyAsks":    testWantedWhileSomebodyAsks,
-	"ATokenIsShared":             testATokenIsShared,
-	"ATokenIsSharedForItsTime":   testATokenIsSharedForItsTime,
-	"AnErrorIsForThoseWhoWaited": testAnErrorIsForThoseWhoWaited,
-	"AnErrorIsForgotten":         testAnErrorIsForgotten,
-	"AFailureBesideANewerSolve":  testAFailureBesideANewerSolve,
-	"KeysAreApart":               testKeysAreApart,
-	"AllReplicasAreWoken":        testAllReplicasAreWoken,
-	"NothingIsLeft":              testNothingIsLeft,
-	"SharedRequestsAreCounted":   testSharedRequestsAreCounted,
-	"RequestsAreCountedExactly":  testRequestsAreCountedExactly,
-	"DaysBeginWithToday":         testDaysBeginWithToday,
-	"AnythingThatMayHappen":      testAnythingThatMayHappen,
+	"OneOfManyHolds":            testOneOfManyHolds,
+	"FencesGrow":                testFencesGrow,
+	"TakeoverAfterTheLease":     testTakeoverAfterTheLease,
+	"AHolderThatHoldsKeepsIt":   testAHolderThatHoldsKeepsIt,
+	"OneOfManyTakesOver":        testOneOfManyTakesOver,
+	"AnOldHolderChangesNothing": testAnOldHolderChangesNothing,
+	"ASolveHasALongest":         testASolveHasALongest,
+	"WantedWhileSomebodyAsks":   testWantedWhileSomebodyAsks,
+	"ATokenIsShared":            testATokenIsShared,
+	"ATokenIsSharedForItsTime":  testATokenIsSharedForItsTime,
+	"AnErrorIsForgotten":        testAnErrorIsForgotten,
+	"KeysAreApart":              testKeysAreApart,
+	"AllReplicasAreWoken":       testAllReplicasAreWoken,
+	"NothingIsLeft":             testNothingIsLeft,
+	"RequestsAreCountedExactly": testRequestsAreCountedExactly,
+	"DaysBeginWithToday":        testDaysBeginWithToday,
+	"AnythingThatMayHappen":     testAnythingThatMayHappen,
 }
 
 // Test runs the suite.
@@ -74,24 +70,24 @@ func Test(t *testing.T, open Open) {
 	}
 }
 
-// long are times that do not end while a test runs on a busy machine.
+// long are times that outlast a test on a busy machine.
 var long = dedup.ClaimTimes{
 	Lease: time.Minute, Wanted: time.Minute, Longest: 3 * time.Minute, Solved: time.Minute, Failed: time.Minute,
 }
 
-// with is long with another time or two.
+// with returns long with a change.
 func with(change func(*dedup.ClaimTimes)) dedup.ClaimTimes {
 	times := long
 	change(&times)
 	return times
 }
 
-// newKey names a key, or an identity, that no other test has.
+// newKey returns a random key or identity.
 func newKey() captcha.ID {
 	return captcha.Identity{Type: captcha.Turnstile, Sitekey: rand.Text()}.ID()
 }
 
-// enter is Enter of a replica; solve is "" for who comes new.
+// enter calls Enter; solve is "" for a new caller.
 func enter(t *testing.T, c Claims, key captcha.ID, solve string) dedup.Claim {
 	t.Helper()
 	got, err := c.Enter(t.Context(), entry(key, solve, 1))
@@ -108,17 +104,17 @@ func entry(key captcha.ID, solve string, callers int) dedup.ClaimEntry {
 	}
 }
 
-// identityOf is whose stock a new solve of a key takes from, here.
+// identityOf is the identity of entries of a key.
 func identityOf(key captcha.ID) captcha.ID {
 	return captcha.Identity{Type: captcha.HCaptcha, Sitekey: string(key)}.ID()
 }
 
-// begin makes a replica hold a key that nobody holds.
+// begin makes a replica the holder of a free key.
 func begin(t *testing.T, c Claims, key captcha.ID) dedup.Claim {
 	t.Helper()
 	got := enter(t, c, key, "")
 	if got.State != dedup.ClaimHeld || got.Solve == "" || got.Fence <= 0 {
-		t.Fatalf("a key that nobody holds: %+v", got)
+		t.Fatalf("a free key: %+v", got)
 	}
 	return got
 }
@@ -131,7 +127,7 @@ func is(t *testing.T, what string, got dedup.Claim, state dedup.ClaimState, solv
 	}
 }
 
-// hold checks whose claim it is.
+// hold checks whether a fence holds the claim.
 func hold(t *testing.T, c Claims, key captcha.ID, fence int64, want bool) (wanted bool) {
 	t.Helper()
 	mine, wanted, err := c.Hold(t.Context(), key, fence, identityOf(key))
@@ -141,8 +137,7 @@ func hold(t *testing.T, c Claims, key captcha.ID, fence int64, want bool) (wante
 	return wanted
 }
 
-// letGo ends the lease of a claim where it is this holder's, with the identity that it
-// took from.
+// letGo calls LetGo.
 func letGo(t *testing.T, c Claims, key captcha.ID, fence int64, identity captcha.ID) {
 	t.Helper()
 	if err := c.LetGo(t.Context(), key, fence, identity); err != nil {
@@ -166,12 +161,10 @@ func token(value string, lasts time.Duration) dedup.ClaimEnd {
 // failure is an end without a token.
 func failure(value string) dedup.ClaimEnd { return dedup.ClaimEnd{Value: []byte(value), Failed: true} }
 
-// rounding is how much sooner something may be over, since a store may count in whole
-// milliseconds.
+// rounding is how much too early an end may be, because a store may count in milliseconds.
 const rounding = 2 * time.Millisecond
 
-// after tries until something is so, and fails if it is so earlier than `least` after
-// `began`, or never.
+// after polls until a condition holds. It fails if that is earlier than least after began, or never.
 func after(t *testing.T, what string, began time.Time, least time.Duration, so func() bool) {
 	t.Helper()
 	for !so() {

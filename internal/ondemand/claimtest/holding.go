@@ -9,7 +9,7 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// crowd lets 50 callers enter at once, over all replicas, and returns their answers.
+// crowd has 50 concurrent callers enter at all replicas, and returns their answers.
 func crowd(t *testing.T, b Backend, key captcha.ID, solve string) []dedup.Claim {
 	t.Helper()
 	answers := make([]dedup.Claim, 50)
@@ -30,7 +30,7 @@ func crowd(t *testing.T, b Backend, key captcha.ID, solve string) []dedup.Claim 
 	return answers
 }
 
-// held is the one of many answers that holds; the others wait for the same solve.
+// held returns the only holder among the answers, and checks that the others wait for its solve.
 func held(t *testing.T, answers []dedup.Claim) dedup.Claim {
 	t.Helper()
 	var holder dedup.Claim
@@ -52,7 +52,7 @@ func held(t *testing.T, answers []dedup.Claim) dedup.Claim {
 	return holder
 }
 
-// Exactly one of many that come at once solves.
+// One of many concurrent callers becomes the holder.
 func testOneOfManyHolds(t *testing.T, open Open) {
 	b := open(t, long)
 	key := newKey()
@@ -65,17 +65,7 @@ func testOneOfManyHolds(t *testing.T, open Open) {
 	}
 }
 
-// A replica that has a claim does not get it twice.
-func testAReplicaHoldsOnce(t *testing.T, open Open) {
-	b := open(t, long)
-	key := newKey()
-	first := begin(t, b.Replicas[0], key)
-	is(t, "the same replica", enter(t, b.Replicas[0], key, ""), dedup.ClaimSolving, first.Solve)
-	is(t, "the same replica for its solve", enter(t, b.Replicas[0], key, first.Solve), dedup.ClaimSolving, first.Solve)
-	hold(t, b.Replicas[0], key, first.Fence, true)
-}
-
-// The fence of a holder is above all before it, also when nothing is known of them.
+// Fences grow, even after the store has forgotten the claim.
 func testFencesGrow(t *testing.T, open Open) {
 	b := open(t, with(func(c *dedup.ClaimTimes) {
 		c.Lease, c.Solved, c.Failed = 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond
@@ -104,8 +94,8 @@ func testFencesGrow(t *testing.T, open Open) {
 	}
 }
 
-// A holder that is not heard of for a lease is replaced, and no earlier; who takes over
-// has its solve and is told whose stock it took from last.
+// A holder is replaced when its lease ends, and not earlier. The new holder gets the solve and the last
+// identity.
 func testTakeoverAfterTheLease(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Lease = 300 * time.Millisecond })
 	for _, waits := range []bool{true, false} {
@@ -135,7 +125,7 @@ func testTakeoverAfterTheLease(t *testing.T, open Open) {
 	}
 }
 
-// Who holds again and again keeps the claim for longer than a lease.
+// A holder that renews its lease keeps the claim.
 func testAHolderThatHoldsKeepsIt(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Lease = time.Second })
 	b := open(t, times)
@@ -156,8 +146,7 @@ func testAHolderThatHoldsKeepsIt(t *testing.T, open Open) {
 	})
 }
 
-// inTime does something anew until it took less than a time, which a machine that is busy
-// may not manage at once.
+// inTime repeats a test until it takes less than a limit, which a busy machine may exceed.
 func inTime(t *testing.T, limit time.Duration, do func() (took time.Duration)) {
 	t.Helper()
 	for range 10 {
@@ -168,7 +157,7 @@ func inTime(t *testing.T, limit time.Duration, do func() (took time.Duration)) {
 	t.Fatalf("never done within %v", limit)
 }
 
-// Of many that find a lease over, one takes over.
+// One of many concurrent callers takes over after the lease.
 func testOneOfManyTakesOver(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Lease = time.Second })
 	b := open(t, times)
@@ -188,31 +177,7 @@ func testOneOfManyTakesOver(t *testing.T, open Open) {
 	})
 }
 
-// A holder that lets go is replaced at once, and only the holder can let go.
-func testAClaimIsLetGo(t *testing.T, open Open) {
-	b := open(t, long)
-	for _, waits := range []bool{true, false} {
-		key, other := newKey(), newKey()
-		first := begin(t, b.Replicas[0], key)
-		solve := ""
-		if waits {
-			solve = first.Solve
-		}
-		letGo(t, b.Replicas[0], key, first.Fence+1, other)
-		is(t, "let go by who does not hold it", enter(t, b.Replicas[1], key, solve), dedup.ClaimSolving, first.Solve)
-		letGo(t, b.Replicas[0], key, first.Fence, other)
-		got := enter(t, b.Replicas[1], key, solve)
-		is(t, "let go", got, dedup.ClaimHeld, first.Solve)
-		if got.Identity != other || got.Fence <= first.Fence {
-			t.Errorf("taken over: %+v from %+v", got, first)
-		}
-		letGo(t, b.Replicas[0], key, first.Fence, other)
-		is(t, "let go by who was replaced", enter(t, b.Replicas[2], key, solve), dedup.ClaimSolving, first.Solve)
-		hold(t, b.Replicas[1], key, got.Fence, true)
-	}
-}
-
-// Who was replaced can neither hold nor end, whatever it brings; nor can who never held.
+// Neither a replaced holder nor a replica that never held the claim can hold or end it.
 func testAnOldHolderChangesNothing(t *testing.T, open Open) {
 	b := open(t, with(func(c *dedup.ClaimTimes) { c.Lease = 50 * time.Millisecond }))
 	key := newKey()
@@ -240,28 +205,7 @@ func testAnOldHolderChangesNothing(t *testing.T, open Open) {
 	}
 }
 
-// An end whose answer was lost is ended by the same call again; by no other.
-func testAnEndIsOnce(t *testing.T, open Open) {
-	b := open(t, long)
-	for _, e := range []dedup.ClaimEnd{token("a", time.Minute), failure("a")} {
-		key := newKey()
-		got := begin(t, b.Replicas[0], key)
-		end(t, b.Replicas[0], key, got.Fence, e, true)
-		end(t, b.Replicas[0], key, got.Fence, e, true)
-		end(t, b.Replicas[0], key, got.Fence, token("b", time.Minute), false)
-		end(t, b.Replicas[0], key, got.Fence, failure("b"), false)
-		other := e
-		other.Failed = !e.Failed
-		end(t, b.Replicas[0], key, got.Fence, other, false)
-		hold(t, b.Replicas[0], key, got.Fence, false)
-		told := enter(t, b.Replicas[1], key, got.Solve)
-		if string(told.Value) != "a" || (told.State == dedup.ClaimError) != e.Failed {
-			t.Errorf("ended by %+v: told %+v", e, told)
-		}
-	}
-}
-
-// A solve that is under way for too long is nobody's any more, however well it is held.
+// A solve ends after Longest, even if its lease is renewed.
 func testASolveHasALongest(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Longest = 500 * time.Millisecond })
 	b := open(t, times)
@@ -284,7 +228,7 @@ func testASolveHasALongest(t *testing.T, open Open) {
 	hold(t, b.Replicas[0], key, first.Fence, false)
 }
 
-// The holder learns whether some replica asked lately.
+// The holder learns whether a replica entered within Wanted.
 func testWantedWhileSomebodyAsks(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Wanted = 500 * time.Millisecond })
 	b := open(t, times)

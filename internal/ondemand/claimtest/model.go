@@ -12,7 +12,7 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// outcome is how a solve ended, for as long as it is known.
+// outcome is the end of a solve until it is forgotten.
 type outcome struct {
 	solve string
 	value string
@@ -23,10 +23,10 @@ func (o outcome) known(solve string, now time.Time) bool {
 	return o.solve == solve && now.Before(o.ends)
 }
 
-// model is a key's claim as a test sees it, in a few lines and without a store.
+// model is a claim in memory.
 type model struct {
 	times         dedup.ClaimTimes
-	solve         string // under way; "" = none
+	solve         string // in flight; "" = none
 	identity      captcha.ID
 	fence         int64 // the last one
 	lease, stops  time.Time
@@ -40,8 +40,8 @@ type model struct {
 // running reports whether a solve is under way.
 func (m *model) running(now time.Time) bool { return m.solve != "" && now.Before(m.stops) }
 
-// enter is what the answer to an entry must be; of one that holds, fence and, where it
-// begins, solve are the store's to choose.
+// enter returns the wanted answer to an entry. The store chooses the fence of a holder and the name of a
+// new solve.
 func (m *model) enter(e dedup.ClaimEntry, now time.Time) dedup.Claim {
 	share := func(as dedup.SavingsSource) dedup.Claim {
 		if e.Callers > 0 {
@@ -70,7 +70,7 @@ func (m *model) enter(e dedup.ClaimEntry, now time.Time) dedup.Claim {
 	return dedup.Claim{State: dedup.ClaimHeld, Solve: m.solve, Identity: m.identity, Left: m.stops.Sub(now)}
 }
 
-// hold is what Hold must answer.
+// hold returns the wanted answer of Hold.
 func (m *model) hold(fence int64, identity captcha.ID, now time.Time) (mine, wanted bool) {
 	if fence != m.fence || !m.running(now) {
 		return false, false
@@ -79,14 +79,14 @@ func (m *model) hold(fence int64, identity captcha.ID, now time.Time) (mine, wan
 	return true, now.Before(m.asked.Add(m.times.Wanted))
 }
 
-// letGo is what LetGo does.
+// letGo applies LetGo.
 func (m *model) letGo(fence int64, identity captcha.ID, now time.Time) {
 	if fence == m.fence && m.running(now) {
 		m.identity, m.lease = identity, now
 	}
 }
 
-// end is what End must answer.
+// end returns the wanted answer of End.
 func (m *model) end(fence int64, e dedup.ClaimEnd, now time.Time) bool {
 	switch {
 	case fence != m.fence || fence == 0:
@@ -104,8 +104,8 @@ func (m *model) end(fence int64, e dedup.ClaimEnd, now time.Time) bool {
 	return true
 }
 
-// A store does what the model does, whatever is asked of it in whatever order. In a bubble
-// time passes between the steps; elsewhere none does that matters.
+// A store answers as the model does, for random calls in random order. In a bubble time passes between
+// the calls.
 func testAnythingThatMayHappen(t *testing.T, open Open) {
 	times := long
 	b := open(t, long)
@@ -133,7 +133,7 @@ func testAnythingThatMayHappen(t *testing.T, open Open) {
 	})
 }
 
-// story is one course of events, at the store and at the model.
+// story applies calls to the store and to the model.
 type story struct {
 	t      *testing.T
 	b      Backend
@@ -151,7 +151,7 @@ func (s *story) identity(rt *rapid.T) captcha.ID {
 	return captcha.ID(rapid.SampledFrom([]string{"one", "two"}).Draw(rt, "identity"))
 }
 
-// late draws one of a list, mostly of the last ones.
+// late draws an item, mostly one of the last.
 func late[T any](rt *rapid.T, list []T, name string) T {
 	return list[max(0, len(list)-1-rapid.IntRange(0, len(list)-1).Draw(rt, name))]
 }

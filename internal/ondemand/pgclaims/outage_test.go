@@ -19,12 +19,12 @@ import (
 // key names the claim of a story.
 const key = captcha.ID("0123456789abcdef")
 
-// asking is an entry for key; solve is "" for who comes new.
+// asking is an entry for key; solve is "" for a new caller.
 func asking(solve string) dedup.ClaimEntry {
 	return dedup.ClaimEntry{Key: key, Solve: solve, Identity: "identity", Sitekey: "sitekey", Pageurl: "https://example.com/login", Callers: 1}
 }
 
-// must is Enter that may not fail.
+// must enters and checks the state.
 func must(t *testing.T, c *replica, solve string, state dedup.ClaimState) dedup.Claim {
 	t.Helper()
 	got, err := c.Enter(t.Context(), asking(solve))
@@ -46,8 +46,7 @@ func all(t *testing.T, c *replica) []error {
 	return []error{entered, held, letGo, ended, counted, read}
 }
 
-// An answer that was lost changes nothing: who began a solve or took it over holds it,
-// and who ended it has ended it.
+// A lost answer changes nothing: a retry learns that the replica began, took over or ended the solve.
 func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
@@ -62,7 +61,7 @@ func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("%s: no answer was stolen", what)
 		}
 	}
-	// What has ended is deleted in transactions too, so the thief may strike at one of those.
+	// The thief may also steal the answer to a deletion of ended claims.
 	var first, second dedup.Claim
 	steal("begin", func() { first = must(t, one, "", dedup.ClaimHeld) })
 	time.Sleep(times.Lease)
@@ -76,15 +75,15 @@ func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {
 		}
 	})
 	must(t, one, first.Solve, dedup.ClaimShared)
-	// An operator who looks at the table finds what it is about.
+	// An operator can read the table.
 	row := server.SQL(t, address, `select sitekey, pageurl, convert_from(solution, 'UTF8'), created_at between now() - interval '5 minutes' and now() from captcha_cache`)
 	if row != "sitekey|https://example.com/login|token|t" {
 		t.Errorf("the row is %s", row)
 	}
 }
 
-// While the server is away each call fails within a second with redisdb.ErrDown, and no
-// error and no log line holds a part of the address. Once it is back all goes on.
+// While the server is away each call fails within a second with redisdb.ErrDown, and no error and no log
+// line quotes the address. Once it is back, calls succeed.
 func testAway(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	c := running(t, address, 0, dedup.ClaimTimes{})
@@ -111,7 +110,7 @@ func testAway(t *testing.T, server *postgrestest.Server) {
 	postgrestest.Hidden(t, "the log", c.logs.String())
 }
 
-// Days that are over are deleted, and the last seven are not.
+// Days are deleted after the last seven.
 func testOldDays(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	c := running(t, address, postgrestest.Patience, dedup.ClaimTimes{})

@@ -11,16 +11,15 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/ondemand/claimtest"
 	"poold/internal/ondemand/dedup"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
 )
 
-// predecessors is how many files the schema of a predecessor has.
+// predecessors is the number of schema files of the version before prefixes.
 const predecessors = 4
 
-// earlier makes a database as the replicas of the version before left it.
+// earlier makes a database of the version before prefixes.
 func earlier(t *testing.T, server *postgrestest.Server) (address string) {
 	t.Helper()
 	address = server.Database(t)
@@ -39,52 +38,59 @@ func earlier(t *testing.T, server *postgrestest.Server) (address string) {
 	return address
 }
 
-// Replicas of this version and of the one before share claims and savings, in either order of
-// their calls: both pass the suite together.
+// Replicas of the version before prefixes share claims and savings with the installation that replaces
+// them: each side finds the rows of the other by the bare key and source.
 func testOldAndNewReplicas(t *testing.T, server *postgrestest.Server) {
 	address := earlier(t, server)
-	claimtest.Test(t, func(t *testing.T, times dedup.ClaimTimes) claimtest.Backend {
-		var replicas []*replica
-		var b claimtest.Backend
-		for i := range 3 {
-			r := runningAs(t, address, "shop", postgrestest.Patience, times)
-			replicas = append(replicas, r)
-			if i == 1 {
-				b.Replicas = append(b.Replicas, &predecessor{r})
-			} else {
-				b.Replicas = append(b.Replicas, r)
-			}
-		}
-		empty(t, replicas[0])
-		b.Woken = func(i int, key captcha.ID) bool {
-			_, ok := replicas[i].woken.Load(key)
-			return ok
-		}
-		b.Left = func(t *testing.T) int { return rows(t, replicas[0]) }
-		return b
-	})
-}
-
-// What a replica of the version before wrote belongs to the installation that replaces it.
-func testTheSchemaChangesUnderAnOldReplica(t *testing.T, server *postgrestest.Server) {
-	address := earlier(t, server)
-	server.SQL(t, address, fmt.Sprintf(`insert into captcha_cache (key, sitekey, pageurl, created_at, ends_at, kept_until, solve, fence, holder,
-		identity, leased_until, wanted_until) select '%s', 's', 'p', n, n + interval '3 minutes', n + interval '3 minutes', 'old solve', 7, 'old',
-		'identity', n + interval '1 minute', n from clock_timestamp() n; insert into captcha_savings values ((now() at time zone 'UTC')::date, 'solve', 5)`, key))
-	c := runningAs(t, address, "shop", postgrestest.Patience, dedup.ClaimTimes{Lease: time.Minute})
-	if got := must(t, c, "", dedup.ClaimSolving); got.Solve != "old solve" {
-		t.Errorf("entering: %+v", got)
+	begin := func(key captcha.ID, solve string) { // as a replica of that version does
+		t.Helper()
+		server.SQL(t, address, fmt.Sprintf(`insert into captcha_cache (key, sitekey, pageurl, created_at, ends_at, kept_until, solve, fence, holder,
+			identity, leased_until, wanted_until) select '%s', 's', 'p', n, n + interval '3 minutes', n + interval '3 minutes', '%s', 7, 'old',
+			'identity', n + interval '1 minute', n from clock_timestamp() n`, key, solve))
 	}
-	if days, err := c.Days(t.Context()); err != nil || days[0].BySource[dedup.SavedSolve] != 5 {
+	count := func(n int) {
+		t.Helper()
+		server.SQL(t, address, fmt.Sprintf(`insert into captcha_savings as s (day, source, requests) values ((now() at time zone 'UTC')::date, 'solve', %d)
+			on conflict (day, source) do update set requests = s.requests + excluded.requests`, n))
+	}
+	finishes := func(c *replica, key captcha.ID, solve string) {
+		t.Helper()
+		entry := asking(solve)
+		entry.Key = key
+		if got, err := c.Enter(t.Context(), entry); err != nil || got.State != dedup.ClaimSolving || got.Solve != solve {
+			t.Errorf("entering: %+v, %v", got, err)
+		}
+		if ok, err := c.End(t.Context(), key, 7, dedup.ClaimEnd{Value: []byte("token"), Lasts: dedup.ClaimSolved}); err != nil || !ok {
+			t.Errorf("ending: %v, %v", ok, err)
+		}
+		if row := server.SQL(t, address, fmt.Sprintf("select solve, convert_from(solution, 'UTF8') from captcha_cache where key = '%s'", key)); row != solve+"|token" {
+			t.Errorf("the old replica reads %s", row)
+		}
+	}
+	begin("before", "one")
+	count(5)
+	c := runningAs(t, address, "shop", postgrestest.Patience, dedup.ClaimTimes{Lease: time.Minute})
+	finishes(c, "before", "one")
+	begin("after", "two")
+	count(3)
+	finishes(c, "after", "two")
+
+	held := must(t, c, "", dedup.ClaimHeld)
+	if row := server.SQL(t, address, fmt.Sprintf("select solve, fence, leased_until > now() from captcha_cache where key = '%s'", key)); row != fmt.Sprintf("%s|%d|t", held.Solve, held.Fence) {
+		t.Errorf("the old replica reads %s of %+v", row, held)
+	}
+	if err := c.Count(t.Context(), map[dedup.SavingsSource]int{dedup.SavedSolve: 4}); err != nil {
+		t.Error(err)
+	}
+	if days, err := c.Days(t.Context()); err != nil || days[0].BySource[dedup.SavedSolve] != 12 {
 		t.Errorf("savings: %+v, %v", days, err)
 	}
-	if ok, err := c.End(t.Context(), key, 7, dedup.ClaimEnd{Value: []byte("token"), Lasts: dedup.ClaimSolved}); err != nil || !ok {
-		t.Errorf("ending: %v, %v", ok, err)
+	if sum := server.SQL(t, address, "select requests from captcha_savings where source = 'solve'"); sum != "12" {
+		t.Errorf("the old replica reads %s requests", sum)
 	}
 }
 
-// Installations with a prefix each share a database, and each sees its own claims, tokens
-// and savings only.
+// Installations with different prefixes share a database. Each sees only its claims, tokens and savings.
 func testInstallationsAreApart(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	var installations []*replica

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// Every kind of server keeps claims as the suites want it.
+// Both suites pass on every kind of server.
 func TestClaims(t *testing.T) {
 	tests := map[string]func(*testing.T, redistest.Place){}
 	for name, test := range claimtest.Suite {
@@ -30,7 +30,7 @@ func TestClaims(t *testing.T) {
 	redistest.OnEvery(t, tests, []string{"AClaim"})
 }
 
-// at are the options of a DB on a server, with a prefix of its own.
+// at returns the options of a DB on a server, with a random prefix.
 func at(p redistest.Place) redisdb.Options {
 	return redisdb.Options{Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial, Prefix: "test-" + rand.Text()}
 }
@@ -57,7 +57,7 @@ func backend(p redistest.Place) claimtest.Open {
 	}
 }
 
-// running opens a DB that runs, and listens, until the test ends.
+// running opens a DB that runs and listens until the test ends.
 func running(t *testing.T, o redisdb.Options, hear func(string)) *redisdb.DB {
 	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
@@ -85,7 +85,7 @@ func open(t *testing.T, o redisdb.Options) *Claims {
 	return New(running(t, o, func(string) {}), Options{})
 }
 
-// inBubble opens the claims of a replica that does nothing by itself.
+// inBubble opens the claims of a replica without running its DB.
 func inBubble(t *testing.T, server *redistest.Bubble) *Claims {
 	t.Helper()
 	db, err := redisdb.Open(redisdb.Options{

@@ -17,7 +17,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// suite is what every kind of server must pass, beside claimtest.
+// suite runs on every kind of server, in addition to claimtest.
 var suite = map[string]func(*testing.T, redisdb.Options){
 	"AClaim":               testAClaim,
 	"KeysOfClaims":         testKeysOfClaims,
@@ -25,7 +25,7 @@ var suite = map[string]func(*testing.T, redisdb.Options){
 	"LostRepliesOfClaims":  testLostRepliesOfClaims,
 }
 
-// claimed makes a replica hold a key that nobody holds.
+// claimed makes a replica the holder of a free key.
 func claimed(t *testing.T, s *Claims, key captcha.ID) dedup.Claim {
 	t.Helper()
 	got, err := s.Enter(t.Context(), dedup.ClaimEntry{Key: key, Identity: identity("of claims")})
@@ -35,7 +35,7 @@ func claimed(t *testing.T, s *Claims, key captcha.ID) dedup.Claim {
 	return got
 }
 
-// counted adds the days up.
+// counted sums the days.
 func counted(t *testing.T, s *Claims) map[dedup.SavingsSource]int64 {
 	t.Helper()
 	days, err := s.Days(t.Context())
@@ -51,8 +51,7 @@ func counted(t *testing.T, s *Claims) map[dedup.SavingsSource]int64 {
 	return sum
 }
 
-// One claim from its begin to its end. claimtest proves the rest; this one is run with the
-// rights that the docs name too.
+// One claim from begin to end. This test also runs with the minimal rights of the docs.
 func testAClaim(t *testing.T, o redisdb.Options) {
 	s, key := open(t, o), identity("claim")
 	got := claimed(t, s, key)
@@ -74,13 +73,13 @@ func testAClaim(t *testing.T, o redisdb.Options) {
 	}
 }
 
-// Each key of a claim lives as long as what is in it, and none for ever.
+// Each key of a claim expires with its content.
 func testKeysOfClaims(t *testing.T, o redisdb.Options) {
 	s, key := open(t, o), identity("keys of claims")
 	ctx, k := t.Context(), s.keys(key)
 	lives := func(name string, at time.Duration) {
 		t.Helper()
-		// The key of a day says which; a call's mark which call.
+		// The keys of days and marks have a part that the test does not know.
 		found := keysOf(t, s.db, name)
 		if len(found) == 0 {
 			t.Errorf("there is no %s", name)
@@ -115,8 +114,8 @@ func testKeysOfClaims(t *testing.T, o redisdb.Options) {
 	}
 }
 
-// Another program put a value of another type where one of our keys belongs: what needs
-// the key names it and changes nothing, and all goes on once it is gone.
+// A key of a claim holds a foreign value of another type. Calls that need the key name it and change
+// nothing, and succeed once it is deleted.
 func testForeignTypesOfClaims(t *testing.T, o redisdb.Options) {
 	s, key := open(t, o), identity("foreign claim")
 	ctx, k := t.Context(), s.keys(key)
@@ -163,7 +162,7 @@ func testForeignTypesOfClaims(t *testing.T, o redisdb.Options) {
 		}
 		s.db.Slow.Del(ctx, name)
 		if name == k.claim {
-			continue // what was in it is gone
+			continue // the claim is lost
 		}
 		if ok, err := s.End(ctx, key, first.Fence, dedup.ClaimEnd{Value: []byte("v"), Lasts: time.Minute}); err != nil || !ok {
 			t.Errorf("after a foreign %s: %v, %v", name, ok, err)
@@ -171,8 +170,8 @@ func testForeignTypesOfClaims(t *testing.T, o redisdb.Options) {
 	}
 }
 
-// Of every three answers one is lost. The client sends such a call again, and what it did
-// the first time is done once and told again.
+// One answer in three is lost. The client retries such a call, which takes effect once and gives the
+// same answer again.
 func testLostRepliesOfClaims(t *testing.T, o redisdb.Options) {
 	plain := open(t, o)
 	thief := redistest.NewThief(0.35, "{dedup}")
@@ -185,7 +184,7 @@ func testLostRepliesOfClaims(t *testing.T, o redisdb.Options) {
 		key := identity(fmt.Sprint("lost ", i))
 		got, err := s.Enter(ctx, dedup.ClaimEntry{Key: key, Identity: identity("lost")})
 		if err != nil {
-			continue // all tries were struck
+			continue // all tries lost their answers
 		}
 		if begun++; got.State != dedup.ClaimHeld {
 			t.Fatalf("round %d: %+v", i, got)
@@ -213,12 +212,11 @@ func testLostRepliesOfClaims(t *testing.T, o redisdb.Options) {
 		t.Fatalf("%d begun, %d answers stolen", begun, thief.Stolen())
 	}
 	if got := counted(t, plain)[dedup.SavedAfter]; got < want || got > want+unknown {
-		t.Errorf("counted %d, want %d, and up to %d more of which nobody knows", got, want, unknown)
+		t.Errorf("counted %d, want %d, and up to %d more that are unknown", got, want, unknown)
 	}
 }
 
-// What a solve needs was there before it ended: in a Redis that is out of memory it is
-// held, ended and shared all the same.
+// In a Redis without free memory a claim can be held, ended and shared.
 func TestClaimsOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s, key := open(t, redisdb.Options{Prefix: "test", Addresses: "redis://" + redistest.Server(t, "--maxmemory-policy", "noeviction")}), identity("memory")
@@ -244,7 +242,7 @@ func TestClaimsOutOfMemory(t *testing.T) {
 	}
 }
 
-// A Redis that is away is told as by every call.
+// Without Redis each call fails with redisdb.ErrDown.
 func TestClaimsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	s := open(t, redisdb.Options{Prefix: "test", Addresses: "redis://" + redistest.FreeAddress(t)})
@@ -262,8 +260,8 @@ func TestClaimsWithoutRedis(t *testing.T) {
 	}
 }
 
-// Redis' clock is set back. By a little, and nothing that is under way or shared is given
-// up for it. By more, and nobody knows how old anything is: it is over.
+// Redis' clock is set back. By at most 10 s, claims and tokens stay. By more, their age is unknown, and
+// they are over.
 func TestClaimsAndAClockThatIsSetBack(t *testing.T) {
 	for _, c := range []struct {
 		back  time.Duration
@@ -304,7 +302,7 @@ func TestClaimsAndAClockThatIsSetBack(t *testing.T) {
 	}
 }
 
-// A claim whose lease lies too far in the future, and whose solve does not, is taken over.
+// A claim whose lease ends too far in the future is taken over, although its solve is in flight.
 func TestALeaseOfAnotherClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redistest.InBubble(t)
@@ -322,7 +320,7 @@ func TestALeaseOfAnotherClock(t *testing.T) {
 	})
 }
 
-// Days are those of Redis' clock, whatever this process has, and are kept for seven.
+// Days are of Redis' clock, and seven are kept.
 func TestSavingsByDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redistest.InBubble(t)
@@ -373,7 +371,7 @@ func TestSavingsByDay(t *testing.T) {
 	})
 }
 
-// The scripts' calendar is that of everybody, over two centuries.
+// The scripts' calendar agrees with Go's over two centuries.
 func TestDates(t *testing.T) {
 	testkit.WithoutRace(t)
 	s := open(t, redisdb.Options{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial})
@@ -397,8 +395,7 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// A user without the right to the channel can end a claim and let it go; this replica itself
-// hears of it.
+// A user without the right to the channel can end a claim and let it go; only its replica is woken.
 func TestWithoutTheRightToTheChannel(t *testing.T) {
 	t.Parallel()
 	words := slices.DeleteFunc(redistest.Rights(t), func(word string) bool { return strings.HasPrefix(word, "&") })

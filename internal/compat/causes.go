@@ -10,34 +10,34 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Cause is why a call does not get what it asks for. It is an error.
+// Cause is the reason for an error answer of the compatible endpoints. It is an error.
 type Cause int
 
 // The causes.
 const (
-	Broken        Cause = iota // nobody expected it
-	WrongKey                   // no key of the file
-	OddKey                     // no text that a key can be
+	Broken        Cause = iota // unexpected
+	WrongKey                   // not in the file
+	OddKey                     // not the form of a key
 	TooManyKeys                // too many wrong keys came from the address
 	NotEntitled                // the key lacks the scope
 	TooFast                    // the key's rate is used up
-	BadParameters              // what is asked for cannot be, or is not done
-	NotSupported               // there is no such type of task
-	NotAllowed                 // no target has it, and the caller may not have it bought
-	BadID                      // no number of a task
-	UnknownTask                // none of this caller, too old, or its token is dead
+	BadParameters              // invalid or not supported
+	NotSupported               // unknown type of task
+	NotAllowed                 // no target, and the key may not buy it
+	BadID                      // not the form of a number
+	UnknownTask                // not a task of this caller, too old, or its token has expired
 	NotReady                   // poll again
-	Unsolvable                 // it was tried
-	Refused                    // the solving service finds fault with the parameters
-	NoSlot                     // nothing can be bought now: paused, budget, provider down, too many wait
+	Unsolvable                 // the solve failed
+	Refused                    // the service rejects the parameters
+	NoSlot                     // paused, budget, provider down, or too many waiting
 	StoreDown                  // Redis is away
-	Stopping                   // this replica is
-	NotReported                // the task has no token that a report could be about
-	Duplicate                  // it was reported on before
+	Stopping                   // this replica stops
+	NotReported                // the task has no token
+	Duplicate                  // a second report
 	NoAction                   // res.php without one
 )
 
-// words are what the protocols say for a cause.
+// words are the codes of both protocols and the text for a cause.
 var words = map[Cause]struct{ legacy, tasks, why string }{
 	Broken:        {"ERROR_INTERNAL_SERVER_ERROR", "ERROR_INTERNAL_SERVER_ERROR", "something went wrong inside poold; its log says more"},
 	WrongKey:      {wire.CodeUnknownKey, wire.CodeUnknownKey, "this is no key of the configuration file"},
@@ -61,18 +61,18 @@ var words = map[Cause]struct{ legacy, tasks, why string }{
 	NoAction:      {wire.CodeEmptyAction, wire.CodeEmptyAction, "the call names no action"},
 }
 
-// Legacy is the word of in.php and res.php for it.
+// Legacy returns the code of in.php and res.php.
 func (c Cause) Legacy() string { return words[c].legacy }
 
-// Tasks is the word of the tasks protocol for it.
+// Tasks returns the code of the tasks protocol.
 func (c Cause) Tasks() string { return words[c].tasks }
 
-// Why is the same for people, "" where there is nothing to say.
+// Why returns the text; "" for NotReady.
 func (c Cause) Why() string { return words[c].why }
 
 func (c Cause) Error() string { return "compat: " + words[c].legacy + ": " + words[c].why }
 
-// CauseOf finds the cause of an error of Tasks.
+// CauseOf returns the cause of an error of Tasks.
 func CauseOf(err error) Cause {
 	var (
 		own    Cause

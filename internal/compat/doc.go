@@ -1,26 +1,25 @@
-// Package compat is the tasks of the compatible endpoints: what lies between a client of a
-// solving service, which submits, polls and reports, and a stock that is taken from.
+// Package compat keeps the tasks of the compatible endpoints, which clients of solving services
+// submit, poll and report on.
 //
-// It stands between httpapi, which reads the calls and answers them in the words of either
-// protocol, and pool and ondemand, which hand out. Both protocols come to the same four
-// calls of Tasks: Submit, Poll, Report and, for what no task is needed for, nothing.
+// # Place in the flow
+//
+// It stands between httpapi, which speaks both protocols, and pool and ondemand, which hand out
+// tokens. Both protocols use the same three calls of Tasks: Submit, Poll and Report.
 //
 //	tasks.go    the calls
 //	waiting.go  the tasks that wait for a token at this replica
 //	records.go  the records of tasks in Redis
-//	causes.go   what goes wrong, and the words of both protocols for it: one table
-//	nearmiss.go submits that nearly had a target
+//	causes.go   the error codes of both protocols, in one table
+//	nearmiss.go submits that differ from a target in a few fields
 //
 // # A task
 //
-// Its number is part of the Idempotency-Key of its take, so that the receipt of the take
-// gives the same token to the same caller as long as it lives. Its record (records.go) is
-// the same at all replicas and after a restart.
+// Its number is part of the Idempotency-Key of its take. So the receipt of the take gives the same
+// token to the same caller while it lives. All replicas share the task's record (records.go).
 //
-//	a target's   takes at its first poll, not before, so that the token does not age while
-//	             the client sleeps. Where the stock is empty at the submit or at a poll, it
-//	             holds a ticket from then on.
-//	a guest's    is bought at the submit.
+//   - A target's task takes at its first poll, so that the token does not age before it. If the stock
+//     is empty at the submit or at a poll, the task holds a ticket from then on.
+//   - A guest's task is bought at the submit.
 //
 // # Keys
 //
@@ -28,24 +27,20 @@
 //
 // # Invariants
 //
-//   - One replica waits for a task, and holds it in its record under a lease; when that
-//     ends, the next poll at any replica goes on under the same Idempotency-Key, so with
-//     the same ticket and the same token.
-//   - A poll takes only where the task was not served yet. So a task is one request in the
-//     figures, however often it is polled, unless it was given up in between: 30 s after
-//     the last poll, or the submit.
-//   - What a task got is written down before its caller hears of it. Once its token is dead
-//     the task is unknown: it never gets a second one.
-//   - There are mostWaiting tasks at most that wait here; each is one goroutine, which ends
-//     with Run.
+//   - One replica waits for a task, and holds it in the record under a lease. After the lease the
+//     next poll at any replica continues with the same Idempotency-Key, ticket and token.
+//   - A task counts as one request, however often it is polled. It counts again if it is polled after
+//     it was given up, 30 s after its submit or its last poll.
+//   - The record has the end of a task before its caller gets it. After its token expires a task is
+//     unknown; it never gets a second token.
+//   - At most mostWaiting tasks wait here. Each has a goroutine, which ends with Run.
 //
-// # Points to crash at
+// # Crash points
 //
-// A test build can be made to kill itself (crash) when a task's token is taken and not yet
-// written down (taken), and when it is written down and nobody was told (noted).
+// A test build can kill itself (package crash) after the take of a token (taken), and after the write
+// of the record, before any answer (noted).
 //
 // # What it does not do
 //
-// It knows no HTTP and no key, and does not decide who may have what: the terms of a take
-// come with each call.
+// It knows no HTTP and no keys of callers. Each call brings the terms of its take.
 package compat

@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// mostNearMisses is how many kinds of near misses are kept of a target, the latest.
+	// mostNearMisses limits the near misses of a target; the latest are kept.
 	mostNearMisses = 5
-	// mostNearTargets is of how many identities any are kept.
+	// mostNearTargets limits the targets with near misses.
 	mostNearTargets = 10_000
 )
 
-// NearMiss is submits that differ from a target in the same fields.
+// NearMiss counts submits that differ from a target in the same fields.
 type NearMiss struct {
 	Fields []string // as pools.yaml names them
 	Count  int64
 	Last   time.Time
 }
 
-// NearMisses are those of all targets, as this replica saw them since its start. It is safe
-// for concurrent use.
+// NearMisses are the near misses of all targets at this replica since its start. It is safe for
+// concurrent use.
 type NearMisses struct {
 	mu sync.Mutex
-	of map[captcha.ID][]NearMiss // of a target's identity, the latest first
+	of map[captcha.ID][]NearMiss // by a target's identity, the latest first
 }
 
-// Note notes a submit that differs from a target of an identity. first: it is the first
-// one with these fields.
+// Note counts a submit that differs from a target in these fields, and reports whether it is the first
+// one.
 func (n *NearMisses) Note(target captcha.ID, fields []string, at time.Time) (first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,7 +55,7 @@ func (n *NearMisses) Note(target captcha.ID, fields []string, at time.Time) (fir
 	return i < 0
 }
 
-// Of tells those of a target of an identity, the latest first. Of nil there are none.
+// Of returns the near misses of a target, the latest first. A nil receiver has none.
 func (n *NearMisses) Of(target captcha.ID) []NearMiss {
 	if n == nil {
 		return nil

@@ -14,7 +14,7 @@ const (
 	taskLife = 15 * time.Minute
 	// taskLease is the life of a lease that is not renewed, the same as that of a ticket.
 	taskLease = 2 * time.Second
-	// taskIdle is the time after its caller's last question in which a task is held.
+	// taskIdle is how long a task waits after its last poll.
 	taskIdle = 30 * time.Second
 )
 

@@ -23,13 +23,12 @@ func records(t *testing.T, p redistest.Place) *Records {
 	return NewRecords(db)
 }
 
-// Every kind of server keeps the records of tasks.
+// Records work on every kind of server.
 func TestRecords(t *testing.T) {
 	redistest.OnEvery(t, map[string]func(*testing.T, redistest.Place){"ATaskOfAClient": testATaskOfAClient}, nil)
 }
 
-// A task of the compatible endpoints is its caller's, one replica at a time holds it, and it
-// ends once.
+// Only its caller sees a task, one replica at a time holds it, and it ends once.
 func testATaskOfAClient(t *testing.T, p redistest.Place) {
 	one, two, id := records(t, p), records(t, p), captcha.Identity{Type: captcha.Turnstile, Sitekey: "task"}.ID()
 	task := Task{Caller: "key\x00a\x00", Identity: id, Type: "turnstile", Guest: true}

@@ -15,14 +15,14 @@ import (
 	"poold/internal/pool"
 )
 
-// guestWait is how long a guest's solve is waited for, as long as a caller of POST /solve
-// can wait.
-const guestWait = 300 * time.Second
+const (
+	// guestWait limits the wait of a guest's task, as POST /solve limits that of its callers.
+	guestWait = 300 * time.Second
+	// targetWait limits the wait of a target's task to the life of its record.
+	targetWait = 15 * time.Minute
+)
 
-// targetWait is how long a target's task waits: as long as its record lives.
-const targetWait = 15 * time.Minute
-
-// Stock hands out; *pool.Tokens implements it.
+// Stock is the stock of tokens; *pool.Tokens implements it.
 type Stock interface {
 	Take(ctx context.Context, r pool.Request) (pool.Token, error)
 	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
@@ -30,49 +30,50 @@ type Stock interface {
 	Name(ctx context.Context, order, caller string) (string, error)
 }
 
-// Solver sees to guests; *ondemand.Service implements it.
+// Solver buys for guests; *ondemand.Service implements it.
 type Solver interface {
 	Solve(ctx context.Context, r ondemand.Request) (pool.Token, error)
 }
 
-// Terms are those on which a task takes now.
+// Terms describe the take of a task.
 type Terms struct {
-	Take pool.Request // but for Wait, Idempotency and Parked
-	// Guest is what is bought where no target has the identity; nil = a target has it, or
-	// the order of the guest was placed at its submit.
+	Take pool.Request // without Wait, Idempotency and Parked
+	// Guest describes the purchase for an identity without a target; nil = a target has it, or
+	// the submit has placed the order.
 	Guest *ondemand.Guest
-	// Supply knows whether a token can come for a target; nil of a guest.
+	// Supply reports whether a token can come for the target; nil for a guest.
 	Supply Supply
-	// Hold keeps what the task needs, such as its picture's room, until the returned
-	// function is called; nil = it needs nothing.
+	// Hold reserves resources of the task, such as room for its picture, until release is called;
+	// nil = it needs none.
 	Hold func() (release func())
 }
 
-// Supply knows whether tokens can be bought for a target.
+// Supply reports whether tokens can be bought for a target.
 type Supply interface {
 	// Out reports whether there is no token, and none can come now.
 	Out(ctx context.Context) bool
-	// Attend ends the wait of a request when no token can come for it. ctx is the wait's.
+	// Attend arranges the end of a wait when no token can come for it. ctx is the context of the
+	// wait.
 	Attend(ctx context.Context, r *pool.Request)
 }
 
-// Tasks are those of the compatible endpoints. It is safe for concurrent use.
+// Tasks are the tasks of the compatible endpoints. It is safe for concurrent use.
 type Tasks struct {
 	records *Records
 	stock   Stock
 	solver  Solver
 	log     *slog.Logger
 
-	working context.Context //nolint:containedctx // of the goroutines that wait for tokens, beyond the calls that begin them
+	working context.Context //nolint:containedctx // of the waiters, which outlive the calls that begin them
 	stop    context.CancelFunc
 	waiters sync.WaitGroup
 
 	mu      sync.Mutex
 	waiting map[string]*waiter // by number
-	closed  bool               // nobody may begin to wait
+	closed  bool               // no task may begin to wait
 }
 
-// New makes it; nothing runs yet.
+// New makes Tasks. It starts nothing.
 func New(records *Records, stock Stock, solver Solver, log *slog.Logger) *Tasks {
 	working, stop := context.WithCancel(context.Background())
 	return &Tasks{
@@ -89,9 +90,9 @@ type Result struct {
 	Made     time.Time // when it was submitted, on Redis' clock
 }
 
-// Submit makes a task and returns its number. Where it must wait or be bought that has
-// begun when it returns; where that cannot be, the error says why and there is no task. If
-// ctx ends while it finds that out, it returns the number beside the error of ctx.
+// Submit makes a task and returns its number. A guest's task, and a task that finds the stock empty,
+// have then begun to wait. If the task cannot wait, Submit returns the cause and no number. If ctx ends
+// first, it returns the number and the error of ctx.
 func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number string, err error) {
 	task.Guest = terms.Guest != nil
 	waits := task.Guest
@@ -100,7 +101,7 @@ func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number stri
 		if err != nil {
 			return "", err
 		}
-		// Those who wait are served before.
+		// Pending callers are served first.
 		if waits = stock.Fresh <= stock.Waiting; waits && terms.Supply.Out(ctx) {
 			return "", NoSlot
 		}
@@ -141,7 +142,7 @@ func (t *Tasks) Open(ctx context.Context, number, caller string) (bool, error) {
 	return known && state.Failed == "", err
 }
 
-// newNumber draws a number of 11 digits.
+// newNumber returns a random number of 11 digits.
 func newNumber() (string, error) {
 	n, err := rand.Int(rand.Reader, big.NewInt(9e10))
 	if err != nil {
@@ -150,13 +151,11 @@ func newNumber() (string, error) {
 	return n.Add(n, big.NewInt(1e10)).String(), nil
 }
 
-// idempotency is the key of a task's take. No caller's own can be the same: these are
-// printable.
+// idempotency is the Idempotency-Key of a task's take. Keys of callers are printable, so they differ.
 func idempotency(caller, number string) string { return caller + "\x00task\x00" + number }
 
-// Poll asks for the token of a task. terms are asked for where it is to be taken now. Each
-// but the first one that tells a token has the source replay. The error is a Cause
-// (NotReady, UnknownTask, ...) or what CauseOf knows.
+// Poll returns the token of a task. It calls terms if it must take now. After the first delivery the
+// token's source is replay. The error is a Cause, such as NotReady, or an error that CauseOf knows.
 func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task) (Terms, error)) (Result, error) {
 	state, known, err := t.records.Visit(ctx, number, caller)
 	switch {
@@ -175,26 +174,26 @@ func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task
 			return Result{}, err
 		}
 	}
-	token, err := w.hear(ctx)
+	token, err := w.await(ctx)
 	if CauseOf(err) == Stopping {
-		err = NotReady // another replica goes on
+		err = NotReady // another replica continues
 	}
 	return Result{Token: token, Identity: state.Identity, Type: state.Type, Made: state.Made}, err
 }
 
-// repeat tells what a task got, where another replica or an earlier moment saw to it.
+// repeat returns the token of a task that was served earlier, or that another replica holds.
 func (t *Tasks) repeat(ctx context.Context, number string, state TaskState) (Result, error) {
 	token, there, err := t.stock.Repeat(ctx, state.Identity, idempotency(state.Caller, number), state.Caller)
 	switch {
 	case err != nil:
 		return Result{}, err
 	case !there && state.Order == "":
-		return Result{}, NotReady // the other replica waits
+		return Result{}, NotReady // another replica waits for it
 	case !there:
-		return Result{}, UnknownTask // its token is dead
+		return Result{}, UnknownTask // its token has expired
 	}
 	if state.Told == 1 {
-		token.Source = pool.FromWait // it landed before anybody asked
+		token.Source = pool.FromWait // the first poll since it landed
 		if state.Guest {
 			token.Source = ondemand.FromSolve
 		}
@@ -202,21 +201,21 @@ func (t *Tasks) repeat(ctx context.Context, number string, state TaskState) (Res
 	return Result{Token: token, Identity: state.Identity, Type: state.Type, Made: state.Made}, nil
 }
 
-// take begins to take for a task that nobody waits for.
+// take starts the take of a task without a waiter.
 func (t *Tasks) take(ctx context.Context, number string, state TaskState, terms func(Task) (Terms, error)) (*waiter, error) {
 	on, err := terms(state.Task)
 	if err == nil && on.Supply != nil && on.Supply.Out(ctx) {
-		err = NoSlot // and nobody asked for a token
+		err = NoSlot // without a request in the figures
 	}
 	if err != nil {
-		t.letGo(number) //nolint:contextcheck // also where its caller has gone
+		t.letGo(number) //nolint:contextcheck // even if its caller has gone
 		return nil, err
 	}
 	on.Take.Wait = state.Left
 	return t.begin(number, state.Task, on, true) //nolint:contextcheck // its wait outlives the call
 }
 
-// Report says which token a caller's task got, so that it can be reported on.
+// Report returns the record and the token id of a caller's task, for a report on the token.
 func (t *Tasks) Report(ctx context.Context, number, caller string) (state TaskState, token string, err error) {
 	state, known, err := t.records.Look(ctx, number, caller)
 	switch {
@@ -231,7 +230,7 @@ func (t *Tasks) Report(ctx context.Context, number, caller string) (state TaskSt
 	return state, token, err
 }
 
-// How a record says that a task failed.
+// The values of a record's field `failed`.
 const (
 	failedUnsolvable = "unsolvable"
 	failedRefused    = "refused"

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// silence keeps the client's own log away.
+// silence discards the log of go-redis.
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
@@ -38,43 +39,39 @@ const (
 	target = captcha.ID("0123456789abcdef0123456789abcdef")
 )
 
-// supply says whether tokens can come.
+// targetTask is a task for the target.
+var targetTask = Task{Caller: caller, Identity: target, Type: captcha.Turnstile}
+
+// supply reports what a test sets.
 type supply struct {
-	mu   sync.Mutex
-	out  bool
-	over chan struct{} // closed: no token can come for those who wait
+	out  atomic.Bool
+	over chan struct{} // closed: no token can come for pending requests
 }
 
-func (s *supply) Out(context.Context) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.out
-}
+func (s *supply) Out(context.Context) bool { return s.out.Load() }
 
 func (s *supply) Attend(_ context.Context, r *pool.Request) { r.Over = s.over }
 
-// fakeSolver answers as it is told.
-type fakeSolver struct {
-	answer func(ctx context.Context, r ondemand.Request) (pool.Token, error)
+// solverFunc is a Solver.
+type solverFunc func(ctx context.Context, r ondemand.Request) (pool.Token, error)
+
+func (f *solverFunc) Solve(ctx context.Context, r ondemand.Request) (pool.Token, error) {
+	return (*f)(ctx, r)
 }
 
-func (f *fakeSolver) Solve(ctx context.Context, r ondemand.Request) (pool.Token, error) {
-	return f.answer(ctx, r)
-}
-
-// replica is a poold as its clients see it.
+// replica is one poold.
 type replica struct {
 	*Tasks
 
 	t      *testing.T
 	store  *pooltest.Store
-	solver *fakeSolver
+	solver solverFunc
 	supply *supply
-	stop   func() // as a stop does
+	stop   func() // SIGTERM
 	orders int
 }
 
-// start opens a replica on a server; it stops with the test.
+// start starts a replica that stops with the test.
 func start(t *testing.T, bubble *redistest.Bubble) *replica {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -82,8 +79,8 @@ func start(t *testing.T, bubble *redistest.Bubble) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &replica{t: t, store: store, solver: &fakeSolver{}, supply: &supply{over: make(chan struct{})}}
-	r.Tasks = New(NewRecords(store.DB), store.Tokens, r.solver, log)
+	r := &replica{t: t, store: store, supply: &supply{over: make(chan struct{})}}
+	r.Tasks = New(NewRecords(store.DB), store.Tokens, &r.solver, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = store.Run(ctx) })
@@ -100,7 +97,7 @@ func start(t *testing.T, bubble *redistest.Bubble) *replica {
 	return r
 }
 
-// terms are those of the target.
+// terms returns the terms of the target.
 func (r *replica) terms(Task) (Terms, error) {
 	return Terms{Take: pool.Request{ID: target, Margin: 10 * time.Second, Caller: caller, MaxWaiting: 20}, Supply: r.supply}, nil
 }
@@ -108,7 +105,7 @@ func (r *replica) terms(Task) (Terms, error) {
 func (r *replica) submit() string {
 	r.t.Helper()
 	on, _ := r.terms(Task{})
-	number, err := r.Submit(r.t.Context(), Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on)
+	number, err := r.Submit(r.t.Context(), targetTask, on)
 	if err != nil || len(number) != 11 || strings.Trim(number, "0123456789") != "" || number[0] == '0' {
 		r.t.Fatalf("the submit: %q, %v", number, err)
 	}
@@ -125,7 +122,7 @@ func (r *replica) poll(number string, want error) pool.Token {
 	return got.Token
 }
 
-// land lands a token with so much life.
+// land adds a token with this lifetime to the stock.
 func (r *replica) land(life time.Duration) {
 	r.t.Helper()
 	r.orders++
@@ -139,7 +136,7 @@ func (r *replica) land(life time.Duration) {
 	synctest.Wait()
 }
 
-// figures wants what the stock says: fresh, waiting, and the counts of requests, hits, waited and misses.
+// figures checks the stock: fresh, waiting, and the counts of requests, hits, waited and misses.
 func (r *replica) figures(what string, fresh, waiting int, counts ...int64) {
 	r.t.Helper()
 	s, err := r.store.Look(r.t.Context(), target, 10*time.Second, 0)
@@ -149,8 +146,8 @@ func (r *replica) figures(what string, fresh, waiting int, counts ...int64) {
 	}
 }
 
-// story runs a test with a replica or more in a bubble.
-func story(t *testing.T, n int, tell func(t *testing.T, replicas []*replica)) {
+// story runs a test with n replicas in a bubble.
+func story(t *testing.T, n int, test func(t *testing.T, replicas []*replica)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
@@ -158,12 +155,12 @@ func story(t *testing.T, n int, tell func(t *testing.T, replicas []*replica)) {
 		for i := range all {
 			all[i] = start(t, bubble)
 		}
-		tell(t, all)
+		test(t, all)
 	})
 }
 
-// From a full pool the first poll takes, and every later one tells the same, at any
-// replica, to its caller alone.
+// The first poll takes from a full pool, and later polls at any replica return the same token, only to its
+// caller.
 func TestAPooledTask(t *testing.T) {
 	story(t, 2, func(t *testing.T, rs []*replica) {
 		one, two := rs[0], rs[1]
@@ -209,8 +206,8 @@ func TestAPooledTask(t *testing.T) {
 	})
 }
 
-// On an empty pool a task holds one ticket from its submit, whatever it is polled and where,
-// and is one request.
+// On an empty pool a task holds one ticket from its submit, and is one request, however often and wherever
+// it is polled.
 func TestATaskThatWaits(t *testing.T) {
 	story(t, 2, func(_ *testing.T, rs []*replica) {
 		one, two := rs[0], rs[1]
@@ -233,8 +230,7 @@ func TestATaskThatWaits(t *testing.T) {
 	})
 }
 
-// A task that is not polled is given up 30 s after its submit or its last poll, and goes on
-// where it is polled again.
+// A task is given up 30 s after its submit or its last poll, and continues when it is polled again.
 func TestATaskThatNobodyPolls(t *testing.T) {
 	story(t, 2, func(t *testing.T, rs []*replica) {
 		one, two := rs[0], rs[1]
@@ -259,8 +255,8 @@ func TestATaskThatNobodyPolls(t *testing.T) {
 	})
 }
 
-// When the replica goes that waits, another one that is polled goes on with the same
-// ticket; at once after a stop, within the lease after a crash.
+// After the end of the replica that waits, another one that is polled continues with the same ticket: at
+// once after a stop, and after the lease after a crash.
 func TestAReplicaGoes(t *testing.T) {
 	story(t, 3, func(t *testing.T, rs []*replica) {
 		one, two, three := rs[0], rs[1], rs[2]
@@ -268,7 +264,7 @@ func TestAReplicaGoes(t *testing.T) {
 		one.stop()
 		two.poll(number, NotReady)
 		two.figures("after a stop", 0, 1, 2, 0, 0, 0)
-		// A crash: nobody renews the lease or the ticket any more.
+		// A crash: the lease and the ticket are not renewed any more.
 		two.mu.Lock()
 		w := two.waiting[number]
 		delete(two.waiting, number)
@@ -288,8 +284,7 @@ func TestAReplicaGoes(t *testing.T) {
 	})
 }
 
-// A replica is killed after its take and before anything is written down of it: the next
-// poll elsewhere tells the same token.
+// After a kill between the take and the write of the record, the next poll returns the same token.
 func TestKilledAfterTheTake(t *testing.T) {
 	story(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
@@ -309,7 +304,7 @@ func TestKilledAfterTheTake(t *testing.T) {
 	})
 }
 
-// Where nothing can come, submit and poll say so, and no request is counted.
+// If no token can come, submit and poll fail, and no request is counted.
 func TestNothingCanCome(t *testing.T) {
 	story(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
@@ -320,19 +315,15 @@ func TestNothingCanCome(t *testing.T) {
 		pooled := one.submit()
 		other := one.submit()
 		one.poll(other, nil)
-		one.supply.mu.Lock()
-		one.supply.out = true
-		one.supply.mu.Unlock()
+		one.supply.out.Store(true)
 		on, _ := one.terms(Task{})
-		if _, err := one.Submit(t.Context(), Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on); CauseOf(err) != NoSlot {
+		if _, err := one.Submit(t.Context(), targetTask, on); CauseOf(err) != NoSlot {
 			t.Errorf("the submit: %v", err)
 		}
 		one.poll(pooled, NoSlot)
 		one.poll(pooled, NoSlot)
 		one.figures("two were served", 0, 0, 2, 1, 1, 0)
-		one.supply.mu.Lock()
-		one.supply.out = false
-		one.supply.mu.Unlock()
+		one.supply.out.Store(false)
 		one.poll(pooled, NotReady)
 		close(one.supply.over)
 		time.Sleep(time.Second)
@@ -340,20 +331,20 @@ func TestNothingCanCome(t *testing.T) {
 	})
 }
 
-// More than may wait are refused at the submit.
+// A submit is refused when too many wait.
 func TestTooManyWait(t *testing.T) {
 	story(t, 1, func(t *testing.T, rs []*replica) {
 		for range 20 {
 			rs[0].submit()
 		}
 		on, _ := rs[0].terms(Task{})
-		if _, err := rs[0].Submit(t.Context(), Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, on); CauseOf(err) != NoSlot {
+		if _, err := rs[0].Submit(t.Context(), targetTask, on); CauseOf(err) != NoSlot {
 			t.Errorf("the one too many: %v", err)
 		}
 	})
 }
 
-// A guest's task is bought at its submit; why that cannot be is said at once.
+// A guest's task is bought at its submit, which returns an early refusal.
 func TestAGuestsTask(t *testing.T) {
 	story(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
@@ -362,16 +353,16 @@ func TestAGuestsTask(t *testing.T) {
 			return Terms{Take: guest.Take}, nil
 		}
 		submit := func() (string, error) {
-			return one.Submit(t.Context(), Task{Caller: caller, Identity: target, Type: captcha.Turnstile}, guest)
+			return one.Submit(t.Context(), targetTask, guest)
 		}
-		one.solver.answer = func(context.Context, ondemand.Request) (pool.Token, error) {
+		one.solver = func(context.Context, ondemand.Request) (pool.Token, error) {
 			return pool.Token{}, &ondemand.BudgetError{Reason: "used up"}
 		}
 		if _, err := submit(); CauseOf(err) != NoSlot {
 			t.Errorf("without a budget: %v", err)
 		}
 		for want, solve := range map[Cause]*ondemand.SolveError{Unsolvable: {}, Refused: {Refused: true}} {
-			one.solver.answer = func(ctx context.Context, r ondemand.Request) (pool.Token, error) {
+			one.solver = func(ctx context.Context, r ondemand.Request) (pool.Token, error) {
 				r.Take.Parked()
 				time.Sleep(5 * time.Second)
 				return pool.Token{}, solve
@@ -390,7 +381,7 @@ func TestAGuestsTask(t *testing.T) {
 				}
 			}
 		}
-		one.solver.answer = func(ctx context.Context, r ondemand.Request) (pool.Token, error) { return one.store.Take(ctx, r.Take) }
+		one.solver = func(ctx context.Context, r ondemand.Request) (pool.Token, error) { return one.store.Take(ctx, r.Take) }
 		number, err := submit()
 		if err != nil {
 			t.Fatal(err)
@@ -401,7 +392,7 @@ func TestAGuestsTask(t *testing.T) {
 		if err != nil || got.Token.Value == "" {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		// One whose order ended while nobody waited is told so.
+		// The order of the next task ends without a ticket.
 		if number, err = submit(); err != nil {
 			t.Fatal(err)
 		}
@@ -416,13 +407,13 @@ func TestAGuestsTask(t *testing.T) {
 	})
 }
 
-// Redis goes away: every call says so, and nothing is left behind.
+// While Redis is away calls fail with StoreDown. Afterwards the task continues.
 func TestRedisGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		one := start(t, bubble)
 		number := one.submit()
-		synctest.Wait() // also for the first probe, which would say for long that Redis is down
+		synctest.Wait() // also for the first probe, which must not find Redis down
 		bubble.SetDown(true)
 		time.Sleep(3 * time.Second)
 		if _, err := one.Poll(t.Context(), number, caller, one.terms); CauseOf(err) != StoreDown {
@@ -440,7 +431,7 @@ func TestRedisGoes(t *testing.T) {
 	})
 }
 
-// Each cause has its words, in both protocols.
+// Each cause has a code in both protocols.
 func TestWords(t *testing.T) {
 	for c := Broken; c <= NoAction; c++ {
 		if c.Legacy() == "" || c.Tasks() == "" || (c.Why() == "") != (c == NotReady) {
@@ -460,7 +451,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// Near misses are told with the fields, the latest first, and few of them are kept.
+// Near misses name the fields, the latest first, and few are kept.
 func TestNearMisses(t *testing.T) {
 	a := captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "k", Pageurl: "https://e.example/", Action: "login", MinScore: 0.3}
 	b := a

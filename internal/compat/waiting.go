@@ -3,6 +3,8 @@ package compat
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"poold/internal/crash"
@@ -12,47 +14,45 @@ import (
 )
 
 const (
-	// mostWaiting is how many tasks may wait at one replica.
+	// mostWaiting limits the tasks that wait at one replica.
 	mostWaiting = 4096
-	// holdEvery is how often their leases are renewed, which last four times as long.
+	// holdEvery is the interval in which their leases are renewed, a quarter of taskLease.
 	holdEvery = 500 * time.Millisecond
-	// noteLimit bounds what is written down of a task when its wait is over.
+	// noteLimit limits the write of a task's end.
 	noteLimit = 2 * time.Second
-	// refusalPatience is how long the submit of a guest waits for a reason why nothing can
-	// be bought for it.
+	// refusalPatience is how long the submit of a guest waits for an early refusal.
 	refusalPatience = 300 * time.Millisecond
 )
 
-// waiter is a task that waits for its token here.
+// waiter is a task that waits for its token at this replica.
 type waiter struct {
+	tasks  *Tasks
 	task   Task
 	number string
 	end    context.CancelFunc // gives it up
-	parked chan struct{}      // closed once it holds a ticket
-	done   chan struct{}      // closed once what follows stands
+	parked chan struct{}      // closed when it holds a ticket
+	done   chan struct{}      // closed when token and err are set
 	token  pool.Token
 	err    error
 
-	tasks *Tasks
 	// Guarded by Tasks.mu.
-	ears   int  // calls that wait to hear its end
-	served bool // it got a token; done follows
-	heard  bool // somebody was told
+	polls     int  // polls in progress
+	served    bool // it got a token; done follows
+	delivered bool // a poll got the end
 }
 
-// find is the waiter of a task, which the caller must hear; nil = there is none here.
+// find returns the waiter of a task for a poll, which must call await; nil = there is none here.
 func (t *Tasks) find(number string) *waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.waiting[number]
 	if w != nil {
-		w.ears++
+		w.polls++
 	}
 	return w
 }
 
-// begin has a task wait, or finds it waiting. The caller must hear it; polled: it will tell
-// its client what it hears.
+// begin starts the wait of a task, or finds its waiter. A caller with polled set must call await.
 func (t *Tasks) begin(number string, task Task, terms Terms, polled bool) (*waiter, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +65,7 @@ func (t *Tasks) begin(number string, task Task, terms Terms, polled bool) (*wait
 		return nil, NoSlot
 	default:
 		ctx, end := context.WithCancel(t.working)
-		w = &waiter{task: task, number: number, end: end, parked: make(chan struct{}), done: make(chan struct{}), tasks: t}
+		w = &waiter{tasks: t, task: task, number: number, end: end, parked: make(chan struct{}), done: make(chan struct{})}
 		t.waiting[number] = w
 		release := func() {}
 		if terms.Hold != nil {
@@ -78,19 +78,19 @@ func (t *Tasks) begin(number string, task Task, terms Terms, polled bool) (*wait
 		})
 	}
 	if polled {
-		w.ears++
+		w.polls++
 	}
 	return w, nil
 }
 
-// wait takes for a task, and writes down how that ended.
+// wait takes a token for a task and writes the end into its record.
 func (t *Tasks) wait(ctx context.Context, w *waiter, terms Terms) {
 	token, err := t.get(ctx, w, terms)
 	if err == nil {
 		crash.At("taken")
 	}
 	t.mu.Lock()
-	heard := w.ears > 0
+	heard := w.polls > 0
 	w.served = err == nil
 	t.mu.Unlock()
 	noting, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteLimit)
@@ -106,7 +106,7 @@ func (t *Tasks) wait(ctx context.Context, w *waiter, terms Terms) {
 	default:
 		unnoted = t.records.LetGo(noting, w.number)
 	}
-	if unnoted != nil { // the receipt of the take says the same to the next poll
+	if unnoted != nil { // the next poll finds the receipt of the take
 		t.log.Debug("the end of a client's task is not written down", "err", unnoted)
 	}
 	crash.At("noted")
@@ -143,25 +143,24 @@ func (t *Tasks) get(ctx context.Context, w *waiter, terms Terms) (token pool.Tok
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		return token, NotReady // it is given up, here
+		return token, NotReady // it is given up here
 	case terms.Supply == nil && errors.As(err, &empty) && !empty.Full:
-		return token, Unsolvable // nothing came, and nothing will
+		return token, Unsolvable // no token can come
 	}
 	return token, err
 }
 
-// watchGuest ends the wait for a guest's order that is no more: it ended while nobody
-// waited.
+// watchGuest ends the wait for a guest when its stock has neither tokens nor orders: the order ended
+// without a ticket to answer.
 func (t *Tasks) watchGuest(ctx context.Context, r *pool.Request) {
 	over := make(chan struct{})
 	r.Over = over
 	id, margin := r.ID, r.Margin
-	t.waiters.Go(func() { // which waits for this one's wait too
+	t.waiters.Go(func() { // Run waits for it
 		defer close(over)
 		ticker := time.NewTicker(holdEvery)
 		defer ticker.Stop()
-		// A token that has just been taken for it is neither in the stock nor an order: so
-		// it is looked twice.
+		// A second look, because a token that was just taken for this task is in neither.
 		for gone := 0; gone < 2; {
 			select {
 			case <-ctx.Done():
@@ -178,47 +177,42 @@ func (t *Tasks) watchGuest(ctx context.Context, r *pool.Request) {
 	})
 }
 
-// hear waits until it is known whether there is a token for a task: it has one, or holds a
-// ticket, which is NotReady.
-func (w *waiter) hear(ctx context.Context) (pool.Token, error) {
+// await returns the end of the task, or NotReady if it holds a ticket.
+func (w *waiter) await(ctx context.Context) (pool.Token, error) {
+	why := error(NotReady)
 	select {
 	case <-w.done:
-		return w.told()
+		return w.deliver()
 	case <-ctx.Done():
-		return w.leave(ctx.Err())
+		why = ctx.Err()
 	case <-w.parked:
-		return w.leave(NotReady)
 	}
-}
-
-// leave stops listening, unless the end has come.
-func (w *waiter) leave(why error) (pool.Token, error) {
 	w.tasks.mu.Lock()
 	served := w.served
-	if !served && w.ears > 0 {
-		w.ears--
+	if !served && w.polls > 0 {
+		w.polls--
 	}
 	w.tasks.mu.Unlock()
 	if served {
-		<-w.done // which comes at once
-		return w.told()
+		<-w.done // follows at once
+		return w.deliver()
 	}
 	return pool.Token{}, why
 }
 
-// told is the end. To all but the first that hear of it the token is a repeated one.
-func (w *waiter) told() (pool.Token, error) {
+// deliver returns the end. Only the first call returns the token's source; later ones return replay.
+func (w *waiter) deliver() (pool.Token, error) {
 	w.tasks.mu.Lock()
 	defer w.tasks.mu.Unlock()
 	token := w.token
-	if w.heard {
+	if w.delivered {
 		token.Source = pool.FromReplay
 	}
-	w.heard = true
+	w.delivered = true
 	return token, w.err
 }
 
-// began waits until it is known whether a task can wait, and answers why not.
+// began waits until the task holds a ticket, and then for patience. It returns the error of an end.
 func (w *waiter) began(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-w.done:
@@ -240,7 +234,7 @@ func (w *waiter) began(ctx context.Context, patience time.Duration) error {
 	}
 }
 
-// letGo ends the lease of a task that this replica does nothing for.
+// letGo ends the lease of a task without a waiter.
 func (t *Tasks) letGo(number string) {
 	ctx, cancel := context.WithTimeout(context.Background(), noteLimit)
 	defer cancel()
@@ -249,8 +243,8 @@ func (t *Tasks) letGo(number string) {
 	}
 }
 
-// Run keeps the leases of the tasks that wait here until ctx ends, then gives them up for
-// other replicas and returns when every goroutine has ended. It may be called once.
+// Run renews the leases of the waiting tasks until ctx ends. Then it gives them up for other replicas
+// and returns when every goroutine has ended. It may be called once.
 func (t *Tasks) Run(ctx context.Context) error {
 	ticker := time.NewTicker(holdEvery)
 	defer ticker.Stop()
@@ -269,13 +263,10 @@ func (t *Tasks) Run(ctx context.Context) error {
 	}
 }
 
-// hold renews the leases, and gives up what is not waited for any more.
+// hold renews the leases, and gives up tasks without polls and tasks of other replicas.
 func (t *Tasks) hold(ctx context.Context) {
 	t.mu.Lock()
-	numbers := make([]string, 0, len(t.waiting))
-	for number := range t.waiting {
-		numbers = append(numbers, number)
-	}
+	numbers := slices.Collect(maps.Keys(t.waiting))
 	t.mu.Unlock()
 	if len(numbers) == 0 {
 		return

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// TestCached is the story of the cache: an answer for an old revision is not waited
-// for, and does not replace a newer one.
+// TestCached: a result of an old revision neither delays nor replaces a newer one.
 func TestCached(t *testing.T) {
 	var c cached[string]
 	release, done := make(chan struct{}), make(chan string)

@@ -14,7 +14,7 @@ import (
 	"poold/internal/targets"
 )
 
-// crowd is a file of so many targets.
+// crowd is a file of n targets.
 func crowd(n int) *targets.Set {
 	list := make([]targets.Target, n)
 	for i := range list {
@@ -33,8 +33,8 @@ func age(t *testing.T, s *Snapshot) time.Duration {
 	return time.Since(asOf)
 }
 
-// TestManyTargets is the story of a status of many targets: the first who asks waits
-// for it, and then nobody does while somebody watches, and it is 15 s old at most.
+// TestManyTargets: with many targets the first reader waits for a snapshot. Later readers do not wait while
+// there are requests, and get one that is at most 15 s old.
 func TestManyTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(crowd(manyTargets + 1))
@@ -49,7 +49,7 @@ func TestManyTargets(t *testing.T) {
 
 		time.Sleep(time.Hour)
 		if n := stock.surveys.Load(); n > 0 {
-			t.Errorf("%d surveys, and nobody watches", n)
+			t.Errorf("%d surveys without a request", n)
 		}
 		c.Snapshot(t.Context())
 		var oldest time.Duration
@@ -89,8 +89,8 @@ func TestManyTargets(t *testing.T) {
 	})
 }
 
-// TestAnotherSetIsShownAtOnce: also of many targets, what a reload brings is not hidden
-// by a snapshot of the Set before.
+// TestAnotherSetIsShownAtOnce: after a reload no snapshot of the Set before is shown, even with many
+// targets.
 func TestAnotherSetIsShownAtOnce(t *testing.T) {
 	s, _ := sources(crowd(manyTargets + 1))
 	c := NewCollector(s)
@@ -101,8 +101,7 @@ func TestAnotherSetIsShownAtOnce(t *testing.T) {
 	}
 }
 
-// TestFewTargets: a snapshot of few is made when somebody asks, and again after a
-// change.
+// TestFewTargets: with few targets a snapshot is made on request, and anew after a change.
 func TestFewTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(crowd(3))
@@ -124,8 +123,8 @@ func TestFewTargets(t *testing.T) {
 	})
 }
 
-// TestPartOfASurvey: what Redis says of some is shown as it is, of the others what it
-// said last. Where it hangs, it is not asked again.
+// TestPartOfASurvey: the targets that Redis cannot read show their last known figures. If Redis hangs, the
+// survey makes no more exchanges.
 func TestPartOfASurvey(t *testing.T) {
 	fails := func(context.Context) error { return redisdb.ErrDown }
 	hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
@@ -171,7 +170,7 @@ func TestPartOfASurvey(t *testing.T) {
 	}
 }
 
-// TestHangingRedis: a status comes within a second also of many targets.
+// TestHangingRedis: a snapshot comes within a second, even with many targets.
 func TestHangingRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(crowd(10_000))

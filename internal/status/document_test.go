@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// busySources are those of a daemon with something of everything, at a fixed moment.
+// busySources returns the sources of a daemon that fill each part of the document.
 func busySources() Sources {
 	checkout, login, signup := newTarget("checkout"), newTarget("staging-login"), newTarget("staging-signup")
 	login.Refill = targets.RefillAdaptive
@@ -79,8 +79,8 @@ func busySources() Sources {
 	return s
 }
 
-// TestDocumentBytes holds a snapshot of fixed figures against a golden file, byte by
-// byte: order, spelling and rounding are what programs see.
+// TestDocumentBytes compares a document with a golden file, byte by byte: programs see its order, spelling
+// and rounding.
 func TestDocumentBytes(t *testing.T) { synctest.Test(t, testDocumentBytes) }
 
 func testDocumentBytes(t *testing.T) {
@@ -88,7 +88,7 @@ func testDocumentBytes(t *testing.T) {
 	if asOf, err := time.Parse(timestamp, snapshot.Document.AsOf); err != nil || time.Since(asOf).Abs() > time.Minute {
 		t.Errorf("as_of: %s, %v", snapshot.Document.AsOf, err)
 	}
-	snapshot.Document.AsOf = stamp(day) // nobody has read it yet
+	snapshot.Document.AsOf = stamp(day) // before the first JSON call
 	got := bytes.TrimSuffix(encoded(t, snapshot), []byte("\n"))
 	file := filepath.Join("testdata", "document.json")
 	if *update {
@@ -105,7 +105,7 @@ func testDocumentBytes(t *testing.T) {
 	}
 }
 
-// TestDocumentReadBack: what `poold status` decodes is what the daemon encoded.
+// TestDocumentReadBack: `poold status` decodes all that the daemon encodes.
 func TestDocumentReadBack(t *testing.T) { synctest.Test(t, testDocumentReadBack) }
 
 func testDocumentReadBack(t *testing.T) {
@@ -120,7 +120,7 @@ func testDocumentReadBack(t *testing.T) {
 	}
 }
 
-// TestOnly: who may see some targets alone sees nothing of the others.
+// TestOnly: a key that is limited to some targets sees nothing of the others.
 func TestOnly(t *testing.T) { synctest.Test(t, testOnly) }
 
 func testOnly(t *testing.T) {

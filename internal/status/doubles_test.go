@@ -19,12 +19,12 @@ import (
 	"poold/internal/targets"
 )
 
-// day is a moment with milliseconds, so that their loss would show.
+// day is a time with milliseconds, so that a test notices their loss.
 var day = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// fixedFile is a file that only a test edits.
+// fixedFile is a file that a test edits.
 type fixedFile struct {
-	mu       sync.Mutex // held while another set comes
+	mu       sync.Mutex // guards set
 	set      *targets.Set
 	problems []targets.Problem
 }
@@ -46,12 +46,12 @@ func (f *fixedFile) Status() targets.Status {
 	return targets.Status{LoadedAt: day, OK: true, Problems: f.problems}
 }
 
-// fixedStock tells the same of each identity at every survey.
+// fixedStock answers each survey from a map.
 type fixedStock struct {
-	mu      sync.Mutex // held while a stock changes
+	mu      sync.Mutex // guards stocks
 	stocks  map[captcha.ID]pool.Stock
 	surveys atomic.Int64
-	// before runs before a survey; its error answers instead. nil = nothing.
+	// before runs before a survey; its error is the answer. nil = no-op.
 	before func(ctx context.Context) error
 }
 
@@ -80,7 +80,7 @@ func (f *fixedStock) change(id captcha.ID, s pool.Stock) {
 
 func (f *fixedStock) Health() redisdb.Health { return redisdb.Health{Up: true} }
 
-// fixedRefill is what refill says of each target.
+// fixedRefill has the refill status of each target.
 type fixedRefill map[string]refill.Status
 
 func (f fixedRefill) Refresh(context.Context) error { return nil }
@@ -90,7 +90,7 @@ func (f fixedRefill) Status(name string) (refill.Status, bool) {
 	return now, ok
 }
 
-// fixedBuyer says what its fields hold.
+// fixedBuyer answers with its fields.
 type fixedBuyer struct {
 	providers []purchase.Status
 	used      int
@@ -112,10 +112,10 @@ func (f *fixedBuyer) Stranded() []purchase.Stranded { return f.stranded }
 func (f *fixedBuyer) DeadLetterCount() int          { return f.letters }
 func (f *fixedBuyer) DeadLettersSetAside() int      { return f.aside }
 
-// fixedGuests tells the same of all guests at every survey.
+// fixedGuests answers each survey with a stock.
 type fixedGuests struct {
 	stock  pool.GuestStock
-	before func(ctx context.Context) error // runs before; its error answers instead. nil = nothing
+	before func(ctx context.Context) error // runs before; its error is the answer. nil = no-op
 }
 
 func (f *fixedGuests) Survey(ctx context.Context) (pool.GuestStock, error) {
@@ -127,10 +127,10 @@ func (f *fixedGuests) Survey(ctx context.Context) (pool.GuestStock, error) {
 	return f.stock, nil
 }
 
-// fixedSavings are the same days at every question.
+// fixedSavings answers with days.
 type fixedSavings struct {
 	days   []dedup.SavingsDay
-	before func(ctx context.Context) error // runs before; its error answers instead. nil = nothing
+	before func(ctx context.Context) error // runs before; its error is the answer. nil = no-op
 }
 
 func (f *fixedSavings) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
@@ -160,7 +160,7 @@ func newSet(list ...targets.Target) *targets.Set {
 	}
 }
 
-// sources are those of a daemon without a stock, whose only provider is well.
+// sources returns the sources of a daemon with an empty stock and one provider that is ok.
 func sources(set *targets.Set) (Sources, *fixedStock) {
 	stock := &fixedStock{stocks: map[captcha.ID]pool.Stock{}}
 	buyer := &fixedBuyer{providers: []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateOK}, Concurrency: 20}}}
@@ -181,12 +181,12 @@ func encoded(t testing.TB, s *Snapshot) []byte {
 	return body
 }
 
-// fixedHealth is that of a history.
+// fixedHealth is the health of a history.
 type fixedHealth history.Health
 
 func (h fixedHealth) Health() history.Health { return history.Health(h) }
 
-// fixedAudit is that of an audit.
+// fixedAudit is the health of an audit.
 type fixedAudit history.AuditHealth
 
 func (a fixedAudit) Health() history.AuditHealth { return history.AuditHealth(a) }

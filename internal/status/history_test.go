@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// How the history is written is a notice and metrics; nothing of it without one.
+// The health of the history is in the document, notices and metrics; without a history it is absent.
 func TestHistory(t *testing.T) { synctest.Test(t, testHistory) }
 
 func testHistory(t *testing.T) {
@@ -61,8 +61,7 @@ poold_history_up 0
 	}
 }
 
-// How the audit is written is in the document, notices and metrics; that something was
-// dropped is told for good.
+// The health of the audit is in the document, notices and metrics; dropped entries stay a notice.
 func TestAudit(t *testing.T) { synctest.Test(t, testAudit) }
 
 func testAudit(t *testing.T) {

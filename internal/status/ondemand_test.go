@@ -20,7 +20,7 @@ import (
 	"poold/internal/targets"
 )
 
-// solving are the sources of a daemon with one target and the section solve.
+// solving returns the sources of a daemon with one target and the section solve.
 func solving() (s Sources, guests *fixedGuests, savings *fixedSavings) {
 	set := newSet(newTarget("login"))
 	set.Solve = &targets.Solve{Owner: "qa@example.com", Budget: targets.Budget{PerHour: 5}}
@@ -31,10 +31,9 @@ func solving() (s Sources, guests *fixedGuests, savings *fixedSavings) {
 	return s, guests, savings
 }
 
-// These tests run in bubbles: what a busy machine does not do within a quarter of a second
-// would be shown later.
+// These tests run in bubbles, because a busy machine may need longer than patience.
 
-// scraped are the metrics of a snapshot whose names begin so.
+// scraped returns the metrics of a snapshot with these names.
 func scraped(t *testing.T, s *Snapshot, names ...string) string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -57,8 +56,7 @@ func scraped(t *testing.T, s *Snapshot, names ...string) string {
 	return text.String()
 }
 
-// TestNoSection: without the section solve nothing is said of guests, but while there are
-// some that were there before.
+// TestNoSection: without the section solve the document shows guests only while earlier ones exist.
 func TestNoSection(t *testing.T) { synctest.Test(t, testNoSection) }
 
 func testNoSection(t *testing.T) {
@@ -93,8 +91,8 @@ func testNoSection(t *testing.T) {
 	}
 }
 
-// TestLastKnown: where a source of on-demand solves is away, what it said last stays, it
-// is said why, and nothing else is touched. /metrics leaves it out.
+// TestLastKnown: while a source of on-demand solves is away, its last known figures stay, with the reason.
+// The rest of the document is unaffected, and /metrics leaves the figures out.
 func TestLastKnown(t *testing.T) { synctest.Test(t, testLastKnown) }
 
 func testLastKnown(t *testing.T) {
@@ -132,10 +130,9 @@ func testLastKnown(t *testing.T) {
 	}
 }
 
-// TestSlowSource is the story of a source that takes its time: it holds up one snapshot
-// for a quarter of a second and no other; what it says comes with a later one. While
-// somebody watches it is known from then on, however seldom one looks, and the source is
-// asked each few seconds at most.
+// TestSlowSource: a slow source delays one snapshot by patience, and its answer is in a later one. While
+// there are requests, each later snapshot has a current answer, and the source is queried each few seconds
+// at most.
 func TestSlowSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, guests, _ := solving()
@@ -190,12 +187,12 @@ func TestSlowSource(t *testing.T) {
 		before := asked.Load()
 		time.Sleep(time.Hour)
 		if n := asked.Load() - before; n > 0 {
-			t.Errorf("asked %d times, and nobody watches", n)
+			t.Errorf("asked %d times without a request", n)
 		}
 	})
 }
 
-// TestSourceThatPanics: a fault in a source is a reason, and does not end the daemon.
+// TestSourceThatPanics: a panic in a source becomes a reason, and does not end the daemon.
 func TestSourceThatPanics(t *testing.T) { synctest.Test(t, testSourceThatPanics) }
 
 func testSourceThatPanics(t *testing.T) {
@@ -207,7 +204,7 @@ func testSourceThatPanics(t *testing.T) {
 	}
 }
 
-// TestGuestsInMetrics: all guests together are one row of what targets have too.
+// TestGuestsInMetrics: all guests together have the metrics of one target.
 func TestGuestsInMetrics(t *testing.T) { synctest.Test(t, testGuestsInMetrics) }
 
 func testGuestsInMetrics(t *testing.T) {

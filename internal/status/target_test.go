@@ -1,14 +1,25 @@
 package status
 
 import (
+	"encoding/json"
+	"log/slog"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
+	"poold/internal/targets"
 )
 
-// TestMarks: what a person should look at, and no false alarm.
+// TestMarks: a target gets the right marks, and no mark on few reports.
 func TestMarks(t *testing.T) {
 	for _, c := range []struct {
 		failing  bool
@@ -37,4 +48,125 @@ func TestCallbacksOfAProvider(t *testing.T) {
 	if list[0].Callbacks || !list[1].Callbacks || list[2].Callbacks {
 		t.Errorf("%+v", list)
 	}
+}
+
+func TestNotices(t *testing.T) {
+	for _, c := range []struct {
+		api      targets.API
+		embedded bool
+		want     string
+	}{
+		{targets.APISimulated, true, "simulated"},
+		{targets.APISimulated, false, "simulated"},
+		{targets.APILegacy, true, "embedded"},
+		{targets.APILegacy, false, ""},
+	} {
+		set := newSet()
+		set.Providers[0].API = c.api
+		if c.embedded {
+			set.Redis.URL = "embedded"
+		}
+		notices := strings.Join(waysOfRunning(set, []purchase.Status{{Name: "loud"}}), "\n")
+		if !strings.Contains(notices, c.want) || (notices == "") != (c.want == "") || strings.Count(notices, "\n") > 0 {
+			t.Errorf("%+v: %q", c, notices)
+		}
+	}
+}
+
+// A provider whose callbacks do not arrive is named.
+func TestNoticeOfSilentCallbacks(t *testing.T) {
+	set := newSet()
+	set.Redis.URL = "redis://example.com"
+	notices := waysOfRunning(set, []purchase.Status{{Name: "loud"}, {Name: "quiet", Silent: true}})
+	if len(notices) != 1 || !strings.Contains(notices[0], "provider quiet") {
+		t.Errorf("notices: %q", notices)
+	}
+}
+
+// The days of a target come from the stock.
+func TestDaysOfATarget(t *testing.T) {
+	store, err := pool.Open(pool.Options{
+		Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial, Prefix: "days", Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	id := newTarget("login").ID
+	for range 3 {
+		if _, err := store.Tokens.Take(t.Context(), pool.Request{ID: id}); err == nil {
+			t.Fatal("a token that nobody bought")
+		}
+	}
+	stock, err := store.Tokens.Look(t.Context(), id, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	got := targetDays(&stock, now)
+	if want := []TargetDay{{Date: now.UTC().Format(time.DateOnly), Counts: Counts{Requests: 3, Misses: 3}}}; !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := targetDays(&stock, now.AddDate(0, 0, 7)); got == nil || len(got) != 0 {
+		t.Errorf("a week later: %#v", got)
+	}
+}
+
+// The page sums the days of all targets.
+func TestDayTotals(t *testing.T) {
+	first := TargetDay{Date: "2026-01-02", Counts: Counts{Requests: 1, Hits: 2, Waited: 3, Misses: 4, Bought: 5, Solved: 6}, Failed: 7, Lost: 8, Expired: 9, Spent: 0.1}
+	before := TargetDay{Date: "2026-01-01", Counts: Counts{Bought: 1}, Spent: 0.2}
+	d := Document{Targets: []Target{{Days: []TargetDay{first, before}}, {Days: []TargetDay{}}, {Days: []TargetDay{{Date: "2026-01-01", Counts: Counts{Bought: 2}, Spent: 0.1}}}}}
+	before.Bought, before.Spent = 3, 0.3
+	if got := d.DayTotals(); !slices.Equal(got, []TargetDay{first, before}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Each counter of pool.Figures is in the document of a target and in the metrics, except those that have
+// another form there.
+func TestEveryCounterIsShown(t *testing.T) {
+	noMetric := map[string]bool{"Requests": true} // its outcomes are
+	noMember := map[string]bool{"Refused": true, "Replays": true, "Unrecorded": true, "Spent": true}
+	for field := range reflect.TypeFor[pool.Figures]().Fields() {
+		const value = 7_000_000_000
+		var figures pool.Figures
+		reflect.ValueOf(&figures).Elem().FieldByIndex(field.Index).SetInt(value)
+		if shown := metricShows(t, &figures, value) || metricShows(t, &figures, float64(money(value))); shown == noMetric[field.Name] {
+			t.Errorf("%s in the metrics: %v", field.Name, shown)
+		}
+		document, err := json.Marshal(Target{Figures: figures})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var members map[string]any
+		if err := json.Unmarshal(document, &members); err != nil {
+			t.Fatal(err)
+		}
+		shown := false
+		for _, member := range members {
+			shown = shown || member == float64(value)
+		}
+		if shown == noMember[field.Name] {
+			t.Errorf("%s in the document: %v", field.Name, shown)
+		}
+	}
+}
+
+// metricShows reports whether a metric has a value.
+func metricShows(t *testing.T, figures *pool.Figures, value float64) bool {
+	t.Helper()
+	metrics := make(chan prometheus.Metric, 100)
+	collectStock(metrics, "login", 0, 0, 0, figures)
+	close(metrics)
+	for metric := range metrics {
+		var sample dto.Metric
+		if err := metric.Write(&sample); err != nil {
+			t.Fatal(err)
+		}
+		if sample.GetCounter().GetValue() == value {
+			return true
+		}
+	}
+	return false
 }

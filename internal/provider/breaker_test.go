@@ -106,7 +106,7 @@ func TestOneWaveCountsOnce(t *testing.T) {
 	})
 }
 
-// TestWrongKey: ten minutes with many who want to call, and ten calls.
+// TestWrongKey: in ten minutes with many attempts, ten calls are made.
 func TestWrongKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, j, w, says := wired(t, Config{Balance: true})
@@ -158,7 +158,7 @@ func TestWrongKey(t *testing.T) {
 	})
 }
 
-// TestWhatEndsAPause: an account that refuses for another reason can buy.
+// TestWhatEndsAPause: a refusal for another reason shows that the account can buy.
 func TestWhatEndsAPause(t *testing.T) {
 	for _, row := range []struct {
 		raisedBy, probeBy string
@@ -201,8 +201,7 @@ func TestWhatEndsAPause(t *testing.T) {
 	}
 }
 
-// An answer that was under way when the fault came neither ends a pause nor
-// makes a ban shorter.
+// An answer that was in flight when a fault began neither ends a pause nor shortens a ban.
 func TestOldAnswersProveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{Profile: twoCaptcha})
@@ -223,8 +222,7 @@ func TestOldAnswersProveNothing(t *testing.T) {
 	})
 }
 
-// A probe that was granted and not used is granted again soon, since the order it
-// was for was not placed; one without a grant may come when it is time.
+// An unused probe is granted again after 5 s. A submit without a grant is made at the next turn.
 func TestUnusedProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := wired(t, Config{})

@@ -266,8 +266,7 @@ func TestCallbackSize(t *testing.T) {
 	}
 }
 
-// What a known word means to the account is not a pingback's to say: nothing
-// but the class and the code may come along.
+// A pingback says nothing about the account: its error has only the class and the code.
 func TestCallbackFaultsHaveNoDelay(t *testing.T) {
 	for code := range faults() {
 		c, err := ReadCallback("", url.Values{"id": {"5"}, "code": {code}}, nil)

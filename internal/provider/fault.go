@@ -49,7 +49,10 @@ func (c *Client) Fault() *Fault {
 		}
 	case h.outage.on:
 		p = &h.outage
-		return &Fault{Kind: FaultOutage, Code: h.last, Reason: noAnswer + h.last, Since: p.since, Next: p.turn, Every: p.every}
+		return &Fault{
+			Kind: FaultOutage, Code: h.last, Reason: noAnswer + h.last,
+			Since: p.since, Next: p.turn, Every: p.every,
+		}
 	}
 	return nil
 }

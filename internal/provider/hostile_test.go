@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// hostile is an answer that is none, or none that sells.
+// hostile is an invalid answer, or an answer that sells nothing.
 type hostile struct {
 	name    string
 	handler http.HandlerFunc
@@ -21,7 +21,7 @@ type hostile struct {
 	bought  bool
 }
 
-// dialect is how a protocol writes the answers that a hostile one is made of.
+// dialect is the form of a protocol's answers.
 type dialect struct {
 	api, profile string
 	sold         string              // as a submit's and as a poll's answer
@@ -126,8 +126,8 @@ func hostileAnswers(d dialect) []hostile {
 	return rows
 }
 
-// TestHostileAnswers: whatever a service answers, in either protocol, the call
-// ends, a submit counts as bought and a poll's task lives on.
+// TestHostileAnswers: after any answer, in either protocol, the call ends, a submit counts as
+// bought, and a poll does not end its task.
 func TestHostileAnswers(t *testing.T) {
 	for _, d := range dialects() {
 		for _, row := range hostileAnswers(d) {
@@ -201,7 +201,7 @@ func TestTheLargestAnswer(t *testing.T) {
 	}
 }
 
-// A service that says nothing is waited for 10 s.
+// A call without an answer ends after 10 s.
 func TestHowLongACallTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
@@ -216,8 +216,8 @@ func TestHowLongACallTakes(t *testing.T) {
 	})
 }
 
-// TestCallerGivesUp: before anything was sent nothing is known and nothing
-// bought; afterwards the submit counts as bought, and still tells why it ended.
+// TestCallerGivesUp: a call that is cancelled before it was sent buys nothing. Later, the submit counts
+// as bought, and its error has the cause.
 func TestCallerGivesUp(t *testing.T) {
 	entered := make(chan struct{}, 8)
 	c, j := serve(t, Config{}, func(_ http.ResponseWriter, r *http.Request) {

@@ -55,7 +55,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestTrial: after an outage's ten seconds one call tries, and its end decides.
+// TestTrial: after ten seconds of an outage, the result of one call ends or prolongs it.
 func TestTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, j, w, says := wired(t, Config{})
@@ -91,8 +91,8 @@ func TestTrial(t *testing.T) {
 	})
 }
 
-// Five calls open the breaker, and then one is made each 10 s, for as long as it
-// brings no proper answer: the numbers of the docs, not of the program.
+// An outage begins after five calls; then one call is made each 10 s until it gets a proper
+// answer. The numbers are those of the docs, not the constants.
 func TestTheProbesOfAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
@@ -116,7 +116,7 @@ func TestTheProbesOfAnOutage(t *testing.T) {
 	})
 }
 
-// While one call tries, the others are told to come back later.
+// While a trial call is in flight, the other calls get a delay.
 func TestOneTrialAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
@@ -148,7 +148,7 @@ func TestOneTrialAtATime(t *testing.T) {
 	})
 }
 
-// What the service says in its protocol is no outage, however often.
+// Refusals of the protocol never begin an outage.
 func TestProtocolErrorsAreNoOutage(t *testing.T) {
 	for _, reply := range []struct {
 		status int

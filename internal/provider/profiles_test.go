@@ -9,8 +9,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// every is each code that the services are known to use, with its class at
-// captchaai, at 2captcha and at generic.
+// every lists each known code with its class at captchaai, at 2captcha and at generic.
 var every = []struct {
 	codes string
 	want  [3]Class
@@ -47,8 +46,8 @@ var every = []struct {
 
 func same(d time.Duration) [3]time.Duration { return [3]time.Duration{d, d, d} }
 
-// TestEveryCode sends each code through each profile, in JSON, in plain text
-// and in the tasks protocol, and asks what the caller is told.
+// TestEveryCode checks the error of each code with each profile, in JSON, in plain text and in the
+// tasks protocol.
 func TestEveryCode(t *testing.T) {
 	for _, row := range every {
 		for code := range strings.FieldsSeq(row.codes) {

@@ -146,7 +146,7 @@ func TestReportAnswers(t *testing.T) {
 	}
 }
 
-// An outage is not a report's to find out about, nor to end.
+// A report neither begins nor ends an outage.
 func TestReportsDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, j, w, says := wired(t, Config{})
@@ -186,8 +186,7 @@ func TestReportsDuringAnOutage(t *testing.T) {
 	})
 }
 
-// A pause that a report began ends like one that a poll began; a report itself
-// takes no turn from those who buy.
+// A pause that a report began ends with an answered poll. A report uses no turn.
 func TestReportsDuringAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := wired(t, Config{})

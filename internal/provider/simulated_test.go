@@ -68,8 +68,7 @@ func TestAgainstAWholeService(t *testing.T) {
 	}
 }
 
-// buyEveryKind buys one of each at a service that solves nothing, and one at a service
-// that solves at once.
+// buyEveryKind buys each kind at a service that solves within an hour, and at one that solves at once.
 func buyEveryKind(t *testing.T, waiting, c *Client, service *simulated.Service) {
 	t.Helper()
 	ctx := t.Context()
@@ -118,7 +117,7 @@ func thePicture() []byte {
 	return []byte("\x89PNG\r\n\x1a\n" + strings.Repeat(pictureCanary, 30))
 }
 
-// shownOfPicture reports whether a text shows a piece of it, in whichever form.
+// shownOfPicture reports whether a text contains a piece of the picture, raw or in base64.
 func shownOfPicture(text string) bool {
 	if strings.Contains(text, pictureCanary[:10]) {
 		return true
@@ -132,7 +131,7 @@ func shownOfPicture(text string) bool {
 	return false
 }
 
-// request is what an identity is bought by.
+// request returns the request for an identity.
 func request(id captcha.Identity) Request {
 	r := Request{Identity: id}
 	if id.Type == captcha.Image {

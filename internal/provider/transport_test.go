@@ -44,8 +44,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestNotBought: what never left this machine is a capacity fault, for as
-// long as nothing was sent.
+// TestNotBought: a call that was not sent is a capacity fault, and nothing was bought.
 func TestNotBought(t *testing.T) {
 	refused := listen(t)
 	_ = refused.Close()
@@ -189,7 +188,7 @@ func TestSubmitIsSentOnce(t *testing.T) {
 	}
 }
 
-// What the transport takes for repeatable it sends again by itself.
+// The transport repeats requests that look idempotent, so none may look so.
 func TestNothingLooksRepeatable(t *testing.T) {
 	c, _ := newClient(t, Config{Balance: true})
 	w := &scripted{reply: func(_ int, req *http.Request) (int, string, error) {

@@ -23,7 +23,7 @@ type Totals struct {
 	Repeated     int            `json:"repeated"`  // such answers beyond a task's first
 	InFlight     int            `json:"in_flight"`
 	PeakInFlight int            `json:"peak_in_flight"`
-	ByAction     map[Action]int `json:"by_action"` // calls, except those of /ledger and /faults
+	ByAction     map[Action]int `json:"by_action"` // all calls but /ledger and /faults
 }
 
 // Sale is one accepted task. A poll whose answer a Fault with Accepted destroyed counts

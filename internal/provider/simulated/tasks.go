@@ -74,7 +74,8 @@ func tasksResult(o outcome, opts *Options) wire.TasksAnswer {
 		values = t.values(opts)
 	}
 	return wire.TasksAnswer{
-		Status: "ready", Solution: wire.Solved(t.identity.Type, o.token, values, opts.userAgent(t)), Cost: price, IP: "127.0.0.1",
+		Status: "ready", Solution: wire.Solved(t.identity.Type, o.token, values, opts.userAgent(t)),
+		Cost: price, IP: "127.0.0.1",
 		CreateTime: t.at.Unix(), EndTime: t.due.Unix(), SolveCount: 1,
 	}
 }

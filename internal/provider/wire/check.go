@@ -55,7 +55,8 @@ func isWebURL(text string) bool {
 func isProxy(text, kind string) bool {
 	_, valid := SplitProxy(text)
 	at := strings.LastIndexByte(text, '@')
-	return valid && slices.Contains([]string{"http", "https", "socks4", "socks5"}, kind) && (at < 0 || strings.Contains(text[:at], ":"))
+	return valid && (at < 0 || strings.Contains(text[:at], ":")) &&
+		slices.Contains([]string{"http", "https", "socks4", "socks5"}, kind)
 }
 
 // Proxy is a proxy in the fields of the tasks protocol.

@@ -11,7 +11,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// sound is what holds of an order, whatever was sent.
+// sound checks the invariants of an order.
 func sound(t *testing.T, o Order) {
 	t.Helper()
 	if o.Bad != "" {

@@ -54,7 +54,9 @@ func legacyFields(id *captcha.Identity, method, service string) []legacyField {
 	case captcha.Turnstile:
 		return append(fields, legacyField{"sitekey", &id.Sitekey}, legacyField{"data", &id.Data})
 	case captcha.GeeTest:
-		return append(fields, legacyField{"gt", &id.GT}, legacyField{"challenge", &id.Challenge}, legacyField{"api_server", &id.APIServer})
+		return append(fields, []legacyField{
+			{"gt", &id.GT}, {"challenge", &id.Challenge}, {"api_server", &id.APIServer},
+		}...)
 	case captcha.GeeTestV4:
 		if method == "geetest" {
 			return append(fields, legacyField{"gt", &id.CaptchaID})

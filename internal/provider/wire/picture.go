@@ -79,7 +79,8 @@ var languagePools = map[string]string{"": "", "en": "en", "ru": "rn"}
 func (t *Task) picture(o *Order, languagePool string) {
 	p := &o.Identity.Picture
 	*p = captcha.Picture{
-		CaseSensitive: t.Case, MinLength: t.MinLength, MaxLength: t.MaxLength, Phrase: t.Phrase, Math: t.Math, Instructions: t.Comment,
+		CaseSensitive: t.Case, MinLength: t.MinLength, MaxLength: t.MaxLength,
+		Phrase: t.Phrase, Math: t.Math, Instructions: t.Comment,
 	}
 	var spoken, numbered bool
 	for language, pool := range languagePools {
@@ -89,7 +90,7 @@ func (t *Task) picture(o *Order, languagePool string) {
 	}
 	p.Charset, numbered = charsetOf(t.Numeric)
 	o.Image, p.SHA256, o.Bad = decodePicture(t.Body)
-	if o.Bad == "" && !(spoken && numbered && possible(*p)) {
+	if o.Bad == "" && (!spoken || !numbered || !possible(*p)) {
 		o.Bad = CodeBadParams
 	}
 }

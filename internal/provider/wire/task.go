@@ -90,8 +90,8 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, service stri
 	t := Task{
 		WebsiteURL: id.Pageurl, WebsiteKey: id.Sitekey, IsInvisible: id.Invisible, MinScore: id.MinScore, Data: id.Data,
 		GT: id.GT, Challenge: id.Challenge, APIServer: id.APIServer, UserAgent: id.UserAgent,
-		Body: base64.StdEncoding.EncodeToString(image), Numeric: max(0, slices.Index(charsets, p.Charset)), Case: p.CaseSensitive,
-		MinLength: p.MinLength, MaxLength: p.MaxLength, Phrase: p.Phrase, Math: p.Math, Comment: p.Instructions,
+		Body: base64.StdEncoding.EncodeToString(image), Numeric: max(0, slices.Index(charsets, p.Charset)),
+		Case: p.CaseSensitive, MinLength: p.MinLength, MaxLength: p.MaxLength, Phrase: p.Phrase, Math: p.Math, Comment: p.Instructions,
 	}
 	for _, name := range taskNames {
 		if name.kind == id.Type {

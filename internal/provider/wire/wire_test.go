@@ -11,7 +11,7 @@ import (
 
 const page = "https://staging.example.com/login"
 
-// The same submit, in each form in which clients send it, is the same identity.
+// Equal submits in different forms have equal identities.
 func TestFormsAgree(t *testing.T) {
 	want := captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "key", Pageurl: page, Action: "login", MinScore: 0.3, Enterprise: true}
 	query := "key=k&method=userrecaptcha&version=v3&googlekey=key&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&action=login&min_score=0.3&enterprise=1&invisible=false"
@@ -46,7 +46,7 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
-// What clients send beside: nothing of it is dropped unseen.
+// Unknown fields are listed.
 func TestUndone(t *testing.T) {
 	c := ReadLegacy(Request{Method: http.MethodGet, Path: "/in.php",
 		RawQuery: "method=turnstile&sitekey=s&pageurl=https://e.example/&pagedata=p&cookies=c&debug=0&soft_id=4&pingback=https://h.example/"})
@@ -60,7 +60,7 @@ func TestUndone(t *testing.T) {
 	}
 }
 
-// What cannot be meant is bad, and the key is read all the same.
+// Malformed calls are bad. Their key is read anyway.
 func TestBadCalls(t *testing.T) {
 	post := func(kind, query, body string) Request {
 		return Request{Method: http.MethodPost, Path: "/in.php", ContentType: kind, RawQuery: query, Body: []byte(body)}
@@ -148,8 +148,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// What a client writes, a server reads: both protocols carry each part of an identity, in the
-// manner of each service.
+// A server reads what a client writes: both protocols carry each field of an identity, in the
+// fields of each service.
 func TestServersReadWhatClientsWrite(t *testing.T) {
 	const hex32 = "0123456789abcdef0123456789abcdef"
 	image := []byte("GIF89a and more")
@@ -206,7 +206,7 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 	}
 }
 
-// Services and their clients differ in some names; a server knows each.
+// A server knows the names that differ between services and their clients.
 func TestOtherSpellings(t *testing.T) {
 	const base = "key=k&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&"
 	for query, want := range map[string]captcha.Identity{

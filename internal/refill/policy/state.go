@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// State is what is known about one target, and the memory of its policy. It has no clock, no lock and
+// State is the knowledge about one target, and the memory of its policy. It has no clock, no lock and
 // no I/O. Every method takes the time; a time before the latest one counts as the latest. One
 // goroutine at a time uses it.
 type State struct {

@@ -5,7 +5,7 @@ import "time"
 // Stock is what the policy sees of a target's tokens and orders.
 type Stock struct {
 	Fresh      int             // tokens that outlive the margin
-	Outliving  int             // those of them that outlive margin + lead
+	Outliving  int             // Fresh tokens that outlive margin + lead
 	Orders     int             // in flight
 	Waiting    int             // pending callers
 	Paused     bool            // by an operator
@@ -18,7 +18,7 @@ type Stock struct {
 	Figures    Figures
 }
 
-// Figures count what has happened to a target, over all replicas.
+// Figures are the counts of a target, over all replicas.
 type Figures struct {
 	Requests int64 // hits, waited, misses, and callers that left while they waited
 	Hits     int64 // got a token at once

@@ -79,11 +79,11 @@ func (t *Tracker) Shadow() *Shadow {
 	return t.shadow.summary(t.looked)
 }
 
-// Learn learns from what has happened since the last look. concurrency is how many orders the
+// Learn learns from the events since the last look. concurrency is how many orders the
 // providers take at once.
 func (t *Tracker) Learn(at time.Time, s *Stock, concurrency int) {
 	now := s.Figures
-	// Counts that went back are those of a Redis that lost its data.
+	// Counts go back if Redis lost its data.
 	lost := now.Requests < t.figures.Requests || now.Solved < t.figures.Solved
 	if lost || t.looked.IsZero() {
 		t.figures = now // nothing is known to have happened

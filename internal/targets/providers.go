@@ -3,7 +3,6 @@ package targets
 import (
 	"cmp"
 	"net/url"
-	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -55,6 +54,9 @@ func (p *providerEntry) rules() {
 	if unencrypted(p.URL) {
 		p.at("url").warn("http sends the account's key unencrypted: use https")
 	}
+	if endsInMethod(p.URL) { // providerURL removed a slash behind it
+		p.at("url").warn("ends in a method such as in.php, to which poold adds another: give the base address")
+	}
 	switch {
 	case p.bad("api"):
 	case p.simulated():
@@ -86,10 +88,17 @@ func providerURL(e scalar) (any, string) {
 	if rule != "" {
 		return "", rule
 	}
-	if u, _ := url.Parse(address); slices.Contains([]string{"in.php", "res.php", "createTask", "getTaskResult"}, path.Base(u.Path)) {
+	if endsInMethod(e.text) {
 		return "", "must be the base address, without in.php, createTask and the like"
 	}
 	return address, ""
+}
+
+// endsInMethod reports whether the last step of an address names a method of a protocol. In
+// "…/in.php/" the last step is empty.
+func endsInMethod(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && slices.Contains([]string{"in.php", "res.php", "createTask", "getTaskResult"}, u.Path[strings.LastIndexByte(u.Path, '/')+1:])
 }
 
 // baseAddress returns a web address, or nothing, without the last slash. userRule and

@@ -21,15 +21,16 @@ func Command(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check",
 		Short: "validate pools.yaml",
-		Long: "Validates the file and prints every problem with its line, and what the file can buy at most.\n" +
-			"Exit 0 if it can be used, 1 if it cannot.",
+		Long: "Validates the file. Prints an error line for each problem that makes it unusable, a warning for each value\n" +
+			"that is allowed but unusual, and facts without a label: the most that the file can buy. Exit 0 without an\n" +
+			"error, 1 with one.",
 		Example: "  poold check --config pools.yaml\n  poold check --live\n  poold check --diff --url http://127.0.0.1:8080",
 		Args:    cli.Words(0),
 	}
 	var with options
 	config := cli.ConfigFlag(command, c)
 	command.Flags().BoolVar(&with.live, "live", false, "also try Redis, PostgreSQL, DynamoDB and each provider's key, buying and changing nothing")
-	command.Flags().BoolVar(&with.diff, "diff", false, "also say what applying the file to the running daemon would change")
+	command.Flags().BoolVar(&with.diff, "diff", false, "also list what applying the file to the running daemon would change")
 	with.connect = cli.ClientFlags(command, c)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		return check(command.Context(), c, *config, with)
@@ -43,12 +44,12 @@ type options struct {
 	connect    func() (*cli.Client, error) // to the daemon for diff
 }
 
-// check validates the file and prints every problem with its line.
+// check prints a line for each error, warning and fact.
 func check(ctx context.Context, c *cli.Console, config string, with options) error {
 	set, err := reload.NewFile(config, c.Lookup, slog.New(slog.DiscardHandler)).Load(ctx)
 	var problems targets.Problems
 	if errors.As(err, &problems) {
-		if _, err := fmt.Fprintln(c.Stdout, problems); err != nil {
+		if _, err := io.WriteString(c.Stdout, classed("error", problems)); err != nil {
 			return err
 		}
 		return fmt.Errorf("problems in %s: %d", config, len(problems))
@@ -62,9 +63,7 @@ func check(ctx context.Context, c *cli.Console, config string, with options) err
 		}
 	}
 	var text strings.Builder
-	for _, warning := range set.Warnings {
-		text.WriteString(warning.String() + " (allowed)\n")
-	}
+	text.WriteString(classed("warning", set.Warnings))
 	fmt.Fprintf(&text, "%s is valid; targets: %d, providers: %d\n", config, len(set.Targets), len(set.Providers))
 	text.WriteString(SpendingOf(set).text(set.Simulated()))
 	if _, err := io.WriteString(c.Stdout, text.String()); err != nil {
@@ -84,7 +83,17 @@ func check(ctx context.Context, c *cli.Console, config string, with options) err
 	}
 	faults, err := checkLive(ctx, c.Stdout, set)
 	if err == nil && faults > 0 {
-		err = fmt.Errorf("tried live, and wrong: %d", faults)
+		err = fmt.Errorf("live checks failed: %d", faults)
 	}
 	return err
+}
+
+// classed formats one line for each problem, with its class in front of the text.
+func classed(class string, problems []targets.Problem) string {
+	var lines strings.Builder
+	for _, p := range problems {
+		p.Text = class + ": " + p.Text
+		lines.WriteString(p.String() + "\n")
+	}
+	return lines.String()
 }

@@ -1,0 +1,55 @@
+package check
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"poold/internal/cli"
+)
+
+// runCheck runs `poold check` on a file of this text. It replaces the file's path by FILE.
+func runCheck(t *testing.T, text string) (printed string, err error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pools.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	command := Command(&cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: &out, Stderr: &out})
+	command.SilenceErrors, command.SilenceUsage = true, true
+	command.SetArgs([]string{"--config", path})
+	err = command.ExecuteContext(t.Context())
+	return strings.ReplaceAll(out.String(), path, "FILE"), err
+}
+
+// Each line of the output is an error, a warning or a fact.
+func TestCheckLabelsErrorsAndWarnings(t *testing.T) {
+	const (
+		redis     = "redis: {url: 'redis://h'}\n"
+		provider  = "providers: [{name: acme, url: 'https://s.example.com', key: k1, price_per_1000: 1}]\n"
+		simulated = "providers: [{name: own, api: simulated}]\n"
+		target    = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: q, depth: 0, paused: true}\n"
+		warning   = "targets.a.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it\n"
+		valid     = "FILE is valid; targets: 1, providers: 1\n"
+	)
+	for name, c := range map[string]struct{ file, printed, err string }{
+		"errors": {"budget: 5\ntargets: {}\n", "FILE:1: error: budget: must be a mapping: lines of `key: value`, indented\n" +
+			"FILE:2: error: targets: has no target: add at least one, with paused: true to buy nothing\n", "problems in "},
+		"a warning":   {redis + provider + target, "FILE:4: warning: " + warning + valid + "a: nothing is bought\nin all: nothing is bought\n", ""},
+		"no price":    {redis + strings.Replace(provider, ", price_per_1000: 1", "", 1) + target, "warning: providers.acme.price_per_1000: no price for turnstile, so what these solves cost is unknown; write 0 for what is free\n", ""},
+		"no budget":   {redis + provider + strings.Replace(target, "depth: 0, paused: true", "rate: 1/h", 1), valid + "a: at most ", ""},
+		"certificate": {"server: {tls: {cert: /none.pem, key: /none.key}}\n" + redis + provider + target, "", "server.tls: open /none.pem"},
+		"simulated": {redis + simulated + strings.Replace(target, "depth: 0, paused: true", "depth: 5", 1),
+			"FILE:2: warning: providers.own: tokens are simulated; no site accepts them\n" + valid + "a: at most ", ""},
+	} {
+		printed, err := runCheck(t, c.file)
+		if !strings.Contains(printed, c.printed) || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v\n%s", name, err, printed)
+		}
+		if strings.Contains(printed, "(warning: no budget limits it)") != (name == "no budget") || strings.Contains(printed, "no price for") != (name == "no price") {
+			t.Errorf("%s warns of a missing budget or price:\n%s", name, printed)
+		}
+	}
+}

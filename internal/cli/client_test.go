@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"poold/internal/status"
+)
+
+// transport answers requests in place of a daemon.
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// withTransport replaces the network of all commands until the test ends.
+func withTransport(t *testing.T, answer transport) {
+	t.Helper()
+	before := http.DefaultTransport
+	http.DefaultTransport = answer
+	t.Cleanup(func() { http.DefaultTransport = before })
+}
+
+func answer(status int, body io.ReadCloser) *http.Response {
+	return &http.Response{StatusCode: status, Status: fmt.Sprint(status, " ", http.StatusText(status)), Header: http.Header{}, Body: body}
+}
+
+// runOn runs one command with a daemon at http://daemon.
+func runOn(ctx context.Context, command func(*Console) *cobra.Command, args ...string) (printed string, err error) {
+	var out strings.Builder
+	c := &Console{Lookup: func(name string) (string, bool) { return "http://daemon", name == "POOLD_URL" }, Stdout: &out, Stderr: &out}
+	root := command(c)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetArgs(args)
+	err = root.ExecuteContext(ctx)
+	return out.String(), err
+}
+
+// A command waits longer than the daemon may take to answer, and not for ever.
+func TestCommandsWaitLongerThanTheDaemonTakes(t *testing.T) {
+	var limit time.Duration
+	withTransport(t, func(r *http.Request) (*http.Response, error) {
+		deadline, _ := r.Context().Deadline()
+		limit = time.Until(deadline)
+		return nil, errors.New("away")
+	})
+	history := func(c *Console) *cobra.Command { return newHistory(c, &cobra.Command{Use: "init"}) }
+	for _, c := range []struct {
+		name    string
+		command func(*Console) *cobra.Command
+		args    string
+		daemon  time.Duration // the longest time of the daemon
+	}{
+		{"token, by on_empty", newToken, "login", time.Minute},
+		{"token, no wait", newToken, "login --wait 0s", 0},
+		{"token, a wait", newToken, "login --wait 45s", 45 * time.Second},
+		{"solve, by default", newSolve, "--type turnstile", 2 * time.Minute},
+		{"solve, a timeout", newSolve, "--type turnstile --timeout 300s", 300 * time.Second},
+		{"probe", newProbe, "acme", 20 * time.Second},
+		{"history", history, "day", 10 * time.Second},
+		{"flush", newFlush, "login", 5 * time.Second},
+	} {
+		if _, err := runOn(t.Context(), c.command, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), "asking the daemon: ") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if limit < c.daemon+4*time.Second || limit > c.daemon+time.Minute {
+			t.Errorf("%s waits %v for a daemon that may take %v", c.name, limit, c.daemon)
+		}
+	}
+}
+
+// A stream lasts as long as its beats arrive, also after an event, and ends when it is quiet.
+func TestStreamEndsWhenItIsQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body, daemon := io.Pipe()
+		withTransport(t, func(r *http.Request) (*http.Response, error) {
+			context.AfterFunc(r.Context(), func() { _ = daemon.CloseWithError(r.Context().Err()) })
+			return answer(http.StatusOK, body), nil
+		})
+		began := time.Now()
+		go func() {
+			_, _ = io.WriteString(daemon, ": poold\n\nevent: status\ndata: {\"as_of\":\"a\"}\n\n")
+			for range 6 {
+				time.Sleep(5 * time.Second)
+				_, _ = io.WriteString(daemon, ": beat\n\n")
+			}
+		}()
+		documents := 0
+		err := readStream(t.Context(), &Client{base: "http://daemon"}, func(d *status.Document) error { documents++; return nil })
+		if lasted := time.Since(began); !errors.Is(err, context.Canceled) || documents != 1 || lasted != 30*time.Second+mostQuiet {
+			t.Errorf("%d documents, ended after %v: %v", documents, lasted, err)
+		}
+	})
+}

@@ -77,14 +77,14 @@ func TestChanges(t *testing.T) {
 		{[]string{"resume", "login"}, "POST /pool/login/resume",
 			"login: tokens are bought for it again; 0 tokens ready, 2 on order, depth 5\n", "login: tokens are bought for it again\n"},
 		{[]string{"flush", "login"}, "DELETE /pool/login/tokens",
-			"login: 3 tokens thrown away, about 0.0090 at what they cost so far; 2 on order still land\n", "login: its ready tokens were thrown away\n"},
+			"login: 3 tokens discarded, about 0.0090 at what they cost so far; 2 on order still land\n", "login: its ready tokens were discarded\n"},
 		{[]string{"warm", "login", "--tokens", "10", "--for", "30m", "--at", "2036-12-01T08:55:00+01:00"},
 			"POST /pool/login/warm" + jsonType + `{"at":"2036-12-01T08:55:00+01:00","for":"30m0s","tokens":10}`,
 			"login: 10 tokens kept ready from 2036-12-01T07:55:00Z to 2036-12-01T08:25:00Z; 0 ready and 2 on order now\n",
 			"login: 10 tokens kept ready from 2036-12-01T07:55:00Z to 2036-12-01T08:25:00Z\n"},
 		{[]string{"warm", "login", "--tokens", "0"}, "POST /pool/login/warm" + jsonType + `{"tokens":0}`,
 			"login: the windows that were not made in the file are ended; 0 ready and 2 on order now\n", "login: the windows that were not made in the file are ended\n"},
-		{[]string{"flush", "a/b?\x1b"}, "DELETE /pool/a%2Fb%3F%1B/tokens", "2 on order still land\n", "a/b?\uFFFD: its ready tokens were thrown away\n"},
+		{[]string{"flush", "a/b?\x1b"}, "DELETE /pool/a%2Fb%3F%1B/tokens", "2 on order still land\n", "a/b?\uFFFD: its ready tokens were discarded\n"},
 		{[]string{"reload"}, "POST /-/reload",
 			"the file was read again: targets 4, of them new 2, with another identity 1; removed 1; providers 1; warnings 1\n", "the file was read again\n"},
 		{[]string{"report", "login", "ID", "rejected"}, "POST /pool/login/token/ID/report" + jsonType + `{"outcome":"rejected"}`,
@@ -136,7 +136,7 @@ func TestChangesAsJSON(t *testing.T) {
 		}
 		blind := &changedDaemon{}
 		code, stdout, stderr = blind.change(t, words...)
-		if code != exitFailed || stdout != "" || stderr != "poold "+words[0]+": it is done, but cannot be shown: forbidden: this key lacks the scope status\n" || len(blind.asked) != 1 {
+		if code != exitFailed || stdout != "" || stderr != "poold "+words[0]+": the change is made, but cannot be shown: forbidden: this key lacks the scope status\n" || len(blind.asked) != 1 {
 			t.Errorf("%s without the scope status: exit %d, asked %q\n%s%s", args, code, blind.asked, stdout, stderr)
 		}
 	}

@@ -34,20 +34,20 @@ func TestExitCodes(t *testing.T) {
 		{"--version", 0, "poold dev, commit ", ""},
 		{"help", 0, "usage: poold", ""},
 		{"schema", 0, `"$schema": "https://json-schema.org/draft/2020-12/schema"`, ""},
-		{"schema pools.yaml", 2, "", `does not know what to do with "pools.yaml"`},
+		{"schema pools.yaml", 2, "", `has no use for the argument "pools.yaml"`},
 		{"-h", 0, "usage: poold", ""},
 		{"serve --help", 0, "-log-level", ""},
 		{"check --config " + good, 0, "is valid; targets: 1, providers: 1", ""},
-		{"check --config " + bad, 1, bad + ":1: providers: ", "problems in " + bad + ": 2"},
-		{"check --config " + dir + "/none.yaml", 1, dir + "/none.yaml: the file cannot be read: no such file or directory", "problems in"},
+		{"check --config " + bad, 1, bad + ":1: error: providers: ", "problems in " + bad + ": 2"},
+		{"check --config " + dir + "/none.yaml", 1, dir + "/none.yaml: error: the file cannot be read: no such file or directory", "problems in"},
 		{"serve --config " + bad, 1, "", bad + ":1: providers: "},
 		{"healthcheck --url http://127.0.0.1:1", 1, "", "asking the daemon: "},
 		{"healthcheck --url 127.0.0.1:1", 2, "", "--url must be like http://"},
 		{"healthcheck --url ftp://127.0.0.1:1", 2, "", "--url must be like http://"},
-		{"healthcheck --url http://user:password@127.0.0.1:1", 2, "", "--url holds a user or a password, which others could read"},
+		{"healthcheck --url http://user:password@127.0.0.1:1", 2, "", "--url holds a user or a password, which other users could read"},
 		{"healthcheck --key-file " + dir + "/none", 1, "", "reading the key: "},
 		{"healthcheck --key-file " + dir + "/blank", 1, "", "reading the key: " + dir + "/blank is empty\n"},
-		{"healthcheck now", 2, "", `does not know what to do with "now"`},
+		{"healthcheck now", 2, "", `has no use for the argument "now"`},
 		{"check --no-such-flag", 2, "", "no-such-flag"},
 		{"nonsense", 2, "", `there is no command "nonsense"`},
 		{"serve --log-level loud", 2, "", "--log-level is debug, info, warn or error"},
@@ -55,7 +55,7 @@ func TestExitCodes(t *testing.T) {
 		{"serve --listen 127.0.0.1", 2, "", "--listen (or POOLD_LISTEN) is host:port"},
 		{"serve --listen 127.0.0.1:65536", 2, "", "--listen (or POOLD_LISTEN) is host:port"},
 		{"token", 2, "", "needs the name of a target"},
-		{"token a b", 2, "", `does not know what to do with "b"`},
+		{"token a b", 2, "", `has no use for the argument "b"`},
 	} {
 		code, stdout, stderr := runCommand(t, nil, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) ||
@@ -92,7 +92,7 @@ func TestFlagsBeatTheEnvironment(t *testing.T) {
 	defer func() { _ = taken.Close() }()
 	// The checks of the file refuse an address that is open to the network. Binding fails for an
 	// address in use. So the error of the start shows which address it used.
-	const open, openText, takenText = "0.0.0.0:1", "only a loopback address may be listened on", "address already in use"
+	const open, openText, takenText = "0.0.0.0:1", "the daemon listens on loopback addresses only", "address already in use"
 	writeFile(t, file("taken"), "server: {listen: '"+taken.Addr().String()+"'}\n"+serverless)
 	writeFile(t, file("open"), "server: {listen: '"+open+"'}\n"+serverless)
 	for _, c := range []struct{ config, env, flag, want string }{

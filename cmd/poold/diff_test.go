@@ -50,18 +50,18 @@ func TestCheckDiff(t *testing.T) {
 		_, out, _ = strings.Cut(out, "in all: nothing is bought\n")
 		return code, out, log
 	}
-	if code, out, log := differs(strings.ReplaceAll(old, "canary", "cana")); code != 0 || out != "targets that keep their tokens under their names: 4 of 4\n" {
+	if code, out, log := differs(strings.ReplaceAll(old, "canary", "cana")); code != 0 || out != "targets that keep their name and tokens: 4 of 4\n" {
 		t.Errorf("the same but for passwords: exit %d\n%s%s", code, out, log)
 	}
-	const want = "+ comes comes\n" +
-		"~ moves changes its identity; thrown away: tokens 2, orders under way 11\n" +
-		"+ now comes, with the tokens of was\n" +
-		"- goes goes; thrown away: tokens 1, orders under way 10\n" +
-		"- was goes; its tokens go to now\n" +
+	const want = "+ comes is new\n" +
+		"~ moves changes its identity; discarded: tokens 2, orders under way 11\n" +
+		"+ now is new, with the tokens of was\n" +
+		"- goes is removed; discarded: tokens 1, orders under way 10\n" +
+		"- was is removed; its tokens go to now\n" +
 		"! dead_letters needs a restart: now ./dead-letters, in the file /new\n" +
 		"! history needs a restart: now postgres keep 2160h audit 168h postgres://db/h, in the file redis keep 168h audit 168h\n" +
 		"! redis needs a restart: now redis://h:6379 prefix captcha, in the file redis://other:6379 prefix captcha\n" +
-		"targets that keep their tokens under their names: 1 of 4\n"
+		"targets that keep their name and tokens: 1 of 4\n"
 	altered := strings.Replace(redis, "@h", "@other", 1) + "dead_letters: {dir: /new}\ntargets:\n" +
 		target("stays", "a") + target("moves", "b2") + target("comes", "e") + target("now", "d")
 	if code, out, log := differs(altered); code != 0 || out != want {

@@ -369,7 +369,7 @@ func changeAll(t *testing.T, command func(args ...string) (string, int), target 
 		{"warm " + target + " --tokens 1 --for 5m", "1 token kept ready from "},
 		{"warm " + target + " --tokens 0", "the windows that were not made in the file are ended; "},
 		{"pause " + target + " --for 1h --reason tried", " ready and "},
-		{"flush " + target, " thrown away; "},
+		{"flush " + target, " discarded; "},
 		{"resume " + target, "tokens are bought for it again; "},
 		{"reload", "the file was read again: targets 3, of them new 0, with another identity 0; removed 0; providers 1; "},
 		{"__complete pause " + target[:3], target + "\n"},

@@ -49,32 +49,32 @@ func TestCheckLiveTriesStores(t *testing.T) {
 	server.SQL(t, address, "delete from poold_schema where version > 3")
 	says("old", both, 0, "; the next start brings its tables up to date\n")
 	server.SQL(t, address, "insert into poold_schema values (4, now()), (5, now()), (6, now()), (99, now())")
-	says("newer", both, 1, "WRONG  postgres of dedup.url: the database's schema is newer than this program: ")
+	says("newer", both, 1, "error  postgres of dedup.url: the database's schema is newer than this program: ")
 	server.SQL(t, address, "delete from poold_schema where version = 99; drop table captcha_cache")
-	says("without a table", both, 1, "WRONG  postgres of dedup.url: postgres does not serve: the table captcha_cache does not exist: poold history init makes it\n")
+	says("without a table", both, 1, "error  postgres of dedup.url: postgres does not serve: the table captcha_cache does not exist: poold history init makes it\n")
 	if code, out := run(both, "history", "init"); code != 0 {
 		t.Fatal(out)
 	}
 	server.SQL(t, address, "create role guest_test login password '"+postgrestest.Password+"'")
 	guest := strings.Replace(address, "postgrestest:", "guest_test:", 1)
 	server.SQL(t, address, "grant select, insert, update on all tables in schema public to guest_test")
-	says("no right", at("history", guest), 1, "WRONG  postgres of history.url: postgres does not serve: the user lacks a right on the table captcha_audit\n")
+	says("no right", at("history", guest), 1, "error  postgres of history.url: postgres does not serve: the user lacks a right on the table captcha_audit\n")
 	empty := server.Database(t)
 	says("no right", at("history", strings.Replace(empty, "postgrestest:", "guest_test:", 1)), 1,
-		"WRONG  postgres of history.url: postgres does not serve: the user lacks the right to make tables\n")
+		"error  postgres of history.url: postgres does not serve: the user lacks the right to make tables\n")
 	says("a password", at("history", strings.Replace(address, postgrestest.Password, "other", 1)), 1, "it refuses the user or the password")
 	server.SQL(t, empty, "alter database "+address[strings.LastIndex(address, "/")+1:]+" set default_transaction_read_only = on")
-	says("read-only", at("history", address), 1, "WRONG  postgres of history.url: postgres does not serve: it takes no changes (SQLSTATE 25006)\n")
-	says("nothing", at("dedup", "postgres://x:x@127.0.0.1:1/x"), 1, "WRONG  postgres of dedup.url: postgres does not serve: connection refused\n")
-	says("silent", at("dedup", "postgres://x:x@"+silent+"/x"), 1, "WRONG  postgres of dedup.url: postgres does not serve: no answer in time\n")
+	says("read-only", at("history", address), 1, "error  postgres of history.url: postgres does not serve: it takes no changes (SQLSTATE 25006)\n")
+	says("nothing", at("dedup", "postgres://x:x@127.0.0.1:1/x"), 1, "error  postgres of dedup.url: postgres does not serve: connection refused\n")
+	says("silent", at("dedup", "postgres://x:x@"+silent+"/x"), 1, "error  postgres of dedup.url: postgres does not serve: no answer in time\n")
 
 	table := func(endpoint string) string {
 		return fmt.Sprintf("history: {backend: dynamodb, table: Live, endpoint: '%s'}", endpoint)
 	}
-	says("no table", table(emulator.URL), 1, "WRONG  dynamodb of history: looking at the table: history: the store does not answer: the table Live does not exist: poold history init makes it\n")
+	says("no table", table(emulator.URL), 1, "error  dynamodb of history: looking at the table: history: the store does not answer: the table Live does not exist: poold history init makes it\n")
 	if code, out := run(table(emulator.URL), "history", "init"); code != 0 {
 		t.Fatal(out)
 	}
 	says("a table", table(emulator.URL), 0, "ok     dynamodb of history: the table Live is ready\n")
-	says("silent", table("http://"+silent), 1, "WRONG  dynamodb of history: ")
+	says("silent", table("http://"+silent), 1, "error  dynamodb of history: ")
 }

@@ -104,7 +104,7 @@ func TestStatusOfSome(t *testing.T) {
 		}
 	}
 	printed, _, _ := askDaemon(t, 200, someStatus, "status", "login")
-	for _, part := range []string{"\nlogin  ", "\nbudget       8/10 an hour, 77/500 a day\n", "\nbought       115, solved 0", "lost 6\n", "0.105123 in all", "of unknown fate 4", "refill       adaptive, depth 5, wanted 7\n"} {
+	for _, part := range []string{"\nlogin  ", "\nbudget       8/10 an hour, 77/500 a day\n", "\nbought       115, solved 0", "lost 6\n", "0.105123 in all", "outcome unknown 4", "refill       adaptive, depth 5, wanted 7\n"} {
 		if !strings.Contains(printed, part) {
 			t.Errorf("no %q in\n%s", part, printed)
 		}

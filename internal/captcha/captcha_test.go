@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// No two identities that differ in a field share an ID, whether the others say something
-// or nothing. A field that is added and not hashed is found here.
+// Identities that differ in one field have different IDs, whether the other fields are zero or
+// not. The test finds a new field that ID does not hash.
 func TestIDsDiffer(t *testing.T) {
 	var full Identity
 	for i, field := range leaves(reflect.ValueOf(&full).Elem()) {
@@ -37,7 +37,7 @@ func TestIDsDiffer(t *testing.T) {
 	if len(seen) < 40 {
 		t.Errorf("only %d identities were compared", len(seen))
 	}
-	// Nor do those whose texts put together are the same.
+	// Identities whose concatenated texts are equal have different IDs.
 	never("a", Identity{Action: "a", Data: "d"})
 	never("a border", Identity{Action: "ad"})
 	never("two that came later", Identity{DataS: "a", RQData: "d"})
@@ -48,7 +48,7 @@ func TestIDsDiffer(t *testing.T) {
 	}
 }
 
-// leaves are the fields of a struct, and of those within it.
+// leaves returns the fields of a struct and of the structs inside it.
 func leaves(v reflect.Value) (all []reflect.Value) {
 	for i := range v.NumField() {
 		if field := v.Field(i); field.Kind() == reflect.Struct {
@@ -60,7 +60,7 @@ func leaves(v reflect.Value) (all []reflect.Value) {
 	return all
 }
 
-// fill gives the i-th field a value that no other has.
+// fill gives the i-th field a unique value.
 func fill(t *testing.T, field reflect.Value, i int) {
 	t.Helper()
 	switch field.Kind() {
@@ -78,7 +78,7 @@ func fill(t *testing.T, field reflect.Value, i int) {
 }
 
 // Stock that a former version bought must be found again: the IDs of poolable
-// identities are those of version 1. The others must not change any more either.
+// identities equal the IDs of version 1. The IDs of other identities must not change either.
 func TestIDsStay(t *testing.T) {
 	const page = "https://staging.example.com/login"
 	picture := Picture{SHA256: strings.Repeat("0f", 32)}
@@ -156,8 +156,8 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	}
 }
 
-// Each type has at most one name of its site.
-func TestSite(t *testing.T) {
+// Site returns the one name of the site that each type has.
+func TestSiteIsTheVendorsName(t *testing.T) {
 	for want, i := range map[string]Identity{
 		"key": {Type: Turnstile, Sitekey: "key"}, "gt": {Type: GeeTest, GT: "gt", Challenge: "x"},
 		"id": {Type: GeeTestV4, CaptchaID: "id"}, "": {Type: Image},

@@ -46,22 +46,22 @@ type Identity struct {
 	Type       Type    `key:"type" json:"type,omitempty" must:"yes" as:"type" not:"defaults" doc:"The kind of CAPTCHA."`
 	Sitekey    string  `key:"sitekey" json:"sitekey" must:"yes" form:"[!-~]{1,256}" want:"1 to 256 characters without spaces" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile" not:"defaults" doc:"The site key that the page shows to the CAPTCHA's vendor."`
 	Pageurl    string  `key:"pageurl" json:"pageurl" must:"yes" as:"pageurl" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" not:"defaults" doc:"The whole address of the page that shows the CAPTCHA."`
-	Invisible  bool    `key:"invisible" json:"invisible,omitempty" default:"false" of:"recaptcha_v2" not:"defaults" doc:"The variant without the checkbox. recaptcha_v2 alone."`
-	Enterprise bool    `key:"enterprise" json:"enterprise,omitempty" default:"false" of:"recaptcha_v2 recaptcha_v3" not:"defaults" doc:"reCAPTCHA Enterprise. recaptcha_v2 and recaptcha_v3 alone."`
-	Action     string  `key:"action" json:"action,omitempty" of:"recaptcha_v3 turnstile" not:"defaults" doc:"The action that the page names. recaptcha_v3 and turnstile alone."`
-	MinScore   float64 `key:"min_score" json:"min_score,omitempty" range:"0.1 0.9" of:"recaptcha_v3" not:"defaults" doc:"The least score that is asked for. recaptcha_v3 alone."`
-	Data       string  `key:"data" json:"data,omitempty" of:"turnstile" not:"defaults" doc:"What the page gives as cData. turnstile alone."`
-	UserAgent  string  `key:"user_agent" json:"user_agent,omitempty" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" doc:"The browser that the solver shall pretend to be. Default: its choice."`
-	Proxy      Secret  `key:"proxy" json:"-" as:"proxy" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" doc:"host:port or user:password@host:port that the solver shall use; empty is none. Default: its own."`
+	Invisible  bool    `key:"invisible" json:"invisible,omitempty" default:"false" of:"recaptcha_v2" not:"defaults" doc:"The variant without the checkbox. recaptcha_v2 only."`
+	Enterprise bool    `key:"enterprise" json:"enterprise,omitempty" default:"false" of:"recaptcha_v2 recaptcha_v3" not:"defaults" doc:"reCAPTCHA Enterprise. recaptcha_v2 and recaptcha_v3 only."`
+	Action     string  `key:"action" json:"action,omitempty" of:"recaptcha_v3 turnstile" not:"defaults" doc:"The action that the page names. recaptcha_v3 and turnstile only."`
+	MinScore   float64 `key:"min_score" json:"min_score,omitempty" range:"0.1 0.9" of:"recaptcha_v3" not:"defaults" doc:"The lowest score to request. recaptcha_v3 only."`
+	Data       string  `key:"data" json:"data,omitempty" of:"turnstile" not:"defaults" doc:"The value of cData on the page. turnstile only."`
+	UserAgent  string  `key:"user_agent" json:"user_agent,omitempty" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" doc:"The browser that the solver imitates. Default: the solver's choice."`
+	Proxy      Secret  `key:"proxy" json:"-" as:"proxy" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" doc:"host:port or user:password@host:port of the proxy that the solver uses; empty is none. Default: the solver's own."`
 	ProxyType  string  `key:"proxy_type" json:"-" words:"http https socks4 socks5" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" doc:"Required with proxy."`
 
 	// The following fields belong to one visit of a page: no target has them.
-	DataS     string  `key:"data_s" json:"data_s,omitempty" as:"long" of:"recaptcha_v2" not:"defaults target" doc:"What the page gives as data-s. recaptcha_v2 alone."`
-	RQData    string  `key:"rqdata" json:"rqdata,omitempty" as:"long" of:"hcaptcha" not:"defaults target" doc:"What the page gives as rqdata. hcaptcha alone."`
-	GT        string  `key:"gt" json:"gt,omitempty" must:"yes" form:"[!-~]{1,256}" want:"1 to 256 characters without spaces" of:"geetest" not:"defaults target" doc:"The site's key. geetest alone."`
-	Challenge string  `key:"challenge" json:"challenge,omitempty" must:"yes" form:"[!-~]{1,256}" want:"1 to 256 characters without spaces" of:"geetest" not:"defaults target" doc:"That of this visit of the page. geetest alone."`
-	APIServer string  `key:"api_server" json:"api_server,omitempty" form:"[A-Za-z0-9.-]{1,253}" want:"a host's name such as api-na.geetest.com" of:"geetest" not:"defaults target" doc:"Where the page loads GeeTest from. Default: the usual one. geetest alone."`
-	CaptchaID string  `key:"captcha_id" json:"captcha_id,omitempty" must:"yes" form:"[!-~]{1,256}" want:"1 to 256 characters without spaces" of:"geetest_v4" not:"defaults target" doc:"The site's key. geetest_v4 alone."`
+	DataS     string  `key:"data_s" json:"data_s,omitempty" as:"long" of:"recaptcha_v2" not:"defaults target" doc:"The value of data-s on the page. recaptcha_v2 only."`
+	RQData    string  `key:"rqdata" json:"rqdata,omitempty" as:"long" of:"hcaptcha" not:"defaults target" doc:"The value of rqdata on the page. hcaptcha only."`
+	GT        string  `key:"gt" json:"gt,omitempty" must:"yes" form:"[!-~]{1,256}" want:"1 to 256 characters without spaces" of:"geetest" not:"defaults target" doc:"The site's key. geetest only."`
+	Challenge string  `key:"challenge" json:"challenge,omitempty" must:"yes" form:"[!-~]{1,256}" want:"1 to 256 characters without spaces" of:"geetest" not:"defaults target" doc:"The challenge of this visit of the page. geetest only."`
+	APIServer string  `key:"api_server" json:"api_server,omitempty" form:"[A-Za-z0-9.-]{1,253}" want:"a host's name such as api-na.geetest.com" of:"geetest" not:"defaults target" doc:"The host that the page loads GeeTest from. Default: the usual one. geetest only."`
+	CaptchaID string  `key:"captcha_id" json:"captcha_id,omitempty" must:"yes" form:"[!-~]{1,256}" want:"1 to 256 characters without spaces" of:"geetest_v4" not:"defaults target" doc:"The site's key. geetest_v4 only."`
 	Picture   Picture `inline:"yes" json:"image,omitzero"`
 }
 
@@ -69,14 +69,14 @@ type Identity struct {
 // none. The caller keeps the bytes until the submit.
 type Picture struct {
 	SHA256        string  `json:"sha256"` // of the bytes, 64 lower-case hex digits
-	Charset       Charset `key:"charset" json:"charset,omitempty" words:"digits letters digits_or_letters digits_and_letters" of:"image" not:"defaults target" doc:"The characters of a picture's text. Default: not said."`
+	Charset       Charset `key:"charset" json:"charset,omitempty" words:"digits letters digits_or_letters digits_and_letters" of:"image" not:"defaults target" doc:"The characters of a picture's text. Default: unspecified."`
 	CaseSensitive bool    `key:"case_sensitive" json:"case_sensitive,omitempty" of:"image" not:"defaults target" doc:"Whether small and capital letters of a picture differ."`
-	MinLength     int     `key:"min_length" json:"min_length,omitempty" range:"1 100" of:"image" not:"defaults target" doc:"Of a picture's text. Default: not said."`
-	MaxLength     int     `key:"max_length" json:"max_length,omitempty" range:"1 100" of:"image" not:"defaults target" doc:"Of a picture's text; not below min_length. Default: not said."`
+	MinLength     int     `key:"min_length" json:"min_length,omitempty" range:"1 100" of:"image" not:"defaults target" doc:"Shortest text of a picture. Default: unspecified."`
+	MaxLength     int     `key:"max_length" json:"max_length,omitempty" range:"1 100" of:"image" not:"defaults target" doc:"Longest text of a picture; not below min_length. Default: unspecified."`
 	Phrase        bool    `key:"phrase" json:"phrase,omitempty" of:"image" not:"defaults target" doc:"Whether a picture's text has several words."`
-	Math          bool    `key:"math" json:"math,omitempty" of:"image" not:"defaults target" doc:"Whether a picture's text is a sum, whose result is wanted."`
-	Language      string  `key:"language" json:"language,omitempty" form:"[a-z]{2}" want:"a code of ISO 639-1 such as en" of:"image" not:"defaults target" doc:"Of a picture's text. Default: not said."`
-	Instructions  string  `key:"instructions" json:"instructions,omitempty" of:"image" not:"defaults target" doc:"For the person who reads the picture."`
+	Math          bool    `key:"math" json:"math,omitempty" of:"image" not:"defaults target" doc:"Whether a picture's text is a calculation, whose result is wanted."`
+	Language      string  `key:"language" json:"language,omitempty" form:"[a-z]{2}" want:"a code of ISO 639-1 such as en" of:"image" not:"defaults target" doc:"Language of a picture's text. Default: unspecified."`
+	Instructions  string  `key:"instructions" json:"instructions,omitempty" of:"image" not:"defaults target" doc:"Instructions for the person who reads the picture."`
 }
 
 // Charset says which characters the text of a picture has.

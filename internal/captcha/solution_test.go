@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestNamed(t *testing.T) {
+func TestNamedReadsObjectsAndLists(t *testing.T) {
 	v3 := map[string]string{"challenge": "c1", "validate": "v2", "seccode": "v2|jordan"}
 	v4 := map[string]string{
 		"captcha_id": "i1", "lot_number": "l2", "pass_token": "p3", "gen_time": "1767323045", "captcha_output": "o+/5==",

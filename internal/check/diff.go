@@ -23,7 +23,7 @@ func diff(ctx context.Context, w io.Writer, daemon *cli.Client, set *targets.Set
 		return err
 	}
 	if running.Config.Lasting == nil {
-		return errors.New("the daemon does not tell all that it runs with: the key is limited to some targets, or the daemon is older")
+		return errors.New("the daemon does not report its whole configuration: the key is limited to some targets, or the daemon is older")
 	}
 	_, err = io.WriteString(w, differences(running, set))
 	return err
@@ -46,7 +46,7 @@ func differences(running *status.Document, set *targets.Set) string {
 		if name, kept := after[captcha.ID(t.Identity)]; kept {
 			return "its tokens go to " + name
 		}
-		return fmt.Sprintf("thrown away: tokens %d, orders under way %d", t.Fresh, t.InFlight)
+		return fmt.Sprintf("discarded: tokens %d, orders under way %d", t.Fresh, t.InFlight)
 	}
 	for i := range set.Targets {
 		t := &set.Targets[i]
@@ -58,13 +58,13 @@ func differences(running *status.Document, set *targets.Set) string {
 		case known:
 			fmt.Fprintf(&text, "~ %s changes its identity; %s\n", t.Name, stockOf(old))
 		case names[t.ID] != "":
-			fmt.Fprintf(&text, "+ %s comes, with the tokens of %s\n", t.Name, cli.Printable(names[t.ID]))
+			fmt.Fprintf(&text, "+ %s is new, with the tokens of %s\n", t.Name, cli.Printable(names[t.ID]))
 		default:
-			fmt.Fprintf(&text, "+ %s comes\n", t.Name)
+			fmt.Fprintf(&text, "+ %s is new\n", t.Name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(before)) {
-		fmt.Fprintf(&text, "- %s goes; %s\n", cli.Printable(name), stockOf(before[name]))
+		fmt.Fprintf(&text, "- %s is removed; %s\n", cli.Printable(name), stockOf(before[name]))
 	}
 	wanted := set.Lasting()
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
@@ -72,6 +72,6 @@ func differences(running *status.Document, set *targets.Set) string {
 			fmt.Fprintf(&text, "! %s needs a restart: now %s, in the file %s\n", key, cli.Printable(now), cli.Printable(wanted[key]))
 		}
 	}
-	fmt.Fprintf(&text, "targets that keep their tokens under their names: %d of %d\n", stays, len(set.Targets))
+	fmt.Fprintf(&text, "targets that keep their name and tokens: %d of %d\n", stays, len(set.Targets))
 	return text.String()
 }

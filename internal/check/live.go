@@ -34,14 +34,14 @@ func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, 
 	say := func(name, text string, fault error) {
 		mark := "ok"
 		if fault != nil {
-			mark, text = "WRONG", fault.Error()
+			mark, text = "error", fault.Error()
 			faults++
 		}
 		if _, failed := fmt.Fprintf(w, "%-5s  %s: %s\n", mark, name, text); failed != nil {
 			err = failed
 		}
 	}
-	// try reports what one trial returns within the limit.
+	// try reports the outcome of one trial within the limit.
 	try := func(name string, limit time.Duration, trial func(context.Context) (string, error)) {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
@@ -121,7 +121,7 @@ func tryTable(ctx context.Context, wanted targets.History) (text string, err err
 // sells threads; then the balance may be 0.
 func tryProvider(ctx context.Context, p targets.Provider) (text string, err error) {
 	if p.API == targets.APISimulated {
-		return "simulated, its tokens open nothing", nil
+		return "simulated, no site accepts its tokens", nil
 	}
 	config := backend.ProviderConfig(p)
 	config.Balance = true
@@ -131,13 +131,13 @@ func tryProvider(ctx context.Context, p targets.Provider) (text string, err erro
 	}
 	defer client.Close()
 	if err := client.ReadBalance(ctx); err != nil {
-		return "", fmt.Errorf("the key or the service: %w", err)
+		return "", fmt.Errorf("reading the balance: %w", err)
 	}
 	threads, sold, err := client.Threads(ctx)
 	if err != nil {
-		return "", fmt.Errorf("asking for the threads: %w", err)
+		return "", fmt.Errorf("reading the threads: %w", err)
 	}
-	text = "takes the key"
+	text = "accepts the key"
 	balance := client.State(time.Now()).Balance
 	if balance != nil {
 		text += fmt.Sprintf("; balance %.6g", *balance)

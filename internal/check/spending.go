@@ -93,12 +93,12 @@ func SpendingOf(set *targets.Set) Spending {
 		takes := policy.ThreadsToKeep(kept, usual, t.Usable())
 		needed += takes
 		if takes > float64(threads) {
-			s.Shortfalls = append(s.Shortfalls, fmt.Sprintf("%s: %d tokens cannot be kept: with the usual %v a solve that takes about %s threads, and there are %d, enough for about %s",
+			s.Shortfalls = append(s.Shortfalls, fmt.Sprintf("%s: %d tokens cannot be kept: at the usual %v a solve they need about %s threads; the %d that there are keep about %s",
 				t.Name, kept, usual, thousands(math.Ceil(takes)), threads, thousands(math.Floor(float64(kept)*float64(threads)/takes))))
 		}
 	}
 	if len(s.Shortfalls) == 0 && needed > float64(threads) {
-		s.Shortfalls = append(s.Shortfalls, fmt.Sprintf("in all, what the targets keep takes about %s threads with the usual lead times, and there are %d", thousands(math.Ceil(needed)), threads))
+		s.Shortfalls = append(s.Shortfalls, fmt.Sprintf("in all, the targets need about %s threads at the usual lead times, and there are %d", thousands(math.Ceil(needed)), threads))
 	}
 	s.add(set, threads, shortest)
 	return s
@@ -139,7 +139,7 @@ func mostOf(set *targets.Set, t *targets.Target, threads int, soonest time.Durat
 	return p
 }
 
-// priceOf raises the price to that of a type at the most expensive provider.
+// priceOf raises the price to the price of a type at the most expensive provider.
 func (p *Purchases) priceOf(set *targets.Set, t captcha.Type) {
 	for _, provider := range set.Providers {
 		p.price = max(p.price, provider.Price.For(t))
@@ -237,7 +237,7 @@ func (s Spending) text(simulated bool) string {
 		}
 		warning := ""
 		if !p.bounded && !simulated {
-			warning = " (warning: no budget stands against it)"
+			warning = " (warning: no budget limits it)"
 		}
 		fmt.Fprintf(&text, "%s: %v%s\n", p.Name, p, warning)
 	}

@@ -24,7 +24,7 @@ const (
 // newAsk completes a command that sends one request and prints the answer: as show formats
 // it, or with --json as it is.
 func newAsk(c *Console, command *cobra.Command, ask func(words []string) question, show func([]byte) (string, error)) *cobra.Command {
-	asJSON := command.Flags().Bool("json", false, "print the daemon's answer itself")
+	asJSON := command.Flags().Bool("json", false, "print the daemon's answer as JSON")
 	onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
 		_, body, err := daemon.exchange(ctx, ask(words))
 		if err != nil {
@@ -74,8 +74,8 @@ func newHealthcheck(c *Console) *cobra.Command {
 func newProbe(c *Console) *cobra.Command {
 	return newAsk(c, &cobra.Command{
 		Use:   "probe PROVIDER",
-		Short: "try a provider at once that is down",
-		Long: "Tries a provider at once, after you have seen to its account: asks for the balance if the file says\n" +
+		Short: "try a provider that is down, before its next retry",
+		Long: "Tries a provider at once, after you have put its account in order: asks for the balance if the file says\n" +
 			"`balance: true`, and lets the next order through.",
 		Example: "  poold probe captchaai",
 		Args:    Words(0, "the name of a provider"),
@@ -103,17 +103,17 @@ func probeText(p *httpapi.Probe) string {
 func newDeadLetters(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dead-letters COMMAND",
-		Short: "callbacks that a running daemon could not store",
+		Short: "list or replay callbacks that a running daemon could not store",
 		Long:  "Lists the callbacks that a running daemon could not store, or has it try them again.",
 	}
 	list := question{method: http.MethodGet, path: "/dead-letters", limit: StatusTime}
 	replay := question{method: http.MethodPost, path: "/dead-letters/replay", limit: replayTime}
 	addCommands(command,
 		newAsk(c, &cobra.Command{
-			Use: "list", Short: "list the callbacks that wait, without tokens", Example: "  poold dead-letters list", Args: Words(0),
+			Use: "list", Short: "list these callbacks, without tokens", Example: "  poold dead-letters list", Args: Words(0),
 		}, func([]string) question { return list }, shown(letterText)),
 		newAsk(c, &cobra.Command{
-			Use: "replay", Short: "try now to store them", Example: "  poold dead-letters replay", Args: Words(0),
+			Use: "replay", Short: "try now to store them in Redis", Example: "  poold dead-letters replay", Args: Words(0),
 		}, func([]string) question { return replay }, shown(replayText)),
 	)
 	return command

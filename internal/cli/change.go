@@ -105,8 +105,8 @@ func look(ctx context.Context, daemon *Client, target string) (*status.Target, [
 func newPause(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "pause TARGET",
-		Short:   "buy nothing for a target; what is ready is still handed out",
-		Long:    "Pauses a target over all replicas: nothing is bought for it. What is ready is still handed out.",
+		Short:   "stop buying for a target; ready tokens are still handed out",
+		Long:    "Pauses a target on all replicas: nothing is bought for it. Ready tokens are still handed out.",
 		Example: "  poold pause staging-login --for 1h --reason \"the page changes\"",
 	}
 	flags := command.Flags()
@@ -143,7 +143,7 @@ func newResume(c *Console) *cobra.Command {
 		Use:   "resume TARGET",
 		Short: "end a pause that was not made in the file, or try a refused target at once",
 		Long: "Ends a pause that was made by poold pause, by the API or on the page. One in the file lasts until the file changes.\n" +
-			"A target that the provider refuses is tried at once with one order, and the command says what came of it.",
+			"A target that the provider refuses is tried at once with one order, and the command prints the outcome.",
 		Example: "  poold resume staging-login",
 	}, change{
 		method: http.MethodPost, path: "/resume", compares: true, decided: tried,
@@ -183,25 +183,25 @@ func triedText(before, after *status.Target) string {
 func newFlush(c *Console) *cobra.Command {
 	return newChange(c, &cobra.Command{
 		Use:   "flush TARGET",
-		Short: "throw the ready tokens of a target away",
-		Long: "Throws the ready tokens of a target away, at once and without a question. As many are bought anew, unless it\n" +
+		Short: "discard the ready tokens of a target",
+		Long: "Discards the ready tokens of a target, at once and without a question. As many are bought again, unless it\n" +
 			"is paused. What is on order still lands.",
 		Example: "  poold flush staging-login",
 	}, change{
 		method: http.MethodDelete, path: "/tokens", compares: true,
 		text: func(before, after *status.Target) string {
-			const unknown = "its ready tokens were thrown away"
+			const unknown = "its ready tokens were discarded"
 			if before == nil || after == nil {
 				return unknown
 			}
 			// With many targets the status can be some seconds old.
-			thrown := after.Discarded - before.Discarded
-			if thrown < 0 || thrown == 0 && before.Fresh > 0 {
+			discarded := after.Discarded - before.Discarded
+			if discarded < 0 || discarded == 0 && before.Fresh > 0 {
 				return unknown
 			}
-			text := tokens(int(thrown)) + " thrown away"
+			text := tokens(int(discarded)) + " discarded"
 			if before.Solved > 0 && before.Spent > 0 {
-				text += fmt.Sprintf(", about %s at what they cost so far", Amount(float64(thrown)*float64(before.Spent)/float64(before.Solved)))
+				text += fmt.Sprintf(", about %s at what they cost so far", Amount(float64(discarded)*float64(before.Spent)/float64(before.Solved)))
 			}
 			return text + fmt.Sprintf("; %d on order still land", after.InFlight)
 		},
@@ -213,8 +213,8 @@ func newWarm(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "warm TARGET --tokens N --for TIME",
 		Short: "keep a number of tokens of a target ready for a time",
-		Long: "Keeps at least N tokens of a target ready for a time, over all replicas. 0 tokens end all windows that\n" +
-			"were not made in the file.",
+		Long: "Keeps at least N tokens of a target ready for a time, for all replicas. 0 tokens end all windows except\n" +
+			"those in the file.",
 		Example: "  poold warm staging-login --tokens 10 --for 30m\n" +
 			"  poold warm staging-login --tokens 10 --for 30m --at 2026-12-01T08:55:00Z\n" +
 			"  poold warm staging-login --tokens 0",
@@ -222,7 +222,7 @@ func newWarm(c *Console) *cobra.Command {
 	flags := command.Flags()
 	wanted := flags.Int("tokens", 0, "how many, from 0 to 10000")
 	length := flags.Duration("for", 0, "how long, from 1s to 24h")
-	at := flags.String("at", "", "the `time` (RFC 3339) from which on, at most 30 days ahead (default now)")
+	at := flags.String("at", "", "begin at this `time` (RFC 3339), at most 30 days ahead (default now)")
 	return newChange(c, command, change{
 		method: http.MethodPost, path: "/warm",
 		body: func() (map[string]any, error) {

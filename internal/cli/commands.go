@@ -110,7 +110,7 @@ func Words(more int, needed ...string) cobra.PositionalArgs {
 		case len(given) < len(needed):
 			return UsageError("needs " + needed[len(given)])
 		case len(given) > most:
-			return UsageError(fmt.Sprintf("does not know what to do with %q", given[most]))
+			return UsageError(fmt.Sprintf("has no use for the argument %q", given[most]))
 		}
 		return nil
 	}
@@ -171,7 +171,7 @@ func suggestion(word, before string, known []string) string {
 
 // ConfigFlag adds --config.
 func ConfigFlag(command *cobra.Command, c *Console) *string {
-	value := command.Flags().String("config", c.Env("POOLD_CONFIG", "pools.yaml"), "the `file` with everything in it (env POOLD_CONFIG)")
+	value := command.Flags().String("config", c.Env("POOLD_CONFIG", "pools.yaml"), "the configuration `file` (env POOLD_CONFIG)")
 	FilesFor(command, "config")
 	return value
 }

@@ -33,6 +33,7 @@ func (c *Console) Env(name, otherwise string) string {
 // UsageError is a mistake on the command line.
 type UsageError string
 
+// Error returns the text of the mistake.
 func (e UsageError) Error() string { return string(e) }
 
 // TerminalOf returns the terminal that w writes to, or nil if w is something else.
@@ -61,7 +62,7 @@ func (c *Console) printAlone(text []byte) error {
 // is made.
 func (c *Console) printDone(text []byte, err error) error {
 	if err != nil {
-		return fmt.Errorf("it is done, but cannot be shown: %w", err)
+		return fmt.Errorf("the change is made, but cannot be shown: %w", err)
 	}
 	return c.printAlone(text)
 }

@@ -103,7 +103,7 @@ func newCompletion(c *Console) *cobra.Command {
 			case "fish":
 				return root.GenFishCompletion(c.Stdout, true)
 			}
-			return UsageError(fmt.Sprintf("knows the shells bash, zsh and fish, not %q", words[0]))
+			return UsageError(fmt.Sprintf("needs the name of a shell, bash, zsh or fish, not %q", words[0]))
 		},
 	}
 }

@@ -35,35 +35,35 @@ func historyViews() []historyView {
 	}
 	return []historyView{
 		{
-			use: "site SITEKEY", short: "the orders of a site key, the last one first", example: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI --limit 2",
+			use: "site SITEKEY", short: "list the orders of a site key, newest first", example: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI --limit 2",
 			args: Words(0, "a site key"), query: paged, path: named("/site/"), show: shown(recordsTable),
 		},
 		{
-			use: "day [DATE]", short: "the figures of a day, today (UTC) unless it is named", example: "2026-01-02",
+			use: "day [DATE]", short: "show the figures of a day, by default today (UTC)", example: "2026-01-02",
 			args: Words(1), show: shown(dayTable),
 			path: func(words []string) string {
 				return "/day/" + url.PathEscape(append(words, time.Now().UTC().Format(time.DateOnly))[0])
 			},
 		},
 		{
-			use: "tasks --status STATUS", short: "the orders by their tasks' status", example: "--status error --from 2026-01-02",
+			use: "tasks --status STATUS", short: "list orders by the status of their tasks", example: "--status error --from 2026-01-02",
 			args: Words(0), query: append([]string{"status"}, paged...), needs: "status solved, error or polling",
 			path: only("/tasks"), show: taskTable,
 		},
 		{
-			use: "active", short: "the orders that are under way now", args: Words(0), query: paged, path: only("/active"), show: shown(activeTable),
+			use: "active", short: "list the orders under way", args: Words(0), query: paged, path: only("/active"), show: shown(activeTable),
 		},
 		{
-			use: "solve ID|TASK", short: "one order, by its id or by the service's id of its task", example: "73105422",
+			use: "solve ID|TASK", short: "show one order, by its id or by the service's id of its task", example: "73105422",
 			args: Words(0, "the id of an order or of its task"), path: named("/solve/"), show: shown(solveTable),
 		},
 		{
-			use: "usage --by owner|target|key", short: "what was spent, by owner, by target or by key", example: "--by owner --since 7d --csv",
+			use: "usage --by owner|target|key", short: "show the spend by owner, target or key", example: "--by owner --since 7d --csv",
 			args: Words(0), query: []string{"by", "from", "to", "since", "per-day"}, needs: "by owner, target or key",
 			path: only("/usage"), show: usageTable,
 		},
 		{
-			use: "key NAME", short: "which tokens a key took, and how it reported them (scope admin)", example: "nightly-tests --limit 2",
+			use: "key NAME", short: "list the tokens that a key took, and its reports (scope admin)", example: "nightly-tests --limit 2",
 			args: Words(0, "the name of a key"), query: paged, path: named("/key/"), show: shown(entriesTable),
 		},
 	}
@@ -73,8 +73,8 @@ func historyViews() []historyView {
 func newHistory(c *Console, prepare *cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "history COMMAND",
-		Short: "how orders ended, what is under way, who took what, what was spent",
-		Long:  "Asks a running daemon how orders ended, which are under way, who took which token and what was spent.",
+		Short: "show how orders ended, what is under way, who took which token, and the spend",
+		Long:  "Asks a running daemon how orders ended, which are under way, who took which token, and for the spend.",
 	}
 	of := []*cobra.Command{prepare}
 	for _, view := range historyViews() {
@@ -88,7 +88,7 @@ func (v historyView) command(c *Console) *cobra.Command {
 	command := &cobra.Command{Use: v.use, Short: v.short, Args: v.args}
 	command.Example = strings.TrimRight("  poold history "+command.Name()+" "+v.example, " ")
 	flags := command.Flags()
-	asJSON := flags.Bool("json", false, "print the daemon's answer itself")
+	asJSON := flags.Bool("json", false, "print the daemon's answer as JSON")
 	asCSV := flags.Bool("csv", false, "print it as CSV")
 	given := historyParameters(command, v.query)
 	onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
@@ -134,11 +134,11 @@ var historyFlags = map[string]struct {
 	values []string
 }{
 	"status": {"`status` of the tasks: solved, error or polling", []string{"solved", "error", "polling"}},
-	"from":   {"`time`, or day, from which on orders ended (active: were placed; key: tokens were taken)", nil},
-	"to":     {"`time`, or day, before which they did", nil},
-	"limit":  {"at most `N` of them, 1 to 1000 (default 50)", nil},
-	"cursor": {"go on behind an answer that had more, at its `cursor`", nil},
-	"by":     {"`what` the lines are of: owner, target or key", []string{"owner", "target", "key"}},
+	"from":   {"`time` or day at which the range begins; an order counts by its end (active: its placing; key: the take)", nil},
+	"to":     {"`time` or day at which the range ends", nil},
+	"limit":  {"show at most `N` entries, 1 to 1000 (default 50)", nil},
+	"cursor": {"continue after an answer that had more, from its `cursor`", nil},
+	"by":     {"`what` each line sums up: owner, target or key", []string{"owner", "target", "key"}},
 }
 
 // historyParameters adds the flags of these names and returns the parameters that they set.
@@ -147,7 +147,7 @@ func historyParameters(command *cobra.Command, names []string) url.Values {
 	for _, name := range names {
 		switch name {
 		case "since":
-			flags.Func(name, "instead of --from: this many `days` with today, as 7d", func(value string) error {
+			flags.Func(name, "instead of --from: the last `days` including today, such as 7d", func(value string) error {
 				text, whole := strings.CutSuffix(value, "d")
 				days, err := strconv.ParseUint(text, 10, 16)
 				if err != nil || !whole || days == 0 {
@@ -157,7 +157,7 @@ func historyParameters(command *cobra.Command, names []string) url.Values {
 				return nil
 			})
 		case "per-day":
-			flags.BoolFunc(name, "a line for each day", func(value string) error {
+			flags.BoolFunc(name, "print one line for each day", func(value string) error {
 				each, err := strconv.ParseBool(value)
 				if given.Del("per"); each {
 					given.Set("per", "day")

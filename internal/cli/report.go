@@ -14,9 +14,9 @@ import (
 func newReport(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "report [TARGET] ID accepted|rejected",
-		Short: "say how a token did",
-		Long: "Says how a token did, once, with the key that took it. ID is that of the answer to poold token --json; the\n" +
-			"id of poold solve --json is given without a TARGET.",
+		Short: "report whether a site accepted a token",
+		Long: "Reports once whether a site accepted a token, with the key that took it. ID is the id in the answer to\n" +
+			"poold token --json; the id of poold solve --json needs no TARGET.",
 		Example: "  poold report staging-login 0123456789 rejected\n" +
 			"  poold report 0123456789 accepted",
 		Args: Words(1, "the id of a token", "the word accepted or rejected"),

@@ -24,8 +24,8 @@ func newStatus(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status [GLOB]",
 		Short: "show a running daemon's status, problems first",
-		Long: "Shows a running daemon's status, the targets that need a person first. GLOB chooses targets by name;\n" +
-			"one that is alone is shown with all its figures. HITS, REQUESTS are of the last hour, SPENT of today (UTC).",
+		Long: "Shows a running daemon's status, problems first. GLOB selects targets by name; a single match is shown\n" +
+			"with all its figures. HITS and REQUESTS cover the last hour, SPENT today (UTC).",
 		Example: "  poold status\n" +
 			"  poold status 'staging-*' --state starved\n" +
 			"  poold status --watch",
@@ -34,7 +34,7 @@ func newStatus(c *Console) *cobra.Command {
 	flags := command.Flags()
 	var v statusView
 	flags.StringVar(&v.state, "state", "", "only the targets in this `state`: "+strings.Join(status.States(), ", "))
-	flags.BoolVar(&v.json, "json", false, "print the document itself; with --watch one in a line whenever it changes")
+	flags.BoolVar(&v.json, "json", false, "print the document; with --watch one line for each change")
 	watched := flags.Bool("watch", false, "show it again whenever it changes, until interrupted")
 	connect := onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
 		if err := v.choose(words, flags.Changed("state")); err != nil {

@@ -137,10 +137,10 @@ func figures(t *status.Target) *table {
 	line("owner", "%s", t.Owner)
 	line("refill", "%s, depth %d, wanted %d", t.Refill, t.Depth, t.Want)
 	line("fresh", "%d, ending soon %d, next end in %s", t.Fresh, t.Ageing, expiry(t.NextExpiry))
-	line("orders", "%d, of unknown fate %d, callers waiting %d", t.InFlight, t.Unknown, t.Waiting)
+	line("orders", "%d, outcome unknown %d, callers waiting %d", t.InFlight, t.Unknown, t.Waiting)
 	line("requests", "%d, hits %d, waited %d, misses %d, hit rate %s", t.Requests, t.Hits, t.Waited, t.Misses,
 		known(t.Hits+t.Waited+t.Misses > 0, "%.1f %%", 100*t.HitRate))
-	line("bought", "%d, solved %d, expired %d, thrown away %d, failed %d, lost %d", t.Bought, t.Solved, t.Expired, t.Discarded, t.Failed, t.Lost)
+	line("bought", "%d, solved %d, expired %d, discarded %d, failed %d, lost %d", t.Bought, t.Solved, t.Expired, t.Discarded, t.Failed, t.Lost)
 	line("bought each", "%s for one served", known(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed))
 	line("reports", "accepted %d, rejected %d", t.Accepted, t.Rejected)
 	line("lead time", "p50 %s, p90 %s", known(t.LeadTime.P50 > 0, "%.1f s", t.LeadTime.P50), known(t.LeadTime.P90 > 0, "%.1f s", t.LeadTime.P90))

@@ -11,9 +11,9 @@ import (
 	"poold/internal/status"
 )
 
-// Whatever the status contains, no line is wider than 100 columns, and no control character
-// reaches the terminal.
-func TestHostileStatus(t *testing.T) {
+// No line of a status is wider than 100 columns, and no control character of it reaches the
+// terminal.
+func TestHostileStatusFitsTheTerminal(t *testing.T) {
 	for name, word := range map[string]string{
 		"long":     strings.Repeat("x", 10_000),
 		"words":    strings.Repeat("word ", 2_000),
@@ -58,8 +58,8 @@ func TestHostileStatus(t *testing.T) {
 	}
 }
 
-// States alone are coloured.
-func TestStatusColours(t *testing.T) {
+// Only states are coloured.
+func TestOnlyStatesAreColoured(t *testing.T) {
 	d := status.Document{Targets: []status.Target{{Name: "ok", State: refill.OK}, {Name: "starved", State: refill.Starved, Reason: "starved"}}}
 	plainText := statusText(&d, false, screen{columns: 100})
 	text := statusText(&d, false, screen{columns: 100, colours: true})
@@ -73,8 +73,8 @@ func TestStatusColours(t *testing.T) {
 	}
 }
 
-// Texts are cut and broken by columns.
-func TestColumns(t *testing.T) {
+// Texts are cut and wrapped by columns, in which wide characters count as two.
+func TestTextsAreCutByColumns(t *testing.T) {
 	for _, c := range []struct {
 		text    string
 		columns int

@@ -29,7 +29,7 @@ func (t *table) plainRow(cells ...any) {
 }
 
 // text formats the table. No line is wider than columns: the first column is cut to at
-// least 12, then the ends of the lines. With 0 columns there is no limit.
+// least 12, then the ends of the lines. 0 columns mean no limit.
 func (t *table) text(columns int) string {
 	const gap, least = 2, 12
 	var widths []int

@@ -13,7 +13,8 @@ import (
 	"poold/internal/status"
 )
 
-// following runs follow in a bubble until it ends, or for a time, and returns its events.
+// following runs follow in a bubble until follow ends or the time is over, and returns its
+// events.
 func following(t *testing.T, length time.Duration, stream, poll func(try int) error) (events []string, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), length)
@@ -45,9 +46,9 @@ func following(t *testing.T, length time.Duration, stream, poll func(try int) er
 	return events, err
 }
 
-// After the end of a stream comes a poll and the next attempt. Without a stream the status is
-// polled. The shown text stays while the daemon does not answer.
-func TestFollow(t *testing.T) {
+// After a stream ends, follow polls once and opens the next stream. Without a stream it polls.
+// While the daemon does not answer, the shown text stays.
+func TestFollowPollsWithoutAStream(t *testing.T) {
 	gone := errors.New("gone")
 	never := func(int) error { return gone }
 	always := func(int) error { return nil }
@@ -74,5 +75,25 @@ func TestFollow(t *testing.T) {
 		if refused := new(refusal); !errors.Is(err, c.err) && (!errors.As(err, &refused) || refused.text != "no") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// An outage is reported once, and the next outage again, also with the same error.
+func TestWatchReportsEachOutage(t *testing.T) {
+	var out, log strings.Builder
+	w := &watcher{Console: &Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: &out, Stderr: &log}, view: &statusView{}}
+	gone := errors.New("gone")
+	for _, asOf := range []string{"one", "two"} {
+		if err := w.take(&status.Document{AsOf: asOf, Version: asOf}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := w.away(gone); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if want := "not live, as of one: gone\nnot live, as of two: gone\n"; log.String() != want {
+		t.Errorf("got\n%swant\n%s", log.String(), want)
 	}
 }

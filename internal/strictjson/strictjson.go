@@ -35,6 +35,7 @@ type SyntaxError struct {
 	Offset int64 // in bytes, of the end of the last valid token
 }
 
+// Error names the place of the fault.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("the body is not JSON: look after byte %d", e.Offset)
 }
@@ -46,8 +47,10 @@ type FieldError struct {
 	Err  error // ErrDuplicate or ErrNested
 }
 
+// Error describes the fault without the name of the field.
 func (e *FieldError) Error() string { return "a field " + e.Err.Error() }
 
+// Unwrap returns the cause.
 func (e *FieldError) Unwrap() error { return e.Err }
 
 // Object reads a body that is one JSON object of single values. It calls field for each

@@ -33,7 +33,7 @@ func TestObjectStopsAtAnErrorOfTheCaller(t *testing.T) {
 	}
 }
 
-func TestFaults(t *testing.T) {
+func TestFaultsAreNamed(t *testing.T) {
 	object := func(body []byte) error {
 		return strictjson.Object(body, func(string, json.Token) error { return nil })
 	}

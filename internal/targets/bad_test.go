@@ -3,6 +3,7 @@ package targets
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/*.want from what the code says; review the difference")
 
-// canary is in the place of a secret. No problem may show it.
+// canary takes the place of a secret. No problem may show it.
 const canary = "CANARY"
 
 // environment reads the lines "# env NAME=value" of a test file.
@@ -28,7 +29,7 @@ func environment(data []byte) func(string) (string, bool) {
 }
 
 // Every bad file gives its exact messages.
-func TestBadFiles(t *testing.T) {
+func TestBadFilesGiveExactProblems(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad-*.yaml")
 	if err != nil || len(files) < 50 {
 		t.Fatalf("found %d bad files, err %v", len(files), err)
@@ -65,10 +66,11 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// Two faults of the syntax of which no file of testdata would show much.
-func TestSyntaxSentences(t *testing.T) {
+// Syntax errors beside the files in testdata.
+func TestSyntaxErrorsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"server: |\n  x\n\tlisten: 127.0.0.1:8080\n": "pools.yaml:3: a tab indents the line: indent with spaces",
+		"a: x}\nb: [${X}]\n":                         `pools.yaml:2: a reference inside { } or [ ] must be quoted: "${NAME}"`,
 		strings.Repeat("[", 10001):                   "pools.yaml:1: brackets or lists nest too deeply",
 	} {
 		if _, err := Parse("pools.yaml", []byte(text), nil); err == nil || err.Error() != want {
@@ -77,14 +79,14 @@ func TestSyntaxSentences(t *testing.T) {
 	}
 }
 
-// A file with too many faults does not flood whoever reads them.
+// A file with very many faults gives at most 200 problems and a count of the others.
 func TestProblemsAreCapped(t *testing.T) {
 	_, err := Parse("pools.yaml", []byte(minimal()+strings.Repeat("    x y: 1\n    z: 2\n", 400)), nil)
 	var problems Problems
 	if !errors.As(err, &problems) || len(problems) != 201 {
 		t.Fatalf("%d problems", len(problems))
 	}
-	if got, want := problems[200].Text, "and 600 more problems"; got != want {
+	if got, want := problems[200].String(), fmt.Sprintf("pools.yaml:%d: and 600 more problems", problems[199].Line+1); got != want {
 		t.Errorf("the last one says %q, want %q", got, want)
 	}
 }

@@ -3,13 +3,14 @@ package targets
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"poold/internal/captcha"
 )
 
-// Each key of a budget is the target's own, else that of the defaults; 0 is a
-// value and lifts the cap of the defaults.
-func TestBudgetPrecedence(t *testing.T) {
+// A target inherits each key of a budget that it lacks from the defaults. 0 is a value and
+// removes the cap of the defaults.
+func TestTargetBudgetBeatsTheDefaultsKeyByKey(t *testing.T) {
 	const defaults = "defaults: {budget: {per_hour: 10, per_day: 100}}\n"
 	for _, tc := range []struct {
 		name, text string
@@ -37,7 +38,7 @@ func TestBudgetPrecedence(t *testing.T) {
 }
 
 // A price is known, free or unknown for each type, also for those that cannot be pooled.
-func TestPrices(t *testing.T) {
+func TestPricesAreKnownFreeOrUnknown(t *testing.T) {
 	each := func(per1000 float64) Prices {
 		p := Costs(per1000)
 		return Prices{p, p, p, p, p, p, p}
@@ -68,5 +69,17 @@ func TestPrices(t *testing.T) {
 	}
 	if prices.For("audio") != 0 || prices.Known("audio") {
 		t.Error("an unknown type has a price")
+	}
+}
+
+// A rate has one unit for all periods.
+func TestRatePerSecond(t *testing.T) {
+	for rate, want := range map[Rate]float64{{}: 0, {20, time.Second}: 20, {30, time.Minute}: 0.5, {36, time.Hour}: 0.01} {
+		if got := rate.PerSecond(); got != want {
+			t.Errorf("%v: %v, want %v", rate, got, want)
+		}
+	}
+	if got := mustParse(t, minimal("rate: 1000000/s"), nil).Targets[0].Rate; got != (Rate{1e6, time.Second}) {
+		t.Errorf("the highest rate: %v", got)
 	}
 }

@@ -18,10 +18,10 @@ const (
 // callbackRules checks the keys of callbacks against each other and the timeout.
 func (p *providerEntry) callbackRules() {
 	if unencrypted(p.CallbackURL) {
-		p.at("callback_url").warn("over http tokens and the addresses that accept them travel unencrypted: use https")
+		p.at("callback_url").warn("http sends tokens and signed callback addresses unencrypted: use https")
 	}
 	if strings.HasSuffix(p.CallbackURL, "/callback") {
-		p.at("callback_url").warn("/callback/… is added to it: give the base address alone, unless a proxy in front takes a first /callback away")
+		p.at("callback_url").warn("poold appends /callback/…: give the base address only, unless a proxy in front removes the first /callback")
 	}
 	for _, name := range []string{"fallback_after", "callback_delay"} {
 		if p.has(name) && p.CallbackURL == "" && !p.bad("callback_url") {
@@ -30,9 +30,9 @@ func (p *providerEntry) callbackRules() {
 	}
 	switch after := p.FallbackAfter; {
 	case 0 < after && after < shortestFallback:
-		p.at("fallback_after").fail("must be at least %s; 0s is as if the line were not there", shortestFallback)
+		p.at("fallback_after").fail("must be at least %s, or 0s for the default", shortestFallback)
 	case !p.bad("fallback_after", "timeout") && after >= p.Timeout:
-		p.at("fallback_after").fail("must be below timeout, or a task whose callback is lost is never polled (timeout is %s unless set)",
+		p.at("fallback_after").fail("must be below timeout, or a task whose callback is lost is never polled (default timeout: %s)",
 			short(defaultTimeout))
 	}
 }
@@ -63,7 +63,7 @@ func callbackSecrets(items []entry, secrets []captcha.Secret) (all []captcha.Sec
 		case !printable(s.Reveal(), ' '):
 			item.fail("must be printable ASCII")
 		case len(s) < minCallbackSecret:
-			item.fail("must be at least %d characters long: whoever guesses it can forge callbacks", minCallbackSecret)
+			item.fail("must have at least %d characters: an attacker who guesses it can forge callbacks", minCallbackSecret)
 		case known:
 			item.fail("is the same secret as %s: remove one", first)
 		default:

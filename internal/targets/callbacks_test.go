@@ -14,7 +14,7 @@ func provided(keys string) string {
 	return strings.Replace(minimal(), "key: k1", "key: k1, "+keys, 1)
 }
 
-func TestCallbackKeys(t *testing.T) {
+func TestCallbackKeysFollowTheirRules(t *testing.T) {
 	for _, tc := range []struct {
 		keys, url       string
 		fallback, delay time.Duration
@@ -28,9 +28,9 @@ func TestCallbackKeys(t *testing.T) {
 		{"callback_url: 'http://127.0.0.1:8080', callback_delay: 24h", "http://127.0.0.1:8080", 0, 24 * time.Hour, ""},
 		{"callback_url: 'http://[::1]:8080', fallback_after: 0s", "http://[::1]:8080", 0, 10 * time.Second, ""},
 		{"callback_url: 'https://pools.example.com/callback/'", "https://pools.example.com/callback", 0, 10 * time.Second,
-			"pools.yaml:2: providers.acme.callback_url: /callback/… is added to it: give the base address alone, unless a proxy in front takes a first /callback away"},
+			"pools.yaml:2: providers.acme.callback_url: poold appends /callback/…: give the base address only, unless a proxy in front removes the first /callback"},
 		{"callback_url: 'HTTP://pools.example.com'", "HTTP://pools.example.com", 0, 10 * time.Second,
-			"pools.yaml:2: providers.acme.callback_url: over http tokens and the addresses that accept them travel unencrypted: use https"},
+			"pools.yaml:2: providers.acme.callback_url: http sends tokens and signed callback addresses unencrypted: use https"},
 		{"callback_url: 'https://pools.example.com', fallback_after: 179s", "https://pools.example.com", 179 * time.Second, 10 * time.Second, ""},
 		{"fallback_after: 1h, timeout: 2h", "", time.Hour, 10 * time.Second, "pools.yaml:2: providers.acme.fallback_after: is not used without callback_url"},
 		{"callback_url: '', callback_delay: 0s", "", 0, 0, "pools.yaml:2: providers.acme.callback_delay: is not used without callback_url"},
@@ -46,7 +46,7 @@ func TestCallbackKeys(t *testing.T) {
 }
 
 // The simulated provider delivers callbacks and has prices as a real one.
-func TestSimulatedKeepsCallbacks(t *testing.T) {
+func TestSimulatedProviderKeepsCallbacksAndPrices(t *testing.T) {
 	set := mustParse(t, strings.Replace(minimal(), `url: "https://solver.example.com", key: k1`,
 		"api: simulated, callback_url: 'http://127.0.0.1:1/', fallback_after: 1s, callback_delay: 2s, price_per_1000: 3", 1), nil)
 	p := set.Providers[0]
@@ -64,8 +64,8 @@ func TestSimulatedKeepsCallbacks(t *testing.T) {
 	}
 }
 
-// All faults of one provider are reported, except those that follow from another fault.
-func TestCallbackRulesStaySilent(t *testing.T) {
+// Parse reports all faults of one provider, except faults that follow from another one.
+func TestCallbackRulesReportNoFollowUps(t *testing.T) {
 	_, err := Parse("pools.yaml", []byte(provided("callback_url: nowhere, fallback_after: 1h, timeout: soon")), nil)
 	want := "pools.yaml:2: providers.acme.callback_url: must be an http:// or https:// address with a host\n" +
 		`pools.yaml:2: providers.acme.timeout: must be a duration from 50ms to 24h, such as 90s or 1m30s, not "soon"`
@@ -74,9 +74,9 @@ func TestCallbackRulesStaySilent(t *testing.T) {
 	}
 }
 
-// The first secret signs, so that a new one in front takes over while the old one still
-// verifies. Without one that is not empty there are none.
-func TestCallbackSecrets(t *testing.T) {
+// The first secret signs, so a new one is written in front while the old one still verifies.
+// Empty secrets are left out.
+func TestEmptyCallbackSecretsAreLeftOut(t *testing.T) {
 	const older, newer = "the-older-one-of-the-two", "the-newer-one-of-the-two"
 	for secrets, want := range map[string][]captcha.Secret{
 		"[" + newer + ", " + older + "]": {newer, older},
@@ -88,9 +88,8 @@ func TestCallbackSecrets(t *testing.T) {
 	}
 }
 
-// A secret may be as short as the rule says, counted in characters, and hold a
-// space inside.
-func TestCallbackSecretForm(t *testing.T) {
+// A secret may have exactly 16 characters, and a space inside.
+func TestShortestCallbackSecretIsAccepted(t *testing.T) {
 	for secret, good := range map[captcha.Secret]bool{
 		"0123456789abcde":         false,
 		"0123456789abcdef":        true,

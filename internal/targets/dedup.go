@@ -17,7 +17,7 @@ const (
 
 // Dedup is the section dedup. A change of it needs a restart.
 type Dedup struct {
-	Backend DedupBackend   `key:"backend" words:"redis postgres" default:"redis" doc:"redis: the one of the section redis; postgres: the database of url."`
+	Backend DedupBackend   `key:"backend" words:"redis postgres" default:"redis" doc:"redis: the server of the section redis; postgres: the database of url."`
 	URL     captcha.Secret `key:"url" as:"postgres" doc:"Address of the database, beginning with postgres://. Required with postgres."`
 }
 

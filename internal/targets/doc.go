@@ -20,39 +20,40 @@
 //
 //   - Parse reports every problem at once, sorted by line, each as
 //     "pools.yaml:LINE: key path: rule and remedy". A YAML syntax error comes alone,
-//     because there is no tree.
+//     because the tree is missing.
 //   - A problem quotes a value only if the file has it literally and its key cannot hold a
 //     secret. Values of the environment are never quoted.
 //   - ${NAME} and ${NAME:-default} are replaced in values, never in keys. The default
-//     serves for unset and for empty. The key decides the type of the result: both
+//     applies if the variable is unset or empty. The key decides the type of the result: both
 //     `concurrency: ${N:-20}` and the quoted form, which YAML demands inside { } and [ ],
 //     are numbers. $${ is a literal ${.
-//   - A number or a truth value in quotes, without a reference, is a wrong type; text needs
-//     no quotes. A duration always has its unit.
-//   - Anchors, aliases, merges and tags are refused: `defaults` replaces them, and no file
-//     can grow in memory.
+//   - A number or a truth value in quotes, without a reference, has the wrong type. Text needs
+//     no quotes. A duration needs a unit.
+//   - Anchors, aliases, merges and tags are refused, so a file cannot grow in memory.
+//     `defaults` replaces them.
 //
 // A target inherits missing keys from `defaults`, then (lifetime and margin) from
 // `types`, then from the built-in values. A budget is inherited key by key. A list of
-// windows (`warm`) is inherited whole; an empty one switches them off.
+// windows (`warm`) is inherited whole; an empty list means none.
 //
 // ReadSolve reads the body of POST /solve, and SolveOf checks an identity that a client
 // submitted, by the same tags. A request sees no environment and has no lines.
 //
-// Solve.Allows decides which identities without a target (guests) POST /solve may ask for.
+// Solve.Allows decides which identities without a target (guests) a caller of POST /solve may
+// request.
 // page.go compares their pages with the patterns of the file.
 //
 // # Invariants
 //
 //   - No two targets of a Set share an identity, no two keys a bearer.
-//   - Every window comes again, within 50 years.
-//   - Without server keys, the address listened on is a loopback one, also after a reload
-//     that removes the last key.
-//   - A Redis other than the embedded one never meets a simulated provider, unless the
-//     operator lists that provider alone.
+//   - Every window begins again within 50 years.
+//   - Without server keys the daemon listens on a loopback address, also after a reload that
+//     removes the last key.
+//   - Simulated tokens enter only the embedded Redis, unless the simulated provider is the
+//     only one listed.
 //
-// # What it does not do
+// # Limits
 //
-// It opens no file and no connection, reads no certificate and asks no provider: a file
-// may be valid and its key wrong.
+// The package opens no file and no connection, reads no certificate and asks no provider, so
+// a valid file may hold a wrong key.
 package targets

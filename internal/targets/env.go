@@ -19,7 +19,7 @@ func (e scalar) literal() bool { return len(e.names) == 0 }
 // not ends a rule with the invalid value, if it may be shown.
 func (e scalar) not() string {
 	if !e.literal() {
-		return fmt.Sprintf("; ${%s} gives something else", e.names[0])
+		return fmt.Sprintf("; the value of ${%s} is something else", e.names[0])
 	}
 	return ", not " + quote(e.text)
 }
@@ -50,7 +50,7 @@ func expand(value string, lookup func(string) (string, bool)) (e scalar, problem
 		case strings.Contains(fallback, "${"):
 			return e, "references do not nest: the default of one cannot be another"
 		case !isVariable(name):
-			return e, "this is no reference: write ${NAME} or ${NAME:-default}, or $${ for a literal ${"
+			return e, "invalid reference: write ${NAME} or ${NAME:-default}, or $${ for a literal ${"
 		}
 		e.names = append(e.names, name)
 		found, set := "", false

@@ -28,14 +28,14 @@ const (
 // History is the section history. A change of it needs a restart. Fields that are of one
 // backend are zero with the others.
 type History struct {
-	Backend     HistoryBackend `key:"backend" words:"redis postgres dynamodb none" default:"redis" doc:"redis: the one of the section redis; postgres: the database of url; dynamodb: the table; none: no history is kept."`
-	Keep        time.Duration  `key:"keep" range:"24h 43800h" doc:"How long. Default: 168h (7 days) in redis, 2160h (90 days) in postgres and dynamodb."`
-	Audit       time.Duration  `key:"audit" range:"0s 43800h" default:"168h" doc:"How long it is kept which key took which token, and how that was reported: 24h at least, or 0s, which is not at all."`
+	Backend     HistoryBackend `key:"backend" words:"redis postgres dynamodb none" default:"redis" doc:"redis: the server of the section redis; postgres: the database of url; dynamodb: the table; none: no history is kept."`
+	Keep        time.Duration  `key:"keep" range:"24h 43800h" doc:"How long records are kept. Default: 168h (7 days) in redis, 2160h (90 days) in postgres and dynamodb."`
+	Audit       time.Duration  `key:"audit" range:"0s 43800h" default:"168h" doc:"How long the audit entries (which key took which token, and its report) are kept: at least 24h, or 0s for none."`
 	URL         captcha.Secret `key:"url" as:"postgres" doc:"Address of the database, beginning with postgres://. Required with postgres."`
-	Table       string         `key:"table" form:"[A-Za-z0-9_.-]{3,255}" want:"a table's name: 3 to 255 letters, digits, _, . and -" doc:"dynamodb alone. Default: CaptchaSolves."`
-	Endpoint    string         `key:"endpoint" as:"endpoint" doc:"dynamodb alone: address of another server than that of AWS, such as an emulator. Default: that of AWS."`
-	Region      string         `key:"region" form:"[a-z0-9-]{1,63}" want:"a region's name such as eu-central-1" doc:"dynamodb alone. Default: what AWS_REGION or the configuration of AWS says."`
-	ActiveItems bool           `key:"active_items" default:"true" doc:"dynamodb alone: whether the table has an item of each order under way, for other programs. false saves 4 write units an order."`
+	Table       string         `key:"table" form:"[A-Za-z0-9_.-]{3,255}" want:"a table's name: 3 to 255 letters, digits, _, . and -" doc:"Name of the table; dynamodb only. Default: CaptchaSolves."`
+	Endpoint    string         `key:"endpoint" as:"endpoint" doc:"Address of a server other than AWS, such as an emulator; dynamodb only. Default: AWS."`
+	Region      string         `key:"region" form:"[a-z0-9-]{1,63}" want:"a region's name such as eu-central-1" doc:"Region of the table; dynamodb only. Default: from AWS_REGION or the configuration of AWS."`
+	ActiveItems bool           `key:"active_items" default:"true" doc:"Whether the table has an item for each order under way, for other programs; dynamodb only. false saves 4 write units an order."`
 }
 
 // check also fills in the defaults that depend on the backend.

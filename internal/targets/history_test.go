@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What the section does not say depends on the backend.
-func TestHistoryDefaults(t *testing.T) {
+// The defaults of the section history depend on the backend.
+func TestHistoryDefaultsDependOnTheBackend(t *testing.T) {
 	const days = 24 * time.Hour
 	for text, want := range map[string]History{
 		"":                             {Backend: HistoryRedis, Keep: 7 * days, Audit: 7 * days},
@@ -34,8 +34,8 @@ func TestHistoryDefaults(t *testing.T) {
 	}
 }
 
-// Active items are DynamoDB's alone.
-func TestActiveItemsOfAnotherBackend(t *testing.T) {
+// Only DynamoDB has active items.
+func TestActiveItemsNeedDynamoDB(t *testing.T) {
 	for _, text := range []string{"history: {active_items: true}\n", "history: {backend: none, active_items: false}\n"} {
 		_, err := Parse("pools.yaml", []byte(text+minimal()), env())
 		if err == nil || !strings.Contains(err.Error(), "active_items: belongs to backend: dynamodb") {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestNearest(t *testing.T) {
+func TestNearestFindsTheMeantWord(t *testing.T) {
 	known := []string{"depth", "wait", "min_ttl", "staging-login", "staging-signup"}
 	for word, want := range map[string]string{
 		"depth": "depth", "dpeth": "depth", "deptj": "depth", "dept": "depth", "Depth": "depth", "epth": "depth", "htped": "",

@@ -97,7 +97,7 @@ func cleanHost(host string, pattern bool) (clean, rule string) {
 		}
 	}
 	if wild && !strings.ContainsAny(host, "abcdefghijklmnopqrstuvwxyz") {
-		return "", "the host must not be of wildcards alone: name the domain, as in https://*.example.com/*"
+		return "", "the host must not consist of wildcards only: name the domain, as in https://*.example.com/*"
 	}
 	// Some programs read such an ending as an IP address, in forms that others do not know.
 	if last := labels[len(labels)-1]; digits(last) || strings.HasPrefix(last, "0x") {

@@ -23,6 +23,7 @@ type Problem struct {
 	demo bool // a warning that only explains why Set.Demo is true
 }
 
+// String returns the problem as "FILE:LINE: text", without the parts that are unknown.
 func (p Problem) String() string {
 	switch {
 	case p.File == "":
@@ -33,10 +34,10 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
 }
 
-// Problems is everything that is wrong with a file, sorted by line. As an error
-// it is one problem per line of text.
+// Problems is everything that is wrong with a file, sorted by line.
 type Problems []Problem
 
+// Error returns one line for each problem.
 func (ps Problems) Error() string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {
@@ -58,7 +59,7 @@ func (ps Problems) sorted() Problems {
 	})
 }
 
-// Status is how the last attempt to read the file went.
+// Status is the outcome of the last attempt to read the file.
 type Status struct {
 	LoadedAt time.Time // when the Set in use was read; zero before the first
 	OK       bool      // the last attempt brought a good Set, or the same one

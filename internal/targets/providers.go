@@ -69,11 +69,11 @@ func (p *providerEntry) rules() {
 	default:
 		p.needs("url", "key")
 		if p.PollInterval > 0 && p.PollInterval < time.Second {
-			p.at("poll_interval").warn("services ask for seconds between two polls and ban who polls faster")
+			p.at("poll_interval").warn("is very short: services require seconds between two polls and ban faster clients")
 		}
 	}
 	if !p.bad("timeout", "first_poll") && p.Timeout <= p.FirstPoll {
-		p.at("timeout", "first_poll").fail("timeout must be above first_poll, or every task is given up unseen (timeout is %s unless set)", short(defaultTimeout))
+		p.at("timeout", "first_poll").fail("timeout must exceed first_poll, or every task times out before its first poll (default timeout: %s)", short(defaultTimeout))
 	}
 	p.callbackRules()
 }
@@ -186,7 +186,7 @@ func (r *reader) choose(v value, all []providerEntry, set *Set) {
 		set.Providers = []Provider{built}
 		r.warnOfDemo(v.line, "%s: none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", v.path, toSet(unset))
 	default:
-		v.fail("none can be used, and with redis.url other than embedded nothing is simulated unasked%s", cmp.Or(toSet(unset), ": give one of them a key"))
+		v.fail("none can be used, and with redis.url other than embedded no provider is simulated by default%s", cmp.Or(toSet(unset), ": give one of them a key"))
 	}
 }
 
@@ -215,10 +215,10 @@ func (r *reader) warnUnusual(set *Set) {
 	for _, t := range set.Targets {
 		prefix := "targets." + t.Name
 		if t.Identity.Type == captcha.HCaptcha && captchaAI {
-			r.warn(t.Line, "%s.type: captchaai does not list hcaptcha among what it solves", prefix)
+			r.warn(t.Line, "%s.type: captchaai does not list hcaptcha as a supported type", prefix)
 		}
 		if usual := builtInLife(t.Identity.Type); t.Lifetime > usual.Lifetime {
-			r.warn(t.Line, "%s.lifetime: is unusually long: %s tokens are dead after %s", prefix, t.Identity.Type, short(usual.Lifetime))
+			r.warn(t.Line, "%s.lifetime: is unusually long: %s tokens expire after %s", prefix, t.Identity.Type, short(usual.Lifetime))
 		}
 		if t.Depth == 0 {
 			r.warn(t.Line, "%s.depth: 0 keeps nothing ready: a token is bought only once a caller waits for it", prefix)

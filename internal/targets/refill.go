@@ -34,7 +34,7 @@ func (t *targetEntry) refillRules(inherited entry) {
 		return
 	}
 	if !t.has("depth") {
-		t.r.warn(t.line, "%s.depth: is inherited (%d): with refill: adaptive it is the most ever kept and on order, so say how many that shall be",
+		t.r.warn(t.line, "%s.depth: is inherited (%d): with refill: adaptive it limits the tokens kept and on order, so set it in the target",
 			t.path, t.Depth)
 	}
 	if t.bad("min", "depth", "warm") || inherited.bad("min", "depth", "warm") {
@@ -47,7 +47,7 @@ func (t *targetEntry) refillRules(inherited entry) {
 		return
 	}
 	if t.has("min") {
-		t.at("min").fail("must not be above depth (%d of %d), which is the most ever kept", t.Min, t.Depth)
+		t.at("min").fail("must not exceed depth (%d of %d), which limits the tokens kept", t.Min, t.Depth)
 		return
 	}
 	t.at("depth").fail("must not be below min (%d of %d), which is always kept", t.Depth, t.Min)
@@ -62,7 +62,7 @@ func (t *targetEntry) roomRule() {
 	}
 	// The lead time is about a quarter of a usual lifetime.
 	if enough := kept + (kept+3)/4; t.Depth < enough {
-		t.r.warn(t.line, "%s: min or warm keep %d tokens with a depth of %d, which counts orders too: fewer are ready while some are renewed, so say depth: %d or more",
+		t.r.warn(t.line, "%s: min or warm keep %d tokens, but depth (%d) counts orders too: fewer are ready while some are renewed, so set depth to %d or more",
 			t.path, kept, t.Depth, enough)
 	}
 }
@@ -76,9 +76,9 @@ const (
 // Warm is a window in which at least Tokens are kept ready, again and again. Only a file
 // makes one. Targets share the windows of the defaults, so nothing may write to one.
 type Warm struct {
-	Cron   cron.Schedule `key:"cron" must:"yes" as:"cron" doc:"When it begins: 'minute hour day month weekday', or @hourly, @daily, @weekly, @monthly, @yearly; UTC unless it begins with CRON_TZ=Europe/Berlin or the like."`
-	Tokens int           `key:"tokens" must:"yes" range:"1 10000" doc:"How many are kept ready."`
-	For    time.Duration `key:"for" must:"yes" range:"1s 24h" doc:"How long it lasts."`
+	Cron   cron.Schedule `key:"cron" must:"yes" as:"cron" doc:"When the window begins: 'minute hour day month weekday', or @hourly, @daily, @weekly, @monthly, @yearly; UTC unless it begins with CRON_TZ=Europe/Berlin or another zone."`
+	Tokens int           `key:"tokens" must:"yes" range:"1 10000" doc:"How many tokens are kept ready."`
+	For    time.Duration `key:"for" must:"yes" range:"1s 24h" doc:"How long the window lasts."`
 }
 
 // Next returns the first window that ends after at; see cron.Schedule.Window.
@@ -91,8 +91,8 @@ func (t *targetEntry) windowRules() {
 	for i, item := range t.at("warm").items {
 		w := t.Warm[i]
 		if gap := w.Cron.LongestGap(); item.ok && gap > 0 && gap <= w.For {
-			item.at("for").warn("the next window begins before this one is over (%s), so the tokens are always kept: "+
-				"depth says that better, or min with refill: adaptive", short(gap))
+			item.at("for").warn("the next window begins before this one ends (%s), so the tokens are always kept: "+
+				"use depth instead, or min with refill: adaptive", short(gap))
 		}
 	}
 }

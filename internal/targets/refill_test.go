@@ -7,7 +7,7 @@ import (
 )
 
 // The defaults may have keys of adaptive targets. Fixed targets ignore them.
-func TestRefillDefaults(t *testing.T) {
+func TestFixedTargetsIgnoreAdaptiveDefaults(t *testing.T) {
 	text := strings.Replace(minimal("depth: 60", "refill: adaptive"), "targets:\n",
 		"defaults: {min: 2, hit_rate: 0.99, max_waste: 7.5, idle_after: 1h}\ntargets:\n", 1) + `  plain:
     type: recaptcha_v2

@@ -36,7 +36,7 @@ type SolveRequest struct {
 	Identity   captcha.Identity `inline:"yes"`
 	Image      []byte           `key:"image" must:"yes" as:"picture" of:"image" doc:"The picture as base64, at most 1 MiB of bytes."`
 	Timeout    time.Duration    `key:"timeout" range:"1s 300s" default:"2m" doc:"How long the caller waits."`
-	Dedup      DedupMode        `key:"dedup" words:"request identity" default:"request" doc:"request: a solve is shared by one Idempotency-Key alone; identity: by all that ask for the same."`
+	Dedup      DedupMode        `key:"dedup" words:"request identity" default:"request" doc:"request: only requests with the same Idempotency-Key share a solve; identity: all requests for the same identity do."`
 	DedupProxy bool             `key:"dedup_proxy" default:"false" doc:"Whether the proxy counts for dedup: identity."`
 }
 

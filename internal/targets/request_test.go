@@ -22,8 +22,8 @@ import (
 
 const onPage = `"pageurl":"https://staging.example.com/login"`
 
-// Every field of a request arrives where it belongs.
-func TestReadSolve(t *testing.T) {
+// ReadSolve stores every field of a request.
+func TestReadSolveReadsEveryField(t *testing.T) {
 	const page = "https://staging.example.com/login"
 	sum := sha256.Sum256([]byte("\x00\xffpicture"))
 	asked := func(id captcha.Identity) SolveRequest {
@@ -64,8 +64,8 @@ func TestReadSolve(t *testing.T) {
 	}
 }
 
-// What is wrong with a request is said, all of it where that is cheap.
-func TestBadRequests(t *testing.T) {
+// ReadSolve reports each fault of a request with its field and remedy.
+func TestReadSolveReportsFaults(t *testing.T) {
 	v2 := func(more string) string { return `{"type":"recaptcha_v2","sitekey":"k",` + onPage + more + `}` }
 	image := func(more string) string { return `{"type":"image","image":` + more + `}` }
 	notBase64 := "image: must be the picture's bytes as base64, with + and /, padded with ="
@@ -112,7 +112,7 @@ func TestBadRequests(t *testing.T) {
 		{v2(`,"user_agent":"` + strings.Repeat("a", 2049) + `"`), "user_agent: must not be longer than 2048 bytes"},
 		{v2(`,"data_s":"` + strings.Repeat("CANARY", 3000) + `"`), "data_s: must not be longer than 16384 bytes"},
 		{v2(`,"proxy":"u:CANARY@h","proxy_type":"http"`), "proxy: must be host:port or user:password@host:port"},
-		{v2(`,"proxy":"http://u:CANARY@h:1"`), "proxy: must be host:port or user:password@host:port: what stands before :// goes under proxy_type"},
+		{v2(`,"proxy":"http://u:CANARY@h:1"`), "proxy: must be host:port or user:password@host:port: the scheme before :// belongs under proxy_type"},
 		{v2(`,"proxy":"u:CANARY@h:1"`), "proxy: needs proxy_type: http, https, socks4 or socks5"},
 		{v2(`,"proxy_type":"http"`), "proxy_type: needs proxy: remove it, or give host:port"},
 		{v2(`,"data":"d","gt":"g","action":"a","min_score":0.3,"rqdata":"r"`), "action: belongs to recaptcha_v3 or turnstile, not to recaptcha_v2: remove it\n" +
@@ -172,8 +172,18 @@ func TestRequestsSeeNoEnvironment(t *testing.T) {
 	}
 }
 
-// The largest picture is taken, with the hash of its bytes.
-func TestLargestPicture(t *testing.T) {
+// ReadSolve accepts texts up to their limit.
+func TestReadSolveAcceptsTheLongestTexts(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("a", n) }
+	body := `{"type":"recaptcha_v2","sitekey":"` + long(256) + `",` + onPage + `,"user_agent":"` + long(2048) + `","data_s":"` + long(16<<10) + `"}`
+	got, err := ReadSolve([]byte(body))
+	if id := got.Identity; err != nil || len(id.Sitekey) != 256 || len(id.UserAgent) != 2048 || len(id.DataS) != 16<<10 {
+		t.Errorf("%d, %d and %d bytes, %v", len(id.Sitekey), len(id.UserAgent), len(id.DataS), err)
+	}
+}
+
+// ReadSolve accepts the largest picture and hashes it.
+func TestReadSolveAcceptsTheLargestPicture(t *testing.T) {
 	body, data := largest()
 	r, err := ReadSolve(body)
 	sum := sha256.Sum256(data)
@@ -189,7 +199,7 @@ func largest() (body, data []byte) {
 }
 
 // Any body takes at most 12 times its size in memory.
-func TestBodiesAreBounded(t *testing.T) {
+func TestReadSolveBoundsItsMemory(t *testing.T) {
 	for name, body := range map[string]string{
 		"fields": `{` + strings.Repeat(`"a":1,`, 300_000) + `"b":1}`,
 		"depth":  `{"a":` + strings.Repeat(`[`, 1<<21),
@@ -223,8 +233,8 @@ func BenchmarkReadSolve(b *testing.B) {
 	}
 }
 
-// FuzzReadSolve looks for a panic, for an error that is no Problems, and for a request
-// whose identity has what its type does not know.
+// FuzzReadSolve looks for a panic, for an error of another type than Problems, and for an
+// identity with a field that its type lacks.
 func FuzzReadSolve(f *testing.F) {
 	for _, more := range []string{"", `,"data_s":"a"`, `,"proxy":"u:p@h:1","proxy_type":"socks5"`, `,"timeout":"5s","dedup":"identity"`, `,"a":{}`, `,"data_s":"\ud800"`} {
 		f.Add([]byte(`{"type":"recaptcha_v2","sitekey":"k",` + onPage + more + `}`))
@@ -260,9 +270,8 @@ func FuzzReadSolve(f *testing.F) {
 	})
 }
 
-// Programs that make a request learn of each field what it is, and of which type its
-// value is.
-func TestRequestFields(t *testing.T) {
+// RequestFields describes each field, with a default of the type of its values.
+func TestRequestFieldsDescribeEachField(t *testing.T) {
 	of := map[string]RequestField{}
 	for _, f := range RequestFields() {
 		of[f.Key] = f
@@ -305,8 +314,8 @@ func TestDocsNameEveryRequestField(t *testing.T) {
 	}
 }
 
-// SolveOf accepts what ReadSolve reads, and refuses the same with the same words.
-func TestSolveOf(t *testing.T) {
+// SolveOf accepts what ReadSolve reads, and reports the same faults.
+func TestSolveOfAgreesWithReadSolve(t *testing.T) {
 	const page = "https://staging.example.com/login"
 	v2 := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "k", Pageurl: page}
 	with := func(change func(id *captcha.Identity)) captcha.Identity {
@@ -323,8 +332,12 @@ func TestSolveOf(t *testing.T) {
 		{Type: captcha.RecaptchaV3, Sitekey: "k", Pageurl: page, MinScore: 0.3},
 		{Type: captcha.Image, Picture: captcha.Picture{SHA256: hash, MinLength: 4, Math: true, Charset: captcha.Digits}},
 	} {
-		got, err := SolveOf(good, nil)
-		if want := (SolveRequest{Identity: good, Timeout: 2 * time.Minute, Dedup: DedupRequest}); err != nil || !reflect.DeepEqual(got, want) {
+		var image []byte
+		if good.Type == captcha.Image {
+			image = []byte("the caller checked it")
+		}
+		got, err := SolveOf(good, image)
+		if want := (SolveRequest{Identity: good, Image: image, Timeout: 2 * time.Minute, Dedup: DedupRequest}); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v: %+v, %v", good, got, err)
 		}
 	}

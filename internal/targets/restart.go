@@ -51,7 +51,7 @@ func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
 	for i, part := range s.lasting() {
 		given := part.key == "server.listen" && old.listenGiven
 		if part.value != inUse[i].value && !given {
-			remarks = append(remarks, Problem{File: file, Line: s.lines[part.key], Text: part.key + ": was changed, which needs a restart; until then the old value holds"})
+			remarks = append(remarks, Problem{File: file, Line: s.lines[part.key], Text: part.key + ": changed, but needs a restart: until then the old value stays in use"})
 		}
 	}
 	if err := CheckListen(old.Server.Listen, len(s.Server.Keys)); err != nil {

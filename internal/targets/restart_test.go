@@ -6,7 +6,7 @@ import (
 )
 
 // Lasting shows no secret, and no address that does not come from the file.
-func TestLasting(t *testing.T) {
+func TestLastingShowsNoSecret(t *testing.T) {
 	const file = "redis: {url: 'rediss://user:canary@a:1,rediss://:canary@b:2', prefix: p}\nproviders: [{name: s, api: simulated}]\n" +
 		"dedup: {backend: postgres, url: 'postgres://u:canary@db/x?password=canary'}\n" +
 		"history: {backend: dynamodb, endpoint: 'http://127.0.0.1:8000', region: eu-central-1, keep: 48h}\n" +

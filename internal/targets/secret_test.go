@@ -95,8 +95,8 @@ func TestNoEnvironmentValueInAnyProblem(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for a panic, for an error that is no Problems, and for an
-// environment value in a message.
+// FuzzParse looks for a panic, for an error of another type than Problems, and for a value of
+// the environment in a message.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {

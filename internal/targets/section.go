@@ -121,7 +121,7 @@ func (k mapping) read(v value, dst reflect.Value) entry {
 	})
 	if e.read && len(v.node.Content) == 0 {
 		// A daemon without targets does nothing: the file was probably cut off.
-		v.fail("names no target: name at least one, with paused: true to buy nothing")
+		v.fail("has no target: add at least one, with paused: true to buy nothing")
 	}
 	e.ok = len(v.r.problems) == before
 	return e
@@ -174,7 +174,7 @@ func (k list) read(v value, dst reflect.Value) entry {
 		e.items = append(e.items, read)
 	}
 	if k.set && len(e.items) == 0 {
-		v.fail("lists nothing: name at least one, or remove the line")
+		v.fail("is empty: list at least one, or remove the line")
 	}
 	e.ok = len(v.r.problems) == before
 	return e
@@ -216,7 +216,7 @@ func (v value) each(example string, fn func(key string, item value)) bool {
 		return true
 	}
 	if v.node.Kind == yaml.SequenceNode && v.key != "" {
-		return v.fail("must be a mapping, not a list: take the dashes away, so that there is `%s:` in one line, and `%s` indented in the next", v.key, example)
+		return v.fail("must be a mapping, not a list: remove the dashes, and write `%s:` on one line and `%s` indented on the next", v.key, example)
 	}
 	if v.node.Kind != yaml.MappingNode {
 		return v.fail("must be a mapping: lines of `key: value`, indented")
@@ -235,7 +235,7 @@ func (v value) each(example string, fn func(key string, item value)) bool {
 		item := at.child(key.Value)
 		item.node = v.node.Content[i+1]
 		if line, twice := first[key.Value]; twice {
-			item.fail("is written twice; the first time is in line %d: remove one", line) // object refuses those of a request
+			item.fail("is written twice; the first time is in line %d: remove one", line) // object refuses repeated fields of a request
 			continue
 		}
 		first[key.Value] = key.Line

@@ -23,8 +23,8 @@ const newKey = "make one with `openssl rand -hex 16`"
 
 var errListenForm = errors.New("must be host:port, such as 127.0.0.1:8080 or :8080")
 
-var errOpenWithoutKeys = errors.New("without server.keys only a loopback address may be listened on, " +
-	"because whoever reaches the port could take tokens and spend money: " +
+var errOpenWithoutKeys = errors.New("without server.keys the daemon listens on loopback addresses only, " +
+	"because any client that reaches the port could take tokens and spend money: " +
 	"listen on 127.0.0.1 or [::1], or give server.keys an entry whose key is not empty")
 
 // CheckListen returns an error if a daemon with this number of usable server keys may not
@@ -85,7 +85,7 @@ func (s *serverSection) checkKeys(e entry, targets []Target) bool {
 		k.unique("key", k.Name, byName)
 		if k.digest {
 			if line := byHash[k.SHA256]; line > 0 {
-				k.fail("is the same key as in line %d: give each caller its own", line)
+				k.fail("is the same key as in line %d: each caller needs a different key", line)
 			}
 			byHash[k.SHA256] = k.line
 			s.Keys = append(s.Keys, k.Key)
@@ -109,7 +109,7 @@ func (k *rawKey) credential() {
 	switch at := k.at("key", "key_sha256"); {
 	case k.bad("key", "key_sha256"):
 	case k.has("key") == k.has("key_sha256"):
-		k.fail("needs key or key_sha256, and not both")
+		k.fail("needs either key or key_sha256")
 	case bearer == "" && hash == "":
 		k.r.warnOfDemo(at.line, "%s: the key is empty, so this entry is left out%s", k.path, at.remedy())
 	case k.has("key"):
@@ -146,7 +146,7 @@ const clientKey = 32
 // the client does.
 func (k *rawKey) warnLength() {
 	if k.has("key") && len(k.Bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve) {
-		k.at("key").warn("has not %d characters: clients of solving services may refuse it, at the endpoints that are compatible with them", clientKey)
+		k.at("key").warn("does not have %d characters: the clients of solving services may refuse to send it to the compatible endpoints", clientKey)
 	}
 }
 

@@ -14,14 +14,14 @@ import (
 // beyond the targets. Targets are sorted by name.
 type Set struct {
 	Server      Server     // section server; see file
-	Redis       Redis      `key:"redis" doc:"Where tokens wait. All of it needs a restart."`
-	Providers   []Provider `key:"providers" doc:"The solving services, in the order in which they are tried. One whose key is empty is left out. Without any, and with the embedded Redis, a simulated one serves."`
-	Budget      Budget     `key:"budget" view:"total" doc:"The most solves that are bought over all targets, and by POST /solve."`
-	Solve       *Solve     `key:"solve" doc:"What POST /solve may buy beyond the targets' identities. Without this section: nothing."`
-	Dedup       Dedup      `key:"dedup" doc:"Where callers of POST /solve that ask for 'dedup: identity' find each other. Needs a restart."`
-	History     History    `key:"history" doc:"Where it is kept how orders ended and who took their tokens, and for how long. Needs a restart."`
+	Redis       Redis      `key:"redis" doc:"The store of the tokens. Every change needs a restart."`
+	Providers   []Provider `key:"providers" doc:"The solving services, in the order in which they are tried. A provider with an empty key is left out. If none remains and Redis is embedded, a simulated provider serves."`
+	Budget      Budget     `key:"budget" view:"total" doc:"Limits the solves that are bought for all targets and POST /solve together."`
+	Solve       *Solve     `key:"solve" doc:"What POST /solve may buy beyond the identities of targets. Without this section: nothing."`
+	Dedup       Dedup      `key:"dedup" doc:"The store in which equal requests to POST /solve with 'dedup: identity' find each other. Needs a restart."`
+	History     History    `key:"history" doc:"The store of the history: how orders ended and who took their tokens. Needs a restart."`
 	DeadLetters string     // directory for callbacks that could not be stored; never ""; needs a restart
-	Targets     []Target   `key:"targets" must:"yes" view:"target" names:"[a-z0-9][a-z0-9._-]{0,62}" want:"a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit" doc:"What is kept ready. The name is the one in the URL, GET /pool/NAME/token."`
+	Targets     []Target   `key:"targets" must:"yes" view:"target" names:"[a-z0-9][a-z0-9._-]{0,62}" want:"a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit" doc:"The stocks to keep ready. The name appears in the URL, GET /pool/NAME/token."`
 	Warnings    []Problem  // unusual but allowed, and entries left out because their key is empty
 	Digest      string     // SHA-256 of the file's bytes, in hex; the environment does not change it
 
@@ -37,9 +37,9 @@ type file struct {
 	Listener serverSection `key:"server" doc:"Where the daemon listens, and who may call it."`
 	Letters  struct {
 		Dir string `key:"dir" as:"filled" default:"./dead-letters" doc:"The directory; it holds live tokens."`
-	} `key:"dead_letters" doc:"Callbacks that came while Redis was away. Needs a restart."`
-	Types    lives  `key:"types" view:"types" doc:"How long tokens live, by type, in place of the built-in values."`
-	Defaults Target `key:"defaults" view:"defaults" doc:"What a target says when it says nothing."`
+	} `key:"dead_letters" doc:"The store of callbacks that arrived while Redis was away. Needs a restart."`
+	Types    lives  `key:"types" view:"types" doc:"How long tokens live, by type, instead of the built-in values."`
+	Defaults Target `key:"defaults" view:"defaults" doc:"The values that targets inherit."`
 }
 
 // Simulated reports whether the provider inside the daemon is used.
@@ -53,11 +53,11 @@ func (s *Set) Demo() bool { return s.Redis.Embedded() && s.Simulated() }
 // Server is the section server. A reload applies all but Listen and TLS. CallbackSecrets
 // are printable ASCII, none is empty and no two are the same.
 type Server struct {
-	Listen          string           `key:"listen" as:"filled" default:"127.0.0.1:8080" doc:"host:port to listen on; --listen and POOLD_LISTEN beat it. Without a usable key only loopback addresses are allowed. Needs a restart."`
+	Listen          string           `key:"listen" as:"filled" default:"127.0.0.1:8080" doc:"host:port to listen on; --listen and POOLD_LISTEN take precedence. Without a usable key only loopback addresses are allowed. Needs a restart."`
 	TLS             TLS              `key:"tls" doc:"Certificate and key, both or neither. Default: plain HTTP. Needs a restart."`
 	Keys            []Key            // those with a key, in the order of the file; none: callers need no key
-	BodyBudget      Size             `key:"body_budget" range:"4MiB 1024GiB" default:"256MiB" doc:"The most bytes that bodies above 64 KiB may take at a replica until their requests end; beyond it 503 with Retry-After. Pictures are such bodies."`
-	CallbackSecrets []captcha.Secret `key:"callback_secrets" doc:"What signs the addresses that providers call back: the first signs, all verify; 16 characters at least. Default: derived from each provider's key."`
+	BodyBudget      Size             `key:"body_budget" range:"4MiB 1024GiB" default:"256MiB" doc:"The most bytes that bodies above 64 KiB, such as pictures, may occupy at a replica until their requests end; beyond it 503 with Retry-After."`
+	CallbackSecrets []captcha.Secret `key:"callback_secrets" doc:"Secrets that sign the callback addresses of providers: the first signs, all verify; at least 16 characters each. Default: derived from each provider's key."`
 }
 
 // TLS names the certificate and key files; both or neither. Parse does not read them.
@@ -86,7 +86,7 @@ const (
 // Key is one caller that may use the HTTP API. Names and hashes are unique. Targets are
 // patterns of path.Match.
 type Key struct {
-	Name    string   `key:"name" must:"yes" form:"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}" want:"1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit" doc:"What the log calls this caller."`
+	Name    string   `key:"name" must:"yes" form:"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}" want:"1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit" doc:"The caller's name in the log."`
 	SHA256  [32]byte // of the bearer, never that of ""; the text itself is not kept
 	Scopes  []Scope  `key:"scopes" must:"yes" set:"yes" words:"token solve status admin" doc:"What the caller may do. token: take tokens and report on them; solve: POST /solve, and on_empty: solve; status: read; admin: pause, resume, flush, reload, dead letters."`
 	Targets []string `key:"targets" set:"yes" as:"glob" doc:"Names or patterns of the targets that this key may use. Default: all."`
@@ -96,14 +96,14 @@ type Key struct {
 // keyEntry is one entry of server.keys as it is written.
 type keyEntry struct {
 	Key    `inline:"yes"`
-	Bearer captcha.Secret `key:"key" doc:"What the caller sends as 'Authorization: Bearer'; 8 characters at least, 16 or more are wise. This or key_sha256."`
-	Hash   captcha.Secret `key:"key_sha256" doc:"The SHA-256 of the key as 64 hex digits, in place of the key."`
+	Bearer captcha.Secret `key:"key" doc:"What the caller sends as 'Authorization: Bearer'; at least 8 characters, better 16 or more. Either this or key_sha256."`
+	Hash   captcha.Secret `key:"key_sha256" doc:"The SHA-256 of the key as 64 hex digits, instead of the key."`
 }
 
 // Redis is the section redis. A change of it needs a restart.
 type Redis struct {
 	URL            captcha.Secret `key:"url" as:"redis" default:"embedded" doc:"embedded (inside the daemon, keeps nothing), redis://, rediss:// or unix://; several addresses, separated by commas, are a cluster."`
-	SentinelMaster string         `key:"sentinel_master" doc:"Where set, the addresses are those of sentinels, and this is the master's name."`
+	SentinelMaster string         `key:"sentinel_master" doc:"The master's name, if the addresses are addresses of sentinels."`
 
 	// Braces in Prefix would replace the hash tags that keep the keys of one identity in
 	// one slot of a cluster.
@@ -128,21 +128,21 @@ const (
 // is simulated, which is then the only provider of a Set. The zero FirstPoll, PollInterval
 // and FallbackAfter are the defaults that their docs name.
 type Provider struct {
-	Name         string         `key:"name" must:"yes" form:"[a-z0-9][a-z0-9-]{0,30}" want:"1 to 31 of a-z, 0-9 and -, beginning with a letter or digit" doc:"Yours to choose."`
+	Name         string         `key:"name" must:"yes" form:"[a-z0-9][a-z0-9-]{0,30}" want:"1 to 31 of a-z, 0-9 and -, beginning with a letter or digit" doc:"A name of your choice."`
 	API          API            `key:"api" words:"legacy tasks simulated" default:"legacy" doc:"The protocol: legacy (in.php and res.php), tasks (createTask), or simulated, whose tokens no site accepts."`
 	Profile      string         `key:"profile" words:"captchaai 2captcha generic poold" default:"generic" doc:"What the service's error codes mean."`
-	URL          string         `key:"url" as:"provider" doc:"Base address of the service, without in.php. Required but for simulated."`
-	Key          captcha.Secret `key:"key" doc:"The account's key. Required but for simulated; where it is empty, the provider is left out."`
-	Concurrency  int            `key:"concurrency" range:"1 10000" default:"20" doc:"Most tasks at once, over all targets and replicas; where the service tells its threads, the smaller of the two."`
-	FirstPoll    time.Duration  `key:"first_poll" range:"50ms 24h" doc:"From a submit to the first question. Default: by type."`
-	PollInterval time.Duration  `key:"poll_interval" range:"50ms 24h" doc:"Between the next questions. Default: by type."`
-	Timeout      time.Duration  `key:"timeout" range:"50ms 24h" default:"3m" doc:"A task older than this is given up; above first_poll."`
+	URL          string         `key:"url" as:"provider" doc:"Base address of the service, without in.php. Required, except for simulated."`
+	Key          captcha.Secret `key:"key" doc:"The account's key. Required, except for simulated; a provider with an empty key is left out."`
+	Concurrency  int            `key:"concurrency" range:"1 10000" default:"20" doc:"Most tasks at once, over all targets and replicas. If the service reports its threads, the smaller number applies."`
+	FirstPoll    time.Duration  `key:"first_poll" range:"50ms 24h" doc:"Time from a submit to the first poll. Default: by type."`
+	PollInterval time.Duration  `key:"poll_interval" range:"50ms 24h" doc:"Time between the next polls. Default: by type."`
+	Timeout      time.Duration  `key:"timeout" range:"50ms 24h" default:"3m" doc:"A task older than this is abandoned; must exceed first_poll."`
 	Balance      bool           `key:"balance" default:"false" doc:"Whether the account's balance is read, at most once a minute."`
 
-	CallbackURL   string        `key:"callback_url" as:"callback" default:"" doc:"Where the service reaches this daemon from outside, without /callback. Empty: polling alone."`
+	CallbackURL   string        `key:"callback_url" as:"callback" default:"" doc:"Where the service reaches this daemon from outside, without /callback. Empty: polling only."`
 	FallbackAfter time.Duration `key:"fallback_after" range:"0s 24h" doc:"Poll a task that had no callback for this long, at least 50ms and below timeout. Default: the least of 120s, half the timeout and half the tokens' usable life."`
-	CallbackDelay time.Duration `key:"callback_delay" range:"0s 24h" default:"10s" doc:"How old a callback's token is taken to be when it first arrives."`
-	Price         Prices        `key:"price_per_1000" doc:"What 1000 solves cost, for the spend figures: one number, or numbers by type. 0 is free. Without a number the price is unknown, and so is what is spent."`
+	CallbackDelay time.Duration `key:"callback_delay" range:"0s 24h" default:"10s" doc:"Assumed age of a token when its callback first arrives."`
+	Price         Prices        `key:"price_per_1000" doc:"What 1000 solves cost, for the spend figures: one number, or numbers by type. 0 is free. Without a number the price and the spend are unknown."`
 
 	Line int // in the file
 }
@@ -192,11 +192,11 @@ func (p *Prices) of(t captcha.Type) *Price {
 	}[t]
 }
 
-// Budget caps the solves that are bought. 0 is no cap. PerHour may be above PerDay, which
+// Budget limits the solves that are bought. 0 means no limit. PerHour may be above PerDay, which
 // then decides.
 type Budget struct {
-	PerHour int `key:"per_hour" not:"total" range:"0 1000000" default:"0" doc:"In the last 60 minutes; 0 is no cap."`
-	PerDay  int `key:"per_day" range:"0 1000000" default:"0" doc:"In the last 24 hours; 0 is no cap."`
+	PerHour int `key:"per_hour" not:"total" range:"0 1000000" default:"0" doc:"Limit for the last 60 minutes; 0 means no limit."`
+	PerDay  int `key:"per_day" range:"0 1000000" default:"0" doc:"Limit for the last 24 hours; 0 means no limit."`
 }
 
 // Rate is a number of events per period; the zero value means no limit.
@@ -240,22 +240,22 @@ type Target struct {
 	Name     string           // unique
 	Identity captcha.Identity `inline:"yes"`
 	ID       captcha.ID       // Identity.ID(), computed once
-	Depth    int              `key:"depth" range:"0 10000" default:"5" doc:"How many tokens are kept fresh; with refill: adaptive the most ever kept and on order."`
-	Refill   Refill           `key:"refill" words:"fixed adaptive" default:"fixed" doc:"fixed: the depth is kept at all times; adaptive: learns the demand and buys just as much."`
-	Min      int              `key:"min" range:"0 10000" default:"0" doc:"Adaptive: how many are kept even when nobody asks, at most depth."`
+	Depth    int              `key:"depth" range:"0 10000" default:"5" doc:"How many tokens are kept fresh; with refill: adaptive the most tokens kept and on order."`
+	Refill   Refill           `key:"refill" words:"fixed adaptive" default:"fixed" doc:"fixed: keeps the depth at all times; adaptive: learns the demand and buys accordingly."`
+	Min      int              `key:"min" range:"0 10000" default:"0" doc:"Adaptive: how many tokens are kept without any request, at most depth."`
 	HitRate  float64          `key:"hit_rate" range:"0.5 0.9999" default:"0.97" doc:"Adaptive: wanted share of requests that find a token."`
 	MaxWaste float64          `key:"max_waste" range:"0.1 1000" default:"3" doc:"Adaptive: how many spare tokens you would spend to save one caller a wait."`
 
-	IdleAfter time.Duration `key:"idle_after" range:"0s 24h" default:"0s" doc:"No request for this long: buy nothing; adaptive keeps min. 0s is never."`
-	Warm      []Warm        `key:"warm" max:"20" doc:"Windows in which at least so many tokens are kept ready. A target's own list replaces that of the defaults, and [] is none."`
+	IdleAfter time.Duration `key:"idle_after" range:"0s 24h" default:"0s" doc:"After this time without a request nothing is bought; adaptive keeps min. 0s means never."`
+	Warm      []Warm        `key:"warm" max:"20" doc:"Windows in which a minimum of tokens is kept ready. The list of a target replaces the list of the defaults; [] means none."`
 
-	Lifetime time.Duration `key:"lifetime" range:"1s 24h" doc:"A token is dead this long after it was solved. Default: by type."`
-	Margin   time.Duration `key:"margin" range:"0s 24h" doc:"How long before its end a token is no longer handed out; below the lifetime. Default: by type."`
-	OnEmpty  OnEmpty       `key:"on_empty" words:"fail wait solve" default:"fail" doc:"What a request without ?wait= meets where no token is ready: fail (503 at once), wait (as ?wait=20s) or solve (one is bought for it, up to 60s; to a key without the scope solve it is fail)."`
+	Lifetime time.Duration `key:"lifetime" range:"1s 24h" doc:"A token expires this long after it was solved. Default: by type."`
+	Margin   time.Duration `key:"margin" range:"0s 24h" doc:"A token is not handed out in this last part of its lifetime; below the lifetime. Default: by type."`
+	OnEmpty  OnEmpty       `key:"on_empty" words:"fail wait solve" default:"fail" doc:"The answer to a request without ?wait= if no token is ready: fail (503 at once), wait (as ?wait=20s) or solve (one is bought for it, up to 60s; for a key without the scope solve, fail)."`
 	Rate     Rate          `key:"rate" doc:"Most tokens handed out, such as 20/s, 30/m or 500/h, over all replicas. Default: no limit."`
-	Budget   Budget        `key:"budget" doc:"The most solves that are bought for a target; one that names a single cap keeps the other of the defaults."`
-	Owner    string        `key:"owner" as:"filled" doc:"Who answers for the target; required, here or in the defaults."`
-	Paused   bool          `key:"paused" default:"false" doc:"true: buy nothing; what is in stock is still handed out."`
+	Budget   Budget        `key:"budget" doc:"Limits the solves that are bought for a target. A target that sets one limit inherits the other from the defaults."`
+	Owner    string        `key:"owner" as:"filled" doc:"The person or team responsible for the target; required, here or in the defaults."`
+	Paused   bool          `key:"paused" default:"false" doc:"true: buys nothing; tokens in stock are still handed out."`
 	Line     int           // in the file
 }
 

@@ -10,24 +10,24 @@ import (
 // Solve is the section solve: what POST /solve may buy for identities that no target has.
 // A reload applies all of it. Owner is never "".
 type Solve struct {
-	Owner    string   `key:"owner" as:"filled" doc:"Who answers for these solves; required, here or in the defaults."`
-	Pages    []page   `key:"pages" must:"yes" set:"yes" as:"page" doc:"Patterns of the pages that may be asked for, such as https://*.example.com/*. A * in the host crosses no dot, one in the path crosses slashes; queries are not compared."`
-	Sitekeys []string `key:"sitekeys" set:"yes" form:"[!-~]{1,256}" want:"a site key or a pattern such as 6Le*, 1 to 256 characters without spaces" doc:"Patterns of the site keys that may be asked for; GeeTest's gt and captcha_id count as such. Default: all."`
-	Images   bool     `key:"images" default:"false" doc:"Whether pictures may be asked for, which have neither page nor site key."`
-	Budget   Budget   `key:"budget" must:"yes" doc:"The most of these solves that are bought; one cap at least is above 0."`
-	Rate     Rate     `key:"rate" doc:"Most requests for these identities, such as 20/s, 30/m or 500/h, over all replicas; those that share a solve are one. Default: no limit."`
+	Owner    string   `key:"owner" as:"filled" doc:"The person or team responsible for these solves; required, here or in the defaults."`
+	Pages    []page   `key:"pages" must:"yes" set:"yes" as:"page" doc:"Patterns of the pages that callers may request, such as https://*.example.com/*. A * in the host crosses no dot, one in the path crosses slashes; queries are not compared."`
+	Sitekeys []string `key:"sitekeys" set:"yes" form:"[!-~]{1,256}" want:"a site key or a pattern such as 6Le*, 1 to 256 characters without spaces" doc:"Patterns of the site keys that callers may request, including GeeTest's gt and captcha_id. Default: all."`
+	Images   bool     `key:"images" default:"false" doc:"Whether callers may request pictures, which have neither page nor site key."`
+	Budget   Budget   `key:"budget" must:"yes" doc:"Limits the purchase of these solves; at least one limit is above 0."`
+	Rate     Rate     `key:"rate" doc:"Most requests for these identities, such as 20/s, 30/m or 500/h, over all replicas; requests that share a solve count once. Default: no limit."`
 }
 
-// Why an identity may not be asked for. The texts, here and below, name the field and the
-// remedy, and quote nothing of the request.
+// These errors say why an identity cannot be requested. They name the field and the remedy, and
+// quote nothing of the request.
 var (
-	errNoSolve   = errors.New("type: only what a target has can be asked for: add the section solve to the configuration, with its pages and budget")
-	errNoImages  = errors.New("image: pictures may not be asked for: set solve.images to true")
-	errOtherPage = errors.New("pageurl: is outside solve.pages: ask for a page that is listed there, or add this one")
+	errNoSolve   = errors.New("type: only the identities of targets can be requested: add the section solve, with pages and budget, to the configuration")
+	errNoImages  = errors.New("image: pictures cannot be requested: set solve.images to true")
+	errOtherPage = errors.New("pageurl: matches no pattern of solve.pages: request a page that matches, or add a pattern")
 )
 
-// Allows returns an error if an identity that no target has may not be asked for. It says
-// why. s is nil if the file lacks the section; then nothing is allowed. The page is the
+// Allows returns an error, with the reason, if an identity without a target cannot be
+// requested. s is nil if the file lacks the section; then nothing is allowed. The page is the
 // caller's claim: poold cannot check on which page the token is used.
 func (s *Solve) Allows(id captcha.Identity) error {
 	if s == nil {
@@ -54,7 +54,7 @@ func (s *Solve) Allows(id captcha.Identity) error {
 		field, site = "captcha_id", id.CaptchaID
 	}
 	if len(s.Sitekeys) > 0 && !slices.ContainsFunc(s.Sitekeys, func(p string) bool { return matchStars(p, site) }) {
-		return errors.New(field + ": is outside solve.sitekeys: ask for one that is listed there, or add this one")
+		return errors.New(field + ": matches no pattern of solve.sitekeys: request one that matches, or add a pattern")
 	}
 	return nil
 }
@@ -63,24 +63,24 @@ func (s *Solve) Allows(id captcha.Identity) error {
 func (s *Solve) check(e entry, set *Set, defaults *targetEntry) {
 	if !e.has("owner") {
 		if s.Owner = defaults.Owner; !defaults.has("owner") {
-			e.child("owner").fail("is missing: say who answers for these solves, here or under defaults")
+			e.child("owner").fail("is missing: name the person or team responsible for these solves, here or under defaults")
 		}
 	}
 	for i, item := range e.at("pages").items {
 		if item.ok && s.Pages[i].open() {
-			item.warn("one of the last two names of the host is a pattern, so others may own such a host")
+			item.warn("a wildcard in the last two labels of the host also matches hosts of other owners: name the domain")
 		}
 	}
 	budget := e.at("budget")
 	if e.has("budget") && !e.bad("budget") && s.Budget == (Budget{}) {
-		budget.fail("needs per_hour or per_day above 0: callers say what is bought, so a cap must say how much")
+		budget.fail("needs per_hour or per_day above 0: callers decide what is bought, so a budget must limit how much")
 	}
 	e.budgetRules(s.Budget)
 	if most := set.Budget.PerDay; most > 0 && s.Budget.PerDay > most {
-		budget.at("per_day").warn("is above the overall budget (%d of %d), which stops everything first", s.Budget.PerDay, most)
+		budget.at("per_day").warn("exceeds the overall budget (%d of %d), which ends all purchases first", s.Budget.PerDay, most)
 	}
 	mayAsk := func(k Key) bool { return slices.Contains(k.Scopes, ScopeSolve) }
 	if len(set.Server.Keys) > 0 && !slices.ContainsFunc(set.Server.Keys, mayAsk) {
-		e.warn("no key of server.keys has the scope solve, so nobody may ask")
+		e.warn("no key of server.keys has the scope solve, so every request is refused: give one of them the scope")
 	}
 }

@@ -29,8 +29,8 @@ func TestWithoutSolveNothingIsAllowed(t *testing.T) {
 	}
 }
 
-// A section solve without an owner inherits that of the defaults.
-func TestOwnerOfSolve(t *testing.T) {
+// A section solve without an owner inherits the owner of the defaults.
+func TestSolveInheritsTheOwner(t *testing.T) {
 	text := "solve: {pages: ['https://a.example/*'], budget: {per_hour: 1}}\ndefaults: {owner: them@example.com, on_empty: solve}\n" + minimal()
 	set := mustParse(t, text, nil)
 	if s := set.Solve; set.Targets[0].OnEmpty != OnEmptySolve || s.Owner != "them@example.com" || s.Images || s.Budget != (Budget{PerHour: 1}) || s.Rate != (Rate{}) {
@@ -38,14 +38,15 @@ func TestOwnerOfSolve(t *testing.T) {
 	}
 }
 
-// Which pages a pattern is for, by its parts.
-func TestPages(t *testing.T) {
+// A pattern compares scheme, host, port and path of a page separately.
+func TestPatternsCompareEachPartOfAPage(t *testing.T) {
 	for _, tc := range []struct{ pattern, yes, no string }{
 		{"https://staging.example.com/*", "https://staging.example.com/ https://staging.example.com https://STAGING.Example.com:443/a/b?c=https://d HTTPS://staging.example.com/%C3%A4",
 			"http://staging.example.com/ https://staging.example.com:8443/ https://example.com/ https://a.staging.example.com/ https://staging.example.com.evil.example/ https://staging.example.comx/"},
 		{"https://*.example.com/*", "https://a.example.com/ https://a-b_c.example.com/x", "https://example.com/ https://a.b.example.com/ https://a.example.com.evil.example/ https://aexample.com/"},
 		{"https://st*g-*.example.com/*", "https://staging-1.example.com/ https://stg-.example.com/", "https://staging.example.com/ https://sta.g-1.example.com/"},
 		{"http://localhost:*/login", "http://localhost/login http://localhost:8080/login http://localhost:8080/login?a=/b", "https://localhost/login http://localhost:8080/login/ http://localhost/Login http://localhost"},
+		{"http://a.example/*", "http://a.example:80/", "http://a.example:443/ http://a.example:8080/"},
 		{"http://localhost:8080/", "http://localhost:8080 http://localhost:8080/ http://localhost:8080/?a", "http://localhost/ http://localhost:80801/"},
 		{"https://a.example/app/*/edit", "https://a.example/app/1/edit https://a.example/app/1/2/edit", "https://a.example/app/edit https://a.example/app/1/edit/ https://a.example/x/app/1/edit"},
 		{"https://a.example/*a*aa", "https://a.example/aaa https://a.example/xaxaa", "https://a.example/aa https://a.example/a"},
@@ -70,7 +71,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Addresses that some program reads in another way are no pages, with the reason.
+// Addresses that programs parse in different ways are refused, with the reason.
 var hostile = map[string]string{
 	"https://staging.example.com@evil.example/":    "must not hold a user and password",
 	"https://a:b@staging.example.com/":             "must not hold a user and password",
@@ -145,7 +146,7 @@ var hostile = map[string]string{
 	"https://staging.example.com/CANARY/../a%20CANARY": "the path must not hold the steps",
 }
 
-func TestHostilePages(t *testing.T) {
+func TestAmbiguousPagesAreRefused(t *testing.T) {
 	s := solveOf(t, "pages: ['https://*.example.com:*/*', 'https://staging.example.com/*', 'https://127.0.0.1/*', 'https://[::1]/*']")
 	for address, want := range hostile {
 		err := s.Allows(captcha.Identity{Type: captcha.Turnstile, Sitekey: "a", Pageurl: address})
@@ -155,8 +156,8 @@ func TestHostilePages(t *testing.T) {
 	}
 }
 
-// What may be asked for beside the page.
-func TestAllows(t *testing.T) {
+// Beside the page, Allows checks pictures and site keys.
+func TestAllowsChecksPicturesAndSiteKeys(t *testing.T) {
 	const page = "https://a.example/"
 	all, some := solveOf(t, "pages: ['https://a.example/*']"), solveOf(t, "pages: ['https://a.example/*']", "sitekeys: [6Le*x, '*test']", "images: true")
 	for _, tc := range []struct {
@@ -187,7 +188,7 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-func TestLife(t *testing.T) {
+func TestLifeOfEachType(t *testing.T) {
 	set := mustParse(t, "types: {turnstile: {lifetime: 200s}, hcaptcha: {margin: 5s}}\n"+minimal("lifetime: 70s"), nil)
 	for kind, want := range map[captcha.Type][2]time.Duration{
 		captcha.Turnstile: {200 * time.Second, 50 * time.Second}, captcha.HCaptcha: {120 * time.Second, 5 * time.Second},
@@ -200,7 +201,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// hostsOf are the hosts that programs of several habits find in an address.
+// hostsOf returns the hosts that programs with different parsers find in an address.
 func hostsOf(address string) map[string]string {
 	hosts := make(map[string]string)
 	if u, err := url.Parse(address); err == nil {
@@ -218,13 +219,13 @@ func hostsOf(address string) map[string]string {
 	note("RFC 3986", regexp.MustCompile(`^[^:/?#]+://(?:[^/?#@]*@)?([^/?#:]*)`), address)
 	note("the last @", regexp.MustCompile(`(?s)^[^:]+:/*(?:.*@)?([^/?#:]*)`), address)
 	note("the first @", regexp.MustCompile(`(?s)^[^:]+:/*(?:[^@]*@)?([^/?#:]*)`), address)
-	// As browsers do: white space goes, a backslash is a slash.
+	// Browsers remove white space, and read a backslash as a slash.
 	clean := strings.NewReplacer("\t", "", "\n", "", "\r", "", `\`, "/").Replace(strings.TrimSpace(address))
 	note("browser", regexp.MustCompile(`(?s)^[^:]+:/*(?:[^/?#]*@)?([^/?#:]*)`), clean)
 	return hosts
 }
 
-// In an allowed address all programs find an allowed host, and a path that cleaning does not
+// All programs find an allowed host in an allowed address, and a path that path.Clean does not
 // change.
 func FuzzAllows(f *testing.F) {
 	for address := range hostile {

@@ -62,12 +62,12 @@ func (r *reader) checkTargets(items []entry, set *Set, defaults *targetEntry) {
 			continue
 		}
 		if other, taken := byID[t.ID]; taken {
-			t.fail("shapes the same solve as %s in line %d, so the two would share their tokens: "+
-				"keep one, or make type, sitekey, pageurl or another such field differ", other.path, other.line)
+			t.fail("has the same identity as %s in line %d, so both would share one stock: "+
+				"remove one, or change its type, sitekey, pageurl or another field of the identity", other.path, other.line)
 			continue
 		}
 		byID[t.ID] = item
-		// A Set with an invalid target is discarded; here it helps to check the rest.
+		// A Set with an invalid target is discarded; here it helps to check the other targets.
 		set.Targets = append(set.Targets, *t.Target)
 	}
 	// YAML mappings have no order, and a fixed one keeps /status stable.
@@ -78,7 +78,7 @@ func (r *reader) checkTargets(items []entry, set *Set, defaults *targetEntry) {
 // shapes the solve; after other faults the target is compared with its neighbours.
 func (t *targetEntry) rules(inherited entry, byType map[captcha.Type]life) {
 	if !t.has("owner") && !inherited.has("owner") {
-		t.child("owner").fail("is missing: say who answers for this target, here or under defaults")
+		t.child("owner").fail("is missing: name the person or team responsible for this target, here or under defaults")
 	}
 	if t.has("type") && !t.bad("type") {
 		t.typeRules(&t.Identity, targetSection.fields)
@@ -125,7 +125,7 @@ func (e entry) typeRules(id *captcha.Identity, fields []field) {
 // noHourlyTotal explains a key that only the budget of a target has.
 func noHourlyTotal(key string) string {
 	if key == "per_hour" {
-		return "over all targets only a day has a budget: write per_day, or give targets or the defaults a per_hour"
+		return "the overall budget has only per_day: write per_day, or set per_hour in targets or defaults"
 	}
 	return ""
 }
@@ -174,7 +174,7 @@ func proxy(e scalar) (any, string) {
 	const form = "must be host:port or user:password@host:port"
 	text := e.text
 	if strings.Contains(text, "://") {
-		return nil, form + ": what stands before :// goes under proxy_type"
+		return nil, form + ": the scheme before :// belongs under proxy_type"
 	}
 	if at := strings.LastIndexByte(text, '@'); at >= 0 {
 		if user, _, ok := strings.Cut(text[:at], ":"); !ok || user == "" {

@@ -10,8 +10,8 @@ import (
 
 // life is how long the tokens of a type can be used.
 type life struct {
-	Lifetime time.Duration `key:"lifetime" range:"1s 24h" default:"2m" doc:"A token is dead this long after it was solved."`
-	Margin   time.Duration `key:"margin" range:"0s 24h" default:"40s" doc:"How long before its end a token is no longer handed out; below the lifetime."`
+	Lifetime time.Duration `key:"lifetime" range:"1s 24h" default:"2m" doc:"A token expires this long after it was solved."`
+	Margin   time.Duration `key:"margin" range:"0s 24h" default:"40s" doc:"A token is not handed out in this last part of its lifetime; below the lifetime."`
 }
 
 // lives is the section types.
@@ -24,8 +24,8 @@ type lives struct {
 
 // turnstileLife is a life with other defaults.
 type turnstileLife struct {
-	Lifetime time.Duration `key:"lifetime" range:"1s 24h" default:"5m" doc:"A token is dead this long after it was solved."`
-	Margin   time.Duration `key:"margin" range:"0s 24h" default:"50s" doc:"How long before its end a token is no longer handed out; below the lifetime."`
+	Lifetime time.Duration `key:"lifetime" range:"1s 24h" default:"5m" doc:"A token expires this long after it was solved."`
+	Margin   time.Duration `key:"margin" range:"0s 24h" default:"50s" doc:"A token is not handed out in this last part of its lifetime; below the lifetime."`
 }
 
 // byType returns the lives. One whose margin is not below the lifetime is reported and
@@ -79,7 +79,7 @@ var poolableType = textual{words: poolableWord.words, parse: func(e scalar) (any
 var poolableWord = word(captcha.Types()...)
 
 const (
-	onePicture = "its answer fits one picture or question alone, so it cannot be solved ahead"
+	onePicture = "its answer fits only one picture or question, so it cannot be solved ahead"
 	oneVisit   = "it is made for one visit of the page, so it cannot be solved ahead"
 )
 

@@ -98,7 +98,7 @@ func (e entry) needs(keys ...string) {
 // unique reports a name that an earlier entry has. lines maps the names to lines.
 func (e entry) unique(what, name string, lines map[string]int) {
 	if line := lines[name]; line > 0 {
-		e.fail("has the name of the %s in line %d: give each its own", what, line)
+		e.fail("has the same name as the %s in line %d: names are unique", what, line)
 	} else if name != "" {
 		lines[name] = e.line
 	}

@@ -6,19 +6,19 @@ import (
 	"testing"
 )
 
-// window is an item of `warm`.
+// window is the text of an item of `warm`.
 func window(cron string, tokens int, long string) string {
 	return fmt.Sprintf("{cron: %q, tokens: %d, for: %s}", cron, tokens, long)
 }
 
-// warm is what becomes of one.
+// warm is the parsed item.
 func warm(t *testing.T, cron string, tokens int, long string) Warm {
 	t.Helper()
 	return mustParse(t, minimal("warm: ["+window(cron, tokens, long)+"]"), nil).Targets[0].Warm[0]
 }
 
-// A target's own windows replace those of the defaults, which stay as they are.
-func TestWarmOfDefaults(t *testing.T) {
+// The windows of a target replace the windows of the defaults, which do not change.
+func TestTargetReplacesTheWindowsOfTheDefaults(t *testing.T) {
 	second := func(lines string) string {
 		return "  other:\n    type: recaptcha_v2\n    sitekey: k\n    pageurl: https://staging.example.com/o\n    owner: qa@example.com\n" + lines
 	}
@@ -45,9 +45,9 @@ func TestWarmOfDefaults(t *testing.T) {
 	}
 }
 
-// A file that is read anew gives equal targets, or a reload would disturb every
-// worker; and each key of a window makes another target.
-func TestTargetsAreCompared(t *testing.T) {
+// Two parses of one file give equal targets, because a reload restarts the workers of targets
+// that differ. A different key of a window makes a target differ.
+func TestTargetsAreEqualAfterAnotherParse(t *testing.T) {
 	parse := func(lines ...string) Target { return mustParse(t, minimal(lines...), nil).Targets[0] }
 	base := "warm: [" + window("CRON_TZ=Asia/Tokyo 0 8 * * *", 10, "30m") + "]"
 	if !reflect.DeepEqual(parse(base), parse(base)) {

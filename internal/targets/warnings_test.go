@@ -13,12 +13,12 @@ func TestWarnings(t *testing.T) {
 	}
 	usual := withSolve("pages: ['https://*.example.com/*', 'http://staging-*/*', 'http://[::1]/*', 'http://127.0.0.1:*/']")
 	const (
-		always    = "so the tokens are always kept: depth says that better, or min with refill: adaptive"
+		always    = "so the tokens are always kept: use depth instead, or min with refill: adaptive"
 		hour      = "budget.per_hour: is above per_day (20 of 10), so an hour can never use it up"
-		inherited = "pools.yaml:4: targets.login.depth: is inherited (5): with refill: adaptive it is the most ever kept and on order, so say how many that shall be"
-		room      = "pools.yaml:4: targets.login: min or warm keep 8 tokens with a depth of 9, which counts orders too: fewer are ready while some are renewed, so say depth: 10 or more"
-		open      = "one of the last two names of the host is a pattern, so others may own such a host"
-		nobody    = "no key of server.keys has the scope solve, so nobody may ask"
+		inherited = "pools.yaml:4: targets.login.depth: is inherited (5): with refill: adaptive it limits the tokens kept and on order, so set it in the target"
+		room      = "pools.yaml:4: targets.login: min or warm keep 8 tokens, but depth (9) counts orders too: fewer are ready while some are renewed, so set depth to 10 or more"
+		open      = "a wildcard in the last two labels of the host also matches hosts of other owners: name the domain"
+		nobody    = "no key of server.keys has the scope solve, so every request is refused: give one of them the scope"
 	)
 	eight := list(window("0 8 * * *", 8, "1h"))
 	for _, tc := range []struct {
@@ -36,6 +36,7 @@ func TestWarnings(t *testing.T) {
 		{"adaptive, own depth", minimal("refill: adaptive", "depth: 5"), "depth", ""},
 		{"no room beside min", minimal("refill: adaptive", "depth: 9", "min: 8"), "renewed", room},
 		{"no room beside a window", minimal("refill: adaptive", "depth: 9", eight), "renewed", room},
+		{"room for a part of a quarter", minimal("refill: adaptive", "depth: 11", "min: 9"), "renewed", "pools.yaml:4: targets.login: min or warm keep 9 tokens, but depth (11) counts orders too: fewer are ready while some are renewed, so set depth to 12 or more"},
 		{"enough room", minimal("refill: adaptive", "depth: 10", "min: 8", eight), "renewed", ""},
 		{"fixed needs no room", minimal("depth: 5", eight), "renewed", ""},
 		{"nothing is kept", minimal("refill: adaptive", "depth: 0"), "renewed", ""},
@@ -48,20 +49,20 @@ func TestWarnings(t *testing.T) {
 		{"adaptive, not above min", minimal("refill: adaptive", "depth: 50", "min: 5", list(window("0 8 * * *", 5, "1h"))), ".warm[",
 			"pools.yaml:12: targets.login.warm[0].tokens: is not above min (5 of 5), so the window changes nothing"},
 		{"each hour for an hour", minimal(list(window("0 * * * *", 9, "1h"))), ".warm[",
-			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one is over (1h), " + always},
+			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one ends (1h), " + always},
 		{"each hour for less", minimal(list(window("0 * * * *", 9, "59m59s"))), ".warm[", ""},
 		{"daily for a day", minimal(list(window("@daily", 9, "24h"))), ".warm[",
-			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one is over (24h), " + always},
+			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one ends (24h), " + always},
 		{"each day but one, for a day", minimal(list(window("0 0 * * 1-6", 9, "24h"))), ".warm[", ""},
 		{"each month but one, for a day", minimal(list(window("0 0 * 2-12 *", 9, "24h"))), ".warm[", ""},
 		{"each day by number", minimal(list(window("0 0 1-31 * *", 9, "24h"))), ".warm[",
-			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one is over (24h), " + always},
+			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one ends (24h), " + always},
 		{"each day or a Monday", minimal(list(window("0 0 1-31 * 1", 9, "24h"))), ".warm[",
-			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one is over (24h), " + always},
+			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one ends (24h), " + always},
 		{"overlapping in the morning", minimal(list(window("*/5 8 * * *", 9, "10m"))), ".warm[", ""},
 		{"the longest gap is over midnight", minimal(list(window("0 1,13,20 * * *", 9, "11h"))), ".warm[", ""},
 		{"the longest gap is by day", minimal(list(window("0 1,13,20 * * *", 9, "12h"))), ".warm[",
-			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one is over (12h), " + always},
+			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one ends (12h), " + always},
 		{"defaults are for targets of all depths", "defaults: {warm: [" + window("0 8 * * *", 1, "1h") + "]}\n" + minimal(), "warm", ""},
 
 		{"solve without keys", usual, "solve", ""},
@@ -69,7 +70,7 @@ func TestWarnings(t *testing.T) {
 		{"no key for solve", key("token, admin") + usual, "solve", "pools.yaml:2: solve: " + nobody},
 		{"the overall budget", "budget: {per_day: 5}\n" + usual, "solve", ""},
 		{"above the overall budget", "budget: {per_day: 4}\n" + usual, "solve",
-			"pools.yaml:4: solve.budget.per_day: is above the overall budget (5 of 4), which stops everything first"},
+			"pools.yaml:4: solve.budget.per_day: exceeds the overall budget (5 of 4), which ends all purchases first"},
 		{"open hosts", withSolve("pages: ['https://example.*/*', 'https://*.com/*', 'https://a.b-*.com/*']"), "solve",
 			"pools.yaml:4: solve.pages[0]: " + open + "\npools.yaml:4: solve.pages[1]: " + open + "\npools.yaml:4: solve.pages[2]: " + open},
 		{"an hour of solve", strings.Replace(usual, "per_day: 5", "per_day: 5, per_hour: 6", 1), "solve",

@@ -14,8 +14,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// drawnField is one field of a drawn expression: its text, and the values that
-// it stands for.
+// drawnField is one field of a random expression: its text, and the values that it means.
 type drawnField struct {
 	text   string
 	values map[int]bool
@@ -68,7 +67,7 @@ func (f drawnField) add(from, to, step int) {
 	}
 }
 
-// oracle says what windows there are by looking at a clock every minute.
+// oracle finds windows by reading a clock every minute.
 type oracle struct{ minute, hour, day, month, weekday drawnField }
 
 func drawOracle(t *rapid.T) oracle {
@@ -82,7 +81,7 @@ func (o oracle) text() string {
 	return strings.Join([]string{o.minute.text, o.hour.text, o.day.text, o.month.text, o.weekday.text}, " ")
 }
 
-// reads reports whether a clock that shows this is at a beginning.
+// reads reports whether a window begins when a clock shows this time.
 func (o oracle) reads(shown time.Time) bool {
 	day, weekday := o.day.values[shown.Day()], o.weekday.values[int(shown.Weekday())]
 	if o.day.star() || o.weekday.star() {
@@ -120,7 +119,7 @@ func (o oracle) beginnings(from, to time.Time, zone *time.Location) []time.Time 
 	return all
 }
 
-// clockwork is a zone and days shortly before its clocks are set.
+// clockwork is a zone, and days shortly before its clocks are set.
 var clockwork = []struct {
 	zone string
 	days []string
@@ -135,7 +134,7 @@ var clockwork = []struct {
 	{"Pacific/Apia", []string{"2011-12-28"}},                   // a day
 }
 
-// compare asks Next at each moment and the beginnings that the oracle found until end.
+// compare checks Window at each moment against the oracle's windows until end.
 func compare(t failer, w window, begins []time.Time, end time.Time, moments ...time.Time) {
 	for _, at := range moments {
 		from, until := w.Next(at)
@@ -154,7 +153,7 @@ type failer interface {
 }
 
 // Window agrees with an oracle that reads the clock every minute for a week.
-func TestWarmNextAgainstClock(t *testing.T) {
+func TestWindowAgreesWithAClock(t *testing.T) {
 	testkit.WithoutRace(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		place := rapid.SampledFrom(clockwork).Draw(rt, "zone")
@@ -180,9 +179,8 @@ func TestWarmNextAgainstClock(t *testing.T) {
 	})
 }
 
-// The same all through the hours in which clocks are set, and for those
-// expressions that they matter to.
-func TestWarmNextAroundTheChange(t *testing.T) {
+// The same during the hours in which clocks are set, for expressions that depend on them.
+func TestWindowAgreesWithAClockThatIsSet(t *testing.T) {
 	testkit.WithoutRace(t)
 	some := func(values ...int) drawnField {
 		f := drawnField{values: map[int]bool{}}
@@ -225,7 +223,7 @@ func TestWarmNextAroundTheChange(t *testing.T) {
 	}
 }
 
-// FuzzCron looks for a panic, and for a window that never comes.
+// FuzzCron looks for a panic, and for a window that never begins.
 func FuzzCron(f *testing.F) {
 	for _, text := range []string{
 		"55 8 * * 1-5", "* * * * *", "*/7 22-3/2 28-2 nov-feb fri-mon", "0 0 29 2 1", "0 0 31 2 *", "1,2,3-5/2 5/3 * * 7",

@@ -26,6 +26,7 @@ type Error struct {
 	Value string // the invalid part: the name of the zone, or the whole expression
 }
 
+// Error returns the rule and the invalid value.
 func (e *Error) Error() string { return e.Rule + ", not " + strconv.Quote(e.Value) }
 
 const (
@@ -213,7 +214,7 @@ func (s *Schedule) parse(text string) (rule string) {
 		}
 		switch {
 		case fields[0] == "@every":
-			return `@every names no moments to begin at: write fields such as "*/30 * * * *" for each half hour`
+			return `@every is not supported, because it has no fixed begin: write fields such as "*/30 * * * *" for each half hour`
 		case fields[0][0] == '@':
 			last := len(names) - 1
 			return "must be " + strings.Join(names[:last], ", ") + " or " + names[last] + ", or five fields"
@@ -237,7 +238,7 @@ func (s *Schedule) parse(text string) (rule string) {
 	s.repeats = strings.Contains(fields[0]+fields[1], anyTime)
 	s.either = !strings.Contains(fields[2]+fields[weekdayField], anyTime)
 	if s.next(time.Date(2001, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return "names a day that never comes: look at the day and the month"
+		return "names a day that never occurs: check the day and the month"
 	}
 	return ""
 }

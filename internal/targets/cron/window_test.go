@@ -1,6 +1,7 @@
 package cron
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -35,7 +36,7 @@ func clock(t *testing.T, text string) time.Time {
 	return at
 }
 
-func TestWindow(t *testing.T) {
+func TestWindowReturnsTheNextOne(t *testing.T) {
 	for _, tc := range []struct{ name, cron, long, at, from, until string }{
 		{"before", "55 8 * * 1-5", "30m", "2026-01-05 08:00:00 +00:00", "2026-01-05 08:55:00 +00:00", "2026-01-05 09:25:00 +00:00"},
 		{"as it begins", "55 8 * * 1-5", "30m", "2026-01-05 08:55:00 +00:00", "2026-01-05 08:55:00 +00:00", "2026-01-05 09:25:00 +00:00"},
@@ -71,8 +72,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// What Next says of the days on which clocks are set forward or back. Each case
-// goes through the windows one by one, asking as each ends.
+// On days on which clocks are set, each case walks through the windows one by one, asking
+// Window at the end of each.
 func TestWindowWhenClocksAreSet(t *testing.T) {
 	for _, tc := range []struct {
 		name, cron, long, at string
@@ -121,8 +122,8 @@ func TestWindowWhenClocksAreSet(t *testing.T) {
 	}
 }
 
-// The library's bounds of a zone are over, on the last day of a leap year, before
-// they begin; Next neither loops nor loses a window.
+// On the last day of a leap year time.ZoneBounds returns an end that is not after the moment
+// asked for. Window neither loops nor skips a window then.
 func TestWindowAtTheEndOfALeapYear(t *testing.T) {
 	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Sydney"} {
 		w := parsed(t, "CRON_TZ="+zone+" 0 9 * * *", "1h")
@@ -138,15 +139,25 @@ func TestWindowAtTheEndOfALeapYear(t *testing.T) {
 }
 
 // The zero Schedule has no windows.
-func TestZeroSchedule(t *testing.T) {
+func TestZeroScheduleHasNoWindows(t *testing.T) {
 	if from, until := (Schedule{}).Window(time.Now(), time.Hour); !from.IsZero() || !until.IsZero() {
 		t.Errorf("from %s until %s", from, until)
 	}
 }
 
 // A zone that is loaded again after the clocks were set is not deeply equal to the first.
-func TestZonesAreKept(t *testing.T) {
+func TestZonesAreLoadedOnce(t *testing.T) {
 	if first, again := zoneOf("Asia/Tokyo"), zoneOf("Asia/Tokyo"); first == nil || first != again {
 		t.Error("a zone is not kept")
+	}
+}
+
+// An expression has at most 1024 characters.
+func TestParseLimitsTheLength(t *testing.T) {
+	minutes := strings.Repeat("5,", 507)
+	for text, want := range map[string]bool{"0" + minutes + "5 8 * * *": true, "00" + minutes + "5 8 * * *": false} {
+		if _, err := Parse(text); (err == nil) != want || (len(text) == 1024) != want {
+			t.Errorf("%d characters: %v", len(text), err)
+		}
 	}
 }

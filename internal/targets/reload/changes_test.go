@@ -9,8 +9,8 @@ import (
 	"poold/internal/targets"
 )
 
-// A reload says what it changed, and nothing of what it did not.
-func TestChanges(t *testing.T) {
+// The log line of a reload names the changed targets and sections, and no others.
+func TestReloadLogsItsChanges(t *testing.T) {
 	const target = "  %s: {type: turnstile, sitekey: x, pageurl: 'https://example.com/%s', owner: qa@example.com, depth: %d}\n"
 	file := func(head string, names ...string) *targets.Set {
 		var text strings.Builder
@@ -56,7 +56,7 @@ func TestChanges(t *testing.T) {
 }
 
 // A demo does not log the warnings that only explain why it is one. Other files do.
-func TestDemoIsSilentAboutItself(t *testing.T) {
+func TestDemoDoesNotWarnThatItIsOne(t *testing.T) {
 	const list = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, lifetime: 1h}\n"
 	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n  - {name: one, url: 'https://s.example.com', key: ''}\n"
 	for text, want := range map[string]int{

@@ -60,7 +60,7 @@ func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) 
 // would leave the address open to the network without keys.
 func (f *File) OverrideListen(listen string) { f.listen = listen }
 
-// OnApply sets the function that gets each new valid Set of a reload, but not that of Load.
+// OnApply sets the function that gets each new valid Set of a reload, but not the first Set.
 // Current and Status have the new Set once the function has returned. The caller calls
 // OnApply before Run, at most once.
 func (f *File) OnApply(fn func(ctx context.Context, s *targets.Set)) { f.apply = fn }
@@ -162,7 +162,7 @@ func (f *File) recover(inUse *targets.Set) {
 	}
 	f.refused = ""
 	f.publish(inUse, targets.Status{LoadedAt: f.Status().LoadedAt, OK: true, Problems: f.remarks})
-	f.log.Info("the configuration file holds again what is in use")
+	f.log.Info("the configuration file matches the configuration in use again")
 }
 
 // publish shows readers a new state. The caller has the turn.

@@ -94,7 +94,7 @@ func (b *bench) run() {
 	})
 }
 
-// until waits for something that must happen.
+// until waits for a condition.
 func (b *bench) until(what string, ok func() bool) {
 	b.t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
@@ -150,9 +150,9 @@ func TestLoadFails(t *testing.T) {
 	}
 }
 
-// A bad file changes nothing, is reported once however often it is read, and is
-// forgotten when the good content is back.
-func TestReload(t *testing.T) {
+// An invalid file changes nothing, is logged once however often it is read, and the Status
+// recovers when the valid content is back.
+func TestInvalidFileChangesNothing(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
 	good := b.load()
 	loadedAt := b.Status().LoadedAt
@@ -185,17 +185,36 @@ func TestReload(t *testing.T) {
 
 	b.write(minimal("depth: 3"))
 	b.must(b.Reload(ctx))
+	b.must(b.Reload(ctx))
 	if s := b.Status(); !s.OK || len(s.Problems) != 0 || s.LoadedAt != loadedAt || b.Current() != good || len(b.applied) != 0 {
 		t.Errorf("after the good content is back: %+v", s)
 	}
+	if got := b.log.Count("level=INFO", "in use again"); got != 1 {
+		t.Errorf("the recovery is logged %d times", got)
+	}
 
-	b.write(minimal("depth: 4"))
+	b.write("# The lines of the warnings differ.\n" + minimal("depth: 4"))
 	b.must(b.Reload(ctx))
 	if b.depth() != 4 || len(b.applied) != 1 || b.applied[0] != b.Current() || !b.Status().LoadedAt.After(loadedAt) {
 		t.Errorf("a good change: %+v", b.Status())
 	}
 	if b.log.Count("embedded Redis keeps nothing") != 1 {
 		t.Error("a warning that was there before is repeated")
+	}
+
+	// After a recovery, by the old content or by a new one, the same fault is logged again.
+	for i, content := range []string{minimal("depth: 4"), minimal("depth: 5")} {
+		b.write(minimal("depth: many"))
+		for range 2 {
+			if err := b.Reload(ctx); err == nil {
+				t.Fatal("the fault is accepted")
+			}
+		}
+		if got := b.log.Count("level=ERROR", "refused"); got != 6+i {
+			t.Errorf("%d errors in the log, want %d", got, 6+i)
+		}
+		b.write(content)
+		b.must(b.Reload(ctx))
 	}
 }
 
@@ -230,9 +249,9 @@ func TestReloadTakesTurns(t *testing.T) {
 	}
 }
 
-// server.listen, server.tls, redis, dead_letters, dedup and history stay as they were at
-// the start; the rest applies, and it is said once.
-func TestNeedsRestart(t *testing.T) {
+// server.listen, server.tls, redis, dead_letters, dedup and history keep their values from the
+// start. A reload applies the other sections and reports these once.
+func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
 	b.load()
 	changed := "server:\n  listen: 127.0.0.1:9999\n  tls: {cert: c, key: k}\nredis:\n  url: redis://redis.example.com:6379\n" +
@@ -248,7 +267,7 @@ func TestNeedsRestart(t *testing.T) {
 	s := b.Status()
 	want := ""
 	for _, part := range []string{"2: server.listen", "3: server.tls", "5: redis", "7: dead_letters", "11: dedup", "13: history"} {
-		want += b.path("pools.yaml:"+part) + ": was changed, which needs a restart; until then the old value holds\n"
+		want += b.path("pools.yaml:"+part) + ": changed, but needs a restart: until then the old value stays in use\n"
 	}
 	if got := targets.Problems(s.Problems).Error() + "\n"; !s.OK || got != want {
 		t.Errorf("status OK %v:\n%s", s.OK, got)
@@ -257,8 +276,7 @@ func TestNeedsRestart(t *testing.T) {
 		t.Error("the need of a restart is not said exactly once")
 	}
 
-	// It is still said after a bad file came and went, and no more once the old
-	// values are back.
+	// The remark survives an invalid file, and ends when the old values are back.
 	b.write("bad")
 	_ = b.Reload(context.Background())
 	b.write(changed + minimal("depth: 4"))
@@ -273,7 +291,7 @@ func TestNeedsRestart(t *testing.T) {
 	}
 }
 
-// A file may be valid for a fresh start and dangerous for the daemon that runs.
+// A file that is valid for a fresh start may be refused by a running daemon.
 func TestReloadDoesNotOpenTheDaemon(t *testing.T) {
 	open := "server: {listen: ':8080', keys: [{name: ci, key: 0123456789abcdef, scopes: [token]}]}\n"
 	b := newBench(t, open+minimal())
@@ -299,17 +317,19 @@ func TestOverrideListen(t *testing.T) {
 	key := "server: {keys: [{name: ci, key: 0123456789abcdef, scopes: [token]}]}\n"
 	b := newBench(t, minimal())
 	b.OverrideListen("0.0.0.0:80")
-	if _, err := b.Load(context.Background()); err == nil || !strings.Contains(err.Error(), "the address given by --listen or POOLD_LISTEN: without server.keys only") {
+	if _, err := b.Load(context.Background()); err == nil || !strings.Contains(err.Error(), "the address given by --listen or POOLD_LISTEN: without server.keys the daemon listens on loopback") {
 		t.Errorf("open address without keys: %v", err)
 	}
 	b.write(key + minimal())
 	if set := b.load(); set.Server.Listen != "0.0.0.0:80" {
 		t.Errorf("listen %s", set.Server.Listen)
 	}
-	b.write(strings.Replace(key, "{keys", "{listen: ':9', keys", 1) + minimal())
-	b.must(b.Reload(context.Background()))
-	if s := b.Status(); len(s.Problems) != 0 || b.Current().Server.Listen != "0.0.0.0:80" {
-		t.Errorf("a change of the address that does not count: %+v", s)
+	for _, listen := range []string{":9", ":10", "127.0.0.1:11"} {
+		b.write(strings.Replace(key, "{keys", "{listen: '"+listen+"', keys", 1) + minimal())
+		b.must(b.Reload(context.Background()))
+		if s := b.Status(); len(s.Problems) != 0 || b.Current().Server.Listen != "0.0.0.0:80" {
+			t.Errorf("%s in the file changes the address of the flag: %+v", listen, s)
+		}
 	}
 	b.write(minimal())
 	if err := b.Reload(context.Background()); err == nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // An irregular file is refused at once. Opening a pipe would wait for a writer.
-func TestIrregularFile(t *testing.T) {
+func TestIrregularFilesAreRefused(t *testing.T) {
 	const want = "pools.yaml: the file cannot be read: it is not a regular file, but a directory, a pipe, a socket or a device"
 	for name, make := range map[string]func(path string) error{
 		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
@@ -51,16 +51,16 @@ func TestIrregularFile(t *testing.T) {
 	}
 }
 
-// started runs what may never end.
+// started runs a function that may never return.
 func started(run func() error) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- run() }()
 	return ended
 }
 
-// hang makes reads hang as those of a network disk do whose server is gone: in
-// the kernel, where nothing ends them. It returns how many have begun and lets
-// them go on.
+// hang makes reads block, as a network disk does after its server failed: in the kernel,
+// where nothing interrupts them. It returns a counter of the reads, and a function that
+// unblocks them.
 func (b *bench) hang() (begun *atomic.Int32, goOn func()) {
 	begun, alive := new(atomic.Int32), make(chan struct{})
 	b.content = func(path string) ([]byte, error) {
@@ -75,7 +75,7 @@ const hangs = "the file cannot be read: it is still being read after 50ms: its d
 
 // A disk that hangs delays no caller beyond the limit. It gets one read until it answers,
 // and that stale result is discarded.
-func TestReadHangs(t *testing.T) {
+func TestHangingReadIsBounded(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
 	b.limit = 50 * time.Millisecond
@@ -104,9 +104,8 @@ func TestReadHangs(t *testing.T) {
 	}
 }
 
-// A read that ended in time is not taken for one that hangs, however long ago it
-// began.
-func TestReadLater(t *testing.T) {
+// A read that ended in time does not count as hanging, however long ago it began.
+func TestOldReadIsNotTakenForAHangingOne(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
 	b.reading.began = time.Now().Add(-time.Hour)
@@ -116,8 +115,8 @@ func TestReadLater(t *testing.T) {
 	b.must(b.Reload(context.Background()))
 }
 
-// A reload that is not waited for any more, and one that begins meanwhile, do
-// not take the disk for a hanging one.
+// If a caller gives up on a reload, neither that reload nor the next one reports a hanging
+// disk.
 func TestReadOutlivesItsCaller(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
@@ -140,9 +139,8 @@ func TestReadOutlivesItsCaller(t *testing.T) {
 	}
 }
 
-// A stop does not wait for a disk that hangs, neither while it is read nor while
-// it is asked what to watch.
-func TestStopWhileTheDiskHangs(t *testing.T) {
+// A stop waits neither for a read that hangs nor for a watch that hangs.
+func TestStopDoesNotWaitForAHangingDisk(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
 	begun, goOn := b.hang()
@@ -166,8 +164,8 @@ func TestStopWhileTheDiskHangs(t *testing.T) {
 	}
 }
 
-// The limit is the contract's 16 MiB, to the byte.
-func TestTooLarge(t *testing.T) {
+// A file may have exactly 16 MiB.
+func TestTooLargeFileIsRefused(t *testing.T) {
 	testkit.WithoutRace(t)
 	b := newBench(t, "")
 	for size, want := range map[int]string{
@@ -187,8 +185,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// A watcher that the disk holds is left behind.
-func TestUnwatchWhileTheDiskHangs(t *testing.T) {
+// Run abandons a watcher whose disk hangs.
+func TestUnwatchAbandonsAHangingWatcher(t *testing.T) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		t.Fatal(err)

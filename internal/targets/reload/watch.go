@@ -22,7 +22,7 @@ func (f *File) Run(ctx context.Context) error {
 	following := make(chan struct{}, 1) // holds one element while follow uses the disk
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		f.log.Warn("changes of the configuration file are noticed late, the system gives no events", "err", err)
+		f.log.Warn("the configuration file is polled, because the system gives no events", "err", err, "every", f.every)
 	} else {
 		events, lost = watcher.Events, watcher.Errors
 		defer unwatch(watcher, following)

@@ -15,7 +15,7 @@ import (
 
 // An editor writes in place, or renames a new file over the old one. A watch on the file
 // itself would miss the second rename.
-func TestWatchEditors(t *testing.T) {
+func TestWatchSeesWritesAndRenames(t *testing.T) {
 	for name, save := range map[string]func(b *bench, text string){
 		"in place": (*bench).write,
 		"rename": func(b *bench, text string) {
@@ -37,7 +37,7 @@ func TestWatchEditors(t *testing.T) {
 
 // A Kubernetes ConfigMap: the file leads to ..data/pools.yaml, ..data to a
 // directory with a date, and an update renames a new link over ..data.
-func TestWatchSymlinkSwap(t *testing.T) {
+func TestWatchSeesAConfigMapUpdate(t *testing.T) {
 	b := newBench(t, "")
 	b.must(os.Remove(b.path("pools.yaml")))
 	version := func(name, text string) {
@@ -60,7 +60,7 @@ func TestWatchSymlinkSwap(t *testing.T) {
 
 // The file may be a link into another directory. Changes there are noticed, also after the
 // link was changed to a third one.
-func TestWatchLinkElsewhere(t *testing.T) {
+func TestWatchFollowsLinks(t *testing.T) {
 	b := newBench(t, "")
 	b.must(os.Remove(b.path("pools.yaml")))
 	for _, dir := range []string{"one", "two"} {
@@ -79,14 +79,14 @@ func TestWatchLinkElsewhere(t *testing.T) {
 	b.must(os.Symlink("../two/real.yaml", b.path("etc/new")))
 	b.must(os.Rename(b.path("etc/new"), b.File.path))
 	b.untilDepth(3)
-	// The link was turned before the watch followed it; what comes now is seen.
+	// The link changed before the watch followed it; from here on it sees changes.
 	b.put(b.path("two/real.yaml"), minimal("depth: 4"))
 	b.untilDepth(4)
 }
 
-// A file that cannot be used is reported, leaves the last valid Set in use, and is forgotten
-// when the file is back.
-func TestWatchUnusableFile(t *testing.T) {
+// A file that cannot be used is reported and leaves the last valid Set in use. The Status
+// recovers when the file is back.
+func TestWatchRecoversFromAnUnusableFile(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
 	b.run()
@@ -119,8 +119,8 @@ func TestWatchUnusableFile(t *testing.T) {
 	}
 }
 
-// What changed between Load and Run is not missed.
-func TestWatchBegins(t *testing.T) {
+// Run sees a change that was made between Load and Run.
+func TestWatchReadsAtItsStart(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
 	b.write(minimal("depth: 2"))
@@ -151,8 +151,8 @@ func inBubble(t *testing.T, test func(b *bench, events chan<- fsnotify.Event)) {
 	})
 }
 
-// readAfter checks that the file is read when so long has passed, give or take
-// 20 ms, and not before. Meanwhile is done each 10 ms.
+// readAfter checks that the file is read after this time, give or take 20 ms, and not
+// before. It calls meanwhile every 10 ms.
 func (b *bench) readAfter(d time.Duration, depth int, meanwhile func()) {
 	b.t.Helper()
 	b.write(minimal("depth: " + strconv.Itoa(depth)))
@@ -169,9 +169,9 @@ func (b *bench) readAfter(d time.Duration, depth int, meanwhile func()) {
 	}
 }
 
-// A file that is being written is read once nothing has happened for a while;
-// neighbours that never rest do not keep it from being read.
-func TestWatchBusyDirectory(t *testing.T) {
+// A file that is being written is read after a quiet time. If other files in the directory
+// change all the time, it is read after the latest delay.
+func TestWatchReadsInABusyDirectory(t *testing.T) {
 	inBubble(t, func(b *bench, events chan<- fsnotify.Event) {
 		event := func() { events <- fsnotify.Event{} }
 		event()
@@ -183,15 +183,15 @@ func TestWatchBusyDirectory(t *testing.T) {
 }
 
 // Without events, as on some network file systems, the poll finds the change.
-func TestWatchSlowLook(t *testing.T) {
+func TestWatchPollsWithoutEvents(t *testing.T) {
 	inBubble(t, func(b *bench, _ chan<- fsnotify.Event) {
 		b.readAfter(30*time.Second, 2, func() {})
 		b.readAfter(30*time.Second, 3, func() {})
 	})
 }
 
-// A directory that was replaced is watched anew after the next look.
-func TestFollowReplacedDirectory(t *testing.T) {
+// A directory that was replaced is watched again after the next poll.
+func TestFollowWatchesAReplacedDirectory(t *testing.T) {
 	b := newBench(t, minimal())
 	b.must(os.MkdirAll(b.path("conf"), 0o700))
 	b.File.path = b.path("conf/pools.yaml")

@@ -74,7 +74,7 @@ func nextDocument(d *yaml.Decoder) (node *yaml.Node, err error) {
 	return node, err
 }
 
-// unreadable returns why the bytes are no YAML text at all, or "". The library refuses
+// unreadable returns why the bytes cannot be YAML text, or "". The library refuses
 // most of it too, but names no line.
 func unreadable(data []byte) (line int, text string) {
 	switch {
@@ -124,9 +124,9 @@ func explain(data []byte, err error) (line int, text string) {
 	switch {
 	case has("',' or '}'"), has("',' or ']'"):
 		// The library names the line before the bracket.
-		return inside(namedLine(message) + 1), "the { or [ that is opened here does not end well: look for a missing bracket, comma or quote"
+		return inside(namedLine(message) + 1), "the { or [ that opens here is not closed correctly: look for a missing bracket, comma or quote"
 	case has("could not find expected ':'"):
-		return inside(namedLine(message)), "this is no `key: value`: add the colon and a space, or quote the text"
+		return inside(namedLine(message)), "the line has no `key: value`: add the colon and a space, or quote the text"
 	case has("unknown anchor"):
 		text = "an alias (*) is not read: quote a value that begins with *"
 	case has("mapping values are not allowed"):

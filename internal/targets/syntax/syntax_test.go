@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// A text in quotes may span lines, and a comment may hold a quote: neither is taken for
-// one that was left open.
-func TestOpenQuoteFindsTheOpenOne(t *testing.T) {
+// A quoted text that spans lines and a quote inside a comment are not open quotes.
+func TestOpenQuoteIgnoresClosedQuotesAndComments(t *testing.T) {
 	for text, want := range map[string]int{
 		"a: \"x\n  y\"\nb: @\n":           0,
 		"a: [\"x\n  y\", z]\nb: @\n":      0,

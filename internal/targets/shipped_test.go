@@ -1,0 +1,112 @@
+package targets
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func shipped(t *testing.T) []byte {
+	t.Helper()
+	data, err := os.ReadFile("../../pools.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// The shipped file works unchanged, and three variables make it production.
+func TestShippedFileIsValid(t *testing.T) {
+	data := shipped(t)
+	set, err := Parse("pools.yaml", data, env())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !set.Redis.Embedded() || len(set.Providers) != 1 || set.Providers[0].API != APISimulated || len(set.Server.Keys) != 0 {
+		t.Errorf("with an empty environment: %+v", set)
+	}
+	if len(set.Targets) < 2 {
+		t.Errorf("%d targets", len(set.Targets))
+	}
+	for _, target := range set.Targets {
+		if target.Depth < 1 || target.Paused || !strings.Contains(target.Identity.Pageurl, "example.com/") {
+			t.Errorf("target %+v is not warm from the start or not an example", target)
+		}
+	}
+
+	set, err = Parse("pools.yaml", data, env("REDIS_URL", "redis://redis.example.com:6379", "CAPTCHAAI_API_KEY", "k", "POOLD_KEY", "0123456789abcdef"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set.Redis.Embedded() || len(set.Providers) != 1 || set.Providers[0].API != APILegacy ||
+		set.Providers[0].Profile != "captchaai" || len(set.Server.Keys) != 1 {
+		t.Errorf("in production: %+v", set)
+	}
+	if len(set.Warnings) != 0 {
+		t.Errorf("in production it warns:\n%s", warnings(set))
+	}
+	if _, err := Parse("pools.yaml", data, env("REDIS_URL", "redis://redis.example.com:6379")); err == nil ||
+		!strings.Contains(err.Error(), "set CAPTCHAAI_API_KEY") {
+		t.Errorf("with a real Redis and no provider: %v", err)
+	}
+}
+
+// Every key that Parse knows is explained in the shipped file.
+func TestShippedFileNamesEveryKey(t *testing.T) {
+	data := shipped(t)
+	known := fieldsOf(pools)
+	if len(known) < 60 {
+		t.Fatalf("the table has only %d keys", len(known))
+	}
+	for _, f := range known {
+		if !strings.Contains(string(data), f.key+":") {
+			t.Errorf("the shipped pools.yaml does not show %s", f.key)
+		}
+		if f.doc == "" || strings.Contains(f.doc, "\n") || !strings.HasSuffix(f.doc, ".") {
+			t.Errorf("%s is not explained in one line: %q", f.key, f.doc)
+		}
+	}
+}
+
+// The defaults that the shipped file names equal the tags.
+func TestShippedFileNamesDefaults(t *testing.T) {
+	data := shipped(t)
+	named := regexp.MustCompile(`(?m)^[ #]*([a-z0-9_]+): .*[Dd]efault ([0-9][0-9a-z.]*|true|false|captcha)\b`).FindAllStringSubmatch(string(data), -1)
+	if len(named) < 10 {
+		t.Fatalf("the shipped file names only %d defaults", len(named))
+	}
+	for _, m := range named {
+		key, value := m[1], strings.TrimRight(m[2], ".")
+		d, _ := time.ParseDuration(value)
+		if !slices.ContainsFunc(fieldsOf(pools), func(f field) bool {
+			if f.key != key || !f.preset.IsValid() {
+				return false
+			}
+			preset := f.preset.Interface()
+			return fmt.Sprint(preset) == value || preset == d
+		}) {
+			t.Errorf("the shipped file gives %s the default %s, the table does not", key, value)
+		}
+	}
+}
+
+// fieldsOf returns the fields of a kind and of all kinds inside it.
+func fieldsOf(k kind) (fields []field) {
+	switch k := k.(type) {
+	case section:
+		for _, f := range k.fields {
+			fields = append(append(fields, f), fieldsOf(f.kind)...)
+		}
+	case list:
+		return fieldsOf(k.item)
+	case mapping:
+		return fieldsOf(k.item)
+	case numberOr:
+		return fieldsOf(k.section)
+	}
+	return fields
+}

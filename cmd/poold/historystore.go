@@ -71,7 +71,7 @@ func openHistory(ctx context.Context, wanted targets.History, prefix string, sto
 			return k, err
 		}
 		k.store, k.look, k.close = table, look, func() { look.end(); table.Close() }
-	default:
+	case targets.HistoryRedis:
 		k.store = redisstore.New(stock.DB, redisstore.Options{Keep: wanted.Keep, KeepAudit: wanted.Audit})
 	}
 	k.sender = history.NewSender(stock.Endings, k.store, log)

@@ -28,7 +28,7 @@ const (
 type report func(name, text string, fault error)
 
 // checkLive tries Redis, the stores of dedup and history, and each provider's key. It buys
-// and changes nothing, and writes a line about each of them or about each fault. It returns
+// nothing, writes one short-lived key to Redis, and prints a line about each of them or about each fault. It returns
 // the number of faults.
 func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, err error) {
 	say := func(name, text string, fault error) {

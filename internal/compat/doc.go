@@ -14,8 +14,8 @@
 //
 // # A task
 //
-// Its number is part of the Idempotency-Key of its take. So the receipt of the take gives the same
-// token to the same caller while it lives. All replicas share the task's record (records.go).
+// Its number is part of the Idempotency-Key of its take. So every poll gets the same token while the
+// token lives. All replicas share the task's record (records.go).
 //
 //   - A target's task takes at its first poll, so that the token does not age before it. If the stock
 //     is empty at the submit or at a poll, the task holds a ticket from then on.

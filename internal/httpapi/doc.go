@@ -31,7 +31,7 @@
 //	                          what an operator does
 //	callbacks  callback.go    what the solving services send
 //	streams    stream.go      the status as it changes
-//	scrapes    scrape.go      /metrics; metrics.go and observer.go count for it
+//	scrapes    scrape.go      /metrics; metrics.go counts for it
 //	probes     health.go      /healthz and /readyz
 //
 // Other areas are packages, which do not import each other:
@@ -45,9 +45,9 @@
 //
 // # Invariants
 //
-//   - A token leaves at most once: it goes back into the stock only if its
-//     caller hung up before a single byte of the answer was written, which is
-//     known because every connection counts its written bytes, and
+//   - A token leaves at most once: it goes back into the stock only if a
+//     reload took its key or target away, or its caller hung up, before a byte of the answer was
+//     written, which is known because every connection counts its written bytes, and
 //     never if the request carried an Idempotency-Key or shares its solve.
 //   - A caller that waited is checked again, key, scope and target, before it gets
 //     its token: a reload may have changed its rights.

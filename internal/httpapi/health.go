@@ -8,7 +8,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Health returns how Redis serves, without asking it; see pool.Store.Health.
+// Health returns how Redis serves, without asking it; see redisdb.DB.Health.
 type Health interface {
 	Health() redisdb.Health
 }

@@ -68,8 +68,8 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 }
 
 // readRequest turns query and headers into a request to the stock. buys: if the stock is
-// empty, one token is bought for the caller. The ticket of the request makes the worker
-// order one more, whatever the policy wants.
+// empty, one token is bought for the caller. Its ticket makes the worker order one more,
+// because pending callers count against the depth (place.lua).
 func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bool, err error) {
 	t := c.Target
 	request = t.Take(c.Caller)

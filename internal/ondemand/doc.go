@@ -17,7 +17,8 @@
 // The script that ends a failed order also ends the ticket of the longest waiting caller, at the
 // replica that ran the order if a caller waits there. That caller's take ends with a
 // *pool.FailedError, so no other call lacks the order. If the provider rejects the parameters, all
-// callers here get the error, and so do callers of the next 30 s.
+// callers here get the error, and so do callers of the next 30 s; the stock refuses orders for a
+// minute.
 //
 // An identity with a target is left to the target's worker, which sees the ticket.
 //

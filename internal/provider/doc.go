@@ -11,10 +11,12 @@
 // # Adding a service
 //
 // A service that speaks one of the two protocols is a profile: add its name to Profiles and
-// profileNamed, the codes that it uses differently, and its pace.
+// profileNamed, the codes that it uses differently, its pace, and its word to the key profile in
+// targets/set.go.
 //
-// A new protocol is one file and two lines: a type that implements the interface protocol
-// (client.go; five methods, of which tasks.go is the model), an API constant, and its case in New. Requests
+// A new protocol is a type that implements the interface protocol (client.go; five methods, with
+// tasks.go as the model), an API constant here and in targets/set.go, and its case in New. Check
+// also its pace (profiles.go) and ReportWindow (report.go). Requests
 // return a query and readers return an answer; the breaker, secrets and error classes
 // are the Client's. If poold itself is to answer in the new protocol, its reader is a file in
 // package wire. A row in dialects (hostile_test.go) runs every hostile answer over it.

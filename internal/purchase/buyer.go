@@ -107,7 +107,7 @@ func (b *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 //   - *pool.HeldError: the last orders of the identity failed.
 //   - ErrDepth: the stock has enough, or buying is paused.
 //
-// After an error no reservation is left. Buy always frees the slot. When a placed order ends,
+// After an error no reservation is left, or it is removed once Redis answers. Buy always frees the slot. When a placed order ends,
 // its goroutine calls ended with the result.
 //
 // When ctx ends the order buys nothing more, and a submitted order stays in the journal.

@@ -72,7 +72,7 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	crash.At("marked")
 	if err := ctx.Err(); err != nil {
 		// The order is marked as submitting, and only this replica knows that it was not.
-		return Result{Outcome: Interrupted, Err: ords.placer.rollbackTwice(ctx, o, err)}, false
+		return Result{Outcome: Interrupted, Err: ords.placer.rollbackUnanswered(ctx, o, err)}, false
 	}
 	if err := ords.submit(ctx, o); err != nil {
 		return ords.conclude(ctx, o, pool.Submitting, unsold(err)), false
@@ -119,7 +119,7 @@ func (ords *orders) mark(ctx context.Context, o *Order) (r Result, marked bool) 
 		})
 		switch {
 		case err != nil:
-			return Result{Outcome: Interrupted, Err: ords.placer.rollbackTwice(ctx, o, fmt.Errorf("noting a submit: %w", err))}, false
+			return Result{Outcome: Interrupted, Err: ords.placer.rollbackUnanswered(ctx, o, fmt.Errorf("noting a submit: %w", err))}, false
 		case !mine:
 			return ords.elsewhere(o), false
 		case time.Since(asked) < pool.Lease/2:

@@ -75,7 +75,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	full, err := p.book(bounded, o, notAfter)
 	switch {
 	case err != nil:
-		return nil, p.rollbackTwice(ctx, o, fmt.Errorf("reserving in a budget: %w", err))
+		return nil, p.rollbackUnanswered(ctx, o, fmt.Errorf("reserving in a budget: %w", err))
 	case full != nil:
 		p.giveBack(ctx, o)
 		return nil, full
@@ -87,7 +87,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	})
 	switch {
 	case err != nil:
-		return nil, p.rollbackTwice(ctx, o, fmt.Errorf("placing an order: %w", err))
+		return nil, p.rollbackUnanswered(ctx, o, fmt.Errorf("placing an order: %w", err))
 	case placing.BudgetWait > 0:
 		p.giveBack(ctx, o)
 		return nil, &BudgetError{RetryAfter: placing.BudgetWait}
@@ -109,7 +109,7 @@ func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at 
 	name := o.account.Name()
 	permit, err := p.stock.Acquire(bounded, o.provider, o.Ref, limit, lifetime(o.account)+placeMargin, sinceAnswered(o.account))
 	if err != nil {
-		return 0, p.rollbackTwice(ctx, o, fmt.Errorf("reserving a place at %s: %w", name, err))
+		return 0, p.rollbackUnanswered(ctx, o, fmt.Errorf("reserving a place at %s: %w", name, err))
 	}
 	o.refusals = permit.Refusals
 	switch {
@@ -179,9 +179,9 @@ func (p *placer) book(ctx context.Context, o *Order, notAfter pool.Moment) (full
 	return nil, nil
 }
 
-// rollbackTwice removes an order after a step without an answer, now and once more later,
-// because Redis may still execute that step.
-func (p *placer) rollbackTwice(ctx context.Context, o *Order, cause error) error {
+// rollbackUnanswered removes an order after a step without an answer: now, and again later, because
+// Redis may still execute that step.
+func (p *placer) rollbackUnanswered(ctx context.Context, o *Order, cause error) error {
 	p.rollback(ctx, o)
 	p.later(o)
 	return cause

@@ -6,7 +6,7 @@
 //	connect.go  addresses, and the clients of a single server, sentinels and a cluster
 //	hook.go     the limit of each exchange, and its error
 //	dial.go     connections that are not used again once one to the same server broke
-//	scripts.go  loading scripts and running them, alone or many in one exchange
+//	script.go   loading scripts and running them, alone or many in one exchange
 //	types.go    errors that name a key which holds another program's value
 //	channel.go  the channel by which replicas wake each other
 //	health.go   the probe: a script that writes a key, twice a second

@@ -113,7 +113,7 @@ func (l *looker) goOn(w *worker, o *ordering, pause rest) {
 	l.rest(w, pause)
 }
 
-// granted workers the answer to the nth request of a worker. If the worker is in a turn, it keeps
+// granted gives a worker the answer to its nth request. If the worker is in a turn, it keeps
 // the answer until the turn ends.
 func (l *looker) granted(w *worker, n int, g grant) {
 	l.mu.Lock()

@@ -32,7 +32,7 @@ const (
 
 // Stock is the part of pool.Tokens and pool.Controls that refill uses.
 type Stock interface {
-	// Survey looks at many identities in one exchange; see pool.Store.Survey.
+	// Survey looks at many identities in one exchange; see pool.Tokens.Survey.
 	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
 	// Leave looks a last time at an identity without a target.
 	Leave(ctx context.Context, id captcha.ID, margin time.Duration) error

@@ -47,7 +47,7 @@ type File interface {
 	Status() targets.Status
 }
 
-// Stock reads the stock of identities; *pool.Store implements it.
+// Stock reads the stock of identities; *pool.Tokens has Survey, and *redisdb.DB has Health.
 type Stock interface {
 	// Survey answers in the order of the queries.
 	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)

@@ -8,8 +8,8 @@
 //
 // A client (package provider) writes orders with LegacyForm and CreateTask. A service (packages
 // simulated and httpapi) reads them with ReadLegacy and ReadTasks. One list of fields serves both
-// directions: legacyFields for in.php, Task for createTask. A new part of an identity is one
-// line in each list.
+// directions: legacyFields for in.php, Task for createTask. A new field of an identity is one
+// line in legacyFields, and a field of Task with its line in CreateTask and Task.read.
 //
 // All functions are pure. Calls are read strictly: a field that is given twice or has an invalid
 // value makes the call bad, with a code. Unknown fields are listed in Order.Undone, so that a

@@ -60,6 +60,13 @@ func (f *fakeSolver) last() ondemand.Request {
 	return f.asked[len(f.asked)-1]
 }
 
+// count returns the number of requests.
+func (f *fakeSolver) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.asked)
+}
+
 // fakeList notes which guests are used.
 type fakeList struct {
 	mu   sync.Mutex
@@ -97,8 +104,9 @@ const (
 	targetBody = `{"type":"recaptcha_v2","sitekey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","pageurl":"https://%s.example.com/"}`
 )
 
-// The requests to ondemand for a guest and for a target's identity.
-func TestSolveAsks(t *testing.T) {
+// TestSolveRequestsReachOndemand: the requests to ondemand for a guest and for the identity of a
+// target.
+func TestSolveRequestsReachOndemand(t *testing.T) {
 	d := start(t, solving(t, allKeys()...), nil, nil)
 	d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Provider: "solver", Born: day, Dies: day.Add(2 * time.Minute), TTL: time.Minute, Source: ondemand.FromSolve}
 	a := d.solve(t, fmt.Sprintf(guestBody, `,"timeout":"9s"`), bearer(keyAll), "Idempotency-Key: again")
@@ -128,8 +136,9 @@ func TestSolveAsks(t *testing.T) {
 	equal(t, "as text", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Accept: text/plain").body, "canary-token")
 }
 
-// Equal requests have one key, whatever their proxies, unless these count.
-func TestSolveShares(t *testing.T) {
+// TestEqualSolvesShareAKey: equal requests have one key, whatever their proxies, unless
+// dedup_proxy includes them.
+func TestEqualSolvesShareAKey(t *testing.T) {
 	d := start(t, solving(t), nil, nil)
 	key := func(more string) captcha.ID {
 		t.Helper()
@@ -151,8 +160,8 @@ func TestSolveShares(t *testing.T) {
 	checkProblem(t, "with a key", d.solve(t, fmt.Sprintf(guestBody, `,"dedup":"identity"`), "Idempotency-Key: x"), 400, kernel.CodeBadRequest, "")
 }
 
-// A forbidden request is refused before anything is bought.
-func TestSolveRefuses(t *testing.T) {
+// TestForbiddenSolveBuysNothing: a forbidden request is refused before anything is bought.
+func TestForbiddenSolveBuysNothing(t *testing.T) {
 	d := start(t, solving(t, allKeys()...), nil, nil)
 	other := strings.Replace(fmt.Sprintf(guestBody, ""), "guests.example.com", "evil.example", 1)
 	for name, c := range map[string]struct {
@@ -183,8 +192,8 @@ func TestSolveRefuses(t *testing.T) {
 	closed.solve(t, fmt.Sprintf(targetBody, "checkout")).has(t, "a target's identity without the section", 200)
 }
 
-// Each reason for a missing token has its code.
-func TestSolveFails(t *testing.T) {
+// TestSolveWithoutATokenHasACode: each reason for a missing token has its code.
+func TestSolveWithoutATokenHasACode(t *testing.T) {
 	d := start(t, solving(t), nil, nil)
 	for name, c := range map[string]struct {
 		err    error
@@ -215,9 +224,9 @@ func TestSolveFails(t *testing.T) {
 	checkProblem(t, "late, of a target", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, kernel.CodeSolveTimeout, "checkout")
 }
 
-// A caller whose rights a reload took away while it waited gets no token. The token goes back,
-// unless an Idempotency-Key keeps it or other callers share it.
-func TestSolveAfterAReload(t *testing.T) {
+// TestSolveAfterAReloadChecksRights: a caller that lost its rights in a reload during its wait
+// gets no token. The token returns, unless an Idempotency-Key keeps it or other callers share it.
+func TestSolveAfterAReloadChecksRights(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.solver.during = func() { d.config.set.Store(sampleSet(allKeys()...)) }
 	for _, c := range []struct {
@@ -237,8 +246,9 @@ func TestSolveAfterAReload(t *testing.T) {
 	}
 }
 
-// on_empty: solve waits with a ticket, for who may buy.
-func TestOnEmptySolve(t *testing.T) {
+// TestOnEmptySolveWaitsWithATicket: on_empty: solve waits with a ticket if the key has the scope
+// solve.
+func TestOnEmptySolveWaitsWithATicket(t *testing.T) {
 	set := sampleSet(targets.Key{Name: "taker", SHA256: allKeys()[0].SHA256, Scopes: []targets.Scope{targets.ScopeToken}}, allKeys()[1])
 	for i := range set.Targets {
 		set.Targets[i].OnEmpty = targets.OnEmptySolve
@@ -256,9 +266,9 @@ func TestOnEmptySolve(t *testing.T) {
 	}
 }
 
-// A caller never waits for a token that cannot be bought, unless an order in flight can
-// bring one.
-func TestNobodyWaitsInVain(t *testing.T) {
+// TestCallerWaitsOnlyWhileATokenCanCome: a caller never waits for a token that cannot be bought,
+// unless an order in flight can bring one.
+func TestCallerWaitsOnlyWhileATokenCanCome(t *testing.T) {
 	set := sampleSet()
 	for i := range set.Targets {
 		set.Targets[i].OnEmpty = targets.OnEmptySolve
@@ -328,8 +338,9 @@ func TestNobodyWaitsInVain(t *testing.T) {
 	}
 }
 
-// A report on a guest's token finds its way by the id, and keeps the guest's figures.
-func TestSolveReport(t *testing.T) {
+// TestSolveReportKeepsTheGuest: a report on a guest's token is found by the id, and keeps the
+// figures of the guest.
+func TestSolveReportKeepsTheGuest(t *testing.T) {
 	d := start(t, solving(t), nil, nil)
 	login := d.target("staging-login")
 	d.stock.land(t, d.stock.order(t, login), time.Second)
@@ -355,8 +366,8 @@ func TestSolveReport(t *testing.T) {
 	}
 }
 
-// An Idempotency-Key of POST /solve serves one captcha: with another one it is refused
-// before anything is bought. Each caller has its own keys.
+// TestSolveKeyServesOneCaptcha: an Idempotency-Key of POST /solve serves one captcha: for another
+// one it is refused before anything is bought. Keys of different callers are independent.
 func TestSolveKeyServesOneCaptcha(t *testing.T) {
 	d := start(t, solving(t, allKeys()...), nil, nil)
 	const again = "Idempotency-Key: again"
@@ -382,4 +393,24 @@ func TestSolveKeyServesOneCaptcha(t *testing.T) {
 	if a := d.solve(t, body, bearer(keyAll), again); a.status != 500 || len(d.solver.asked) != asked+3 {
 		t.Errorf("with a stock that fails: %d %s", a.status, a.body)
 	}
+}
+
+// TestSolveKeyIsBoundWhileItsTokenLives: an Idempotency-Key is refused for another captcha until
+// the token that it may repeat has certainly expired: the wait and the lifetime after the request.
+func TestSolveKeyIsBoundWhileItsTokenLives(t *testing.T) {
+	set := solving(t, allKeys()...)
+	inBubble(t, set, func(t *testing.T, d *daemon) {
+		lifetime, _ := set.Life(captcha.Turnstile)
+		d.solver.waits = true
+		d.solver.token = pool.Token{ID: "tok1.sig", Order: "tok1", Value: tokenValue, Born: day, Dies: day.Add(lifetime)}
+		solve := func(path, timeout string) answer {
+			body := fmt.Sprintf(`{"type":"turnstile","sitekey":"k","pageurl":"https://guests.example.com/%s","timeout":%q}`, path, timeout)
+			return d.handle(t, "POST", "/solve", body, bearer(keyAll), isJSON, "Idempotency-Key: k")
+		}
+		solve("a", "60s").has(t, "the first, after a minute", 200)
+		time.Sleep(lifetime - time.Second)
+		checkProblem(t, "another captcha", solve("b", "1s"), 409, kernel.CodeConflict, "")
+		time.Sleep(2 * time.Second)
+		solve("b", "1s").has(t, "another captcha later", 200)
+	})
 }

@@ -24,7 +24,7 @@ func (p *Routes) submitTerms(c *kernel.Call, o wire.Order) (compat.Terms, error)
 			return compat.Terms{}, compat.NotAllowed
 		}
 		c.Target = t
-		return p.targetTerms(c, t), nil
+		return p.targetTerms(c, t, true), nil
 	}
 	p.noteNearMiss(c, o.Identity)
 	switch buys := c.Caller.Globs == nil && c.Caller.May(targets.ScopeSolve); {
@@ -57,7 +57,7 @@ func (p *Routes) pollTerms(c *kernel.Call, task compat.Task) (compat.Terms, erro
 	t := c.Access.ByID[task.Identity]
 	switch {
 	case t != nil && c.Caller.MayUse(t.Name):
-		return p.targetTerms(c, t), nil
+		return p.targetTerms(c, t, false), nil
 	case t != nil, !task.Guest, c.Caller.Globs != nil, !c.Caller.May(targets.ScopeSolve):
 		return compat.Terms{}, compat.NotAllowed
 	}
@@ -65,8 +65,9 @@ func (p *Routes) pollTerms(c *kernel.Call, task compat.Task) (compat.Terms, erro
 	return p.guestTerms(c, task.Identity, margin, nil), nil
 }
 
-func (p *Routes) targetTerms(c *kernel.Call, t *kernel.Target) compat.Terms {
-	return compat.Terms{Take: t.Take(c.Caller), Supply: targetSupply{&p.Supply, t}}
+// targetTerms returns the terms of a target. isNew: the task is submitted now.
+func (p *Routes) targetTerms(c *kernel.Call, t *kernel.Target, isNew bool) compat.Terms {
+	return compat.Terms{Take: t.Take(c.Caller), Supply: targetSupply{&p.Supply, t, isNew}}
 }
 
 // guestTerms returns the terms of a guest. guest is nil if its order was placed before.
@@ -82,13 +83,22 @@ type targetSupply struct {
 	*delivery.Supply
 
 	target *kernel.Target
+	isNew  bool // the task is submitted now
 }
 
 func (s targetSupply) Out(ctx context.Context) bool {
 	return (s.IsBarred(ctx, s.target) || s.IsOut(ctx)) && s.IsEmpty(ctx, s.target)
 }
 
-func (s targetSupply) Attend(ctx context.Context, r *pool.Request) { s.Supply.Attend(ctx, s.target, r) }
+// Attend refuses a new task while an operator must act first. A task that was submitted before
+// waits on while an order is in flight, which may be its own.
+func (s targetSupply) Attend(ctx context.Context, r *pool.Request) {
+	if s.isNew {
+		s.Supply.Attend(ctx, s.target, r)
+		return
+	}
+	s.Watch(ctx, s.target, r)
+}
 
 // noteNearMiss logs that a client submits an identity which differs little from a
 // target's: the client most likely means that target.
@@ -99,7 +109,7 @@ func (p *Routes) noteNearMiss(c *kernel.Call, id captcha.Identity) {
 		if fields == nil || !p.Near.Note(t.ID, fields, time.Now()) {
 			continue
 		}
-		p.Log.Warn("a client submits what a target nearly has", slog.String("target", t.Name),
+		p.Log.Warn("client's submit differs from a target in some fields and gets none of its tokens; make the fields equal", slog.String("target", t.Name),
 			slog.Any("fields", fields), slog.String("key", c.Caller.Name))
 	}
 }

@@ -31,12 +31,19 @@ type Supply struct {
 	Stock  Looker
 }
 
-// Attend ends the wait of a request when no token can come for it. ctx is the request's.
+// Attend ends the wait of a request when no token can come for it: at once if an operator must
+// act first, even while an order is in flight. ctx is the request's.
 func (s *Supply) Attend(ctx context.Context, t *kernel.Target, r *pool.Request) {
 	if s.isHeld(ctx, t) {
 		r.Wait = 0
 		return
 	}
+	s.Watch(ctx, t, r)
+}
+
+// Watch ends the wait of a request when no token can come for it, not while an order is in
+// flight. ctx is the request's.
+func (s *Supply) Watch(ctx context.Context, t *kernel.Target, r *pool.Request) {
 	over, began := make(chan struct{}), time.Now()
 	r.Over = over
 	go func() {

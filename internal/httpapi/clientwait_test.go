@@ -1,0 +1,106 @@
+package httpapi
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/ondemand"
+	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+// tokenComes polls a task for 20 s, in which its order runs. Then the order lands, and the next
+// poll brings its token.
+func (d *daemon) tokenComes(t *testing.T, what, id string, ref pool.Ref) {
+	t.Helper()
+	poll := func() string { return d.handle(t, "GET", "/res.php?action=get&key="+keyAll+"&id="+id, "").body }
+	for range 10 {
+		equal(t, what+", while its order runs", poll(), "CAPCHA_NOT_READY")
+		time.Sleep(2 * time.Second)
+	}
+	d.stock.land(t, ref, 0)
+	synctest.Wait()
+	equal(t, what+", after the landing", poll(), "OK|"+tokenValue+"-"+ref.Order)
+}
+
+// TestTaskWaitsWhileItsOrderRuns: a task does not fail before the order that can bring its token
+// has ended, even if nothing more can be bought meanwhile, and even if it was given up without
+// polls and is polled again. Without an order there is no slot.
+func TestTaskWaitsWhileItsOrderRuns(t *testing.T) {
+	budget := refill.Status{State: refill.Budget, Until: day.Add(time.Hour)}
+	for name, c := range map[string]struct {
+		note  refill.Status
+		down  bool // no provider can be asked
+		pause time.Duration
+	}{
+		"the budget is used up":                    {note: budget},
+		"the budget is used up, polled again":      {note: budget, pause: 40 * time.Second},
+		"no provider can be asked":                 {down: true},
+		"no provider can be asked, polled again":   {down: true, pause: 40 * time.Second},
+		"the target is paused":                     {note: refill.Status{State: refill.Paused}},
+		"the target is paused, polled again":       {note: refill.Status{State: refill.Paused}, pause: 40 * time.Second},
+		"the parameters are refused":               {note: refill.Status{State: refill.Refused}},
+		"the parameters are refused, polled again": {note: refill.Status{State: refill.Refused}, pause: 40 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
+				var down atomic.Bool
+				d.buyer.providers = func(context.Context, time.Time) []purchase.Status {
+					status := d.provider
+					if down.Load() {
+						status.State = provider.State{Kind: provider.StateDown, Reason: "it is down", Until: day.Add(time.Hour)}
+					}
+					return []purchase.Status{status}
+				}
+				ref := d.stock.order(t, d.target("checkout"))
+				id, ok := strings.CutPrefix(d.handle(t, "GET", in(keyAll, "checkout"), "").body, "OK|")
+				if !ok {
+					t.Fatalf("the submit: %s", id)
+				}
+				time.Sleep(c.pause)
+				down.Store(c.down)
+				d.refill.mu.Lock()
+				d.refill.statuses["checkout"] = c.note
+				d.refill.mu.Unlock()
+				time.Sleep(2 * time.Second) // the state of the providers is kept for a second
+				d.tokenComes(t, name, id, ref)
+				if f := d.stock.look(t, d.target("checkout")).Figures; f.Waited != 1 || f.Misses != 0 {
+					t.Errorf("%+v", f)
+				}
+				equal(t, "without an order", d.handle(t, "GET", in(keyAll, "checkout"), "").body, "ERROR_NO_SLOT_AVAILABLE")
+			})
+		})
+	}
+}
+
+// TestGuestTaskWaitsWhileItsOrderRuns: the same for the task of a guest that was
+// given up without polls, and is polled again while its order runs.
+func TestGuestTaskWaitsWhileItsOrderRuns(t *testing.T) {
+	set := solving(t, allKeys()...)
+	inBubble(t, set, func(t *testing.T, d *daemon) {
+		d.solver.waits, d.solver.err = true, &pool.EmptyError{}
+		guest := captcha.ID("")
+		d.solver.begun = func(r ondemand.Request) { guest = r.Take.ID; r.Take.Parked() }
+		id, ok := strings.CutPrefix(d.handle(t, "GET", "/in.php?method=turnstile&sitekey=k&pageurl=https://guests.example.com/a&key="+keyAll, "").body, "OK|")
+		if !ok {
+			t.Fatalf("the submit: %s", id)
+		}
+		ref := d.stock.order(t, &targets.Target{ID: guest})
+		time.Sleep(40 * time.Second) // a task without polls is given up after 30 s
+		// A key that lost the right to buy for guests is refused meanwhile.
+		without := solving(t, allKeys()...)
+		without.Server.Keys[0].Scopes = []targets.Scope{targets.ScopeToken, targets.ScopeStatus}
+		d.config.set.Store(without)
+		equal(t, "without the scope solve", d.handle(t, "GET", "/res.php?action=get&key="+keyAll+"&id="+id, "").body, "ERROR_DOMAIN_NOT_ALLOWED")
+		d.config.set.Store(set)
+		d.tokenComes(t, "a guest's task", id, ref)
+	})
+}

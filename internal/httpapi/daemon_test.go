@@ -1,0 +1,326 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/compat"
+	"poold/internal/httpapi/delivery"
+	"poold/internal/provider"
+	"poold/internal/purchase"
+	"poold/internal/refill"
+	"poold/internal/status"
+	"poold/internal/targets"
+	"poold/internal/testkit"
+)
+
+// day is a moment with milliseconds, so that their loss would show.
+var day = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
+
+// The keys of the tests; none may be in a log or an answer.
+const (
+	keyAll     = "canary-key-all-scopes"
+	keyStaging = "canary-key-staging-only"
+	keyStatus  = "canary-key-status-only"
+)
+
+// triesAMinute is how many wrong keys of an address, or reports of a key on unknown tokens,
+// are answered in a minute.
+const triesAMinute = 20
+
+// tokenValue begins each token of the tests; it may be in token answers alone.
+const tokenValue = "canary-token-03AFcWeA"
+
+// daemon is a Server behind a real listener, and all that it depends on.
+type daemon struct {
+	*Server
+
+	config   *fakeConfig
+	stock    *watchedStock
+	refill   *fakeRefill
+	buyer    *fakeBuyer
+	provider purchase.Status // the answer of the buyer
+	guests   *fakeGuests
+	savings  *fakeSavings
+	solver   *fakeSolver
+	list     *fakeList
+	history  *memoryHistory
+	audit    *memoryAudit
+	arrivals *fakeArrivals
+	addr     string
+	client   *http.Client
+	logged   *testkit.Log
+}
+
+// sampleSet is a file with three targets and the given keys.
+func sampleSet(keys ...targets.Key) *targets.Set {
+	target := func(name string) targets.Target {
+		identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://" + name + ".example.com/"}
+		return targets.Target{
+			Name: name, Identity: identity, ID: identity.ID(), Depth: 5, Refill: targets.RefillFixed,
+			Lifetime: 120 * time.Second, Margin: 40 * time.Second, OnEmpty: targets.OnEmptyFail, Owner: "qa@example.com",
+		}
+	}
+	login := target("staging-login")
+	login.Refill = targets.RefillAdaptive
+	login.Budget = targets.Budget{PerHour: 10, PerDay: 500}
+	signup := target("staging-signup")
+	signup.Budget = targets.Budget{PerDay: 20}
+	return &targets.Set{
+		Server:    targets.Server{Listen: "127.0.0.1:8080", Keys: keys, BodyBudget: 256 << 20},
+		Redis:     targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
+		Providers: []targets.Provider{{Name: "solver", API: targets.APILegacy, Profile: "generic", Concurrency: 20, CallbackURL: "https://poold.example.com"}},
+		Targets:   []targets.Target{target("checkout"), login, signup},
+		History:   targets.History{Backend: targets.HistoryPostgres, Keep: 90 * 24 * time.Hour, Audit: 30 * 24 * time.Hour},
+	}
+}
+
+// allKeys are one key for everything, one for staging alone, one for looking.
+func allKeys() []targets.Key {
+	all := []targets.Scope{targets.ScopeToken, targets.ScopeSolve, targets.ScopeStatus, targets.ScopeAdmin}
+	return []targets.Key{
+		{Name: "all", SHA256: sha256.Sum256([]byte(keyAll)), Scopes: all},
+		{Name: "staging", SHA256: sha256.Sum256([]byte(keyStaging)), Scopes: all, Targets: []string{"staging-*"}},
+		{Name: "looker", SHA256: sha256.Sum256([]byte(keyStatus)), Scopes: []targets.Scope{targets.ScopeStatus}},
+	}
+}
+
+// wrapped is a listener that wraps its connections.
+type wrapped struct {
+	net.Listener
+	wrap func(net.Conn) net.Conn
+}
+
+func (l wrapped) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return l.wrap(conn), nil
+}
+
+// assemble makes a daemon without a listener, which works until the test ends. In a bubble its
+// handler runs in the bubble's time.
+func assemble(t testing.TB, set *targets.Set) *daemon {
+	t.Helper()
+	d := &daemon{
+		config: &fakeConfig{reload: func(context.Context) error { return nil }},
+		stock:  openStock(t),
+		refill: &fakeRefill{statuses: map[string]refill.Status{}},
+		provider: purchase.Status{
+			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
+		},
+		guests: &fakeGuests{}, savings: &fakeSavings{}, solver: &fakeSolver{}, list: &fakeList{}, history: &memoryHistory{}, audit: &memoryAudit{}, arrivals: &fakeArrivals{},
+		client: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		logged: &testkit.Log{},
+	}
+	d.config.set.Store(set)
+	for _, target := range set.Targets {
+		d.refill.statuses[target.Name] = refill.Status{Want: target.Depth, State: refill.OK, Lead: 18 * time.Second}
+	}
+	d.buyer = &fakeBuyer{
+		providers: func(context.Context, time.Time) []purchase.Status { return []purchase.Status{d.provider} },
+		booked:    func() (int, int, error) { return 0, 0, nil },
+		guests:    func() (int, int, error) { return 0, 0, nil },
+		callback:  func() error { return nil },
+		probe: func(name string) (purchase.Status, error) {
+			return purchase.Status{Name: name, State: provider.State{Kind: provider.StateOK}}, nil
+		},
+		replay: func(context.Context) (purchase.Replayed, error) { return purchase.Replayed{}, nil },
+	}
+	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	near := &compat.NearMisses{}
+	tasks := compat.New(compat.NewRecords(d.stock.DB), d.stock, d.solver, log)
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- tasks.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		noError(t, <-ran)
+	})
+	metrics := NewMetrics("1.2.3", "abcdef0")
+	collector := status.NewCollector(status.Sources{
+		File: d.config, Stock: d.stock, Refill: d.refill, Purchases: d.buyer, DeadLetters: d.buyer,
+		Guests: d.guests, Savings: d.savings, NearMisses: near, CallsPerToken: metrics.CallsPerToken, Log: log,
+		RedisMode: "single", Version: "1.2.3", StartedAt: day,
+	})
+	feed := status.NewFeed(collector)
+	d.Server = New(Deps{
+		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: metrics, Buyer: d.buyer, Log: log,
+		Solver: d.solver, Guests: d.list, Tasks: tasks, Near: near, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
+		Status: collector, Feed: feed,
+	})
+	feeding, starve := context.WithCancel(context.Background())
+	var fed sync.WaitGroup
+	fed.Go(func() { _ = feed.Run(feeding) })
+	fed.Go(func() { _ = collector.Run(feeding) })
+	t.Cleanup(func() { starve(); fed.Wait() })
+	return d
+}
+
+// inBubble runs a story of a daemon in a synctest bubble, from 2026 on.
+func inBubble(t *testing.T, set *targets.Set, tell func(t *testing.T, d *daemon)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(day))
+		tell(t, assemble(t, set))
+	})
+}
+
+// handle passes a request to the handler, without a network.
+func (d *daemon) handle(t *testing.T, method, path, body string, headers ...string) answer {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	d.Handler().ServeHTTP(recorder, d.request(t, method, path, strings.NewReader(body), headers...))
+	return answer{asked: method + " " + path, status: recorder.Code, header: recorder.Header(), body: recorder.Body.String()}
+}
+
+// start serves a daemon until the test ends. wrap may replace the connections below the
+// counting ones, and server may change the limits; both may be nil.
+func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server func(*http.Server)) *daemon {
+	t.Helper()
+	d := assemble(t, set)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	noError(t, err)
+	d.addr = listener.Addr().String()
+	if wrap != nil {
+		listener = wrapped{listener, wrap}
+	}
+	srv := d.HTTPServer()
+	if server != nil {
+		server(srv)
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(delivery.CountListener(listener)) }()
+	t.Cleanup(func() {
+		d.client.CloseIdleConnections()
+		noError(t, srv.Close())
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+		for _, canary := range []string{"canary-key", "canary-token", "canary-query"} {
+			if strings.Contains(d.logged.String(), canary) {
+				t.Errorf("the log shows %s:\n%s", canary, d.logged)
+			}
+		}
+	})
+	return d
+}
+
+// fill gives a target n tokens.
+func (d *daemon) fill(t testing.TB, name string, n int) {
+	t.Helper()
+	for range n {
+		d.stock.land(t, d.stock.order(t, d.target(name)), 0)
+	}
+}
+
+// target returns a target of the file.
+func (d *daemon) target(name string) *targets.Target {
+	set := d.config.Current()
+	i := slices.IndexFunc(set.Targets, func(target targets.Target) bool { return target.Name == name })
+	return &set.Targets[i]
+}
+
+// answer is a response that was read to its end.
+type answer struct {
+	asked   string // method and path
+	status  int
+	header  http.Header
+	body    string
+	closing bool // the server said that it closes the connection
+}
+
+// ask sends one request. Headers are "Name: value".
+func (d *daemon) ask(t *testing.T, method, path string, headers ...string) answer {
+	t.Helper()
+	return d.send(t, method, path, nil, headers...)
+}
+
+func (d *daemon) send(t *testing.T, method, path string, body io.Reader, headers ...string) answer {
+	t.Helper()
+	response, err := d.client.Do(d.request(t, method, path, body, headers...))
+	noError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	read, err := io.ReadAll(response.Body)
+	noError(t, err)
+	return answer{method + " " + path, response.StatusCode, response.Header, string(read), response.Close}
+}
+
+func (d *daemon) request(t testing.TB, method, path string, body io.Reader, headers ...string) *http.Request {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+d.addr+path, body)
+	noError(t, err)
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		if name == "Host" {
+			request.Host = value
+			continue
+		}
+		request.Header[http.CanonicalHeaderKey(name)] = append(request.Header[http.CanonicalHeaderKey(name)], value)
+	}
+	return request
+}
+
+func bearer(key string) string { return "Authorization: Bearer " + key }
+
+// has checks the status of an answer, 0 = any, and that its body holds these parts.
+func (a answer) has(t testing.TB, what string, status int, parts ...string) {
+	t.Helper()
+	if status != 0 && a.status != status {
+		t.Errorf("%s: %.200s: status %d, want %d: %s", what, a.asked, a.status, status, a.body)
+	}
+	for _, part := range parts {
+		if !strings.Contains(a.body, part) {
+			t.Errorf("%s: %.200s: no %q in %d %s", what, a.asked, part, a.status, a.body)
+		}
+	}
+}
+
+// parsed is the JSON of an answer.
+func parsed[T any](t testing.TB, a answer) (got T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+		t.Fatalf("%d %q: %v", a.status, a.body, err)
+	}
+	return got
+}
+
+// equal checks a value.
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// noError ends the test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write writes a text to a connection.
+func write(t testing.TB, conn io.Writer, text string) {
+	t.Helper()
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -19,9 +19,9 @@ import (
 	"poold/internal/status"
 )
 
-// TestErrorAnswers: each way in which a take can go wrong has its status, its
-// code and, where asking again makes sense, the time for that.
-func TestErrorAnswers(t *testing.T) {
+// TestErrorsOfATakeHaveCodeAndRetry: each error of a take has its status, its code and, if a
+// retry can help, Retry-After.
+func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestErrorAnswers(t *testing.T) {
 		}
 	}
 	d.stock.breaks("take", &pool.EmptyError{Orders: 2, Waiting: 1})
-	const empty = "no token is ready (orders under way: 2, callers waiting: 1); ?wait=20s waits for one, 60s at most"
+	const empty = "no token is ready (orders in flight: 2, pending callers: 1); ?wait=20s waits for one, at most 60s"
 	d.ask(t, "GET", "/pool/staging-login/token").has(t, "empty", 0, empty)
 	if !strings.Contains(d.logged.String(), "canary-cause") {
 		t.Error("an internal error is not in the log")
@@ -79,13 +79,19 @@ func checkProblem(t *testing.T, name string, a answer, status int, want kernel.C
 			t.Errorf("%s: no %s in %s", name, field, a.body)
 		}
 	}
+	for field := range fields {
+		if !slices.Contains([]string{"type", "title", "status", "detail", "code", "target", "problems", "ready", "reasons"}, field) {
+			t.Errorf("%s: the field %s is not of the API: %s", name, field, a.body)
+		}
+	}
 	if got, _ := fields["target"].(string); got != target {
 		t.Errorf("%s: target %q, want %q", name, got, target)
 	}
 }
 
-// TestWhyEmpty: the same empty pool has different reasons, and the status gives the same.
-func TestWhyEmpty(t *testing.T) {
+// TestEmptyPoolNamesItsReason: an empty pool has one of several reasons, and the status names the
+// same one.
+func TestEmptyPoolNamesItsReason(t *testing.T) {
 	paused := func(reason string, until time.Duration) purchase.Status {
 		return purchase.Status{Name: "solver", State: provider.State{Kind: provider.StateDown, Reason: reason, Until: time.Now().Add(until)}}
 	}
@@ -103,15 +109,16 @@ func TestWhyEmpty(t *testing.T) {
 		{name: "all is well", refilling: refill.Status{State: refill.OK, Lead: time.Second}, providers: []purchase.Status{busy}, code: kernel.CodePoolEmpty, retry: 1},
 		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: kernel.CodePaused, retry: 1},
 		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: kernel.CodeSolveRefused, detail: "wrong sitekey", retry: 1},
+		{name: "refused, tried in an hour", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey", Until: time.Now().Add(time.Hour)}, providers: []purchase.Status{busy}, code: kernel.CodeSolveRefused, retry: 3500},
 		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: kernel.CodeProviderDown, detail: "no money", retry: 55},
 		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: kernel.CodeProviderDown, detail: "solver is down: no money", retry: 55},
 		{name: "budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"}, providers: []purchase.Status{paused("no money", time.Hour)}, code: kernel.CodeBudget, detail: "the hour is full", retry: 1},
 		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget}, providers: []purchase.Status{busy}, code: kernel.CodePaused, retry: 1},
 		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: kernel.CodePoolEmpty, retry: 1},
 		{name: "no provider at all", code: kernel.CodeProviderDown, retry: 1},
-		{name: "paused by somebody", paused: &pool.Pause{By: "nightly", Reason: "the page changes", Until: time.Now().Add(time.Hour)}, code: kernel.CodePaused, detail: "paused by nightly until 20", retry: 1},
+		{name: "paused by an operator", paused: &pool.Pause{By: "nightly", Reason: "the page changes", Until: time.Now().Add(time.Hour)}, code: kernel.CodePaused, detail: "paused by nightly until 20", retry: 1},
 		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"}, providers: []purchase.Status{busy}, code: kernel.CodePoolEmpty, detail: "provider other is busy; no token", retry: 1},
-		{name: "nobody asks", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: kernel.CodePoolEmpty, detail: "nobody asked for a while", retry: 1},
+		{name: "no requests", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: kernel.CodePoolEmpty, detail: "nobody asked for a while", retry: 1},
 	} {
 		set := sampleSet()
 		set.Targets[1].Paused = c.inFile
@@ -135,9 +142,9 @@ func TestWhyEmpty(t *testing.T) {
 	}
 }
 
-// TestBudgetRetry: with a used-up budget Retry-After is the moment of the next purchase,
-// never an earlier one.
-func TestBudgetRetry(t *testing.T) {
+// TestBudgetRetryIsTheNextPurchase: with a used-up budget Retry-After is the moment of the next
+// purchase, never an earlier one.
+func TestBudgetRetryIsTheNextPurchase(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, c := range []struct {
 		left, known time.Duration
@@ -168,7 +175,8 @@ func TestEmptyAsksProvidersRarely(t *testing.T) {
 	}
 }
 
-func TestJitter(t *testing.T) {
+// TestJitterSpreadsByAQuarter: Jitter stays within 75 % to 125 %.
+func TestJitterSpreadsByAQuarter(t *testing.T) {
 	var seen []time.Duration
 	for range 200 {
 		seen = append(seen, kernel.Jitter(8*time.Second))

@@ -47,16 +47,16 @@ var (
 	CodeMisdirected     = define("misdirected_request", http.StatusMisdirectedRequest, "The Host is not this machine")
 	CodeInvalidConfig   = define("invalid_config", http.StatusUnprocessableEntity, "The configuration file is not valid")
 	CodeRateLimited     = define("rate_limited", http.StatusTooManyRequests, "Too many requests")
-	CodeInternal        = define("internal", http.StatusInternalServerError, "Something went wrong inside poold")
+	CodeInternal        = define("internal", http.StatusInternalServerError, "poold has an internal error")
 	CodePoolEmpty       = define("pool_empty", http.StatusServiceUnavailable, "No token is ready")
 	CodePaused          = define("paused", http.StatusServiceUnavailable, "No token is ready and buying is paused")
 	CodeBudget          = define("budget_exhausted", http.StatusServiceUnavailable, "No token is ready and the budget is used up")
-	CodeProviderDown    = define("provider_down", http.StatusServiceUnavailable, "No token is ready and no provider can be asked")
+	CodeProviderDown    = define("provider_down", http.StatusServiceUnavailable, "No token is ready and no provider is available")
 	CodeStoreDown       = define("store_down", http.StatusServiceUnavailable, "The store cannot be used")
 	CodeShuttingDown    = define("shutting_down", http.StatusServiceUnavailable, "The daemon is stopping")
 	CodeStreams         = define("too_many_streams", http.StatusServiceUnavailable, "Too many streams are open")
-	CodeOverloaded      = define("overloaded", http.StatusServiceUnavailable, "Too many large bodies wait")
-	CodeSolveRefused    = define("solve_refused", http.StatusUnprocessableEntity, "The solving service refuses this")
+	CodeOverloaded      = define("overloaded", http.StatusServiceUnavailable, "Too many large bodies are in flight")
+	CodeSolveRefused    = define("solve_refused", http.StatusUnprocessableEntity, "The solving service refuses the request")
 	CodeUnknownProvider = define("unknown_provider", http.StatusNotFound, "There is no such provider")
 	CodeSolveFailed     = define("solve_failed", http.StatusBadGateway, "The solving service brought no token")
 	CodeSolveTimeout    = define("solve_timeout", http.StatusGatewayTimeout, "No token came in time")
@@ -74,10 +74,11 @@ type Problem struct {
 	Ready    *bool    `json:"ready,omitempty"`    // false on /readyz, absent elsewhere
 	Reasons  []string `json:"reasons,omitempty"`  // why /readyz says no
 
-	Retry time.Duration // Retry-After; 0 = none, but for 429 and 503 always at least a second
-	Cause error         // logged, never shown; nil where the problem is the caller's
+	Retry time.Duration `json:"-"` // Retry-After; 0 = none, but for 429 and 503 always at least a second
+	Cause error         `json:"-"` // logged, never shown; nil where the problem is the caller's
 }
 
+// Error implements error, for logs.
 func (p *Problem) Error() string { return string(p.Code) + ": " + p.Detail }
 
 // NewProblem makes a problem. The detail is for people and must hold neither a token

@@ -19,9 +19,10 @@ func basic(key string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("anyone:"+key))
 }
 
-// TestWhoMayDoWhat: what a key that is limited to some targets may do, and in which headers a key
-// is found. TestOneScopeAlone has the scopes of every route.
-func TestWhoMayDoWhat(t *testing.T) {
+// TestKeysAreFoundInBothSchemes: a key is accepted as Bearer and as the password of Basic, and
+// nowhere else; a key with globs is refused other targets. TestScopeOpensOnlyItsRoutes has the scopes of
+// every route.
+func TestKeysAreFoundInBothSchemes(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "staging-login", 10)
 	d.fill(t, "checkout", 10)
@@ -72,7 +73,9 @@ func (d *daemon) forgetWrongKeys() {
 	d.gate.wrongKeys = kernel.WrongKeys{}
 }
 
-func TestChallenge(t *testing.T) {
+// TestChallengeOffersBasicForPagesOnly: only a route that changes nothing offers Basic, which
+// makes a browser ask for a password. A 403 offers nothing.
+func TestChallengeOffersBasicForPagesOnly(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for path, want := range map[string][]string{
 		"/status":                   {`Basic realm="poold", charset="UTF-8"`, `Bearer realm="poold"`},
@@ -90,8 +93,8 @@ func TestChallenge(t *testing.T) {
 	equal(t, "its challenge", a.header.Get("WWW-Authenticate"), "")
 }
 
-// TestEmptyKeyIsNobody: no caller has the empty key, which any client can send.
-func TestEmptyKeyIsNobody(t *testing.T) {
+// TestEmptyKeyHasNoOwner: no caller has the empty key, which any client can send.
+func TestEmptyKeyHasNoOwner(t *testing.T) {
 	keys := allKeys()
 	keys[0].SHA256 = sha256.Sum256(nil)
 	d := start(t, sampleSet(keys...), nil, nil)
@@ -113,11 +116,15 @@ func TestLimitedKeySeesItsTargets(t *testing.T) {
 		}
 		d.ask(t, "GET", "/status", bearer(keyStatus), "Accept: "+accept).has(t, "not limited", 0, "checkout has a long lifetime")
 	}
+	// The page offers a reload of the file only for a key of all targets.
+	for key, whole := range map[string]string{keyStaging: "no", keyAll: "yes"} {
+		d.ask(t, "GET", "/status", bearer(key), "Accept: text/html").has(t, "the page", 200, `data-whole="`+whole+`"`)
+	}
 }
 
-// TestKeyRate: beyond the rate of its key a request is refused until the next one is due.
-// Other keys are served meanwhile.
-func TestKeyRate(t *testing.T) {
+// TestKeyRateRefusesUntilTheNextIsDue: beyond the rate of its key a request is refused until the
+// next one is due. Other keys are served meanwhile.
+func TestKeyRateRefusesUntilTheNextIsDue(t *testing.T) {
 	keys := allKeys()
 	keys[0].Rate = targets.Rate{Count: 3, Per: time.Hour}
 	keys[1].Targets = []string{"other-*", "*"} // all targets after all
@@ -131,9 +138,9 @@ func TestKeyRate(t *testing.T) {
 	d.ask(t, "GET", "/metrics", bearer(keyStaging)).has(t, "another key", 200)
 }
 
-// TestOneScopeAlone walks all routes with keys of one scope. A route that is not named
-// here is closed to them, also a future one.
-func TestOneScopeAlone(t *testing.T) {
+// TestScopeOpensOnlyItsRoutes: each scope opens the routes listed here and no other route,
+// including future ones.
+func TestScopeOpensOnlyItsRoutes(t *testing.T) {
 	open := []string{"/", "/status.css", "/status.js", "/status.svg", "/uplot.css", "/uplot.js", "/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	may := map[targets.Scope][]string{
 		targets.ScopeToken: {"/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/warm"},
@@ -150,13 +157,6 @@ func TestOneScopeAlone(t *testing.T) {
 		keys = append(keys, targets.Key{Name: string(scope), SHA256: sha256.Sum256([]byte("canary-key-" + scope)), Scopes: []targets.Scope{scope}})
 	}
 	d := start(t, sampleSet(keys...), nil, nil)
-	ask := func(rt *kernel.Route, method, path string, headers ...string) answer {
-		if rt.Path == "/status/stream" { // it would not end
-			return d.stream(t, headers...).refusal()
-		}
-		return d.ask(t, method, path, headers...)
-	}
-	fill := strings.NewReplacer(":target", "staging-login", ":id", "tok1", ":provider", "solver", ":order", "o", ":secret", "s", ":sitekey", "k", ":date", "2026-01-02", ":name", "ci")
 	for _, rt := range new(areas).table() {
 		for _, method := range rt.Methods {
 			if method == http.MethodHead {
@@ -174,7 +174,7 @@ func TestOneScopeAlone(t *testing.T) {
 			for scope, paths := range may {
 				for _, headers := range [][]string{{bearer("canary-key-" + string(scope))}, {basic("canary-key-" + string(scope))}} {
 					before := d.stock.count()
-					a := ask(&rt, method, fill.Replace(rt.Path), headers...)
+					a := d.askRoute(t, &rt, method, "staging-login", headers...)
 					if allowed := slices.Contains(open, rt.Path) || slices.Contains(paths, rt.Path); allowed {
 						if a.status == 401 || a.status == 403 {
 							t.Errorf("%s %s with %s alone: %d %s", method, rt.Path, scope, a.status, a.body)
@@ -185,16 +185,16 @@ func TestOneScopeAlone(t *testing.T) {
 					equal(t, a.asked+": calls of the stock", d.stock.count(), before)
 				}
 			}
-			if a := ask(&rt, method, fill.Replace(rt.Path)); (a.status == 401) == slices.Contains(open, rt.Path) {
+			if a := d.askRoute(t, &rt, method, "staging-login"); (a.status == 401) == slices.Contains(open, rt.Path) {
 				t.Errorf("%s %s without a key: %d", method, rt.Path, a.status)
 			}
 		}
 	}
 }
 
-// TestKeyRateAfterAChange: a reload gives a key its whole burst again only if it changes the
+// TestReloadKeepsTheRateOfAKey: a reload gives a key its whole burst again only if it changes the
 // secret or the rate.
-func TestKeyRateAfterAChange(t *testing.T) {
+func TestReloadKeepsTheRateOfAKey(t *testing.T) {
 	const fresh, spent = 200, 429
 	for name, c := range map[string]struct {
 		change func(k *targets.Key)
@@ -231,9 +231,9 @@ func TestKeyRateAfterAChange(t *testing.T) {
 	}
 }
 
-// TestGuessing: after twenty wrong keys in a minute their address has to wait. A right key
-// from there is served all the time, and a request without a key does not count.
-func TestGuessing(t *testing.T) {
+// TestWrongKeysAreLimitedByAddress: after twenty wrong keys in a minute their address must wait.
+// A right key from there is always served, and a request without a key does not count.
+func TestWrongKeysAreLimitedByAddress(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "staging-login", 3)
 	const path = "/pool/staging-login/token"

@@ -25,9 +25,9 @@ func (f *fakeBuyer) arrived() []purchase.Callback {
 	return slices.Clone(f.callbacks)
 }
 
-// TestCallback: whatever a service sends reaches the buyer as it came, and gets
-// an empty 200.
-func TestCallback(t *testing.T) {
+// TestCallbackReachesTheBuyerUnchanged: the buyer gets a callback as the service sent it, and the
+// service gets an empty 200.
+func TestCallbackReachesTheBuyerUnchanged(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	const form = "Content-Type: application/x-www-form-urlencoded"
 	for _, c := range []struct {
@@ -75,9 +75,9 @@ func TestCallback(t *testing.T) {
 	}
 }
 
-// TestCallbackSizes: a body that is too large for a token is not read on, and the service
-// is not asked to send it again.
-func TestCallbackSizes(t *testing.T) {
+// TestOversizedCallbackIsNotRead: a body too large for a token is not read to its end, and the
+// service need not send it again.
+func TestOversizedCallbackIsNotRead(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for size, oversized := range map[int]bool{65536: false, 65537: true, 1 << 20: true} {
 		for _, chunked := range []bool{false, true} {
@@ -98,8 +98,9 @@ func TestCallbackSizes(t *testing.T) {
 	}
 }
 
-// TestCallbackNotKept: the service tries again only if the callback could not be kept.
-func TestCallbackNotKept(t *testing.T) {
+// TestCallbackIsRefusedOnlyIfNotKept: the service is asked to retry only if the callback could
+// not be stored.
+func TestCallbackIsRefusedOnlyIfNotKept(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.buyer.callback = func() error { return fmt.Errorf("x: %w", purchase.ErrNotKept) }
 	a := d.ask(t, "POST", "/callback/solver/o-1/s1")
@@ -113,9 +114,9 @@ func TestCallbackNotKept(t *testing.T) {
 	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, kernel.CodeInternal, "")
 }
 
-// TestHalfABody: a request with half a body does nothing, and holds its connection for the
-// ReadTimeout at most.
-func TestHalfABody(t *testing.T) {
+// TestHalfABodyDoesNothing: a request with half a body has no effect, and holds its connection
+// for at most the ReadTimeout.
+func TestHalfABodyDoesNothing(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 50 * time.Millisecond })
 	const callback, take = "POST /callback/solver/o-1/s1", "POST /pool/staging-login/token"
 	for name, request := range map[string][2]string{
@@ -136,8 +137,9 @@ func TestHalfABody(t *testing.T) {
 	}
 }
 
-// TestCallbackLog: the secret and the order are in the path, and the log shows neither.
-func TestCallbackLog(t *testing.T) {
+// TestCallbackLogHidesItsPath: the path of a callback has the secret and the order, and the log
+// shows neither.
+func TestCallbackLogHidesItsPath(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.send(t, "POST", "/callback/canary-query/canary-query/canary-query?canary-query=1", strings.NewReader("canary-query"))
 	testkit.Within(t, 5*time.Second, "a line", func() bool {
@@ -145,8 +147,9 @@ func TestCallbackLog(t *testing.T) {
 	})
 }
 
-// TestDeadLetters: dead letters are listed without their tokens, and tried on request.
-func TestDeadLetters(t *testing.T) {
+// TestDeadLettersAreListedAndReplayed: dead letters are listed without their tokens, and replayed
+// on request.
+func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	if a := d.ask(t, "GET", "/dead-letters", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"letters":[]}` {
 		t.Errorf("none: %d %s", a.status, a.body)
@@ -173,13 +176,18 @@ func TestDeadLetters(t *testing.T) {
 	}
 	equal(t, "the status does not tell at once", count(), 0)
 	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
-		return purchase.Replayed{Left: 2}, fmt.Errorf("replaying: %w", redisdb.ErrDown)
+		d.buyer.letters = make([]purchase.DeadLetter, 1) // of two
+		return purchase.Replayed{Left: 1}, fmt.Errorf("replaying: %w", redisdb.ErrDown)
 	}
+	d.buyer.letters = make([]purchase.DeadLetter, 2)
+	d.status.Changed()
+	equal(t, "the status before a replay that fails", count(), 2)
 	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, kernel.CodeStoreDown, "")
+	equal(t, "the status right after it", count(), 1)
 }
 
-// TestLongReplay: what took longer than an answer may is answered still.
-func TestLongReplay(t *testing.T) {
+// TestLongReplayIsAnswered: a replay that takes longer than WriteLimit is still answered.
+func TestLongReplayIsAnswered(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.WriteTimeout = 30 * time.Millisecond })
 	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
 		time.Sleep(60 * time.Millisecond) // longer than the WriteTimeout: that is the case

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -57,9 +58,9 @@ func (d *daemon) task(t *testing.T, path, body string) (v map[string]any) {
 	return v
 }
 
-// A token from the pool at the first poll, by the legacy protocol: plain and JSON, by GET
-// and by POST, and the calls after it.
-func TestLegacyClient(t *testing.T) {
+// TestLegacyClientGetsAPooledToken: by the legacy protocol a client gets a token of the pool at
+// its first poll, as text and as JSON, by GET and by POST, and reports on it.
+func TestLegacyClientGetsAPooledToken(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 3)
 	id, ok := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
@@ -110,8 +111,9 @@ func TestLegacyClient(t *testing.T) {
 	}
 }
 
-// The same by the tasks protocol. Its times show the age of the token.
-func TestTasksClient(t *testing.T) {
+// TestTasksClientGetsAPooledToken: the same by the tasks protocol, whose times show the age of
+// the token.
+func TestTasksClientGetsAPooledToken(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.land(t, d.stock.order(t, d.target("checkout")), 50*time.Second)
 	made := d.task(t, "/createTask", create(keyAll, "checkout", ""))
@@ -167,9 +169,9 @@ func TestTasksClient(t *testing.T) {
 	}
 }
 
-// The key in the call identifies the caller. Wrong keys are counted, and only submits
-// count against the rate of a key.
-func TestClientKeys(t *testing.T) {
+// TestClientKeyIsInTheCall: the key in the call identifies the caller. Wrong keys are counted,
+// and only submits count against the rate of a key.
+func TestClientKeyIsInTheCall(t *testing.T) {
 	keys := allKeys()
 	keys[0].Rate.Count, keys[0].Rate.Per = 1, time.Hour
 	d := start(t, sampleSet(keys...), nil, nil)
@@ -206,9 +208,9 @@ func TestClientKeys(t *testing.T) {
 	}
 }
 
-// The balance is the rest of the budget, else that a provider reports, else the threads. A
-// budget that cannot be read is neither.
-func TestClientsBalance(t *testing.T) {
+// TestClientsBalanceIsTheFirstKnown: the balance is the unused budget, else the balance of a
+// provider, else the number of threads. A budget that cannot be read is an error.
+func TestClientsBalanceIsTheFirstKnown(t *testing.T) {
 	balance, capped := 12.5, *sampleSet(allKeys()...)
 	capped.Budget.PerDay = 20000
 	for want, row := range map[string]struct {
@@ -223,6 +225,12 @@ func TestClientsBalance(t *testing.T) {
 	} {
 		d := start(t, row.set, nil, nil)
 		d.provider.State.Balance = row.says
+		second := purchase.Status{Name: "second"}
+		if row.says != nil {
+			more := *row.says + 1
+			second.State.Balance = &more
+		}
+		d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return []purchase.Status{d.provider, second} }
 		if row.booked != nil {
 			d.buyer.booked = row.booked
 		}
@@ -230,8 +238,9 @@ func TestClientsBalance(t *testing.T) {
 	}
 }
 
-// Without keys any 32 characters are one, and no page of another site is answered.
-func TestClientsWithoutKeys(t *testing.T) {
+// TestClientsWithoutKeysSendAnyKey: if the file has no keys, any 32 characters are a key, and
+// pages of other sites are refused.
+func TestClientsWithoutKeysSendAnyKey(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "checkout", 1)
 	key := strings.Repeat("k", 32)
@@ -255,8 +264,9 @@ func TestClientsWithoutKeys(t *testing.T) {
 	d.ask(t, "GET", "/createTask").has(t, "createTask by GET", 405)
 }
 
-// An empty pool: not ready while tokens can come, no slot where none can.
-func TestClientsOfAnEmptyPool(t *testing.T) {
+// TestClientsOfAnEmptyPoolWaitOrHearNoSlot: on an empty pool a task is not ready while a token
+// can come; else there is no slot.
+func TestClientsOfAnEmptyPoolWaitOrHearNoSlot(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	id, ok := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
 	if got := d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id); !ok || got != "CAPCHA_NOT_READY" {
@@ -280,8 +290,9 @@ func TestClientsOfAnEmptyPool(t *testing.T) {
 	equal(t, "stopping", d.get(t, in(keyAll, "staging-login")), "ERROR_NO_SLOT_AVAILABLE")
 }
 
-// An identity that differs little from a target's is logged, and bought for guests only.
-func TestNearMissesAndGuests(t *testing.T) {
+// TestNearMissIsLoggedAndGuestIsBought: an identity that differs little from a target is logged.
+// It is bought only as a guest.
+func TestNearMissIsLoggedAndGuestIsBought(t *testing.T) {
 	d := start(t, solving(t, allKeys()...), nil, nil)
 	for range 2 {
 		equal(t, "no target's and no guest's", d.get(t, in(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")), "ERROR_DOMAIN_NOT_ALLOWED")
@@ -292,7 +303,7 @@ func TestNearMissesAndGuests(t *testing.T) {
 			t.Errorf("%+v", target)
 		}
 	}
-	equal(t, "it was logged", strings.Count(d.logged.String(), "a client submits what a target nearly has"), 1)
+	equal(t, "it was logged", strings.Count(d.logged.String(), "client's submit differs from a target in some fields"), 1)
 	if page := d.ask(t, "GET", "/status", bearer(keyAll), "Accept: text/html").body; !strings.Contains(page, "another invisible, proxy, proxy_type (2)") {
 		t.Error("the page does not show it")
 	}
@@ -316,14 +327,26 @@ func TestNearMissesAndGuests(t *testing.T) {
 	if spec := d.solver.last().Guest.Spec; string(spec.Image) != "GIF89a-picture" || spec.Identity.Picture.MinLength != 4 || spec.Identity.Picture.Charset != "digits" {
 		t.Errorf("%+v", spec)
 	}
+	upload := func(files ...string) string {
+		form := "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\n" + keyAll + "\r\n--b\r\nContent-Disposition: form-data; name=\"method\"\r\n\r\npost\r\n"
+		for _, file := range files {
+			form += "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.gif\"\r\n\r\n" + file + "\r\n"
+		}
+		return d.send(t, "POST", "/in.php", strings.NewReader(form+"--b--\r\n"), "Content-Type: multipart/form-data; boundary=b").body
+	}
+	equal(t, "an upload", upload("GIF89a-upload"), "ERROR_NO_SLOT_AVAILABLE")
+	equal(t, "its picture", string(d.solver.last().Guest.Spec.Image), "GIF89a-upload")
+	asks := d.solver.count()
+	equal(t, "an upload of two files", upload("GIF89a-one", "GIF89a-two"), "ERROR_BAD_PARAMETERS")
+	equal(t, "solves for it", d.solver.count()-asks, 0)
 	without := *d.config.Current()
 	without.Solve = nil
 	d.config.set.Store(&without)
-	equal(t, "a picture that nobody buys", d.get(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
+	equal(t, "a picture without a section solve", d.get(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
 }
 
-// Without Redis both protocols answer that no slot is free.
-func TestClientsWithoutRedis(t *testing.T) {
+// TestClientsWithoutRedisHearNoSlot: without Redis both protocols answer that no slot is free.
+func TestClientsWithoutRedisHearNoSlot(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.breaks("take", redisdb.ErrDown)
 	d.fill(t, "checkout", 1)
@@ -338,8 +361,8 @@ func TestClientsWithoutRedis(t *testing.T) {
 	}
 }
 
-// A submit that a client repeats because it did not get the answer gets the first task.
-// A submit that was answered is not repeated: an equal one buys its own token.
+// TestLostSubmitIsRepeated: a client that repeats an unanswered submit gets the first task. After
+// an answered submit an equal one buys its own token.
 func TestLostSubmitIsRepeated(t *testing.T) {
 	const body = `{"clientKey":"` + keyAll + `","task":{"type":"TurnstileTaskProxyless","websiteKey":"k","websiteURL":"https://guests.example.com/a"}}`
 	d := start(t, solving(t, allKeys()...), nil, nil)
@@ -373,9 +396,9 @@ func TestLostSubmitIsRepeated(t *testing.T) {
 	}
 }
 
-// TestLostSubmitOfAFailedTask: a task under way is open, so that a repeated submit gets it. A
-// failed task is not.
-func TestLostSubmitOfAFailedTask(t *testing.T) {
+// TestLostSubmitOfAFailedTaskIsNotRepeated: a repeated submit gets a task in flight, not one that
+// failed.
+func TestLostSubmitOfAFailedTaskIsNotRepeated(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	records := compat.NewRecords(d.stock.DB)
 	tasks := compat.New(records, d.stock, d.solver, d.log)

@@ -3,19 +3,23 @@ package httpapi
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"poold/internal/httpapi/kernel"
+	"poold/internal/pool"
+	"poold/internal/purchase"
 	"poold/internal/testkit"
 )
 
-func TestUnknownPathsAndMethods(t *testing.T) {
+func TestUnknownPathsAndMethodsAreRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, path := range []string{
 		"/pool", "/pool/", "/pool/staging-login/", "/pool/staging-login/warm/", "/pool/staging-login/token/tok1", "/pool/staging-login/token/tok1/", "/pool/staging-login/token/",
@@ -50,7 +54,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	}
 }
 
-func TestBodies(t *testing.T) {
+func TestBodiesAreRefusedIfUnused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 10)
 	for _, c := range []struct {
@@ -114,9 +118,9 @@ func (c *deadlineConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestWriteLimit: a client that does not read its answer is cut off soon, and
-// not only when the longest wait would be over.
-func TestWriteLimit(t *testing.T) {
+// TestClientThatDoesNotReadIsCutOff: a client that does not read its answer is cut off after
+// WriteLimit, not after the longest wait.
+func TestClientThatDoesNotReadIsCutOff(t *testing.T) {
 	var last atomic.Pointer[deadlineConn]
 	d := start(t, sampleSet(), func(conn net.Conn) net.Conn {
 		last.Store(&deadlineConn{Conn: conn})
@@ -139,8 +143,8 @@ func TestWriteLimit(t *testing.T) {
 	}
 }
 
-// TestServerLimits are those that keep slow and greedy clients off.
-func TestServerLimits(t *testing.T) {
+// TestServerLimitsSlowClients: the limits of the server against slow and greedy clients.
+func TestServerLimitsSlowClients(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	s := d.HTTPServer()
 	if s.ReadTimeout != 5*time.Second || s.WriteTimeout != 10*time.Second || s.IdleTimeout != 60*time.Second || s.MaxHeaderBytes != 16<<10 {
@@ -157,8 +161,8 @@ func TestServerLimits(t *testing.T) {
 	}
 }
 
-// TestPanic: a bug in one handler is one 500 and one line in the log.
-func TestPanic(t *testing.T) {
+// TestPanicIsOne500: a panic in a handler is one 500 and one line in the log.
+func TestPanicIsOne500(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.stock.before = func(context.Context, string) error { panic("a bug") }
 	for range 2 {
@@ -177,9 +181,9 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestPanicAfterTheAnswerBegan: the connection ends, because the first part of the answer
-// is out.
-func TestPanicAfterTheAnswerBegan(t *testing.T) {
+// TestPanicAfterTheAnswerBeganEndsTheConnection: the connection ends, because the first part of
+// the answer is out.
+func TestPanicAfterTheAnswerBeganEndsTheConnection(t *testing.T) {
 	half := &kernel.Route{Path: "/half", Probe: true, Handle: func(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 		_, _ = io.WriteString(w, "half")
 		_ = http.NewResponseController(w).Flush()
@@ -199,9 +203,9 @@ func TestPanicAfterTheAnswerBegan(t *testing.T) {
 	}
 }
 
-// TestLog: one line per request at debug level, with nothing that the client
-// chose freely.
-func TestLog(t *testing.T) {
+// TestLogHasOneLinePerRequest: the log has one line per request at debug level, with no text that
+// the client chose freely.
+func TestLogHasOneLinePerRequest(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.ask(t, "GET", "/pool/staging-login/token?min_ttl=canary-query&canary-query=1", bearer(keyAll), "X-Canary: canary-query")
 	d.ask(t, "GET", "/pool/canary-query/token", bearer(keyAll))
@@ -220,9 +224,9 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestAnswersOfAStop: every answer that begins after the stop closes its connection, also
-// to a request that came before.
-func TestAnswersOfAStop(t *testing.T) {
+// TestAnswersOfAStopCloseTheConnection: every answer that begins after the stop closes its
+// connection, even if the request came before.
+func TestAnswersOfAStopCloseTheConnection(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	taking, goOn := make(chan struct{}), make(chan struct{})
 	d.fill(t, "staging-login", 1)
@@ -249,5 +253,45 @@ func TestAnswersOfAStop(t *testing.T) {
 		if a := d.ask(t, request[0], request[1]); !a.closing {
 			t.Errorf("%s %s: %d leaves the connection open", request[0], request[1], a.status)
 		}
+	}
+}
+
+// timed is a writer that remembers its deadline.
+type timed struct {
+	*httptest.ResponseRecorder
+
+	deadline time.Time
+}
+
+func (w *timed) SetWriteDeadline(t time.Time) error { w.deadline = t; return nil }
+
+// TestLongWaitLeavesTimeForTheAnswer: an answer that comes late still has the time to be written.
+func TestLongWaitLeavesTimeForTheAnswer(t *testing.T) {
+	for name, c := range map[string]struct{ method, path, body string }{
+		"a take":        {"GET", "/pool/checkout/token?wait=60s", ""},
+		"a solve":       {"POST", "/solve", fmt.Sprintf(guestBody, `,"timeout":"60s"`)},
+		"a reload":      {"POST", "/-/reload", ""},
+		"a replay":      {"POST", "/dead-letters/replay", ""},
+		"a slow status": {"GET", "/status.json", ""},
+		"a slow page":   {"GET", "/status", ""},
+		"a slow target": {"GET", "/pool/checkout", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, solving(t, allKeys()...), func(t *testing.T, d *daemon) {
+				const late = 20 * time.Second
+				d.solver.waits, d.solver.err = true, &pool.EmptyError{}
+				d.config.reload = func(context.Context) error { time.Sleep(late); return nil }
+				d.buyer.replay = func(context.Context) (purchase.Replayed, error) { time.Sleep(late); return purchase.Replayed{}, nil }
+				if c.method == "GET" && !strings.Contains(c.path, "token") {
+					d.buyer.providers = func(context.Context, time.Time) []purchase.Status { time.Sleep(late); return nil }
+				}
+				began := time.Now()
+				w := &timed{httptest.NewRecorder(), began.Add(kernel.WriteLimit)}
+				d.Handler().ServeHTTP(w, d.request(t, c.method, c.path, strings.NewReader(c.body), bearer(keyAll), isJSON, "Accept: text/html"))
+				if took, left := time.Since(began), time.Until(w.deadline); took < late || left <= 0 || left > kernel.WriteLimit {
+					t.Errorf("%d after %s, with %s left: %s", w.Code, took, left, w.Body)
+				}
+			})
+		})
 	}
 }

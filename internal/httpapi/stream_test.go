@@ -16,6 +16,7 @@ import (
 
 	"poold/internal/httpapi/kernel"
 	"poold/internal/status"
+	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
@@ -107,11 +108,12 @@ func (s *stream) ends(why string) {
 	}
 }
 
-// TestStream: the whole document at first, then the changes of each request.
-func TestStream(t *testing.T) {
+// TestStreamSendsDocumentThenChanges: the whole document first, then the changes of each request.
+func TestStreamSendsDocumentThenChanges(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	s := d.stream(t)
-	if h := s.answer.Header; s.answer.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("Cache-Control") != "no-store" {
+	if h := s.answer.Header; s.answer.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("Cache-Control") != "no-store" ||
+		h.Get("X-Accel-Buffering") != "no" { // or nginx holds the events back
 		t.Fatalf("%d %v", s.answer.StatusCode, h)
 	}
 	s.document(func(name string, got *status.Document) bool {
@@ -131,9 +133,9 @@ func TestStream(t *testing.T) {
 	d.ask(t, "HEAD", "/status/stream").has(t, "HEAD", 405)
 }
 
-// TestStreamOfAKey: a stream shows what its key may see, and ends when a reload changes
-// that. A reload that leaves the key alone leaves the stream alone.
-func TestStreamOfAKey(t *testing.T) {
+// TestStreamEndsWithTheRightsOfItsKey: a stream shows the targets of its key, and ends if a
+// reload changes these rights. Another reload leaves it open.
+func TestStreamEndsWithTheRightsOfItsKey(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	d := start(t, set, nil, nil)
 	for key, want := range map[string]int{"": 401, "canary-key-wrong": 401} {
@@ -150,6 +152,12 @@ func TestStreamOfAKey(t *testing.T) {
 			return true
 		})
 	}
+	more := *set
+	more.Server.Keys = slices.Clone(set.Server.Keys)
+	more.Server.Keys[2].Scopes = []targets.Scope{targets.ScopeStatus, targets.ScopeAdmin}
+	d.config.set.Store(&more)
+	looker.ends("its key may do more, as the page must show")
+	looker = d.stream(t, bearer(keyStatus))
 	changed := *set
 	changed.Server.Keys = slices.Clone(set.Server.Keys[:2]) // the last one is gone
 	changed.Server.Keys[1].Targets = []string{"staging-login"}
@@ -160,8 +168,8 @@ func TestStreamOfAKey(t *testing.T) {
 	all.document(func(_ string, got *status.Document) bool { return len(got.Targets) > 0 && got.Targets[0].Fresh == 1 })
 }
 
-// TestStreamsAreBounded: beyond the bound a stream is refused. The end of a stream makes
-// room again.
+// TestStreamsAreBounded: beyond the bound a stream is refused. The end of a stream makes room
+// again.
 func TestStreamsAreBounded(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	var open []*stream
@@ -186,9 +194,9 @@ func TestStreamsAreBounded(t *testing.T) {
 	checkProblem(t, "after the stop began", d.ask(t, "GET", "/status/stream"), 503, kernel.CodeShuttingDown, "")
 }
 
-// TestStreamNobodyReads: a caller that does not read is cut off, and does not hold up
+// TestStreamWithoutAReaderIsCutOff: a caller that does not read is cut off, and does not hold up
 // others.
-func TestStreamNobodyReads(t *testing.T) {
+func TestStreamWithoutAReaderIsCutOff(t *testing.T) {
 	deaf := &deafness{begun: make(chan struct{}), over: make(chan struct{}), cut: make(chan struct{})}
 	var first atomic.Bool
 	d := start(t, sampleSet(), func(conn net.Conn) net.Conn {
@@ -245,8 +253,8 @@ func (c *deafConn) Close() error {
 	return c.Conn.Close()
 }
 
-// TestFront: a browser that comes to the front door is led to the page.
-func TestFront(t *testing.T) {
+// TestFrontLeadsBrowsersToTheStatus: a browser that opens / is redirected to the page.
+func TestFrontLeadsBrowsersToTheStatus(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	if a := d.ask(t, "GET", "/", "Accept: text/html,*/*;q=0.8"); a.status != 302 || a.header.Get("Location") != "/status" || a.header.Get("Vary") != "Accept" {
 		t.Errorf("%d %v", a.status, a.header)

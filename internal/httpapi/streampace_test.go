@@ -1,0 +1,154 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/purchase"
+)
+
+// noted is a stream that a handler writes without a network, with the time of each event.
+type noted struct {
+	header http.Header
+
+	mu     sync.Mutex
+	text   strings.Builder // of the event that is being written
+	events []notedEvent
+}
+
+type notedEvent struct {
+	at   time.Time
+	text string
+}
+
+func (n *noted) Header() http.Header              { return n.header }
+func (n *noted) WriteHeader(int)                  {}
+func (n *noted) SetWriteDeadline(time.Time) error { return nil }
+
+func (n *noted) Write(b []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(b)
+}
+
+func (n *noted) FlushError() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.events = append(n.events, notedEvent{time.Now(), n.text.String()})
+	n.text.Reset()
+	return nil
+}
+
+// since returns the events after a moment.
+func (n *noted) since(at time.Time) []notedEvent {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i := slices.IndexFunc(n.events, func(e notedEvent) bool { return e.at.After(at) })
+	if i < 0 {
+		return nil
+	}
+	return slices.Clone(n.events[i:])
+}
+
+// follow opens a stream until leave is called.
+func (d *daemon) follow(t *testing.T) (n *noted, leave func()) {
+	t.Helper()
+	ctx, hangUp := context.WithCancel(t.Context())
+	request := d.request(t, "GET", "/status/stream", nil, bearer(keyAll)).WithContext(ctx)
+	n = &noted{header: http.Header{}}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() {
+			if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
+				t.Errorf("a stream whose reader left ends with %v", err)
+			}
+		}()
+		d.Handler().ServeHTTP(n, request)
+	}()
+	return n, func() { hangUp(); <-ended }
+}
+
+// every checks that events begin like this and that the interval between them is right, from a
+// moment on; at most a second more may pass.
+func every(t *testing.T, what string, from time.Time, events []notedEvent, begin string, interval time.Duration) {
+	t.Helper()
+	if len(events) < 5 {
+		t.Errorf("%s: %d events in a minute: %v", what, len(events), events)
+	}
+	for i, e := range events {
+		if gap := e.at.Sub(from); !strings.HasPrefix(e.text, begin) || gap < interval || gap > interval+time.Second {
+			t.Errorf("%s: event %d after %s: %.80q, want %q after %s", what, i+1, gap, e.text, begin, interval)
+		}
+		from = e.at
+	}
+}
+
+// TestStreamPace: without a change of the status a stream has an event every 5 s, and a heartbeat
+// only after 10 s without an event. The status is read only while streams are open.
+func TestStreamPace(t *testing.T) {
+	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
+		var stuck atomic.Bool
+		unstuck := make(chan struct{})
+		d.buyer.providers = func(context.Context, time.Time) []purchase.Status {
+			if stuck.Load() {
+				<-unstuck
+			}
+			return []purchase.Status{d.provider}
+		}
+		first, leaveFirst := d.follow(t)
+		second, leaveSecond := d.follow(t)
+		time.Sleep(time.Second)
+		whole := first.since(time.Time{})
+		if len(whole) != 2 || whole[0].text != ": poold\n\n" || !strings.HasPrefix(whole[1].text, "event: status\n") {
+			t.Fatalf("the stream begins with %v", whole)
+		}
+		time.Sleep(time.Minute)
+		every(t, "nothing changes", whole[1].at, first.since(whole[1].at), "event: change\n", 5*time.Second)
+
+		// No snapshot comes: a provider does not answer.
+		stuck.Store(true)
+		last := first.since(time.Time{})
+		began := last[len(last)-1].at
+		time.Sleep(time.Minute)
+		every(t, "no snapshot comes", began, first.since(began), ": heartbeat\n", 10*time.Second)
+		stuck.Store(false)
+		close(unstuck)
+		again := time.Now()
+		time.Sleep(6 * time.Second)
+		if events := first.since(again); len(events) == 0 || !strings.HasPrefix(events[0].text, "event: ") {
+			t.Errorf("when snapshots come again: %v", events)
+		}
+
+		leaveFirst()
+		left := time.Now()
+		time.Sleep(time.Minute)
+		if n := len(second.since(left)); n < 10 {
+			t.Errorf("the other stream has %d events in a minute", n)
+		}
+		leaveSecond()
+		synctest.Wait()
+		read := d.stock.count("survey")
+		time.Sleep(5 * time.Second)
+		equal(t, "surveys in the 5 s after the last stream", d.stock.count("survey")-read, 0)
+		time.Sleep(time.Minute)
+		equal(t, "surveys in the minute after", d.stock.count("survey")-read, 0)
+
+		came := time.Now()
+		third, leaveThird := d.follow(t)
+		defer leaveThird()
+		time.Sleep(time.Second)
+		events := third.since(time.Time{})
+		if len(events) != 2 || !strings.HasPrefix(events[1].text, "event: status\n") || events[1].at.Sub(came) > time.Second/2 {
+			t.Errorf("the next stream begins with %v", events)
+		}
+	})
+}

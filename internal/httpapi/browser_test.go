@@ -20,7 +20,7 @@ import (
 	"poold/internal/targets"
 )
 
-// patience is for what takes a moment, on a machine that has better things to do.
+// patience limits a wait that takes a moment on an idle machine.
 const browserPatience = 20 * time.Second
 
 // visitor is a page in a browser, and the test that looks at it.
@@ -101,7 +101,7 @@ func (v *visitor) is(expression string) bool {
 	return is
 }
 
-// A take changes the bar, by itself.
+// browserTake: a take changes the bar without a reload of the page.
 func browserTake(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(), nil, nil)
 	d.stock.look(t, d.target("checkout")) // as the refilling does before it buys
@@ -116,8 +116,8 @@ func browserTake(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.sees("the rest, with its chart", `document.querySelector('.detail canvas') && document.querySelector('.detail').textContent.includes('3 hits')`)
 }
 
-// A target that is added to the file appears, a removed one goes, and the line of a
-// selected one stays.
+// browserFile: a target added to the file appears, a removed one disappears, and so does the
+// problem of a refused file after it is repaired.
 func browserFile(t *testing.T, visit func(*daemon, string) *visitor) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)
@@ -135,7 +135,7 @@ func browserFile(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.sees("that it is mended", `!document.querySelector('#banner').textContent.includes('pools.yaml') && document.title === 'poold'`)
 }
 
-// A provider without money is the first thing on the page.
+// browserNoMoney: the page shows a provider without money first.
 func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(), nil, nil)
 	var broke atomic.Bool
@@ -147,7 +147,7 @@ func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
 	}
 	v := visit(d, "")
 	first := time.Hour
-	for rounds := 0; rounds < 3 && first > 2*time.Second; rounds++ { // the machine may have better things to do in one
+	for rounds := 0; rounds < 3 && first > 2*time.Second; rounds++ { // a busy machine may be late in one
 		broke.Store(false)
 		v.sees("nothing special", `document.querySelector('#banner').textContent === ''`)
 		began := time.Now()
@@ -163,7 +163,8 @@ func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.sees("that it is over", `document.querySelector('#banner').textContent === '' && document.title === 'poold'`)
 }
 
-// A key with the scope admin pauses and resumes, after the page described the effect.
+// browserOperator: a key with the scope admin pauses and resumes, after the page described the
+// effect.
 func browserOperator(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 2)
@@ -175,9 +176,12 @@ func browserOperator(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.sees("what is ready", `document.querySelector('#t-checkout .depth').textContent.startsWith('2 of 5')`)
 	v.do(`document.querySelector('#t-checkout button').click()`)
 	press("Flush")
-	v.sees("what it does", `document.querySelector('dialog').textContent.includes('2 tokens that are ready are thrown away')`)
+	v.sees("what it does", `document.querySelector('dialog').textContent.includes('Drops 2 ready tokens') && document.querySelector('dialog .go').textContent === 'Flush'`)
 	v.do(`document.querySelector('dialog button[value=no]').click()`)
 	v.sees("that nothing was done", `!document.querySelector('dialog') && document.querySelector('#t-checkout .depth').textContent.startsWith('2 of 5')`)
+	press("Warm")
+	v.sees("what it does", `document.querySelector('dialog').textContent.includes('Keeps at least this number') && document.querySelector('dialog .go').textContent === 'Warm'`)
+	v.do(`document.querySelector('dialog button[value=no]').click()`)
 	press("Pause")
 	v.sees("what it does", `document.querySelector('dialog').textContent.includes('2 tokens are ready')`)
 	v.do(`document.querySelector('dialog .go').click()`)
@@ -187,7 +191,7 @@ func browserOperator(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.sees("its end", `document.querySelector('#t-checkout .badge').textContent === 'ok'`)
 }
 
-// A key that may only look has no buttons.
+// browserOnlooker: a key with the scope status alone gets no buttons.
 func browserOnlooker(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	v := visit(d, "Bearer "+keyStatus)
@@ -198,7 +202,7 @@ func browserOnlooker(t *testing.T, visit func(*daemon, string) *visitor) {
 	}
 }
 
-// If the daemon goes away the page says so, and is live again by itself afterwards.
+// browserCut: the page shows that the daemon is away, and becomes live again by itself.
 func browserCut(t *testing.T, visit func(*daemon, string) *visitor) {
 	var line cutLine
 	d := start(t, sampleSet(), line.add, nil)
@@ -237,7 +241,8 @@ func (l *cutLine) cut(is bool) {
 	l.conns = nil
 }
 
-// Whatever the file or a service says is text, however long it is.
+// browserHostile: the page shows texts of the file and of services as text, whatever their
+// length.
 func browserHostile(t *testing.T, visit func(*daemon, string) *visitor) {
 	evil := `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u202e\x1b[31m'&lt;" + strings.Repeat("x", 10_000)
 	set := sampleSet()
@@ -275,7 +280,7 @@ func browserHostile(t *testing.T, visit func(*daemon, string) *visitor) {
 	}
 }
 
-// The search finds some of many targets, and problems come first.
+// browserMany: the search filters many targets, and problems come first.
 func browserMany(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, manyTargets(sampleSet(), 100), nil, nil)
 	d.refill.statuses["t00050"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Want: 5}
@@ -297,12 +302,12 @@ const (
 	lateBar   = 1500 * time.Millisecond
 )
 
-// Fifty takes, each as soon as the page has shown the one before of the same target, and how
-// long it took to show each in the bar: from the request on, by the clock of the page.
+// browserTakes measures from request to bar, by the clock of the page, for fifty takes. Each take
+// waits until the page has shown the previous one of its target.
 func browserTakes(t *testing.T, visit func(*daemon, string) *visitor) {
 	d, _ := realCrowd(t, takenFrom)
 	v := visit(d, "")
-	for rounds := range 3 { // the machine may have better things to do in one
+	for rounds := range 3 { // a busy machine may be late in one
 		for i := range takenFrom {
 			d.fill(t, fmt.Sprintf("t%05d", i), takes)
 		}

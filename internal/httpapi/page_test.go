@@ -15,7 +15,7 @@ import (
 	"poold/internal/targets"
 )
 
-func TestPage(t *testing.T) {
+func TestPageShowsTheDocument(t *testing.T) {
 	set := sampleSet()
 	set.Warnings = []targets.Problem{{File: "pools.yaml", Line: 3, Text: "a poll each 100ms is unusual"}}
 	set.Providers[0].API = targets.APISimulated
@@ -41,7 +41,7 @@ func TestPage(t *testing.T) {
 		"8 of 10 an hour, 77 of 500 a day", "Over all targets 1234 of 20000 solves", "Dead letters: 2.", "0.105123", "1 / 1", "9 / 7", "starved mostly_rejected",
 		"refused failing", "yes", "pausedpaused by POST /pool/checkout/pause", "failingthe provider refuses this target: ERROR_GOOGLEKEY", "busyno slot", "12.50",
 		"On-demand solves", "ops@example.com7253", "906843 / 7", "969 of 30 an hour, 33 of 300 a day0.25",
-		"20 of 60 tokens of on-demand solves in the last 7 days went to another request too: 33.3 %. 0 requests missed, 0 were refused.", "2026-01-0260040191000", "Redis: single", "As of 20",
+		"20 of 60 tokens of on-demand solves in the last 7 days served further requests too: 33.3 %. 0 requests missed, 0 were refused.", "2026-01-0260040191000", "Redis: single", "As of 20",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in:\n%s", part, text)
@@ -70,8 +70,9 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageOrJSON: GET /status is HTML for a caller that prefers it, GET /status.json never.
-func TestPageOrJSON(t *testing.T) {
+// TestStatusIsHTMLOnlyIfPreferred: GET /status is HTML for a caller that prefers it, GET
+// /status.json never.
+func TestStatusIsHTMLOnlyIfPreferred(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for accept, begins := range map[string]string{"text/html;q=0.5, */*": "<!doctype html>", "application/json, text/html": "{"} {
 		if a := d.ask(t, "GET", "/status", "Accept: "+accept); !strings.HasPrefix(a.body, begins) || a.status != 200 || a.header.Get("Vary") != "Accept" {
@@ -83,8 +84,8 @@ func TestPageOrJSON(t *testing.T) {
 	}
 }
 
-// TestPageEscapes: whatever comes from the file or from a provider is text.
-func TestPageEscapes(t *testing.T) {
+// TestPageEscapesForeignText: text from the file or from a provider is escaped.
+func TestPageEscapesForeignText(t *testing.T) {
 	const evil = `"><script>alert(1)</script><img src=x onerror=alert(1)>'`
 	set := sampleSet()
 	set.Targets[0].Owner, set.Targets[0].Name = evil, "a"+evil
@@ -105,8 +106,9 @@ func TestPageEscapes(t *testing.T) {
 	}
 }
 
-// TestPageOfEveryState renders a page without targets and without providers.
-func TestPageOfEveryState(t *testing.T) {
+// TestPageWithoutTargetsAndProviders: an empty page says so, and the lists of the document are
+// not null.
+func TestPageWithoutTargetsAndProviders(t *testing.T) {
 	set := sampleSet()
 	set.Targets = nil
 	d := start(t, set, nil, nil)
@@ -114,7 +116,7 @@ func TestPageOfEveryState(t *testing.T) {
 	a := d.ask(t, "GET", "/status", "Accept: text/html")
 	a.has(t, "empty", 200, "There are no targets.", "There are no providers.")
 	if strings.Contains(a.body, "On-demand") || strings.Contains(a.body, "Savings") {
-		t.Errorf("on-demand solves that nobody asked for: %s", a.body)
+		t.Errorf("the page shows on-demand solves without requests: %s", a.body)
 	}
 	d.ask(t, "GET", "/status.json").has(t, "lists are not null", 200, `"targets":[]`, `"providers":[]`, `"problems":[]`)
 }

@@ -192,8 +192,8 @@ func (p *Routes) writePage(w http.ResponseWriter, document *status.Document, c *
 	return nil
 }
 
-// Asset answers with a file of the page. It says nothing about this daemon, so it needs no
-// key.
+// Asset answers with a file of the page. It has no data of the daemon, so it
+// needs no key.
 func Asset(name, contentType string) kernel.Handler {
 	body, err := web.ReadFile("web/" + name)
 	if err != nil {
@@ -206,7 +206,7 @@ func Asset(name, contentType string) kernel.Handler {
 }
 
 // Icon is GET /status.svg: the icon of the page, with the number of targets in trouble.
-// It says what the page asked it to say, so it needs no key.
+// It shows only what its query says, so it needs no key.
 func (p *Routes) Icon(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	query := r.URL.Query()
 	trouble, err := strconv.Atoi(query.Get("n"))

@@ -9,9 +9,9 @@ import (
 	"poold/internal/targets"
 )
 
-// TestWords: the cells for the wants and the expectation of a target, empty if there is
-// nothing to say.
-func TestWords(t *testing.T) {
+// TestTargetCellsAreEmptyWithoutNews: the cells for wants and expectation of a target are empty
+// if they equal the depth and no limit applies.
+func TestTargetCellsAreEmptyWithoutNews(t *testing.T) {
 	adaptive := string(targets.RefillAdaptive)
 	for _, c := range []struct {
 		target             status.Target

@@ -28,7 +28,7 @@ function fill(node, props, children, attributes) {
 
 const byID = (id) => document.getElementById(id);
 
-// put changes a text only where it is another, so that an unchanged row costs nothing.
+// put changes a text only if it differs, so that an unchanged row costs nothing.
 function put(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -76,7 +76,7 @@ const sentence = (t) => [t.reason, ...t.marks.map((mark) => markWords[mark] || m
 function forecast(t) {
   if (t.refill !== 'adaptive') return t.rail && t.state !== 'paused' ? 'held back by: ' + t.rail : '';
   if (t.state === 'paused') return '';
-  if (t.state === 'idle' || t.want === 0) return 'nobody asks: none is kept';
+  if (t.state === 'idle' || t.want === 0) return 'no requests: no token is kept';
   let text = 'about ' + (Math.round(t.forecast * 100) / 100) + ' requests expected until a new order lands, so ' + plural(t.want, 'token') + ' wanted; ' +
     'one request in ' + (t.risk > 0 ? count(Math.max(1, Math.round(1 / t.risk))) : 'very many') + ' would find none';
   if (t.rail) text += '; held back by: ' + t.rail;
@@ -191,7 +191,7 @@ function setMode(next) {
   const was = mode;
   mode = next;
   drawMode();
-  if (next === 'away') announce('The daemon does not answer. What is shown is the last that is known.');
+  if (next === 'away') announce('The daemon does not answer. The page shows the last known status.');
   if (next === 'live' && (was === 'away' || was === 'polling')) announce('Live again.');
 }
 
@@ -211,7 +211,7 @@ function drawClocks() {
   let text = 'as of ' + clock(heldAt || doc.as_of);
   if (heldAt) text = 'shows ' + clock(heldAt);
   else if (mode === 'away') text = 'no answer, as of ' + clock(doc.as_of) + ', ' + seconds(age) + ' ago';
-  else if (mode === 'refused') text = 'this key may not see the status any more: load the page again';
+  else if (mode === 'refused') text = 'this key no longer has access to the status: reload the page';
   put(byID('asof'), text);
   if (!heldAt) drawRetries();
 }
@@ -263,11 +263,11 @@ function drawBanner() {
     for (const p of downAlone) boxes.push(h('p', { className: 'box warn' }, 'Provider ' + p.name + ' is down: ' + p.reason + (p.remedy ? '; ' + p.remedy : ''), retry(p.name)));
     if (!doc.config.ok) {
       boxes.push(h('section', { className: 'box bad', id: 'refused' }, h('h2', {}, 'The configuration file was not applied'),
-        h('p', {}, 'The last good one, of ' + moment(doc.config.loaded_at) + ', is in use.'), lines(doc.config.problems)));
+        h('p', {}, 'The last valid one, of ' + moment(doc.config.loaded_at) + ', is in use.'), lines(doc.config.problems)));
     } else if (doc.config.problems.length > 0) {
       boxes.push(h('section', { className: 'box warn' }, h('h2', {}, 'About the configuration file'), lines(doc.config.problems)));
     }
-    if (doc.dead_letters > 0) boxes.push(h('p', { className: 'box warn' }, plural(doc.dead_letters, 'callback') + ' could not be stored; they are tried again. poold dead-letters list shows them.'));
+    if (doc.dead_letters > 0) boxes.push(h('p', { className: 'box warn' }, plural(doc.dead_letters, 'callback') + ' could not be stored; poold retries. poold dead-letters list shows them.'));
     for (const text of doc.notices) boxes.push(h('p', { className: 'box note' }, text));
     return boxes;
   });
@@ -284,7 +284,7 @@ function retry(text) {
 function drawRetries() {
   for (const node of byID('banner').querySelectorAll('.retry')) {
     const left = (new Date(node.dataset.at).getTime() - Date.now()) / 1000;
-    put(node, left > 0 ? ', next try in ' + seconds(Math.ceil(left)) : ', being tried now');
+    put(node, left > 0 ? ', next try in ' + seconds(Math.ceil(left)) : ', next try now');
   }
 }
 
@@ -306,7 +306,7 @@ function drawSummary() {
   const others = ['starved', 'refused', 'budget', 'paused', 'idle'].filter((state) => states[state]).map((state) => states[state] + ' ' + state);
   const balances = doc.providers.filter((p) => p.balance !== null);
   const tiles = [
-    ['Targets ok', count((states.ok || 0) + (states.idle || 0)) + ' of ' + count(all.length), others.join(', ') || 'all of them', bad > 0 ? 'bad' : 'good'],
+    ['Targets ok', count((states.ok || 0) + (states.idle || 0)) + ' of ' + count(all.length), others.join(', ') || 'all targets', bad > 0 ? 'bad' : 'good'],
     ['Tokens ready', count(fresh), count(ordered) + ' on order'],
     ['Requests a minute', (lately / 5).toFixed(lately > 0 && lately < 500 ? 1 : 0), 'over 5 minutes'],
     ['Hit rate', done > 0 ? percent(hits / done) : '–', done > 0 ? count(done) + ' in the last hour' : 'no requests in the last hour'],
@@ -333,7 +333,7 @@ function drawProviders() {
     h('td', { className: 'n' }, meter(p.in_flight, p.concurrency), h('span', {}, p.in_flight + ' of ' + p.concurrency)),
     h('td', { className: 'n' }, p.calls_per_token > 0 ? p.calls_per_token.toFixed(1) : '–'),
     h('td', { className: 'n' }, p.balance === null ? '–' : money(p.balance)),
-    h('td', {}, p.callbacks ? 'calls back' : 'is polled'))));
+    h('td', {}, p.callbacks ? 'by callback' : 'by polling'))));
 }
 
 const badge = (state) => h('span', { className: 'badge ' + state }, state);
@@ -551,9 +551,9 @@ function drawDetail(row, t) {
   const budget = t.budget ? [t.budget.hour && used(t.budget.hour, 'an hour'), t.budget.day && used(t.budget.day, 'a day')].filter(Boolean).join(', ') : 'none of its own';
   const facts = [
     ['Expects', forecast(t)],
-    ['Instead', t.shadow ? t.shadow.text : ''],
+    ['Other refill mode', t.shadow ? t.shadow.text : ''],
     ['Hit rate', t.hit_rate_needs ? t.hit_rate_needs.text : ''],
-    ['Lead time', t.lead_time_s.p50 > 0 ? seconds(t.lead_time_s.p50) + ' (half of them), ' + seconds(t.lead_time_s.p90) + ' (nine of ten)' : ''],
+    ['Lead time', t.lead_time_s.p50 > 0 ? seconds(t.lead_time_s.p50) + ' (median), ' + seconds(t.lead_time_s.p90) + ' (90 of 100)' : ''],
     ['Next expiry', t.next_expiry_s === null ? '' : 'in ' + seconds(Math.max(0, t.next_expiry_s)) + ' at ' + clock(doc.as_of)],
     ['Waiting callers', t.waiting > 0 ? count(t.waiting) : ''],
     ['Bought per served', t.bought_per_served > 0 ? t.bought_per_served.toFixed(2) : ''],
@@ -632,17 +632,17 @@ function actions(t) {
 const act = (name, onclick) => h('button', { type: 'button', onclick }, name);
 
 const price = (t) => (t.solved > 0 ? t.spent / t.solved : 0);
-const costing = (t, n) => (price(t) > 0 ? ', about ' + money(n * price(t)) + ' at what they cost so far' : '');
+const costing = (t, n) => (price(t) > 0 ? ', about ' + money(n * price(t)) + ' at the average price so far' : '');
 
-const span = () => h('select', { name: 'for' }, [['', 'until somebody resumes it'], ['15m', '15 minutes'], ['1h', '1 hour'], ['4h', '4 hours'], ['24h', '24 hours']]
+const span = () => h('select', { name: 'for' }, [['', 'until it is resumed'], ['15m', '15 minutes'], ['1h', '1 hour'], ['4h', '4 hours'], ['24h', '24 hours']]
   .map(([value, text]) => h('option', { value }, text)));
 
 const pausing = {
   title: (t) => 'Pause ' + t.name,
   text: (t) => {
     const pace = t.hour.requests / 60;
-    let text = 'No more tokens are bought for it, at any replica. ' + plural(t.fresh, 'token is', 'tokens are') + ' ready and ' + count(t.in_flight) + ' on order; they are still handed out.';
-    if (pace > 0) text += ' As often as it was asked in the last hour they last ' + seconds(60 * (t.fresh + t.in_flight) / pace) + '.';
+    let text = 'All replicas stop buying for it. ' + plural(t.fresh, 'token is', 'tokens are') + ' ready and ' + count(t.in_flight) + ' on order; poold still hands them out.';
+    if (pace > 0) text += ' At the request rate of the last hour they last ' + seconds(60 * (t.fresh + t.in_flight) / pace) + '.';
     return text;
   },
   fields: () => [h('label', {}, 'For ', span()), h('label', {}, 'Reason ', h('input', { name: 'reason', maxLength: 200 }))],
@@ -654,32 +654,32 @@ const pausing = {
 };
 const probing = {
   title: (p) => 'Probe ' + p.name,
-  text: (p) => 'The provider is tried at once' + (p.since ? ', after it went down at ' + moment(p.since) : '') + ': its balance is read, and the next order is let through. ' + (p.remedy || ''),
+  text: (p) => 'Reads the balance of the provider and lets the next order through at once.' + (p.since ? ' It is down since ' + moment(p.since) + '.' : '') + (p.remedy ? ' Remedy: ' + p.remedy : ''),
   fields: () => [],
   send: (p) => send('POST', '/providers/' + encodeURIComponent(p.name) + '/probe'),
 };
 const resuming = {
   title: (t) => (t.state === 'refused' ? 'Try ' : 'Resume ') + t.name,
-  text: (t) => t.state === 'refused' ? 'One order is placed at once, to see whether the provider accepts the parameters now: ' + t.reason : 'Tokens are bought for it again: up to ' + count(Math.max(0, t.depth - t.fresh - t.in_flight)) + ' at once' + costing(t, Math.max(0, t.depth - t.fresh - t.in_flight)) + '.',
+  text: (t) => t.state === 'refused' ? 'Places one order at once, to check whether the provider accepts the parameters now. Last refusal: ' + t.reason : 'Buying continues: up to ' + count(Math.max(0, t.depth - t.fresh - t.in_flight)) + ' at once' + costing(t, Math.max(0, t.depth - t.fresh - t.in_flight)) + '.',
   fields: () => [],
   send: (t) => call('POST', t, '/resume'),
 };
 const warming = {
-  title: (t) => 'Keep ' + t.name + ' warm',
-  text: (t) => 'At least so many tokens are kept ready for so long. ' + count(t.fresh + t.in_flight) + ' are ready or on order now; what is missing is bought, and what dies unused is bought again' + (price(t) > 0 ? ', at about ' + money(price(t)) + ' each' : '') + '.',
+  title: (t) => 'Warm ' + t.name,
+  text: (t) => 'Keeps at least this number of tokens ready for this time. ' + count(t.fresh + t.in_flight) + ' are ready or on order; poold buys the missing ones, and replaces tokens that expire unused' + (price(t) > 0 ? ', at about ' + money(price(t)) + ' each' : '') + '.',
   fields: (t) => [h('label', {}, 'Tokens ', h('input', { name: 'tokens', type: 'number', min: 1, max: 10000, value: Math.max(1, t.depth), required: true })),
     h('label', {}, 'For ', h('select', { name: 'for' }, [['15m', '15 minutes'], ['30m', '30 minutes'], ['1h', '1 hour'], ['4h', '4 hours']].map(([value, text]) => h('option', { value }, text))))],
   send: (t, form) => call('POST', t, '/warm', { tokens: Number(form.elements.tokens.value), for: form.elements.for.value }),
 };
 const flushing = {
-  title: (t) => 'Throw the tokens of ' + t.name + ' away',
-  text: (t) => plural(t.fresh, 'token that is', 'tokens that are') + ' ready ' + (t.fresh === 1 ? 'is' : 'are') + ' thrown away' + costing(t, t.fresh) + '. ' + (t.state === 'paused' ? 'None is' : 'As many are') + ' bought anew. ' + count(t.in_flight) + ' on order still land.',
+  title: (t) => 'Flush ' + t.name,
+  text: (t) => 'Drops ' + plural(t.fresh, 'ready token') + costing(t, t.fresh) + '. ' + (t.state === 'paused' ? 'While the target is paused none is' : 'As many are') + ' bought again. ' + count(t.in_flight) + ' on order still land.',
   fields: () => [],
   send: (t) => call('DELETE', t, '/tokens'),
 };
 const reloading = {
   title: () => 'Reload the configuration file',
-  text: () => 'The file is read again. ' + plural(byName.size, 'target is', 'targets are') + ' in force now; those that the file has no more are no longer filled. A file with a problem changes nothing.',
+  text: () => 'Reads the file again. ' + plural(byName.size, 'target is', 'targets are') + ' in use now; poold stops filling targets that the file no longer has. An invalid file changes nothing.',
   fields: () => [],
   send: () => send('POST', '/-/reload'),
 };
@@ -727,18 +727,18 @@ function drawFoot() {
     const parts = [];
     if (doc.solve && (doc.solve.guests > 0 || doc.solve.requests > 0 || doc.solve.bought > 0)) {
       const g = doc.solve;
-      parts.push(h('h2', {}, 'On-demand solves'), h('p', {}, [plural(g.guests, 'identity', 'identities') + ' that no target has', plural(g.requests, 'request'), count(g.bought) + ' bought', count(g.solved) + ' solved',
+      parts.push(h('h2', {}, 'On-demand solves'), h('p', {}, [plural(g.guests, 'identity', 'identities') + ' without a target', plural(g.requests, 'request'), count(g.bought) + ' bought', count(g.solved) + ' solved',
         count(g.misses) + ' missed', money(g.spent) + ' spent', g.budget.hour && used(g.budget.hour, 'an hour'), g.budget.day && used(g.budget.day, 'a day')].filter(Boolean).join(', ') + '.' + (g.reason ? ' ' + g.reason : '')));
     }
     if (doc.dedup && doc.dedup.requests > 0) {
       parts.push(h('h2', {}, 'Savings'), h('p', {}, count(doc.dedup.saved) + ' of ' + plural(doc.dedup.requests - doc.dedup.missed - doc.dedup.refused, 'token') +
-        ' of on-demand solves in the last 7 days went to another request too: ' + doc.dedup.saved_pct.toFixed(1) + ' %. ' +
+        ' of on-demand solves in the last 7 days served further requests too: ' + doc.dedup.saved_pct.toFixed(1) + ' %. ' +
         count(doc.dedup.missed) + ' requests missed, ' + count(doc.dedup.refused) + ' were refused.'));
     }
     if (warnings.length > 0) parts.push(h('h2', {}, 'Notes on the configuration file'), lines(warnings));
     return parts;
   });
-  put(byID('about'), 'poold ' + doc.version + ', started ' + moment(doc.started_at) + '. Redis: ' + doc.redis.mode + (doc.redis.ok ? '' : ', cannot be used') + '. Configuration of ' + moment(doc.config.loaded_at) + '.');
+  put(byID('about'), 'poold ' + doc.version + ', started ' + moment(doc.started_at) + '. Redis: ' + doc.redis.mode + (doc.redis.ok ? '' : ', unavailable') + '. Configuration of ' + moment(doc.config.loaded_at) + '.');
 }
 
 let shownTrouble = null;
@@ -752,7 +752,7 @@ function drawTitle() {
   if (link.getAttribute('href') !== icon) link.setAttribute('href', icon);
   const key = bad.map((t) => t.name).sort().join(' ');
   if (shownTrouble !== null && shownTrouble !== key) {
-    announce(n === 0 ? 'No target is in trouble any more.' : plural(n, 'target is', 'targets are') + ' in trouble: ' + bad.slice(0, 5).map((t) => t.name + ', ' + t.state).join('; '));
+    announce(n === 0 ? 'No target has a problem any more.' : plural(n, 'target has', 'targets have') + ' a problem: ' + bad.slice(0, 5).map((t) => t.name + ', ' + t.state).join('; '));
   }
   shownTrouble = key;
 }

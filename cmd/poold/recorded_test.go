@@ -81,11 +81,11 @@ func TestSimulateFromHistory(t *testing.T) {
 		t.Errorf("all that is known:\n%s\nof the trace:\n%s", got, want)
 	}
 	for says, args := range map[string][]string{
-		"unknown_target":              {"--from-history", "other", "--target", "login"},
-		`has no target "other"`:       {"--from-history", "other"},
-		"such as 2026-01-02":          {"--from-history", "login", "--from", "yesterday"},
-		"it is kept for 24 hours":     {"--from-history", "login", "--from", "2020-01-01"},
-		"the demand holds no request": {"--from-history", "login", "--to", from.Format(time.RFC3339)},
+		"unknown_target":                 {"--from-history", "other", "--target", "login"},
+		`has no target "other"`:          {"--from-history", "other"},
+		"such as 2026-01-02":             {"--from-history", "login", "--from", "yesterday"},
+		"arrivals are kept for 24 hours": {"--from-history", "login", "--from", "2020-01-01"},
+		"the demand holds no request":    {"--from-history", "login", "--to", from.Format(time.RFC3339)},
 	} {
 		code, out, problems := runCommand(t, map[string]string{"POOLD_URL": p.url}, append([]string{"simulate", "--config", w.config}, args...)...)
 		if code != 1 || out != "" || !strings.Contains(problems, says) {

@@ -26,8 +26,8 @@ type Controls interface {
 	Resume(ctx context.Context, id captcha.ID) error
 	// Retry lets an identity whose orders fail place its next order at once.
 	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
-	// Flush throws the tokens away and says how many could have been handed out.
-	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error)
+	// Flush drops the tokens and returns how many could have been handed out.
+	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (dropped int, err error)
 	// Warm keeps tokens ready in a window of time.
 	Warm(ctx context.Context, id captcha.ID, w pool.Window, limit pool.WindowLimit) error
 }
@@ -75,7 +75,14 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if err := a.stock.Pause(r.Context(), c.Target.ID, pause); err != nil {
 		return err
 	}
-	return a.altered(w, r, c, "the buying for a target was paused", slog.Time("until", pause.Until), slog.String("reason", pause.Reason))
+	var limits []slog.Attr // those that were given
+	if !pause.Until.IsZero() {
+		limits = append(limits, slog.Time("until", pause.Until.UTC()))
+	}
+	if pause.Reason != "" {
+		limits = append(limits, slog.String("reason", pause.Reason))
+	}
+	return a.altered(w, r, c, "target paused", limits...)
 }
 
 // resume is POST /pool/{target}/resume. It ends a pause that was made by POST; one in
@@ -83,7 +90,7 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 // refuses, places its next order at once.
 func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if c.Target.Paused {
-		return kernel.NewProblem(kernel.CodePausedInFile, "the file says `paused: true` for this target; edit the file to resume it")
+		return kernel.NewProblem(kernel.CodePausedInFile, "the configuration file has `paused: true` for this target; remove it there to resume")
 	}
 	if err := a.stock.Resume(r.Context(), c.Target.ID); err != nil {
 		return err
@@ -92,17 +99,17 @@ func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	if err != nil {
 		return err
 	}
-	return a.altered(w, r, c, "the buying for a target was resumed", slog.Bool("tried_at_once", tried))
+	return a.altered(w, r, c, "target resumed", slog.Bool("tried_at_once", tried))
 }
 
 // flush is DELETE /pool/{target}/tokens: it drops the tokens that are ready, so that new
 // ones are bought, say because the page changed. Orders in flight still land.
 func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	thrown, err := a.stock.Flush(r.Context(), c.Target.ID, c.Target.Margin)
+	dropped, err := a.stock.Flush(r.Context(), c.Target.ID, c.Target.Margin)
 	if err != nil {
 		return err
 	}
-	return a.altered(w, r, c, "the tokens of a target were thrown away", slog.Int("tokens", thrown))
+	return a.altered(w, r, c, "tokens flushed", slog.Int("tokens", dropped))
 }
 
 // altered ends a request that changed a target: it logs the operator's key, marks the
@@ -124,7 +131,7 @@ func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *kernel.Call) e
 	kernel.AnswerWithin(w, kernel.WriteLimit)
 	a.status.Changed() // the status shows a refused file too
 	if err != nil && ctx.Err() != nil {
-		p := kernel.NewProblem(kernel.CodeInternal, "the reload did not finish in time")
+		p := kernel.NewProblem(kernel.CodeInternal, "the reload did not finish in time; /status.json shows the configuration in use")
 		p.Cause = err
 		return p
 	}
@@ -144,9 +151,9 @@ const (
 
 // The forms of a body of /pause.
 const (
-	wantPause       = `the body must be empty, or one JSON object like {"for":"2h","reason":"..."}, each field given at most once`
+	wantPause       = `the body must be empty, or one JSON object like {"for":"2h","reason":"..."}, each field optional and at most once`
 	wantPauseFor    = `"for" must be a duration with a unit from 1s to 720h, such as "2h"`
-	wantPauseReason = `"reason" must be a text of at most 200 characters, in one line`
+	wantPauseReason = `"reason" must be one line of at most 200 characters`
 )
 
 // readPause reads the body of POST /pool/{target}/pause. Without a body the pause lasts
@@ -196,12 +203,12 @@ func (a *admin) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	s, err := a.buyer.Probe(r.Context(), name)
 	a.status.Changed()
 	if errors.Is(err, purchase.ErrUnknownProvider) {
-		return kernel.NewProblem(kernel.CodeUnknownProvider, "the configuration file lists no provider of this name")
+		return kernel.NewProblem(kernel.CodeUnknownProvider, "the configuration file has no provider of this name")
 	}
 	if err != nil {
 		return err
 	}
-	a.log.InfoContext(r.Context(), "a provider was probed", slog.String("provider", s.Name),
+	a.log.InfoContext(r.Context(), "provider probed", slog.String("provider", s.Name),
 		slog.String("key", c.Caller.Name), slog.String("state", string(s.State.Kind)))
 	return kernel.RespondJSON(w, Probe{Name: s.Name, State: string(s.State.Kind), Reason: s.State.Reason, Remedy: s.State.Remedy})
 }
@@ -217,7 +224,7 @@ type LetterList struct {
 func (a *admin) deadLetters(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	list, err := a.buyer.DeadLetters()
 	if err != nil { // the buyer has logged the error, which names files only
-		a.log.DebugContext(r.Context(), "not all dead letters can be read", slog.Any("err", err))
+		a.log.DebugContext(r.Context(), "some dead letters cannot be read", slog.Any("err", err))
 	}
 	return kernel.RespondJSON(w, LetterList{Letters: append([]purchase.DeadLetter{}, list...), Incomplete: err != nil})
 }

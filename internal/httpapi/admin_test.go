@@ -19,7 +19,9 @@ import (
 	"poold/internal/testkit"
 )
 
-func TestPauseAndResume(t *testing.T) {
+// TestPauseAndResumeShowAtOnce: the status shows a pause and its end at once, the log has both,
+// and refill is woken.
+func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	set.Targets[0].Paused = true
 	d := start(t, set, nil, nil)
@@ -36,13 +38,23 @@ func TestPauseAndResume(t *testing.T) {
 	if s := state("staging-login"); !strings.Contains(s, `"state":"ok"`) {
 		t.Errorf("right after a resume: %s", s)
 	}
+	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"2h","reason":"the page changes"}`), isJSON, bearer(keyAll)).has(t, "a limited pause", 204)
+	for _, line := range []string{
+		`"msg":"target paused","target":"staging-login","key":"all"}`, // no zero time
+		`"msg":"target paused","target":"staging-login","key":"all","until":"\d{4}-[^"]+Z","reason":"the page changes"}`,
+	} {
+		if !regexp.MustCompile(line).MatchString(d.logged.String()) {
+			t.Errorf("no %s in %s", line, d.logged)
+		}
+	}
+	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).has(t, "resume", 204)
 	id := set.Targets[1].ID
-	if len(d.refill.kicked) != 2 || d.refill.kicked[1] != id {
+	if len(d.refill.kicked) != 4 || d.refill.kicked[1] != id {
 		t.Errorf("refill was told of %q", d.refill.kicked)
 	}
 	a := d.ask(t, "POST", "/pool/checkout/resume", bearer(keyAll))
 	checkProblem(t, "paused in the file", a, 409, kernel.CodePausedInFile, "checkout")
-	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.count("pause", "resume") != 2 {
+	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.count("pause", "resume") != 4 {
 		t.Errorf("%s; the stock saw %q", s, d.stock.calls)
 	}
 	d.stock.redis.SetDown(true)
@@ -51,9 +63,9 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
-// TestFlush: the tokens go, refill and the status see it at once, and the margin in the
-// file decides which tokens count.
-func TestFlush(t *testing.T) {
+// TestFlushDropsTokensAtOnce: the tokens are gone, refill and the status see it at once, and the
+// margin in the file decides which tokens count.
+func TestFlushDropsTokensAtOnce(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	d := start(t, set, nil, nil)
 	d.fill(t, "checkout", 1)
@@ -72,7 +84,7 @@ func TestFlush(t *testing.T) {
 	if len(d.refill.kicked) != 1 || d.refill.kicked[0] != set.Targets[1].ID {
 		t.Errorf("refill was told of %q", d.refill.kicked)
 	}
-	if !strings.Contains(d.logged.String(), `"level":"INFO","msg":"the tokens of a target were thrown away","target":"staging-login","key":"all","tokens":4`) {
+	if !strings.Contains(d.logged.String(), `"level":"INFO","msg":"tokens flushed","target":"staging-login","key":"all","tokens":4`) {
 		t.Errorf("the log does not say what was lost: %s", d.logged)
 	}
 	equal(t, "another target has", d.stock.look(t, d.target("checkout")).Fresh, 1)
@@ -80,8 +92,9 @@ func TestFlush(t *testing.T) {
 	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 }
 
-// TestReload: 204, seen at once, and not cut short by the caller.
-func TestReload(t *testing.T) {
+// TestReloadFinishesWithoutItsCaller: a reload is answered with 204, shows at once, and continues
+// if its caller hangs up.
+func TestReloadFinishesWithoutItsCaller(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.ask(t, "GET", "/status.json", bearer(keyAll))
 	began, finish, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -123,7 +136,7 @@ func TestReload(t *testing.T) {
 	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, kernel.CodeInternal, "")
 }
 
-func TestHealth(t *testing.T) {
+func TestHealthAndReadiness(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.redis.SetDown(true)
 	testkit.Within(t, 5*time.Second, "it is noticed", func() bool { return !d.stock.Health().Up })
@@ -144,9 +157,9 @@ func TestHealth(t *testing.T) {
 	d.ask(t, "GET", "/readyz").has(t, "one starved target makes the replica unready", 200)
 }
 
-// TestPauseBody: a pause has the length and the reason of its body. A bad body is refused
-// with the wanted form and changes nothing.
-func TestPauseBody(t *testing.T) {
+// TestPauseTakesLengthAndReason: a pause has the length and the reason of its body. A bad body is
+// refused with the wanted form and changes nothing.
+func TestPauseTakesLengthAndReason(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	send := func(body string) answer {
 		return d.send(t, "POST", "/pool/checkout/pause", strings.NewReader(body), bearer(keyAll), "Content-Type: application/json")
@@ -181,9 +194,9 @@ func TestPauseBody(t *testing.T) {
 	}
 }
 
-// TestProbeOfAProvider: an operator gets the state after the probe; a name that is not in the
-// file, a key without the right, and a Redis that is away have their answers.
-func TestProbeOfAProvider(t *testing.T) {
+// TestProbeAnswersWithTheNewState: an operator gets the state after the probe. An unknown
+// provider, a key without the scope, and an unreachable Redis are refused.
+func TestProbeAnswersWithTheNewState(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.buyer.probe = func(name string) (purchase.Status, error) {
 		switch name {
@@ -198,7 +211,7 @@ func TestProbeOfAProvider(t *testing.T) {
 	if want := `{"name":"main","state":"down","reason":"ERROR_ZERO_BALANCE","remedy":"top up the balance"}`; a.status != 200 || strings.TrimSpace(a.body) != want {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	if !strings.Contains(d.logged.String(), `"msg":"a provider was probed","provider":"main","key":"all","state":"down"`) {
+	if !strings.Contains(d.logged.String(), `"msg":"provider probed","provider":"main","key":"all","state":"down"`) {
 		t.Errorf("the log does not say who probed: %s", d.logged)
 	}
 	checkProblem(t, "an unknown provider", d.ask(t, "POST", "/providers/other/probe", bearer(keyAll)), 404, kernel.CodeUnknownProvider, "")

@@ -33,9 +33,9 @@ func (f *fakeArrivals) Read(_ context.Context, target string, from, to time.Time
 // stampOf is how the API writes a moment.
 func stampOf(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z07:00") }
 
-// Arrivals are in seconds from the start of the range, as JSON or as a trace. Without a
-// start that is the minute of the first request.
-func TestArrivals(t *testing.T) {
+// TestArrivalsCountFromTheRangeStart: arrivals are in seconds from the start of the range, as
+// JSON or as a trace. Without `from` the range starts at the minute of the first request.
+func TestArrivalsCountFromTheRangeStart(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	minute := time.Now().UTC().Add(-3 * time.Hour).Truncate(time.Minute)
 	for _, later := range []time.Duration{10100 * time.Millisecond, time.Hour, time.Hour + 100*time.Millisecond} {
@@ -87,8 +87,9 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// TestArrivalsOfOthers: a caller that may not see a target does not learn whether it exists.
-func TestArrivalsOfOthers(t *testing.T) {
+// TestArrivalsHideOtherTargets: a key without access to a target does not learn whether the
+// target exists.
+func TestArrivalsHideOtherTargets(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	checkProblem(t, "an unknown target", d.ask(t, "GET", "/history/arrivals/nobody", bearer(keyAll)), 404, kernel.CodeUnknownTarget, "")
 	other, unknown := d.ask(t, "GET", "/history/arrivals/checkout", bearer(keyStaging)), d.ask(t, "GET", "/history/arrivals/nobody", bearer(keyStaging))

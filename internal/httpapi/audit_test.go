@@ -56,9 +56,9 @@ func idIn(t *testing.T, a answer) string {
 	return token.ID
 }
 
-// TestAudit: each token that a caller got is noted once, with the id that the answer gave,
-// and each report that counted.
-func TestAudit(t *testing.T) {
+// TestAuditNotesEachTokenOnce: the audit has each token that a caller got once, with the id of
+// the answer, and each counted report.
+func TestAuditNotesEachTokenOnce(t *testing.T) {
 	set := withPrices(solving(t, allKeys()...))
 	set.Targets[2].OnEmpty = targets.OnEmptySolve
 	d := start(t, set, nil, nil)
@@ -149,9 +149,9 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestKeyRequests: each request for a token, a solve or a report counts for the key that
-// made it, by what became of it.
-func TestKeyRequests(t *testing.T) {
+// TestKeyRequestsCountByOutcome: each request for a token, a solve or a report counts for its
+// key, by outcome.
+func TestKeyRequestsCountByOutcome(t *testing.T) {
 	keys := append(allKeys(), targets.Key{Name: "slow", SHA256: sha256.Sum256([]byte("canary-key-slow")), Scopes: allKeys()[0].Scopes, Rate: targets.Rate{Count: 1, Per: time.Hour}})
 	d := start(t, solving(t, keys...), nil, nil)
 	d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Source: ondemand.FromSolve}

@@ -54,7 +54,7 @@ func (g *gate) identify(c *kernel.Call, r *http.Request) error {
 	}
 	if limiter := caller.Limiter; limiter != nil {
 		if wait := kernel.OverRate(limiter, c.Began); wait > 0 {
-			return kernel.NewProblem(kernel.CodeRateLimited, "this key's rate is used up").After(wait)
+			return kernel.NewProblem(kernel.CodeRateLimited, "the rate of this key is used up").After(wait)
 		}
 	}
 	return authorize(caller, c.Route, r)
@@ -67,7 +67,7 @@ func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 		return err // none was tried
 	}
 	if wait := g.wrongKeys.Count(r.RemoteAddr, c.Began); wait > 0 {
-		return kernel.NewProblem(kernel.CodeRateLimited, "too many wrong keys came from this address").After(wait)
+		return kernel.NewProblem(kernel.CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").After(wait)
 	}
 	return err
 }
@@ -97,7 +97,7 @@ func (g *gate) readmit(c *kernel.Call, r *http.Request) error {
 		return err
 	}
 	if target.ID != c.Target.ID {
-		return kernel.NewProblem(kernel.CodePoolEmpty, "the target was changed while the caller waited").After(time.Second)
+		return kernel.NewProblem(kernel.CodePoolEmpty, "the target changed during the wait; repeat the request").After(time.Second)
 	}
 	return nil
 }
@@ -108,13 +108,13 @@ func authenticate(a *kernel.Access, rt *kernel.Route, r *http.Request) (*kernel.
 		return kernel.Anyone, refuseStrangers(r)
 	}
 	if rt.Scope == "" {
-		return nil, nil // the style sheet: nothing to protect
+		return nil, nil // a public file, or the key is in the call
 	}
 	secret, _ := credential(r)
 	if c := a.Owner(secret); c != nil {
 		return c, nil
 	}
-	return nil, kernel.NewProblem(kernel.CodeUnauthorized, "send a key of the configuration file as Authorization: Bearer, or as the password of Basic")
+	return nil, kernel.NewProblem(kernel.CodeUnauthorized, "send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic")
 }
 
 // authorize reports whether a caller may use a route, whatever target it names.
@@ -125,12 +125,12 @@ func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 	if altScope := rt.AltScope; !c.May(rt.Scope) && (altScope == "" || !c.May(altScope)) {
 		needed := string(rt.Scope)
 		if altScope != "" {
-			needed += " (or " + string(altScope) + ", for as much as that allows)"
+			needed += ", or " + string(altScope) + " for what that scope allows"
 		}
 		return kernel.NewProblem(kernel.CodeForbidden, "this key lacks the scope "+needed)
 	}
 	if rt.Whole && c.Globs != nil {
-		return kernel.NewProblem(kernel.CodeForbidden, "this covers all targets and the key is limited to some")
+		return kernel.NewProblem(kernel.CodeForbidden, "this route covers all targets, and this key is limited to some")
 	}
 	if !rt.Changes {
 		return nil
@@ -146,7 +146,7 @@ func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 func (g *gate) find(a *kernel.Access, name string, c *kernel.Caller) (*kernel.Target, error) {
 	// A malformed name is unknown before it is used for anything.
 	if a.Targets[name] == nil && !targets.IsName(name) {
-		return nil, kernel.NewProblem(kernel.CodeUnknownTarget, "a target's name is a-z, 0-9, dot, underscore and hyphen"+meant(a, name, c))
+		return nil, kernel.NewProblem(kernel.CodeUnknownTarget, "a target's name has only a-z, 0-9, dot, underscore and hyphen"+meant(a, name, c))
 	}
 	// The globs come first: a key must not learn which other names exist.
 	if !c.MayUse(name) {

@@ -22,8 +22,8 @@ func picture(number, bytes int) []byte {
 	return append([]byte("\x89PNG\x0D\x0A\x1A\x0A"+fmt.Sprintf("%08d", number)), make([]byte, bytes-16)...)
 }
 
-// Pictures that wait take room in server.body_budget: beyond it they are answered 503 and
-// are not read, other requests go on, and the room is free once the requests have ended.
+// TestPicturesTakeRoom: pictures in flight take room in server.body_budget. Beyond it they are
+// refused with 503 and not read, other requests continue, and ended requests free the room.
 func TestPicturesTakeRoom(t *testing.T) {
 	set := solving(t, allKeys()...)
 	set.Server.BodyBudget = 4 << 20
@@ -71,8 +71,8 @@ func TestPicturesTakeRoom(t *testing.T) {
 	}
 }
 
-// The picture of a client's task takes room until the task ends, not until its submit is
-// answered.
+// TestPicturesOfClientsTakeRoom: the picture of a client takes room until its task ends, not
+// until its submit is answered.
 func TestPicturesOfClientsTakeRoom(t *testing.T) {
 	set := solving(t, allKeys()...)
 	set.Server.BodyBudget = 4 << 20
@@ -105,7 +105,7 @@ func TestPicturesOfClientsTakeRoom(t *testing.T) {
 	}
 }
 
-// A reload changes the budget.
+// TestBodyBudgetIsReloaded: a reload changes the budget.
 func TestBodyBudgetIsReloaded(t *testing.T) {
 	set := solving(t)
 	set.Server.BodyBudget = 1

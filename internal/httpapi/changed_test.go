@@ -13,9 +13,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// A reload removes a key, or some of its rights, while its caller waits. The token that
-// lands then goes back, and another caller gets it.
-func TestKeyChangesWhileACallerWaits(t *testing.T) {
+// TestKeyThatLostRightsGetsNoToken: a reload removes a key, or some of its rights, during the
+// wait of its caller. The token that lands then returns to the stock, and another caller gets it.
+func TestKeyThatLostRightsGetsNoToken(t *testing.T) {
 	keys := func(change func(*targets.Key)) *targets.Set {
 		all := allKeys()
 		change(&all[1]) // staging
@@ -71,9 +71,9 @@ func TestKeyChangesWhileACallerWaits(t *testing.T) {
 	}
 }
 
-// Keys come, or go, while a caller waits. A caller without a key then needs one, and the
-// other way round.
-func TestKeysComeAndGoWhileACallerWaits(t *testing.T) {
+// TestKeysAppearOrDisappearDuringAWait: a reload gives the file keys, or takes them away, during
+// a wait: the caller then needs a key, or none.
+func TestKeysAppearOrDisappearDuringAWait(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 2)
 	d.stock.taken = func(context.Context) { d.config.set.Store(sampleSet(allKeys()...)) }
@@ -83,9 +83,9 @@ func TestKeysComeAndGoWhileACallerWaits(t *testing.T) {
 	equal(t, "the answer", d.stock.putBack(t, d.target("staging-login"), 2).Fresh, 2)
 }
 
-// A reload gives a target another identity, or removes it, while a caller waits
-// for a token of the old one: that token goes back.
-func TestTargetChangesWhileACallerWaits(t *testing.T) {
+// TestChangedTargetGivesTheTokenBack: a reload gives a target another identity, or removes it,
+// during a wait for its token: that token returns to the stock.
+func TestChangedTargetGivesTheTokenBack(t *testing.T) {
 	for name, test := range map[string]struct {
 		key  string // Idempotency-Key
 		gone bool

@@ -62,8 +62,8 @@ func TestDocsNameEveryField(t *testing.T) {
 	}
 }
 
-// TestDocsHelpInEveryState: docs/operating.md says what to do in each state of a target, and
-// at each code that a request for a token is answered with while it has none.
+// TestDocsHelpInEveryState: docs/operating.md has a remedy for each state of a target, and for
+// each code of an empty pool.
 func TestDocsHelpInEveryState(t *testing.T) {
 	text := docsPage(t, "operating.md")
 	states := []string{refill.OK, status.StateIdle, refill.Paused, refill.Starved, refill.Budget, refill.Refused}

@@ -31,11 +31,11 @@ var answers = []struct {
 	code   kernel.Code
 	detail string
 }{
-	{pool.ErrConflict, kernel.CodeConflict, "this Idempotency-Key was used with another min_ttl"},
-	{pool.ErrUnknownToken, kernel.CodeUnknownToken, "this caller was not given a token of this id for this target, or it died too long ago"},
-	{pool.ErrReported, kernel.CodeReported, "a token is reported once, and this one was"},
-	{pool.ErrWindows, kernel.CodeWindows, `the target has as many warm windows made by POST as it may have; {"tokens":0} ends all of them`},
-	{purchase.ErrNotKept, kernel.CodeStoreDown, "neither redis nor the disk took the callback"}, // the buyer has logged why
+	{pool.ErrConflict, kernel.CodeConflict, "this Idempotency-Key was used with another min_ttl; send a new one"},
+	{pool.ErrUnknownToken, kernel.CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
+	{pool.ErrReported, kernel.CodeReported, "this token was reported already; the first report counts"},
+	{pool.ErrWindows, kernel.CodeWindows, `the target has the maximum of warm windows made by POST; {"tokens":0} ends all of them`},
+	{purchase.ErrNotKept, kernel.CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged why
 	{pool.ErrClosed, kernel.CodeShuttingDown, "the daemon is stopping"},
 }
 
@@ -57,7 +57,7 @@ func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel
 	case errors.As(err, &empty):
 		return s.explainEmpty(ctx, c, empty)
 	case errors.As(err, &rate):
-		return kernel.NewProblem(kernel.CodeRateLimited, "the rate of what is asked for is used up").After(rate.RetryAfter)
+		return kernel.NewProblem(kernel.CodeRateLimited, "the rate of this target, or of on-demand solves, is used up").After(rate.RetryAfter)
 	case errors.As(err, &solve) && solve.Refused:
 		return kernel.NewProblem(kernel.CodeSolveRefused, solve.Reason)
 	case errors.As(err, &solve):
@@ -85,7 +85,7 @@ func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel
 	if errors.Is(err, redisdb.ErrDown) || errors.Is(err, context.DeadlineExceeded) {
 		return kernel.NewProblem(kernel.CodeStoreDown, redisdb.Reason(err)).Soon()
 	}
-	p := kernel.NewProblem(kernel.CodeInternal, "the daemon's log says more")
+	p := kernel.NewProblem(kernel.CodeInternal, "an unexpected error; the daemon's log has the cause")
 	p.Cause = err
 	return p
 }
@@ -103,7 +103,7 @@ func historyReason(err error) string {
 // explainEmpty says why no token is ready and when one may be.
 func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.EmptyError) *kernel.Problem {
 	if c.Target == nil { // on /solve an empty stock alone is not an error
-		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers are waiting already").After(kernel.Jitter(unknownLead))
+		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this identity already").After(kernel.Jitter(unknownLead))
 	}
 	note, known := s.refill.Current(ctx, c.Target.Name)
 	if !known {
@@ -114,7 +114,7 @@ func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.Empty
 		retry = kernel.Jitter(cmp.Or(note.Lead, unknownLead))
 	}
 	if e.Full {
-		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers are waiting for this target already").After(retry)
+		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this target already").After(retry)
 	}
 	out, until, _ := s.status.Outage(ctx)
 	cause := status.CauseOf(c.Target.Target, note, &pool.Stock{Paused: e.Paused, Pause: e.Pause, Orders: e.Orders, Waiting: e.Waiting}, out)
@@ -132,7 +132,7 @@ func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.Empty
 	case cause.Outage:
 		return kernel.NewProblem(kernel.CodeProviderDown, cause.Reason).After(max(retry, time.Until(until)))
 	}
-	detail := fmt.Sprintf("no token is ready (orders under way: %d, callers waiting: %d); ?wait=%.0fs waits for one, %.0fs at most",
+	detail := fmt.Sprintf("no token is ready (orders in flight: %d, pending callers: %d); ?wait=%.0fs waits for one, at most %.0fs",
 		e.Orders, e.Waiting, defaultWait.Seconds(), maxWait.Seconds())
 	if cause.Reason != "" {
 		detail = cause.Reason + "; " + detail

@@ -39,9 +39,9 @@ func reset(t *testing.T, conn *net.TCPConn) {
 // requestLine begins a request for a token, its Host included.
 const requestLine = "GET /pool/staging-login/token?wait=20s HTTP/1.1\r\nHost: localhost\r\n"
 
-// TestHungUpInTheMomentOfALanding: the stock hands over a token while its
-// caller is going. It goes back exactly once, unless a key keeps it.
-func TestHungUpInTheMomentOfALanding(t *testing.T) {
+// TestTokenOfALeavingCallerReturnsOnce: the stock hands a token to a caller that is hanging up.
+// The token returns exactly once, unless an Idempotency-Key keeps it.
+func TestTokenOfALeavingCallerReturnsOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		header string
 		leave  func(*testing.T, *net.TCPConn)
@@ -103,9 +103,9 @@ func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 	}
 }
 
-// TestHungUpWhileWaiting: the stock saw it first and kept the token, so there
-// is nothing to give back and nothing to say.
-func TestHungUpWhileWaiting(t *testing.T) {
+// TestCallerThatHangsUpTakesNothing: the stock notices the hang-up first and keeps the token, so
+// nothing is returned or answered.
+func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	conn := dial(t, d.addr)
 	write(t, conn, requestLine+"\r\n")
@@ -141,9 +141,9 @@ func (c *brokenConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestWriteFails: a token goes back into the stock if no byte of its answer left the process,
-// and stays handed out if a part of the answer did. The audit has the tokens that stay.
-func TestWriteFails(t *testing.T) {
+// TestTokenReturnsIfNoByteWasSent: a token returns to the stock if no byte of its answer left the
+// process. It stays handed out, and in the audit, if a part of the answer did.
+func TestTokenReturnsIfNoByteWasSent(t *testing.T) {
 	for _, c := range []struct {
 		room      int
 		header    string
@@ -182,9 +182,9 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// TestKeptAliveConnection: bytes of an earlier answer on the connection are
-// not bytes of this one.
-func TestKeptAliveConnection(t *testing.T) {
+// TestEarlierAnswersDoNotCountAsSent: bytes of an earlier answer on the same connection do not
+// count for this one.
+func TestEarlierAnswersDoNotCountAsSent(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 2)
 	var takes atomic.Int32
@@ -209,8 +209,9 @@ func TestKeptAliveConnection(t *testing.T) {
 	testkit.Within(t, 5*time.Second, "the second token is back", func() bool { return d.stock.look(t, d.target("staging-login")).Fresh == 1 })
 }
 
-// TestManyHangUps: callers leave at any moment. No token is both received and given back.
-func TestManyHangUps(t *testing.T) {
+// TestHangUpsNeitherLoseNorRepeatTokens: callers hang up at random moments. No token is both
+// received and returned.
+func TestHangUpsNeitherLoseNorRepeatTokens(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	const callers = 60
 	d.fill(t, "staging-login", callers)

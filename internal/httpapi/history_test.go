@@ -4,9 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http/httptest"
 	"net/url"
 	"reflect"
 	"slices"
@@ -20,7 +18,6 @@ import (
 	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
 	"poold/internal/purchase"
-	"poold/internal/redisdb"
 )
 
 // cursorOf is the cursor of the page that begins after a position.
@@ -77,8 +74,8 @@ func (d *daemon) csvRows(t *testing.T, path string, headers ...string) (answer, 
 	return a, rows
 }
 
-// TestOneSolve: the whole answer, for each way in which an order can end.
-func TestOneSolve(t *testing.T) {
+// TestSolveShowsEachEnd: the whole answer, for each way in which an order can end.
+func TestSolveShowsEachEnd(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	solved := solvedRecord(1, "checkout", 0)
 	called, refused, lost, failed := solved, solved, solved, solved
@@ -112,9 +109,9 @@ func TestOneSolve(t *testing.T) {
 	}
 }
 
-// TestASolveByItsTask: an order is found by the provider's id of its task, if the caller
-// may see its target.
-func TestASolveByItsTask(t *testing.T) {
+// TestSolveIsFoundByItsTask: an order is found by the provider's task id, if the caller may see
+// its target.
+func TestSolveIsFoundByItsTask(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for n, task := range map[int]string{1: "73105422", 2: "a/b ü", 3: "", 4: ofOrder(1).String(), 5: strings.Repeat("9", 256), 6: strings.Repeat("9", 257), 7: "a\x00"} {
 		r := solvedRecord(n, "checkout", 0)
@@ -130,8 +127,8 @@ func TestASolveByItsTask(t *testing.T) {
 	}
 }
 
-// TestSitekeysInPaths: a site key holds any printable character.
-func TestSitekeysInPaths(t *testing.T) {
+// TestSitekeyInThePathMayBeAnyText: a sitekey in a path may have any printable character.
+func TestSitekeyInThePathMayBeAnyText(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	keys := []string{"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", "a/b", "/", "a%2Fb", "%", "a b", "?x=1&y#z", "+", "ü", "..", "a;b,c", `"\'<>`, "{}|^`[]", "=1+1", strings.Repeat("k", 256)}
 	for i, key := range keys {
@@ -179,9 +176,9 @@ func (d *daemon) pages(t *testing.T, path string) (ids []string, pages int) {
 	return ids, pages
 }
 
-// TestPagesOfHistory: page after page shows each record once, newest first, also where
-// many ended in one millisecond, and where some are under way.
-func TestPagesOfHistory(t *testing.T) {
+// TestPagesShowEachRecordOnce: the pages together show each record once, newest first, even if
+// many records ended in one millisecond or are in flight.
+func TestPagesShowEachRecordOnce(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	var want, entries []string
 	for n := range 130 {
@@ -243,8 +240,8 @@ func neighbours(want, ids []string) bool {
 	return i >= 0 && i+len(ids) <= len(want) && slices.Equal(want[i:i+len(ids)], ids)
 }
 
-// TestHistoryOfADay: figures by type and by target with its owner.
-func TestHistoryOfADay(t *testing.T) {
+// TestDayHasFiguresByTypeAndTarget: the figures of a day by type, and by target with its owner.
+func TestDayHasFiguresByTypeAndTarget(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	all := []history.Record{solvedRecord(0, "staging-signup", 0), solvedRecord(1, "checkout", 0), solvedRecord(2, "checkout", time.Second), solvedRecord(3, "/solve", 0), solvedRecord(4, "gone", 0),
 		solvedRecord(5, "checkout", 0), solvedRecord(6, "checkout", 0), solvedRecord(7, "checkout", 0), solvedRecord(8, "checkout", 0), solvedRecord(9, "checkout", 21*time.Hour)}
@@ -276,9 +273,9 @@ func TestHistoryOfADay(t *testing.T) {
 	}
 }
 
-// TestHistoryOfSomeTargets: a key that is limited to some targets sees only targets of the
-// file, on each route.
-func TestHistoryOfSomeTargets(t *testing.T) {
+// TestLimitedKeySeesItsHistory: on each route of the history a key with globs sees only its
+// targets in the file.
+func TestLimitedKeySeesItsHistory(t *testing.T) {
 	keys := allKeys()
 	keys[2].Targets = []string{"other-*"} // a key whose globs fit no target asks no store
 	d := start(t, sampleSet(keys...), nil, nil)
@@ -328,8 +325,8 @@ func TestHistoryOfSomeTargets(t *testing.T) {
 	}
 }
 
-// TestActive: the whole answer.
-func TestActive(t *testing.T) {
+// TestActiveListsOrdersInFlight: the whole answer.
+func TestActiveListsOrdersInFlight(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	equal(t, "of nothing", d.ask(t, "GET", "/history/active").body, `{"records":[]}`+"\n")
 	identity := captcha.Identity{Type: captcha.HCaptcha, Sitekey: "k", Pageurl: "https://a.example.com/"}
@@ -349,138 +346,6 @@ func TestActive(t *testing.T) {
 	}
 }
 
-// TestHistoryIsAskedWrongly: each mistake is answered with the wanted form, and no store is asked.
-func TestHistoryIsAskedWrongly(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	const moment, limit, known = "such as 2026-01-02T15:04:05Z", "a whole number from 1 to 1000", "a parameter other than from, to, limit, cursor"
-	good := cursorOf(history.Position{Ended: day, ID: ofOrder(1).String()})
-	refused := func(path, detail string) {
-		t.Helper()
-		target := ""
-		if strings.HasPrefix(path, "/history/arrivals/") {
-			target = "staging-login"
-		}
-		checkProblem(t, path, d.ask(t, "GET", path), 400, kernel.CodeBadRequest, target, detail)
-	}
-	for query, detail := range map[string]string{
-		"from=": moment, "from=yesterday": moment, "to=2026-1-2": moment, "to=2026-02-30": moment, "from=2026-01-02T25:00:00Z": moment,
-		"from=2026-01-02T15:04:05": moment, "from=2026-01-02T15:04:05+02:00": "%2B", "to=1969-12-31": moment, "from=0001-01-01": moment,
-		"to=9999-12-31T23:59:59-01:00": moment, "from=1767312245": moment, "from=2026-01-02T5:04:05Z": moment,
-		"from=2026-01-02&to=2026-01-02": "from must be before to", "from=2026-01-03&to=2026-01-02": "from must be before to",
-		"limit=": limit, "limit=0": limit, "limit=1001": limit, "limit=-1": limit, "limit=%2B5": limit, "limit=010": limit, "limit=5.0": limit, "limit=all": limit,
-		"cursor=": "`next`", "cursor=x": "`next`", "cursor=" + good + "=": "`next`", "cursor=" + good[1:]: "`next`", "cursor=" + good + "AA": "`next`",
-		"cursor=" + cursorOf(history.Position{Ended: day, ID: "not-an-entry"}): "`next`",
-		"limit=5&limit=5": "limit was given more than once", "cursor=" + good + "&cursor=": "cursor was given more than once", "targets=a": known, "Limit=5": known, "%zz": "not well-formed",
-	} {
-		for _, path := range []string{"/history/site/6Le?", "/history/active?", "/history/key/ci?", "/history/tasks?status=error&", "/history/tasks?status=polling&"} {
-			refused(path+query, detail)
-		}
-	}
-	for path, detail := range map[string]string{
-		"tasks": "solved, error or polling", "tasks?status=": "solved, error or polling", "tasks?status=failed": "solved, error or polling",
-		"tasks?status=error&status=solved": "status was given more than once", "site/6Le?status=error": known, "active?status=polling": known, "key/ci?by=key": known,
-		"day/2026-1-2": "/history/day/2026-01-02", "day/today": "/history/day/2026-01-02", "day/1969-12-31": "/history/day/2026-01-02",
-		"day/2026-01-02T00:00:00Z": "/history/day/2026-01-02", "day/2026-01-02?from=2026-01-02": "no parameters", "solve/" + ofOrder(1).String() + "?x": "no parameters",
-		"usage": "owner, target or key", "usage?by=": "owner, target or key", "usage?by=keys": "owner, target or key", "usage?by=owner&by=target": "by was given more than once",
-		"usage?by=owner&per=": "per must be day", "usage?by=key&per=week": "per must be day", "usage?by=owner&limit=5": "other than by, per, from, to",
-		"usage?by=owner&from=yesterday": moment, "usage?by=owner&to=": moment, "usage?by=target&from=2026-01-02&to=2026-01-02": "from must be before to",
-		"usage?by=owner&from=2026-01-02&to=2026-01-03": "the history keeps 2160 hours", "usage?by=key&from=2026-01-02&to=2026-01-03": "the audit keeps 720 hours",
-		"usage?by=key&from=2100-01-01":          "from must not be after today",
-		"arrivals/staging-login?from=yesterday": moment, "arrivals/staging-login?to=": moment, "arrivals/staging-login?limit=5": "other than from, to",
-		"arrivals/staging-login?from=2026-01-02&from=2026-01-02": "from was given more than once", "arrivals/staging-login?from=2026-01-02&to=2026-01-02": "from must be before to",
-		"arrivals/staging-login?from=2020-01-01": "kept for 24 hours", "arrivals/staging-login?to=2020-01-01": "kept for 24 hours", "arrivals/staging-login?from=9999-01-01": "kept for 24 hours",
-	} {
-		refused("/history/"+path, detail)
-	}
-	for _, name := range []string{
-		"%00", "a%0Ab", "%ff", "a%2Fb", "%2E%2E", "%20", "a%20b", "'%20or%201=1--", "a%7Cb", "%2A", "ä", "--", "-a", ".a", "_", "%25", strings.Repeat("k", 64), "a%0A",
-	} {
-		refused("/history/key/"+name, "a key's name is 1 to 63 letters")
-	}
-	if len(d.history.asked)+len(d.audit.asked)+len(d.audit.days) > 0 || d.arrivals.target != "" {
-		t.Errorf("the stores were asked %+v, %q, %q, %s", d.history.asked, d.audit.keys, d.audit.days, d.arrivals.target)
-	}
-}
-
-// withReason is an error that says why in another way than by its text.
-type withReason struct{ error }
-
-func (withReason) Reason() string  { return "the disk is full" }
-func (w withReason) Unwrap() error { return w.error }
-
-// TestTheHistoryIsAway: the answer names a store that is away, without the text of its
-// error. Orders in flight are listed all the same.
-func TestTheHistoryIsAway(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	d.keep(t, solvedRecord(1, "checkout", 0))
-	for _, c := range []struct {
-		err    error
-		status int
-		code   kernel.Code
-		detail string
-	}{
-		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, kernel.CodeStoreDown, "the store does not answer: no answer in time"},
-		{withReason{fmt.Errorf("canary-cause: %w", history.ErrDown)}, 503, kernel.CodeStoreDown, "the history cannot be read: the disk is full"},
-		{errors.New("canary-cause"), 500, kernel.CodeInternal, "the daemon's log says more"},
-	} {
-		d.history.down, d.audit.down, d.arrivals.err = c.err, c.err, c.err
-		for path, target := range map[string]string{
-			"/history/site/6Le": "", "/history/tasks?status=error": "", "/history/day/2026-01-02": "", "/history/solve/" + ofOrder(1).String(): "",
-			"/history/usage?by=owner": "", "/history/key/ci": "", "/history/usage?by=key": "", "/history/arrivals/staging-login": "staging-login",
-		} {
-			a := d.ask(t, "GET", path)
-			checkProblem(t, path, a, c.status, c.code, target, `"detail":"`+c.detail+`"`)
-			if strings.Contains(a.body, "canary") || (a.header.Get("Retry-After") != "") != (c.status == 503) {
-				t.Errorf("%s: %v %s", path, a.header, a.body)
-			}
-		}
-		for _, path := range []string{"/history/active", "/history/tasks?status=polling"} {
-			d.ask(t, "GET", path).has(t, path, 200)
-		}
-	}
-	d.buyer.unlisted = redisdb.ErrDown
-	checkProblem(t, "active without redis", d.ask(t, "GET", "/history/active"), 503, kernel.CodeStoreDown, "", "redis does not answer")
-}
-
-// TestNothingIsKept: without a store the answer names the setting. Orders in flight are listed,
-// and malformed questions are refused as with a store.
-func TestNothingIsKept(t *testing.T) {
-	const noHistory, noAudit, bad = "no history is kept: the file says `backend: none`", "no audit is kept: the file says `audit: 0s` in its section history", ""
-	for path, says := range map[string]string{
-		"site/6Le": noHistory, "tasks?status=error": noHistory, "tasks?status=solved": noHistory, "day/2026-01-02": noHistory,
-		"solve/" + ofOrder(1).String(): noHistory, "usage?by=owner": noHistory, "usage?by=target&from=1970-01-01": noHistory,
-		"arrivals/staging-login": noHistory, "arrivals/staging-login?from=2020-01-01": noHistory, "arrivals/staging-login?from=x": bad,
-		"key/ci": noAudit, "key/-": noAudit, "usage?by=key": noAudit, "usage?by=key&from=1970-01-01": noAudit,
-		"usage": bad, "tasks?status=x": bad, "day/x": bad, "site/6Le?limit=0": bad, "active": `{"records":[]}`, "tasks?status=polling": `{"records":[]}`,
-	} {
-		for _, kept := range []historyapi.Store{nil, &memoryHistory{}} {
-			if kept != nil && says != noAudit {
-				continue
-			}
-			want, status, code := says, 404, kernel.CodeNoHistory
-			switch {
-			case kept != nil:
-				code = kernel.CodeNoAudit
-			case says == noAudit:
-				want = noHistory
-			case says == bad:
-				status, code = 400, kernel.CodeBadRequest
-			case says != noHistory:
-				status, code = 200, ""
-			}
-			s := quietServer(func(deps *Deps) { deps.History = kept })
-			r := httptest.NewRequest("GET", "/history/"+path, nil)
-			r.Header.Set("Authorization", "Bearer "+keyAll)
-			w := httptest.NewRecorder()
-			s.Handler().ServeHTTP(w, r)
-			a := answer{asked: path, status: w.Code, body: w.Body.String()}
-			if a.has(t, path, status, want); code != "" {
-				a.has(t, path, status, `"code":"`+string(code)+`"`)
-			}
-		}
-	}
-}
-
 // keysOf returns the names of a JSON object in their order, embedded objects included.
 func keysOf(t *testing.T, object any) (keys []string) {
 	t.Helper()
@@ -497,9 +362,9 @@ func keysOf(t *testing.T, object any) (keys []string) {
 	return keys
 }
 
-// TestHistoryAsCSV: the columns are the fields of the JSON answer, and a spreadsheet
-// takes no cell for a formula.
-func TestHistoryAsCSV(t *testing.T) {
+// TestCSVHasTheColumnsOfTheJSON: the columns are the fields of the JSON answer, and no cell is a
+// formula for a spreadsheet.
+func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	r, formula := solvedRecord(1, "checkout", 0), solvedRecord(2, "checkout", 0)
 	r.Owner, r.Code = "Quality, \"Assurance\"\r\nBerlin", "-1"

@@ -35,9 +35,9 @@ func (d *daemon) note(entries ...history.Entry) {
 	}
 }
 
-// TestEntriesOfAKey: the actions of a key, newest first; without actions the list is
-// empty.
-func TestEntriesOfAKey(t *testing.T) {
+// TestEntriesOfAKeyAreNewestFirst: the actions of a key, newest first; without actions the list
+// is empty.
+func TestEntriesOfAKeyAreNewestFirst(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	picture := entryOf(1, "all", "/solve", history.Bought, 0)
 	picture.Image = "sha256:" + strings.Repeat("ab", 32) + ", 25 bytes"
@@ -67,9 +67,9 @@ func TestEntriesOfAKey(t *testing.T) {
 	}
 }
 
-// TestWhoSeesTheAudit: only admins see the audit. A key that is limited to some targets
-// sees the actions on tokens of these; the figures by key cover all targets.
-func TestWhoSeesTheAudit(t *testing.T) {
+// TestAuditNeedsAdmin: only admins see the audit. A key with globs sees the actions on its
+// targets, and not the figures by key, which cover all targets.
+func TestAuditNeedsAdmin(t *testing.T) {
 	keys := append(allKeys(), targets.Key{Name: "nothing", SHA256: allKeys()[2].SHA256, Scopes: allKeys()[0].Scopes, Targets: []string{"other-*"}})
 	keys[2].SHA256 = [32]byte{1}
 	set := sampleSet(keys...)
@@ -102,8 +102,8 @@ func TestWhoSeesTheAudit(t *testing.T) {
 	checkProblem(t, "without a key", d.ask(t, "GET", "/history/key/all"), 401, kernel.CodeUnauthorized, "")
 }
 
-// TestUsageByKey: what keys did, on all days together or on each.
-func TestUsageByKey(t *testing.T) {
+// TestUsageByKeyAddsDays: the figures of keys, over all days or by day.
+func TestUsageByKeyAddsDays(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	set := *d.config.Current()
 	set.History.Audit, set.History.Keep = time.Since(day.Truncate(24*time.Hour).AddDate(0, 0, -10))+time.Hour, 24*time.Hour

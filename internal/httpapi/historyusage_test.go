@@ -32,9 +32,9 @@ func (d *daemon) keepFor(days int) {
 	d.config.set.Store(&set)
 }
 
-// TestUsage: the figures of the orders of some days, by owner or by target, of all days
-// together or of each.
-func TestUsage(t *testing.T) {
+// TestUsageAddsOrdersByOwnerOrTarget: the figures of orders, by owner or by target, over all days
+// or by day.
+func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.keepFor(30)
 	d.spent(t, 0, 0, "checkout", "b@example.com", history.Solved)
@@ -93,9 +93,9 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestUsageOfTokens: a line has the tokens handed out and expired if they are known of all
-// its targets and days.
-func TestUsageOfTokens(t *testing.T) {
+// TestUsageLeavesUnknownTokensOut: a line has the tokens handed out and expired only if they are
+// known for all its targets and days.
+func TestUsageLeavesUnknownTokensOut(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	today := time.Now().UTC().Truncate(24 * time.Hour)
 	date := func(back int) string { return today.AddDate(0, 0, -back).Format(time.DateOnly) }
@@ -107,9 +107,9 @@ func TestUsageOfTokens(t *testing.T) {
 		r.Owner = of.owner + "@example.com"
 		d.keep(t, r)
 	}
-	nobody := solvedRecord(100, "/solve", today.Sub(day))
-	nobody.Owner = ""
-	d.keep(t, nobody)
+	ownerless := solvedRecord(100, "/solve", today.Sub(day))
+	ownerless.Owner = ""
+	d.keep(t, ownerless)
 	login, checkout := d.target("staging-login"), d.target("checkout")
 	noted := func(target *targets.Target, back int, figures string) {
 		d.stock.redis.HSet(key("stats", target), fmt.Sprintf("day:%d", today.Unix()/86400-int64(back)), figures)
@@ -163,9 +163,9 @@ func TestUsageOfTokens(t *testing.T) {
 	}
 }
 
-// TestWhatOrdersCost: an order costs if the service solved it or may have. The prices of the records
+// TestCostsAddUp: an order costs if the service solved it or may have. The prices of the records
 // in CSV add up to the sums of the day and of the usage. An unknown price is never 0.
-func TestWhatOrdersCost(t *testing.T) {
+func TestCostsAddUp(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.keepFor(30)
 	var records []history.Record

@@ -18,9 +18,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestTheCauseStandsFirst: where no provider can be asked, the document, the page and
-// each row say so in the provider's words, as callers hear it.
-func TestTheCauseStandsFirst(t *testing.T) {
+// TestOutageIsNamedEverywhere: if no provider can be asked, the document, the page and each row
+// say so in the provider's words, as the answers to callers do.
+func TestOutageIsNamedEverywhere(t *testing.T) {
 	set := sampleSet()
 	set.Redis.URL = "embedded" // for a notice
 	d := start(t, set, nil, nil)
@@ -80,8 +80,8 @@ func TestTheCauseStandsFirst(t *testing.T) {
 	}
 }
 
-// TestNoFalseAlarm: one provider that can be asked is enough, even if it is busy.
-func TestNoFalseAlarm(t *testing.T) {
+// TestBusyProviderIsNoOutage: one provider that can be asked is enough, even if it is busy.
+func TestBusyProviderIsNoOutage(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.Starved, Reason: "provider other is busy"}
 	d.buyer.providers = func(context.Context, time.Time) []purchase.Status {
@@ -97,15 +97,15 @@ func TestNoFalseAlarm(t *testing.T) {
 	}
 }
 
-// TestIdle: a target that wants nothing because it has no callers is idle, and its row
-// does not alarm.
-func TestIdle(t *testing.T) {
+// TestIdleTargetDoesNotAlarm: a target that wants nothing because it has no callers is idle, and
+// its row shows no alarm.
+func TestIdleTargetDoesNotAlarm(t *testing.T) {
 	for name, c := range map[string]struct {
 		adaptive  bool
 		refilling refill.Status
 		want      string
 	}{
-		"adaptive, nobody asks":   {true, refill.Status{State: refill.OK, Risk: 1}, status.StateIdle},
+		"adaptive, no requests":   {true, refill.Status{State: refill.OK, Risk: 1}, status.StateIdle},
 		"adaptive, keeps some":    {true, refill.Status{State: refill.OK, Want: 1, Risk: 0.5}, refill.OK},
 		"adaptive, out of credit": {true, refill.Status{State: refill.OK, Risk: 1, Limit: policy.LimitCredit}, refill.OK},
 		"adaptive, starting":      {true, refill.Status{State: refill.OK, Reason: "starting"}, refill.OK},
@@ -131,7 +131,7 @@ func TestIdle(t *testing.T) {
 	d.refill.statuses["staging-login"] = refill.Status{State: refill.OK}
 	waiting := make(chan answer)
 	go func() { waiting <- d.ask(t, "GET", "/pool/staging-login/token?wait=9s") }()
-	testkit.Within(t, 5*time.Second, "it is not idle while somebody waits", func() bool {
+	testkit.Within(t, 5*time.Second, "it is not idle while a caller waits", func() bool {
 		d.status.Changed()
 		row, _ := d.status.Snapshot(t.Context()).Document.Target("staging-login")
 		return row.Waiting == 1 && row.State == refill.OK

@@ -10,9 +10,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestLedger: every token that was bought is somewhere, and /metrics alone is
-// enough to add that up, as docs/metrics.md says.
-func TestLedger(t *testing.T) {
+// TestMetricsAccountForEveryToken: the metrics alone account for every bought token, by the
+// equation in docs/metrics.md.
+func TestMetricsAccountForEveryToken(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	target := d.target("staging-login")
 	take := func(n int, wait time.Duration) (taken []pool.Token) {

@@ -214,9 +214,10 @@ func (m *Metrics) Ended(e purchase.Event) {
 	}
 }
 
+// Callback counts a callback by its outcome.
 func (m *Metrics) Callback(outcome string) { m.callbacks.WithLabelValues(outcome).Inc() }
 
-// DeadLetter counts a dead letter that is none any more.
+// DeadLetter counts a dead letter that was replayed, dropped or expired.
 func (m *Metrics) DeadLetter(outcome string) { m.letters.WithLabelValues(outcome).Inc() }
 
 // Report counts a report by whether the provider got it.

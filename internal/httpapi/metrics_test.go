@@ -46,7 +46,7 @@ func work(t *testing.T, d *daemon) {
 	testkit.Within(t, 5*time.Second, "two requests are counted", func() bool { return testutil.ToFloat64(d.metrics.requests.WithLabelValues("200")) == 2 })
 }
 
-func TestMetrics(t *testing.T) {
+func TestMetricsOfTheSampleSet(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	work(t, d)
 	a := d.ask(t, "GET", "/metrics")
@@ -144,8 +144,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestRemovedSeriesGo: what the file no longer has leaves no series behind.
-func TestRemovedSeriesGo(t *testing.T) {
+// TestRemovedTargetsHaveNoSeries: targets, providers and keys that left the file have no series.
+func TestRemovedTargetsHaveNoSeries(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	work(t, d)
 	set := sampleSet()
@@ -165,8 +165,8 @@ func TestRemovedSeriesGo(t *testing.T) {
 	}
 }
 
-// TestMetricsWithoutRedis: no figure is better than a false one.
-func TestMetricsWithoutRedis(t *testing.T) {
+// TestMetricsWithoutRedisOmitFigures: without Redis the figures are absent rather than stale.
+func TestMetricsWithoutRedisOmitFigures(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	work(t, d)
 	d.provider.State.Kind = provider.StateDown
@@ -181,7 +181,7 @@ func TestMetricsWithoutRedis(t *testing.T) {
 		"poold_solve_guests", "poold_solve_requests_today",
 	} {
 		if strings.Contains(body, "\n"+name+"{") || strings.Contains(body, "\n"+name+" ") {
-			t.Errorf("%s is shown while nobody knows it", name)
+			t.Errorf("%s is shown although it is unknown", name)
 		}
 	}
 	for _, line := range []string{"poold_redis_up 0", "poold_dead_letters 2", "poold_config_last_reload_successful 0", `poold_provider_up{provider="solver"} 0`, `poold_pool_want{target="staging-login"} 4`, `poold_token_age_seconds_count{target="checkout"} 1`} {

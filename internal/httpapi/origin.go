@@ -21,14 +21,14 @@ func refuseStrangers(r *http.Request) error {
 	// targets refuses a reload that takes the keys away while the daemon listens
 	// beyond loopback; this is the second lock. Only the socket shows it: a Host header is the caller's choice.
 	if !loopbackSocket(r) {
-		return kernel.NewProblem(kernel.CodeForbidden, "without keys only callers on this machine are answered; give the file a key")
+		return kernel.NewProblem(kernel.CodeForbidden, "without keys poold answers only callers on this machine; add a key to the configuration file")
 	}
 	if !loopbackHost(r.Host) {
-		return kernel.NewProblem(kernel.CodeMisdirected, "without keys the Host must be localhost or a loopback address")
+		return kernel.NewProblem(kernel.CodeMisdirected, "without keys the Host must be localhost or a loopback address; use one of them, or add a key to the configuration file")
 	}
 	for name := range r.Header {
 		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {
-			return kernel.NewProblem(kernel.CodeForbidden, "without keys no request through a proxy is answered; give the file a key")
+			return kernel.NewProblem(kernel.CodeForbidden, "without keys poold answers no request through a proxy; add a key to the configuration file")
 		}
 	}
 	return refuseForeignPages(r)
@@ -37,9 +37,9 @@ func refuseStrangers(r *http.Request) error {
 // refuseForeignPages refuses requests that a browser marks as caused by the page of
 // another site, or as fetched before its user asked. Programs set no such mark.
 func refuseForeignPages(r *http.Request) error {
-	const why = "a web page of another site may not do this"
+	const why = "a web page of another site must not send this request"
 	for _, origin := range r.Header["Origin"] {
-		if !sameHost(origin, r.Host) { // "null" is somebody else too
+		if !sameHost(origin, r.Host) { // "null" is foreign too
 			return kernel.NewProblem(kernel.CodeForbidden, why)
 		}
 	}
@@ -51,7 +51,7 @@ func refuseForeignPages(r *http.Request) error {
 	for _, name := range []string{"Sec-Purpose", "Purpose", "X-Moz"} {
 		for _, purpose := range r.Header[name] {
 			if strings.Contains(strings.ToLower(purpose), "prefetch") {
-				return kernel.NewProblem(kernel.CodeForbidden, "what is not asked for yet is not prefetched")
+				return kernel.NewProblem(kernel.CodeForbidden, "this request is a prefetch; poold answers only what its user asked for")
 			}
 		}
 	}

@@ -78,9 +78,9 @@ func hostileWithoutKeys() []hostile {
 	}
 }
 
-// TestHostilePages: a page of another site takes no token, changes nothing and sees
-// nothing.
-func TestHostilePages(t *testing.T) {
+// TestPagesOfOtherSitesAreRefused: a page of another site takes no token, changes nothing and
+// sees nothing.
+func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.config.reload, d.buyer.replay = nil, nil // to be called is to panic
 	for _, h := range append(hostileRequests(), hostileWithoutKeys()...) {
@@ -94,9 +94,9 @@ func TestHostilePages(t *testing.T) {
 	equal(t, "the stock was asked to", d.stock.count(), 0)
 }
 
-// TestHostilePagesWithBasic: a browser that was given a key once sends it with
-// every request, so whatever changes passes the same check.
-func TestHostilePagesWithBasic(t *testing.T) {
+// TestPagesOfOtherSitesCannotUseBasic: a browser that has a key sends it with every request, so
+// each route that changes something refuses pages of other sites.
+func TestPagesOfOtherSitesCannotUseBasic(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.config.reload, d.buyer.replay = nil, nil
 	for _, h := range hostileRequests() {
@@ -114,8 +114,9 @@ func TestHostilePagesWithBasic(t *testing.T) {
 	d.ask(t, "GET", "/status", basic(keyAll), "Host: poold.example.com", "Sec-Fetch-Site: cross-site").has(t, "a link to the status", 200)
 }
 
-// TestFriendlyCallers: programs and the user's own browser are served.
-func TestFriendlyCallers(t *testing.T) {
+// TestLocalProgramsAndPagesAreServed: programs on this machine and the user's own browser are
+// served.
+func TestLocalProgramsAndPagesAreServed(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 10)
 	for name, headers := range map[string][]string{
@@ -137,9 +138,9 @@ func TestFriendlyCallers(t *testing.T) {
 	}
 }
 
-// TestNoKeysBeyondLoopback: a reload may take the keys away while the daemon
-// listens to the network; then a forged Host must not be enough.
-func TestNoKeysBeyondLoopback(t *testing.T) {
+// TestKeylessDaemonRefusesOtherMachines: a reload may remove the keys while the daemon listens to
+// the network. A forged Host must not suffice then.
+func TestKeylessDaemonRefusesOtherMachines(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	recorder := httptest.NewRecorder()
 	request := httptest.NewRequestWithContext(t.Context(), "GET", "/pool/staging-login/token", nil) // a request without a loopback socket
@@ -150,7 +151,7 @@ func TestNoKeysBeyondLoopback(t *testing.T) {
 	}
 }
 
-// TestLoopbackHost adds hosts that an HTTP client does not send.
+// TestLoopbackHost: hosts that an HTTP client does not send.
 func TestLoopbackHost(t *testing.T) {
 	for host, want := range map[string]bool{
 		"localhost:1": true, "127.0.0.1": true, "::1": true, "[::ffff:127.0.0.1]:80": true,

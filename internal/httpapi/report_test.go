@@ -31,8 +31,9 @@ func (f *fakeBuyer) told() []passed {
 	return append([]passed(nil), f.reports...)
 }
 
-// TestReport: a report counts for the caller that took the token, and is passed on.
-func TestReport(t *testing.T) {
+// TestReportCountsAndIsPassedOn: a report counts for the caller that took the token, and is
+// passed on.
+func TestReportCountsAndIsPassedOn(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	d := start(t, set, nil, nil)
 	for _, c := range []struct {
@@ -50,7 +51,7 @@ func TestReport(t *testing.T) {
 		path := "/pool/staging-login/token/" + c.written(id) + "/report"
 		// Only who took it may say how it did.
 		other := map[string]string{keyAll: keyStaging, keyStaging: keyAll}[c.key]
-		checkProblem(t, "somebody else", d.report(t, path, c.body, bearer(other)), 404, kernel.CodeUnknownToken, "staging-login")
+		checkProblem(t, "another caller", d.report(t, path, c.body, bearer(other)), 404, kernel.CodeUnknownToken, "staging-login")
 		if a := d.report(t, path, c.body, bearer(c.key)); a.status != 204 || a.body != "" {
 			t.Errorf("%+v: %d %s", c, a.status, a.body)
 		}
@@ -90,9 +91,9 @@ func (d *daemon) takeOne(t *testing.T, headers ...string) string {
 	return idIn(t, d.ask(t, "GET", "/pool/staging-login/token", headers...))
 }
 
-// TestReportBodies: one JSON object is understood. Any other body, and a report that the stock
-// refuses, is neither counted nor passed on.
-func TestReportBodies(t *testing.T) {
+// TestMalformedReportIsNotCounted: a report is one JSON object. Any other body, and a report that
+// the stock refuses, is neither counted nor passed on.
+func TestMalformedReportIsNotCounted(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 1)
 	reportPath := "/pool/staging-login/token/" + d.takeOne(t) + "/report"
@@ -132,9 +133,9 @@ func TestReportBodies(t *testing.T) {
 	d.report(t, reportPath, good).has(t, "a good one", 204)
 }
 
-// TestReporterHangsUp: a report that arrived is counted and passed on, whether
-// its caller waits for the answer or not.
-func TestReporterHangsUp(t *testing.T) {
+// TestReportOfALeavingCallerCounts: a report that arrived is counted and passed on, even if its
+// caller hangs up.
+func TestReportOfALeavingCallerCounts(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 1)
 	reportPath := "/pool/staging-login/token/" + d.takeOne(t) + "/report"
@@ -166,9 +167,9 @@ func TestReporterHangsUp(t *testing.T) {
 	}
 }
 
-// Invented tokens put no identity on the list of guests, and their reports are limited
-// like wrong keys. Reports about known tokens are counted meanwhile.
-func TestReportsAboutUnknownTokens(t *testing.T) {
+// TestReportsAboutUnknownTokensAreLimited: reports about invented tokens add no guest and are
+// limited like wrong keys. Reports about known tokens are counted meanwhile.
+func TestReportsAboutUnknownTokensAreLimited(t *testing.T) {
 	set := solving(t, allKeys()...)
 	set.Server.Keys = append(set.Server.Keys, targets.Key{
 		Name: "limited", SHA256: sha256.Sum256([]byte("canary-limited")), Scopes: []targets.Scope{targets.ScopeSolve, targets.ScopeToken},

@@ -64,7 +64,7 @@ func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
 	}
 	p := s.explain(r.Context(), c, err)
 	if p.Cause != nil {
-		s.log.ErrorContext(r.Context(), "answering a request", slog.String("route", c.Route.Path), slog.Any("err", p.Cause))
+		s.log.ErrorContext(r.Context(), "request failed", slog.String("route", c.Route.Path), slog.Any("err", p.Cause))
 	}
 	if c.Target != nil {
 		p.Target = c.Target.Name
@@ -85,7 +85,7 @@ func (s *Server) finish(c *kernel.Call, r *http.Request) {
 			slog.Any("err", fmt.Errorf("panic: %v", broken)), slog.String("stack", string(debug.Stack())))
 		c.Code = kernel.CodeInternal
 		if c.W.Status == 0 {
-			kernel.WriteProblem(&c.W, kernel.NewProblem(kernel.CodeInternal, "the daemon's log says more"))
+			kernel.WriteProblem(&c.W, kernel.NewProblem(kernel.CodeInternal, "an unexpected error; the daemon's log has the cause"))
 			broken = nil
 		}
 	}

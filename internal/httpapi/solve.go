@@ -84,7 +84,7 @@ func (s *solves) bind(ctx context.Context, r *ondemand.Request, kind captcha.Typ
 	lifetime, _ := set.Life(kind)
 	err := s.binder.Bind(ctx, r.Take.Idempotency, r.Take.ID, r.Take.Wait+lifetime)
 	if errors.Is(err, pool.ErrConflict) {
-		return kernel.NewProblem(kernel.CodeConflict, "this Idempotency-Key was used for another captcha; send a new key for each")
+		return kernel.NewProblem(kernel.CodeConflict, "this Idempotency-Key was used for another captcha; send a new one for each captcha")
 	}
 	return err
 }
@@ -104,7 +104,7 @@ func (s *solves) readSolve(r *http.Request, c *kernel.Call) (asked targets.Solve
 	}
 	var invalid targets.Problems
 	if errors.As(err, &invalid) {
-		return asked, taken, kernel.NewProblem(kernel.CodeBadRequest, "the request cannot be carried out as it stands").Listing(invalid)
+		return asked, taken, kernel.NewProblem(kernel.CodeBadRequest, "the request is invalid: each problem names a field and its rule").Listing(invalid)
 	}
 	if err == nil {
 		err = taken.Resize(int64(len(asked.Image)))
@@ -137,7 +137,7 @@ func (s *solves) request(r *http.Request, c *kernel.Call, asked targets.SolveReq
 	case err != nil:
 		return request, err
 	case asked.Dedup == targets.DedupIdentity && given:
-		return request, kernel.NewProblem(kernel.CodeBadRequest, "dedup: identity goes without an Idempotency-Key: equal requests share one solve whoever sends them")
+		return request, kernel.NewProblem(kernel.CodeBadRequest, "dedup: identity excludes an Idempotency-Key: equal requests share one solve, whichever caller sends them; remove one of the two")
 	case asked.Dedup == targets.DedupIdentity && take.Wait > 0:
 		request.Share = &ondemand.Share{Key: shareKey(id, asked.DedupProxy), Sitekey: id.Sitekey, Pageurl: id.Pageurl}
 	case given:
@@ -211,5 +211,5 @@ func (s *solves) explain(ctx context.Context, c *kernel.Call, err error) error {
 
 func solveTimeout() *kernel.Problem {
 	return kernel.NewProblem(kernel.CodeSolveTimeout,
-		"no token came in time; an order that was placed stands: the same request with its Idempotency-Key, or any equal one, gets what it brings")
+		"no token came in time; the order continues: repeat the request, with the same Idempotency-Key if it had one, to get its token")
 }

@@ -129,9 +129,9 @@ func (w *watchedStock) figures(target *targets.Target, f pool.Figures) {
 	}
 }
 
-// TestStatusDocument holds the whole document against a golden file: names and
-// types of its fields are a promise.
-func TestStatusDocument(t *testing.T) {
+// TestStatusDocumentIsGolden compares the whole document with a golden file: names and types of
+// its fields are a promise.
+func TestStatusDocumentIsGolden(t *testing.T) {
 	began := time.Now()
 	set := sampleSet()
 	set.Warnings = []targets.Problem{{File: "pools.yaml", Line: 3, Text: "a poll each 100ms is unusual"}}
@@ -182,9 +182,9 @@ func golden(t *testing.T, name string, got []byte) {
 	equal(t, name+" (-update writes it anew)", string(got), string(want))
 }
 
-// TestSurveyQueries: each target is judged with its own margin and with the
-// lead time that refill uses.
-func TestSurveyQueries(t *testing.T) {
+// TestSurveyUsesMarginAndLeadOfEachTarget: each target is surveyed with its own margin and with
+// the lead time that refill uses.
+func TestSurveyUsesMarginAndLeadOfEachTarget(t *testing.T) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)
 	delete(d.refill.statuses, "staging-signup") // its worker is not there yet
@@ -200,9 +200,9 @@ func TestSurveyQueries(t *testing.T) {
 	}
 }
 
-// TestStatusWithoutRedis: the page stays up, says so, and takes no longer than
-// a second even if Redis hangs.
-func TestStatusWithoutRedis(t *testing.T) {
+// TestStatusWithoutRedisAnswersWithinASecond: without Redis the page says so, and takes at most a
+// second even if Redis hangs.
+func TestStatusWithoutRedisAnswersWithinASecond(t *testing.T) {
 	for name, fault := range map[string]func(d *daemon){
 		"down": func(d *daemon) { d.stock.redis.SetDown(true) },
 		"hangs": func(d *daemon) {
@@ -235,7 +235,8 @@ func TestStatusWithoutRedis(t *testing.T) {
 	}
 }
 
-// TestSlowStatusIsAnswered: also where the store took all the time that an answer has.
+// TestSlowStatusIsAnswered: a status is answered even if the store took all the time for the
+// answer.
 func TestSlowStatusIsAnswered(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.WriteTimeout = 200 * time.Millisecond })
 	d.stock.before = func(context.Context, string) error { time.Sleep(300 * time.Millisecond); return nil }
@@ -245,9 +246,9 @@ func TestSlowStatusIsAnswered(t *testing.T) {
 	}
 }
 
-// TestFirstLookerLeaves: the others get the snapshot that was made for one who
-// did not wait for it.
-func TestFirstLookerLeaves(t *testing.T) {
+// TestSnapshotSurvivesItsFirstCaller: the others get the snapshot although the caller that made
+// it hung up.
+func TestSnapshotSurvivesItsFirstCaller(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	surveying, release := make(chan struct{}), make(chan struct{})
 	d.stock.before = func(ctx context.Context, _ string) error {
@@ -264,9 +265,9 @@ func TestFirstLookerLeaves(t *testing.T) {
 	d.ask(t, "GET", "/status.json").has(t, "the answer", 0, `"redis":{"mode":"single","ok":true,"reason":""}`)
 }
 
-// TestBudgetUnread: if the use of the overall budget cannot be read, the last known figure
-// is shown, and no metric.
-func TestBudgetUnread(t *testing.T) {
+// TestUnreadBudgetShowsTheLastFigure: if the use of the overall budget cannot be read, the status
+// shows the last figure, and there is no metric.
+func TestUnreadBudgetShowsTheLastFigure(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	show := func() string {
 		d.status.Changed()
@@ -286,7 +287,7 @@ func TestBudgetUnread(t *testing.T) {
 	equal(t, "without redis", show(), `false {"used":7,"limit":100}`)
 }
 
-// Windows made by POST are shown, with their times.
+// TestStatusShowsWindows: windows made by POST are shown with their times.
 func TestStatusShowsWindows(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, w := range []pool.Window{{Tokens: 7, Left: time.Hour}, {Tokens: 9, In: 2 * time.Hour, Left: 3 * time.Hour}} {
@@ -309,9 +310,9 @@ func TestStatusShowsWindows(t *testing.T) {
 	}
 }
 
-// A Redis that answers and takes no writes: /readyz, /status and the 503 of a take
-// say why.
-func TestWhatIsWrongWithRedisIsNamed(t *testing.T) {
+// TestUnwritableRedisIsNamed: if Redis answers but takes no writes, /readyz, /status and the 503
+// of a take say why.
+func TestUnwritableRedisIsNamed(t *testing.T) {
 	addr := redistest.Server(t)
 	store := runStore(t, pool.Options{Addresses: "redis://" + addr, Prefix: "test"})
 	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
@@ -340,9 +341,9 @@ func TestWhatIsWrongWithRedisIsNamed(t *testing.T) {
 	became(200)
 }
 
-// A part of a cluster is away: this replica stays ready and names the reason. The figures
-// of the targets there are the last known ones, the others are right.
-func TestAPartOfRedisIsAway(t *testing.T) {
+// TestPartOfRedisAwayKeepsReadiness: if a part of a cluster is away, this replica stays ready and
+// names the reason. Targets there show their last figures, the others current ones.
+func TestPartOfRedisAwayKeepsReadiness(t *testing.T) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)
 	here, away := &set.Targets[1], &set.Targets[0]

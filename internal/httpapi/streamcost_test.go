@@ -77,9 +77,9 @@ func openFiles(t *testing.T) int {
 	return len(list)
 }
 
-// TestStreamsLeaveNothing: of streams that their readers cut, and of those that the daemon
-// ends, neither a goroutine nor a descriptor is left.
-func TestStreamsLeaveNothing(t *testing.T) {
+// TestStreamsLeaveNoGoroutineOrDescriptor: streams that their readers or the daemon end leave
+// neither a goroutine nor a descriptor.
+func TestStreamsLeaveNoGoroutineOrDescriptor(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.read(t, 1).close() // what the first one leaves on purpose is there
 	d.client.CloseIdleConnections()
@@ -119,7 +119,7 @@ func realCrowd(t testing.TB, n int) (d *daemon, commands func() int) {
 }
 
 // burden is how many commands n open streams cost Redis, for each snapshot and for each
-// second, over so many snapshots.
+// second, over the snapshots of that time.
 func (d *daemon) burden(t testing.TB, n, snapshots int, commands func() int) (each, second float64) {
 	t.Helper()
 	defer d.read(t, n).close()
@@ -145,9 +145,9 @@ func (d *daemon) burden(t testing.TB, n, snapshots int, commands func() int) (ea
 	return cost / float64(taken()-first), cost / time.Since(began).Seconds()
 }
 
-// TestStreamsShareRedis: a hundred streams on 500 targets cost Redis for each snapshot what
-// one costs. How many snapshots there are a second is not up to them: status.TestFeedIsShared.
-func TestStreamsShareRedis(t *testing.T) {
+// TestStreamsShareSnapshots: a hundred streams on 500 targets cost Redis as much per snapshot as
+// one. status.TestFeedIsShared limits the snapshots per second.
+func TestStreamsShareSnapshots(t *testing.T) {
 	d, commands := realCrowd(t, 500)
 	one, _ := d.burden(t, 1, 2, commands)
 	hundred, _ := d.burden(t, 100, 2, commands)

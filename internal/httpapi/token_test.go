@@ -16,7 +16,7 @@ import (
 	"poold/internal/targets"
 )
 
-func TestTokenAnswer(t *testing.T) {
+func TestTokenAnswerHasAllFields(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	const moment = `(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)`
 	want := regexp.MustCompile(`^{"id":"(o\d+\.[A-Za-z0-9_-]+)","target":"staging-login","type":"recaptcha_v2","token":"` + tokenValue + `-o\d+","source":"pool","provider":"solver",` +
@@ -60,8 +60,9 @@ func TestTokenAnswer(t *testing.T) {
 	<-landed
 }
 
-// TestTextAnswer: a caller that prefers text/plain gets the token alone (kernel's TestPrefers has the headers).
-func TestTextAnswer(t *testing.T) {
+// TestTextAnswerIsTheTokenAlone: a caller that prefers text/plain gets the token alone (the test
+// of kernel.Prefers has the headers).
+func TestTextAnswerIsTheTokenAlone(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 2)
 	for accept, want := range map[string][2]string{
@@ -74,8 +75,8 @@ func TestTextAnswer(t *testing.T) {
 	}
 }
 
-// TestTokenRequest: the parameters of a request reach the stock, bad ones do not.
-func TestTokenRequest(t *testing.T) {
+// TestTokenRequestReachesTheStock: the parameters of a request reach the stock, bad ones do not.
+func TestTokenRequestReachesTheStock(t *testing.T) {
 	set := sampleSet()
 	set.Targets[0].OnEmpty = targets.OnEmptyWait // checkout
 	set.Targets[0].Depth = 7
@@ -130,7 +131,7 @@ func TestTokenRequest(t *testing.T) {
 	}
 }
 
-func TestMalformedTokenRequest(t *testing.T) {
+func TestMalformedTokenRequestIsRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 1)
 	for _, query := range []string{
@@ -162,9 +163,9 @@ func TestMalformedTokenRequest(t *testing.T) {
 	}
 }
 
-// TestIdempotencyScope: two callers' keys never meet, also if their names and
-// keys look alike when written one after the other.
-func TestIdempotencyScope(t *testing.T) {
+// TestIdempotencyKeysOfCallersDiffer: the keys of two callers never meet, even if names and keys
+// are alike when joined.
+func TestIdempotencyKeysOfCallersDiffer(t *testing.T) {
 	keys := allKeys()
 	keys[0].Name, keys[1].Name = "a", "a b"
 	d := start(t, sampleSet(keys...), nil, nil)
@@ -187,7 +188,7 @@ func TestIdempotencyScope(t *testing.T) {
 	}
 }
 
-func TestTargetNames(t *testing.T) {
+func TestTargetNamesAreStrict(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, path := range []string{
 		"/pool//token", "/pool/..%2fstatus/token", "/pool/staging%2Dlogin/token", "/pool/%2e%2e/token", "/pool/STAGING-LOGIN/token",
@@ -196,7 +197,7 @@ func TestTargetNames(t *testing.T) {
 	} {
 		a := d.ask(t, "GET", path)
 		checkProblem(t, path, a, 404, kernel.CodeUnknownTarget, "")
-		if malformed := strings.Contains(a.body, "a target's name is"); malformed == (path == "/pool/no-such/token") {
+		if malformed := strings.Contains(a.body, "a target's name has"); malformed == (path == "/pool/no-such/token") {
 			t.Errorf("%s: looked for what cannot be there: %s", path, a.body)
 		}
 		if strings.Contains(a.body, "script") {
@@ -208,7 +209,7 @@ func TestTargetNames(t *testing.T) {
 	}
 }
 
-// TestUnknownTargetNamesTheNearOne: of those alone that the key may use.
+// TestUnknownTargetNamesTheNearOne: the suggestion is one of the targets that the key may use.
 func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for _, c := range []struct{ key, name, end string }{
@@ -220,8 +221,8 @@ func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 	}
 }
 
-// TestUnknownTargetOfARefusedFile: the answer says that the file was refused, because the
-// target may be in it.
+// TestUnknownTargetOfARefusedFile: the answer says that the file was refused, because the target
+// may be in it.
 func TestUnknownTargetOfARefusedFile(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, refused := range []bool{true, false} {
@@ -236,23 +237,23 @@ func TestUnknownTargetOfARefusedFile(t *testing.T) {
 	}
 }
 
-// TestUnknownParameterNamesTheNearOne: `wait` is what most callers misspell.
+// TestUnknownParameterNamesTheNearOne: a misspelt `wait` is the usual case.
 func TestUnknownParameterNamesTheNearOne(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for path, end := range map[string]string{
-		"/pool/checkout/token?wiat=20s":                        "other than wait, min_ttl: did you mean wait?",
-		"/pool/checkout/token?min-ttl=5":                       "other than wait, min_ttl: did you mean min_ttl?",
-		"/pool/checkout/token?timeout=5":                       "other than wait, min_ttl",
-		"/pool/checkout/token?" + strings.Repeat("wait", 2500): "other than wait, min_ttl",
-		"/history/tasks?status=error&form=2026-01-02":          "other than from, to, limit, cursor, status: did you mean from?",
+		"/pool/checkout/token?wiat=20s":                        "known: wait, min_ttl; did you mean wait?",
+		"/pool/checkout/token?min-ttl=5":                       "known: wait, min_ttl; did you mean min_ttl?",
+		"/pool/checkout/token?timeout=5":                       "known: wait, min_ttl",
+		"/pool/checkout/token?" + strings.Repeat("wait", 2500): "known: wait, min_ttl",
+		"/history/tasks?status=error&form=2026-01-02":          "known: from, to, limit, cursor, status; did you mean from?",
 	} {
 		d.ask(t, "GET", path).has(t, "the answer", 400, end+`","code":"bad_request"`)
 	}
 }
 
-// TestStopping: from the first moment of a stop no new caller gets a token, and readiness
-// says so.
-func TestStopping(t *testing.T) {
+// TestStoppingRefusesTakes: once a stop has begun, no new caller gets a token, and readiness says
+// so.
+func TestStoppingRefusesTakes(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.ask(t, "GET", "/readyz").has(t, "ready", 200)
 	d.Stopping()
@@ -269,8 +270,8 @@ func TestStopping(t *testing.T) {
 	d.ask(t, "GET", "/status.json").has(t, "status while stopping", 0, `"ready":false`)
 }
 
-// TestWaitOutlivesReadTimeout: the ReadTimeout is over when a request was
-// read; it must not look like a caller that hung up while waiting.
+// TestWaitOutlivesReadTimeout: the ReadTimeout ends during the wait, and must not look like a
+// hang-up of the caller.
 func TestWaitOutlivesReadTimeout(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 250 * time.Millisecond })
 	d.fill(t, "staging-login", 2)

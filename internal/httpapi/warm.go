@@ -26,7 +26,7 @@ const (
 // The forms of a body of /warm.
 const (
 	wantWarm = `the body must be one JSON object like {"tokens":5,"at":"2026-01-02T15:04:05Z","for":"5m"}, ` +
-		`each field given once; "at" may be left out and is now then; {"tokens":0} ends all windows made by POST`
+		`each field once; "at" is optional and defaults to now; {"tokens":0} ends all windows made by POST`
 	wantWarmNumber = `"tokens" must be a whole number from 0 to 10000`
 	wantWarmFor    = `"for" must be a duration with a unit from 1s to 24h, such as "5m"`
 	wantWarmAt     = `"at" must be a time in RFC 3339 with its zone, such as "2026-01-02T15:04:05Z"`
@@ -50,7 +50,7 @@ func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 	if !c.Caller.May(targets.ScopeAdmin) {
 		if asked.tokens < 1 || asked.tokens > c.Target.Depth {
 			return kernel.NewProblem(kernel.CodeForbidden, fmt.Sprintf(
-				"the scope token suffices for up to the target's depth, %d tokens; more of them, and 0, need the scope admin", c.Target.Depth))
+				"the scope token suffices for 1 to %d tokens, the target's depth; other numbers need the scope admin", c.Target.Depth))
 		}
 		limit = pool.WindowLimit{Caller: c.Caller.Name, Most: mostWindowsByToken}
 	}
@@ -62,15 +62,15 @@ func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 	err = a.stock.Warm(r.Context(), c.Target.ID, window, limit)
 	if errors.Is(err, pool.ErrWindows) && limit.Most > 0 {
 		return kernel.NewProblem(kernel.CodeWindows, fmt.Sprintf(
-			"the scope token suffices for %d warm windows of a target, and only while the target has room for more: one of the two is used up", limit.Most))
+			"the scope token suffices for %d warm windows of a target, and the target has a maximum over all keys; one of the two is reached", limit.Most))
 	}
 	if err != nil {
 		return err
 	}
 	if asked.tokens == 0 {
-		return a.altered(w, r, c, "the warm windows of a target were ended")
+		return a.altered(w, r, c, "warm windows ended")
 	}
-	return a.altered(w, r, c, "a warm window was made for a target", slog.Int("tokens", window.Tokens),
+	return a.altered(w, r, c, "warm window made", slog.Int("tokens", window.Tokens),
 		slog.Time("from", now.Add(window.In).UTC()), slog.Time("until", now.Add(window.Left).UTC()))
 }
 
@@ -102,7 +102,7 @@ func readWarm(r *http.Request, w http.ResponseWriter) (warming, error) {
 	case !given["tokens"]:
 		return g, kernel.NewProblem(kernel.CodeBadRequest, wantWarm)
 	case g.tokens == 0 && len(given) > 1:
-		return g, kernel.NewProblem(kernel.CodeBadRequest, `0 tokens end all windows at once: there is no "at" and no "for" then`)
+		return g, kernel.NewProblem(kernel.CodeBadRequest, `{"tokens":0} ends all windows at once and takes neither "at" nor "for"`)
 	case g.tokens > 0 && !given["for"]:
 		return g, kernel.NewProblem(kernel.CodeBadRequest, `"for" is missing: `+wantWarmFor)
 	}

@@ -26,8 +26,8 @@ func shifted(by time.Duration) string {
 	return time.Now().Add(by).In(time.FixedZone("", 90*60)).Format(time.RFC3339Nano)
 }
 
-// TestWarm: the window of the request reaches the stock, seen from now.
-func TestWarm(t *testing.T) {
+// TestWarmMakesAWindow: the window of the request reaches the stock, relative to now.
+func TestWarmMakesAWindow(t *testing.T) {
 	set := sampleSet()
 	set.Targets[1].Paused = true // no special case: nothing is bought before it ends
 	d := start(t, set, nil, nil)
@@ -68,8 +68,8 @@ func TestWarm(t *testing.T) {
 		t.Errorf("refill was told of %q", d.refill.kicked)
 	}
 	for _, line := range []string{
-		`"level":"INFO","msg":"a warm window was made for a target","target":"staging-login","key":"","tokens":5,"from":"\d{4}[^"]+Z","until":"\d{4}[^"]+Z"`,
-		`"level":"INFO","msg":"the warm windows of a target were ended","target":"staging-login","key":""}`,
+		`"level":"INFO","msg":"warm window made","target":"staging-login","key":"","tokens":5,"from":"\d{4}[^"]+Z","until":"\d{4}[^"]+Z"`,
+		`"level":"INFO","msg":"warm windows ended","target":"staging-login","key":""}`,
 	} {
 		if !regexp.MustCompile(line).MatchString(d.logged.String()) {
 			t.Errorf("the log does not say who did what: no %s in %s", line, d.logged)
@@ -82,8 +82,8 @@ func TestWarm(t *testing.T) {
 	}
 }
 
-// TestWarmBodies: a bad body is refused with the wanted form, and changes nothing.
-func TestWarmBodies(t *testing.T) {
+// TestMalformedWarmIsRefused: a bad body is refused with the wanted form, and changes nothing.
+func TestMalformedWarmIsRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	check := func(want string, bodies ...string) {
 		t.Helper()
@@ -114,7 +114,7 @@ func TestWarmBodies(t *testing.T) {
 		`{"tokens":5,"for":"5m","at":"`+shifted(30*24*time.Hour+time.Minute)+`"}`, `{"tokens":5,"for":"5m","at":"9999-12-31T23:59:59Z"}`)
 	check(`the window is over`,
 		`{"tokens":5,"for":"5m","at":"`+shifted(-5*time.Minute)+`"}`, `{"tokens":5,"for":"24h","at":"0000-01-01T00:00:00Z"}`, `{"tokens":5,"for":"1s","at":"1970-01-01T00:00:00Z"}`)
-	check(`0 tokens end all windows at once`,
+	check(`{"tokens":0} ends all windows at once`,
 		`{"tokens":0,"for":"5m"}`, `{"tokens":0,"at":"`+shifted(0)+`"}`, `{"for":"5m","tokens":0}`)
 
 	if d.stock.count("warm") > 0 {
@@ -135,9 +135,9 @@ func TestWarmBodies(t *testing.T) {
 	}
 }
 
-// TestWhoMayWarm: admin may do all of it; token alone suffices for what the
-// target may keep anyway, and ends nothing.
-func TestWhoMayWarm(t *testing.T) {
+// TestTokenScopeWarmsUpToTheDepth: the scope admin may make any window. The scope token alone
+// suffices up to the depth of the target, and ends no window.
+func TestTokenScopeWarmsUpToTheDepth(t *testing.T) {
 	const keyTaker, keyAdmin, keyBoth, keyOther, keyLook = "canary-key-taker", "canary-key-admin", "canary-key-both", "canary-key-other", "canary-key-look"
 	key := func(name, text string, globs []string, scopes ...targets.Scope) targets.Key {
 		return targets.Key{Name: name, SHA256: sha256.Sum256([]byte(text)), Scopes: scopes, Targets: globs}
@@ -157,7 +157,7 @@ func TestWhoMayWarm(t *testing.T) {
 		{keyBoth, map[int]int{0: 204, 5: 204, 6: 204}},
 		{keyOther, map[int]int{0: 403, 1: 403, 6: 403}},
 		{keyLook, map[int]int{0: 403, 1: 403, 6: 403}},
-		{"nobody's", map[int]int{0: 401, 1: 401}},
+		{"canary-key-wrong", map[int]int{0: 401, 1: 401}},
 	} {
 		for tokens, want := range c.want {
 			body := fmt.Sprintf(`{"tokens":%d,"for":"5m"}`, tokens)
@@ -174,21 +174,21 @@ func TestWhoMayWarm(t *testing.T) {
 					continue
 				}
 				checkProblem(t, c.key, a, 403, kernel.CodeForbidden, map[bool]string{true: "staging-login"}[c.key == keyTaker])
-				if c.key == keyTaker && !strings.Contains(a.body, "the scope token suffices for up to the target's depth, 5 tokens") {
+				if c.key == keyTaker && !strings.Contains(a.body, "the scope token suffices for 1 to 5 tokens, the target's depth") {
 					t.Errorf("%d tokens: the text does not say so: %s", tokens, a.body)
 				}
 			}
 		}
 	}
 	d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyTaker)).has(t, "token suffices for a pause", 403)
-	if !strings.Contains(d.logged.String(), `"msg":"a warm window was made for a target","target":"staging-login","key":"taker","tokens":5`) {
+	if !strings.Contains(d.logged.String(), `"msg":"warm window made","target":"staging-login","key":"taker","tokens":5`) {
 		t.Error("the log does not name the key")
 	}
 }
 
-// TestWindowsByToken: each key with the scope token alone has ten windows of a target,
-// one with admin as many as there is room for.
-func TestWindowsByToken(t *testing.T) {
+// TestTokenScopeHasTenWindows: a key with the scope token alone has at most ten windows of a
+// target, a key with admin as many as the target has room for.
+func TestTokenScopeHasTenWindows(t *testing.T) {
 	keys := []targets.Key{{Name: "admin", SHA256: sha256.Sum256([]byte(keyAll)), Scopes: []targets.Scope{targets.ScopeToken, targets.ScopeAdmin}}}
 	for i := range 2 {
 		keys = append(keys, targets.Key{Name: fmt.Sprintf("taker%d", i), SHA256: sha256.Sum256(fmt.Appendf(nil, "canary-key-taker-%d", i)), Scopes: []targets.Scope{targets.ScopeToken}})

@@ -72,7 +72,7 @@ func (p *Routes) saying(ctx context.Context, c *kernel.Call, err error) said {
 	}
 	cause := compat.CauseOf(err)
 	if cause == compat.Broken {
-		p.Log.ErrorContext(ctx, "answering a client's call", slog.String("route", c.Route.Path), slog.Any("err", err))
+		p.Log.ErrorContext(ctx, "client's call failed", slog.String("route", c.Route.Path), slog.Any("err", err))
 	}
 	return said{cause.Legacy(), cause.Tasks(), cause.Why()}
 }

@@ -10,7 +10,9 @@ import (
 	"poold/internal/captcha"
 )
 
-func TestSubmits(t *testing.T) {
+// TestLostSubmitKeepsItsNumber: the next submit of the same caller and identity gets the number
+// of a lost submit, for lostFor.
+func TestLostSubmitKeepsItsNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ss submits
 		a, b := submitKey{"caller", "a"}, submitKey{"caller", "b"}

@@ -9,8 +9,8 @@ import (
 	"poold/internal/targets"
 )
 
-// TestNoAudit: a daemon without one hands out and takes reports.
-func TestNoAudit(t *testing.T) {
+// TestDeliveryWorksWithoutAnAudit: without an audit, tokens are handed out and reports taken.
+func TestDeliveryWorksWithoutAnAudit(t *testing.T) {
 	a := Audit{}
 	c := &kernel.Call{Caller: kernel.Anyone, Access: &kernel.Access{Set: &targets.Set{}}}
 	a.Taken(c, &Handout{Token: &pool.Token{Source: ondemand.FromSolve}})

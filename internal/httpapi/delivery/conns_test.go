@@ -9,13 +9,14 @@ import (
 	"testing"
 )
 
-// TestCountsBelowTLS: handlers see the count of the socket, encrypted or not.
-func TestCountsBelowTLS(t *testing.T) {
+// TestSentBytesAreCountedBelowTLS: handlers see the byte count of the socket, with and without
+// TLS.
+func TestSentBytesAreCountedBelowTLS(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			mark := markSent(r.Context())
 			if !mark.nothingSince() {
-				t.Error("bytes before there were any, or nobody counts")
+				t.Error("bytes are counted before any were sent, or not at all")
 			}
 			if _, err := io.WriteString(w, "hello"); err != nil {
 				t.Error(err)
@@ -47,13 +48,14 @@ func TestCountsBelowTLS(t *testing.T) {
 	}
 }
 
-// TestForeignConnections pass through ConnContext without a count.
-func TestForeignConnections(t *testing.T) {
+// TestForeignConnectionsAreNotCounted: connections of other listeners pass through ConnContext
+// without a count.
+func TestForeignConnectionsAreNotCounted(t *testing.T) {
 	a, b := net.Pipe()
 	defer func() { _, _ = a.Close(), b.Close() }()
 	for _, conn := range []net.Conn{a, tls.Server(a, &tls.Config{MinVersion: tls.VersionTLS12})} {
 		if ctx := ConnContext(t.Context(), conn); markSent(ctx).nothingSince() {
-			t.Errorf("%T: nothing was sent, says nobody", conn)
+			t.Errorf("%T: an uncounted connection reports that nothing was sent", conn)
 		}
 	}
 }

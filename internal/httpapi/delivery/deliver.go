@@ -193,6 +193,6 @@ func (d *Sender) GiveBack(ctx context.Context, c *kernel.Call, t *Handout) {
 		return
 	}
 	if err := d.Returns.Return(*t.Token); err != nil {
-		d.Log.WarnContext(ctx, "returning a token that nobody received", slog.String("target", c.TargetName()), slog.Any("err", err))
+		d.Log.WarnContext(ctx, "token lost: no caller received it, and it could not be returned", slog.String("target", c.TargetName()), slog.Any("err", err))
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"poold/internal/pool"
 )
 
-// TestPlainAnswers: an answer without special characters is what encoding/json makes of it, and
-// no other answer counts as one.
-func TestPlainAnswers(t *testing.T) {
+// TestPlainAnswerEqualsItsJSON: appendPlain writes what encoding/json writes, and refuses answers
+// with characters that JSON escapes.
+func TestPlainAnswerEqualsItsJSON(t *testing.T) {
 	text := rapid.OneOf(rapid.StringMatching(`[ -~]{0,20}`), rapid.String(), rapid.SampledFrom([]string{"<a>&b", `"`, `\`, "\x7f", "\xff", "\u2028"}))
 	rapid.Check(t, func(t *rapid.T) {
 		a := answer{

@@ -21,6 +21,7 @@ type SolveID struct {
 	Type     captcha.Type
 }
 
+// String returns the id as the answers of /solve give it.
 func (s SolveID) String() string { return s.Token + "." + string(s.Identity) + "." + string(s.Type) }
 
 // readSolveID is the inverse; false if the text is not such an id.

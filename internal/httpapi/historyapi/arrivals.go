@@ -86,7 +86,7 @@ func keptRange(from, to, now time.Time) (time.Time, time.Time, error) {
 	}
 	if from.Before(oldest) || !from.Before(to) {
 		return from, to, kernel.NewProblem(kernel.CodeBadRequest, fmt.Sprintf(
-			"from and to must span some time between %s and now: it is kept for %v hours when requests came", kernel.Stamp(oldest), history.ArrivalsKept.Hours()))
+			"from and to must span some time between %s and now: arrivals are kept for %v hours", kernel.Stamp(oldest), history.ArrivalsKept.Hours()))
 	}
 	return from, to, nil
 }

@@ -55,7 +55,7 @@ func (h *Routes) Site(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	sitekey := c.Param(r, 0)
 	if !plainText(sitekey) {
 		return kernel.NewProblem(kernel.CodeBadRequest, fmt.Sprintf(
-			"a sitekey is 1 to %d printable characters, percent-encoded: /history/site/a%%2Fb for a/b", longestSitekey))
+			"a sitekey has 1 to %d printable characters, percent-encoded: /history/site/a%%2Fb for a/b", longestSitekey))
 	}
 	asked, err := readPageQuery(r.URL.RawQuery)
 	if err != nil {
@@ -83,7 +83,7 @@ func (h *Routes) Tasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return kernel.NewProblem(kernel.CodeBadRequest, "status must be solved, error or polling: ?status=error")
 }
 
-// Active is GET /history/active: the orders under way whose submit may have left.
+// Active is GET /history/active: the orders in flight whose submit may have left.
 func (h *Routes) Active(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	asked, err := readPageQuery(r.URL.RawQuery)
 	if err != nil {
@@ -208,7 +208,7 @@ func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	}
 	if record == nil || !c.Sees(record.Target) {
 		return kernel.NewProblem(kernel.CodeUnknownSolve,
-			"no order of this id or of a task of this id has ended, or it ended longer ago than is kept; /history/active lists those under way")
+			"no ended order or task has this id, or the history has dropped it; /history/active lists orders in flight")
 	}
 	one := historyRecord(record)
 	return respondTable(w, r, one, []Record{one})
@@ -249,5 +249,5 @@ func readDays[T any](r *http.Request, first, last time.Time, ask func(context.Co
 
 // errNoHistory is the answer to a question to a store that is not configured.
 func errNoHistory() *kernel.Problem {
-	return kernel.NewProblem(kernel.CodeNoHistory, "no history is kept: the file says `backend: none` in its section history")
+	return kernel.NewProblem(kernel.CodeNoHistory, "no history is kept: the configuration file has `history: {backend: none}`")
 }

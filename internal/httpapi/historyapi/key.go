@@ -54,7 +54,7 @@ func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 // usageByKey is GET /history/usage?by=key: the figures of keys on some UTC days.
 func (h *Routes) usageByKey(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked usageQuery) error {
 	if c.Caller.Globs != nil {
-		return kernel.NewProblem(kernel.CodeForbidden, "the figures by key cover all targets, and this key is limited to some")
+		return kernel.NewProblem(kernel.CodeForbidden, "the figures by key cover all targets, and this key is limited to some; use by=target")
 	}
 	if h.Audit == nil {
 		return h.errNoAudit()
@@ -94,7 +94,7 @@ func (h *Routes) errNoAudit() *kernel.Problem {
 	if h.Store == nil {
 		return errNoHistory()
 	}
-	return kernel.NewProblem(kernel.CodeNoAudit, "no audit is kept: the file says `audit: 0s` in its section history")
+	return kernel.NewProblem(kernel.CodeNoAudit, "no audit is kept: the configuration file has `history: {audit: 0s}`")
 }
 
 // AuditList is the answer of GET /history/key.

@@ -27,9 +27,9 @@ const (
 // The forms of the parameters.
 const (
 	wantMoment = "must be a UTC day such as 2026-01-02, or a time in RFC 3339 such as 2026-01-02T15:04:05Z, in which a + is written as %2B; from 1970 to 9999"
-	wantCursor = "cursor must be the `next` of an answer, as it stood there"
+	wantCursor = "cursor must be the `next` of an earlier answer, unchanged"
 	wantBy     = "by must be owner, target or key: ?by=owner"
-	wantPer    = "per must be day, or left out: ?by=owner&per=day"
+	wantPer    = "per must be day or absent: ?by=owner&per=day"
 )
 
 var wantLimit = fmt.Sprintf("limit must be a whole number from 1 to %d", history.MostLimit)
@@ -89,7 +89,7 @@ func readRange(values url.Values) (from, to time.Time, err error) {
 		}
 	}
 	if !to.IsZero() && !from.Before(to) {
-		return from, to, kernel.NewProblem(kernel.CodeBadRequest, "from must be before to: what ended at `to` itself is left out")
+		return from, to, kernel.NewProblem(kernel.CodeBadRequest, "from must be before to; the range excludes `to` itself")
 	}
 	return from, to, nil
 }
@@ -144,9 +144,9 @@ func (q usageQuery) days(now time.Time, keep time.Duration, source string) (firs
 	}
 	switch {
 	case first.After(last):
-		err = kernel.NewProblem(kernel.CodeBadRequest, "from must not be after today where there is no to")
+		err = kernel.NewProblem(kernel.CodeBadRequest, "from must not be after today if to is not given")
 	case first.Before(oldest) || last.Sub(first) >= longestUsage*day:
-		err = kernel.NewProblem(kernel.CodeBadRequest, fmt.Sprintf("from and to must span %d UTC days at most, and none before %s: the %s keeps %v hours",
+		err = kernel.NewProblem(kernel.CodeBadRequest, fmt.Sprintf("from and to must span at most %d UTC days, none before %s: the %s keeps %v hours",
 			longestUsage, oldest.Format(time.DateOnly), source, keep.Hours()))
 	}
 	return first, last, err

@@ -18,8 +18,9 @@ import (
 // thatDay is a moment with milliseconds, so that their loss would show.
 var thatDay = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// TestAStoreThatHangs is given up on before the answer's time is over.
-func TestAStoreThatHangs(t *testing.T) {
+// TestHangingStoreIsGivenUpInTime: a query to a store that hangs ends before the time for its
+// answer does.
+func TestHangingStoreIsGivenUpInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		_, err := read(httptest.NewRequest("GET", "/", nil), func(ctx context.Context) (any, error) {
@@ -36,7 +37,7 @@ func TestAStoreThatHangs(t *testing.T) {
 	})
 }
 
-// FuzzCursor: an accepted cursor is one that the API made.
+// FuzzCursor: a cursor is accepted only if the API made it.
 func FuzzCursor(f *testing.F) {
 	const order = "ORDER001.0123456789abcdef0123456789abcdef"
 	good := encodeCursor(history.Position{Ended: thatDay, ID: order})
@@ -55,7 +56,7 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// FuzzMoment: a day or a time of RFC 3339 is the first whole millisecond from then on.
+// FuzzMoment: a day or a time of RFC 3339 becomes the first whole millisecond at or after it.
 func FuzzMoment(f *testing.F) {
 	for _, seed := range []string{"2026-01-02", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678901+02:00", "2026-01-02t03:04:05z", "2026-02-30", "9999-12-31T23:59:59.9999Z", "1969-12-31T23:00:00-02:00", "2026-01-02T03:04:60Z", "2026-01-02 03:04:05Z", ""} {
 		f.Add(seed)
@@ -75,9 +76,9 @@ func FuzzMoment(f *testing.F) {
 	})
 }
 
-// TestUsageDays: the days of a query. Too many days, and days that are not kept, are
-// refused with the days that are.
-func TestUsageDays(t *testing.T) {
+// TestUsageDaysAreKeptAndFew: the days of a query. Too many days, and days that are no longer
+// kept, are refused with the limits.
+func TestUsageDaysAreKeptAndFew(t *testing.T) {
 	const week = 7 * 24 * time.Hour
 	const none = "none before "
 	for _, c := range []struct {
@@ -100,7 +101,7 @@ func TestUsageDays(t *testing.T) {
 		{"&from=2026-01-01T23:00:00-02:00", week, "2026-01-02", "2026-01-02", ""},
 		{"&from=2025-12-31&to=2026-01-02T00:30:00%2B01:00", week, "2025-12-31", "2026-01-01", ""},
 		{"&from=2025-10-03", 365 * 24 * time.Hour, "2025-10-03", "2026-01-02", ""}, // 92 days
-		{"&from=2025-10-02", 365 * 24 * time.Hour, "", "", "span 92 UTC days at most, and none before 2025-01-03: the history keeps 8760 hours"},
+		{"&from=2025-10-02", 365 * 24 * time.Hour, "", "", "span at most 92 UTC days, none before 2025-01-03: the history keeps 8760 hours"},
 		{"&to=9999-12-31&from=2026-01-01", week, "", "", "92 UTC days"},
 		{"&from=2025-12-26", week, "", "", none + "2025-12-27: the history keeps 168 hours"}, // part of it is forgotten
 		{"&to=2025-12-27", week, "", "", none + "2025-12-27"},
@@ -125,8 +126,8 @@ func TestUsageDays(t *testing.T) {
 	}
 }
 
-// A range lies between the oldest arrival kept and now.
-func TestKeptRange(t *testing.T) {
+// TestArrivalRangeIsKept: a range lies between the oldest kept arrival and now.
+func TestArrivalRangeIsKept(t *testing.T) {
 	now := time.Date(2026, 1, 3, 15, 4, 5, 678, time.UTC)
 	oldest := time.Date(2026, 1, 2, 15, 4, 0, 0, time.UTC)
 	none := time.Time{}
@@ -145,7 +146,7 @@ func TestKeptRange(t *testing.T) {
 		switch {
 		case c.wantFrom.IsZero():
 			if !errors.As(err, &refused) || refused.Status != 400 ||
-				refused.Detail != "from and to must span some time between 2026-01-02T15:04:00.000Z and now: it is kept for 24 hours when requests came" {
+				refused.Detail != "from and to must span some time between 2026-01-02T15:04:00.000Z and now: arrivals are kept for 24 hours" {
 				t.Errorf("%v to %v: %v", c.from, c.to, err)
 			}
 		case err != nil || !from.Equal(c.wantFrom) || !to.Equal(c.wantTo):

@@ -62,7 +62,7 @@ func (a *Access) limiterFor(c *Caller) *rate.Limiter {
 	return nil
 }
 
-// Owner returns the caller whose key this is, nil for none. It compares digests,
+// Owner returns the caller with this key, or nil. It compares digests,
 // with all keys, in constant time: how long it takes shows neither how much of a key was
 // right nor which of them was tried.
 func (a *Access) Owner(secret string) *Caller {
@@ -116,7 +116,7 @@ type Caller struct {
 	Limiter *rate.Limiter // nil = no limit
 	limit   targets.Rate
 	// StableName names the caller in Redis: it is the first part of the scope of an
-	// Idempotency-Key, and who may report on a token. Its two forms cannot meet, so
+	// Idempotency-Key, and who may report on a token. Its two forms never coincide, so
 	// that no key can repeat a keyless caller's take.
 	StableName string
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // WriteLimit is how long a request may take, from its header to the last byte of its
-// answer; the wait for a token comes on top. A token or a page is a few kilobytes; who
-// needs longer is not reading.
+// answer; the wait for a token comes on top. A token or a page is a few kilobytes; a client
+// that needs longer is not reading.
 const WriteLimit = 10 * time.Second
 
 // Header values that never change, shared by all answers; net/http only reads them.
@@ -44,8 +44,8 @@ func RespondJSON(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// AnswerWithin gives an answer its time anew, from now on: what went before may have
-// taken all of it, or is about to.
+// AnswerWithin restarts the time limit of an answer: earlier work may have used it up, or the
+// wait that follows will.
 func AnswerWithin(w http.ResponseWriter, limit time.Duration) {
 	// Not every writer has deadlines; then the server's own limit stays.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit))
@@ -95,7 +95,7 @@ func Stamp(t time.Time) string {
 
 // AppendStamp appends the Stamp of a moment that is not zero.
 func AppendStamp(b []byte, t time.Time) []byte {
-	// Formatting by time.RFC3339 and appending is several times faster than by a layout of our own.
+	// Formatting by time.RFC3339 and appending is several times faster than by a custom layout.
 	b = t.UTC().AppendFormat(b, time.RFC3339)
 	ms := t.Nanosecond() / int(time.Millisecond)
 	const digits = "0123456789"

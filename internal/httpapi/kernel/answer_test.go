@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestPrefers: a media type is preferred if the header names it, and application/json not before it.
-func TestPrefers(t *testing.T) {
+// TestPrefersTheNamedMediaType: a media type is preferred if the header names it before
+// application/json.
+func TestPrefersTheNamedMediaType(t *testing.T) {
 	for accept, want := range map[string]bool{
 		"text/plain": true, "text/plain; charset=utf-8": true, "TEXT/PLAIN, */*;q=0.1": true, "application/json;q=0.5, text/plain": true,
 		"text/plain;q=0.5, */*": true, "text/html;q=0.9, text/plain, application/json;Q=0.5": true,
@@ -25,7 +26,8 @@ func TestPrefers(t *testing.T) {
 	}
 }
 
-func TestStamp(t *testing.T) {
+// TestStampHasMilliseconds: a stamp is RFC 3339 in UTC, to the millisecond.
+func TestStampHasMilliseconds(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 67_890_123, time.FixedZone("", 3600))
 	for want, at := range map[string]time.Time{"2026-01-02T02:04:05.067Z": at, "2026-01-02T02:04:05.999Z": at.Add(932_109_876), "": {}} {
 		if got := Stamp(at); got != want {

@@ -31,7 +31,7 @@ func ReadNothing(r *http.Request, w http.ResponseWriter) error {
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil || len(fields) > 0 {
-		return NewProblem(CodeBadRequest, "this route takes no body, or an empty JSON object")
+		return NewProblem(CodeBadRequest, "this route takes no body, or {}")
 	}
 	return nil
 }
@@ -44,10 +44,10 @@ func ReadBody(r *http.Request, w http.ResponseWriter, most int64) ([]byte, error
 	}
 	body, err := readAll(http.MaxBytesReader(w, r.Body, most), min(r.ContentLength, most+1))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, NewProblem(CodeTooLarge, fmt.Sprintf("a body has %d KiB at most", most>>10))
+		return nil, NewProblem(CodeTooLarge, fmt.Sprintf("the body is larger than %d KiB", most>>10))
 	}
 	if err != nil {
-		return nil, NewProblem(CodeBadRequest, "the body did not arrive in one piece")
+		return nil, NewProblem(CodeBadRequest, "the body did not arrive completely; send it again")
 	}
 	return body, nil
 }
@@ -66,7 +66,7 @@ func readAll(from io.Reader, length int64) ([]byte, error) {
 // CheckJSON refuses a body of another type, which a form of any page can send.
 func CheckJSON(r *http.Request) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return NewProblem(CodeBadRequest, "a body needs Content-Type: application/json")
+		return NewProblem(CodeBadRequest, "the body needs the header Content-Type: application/json")
 	}
 	return nil
 }
@@ -96,9 +96,9 @@ func ReadObject(r *http.Request, w http.ResponseWriter, want string, set func(fi
 	return given, err
 }
 
-// Bodies bounds what large bodies, which are pictures, cost a replica. Their bytes take
-// room in server.body_budget from before they are read until they are not needed any more,
-// and at most half of the processors decode them at once, so that takes stay fast.
+// Bodies limits the memory and processor time of large bodies, which are pictures. Their bytes
+// take room in server.body_budget from before they are read until no request needs them. At most
+// half of the processors decode them at the same time, so that takes stay fast.
 type Bodies struct {
 	decoders chan struct{} // has room for each that decodes
 	onMany   func(bool)    // as of Deps.ManyBodies; nil = nothing
@@ -110,6 +110,7 @@ type Bodies struct {
 // manyBodies is the number of bytes above which large bodies are many.
 const manyBodies = 32 << 20
 
+// NewBodies returns an empty budget. onMany is Deps.ManyBodies; nil = nothing is called.
 func NewBodies(onMany func(bool)) *Bodies {
 	return &Bodies{decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), onMany: onMany}
 }
@@ -162,7 +163,7 @@ func (m *Room) Resize(bytes int64) error {
 	defer b.mu.Unlock()
 	if more := bytes - m.bytes; more > 0 && b.taken+more > m.most {
 		return NewProblem(CodeOverloaded,
-			fmt.Sprintf("the bodies of requests that have not ended take all of server.body_budget (%d MiB)", m.most>>20)).Soon()
+			fmt.Sprintf("the bodies of requests in flight use all of server.body_budget (%d MiB)", m.most>>20)).Soon()
 	}
 	b.addLocked(bytes - m.bytes)
 	m.bytes = bytes

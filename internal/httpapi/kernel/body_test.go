@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-func TestRoom(t *testing.T) {
+// TestRoomIsFreedByItsLastHolder: the room of a body counts until its last holder releases it.
+func TestRoomIsFreedByItsLastHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []bool
 		b := &Bodies{decoders: make(chan struct{}, 1), onMany: func(many bool) { said = append(said, many) }}

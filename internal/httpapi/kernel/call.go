@@ -104,16 +104,18 @@ func (w *Writer) begin(status int) {
 	}
 	w.Status = status
 	if w.Stopping.Load() {
-		// The listener is about to close: the client shall not count on the connection.
+		// The listener is about to close: the client must not reuse the connection.
 		w.Header()["Connection"] = closing
 	}
 }
 
+// WriteHeader implements http.ResponseWriter.
 func (w *Writer) WriteHeader(status int) {
 	w.begin(status)
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// Write implements http.ResponseWriter.
 func (w *Writer) Write(b []byte) (int, error) {
 	w.begin(http.StatusOK)
 	return w.ResponseWriter.Write(b)

@@ -11,8 +11,8 @@ const (
 	// about unknown tokens with 404; beyond that their sender has to wait (429).
 	wrongKeysMost = 20
 	wrongKeysTime = time.Minute
-	// wrongKeysFrom is of how many addresses wrong keys are counted, at about 600
-	// bytes each; the others count as one.
+	// wrongKeysFrom limits the addresses whose wrong keys are counted, at about 600 bytes each;
+	// further addresses count as one.
 	wrongKeysFrom = 4096
 )
 
@@ -89,8 +89,8 @@ func (f *Failures[K]) sweep(at time.Time) {
 	}
 }
 
-// network is the sender of an address: with IPv6 a /64, because a host may use all
-// addresses of it. A proxy's headers do not count. An address that is not IP, such as a
+// network returns the sender of an address. With IPv6 that is a /64, because a host may use all
+// its addresses. A proxy's headers do not count. An address that is not IP, such as a
 // unix socket's, has the zero value.
 func network(remote string) netip.Prefix {
 	socket, err := netip.ParseAddrPort(remote)

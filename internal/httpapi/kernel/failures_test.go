@@ -11,9 +11,9 @@ import (
 // testDay is a moment with milliseconds, so that their loss would show.
 var testDay = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// TestWrongKeysSlide: the last minute counts, and a sender that waits as long as the
-// answer says has a try.
-func TestWrongKeysSlide(t *testing.T) {
+// TestWrongKeysCountInTheLastMinute: the last minute counts, and a sender that waits as long as
+// it was told may try once.
+func TestWrongKeysCountInTheLastMinute(t *testing.T) {
 	var w WrongKeys
 	for i := range wrongKeysMost {
 		if wait := w.Count("192.0.2.1:1", testDay.Add(time.Duration(i)*time.Second)); wait != 0 {
@@ -36,8 +36,9 @@ func TestWrongKeysSlide(t *testing.T) {
 	}
 }
 
-// TestWhatIsOneAddress: the port does not count, and of IPv6 half of the address.
-func TestWhatIsOneAddress(t *testing.T) {
+// TestAddressIgnoresPortAndHalfOfIPv6: the port does not count, and an IPv6 address counts by its
+// /64.
+func TestAddressIgnoresPortAndHalfOfIPv6(t *testing.T) {
 	for remote, want := range map[string]string{
 		"192.0.2.1:1": "192.0.2.1/32", "[::ffff:192.0.2.1]:9": "192.0.2.1/32", "[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::/64",
 		"[fe80::1%eth0]:1": "fe80::/64", "[::1]:1": "::/64", "@": "invalid Prefix", "": "invalid Prefix", "192.0.2.1": "invalid Prefix",
@@ -48,9 +49,9 @@ func TestWhatIsOneAddress(t *testing.T) {
 	}
 }
 
-// TestManyAddresses: memory is bounded, addresses that stopped make room, and those
-// without room count together.
-func TestManyAddresses(t *testing.T) {
+// TestManyAddressesTakeBoundedMemory: the memory is bounded. Addresses without recent tries make
+// room, and addresses without room count together.
+func TestManyAddressesTakeBoundedMemory(t *testing.T) {
 	var w WrongKeys
 	from := func(i int) string {
 		var a [4]byte
@@ -80,8 +81,8 @@ func TestManyAddresses(t *testing.T) {
 	}
 }
 
-// TestWrongKeysAtOnce is for the race detector.
-func TestWrongKeysAtOnce(t *testing.T) {
+// TestWrongKeysCountConcurrently runs many tries at the same time, for the race detector.
+func TestWrongKeysCountConcurrently(t *testing.T) {
 	var w WrongKeys
 	var senders sync.WaitGroup
 	var mu sync.Mutex

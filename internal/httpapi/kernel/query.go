@@ -17,20 +17,20 @@ import (
 func ReadValues(raw string, known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, NewProblem(CodeBadRequest, "the query is not well-formed")
+		return nil, NewProblem(CodeBadRequest, "the query is not well-formed: percent-encode the values")
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
 		case len(known) == 0:
-			return nil, NewProblem(CodeBadRequest, "there are no parameters here")
+			return nil, NewProblem(CodeBadRequest, "this route takes no query parameters")
 		case !slices.Contains(known, name):
-			text := "the query has a parameter other than " + strings.Join(known, ", ")
+			text := "the query has an unknown parameter; known: " + strings.Join(known, ", ")
 			if meant := targets.Nearest(name, known); meant != "" {
-				text += ": did you mean " + meant + "?"
+				text += "; did you mean " + meant + "?"
 			}
 			return nil, NewProblem(CodeBadRequest, text)
 		case len(values[name]) > 1:
-			return nil, NewProblem(CodeBadRequest, name+" was given more than once")
+			return nil, NewProblem(CodeBadRequest, name+" is given more than once")
 		}
 	}
 	return values, nil

@@ -1,0 +1,147 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"poold/internal/history"
+	"poold/internal/httpapi/historyapi"
+	"poold/internal/httpapi/kernel"
+	"poold/internal/redisdb"
+)
+
+// TestMalformedHistoryQueryIsRefused: each mistake is answered with the wanted form, and no store
+// is asked.
+func TestMalformedHistoryQueryIsRefused(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	const moment, limit, known = "such as 2026-01-02T15:04:05Z", "a whole number from 1 to 1000", "an unknown parameter; known: from, to, limit, cursor"
+	good := cursorOf(history.Position{Ended: day, ID: ofOrder(1).String()})
+	refused := func(path, detail string) {
+		t.Helper()
+		target := ""
+		if strings.HasPrefix(path, "/history/arrivals/") {
+			target = "staging-login"
+		}
+		checkProblem(t, path, d.ask(t, "GET", path), 400, kernel.CodeBadRequest, target, detail)
+	}
+	for query, detail := range map[string]string{
+		"from=": moment, "from=yesterday": moment, "to=2026-1-2": moment, "to=2026-02-30": moment, "from=2026-01-02T25:00:00Z": moment,
+		"from=2026-01-02T15:04:05": moment, "from=2026-01-02T15:04:05+02:00": "%2B", "to=1969-12-31": moment, "from=0001-01-01": moment,
+		"to=9999-12-31T23:59:59-01:00": moment, "from=1767312245": moment, "from=2026-01-02T5:04:05Z": moment,
+		"from=2026-01-02&to=2026-01-02": "from must be before to", "from=2026-01-03&to=2026-01-02": "from must be before to",
+		"limit=": limit, "limit=0": limit, "limit=1001": limit, "limit=-1": limit, "limit=%2B5": limit, "limit=010": limit, "limit=5.0": limit, "limit=all": limit,
+		"cursor=": "`next`", "cursor=x": "`next`", "cursor=" + good + "=": "`next`", "cursor=" + good[1:]: "`next`", "cursor=" + good + "AA": "`next`",
+		"cursor=" + cursorOf(history.Position{Ended: day, ID: "not-an-entry"}): "`next`",
+		"limit=5&limit=5": "limit is given more than once", "cursor=" + good + "&cursor=": "cursor is given more than once", "targets=a": known, "Limit=5": known, "%zz": "not well-formed",
+	} {
+		for _, path := range []string{"/history/site/6Le?", "/history/active?", "/history/key/ci?", "/history/tasks?status=error&", "/history/tasks?status=polling&"} {
+			refused(path+query, detail)
+		}
+	}
+	for path, detail := range map[string]string{
+		"tasks": "solved, error or polling", "tasks?status=": "solved, error or polling", "tasks?status=failed": "solved, error or polling",
+		"tasks?status=error&status=solved": "status is given more than once", "site/6Le?status=error": known, "active?status=polling": known, "key/ci?by=key": known,
+		"day/2026-1-2": "/history/day/2026-01-02", "day/today": "/history/day/2026-01-02", "day/1969-12-31": "/history/day/2026-01-02",
+		"day/2026-01-02T00:00:00Z": "/history/day/2026-01-02", "day/2026-01-02?from=2026-01-02": "no query parameters", "solve/" + ofOrder(1).String() + "?x": "no query parameters",
+		"usage": "owner, target or key", "usage?by=": "owner, target or key", "usage?by=keys": "owner, target or key", "usage?by=owner&by=target": "by is given more than once",
+		"usage?by=owner&per=": "per must be day", "usage?by=key&per=week": "per must be day", "usage?by=owner&limit=5": "known: by, per, from, to",
+		"usage?by=owner&from=yesterday": moment, "usage?by=owner&to=": moment, "usage?by=target&from=2026-01-02&to=2026-01-02": "from must be before to",
+		"usage?by=owner&from=2026-01-02&to=2026-01-03": "the history keeps 2160 hours", "usage?by=key&from=2026-01-02&to=2026-01-03": "the audit keeps 720 hours",
+		"usage?by=key&from=2100-01-01":          "from must not be after today",
+		"arrivals/staging-login?from=yesterday": moment, "arrivals/staging-login?to=": moment, "arrivals/staging-login?limit=5": "known: from, to",
+		"arrivals/staging-login?from=2026-01-02&from=2026-01-02": "from is given more than once", "arrivals/staging-login?from=2026-01-02&to=2026-01-02": "from must be before to",
+		"arrivals/staging-login?from=2020-01-01": "kept for 24 hours", "arrivals/staging-login?to=2020-01-01": "kept for 24 hours", "arrivals/staging-login?from=9999-01-01": "kept for 24 hours",
+	} {
+		refused("/history/"+path, detail)
+	}
+	for _, name := range []string{
+		"%00", "a%0Ab", "%ff", "a%2Fb", "%2E%2E", "%20", "a%20b", "'%20or%201=1--", "a%7Cb", "%2A", "ä", "--", "-a", ".a", "_", "%25", strings.Repeat("k", 64), "a%0A",
+	} {
+		refused("/history/key/"+name, "a key's name is 1 to 63 letters")
+	}
+	if len(d.history.asked)+len(d.audit.asked)+len(d.audit.days) > 0 || d.arrivals.target != "" {
+		t.Errorf("the stores were asked %+v, %q, %q, %s", d.history.asked, d.audit.keys, d.audit.days, d.arrivals.target)
+	}
+}
+
+// withReason is an error that says why in another way than by its text.
+type withReason struct{ error }
+
+func (withReason) Reason() string  { return "the disk is full" }
+func (w withReason) Unwrap() error { return w.error }
+
+// TestUnreachableHistoryIsNamed: the answer names an unreachable store without the text of its
+// error. Orders in flight are still listed.
+func TestUnreachableHistoryIsNamed(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.keep(t, solvedRecord(1, "checkout", 0))
+	for _, c := range []struct {
+		err    error
+		status int
+		code   kernel.Code
+		detail string
+	}{
+		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, kernel.CodeStoreDown, "the store does not answer: no answer in time"},
+		{withReason{fmt.Errorf("canary-cause: %w", history.ErrDown)}, 503, kernel.CodeStoreDown, "the history cannot be read: the disk is full"},
+		{errors.New("canary-cause"), 500, kernel.CodeInternal, "an unexpected error; the daemon's log has the cause"},
+	} {
+		d.history.down, d.audit.down, d.arrivals.err = c.err, c.err, c.err
+		for path, target := range map[string]string{
+			"/history/site/6Le": "", "/history/tasks?status=error": "", "/history/day/2026-01-02": "", "/history/solve/" + ofOrder(1).String(): "",
+			"/history/usage?by=owner": "", "/history/key/ci": "", "/history/usage?by=key": "", "/history/arrivals/staging-login": "staging-login",
+		} {
+			a := d.ask(t, "GET", path)
+			checkProblem(t, path, a, c.status, c.code, target, `"detail":"`+c.detail+`"`)
+			if strings.Contains(a.body, "canary") || (a.header.Get("Retry-After") != "") != (c.status == 503) {
+				t.Errorf("%s: %v %s", path, a.header, a.body)
+			}
+		}
+		for _, path := range []string{"/history/active", "/history/tasks?status=polling"} {
+			d.ask(t, "GET", path).has(t, path, 200)
+		}
+	}
+	d.buyer.unlisted = redisdb.ErrDown
+	checkProblem(t, "active without redis", d.ask(t, "GET", "/history/active"), 503, kernel.CodeStoreDown, "", "redis does not answer")
+}
+
+// TestDisabledHistoryNamesTheSetting: without a store the answer names the setting. Orders in
+// flight are listed, and malformed queries are refused as with a store.
+func TestDisabledHistoryNamesTheSetting(t *testing.T) {
+	const noHistory, noAudit, bad = "no history is kept: the configuration file has `history: {backend: none}`", "no audit is kept: the configuration file has `history: {audit: 0s}`", ""
+	for path, says := range map[string]string{
+		"site/6Le": noHistory, "tasks?status=error": noHistory, "tasks?status=solved": noHistory, "day/2026-01-02": noHistory,
+		"solve/" + ofOrder(1).String(): noHistory, "usage?by=owner": noHistory, "usage?by=target&from=1970-01-01": noHistory,
+		"arrivals/staging-login": noHistory, "arrivals/staging-login?from=2020-01-01": noHistory, "arrivals/staging-login?from=x": bad,
+		"key/ci": noAudit, "key/-": noAudit, "usage?by=key": noAudit, "usage?by=key&from=1970-01-01": noAudit,
+		"usage": bad, "tasks?status=x": bad, "day/x": bad, "site/6Le?limit=0": bad, "active": `{"records":[]}`, "tasks?status=polling": `{"records":[]}`,
+	} {
+		for _, kept := range []historyapi.Store{nil, &memoryHistory{}} {
+			if kept != nil && says != noAudit {
+				continue
+			}
+			want, status, code := says, 404, kernel.CodeNoHistory
+			switch {
+			case kept != nil:
+				code = kernel.CodeNoAudit
+			case says == noAudit:
+				want = noHistory
+			case says == bad:
+				status, code = 400, kernel.CodeBadRequest
+			case says != noHistory:
+				status, code = 200, ""
+			}
+			s := quietServer(func(deps *Deps) { deps.History = kept })
+			r := httptest.NewRequest("GET", "/history/"+path, nil)
+			r.Header.Set("Authorization", "Bearer "+keyAll)
+			w := httptest.NewRecorder()
+			s.Handler().ServeHTTP(w, r)
+			a := answer{asked: path, status: w.Code, body: w.Body.String()}
+			if a.has(t, path, status, want); code != "" {
+				a.has(t, path, status, `"code":"`+string(code)+`"`)
+			}
+		}
+	}
+}

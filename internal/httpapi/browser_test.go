@@ -176,7 +176,7 @@ func browserOperator(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.sees("what is ready", `document.querySelector('#t-checkout .depth').textContent.startsWith('2 of 5')`)
 	v.do(`document.querySelector('#t-checkout button').click()`)
 	press("Flush")
-	v.sees("what it does", `document.querySelector('dialog').textContent.includes('Drops 2 ready tokens') && document.querySelector('dialog .go').textContent === 'Flush'`)
+	v.sees("what it does", `document.querySelector('dialog').textContent.includes('Discards 2 ready tokens') && document.querySelector('dialog .go').textContent === 'Flush'`)
 	v.do(`document.querySelector('dialog button[value=no]').click()`)
 	v.sees("that nothing was done", `!document.querySelector('dialog') && document.querySelector('#t-checkout .depth').textContent.startsWith('2 of 5')`)
 	press("Warm")

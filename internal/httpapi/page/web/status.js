@@ -673,7 +673,7 @@ const warming = {
 };
 const flushing = {
   title: (t) => 'Flush ' + t.name,
-  text: (t) => 'Drops ' + plural(t.fresh, 'ready token') + costing(t, t.fresh) + '. ' + (t.state === 'paused' ? 'While the target is paused none is' : 'As many are') + ' bought again. ' + count(t.in_flight) + ' on order still land.',
+  text: (t) => 'Discards ' + plural(t.fresh, 'ready token') + costing(t, t.fresh) + '. ' + (t.state === 'paused' ? 'While the target is paused none is' : 'As many are') + ' bought again. ' + count(t.in_flight) + ' on order still land.',
   fields: () => [],
   send: (t) => call('DELETE', t, '/tokens'),
 };

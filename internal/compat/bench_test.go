@@ -12,8 +12,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// BenchmarkTask compares submit and poll of a pooled task with one take, in turns, on a
-// Redis of its own; "x-take" is how many times as long it takes.
+// BenchmarkTask compares submit and poll of a pooled task with one take, in turns, on a Redis that
+// serves nothing else. "x-take" is the ratio of their times.
 func BenchmarkTask(b *testing.B) {
 	log := slog.New(slog.DiscardHandler)
 	store, err := pooltest.Open(pool.Options{Addresses: "redis://" + redistest.Server(b), Prefix: "captcha", Log: log})

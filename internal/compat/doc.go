@@ -3,8 +3,7 @@
 //
 // # Place in the flow
 //
-// It stands between httpapi, which speaks both protocols, and pool and ondemand, which hand out
-// tokens. Both protocols use the same three calls of Tasks: Submit, Poll and Report.
+// httpapi speaks both protocols and calls Tasks, which uses pool and ondemand. Both protocols use the same three calls of Tasks: Submit, Poll and Report.
 //
 //	tasks.go    the calls
 //	waiting.go  the tasks that wait for a token at this replica

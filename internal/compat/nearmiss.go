@@ -55,7 +55,7 @@ func (n *NearMisses) Note(target captcha.ID, fields []string, at time.Time) (fir
 	return i < 0
 }
 
-// Of returns the near misses of a target, the latest first. A nil receiver has none.
+// Of lists the near misses of a target, the latest first; nil for a nil receiver.
 func (n *NearMisses) Of(target captcha.ID) []NearMiss {
 	if n == nil {
 		return nil

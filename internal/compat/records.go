@@ -12,7 +12,7 @@ import (
 const (
 	// taskLife is the life of a record.
 	taskLife = 15 * time.Minute
-	// taskLease is the life of a lease that is not renewed, the same as that of a ticket.
+	// taskLease is the life of a lease that is not renewed. A ticket has the same life.
 	taskLease = 2 * time.Second
 	// taskIdle is how long a task waits after its last poll.
 	taskIdle = 30 * time.Second
@@ -34,7 +34,7 @@ func NewRecords(db *redisdb.DB) *Records {
 	return &Records{db}
 }
 
-// keys are the keys of a task, in a slot of its own.
+// keys are the keys of a task. Each task has a separate slot.
 func (s *Records) keys(number string) redisdb.Keys {
 	return redisdb.Keys{"task": s.db.Prefix + ":compat:{" + number + "}"}
 }
@@ -124,7 +124,7 @@ func (s *Records) LetGo(ctx context.Context, number string) error {
 	return err
 }
 
-// Serve notes which order's token a task got. told: its caller gets it at once.
+// Serve notes the order whose token a task got. told: its caller gets the token at once.
 func (s *Records) Serve(ctx context.Context, number, order string, told bool) error {
 	_, err := s.db.CallNumber(ctx, scripts.Get("task_end"), s.keys(number), redisdb.Args{"order": order, "failed": "", "heard": told})
 	return err

@@ -70,7 +70,7 @@ func testATaskOfAClient(t *testing.T, p redistest.Place) {
 	if err := two.LetGo(t.Context(), number); err != nil {
 		t.Fatal(err)
 	}
-	hold(one, 0) // it was not the other one's to let go
+	hold(one, 0) // the other replica does not hold it
 	if err := one.LetGo(t.Context(), number); err != nil {
 		t.Fatal(err)
 	}

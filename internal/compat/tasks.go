@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// guestWait limits the wait of a guest's task, as POST /solve limits that of its callers.
+	// guestWait limits the wait of a guest's task, as POST /solve limits the wait of its callers.
 	guestWait = 300 * time.Second
 	// targetWait limits the wait of a target's task to the life of its record.
 	targetWait = 15 * time.Minute
@@ -50,7 +50,7 @@ type Terms struct {
 
 // Supply reports whether tokens can be bought for a target.
 type Supply interface {
-	// Out reports whether there is no token, and none can come now.
+	// Out reports whether the stock is empty and no token can come now.
 	Out(ctx context.Context) bool
 	// Attend arranges the end of a wait when no token can come for it. ctx is the context of the
 	// wait.
@@ -212,7 +212,11 @@ func (t *Tasks) take(ctx context.Context, number string, state TaskState, terms 
 		return nil, err
 	}
 	on.Take.Wait = state.Left
-	return t.begin(number, state.Task, on, true) //nolint:contextcheck // its wait outlives the call
+	w, err := t.begin(number, state.Task, on, true) //nolint:contextcheck // its wait outlives the call
+	if err != nil {
+		t.letGo(number) //nolint:contextcheck // another replica may have room
+	}
+	return w, err
 }
 
 // Report returns the record and the token id of a caller's task, for a report on the token.

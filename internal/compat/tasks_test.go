@@ -42,7 +42,7 @@ const (
 // targetTask is a task for the target.
 var targetTask = Task{Caller: caller, Identity: target, Type: captcha.Turnstile}
 
-// supply reports what a test sets.
+// supply has the answers that a test sets.
 type supply struct {
 	out  atomic.Bool
 	over chan struct{} // closed: no token can come for pending requests
@@ -64,6 +64,7 @@ type replica struct {
 	*Tasks
 
 	t      *testing.T
+	bubble *redistest.Bubble
 	store  *pooltest.Store
 	solver solverFunc
 	supply *supply
@@ -79,7 +80,7 @@ func start(t *testing.T, bubble *redistest.Bubble) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &replica{t: t, store: store, supply: &supply{over: make(chan struct{})}}
+	r := &replica{t: t, bubble: bubble, store: store, supply: &supply{over: make(chan struct{})}}
 	r.Tasks = New(NewRecords(store.DB), store.Tokens, &r.solver, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -161,7 +162,7 @@ func story(t *testing.T, n int, test func(t *testing.T, replicas []*replica)) {
 
 // The first poll takes from a full pool, and later polls at any replica return the same token, only to its
 // caller.
-func TestAPooledTask(t *testing.T) {
+func TestAPooledTaskTakesAtItsFirstPoll(t *testing.T) {
 	story(t, 2, func(t *testing.T, rs []*replica) {
 		one, two := rs[0], rs[1]
 		one.land(time.Minute)
@@ -208,7 +209,7 @@ func TestAPooledTask(t *testing.T) {
 
 // On an empty pool a task holds one ticket from its submit, and is one request, however often and wherever
 // it is polled.
-func TestATaskThatWaits(t *testing.T) {
+func TestAWaitingTaskIsOneRequest(t *testing.T) {
 	story(t, 2, func(_ *testing.T, rs []*replica) {
 		one, two := rs[0], rs[1]
 		number := one.submit()
@@ -231,7 +232,7 @@ func TestATaskThatWaits(t *testing.T) {
 }
 
 // A task is given up 30 s after its submit or its last poll, and continues when it is polled again.
-func TestATaskThatNobodyPolls(t *testing.T) {
+func TestAnUnpolledTaskIsGivenUp(t *testing.T) {
 	story(t, 2, func(t *testing.T, rs []*replica) {
 		one, two := rs[0], rs[1]
 		number := one.submit()
@@ -255,9 +256,9 @@ func TestATaskThatNobodyPolls(t *testing.T) {
 	})
 }
 
-// After the end of the replica that waits, another one that is polled continues with the same ticket: at
-// once after a stop, and after the lease after a crash.
-func TestAReplicaGoes(t *testing.T) {
+// After the end of the waiting replica, the next polled replica continues with the same ticket: at once
+// after a stop, and at the end of the lease after a crash.
+func TestAnotherReplicaContinuesATask(t *testing.T) {
 	story(t, 3, func(t *testing.T, rs []*replica) {
 		one, two, three := rs[0], rs[1], rs[2]
 		number := one.submit()
@@ -285,7 +286,7 @@ func TestAReplicaGoes(t *testing.T) {
 }
 
 // After a kill between the take and the write of the record, the next poll returns the same token.
-func TestKilledAfterTheTake(t *testing.T) {
+func TestAKillAfterTheTakeKeepsTheToken(t *testing.T) {
 	story(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
 		one.land(time.Minute)
@@ -305,7 +306,7 @@ func TestKilledAfterTheTake(t *testing.T) {
 }
 
 // If no token can come, submit and poll fail, and no request is counted.
-func TestNothingCanCome(t *testing.T) {
+func TestPollsFailIfNoTokenCanCome(t *testing.T) {
 	story(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
 		waits := one.submit()
@@ -332,7 +333,7 @@ func TestNothingCanCome(t *testing.T) {
 }
 
 // A submit is refused when too many wait.
-func TestTooManyWait(t *testing.T) {
+func TestWaitingTasksAreLimited(t *testing.T) {
 	story(t, 1, func(t *testing.T, rs []*replica) {
 		for range 20 {
 			rs[0].submit()
@@ -345,7 +346,7 @@ func TestTooManyWait(t *testing.T) {
 }
 
 // A guest's task is bought at its submit, which returns an early refusal.
-func TestAGuestsTask(t *testing.T) {
+func TestAGuestsTaskIsBoughtAtItsSubmit(t *testing.T) {
 	story(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
 		guest := Terms{Take: pool.Request{ID: target, Caller: caller, MaxWaiting: 20}, Guest: &ondemand.Guest{}}
@@ -386,7 +387,7 @@ func TestAGuestsTask(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(40 * time.Second) // it is given up; the order stands
+		time.Sleep(40 * time.Second) // it is given up; its order goes on
 		one.land(time.Minute)
 		got, err := one.Poll(t.Context(), number, caller, plain)
 		if err != nil || got.Token.Value == "" {
@@ -408,7 +409,7 @@ func TestAGuestsTask(t *testing.T) {
 }
 
 // While Redis is away calls fail with StoreDown. Afterwards the task continues.
-func TestRedisGoes(t *testing.T) {
+func TestATaskSurvivesAnOutageOfRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		one := start(t, bubble)
@@ -432,7 +433,7 @@ func TestRedisGoes(t *testing.T) {
 }
 
 // Each cause has a code in both protocols.
-func TestWords(t *testing.T) {
+func TestEveryCauseHasCodes(t *testing.T) {
 	for c := Broken; c <= NoAction; c++ {
 		if c.Legacy() == "" || c.Tasks() == "" || (c.Why() == "") != (c == NotReady) {
 			t.Errorf("%d: %q %q %q", c, c.Legacy(), c.Tasks(), c.Why())
@@ -444,6 +445,8 @@ func TestWords(t *testing.T) {
 	for err, want := range map[error]Cause{
 		fmt.Errorf("x: %w", NotReady): NotReady, pool.ErrReported: Duplicate, pool.ErrUnknownToken: NotReported, redisdb.ErrDown: StoreDown,
 		&pool.RateError{}: NoSlot, &ondemand.OutageError{}: NoSlot, &pool.FailedError{Refused: true}: Refused, &pool.FailedError{}: Unsolvable, errors.ErrUnsupported: Broken,
+		context.DeadlineExceeded: StoreDown, pool.ErrClosed: Stopping, &ondemand.BudgetError{}: NoSlot, &pool.EmptyError{}: NoSlot,
+		&ondemand.SolveError{Refused: true}: Refused, &ondemand.SolveError{}: Unsolvable,
 	} {
 		if got := CauseOf(err); got != want {
 			t.Errorf("%v is %v, want %v", err, got, want)
@@ -471,8 +474,9 @@ func TestNearMisses(t *testing.T) {
 	for i := range 10 {
 		n.Note(target, []string{fmt.Sprint(i)}, at)
 	}
-	n.Note(target, []string{"8"}, at)
-	if got := n.Of(target); len(got) != mostNearMisses || got[0].Fields[0] != "8" || got[0].Count != 2 || len(n.Of("other")) != 0 {
+	later := at.Add(time.Second)
+	n.Note(target, []string{"8"}, later)
+	if got := n.Of(target); len(got) != mostNearMisses || got[0].Fields[0] != "8" || got[0].Count != 2 || !got[0].Last.Equal(later) || !got[1].Last.Equal(at) || len(n.Of("other")) != 0 {
 		t.Errorf("%+v", got)
 	}
 }

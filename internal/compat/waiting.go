@@ -107,7 +107,7 @@ func (t *Tasks) wait(ctx context.Context, w *waiter, terms Terms) {
 		unnoted = t.records.LetGo(noting, w.number)
 	}
 	if unnoted != nil { // the next poll finds the receipt of the take
-		t.log.Debug("the end of a client's task is not written down", "err", unnoted)
+		t.log.Debug("end of a client's task not recorded", "task", w.number, "err", unnoted)
 	}
 	crash.At("noted")
 	t.mu.Lock()
@@ -239,7 +239,7 @@ func (t *Tasks) letGo(number string) {
 	ctx, cancel := context.WithTimeout(context.Background(), noteLimit)
 	defer cancel()
 	if err := t.records.LetGo(ctx, number); err != nil {
-		t.log.Debug("a client's task is not let go", "err", err)
+		t.log.Debug("client's task not released; its lease expires by itself", "task", number, "err", err)
 	}
 }
 
@@ -273,7 +273,7 @@ func (t *Tasks) hold(ctx context.Context) {
 	}
 	over, err := t.records.Hold(ctx, numbers)
 	if err != nil && ctx.Err() == nil {
-		t.log.Debug("leases of clients' tasks are not renewed", "err", err)
+		t.log.Debug("leases of clients' tasks not renewed", "tasks", len(numbers), "err", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,0 +1,213 @@
+package compat
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/ondemand"
+	"poold/internal/pool"
+)
+
+// Polls of one task at the same time get the same token, one of them as the first.
+func TestPollsAtTheSameTime(t *testing.T) {
+	story(t, 1, func(t *testing.T, rs []*replica) {
+		one := rs[0]
+		one.land(time.Minute)
+		number := one.submit()
+		var mu sync.Mutex
+		var polls sync.WaitGroup
+		sources, values := map[pool.Source]int{}, map[string]int{}
+		for range 5 {
+			polls.Go(func() {
+				got, err := one.Poll(t.Context(), number, caller, one.terms)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				sources[got.Token.Source]++
+				values[got.Token.Value]++
+			})
+		}
+		polls.Wait()
+		if sources[pool.FromPool] != 1 || sources[pool.FromReplay] != 4 || len(values) != 1 {
+			t.Errorf("%v, %v", sources, values)
+		}
+		one.figures("one request", 0, 0, 1, 1, 0, 0)
+	})
+}
+
+// A poll whose caller hangs up counts as no delivery: the next poll gets the token as the first.
+func TestAPollThatHangsUpDeliversNothing(t *testing.T) {
+	story(t, 1, func(t *testing.T, rs []*replica) {
+		one := rs[0]
+		number := one.submit()
+		hangUp, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := one.Poll(hangUp, number, caller, one.terms); err == nil {
+			t.Error("a token for a caller that has gone")
+		}
+		one.land(time.Minute)
+		if got := one.poll(number, nil); got.Source != pool.FromWait {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A task's resources are held from its begin to its end, also while nobody polls it.
+func TestATaskHoldsItsResources(t *testing.T) {
+	story(t, 1, func(t *testing.T, rs []*replica) {
+		one := rs[0]
+		var held atomic.Int64
+		on, _ := one.terms(Task{})
+		on.Hold = func() func() {
+			held.Add(1)
+			return func() { held.Add(-1) }
+		}
+		number, err := one.Submit(t.Context(), targetTask, on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			if time.Sleep(time.Second); held.Load() != 1 {
+				t.Fatalf("held %d times while it waits", held.Load())
+			}
+		}
+		one.poll(number, NotReady)
+		one.land(time.Minute)
+		one.poll(number, nil)
+		if synctest.Wait(); held.Load() != 0 {
+			t.Errorf("held %d times after its end", held.Load())
+		}
+	})
+}
+
+// A submit that finds fewer tokens than pending callers waits behind them.
+func TestASubmitWaitsBehindPendingCallers(t *testing.T) {
+	story(t, 1, func(t *testing.T, rs []*replica) {
+		one := rs[0]
+		one.land(time.Minute)
+		waiting, cancel := context.WithCancel(t.Context())
+		var pending sync.WaitGroup
+		pending.Go(func() { // for a token that lives longer
+			_, err := one.store.Take(waiting, pool.Request{ID: target, MinTTL: 2 * time.Minute, Wait: time.Hour, MaxWaiting: 20})
+			if err == nil {
+				t.Error("a short token for a long life")
+			}
+		})
+		time.Sleep(time.Second)
+		number := one.submit()
+		synctest.Wait()
+		one.figures("the submit takes a token", 0, 1, 2, 1, 0, 0)
+		one.poll(number, nil)
+		cancel()
+		pending.Wait()
+	})
+}
+
+// A task is open from its submit until it fails, only for its caller.
+func TestATaskIsOpenUntilItFails(t *testing.T) {
+	story(t, 1, func(t *testing.T, rs []*replica) {
+		one := rs[0]
+		open := func(number, caller string, want bool) {
+			t.Helper()
+			if is, err := one.Open(t.Context(), number, caller); err != nil || is != want {
+				t.Errorf("open: %v, %v; want %v", is, err, want)
+			}
+		}
+		number := one.submit()
+		open(number, caller, true)
+		open(number, "key\x00other\x00", false)
+		open("12345678901", caller, false)
+		one.land(time.Minute)
+		one.poll(number, nil)
+		open(number, caller, true)
+		one.solver = func(_ context.Context, r ondemand.Request) (pool.Token, error) {
+			r.Take.Parked()
+			time.Sleep(time.Second)
+			return pool.Token{}, &ondemand.SolveError{}
+		}
+		number, err := one.Submit(t.Context(), targetTask, Terms{Take: pool.Request{ID: target, Caller: caller}, Guest: &ondemand.Guest{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		open(number, caller, true)
+		time.Sleep(2 * time.Second)
+		open(number, caller, false)
+	})
+}
+
+// blinking is a Stock that finds an empty stock in every second look.
+type blinking struct {
+	Stock
+	looks atomic.Int64
+}
+
+func (b *blinking) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error) {
+	if b.looks.Add(1)%2 == 0 {
+		return pool.Stock{}, nil
+	}
+	return b.Stock.Look(ctx, id, margin, lead)
+}
+
+// One look at an empty stock does not fail a guest's task: its token may just have been taken for it.
+func TestOneEmptyLookFailsNoTask(t *testing.T) {
+	story(t, 1, func(t *testing.T, rs []*replica) {
+		one := rs[0]
+		one.stock = &blinking{Stock: one.stock}
+		one.solver = func(ctx context.Context, r ondemand.Request) (pool.Token, error) { return one.store.Take(ctx, r.Take) }
+		terms := Terms{Take: pool.Request{ID: target, Caller: caller, MaxWaiting: 20}, Guest: &ondemand.Guest{}}
+		number, err := one.Submit(t.Context(), targetTask, terms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref := pool.Ref{Identity: target, Order: "order"}
+		if placed, err := one.store.Place(t.Context(), pool.Order{Ref: ref, Depth: 1000, TTL: 10 * time.Minute}); err != nil || !placed.Placed {
+			t.Fatalf("placing: %+v, %v", placed, err)
+		}
+		time.Sleep(40 * time.Second) // it is given up
+		terms.Guest = nil
+		for range 10 {
+			if _, err := one.Poll(t.Context(), number, caller, func(Task) (Terms, error) { return terms, nil }); !errors.Is(err, NotReady) {
+				t.Fatalf("the poll: %v", err)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A poll at a replica that stops is answered NotReady, because another replica continues.
+func TestAPollDuringAStopIsNotReady(t *testing.T) {
+	story(t, 2, func(t *testing.T, rs []*replica) {
+		one, two := rs[0], rs[1]
+		release := make(chan struct{})
+		one.solver = func(context.Context, ondemand.Request) (pool.Token, error) {
+			<-release
+			return pool.Token{}, pool.ErrClosed
+		}
+		terms := Terms{Take: pool.Request{ID: target, Caller: caller, MaxWaiting: 20}, Guest: &ondemand.Guest{}}
+		hangUp, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		number, err := one.Submit(hangUp, targetTask, terms)
+		if number == "" || !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("the submit: %q, %v", number, err)
+		}
+		var poll sync.WaitGroup
+		poll.Go(func() {
+			if _, err := one.Poll(t.Context(), number, caller, one.terms); !errors.Is(err, NotReady) {
+				t.Errorf("the poll: %v", err)
+			}
+		})
+		time.Sleep(time.Second)
+		close(release)
+		poll.Wait()
+		two.land(time.Minute)
+		two.poll(number, nil)
+	})
+}

@@ -16,8 +16,8 @@ type cached[T any] struct {
 	making *result[T] // the one begun last, if it is not complete; else nil
 }
 
-// revision identifies what a result shows. Another Set, and a change made through the API,
-// make it obsolete.
+// revision identifies the inputs of a result. Another Set, or a change made through the API, makes
+// the result obsolete.
 type revision struct {
 	set     *targets.Set
 	changes uint64

@@ -2,11 +2,12 @@ package status
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// TestCached: a result of an old revision neither delays nor replaces a newer one.
-func TestCached(t *testing.T) {
+// TestCachedKeepsTheNewestRevision: a result of an old revision neither delays nor replaces a newer one.
+func TestCachedKeepsTheNewestRevision(t *testing.T) {
 	var c cached[string]
 	release, done := make(chan struct{}), make(chan string)
 	began := make(chan struct{})
@@ -35,4 +36,24 @@ func TestCached(t *testing.T) {
 	if got := c.get(revision{changes: 2}, time.Minute, fail); got != "newer" {
 		t.Errorf("revision 2, renewed: %q", got)
 	}
+}
+
+// The life of a result begins when it is made, however long that takes.
+func TestALifeBeginsWithTheResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c cached[int]
+		made := 0
+		get := func() int {
+			return c.get(revision{}, time.Second, func() int { time.Sleep(3 * time.Second); made++; return made })
+		}
+		get()
+		time.Sleep(time.Second - 1)
+		if got := get(); got != 1 {
+			t.Errorf("within its life: made %d times", got)
+		}
+		time.Sleep(1)
+		if got := get(); got != 2 {
+			t.Errorf("after its life: made %d times", got)
+		}
+	})
 }

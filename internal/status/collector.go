@@ -29,8 +29,8 @@ const (
 	watchedFor  = time.Minute
 	// providersLife is longer, because each caller that finds a pool empty asks for the providers.
 	providersLife = time.Second
-	// These limit the parts of a snapshot, so that it comes within a second: what is in flight at
-	// the providers, the overall budget, and the reports of other replicas.
+	// These limit the parts of a snapshot, so that it comes within a second: the orders in flight
+	// at the providers, the overall budget, and the reports of other replicas.
 	providersLimit = 250 * time.Millisecond
 	budgetLimit    = 200 * time.Millisecond
 	refreshLimit   = 250 * time.Millisecond
@@ -282,7 +282,7 @@ func (c *Collector) statuses(ctx context.Context, set *targets.Set) ([]refill.St
 	ctx, cancel := context.WithTimeout(ctx, refreshLimit)
 	defer cancel()
 	if err := c.Refill.Refresh(ctx); err != nil {
-		c.Log.DebugContext(ctx, "reading the reports of other replicas for a status", slog.Any("err", err))
+		c.Log.DebugContext(ctx, "reports of other replicas not read for the status", slog.Any("err", err))
 	}
 	statuses := make([]refill.Status, len(set.Targets))
 	queries := make([]pool.Query, len(set.Targets))
@@ -308,7 +308,7 @@ func (c *Collector) budget(ctx context.Context, up bool) (budget *Usage, now boo
 	defer cancel()
 	used, perDay, err := c.Purchases.Booked(ctx)
 	if err != nil {
-		c.Log.DebugContext(ctx, "reading the budget for a status", slog.Any("err", err))
+		c.Log.DebugContext(ctx, "budget not read for the status", slog.Any("err", err))
 		return c.booked.Load(), false
 	}
 	budget = usage(used, perDay)

@@ -3,6 +3,8 @@ package status
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -120,6 +122,10 @@ func TestFewTargets(t *testing.T) {
 		if got := age(t, c.Snapshot(t.Context())); got > time.Millisecond {
 			t.Errorf("shown what was %s ago", got)
 		}
+		c.Stopping()
+		if c.Snapshot(t.Context()).Document.Ready {
+			t.Error("ready, although it stops")
+		}
 	})
 }
 
@@ -138,7 +144,7 @@ func TestPartOfASurvey(t *testing.T) {
 			s, stock := sources(set)
 			tell := func(requests int64) {
 				for _, target := range set.Targets {
-					stock.stocks[target.ID] = pool.Stock{Fresh: 1, Figures: pool.Figures{Requests: requests}}
+					stock.stocks[target.ID] = pool.Stock{Fresh: 1, Figures: pool.Figures{Requests: requests}, Windows: []pool.Window{{Tokens: 1, Left: time.Minute}}}
 				}
 			}
 			tell(7)
@@ -162,8 +168,16 @@ func TestPartOfASurvey(t *testing.T) {
 				if requests == 7 {
 					want = refill.Starved + " redis does not answer; the figures are the last known ones"
 				}
-				if got := d.Targets[i]; got.Requests != requests || got.State+" "+got.Reason != want {
-					t.Errorf("%s: target %d: %d requests, %s %q", name, i, got.Requests, got.State, got.Reason)
+				if got := d.Targets[i]; got.Requests != requests || got.State+" "+got.Reason != want || (requests == 7) != (len(got.Windows) == 0) {
+					t.Errorf("%s: target %d: %d requests, %s %q, windows %v", name, i, got.Requests, got.State, got.Reason, got.Windows)
+				}
+			}
+			// The second time is like the first: the last known figures stay.
+			stock.before = fails
+			c.Changed()
+			for i, target := range c.Snapshot(t.Context()).Document.Targets {
+				if want := d.Targets[i].Requests; target.Requests != want {
+					t.Fatalf("%s: target %d: %d requests, want %d", name, i, target.Requests, want)
 				}
 			}
 		})
@@ -181,4 +195,61 @@ func TestHangingRedis(t *testing.T) {
 			t.Errorf("it took %s: %+v", took, d.Redis)
 		}
 	})
+}
+
+// While Redis or the budget cannot be read, the last known budget stays, and the metrics leave it out.
+func TestTheLastKnownBudgetStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stock := sources(crowd(1))
+		buyer, _ := s.Purchases.(*fixedBuyer)
+		buyer.used, buyer.perDay = 3, 10
+		c := NewCollector(s)
+		shows := func(what string, used int, metric bool) {
+			t.Helper()
+			c.Changed()
+			snapshot := c.Snapshot(t.Context())
+			if b := snapshot.Document.Budget; b == nil || *b != (Usage{Used: used, Limit: 10}) {
+				t.Errorf("%s: %+v", what, b)
+			}
+			if shown := strings.Contains(scraped(t, snapshot, "poold_budget_used"), `"*"`); shown != metric {
+				t.Errorf("%s: in the metrics %v", what, shown)
+			}
+		}
+		shows("at first", 3, true)
+		buyer.used = 4
+		stock.before = func(context.Context) error { return redisdb.ErrDown }
+		shows("without Redis", 3, false)
+		stock.before = nil
+		shows("with Redis", 4, true)
+		buyer.used, buyer.down = 0, redisdb.ErrDown
+		shows("unread", 4, false)
+		shows("unread again", 4, false)
+		buyer.used, buyer.down = 5, nil
+		shows("read again", 5, true)
+	})
+}
+
+// The state of the providers does not depend on the caller that reads it first, which may have gone.
+func TestProvidersAreReadForAllCallers(t *testing.T) {
+	s, _ := sources(crowd(1))
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if reason, _, is := NewCollector(s).Outage(gone); is {
+		t.Errorf("an outage: %s", reason)
+	}
+}
+
+// The stock is queried with the margin of the target and with its lead time.
+func TestQueriesOfASurvey(t *testing.T) {
+	s, stock := sources(crowd(2))
+	s.Refill = fixedRefill{"t00001": {State: refill.OK, Lead: 7 * time.Second}}
+	NewCollector(s).Snapshot(t.Context())
+	set := s.File.Current()
+	want := []pool.Query{
+		{ID: set.Targets[0].ID, Margin: 40 * time.Second, Lead: unknownLead, Hour: true},
+		{ID: set.Targets[1].ID, Margin: 40 * time.Second, Lead: 7 * time.Second, Hour: true},
+	}
+	if !slices.Equal(stock.queries, want) {
+		t.Errorf("%+v, want %+v", stock.queries, want)
+	}
 }

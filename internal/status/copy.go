@@ -49,7 +49,7 @@ func (c *Copy) Take(name string, data []byte) error {
 func (c *Copy) Document() (*Document, error) {
 	text, err := json.Marshal(c.members)
 	if err != nil {
-		return nil, fmt.Errorf("putting the status together: %w", err)
+		return nil, fmt.Errorf("joining the parts of the status: %w", err)
 	}
 	document := &Document{Targets: make([]Target, 0, len(c.targets))}
 	if err := json.Unmarshal(text, document); err != nil {

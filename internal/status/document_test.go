@@ -51,6 +51,7 @@ func busySources() Sources {
 		Fresh: 3, Orders: 4, Bought: 2, Unknown: 1, Waiting: 2, NextExpiry: 4887 * time.Millisecond, HourUsed: 8, DayUsed: 77,
 		Leads:    []time.Duration{19001 * time.Millisecond, 8449 * time.Millisecond, 16387 * time.Millisecond},
 		Verdicts: []bool{false, true, true, false, false},
+		Attempts: pool.Attempts{Refused: 2, Failed: 3}, Outliving: 1,
 		Figures: pool.Figures{
 			Requests: 100, Hits: 97, Waited: 2, Misses: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
 			Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Junk: 8, Spent: 105_123_499, Unrecorded: 3,
@@ -67,7 +68,7 @@ func busySources() Sources {
 				Since: day, Span: 3 * time.Hour, Requests: 1000, HitRate: 0.97004, Bought: 1100, Depth: 4, ShadowHitRate: 0.98765, ShadowBought: 2200,
 				Need: &policy.Need{MaxWaste: &price, HitRateNow: 0.97, Text: "99 % needs max_waste of about 12 here (now 3): 97.0 %"},
 			}},
-		"staging-signup": {State: refill.Refused, Reason: "<ERROR_GOOGLEKEY> & more", Failing: true,
+		"staging-signup": {State: refill.Refused, Reason: "<ERROR_GOOGLEKEY> & more", Failing: true, Until: day.Add(time.Minute),
 			Failures: []refill.Failure{{At: day, Reason: "<ERROR_GOOGLEKEY> & more"}, {At: day.Add(-time.Minute), Reason: "ERROR_CAPTCHA_UNSOLVABLE"}}},
 	}
 	buyer := &fixedBuyer{
@@ -79,11 +80,13 @@ func busySources() Sources {
 	return s
 }
 
-// TestDocumentBytes compares a document with a golden file, byte by byte: programs see its order, spelling
+// TestDocumentMatchesItsGoldenFile compares a document with a golden file, byte by byte: programs see its order, spelling
 // and rounding.
-func TestDocumentBytes(t *testing.T) { synctest.Test(t, testDocumentBytes) }
+func TestDocumentMatchesItsGoldenFile(t *testing.T) {
+	synctest.Test(t, testDocumentMatchesItsGoldenFile)
+}
 
-func testDocumentBytes(t *testing.T) {
+func testDocumentMatchesItsGoldenFile(t *testing.T) {
 	snapshot := NewCollector(busySources()).Snapshot(t.Context())
 	if asOf, err := time.Parse(timestamp, snapshot.Document.AsOf); err != nil || time.Since(asOf).Abs() > time.Minute {
 		t.Errorf("as_of: %s, %v", snapshot.Document.AsOf, err)
@@ -120,10 +123,10 @@ func testDocumentReadBack(t *testing.T) {
 	}
 }
 
-// TestOnly: a key that is limited to some targets sees nothing of the others.
-func TestOnly(t *testing.T) { synctest.Test(t, testOnly) }
+// TestOnlyHidesOtherTargets: a key that is limited to some targets sees nothing of the others.
+func TestOnlyHidesOtherTargets(t *testing.T) { synctest.Test(t, testOnlyHidesOtherTargets) }
 
-func testOnly(t *testing.T) {
+func testOnlyHidesOtherTargets(t *testing.T) {
 	whole := NewCollector(busySources()).Snapshot(t.Context()).Document
 	part := whole.Only(func(name string) bool { return name == "checkout" })
 	if len(part.Targets) != 1 || part.Targets[0].Name != "checkout" || len(part.Providers) != 1 ||

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -51,6 +52,7 @@ type fixedStock struct {
 	mu      sync.Mutex // guards stocks
 	stocks  map[captcha.ID]pool.Stock
 	surveys atomic.Int64
+	queries []pool.Query // of the last survey
 	// before runs before a survey; its error is the answer. nil = no-op.
 	before func(ctx context.Context) error
 }
@@ -64,6 +66,7 @@ func (f *fixedStock) Survey(ctx context.Context, queries []pool.Query) ([]pool.S
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.queries = slices.Clone(queries)
 	stocks := make([]pool.Stock, len(queries))
 	for i, q := range queries {
 		stocks[i] = f.stocks[q.ID]
@@ -99,11 +102,19 @@ type fixedBuyer struct {
 	letters   int
 	aside     int
 	stranded  []purchase.Stranded
+	down      error // answer to Booked; nil = its fields are
 }
 
-func (f *fixedBuyer) Providers(context.Context, time.Time) []purchase.Status { return f.providers }
+// Providers returns none to a caller that has gone.
+func (f *fixedBuyer) Providers(ctx context.Context, _ time.Time) []purchase.Status {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return f.providers
+}
+
 func (f *fixedBuyer) Booked(context.Context) (used, perDay int, err error) {
-	return f.used, f.perDay, nil
+	return f.used, f.perDay, f.down
 }
 func (f *fixedBuyer) BookedForGuests(context.Context) (hour, day int, err error) {
 	return f.hour, f.day, nil

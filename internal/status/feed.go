@@ -68,7 +68,7 @@ type view struct {
 
 // edition is a view at one moment. It is immutable once it is published.
 type edition struct {
-	number   int64 // counts the editions of a view; 0 = none yet, and the rest is empty
+	number   int64 // counts the editions of a view; 0 = none yet, and the other fields are empty
 	at       time.Time
 	document *Document
 	members  map[string]json.RawMessage // of the document, without the targets

@@ -64,7 +64,7 @@ func (e *decodedEvent) names() string {
 
 // An event has all changes and nothing else. A different next_expiry_s is no change. Without a change the
 // reader gets a new as_of each beatEvery.
-func TestFeedTellsChanges(t *testing.T) {
+func TestFeedSendsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(newSet(newTarget("a"), newTarget("b"), newTarget("c")))
 		file, _ := s.File.(*fixedFile)
@@ -260,7 +260,7 @@ func TestCopyFollowsTheFeed(t *testing.T) {
 }
 
 // Invalid data is an error; events of other names are ignored.
-func TestCopyOfSomethingElse(t *testing.T) {
+func TestCopyRefusesInvalidEvents(t *testing.T) {
 	var none Copy
 	if err := none.Take("news", []byte("<html>")); err != nil {
 		t.Error(err)

@@ -10,9 +10,9 @@ import (
 )
 
 // The health of the history is in the document, notices and metrics; without a history it is absent.
-func TestHistory(t *testing.T) { synctest.Test(t, testHistory) }
+func TestHistoryHealthIsShown(t *testing.T) { synctest.Test(t, testHistoryHealthIsShown) }
 
-func testHistory(t *testing.T) {
+func testHistoryHealthIsShown(t *testing.T) {
 	names := []string{"poold_history_up", "poold_history_records_total", "poold_history_unrecorded_total"}
 	s := busySources()
 	snapshot := NewCollector(s).Snapshot(t.Context())
@@ -62,9 +62,9 @@ poold_history_up 0
 }
 
 // The health of the audit is in the document, notices and metrics; dropped entries stay a notice.
-func TestAudit(t *testing.T) { synctest.Test(t, testAudit) }
+func TestAuditHealthIsShown(t *testing.T) { synctest.Test(t, testAuditHealthIsShown) }
 
-func testAudit(t *testing.T) {
+func testAuditHealthIsShown(t *testing.T) {
 	s := busySources()
 	const metrics = `
 # HELP poold_audit_dropped_total Entries of the audit that this replica dropped, because too many waited or the store refused them; absent where none is kept.

@@ -10,7 +10,7 @@ import (
 	"poold/internal/targets"
 )
 
-// descriptions are those of all metrics of a snapshot.
+// descriptions are the descriptions of all metrics of a snapshot.
 var descriptions []*prometheus.Desc
 
 // describe adds a metric to descriptions.

@@ -32,27 +32,28 @@ func TestMoneyInJSON(t *testing.T) {
 	}
 }
 
-// What was bought at a price that the file does not have is unknown. It is 0 if the price is
-// 0, or if nothing was bought.
+// The amount spent is unknown if the file has no price for the type. It is 0 if the price is 0, or if
+// nothing was bought.
 func TestUnknownPrices(t *testing.T) { synctest.Test(t, testUnknownPrices) }
 
 func testUnknownPrices(t *testing.T) {
 	for name, c := range map[string]struct {
-		price         targets.Price
-		spent, solved int64
-		known         bool
+		price               targets.Price
+		spent, solved, lost int64
+		known               bool
 	}{
-		"no price":                 {targets.Price{}, 0, 5, false},
-		"no price, bought nothing": {targets.Price{}, 0, 0, true},
-		"no price any more":        {targets.Price{}, 1_000_000, 5, true},
-		"free":                     {targets.Costs(0), 0, 5, true},
+		"no price":                 {targets.Price{}, 0, 5, 0, false},
+		"no price, lost":           {targets.Price{}, 0, 0, 1, false},
+		"no price, bought nothing": {targets.Price{}, 0, 0, 0, true},
+		"no price any more":        {targets.Price{}, 1_000_000, 5, 0, true},
+		"free":                     {targets.Costs(0), 0, 5, 1, true},
 	} {
 		s := busySources()
 		set := *s.File.Current()
 		set.Providers = []targets.Provider{{Name: "solver", Price: targets.Prices{
 			RecaptchaV2: c.price, RecaptchaV3: c.price, HCaptcha: c.price, Turnstile: c.price, GeeTest: c.price, GeeTestV4: c.price, Image: c.price,
 		}}}
-		target := Target{Figures: pool.Figures{Solved: c.solved}, Spent: money(c.spent), Days: []TargetDay{{Counts: Counts{Solved: c.solved}, Spent: money(c.spent)}}}
+		target := Target{Figures: pool.Figures{Solved: c.solved, Lost: c.lost}, Spent: money(c.spent), Days: []TargetDay{{Counts: Counts{Solved: c.solved}, Lost: c.lost, Spent: money(c.spent)}}}
 		if lacksPrice(&set, set.Targets[0].Identity.Type) {
 			target.unprice()
 		}

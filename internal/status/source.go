@@ -71,7 +71,7 @@ func (s *source[T]) run(ctx context.Context, log *slog.Logger, query func(contex
 		err = fault
 	}
 	if err != nil {
-		log.DebugContext(ctx, "asking a source of the status", slog.Any("err", err))
+		log.DebugContext(ctx, "source of the status not read", slog.Any("err", err))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

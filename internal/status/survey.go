@@ -60,7 +60,7 @@ func (s *surveyor) survey(ctx context.Context, queries []pool.Query) ([]observat
 	}
 	s.remember(queries, seen)
 	if failed != nil {
-		s.log.DebugContext(ctx, "surveying the stock for a status", slog.Any("err", failed), slog.Int("told", read))
+		s.log.DebugContext(ctx, "part of the stock not read for the status", slog.Any("err", failed), slog.Int("identities", len(queries)), slog.Int("read", read))
 	}
 	if read > 0 {
 		failed = nil
@@ -79,8 +79,8 @@ func (s *surveyor) ask(ctx context.Context, queries []pool.Query) ([]pool.Stock,
 	return stocks, err
 }
 
-// remember keeps what was read, and fills in the last known figures of the rest: counters that
-// fall to zero would look like an identity that was never used.
+// remember keeps the figures that were read, and fills in the last known ones of the other identities.
+// Counters that fall to zero would look like an identity that was never used.
 func (s *surveyor) remember(queries []pool.Query, seen []observation) {
 	known, before := make(map[captcha.ID]pool.Stock, len(queries)), map[captcha.ID]pool.Stock{}
 	if last := s.known.Load(); last != nil {

@@ -115,9 +115,9 @@ func TestDaysOfATarget(t *testing.T) {
 // The page sums the days of all targets.
 func TestDayTotals(t *testing.T) {
 	first := TargetDay{Date: "2026-01-02", Counts: Counts{Requests: 1, Hits: 2, Waited: 3, Misses: 4, Bought: 5, Solved: 6}, Failed: 7, Lost: 8, Expired: 9, Spent: 0.1}
-	before := TargetDay{Date: "2026-01-01", Counts: Counts{Bought: 1}, Spent: 0.2}
-	d := Document{Targets: []Target{{Days: []TargetDay{first, before}}, {Days: []TargetDay{}}, {Days: []TargetDay{{Date: "2026-01-01", Counts: Counts{Bought: 2}, Spent: 0.1}}}}}
-	before.Bought, before.Spent = 3, 0.3
+	before := TargetDay{Date: "2026-01-01", Counts: Counts{Bought: 1}, Failed: 10, Lost: 20, Expired: 30, Spent: 0.2}
+	d := Document{Targets: []Target{{Days: []TargetDay{first, before}}, {Days: []TargetDay{}}, {Days: []TargetDay{{Date: "2026-01-01", Counts: Counts{Bought: 2}, Failed: 1, Lost: 2, Expired: 3, Spent: 0.1}}}}}
+	before.Bought, before.Failed, before.Lost, before.Expired, before.Spent = 3, 11, 22, 33, 0.3
 	if got := d.DayTotals(); !slices.Equal(got, []TargetDay{first, before}) {
 		t.Errorf("%+v", got)
 	}
@@ -169,4 +169,30 @@ func metricShows(t *testing.T, figures *pool.Figures, value float64) bool {
 		}
 	}
 	return false
+}
+
+// The spans of warm windows begin at the time of the look, to the second.
+func TestWarmWindows(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 600e6, time.UTC)
+	got := warmWindows([]pool.Window{{Tokens: 3, In: -time.Minute, Left: time.Hour}, {Tokens: 5, In: 2 * time.Hour, Left: 3 * time.Hour}}, at)
+	want := []WarmWindow{
+		{Tokens: 3, From: "2026-01-02T03:03:06.000Z", Until: "2026-01-02T04:04:06.000Z"},
+		{Tokens: 5, From: "2026-01-02T05:04:06.000Z", Until: "2026-01-02T06:04:06.000Z"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// A store that cannot be used is an alarm, and so is a part of it.
+func TestAlarmsOfTheStore(t *testing.T) {
+	for want, r := range map[string]Redis{
+		"":                                {OK: true},
+		"The store cannot be used: gone.": {Reason: "gone"},
+		"A part of the store cannot be used: gone.": {OK: true, Reason: "gone"},
+	} {
+		if got := strings.Join(r.alarms(), "|"); !strings.HasPrefix(got, want) || (got == "") != (want == "") || strings.Contains(got, "|") {
+			t.Errorf("%+v: %q", r, got)
+		}
+	}
 }

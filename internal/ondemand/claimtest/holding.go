@@ -126,7 +126,7 @@ func testTakeoverAfterTheLease(t *testing.T, open Open) {
 }
 
 // A holder that renews its lease keeps the claim.
-func testAHolderThatHoldsKeepsIt(t *testing.T, open Open) {
+func testARenewedLeaseKeepsTheClaim(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Lease = time.Second })
 	b := open(t, times)
 	inTime(t, times.Lease, func() (longest time.Duration) {
@@ -206,7 +206,7 @@ func testAnOldHolderChangesNothing(t *testing.T, open Open) {
 }
 
 // A solve ends after Longest, even if its lease is renewed.
-func testASolveHasALongest(t *testing.T, open Open) {
+func testASolveHasALimit(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Longest = 500 * time.Millisecond })
 	b := open(t, times)
 	key, began := newKey(), time.Now()
@@ -229,7 +229,7 @@ func testASolveHasALongest(t *testing.T, open Open) {
 }
 
 // The holder learns whether a replica entered within Wanted.
-func testWantedWhileSomebodyAsks(t *testing.T, open Open) {
+func testWantedWhileReplicasEnter(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Wanted = 500 * time.Millisecond })
 	b := open(t, times)
 	for _, waits := range []bool{true, false} {

@@ -106,7 +106,7 @@ func (m *model) end(fence int64, e dedup.ClaimEnd, now time.Time) bool {
 
 // A store answers as the model does, for random calls in random order. In a bubble time passes between
 // the calls.
-func testAnythingThatMayHappen(t *testing.T, open Open) {
+func testRandomCallsMatchTheModel(t *testing.T, open Open) {
 	times := long
 	b := open(t, long)
 	if b.Exact {

@@ -12,7 +12,7 @@ import (
 // The times of a claim.
 const (
 	ClaimLease   = 5 * time.Second   // life of a lease that is not renewed
-	ClaimWanted  = 3 * time.Second   // a replica counts as waiting for so long after its last Enter
+	ClaimWanted  = 3 * time.Second   // how long a replica counts as waiting after its last Enter
 	ClaimLongest = 180 * time.Second // limit of a solve
 	ClaimSolved  = 60 * time.Second  // limit of the time in which a token is shared
 	ClaimFailed  = 30 * time.Second  // life of a failure, for the waiting replicas
@@ -65,7 +65,7 @@ type Claim struct {
 	Fence int64  // of ClaimHeld: only the holder with the latest fence can end the solve
 	// Identity names the stock that the solve takes from, as its last holder noted it.
 	Identity captcha.ID
-	// Left limits the rest of a held solve, or of the time in which a token is shared.
+	// Left is the time left: for a held solve, or for sharing a token.
 	Left time.Duration
 	// Value is ClaimEnd.Value, of ClaimShared and ClaimError; nil if the end is forgotten.
 	Value []byte
@@ -75,7 +75,7 @@ type Claim struct {
 type ClaimEnd struct {
 	Value  []byte        // for the waiting replicas
 	Failed bool          // only replicas that wait now learn Value; later requests begin a new solve
-	Lasts  time.Duration // of a token: it may be shared for so long; cut to ClaimSolved
+	Lasts  time.Duration // how long a token may be shared; at most ClaimSolved
 }
 
 // SavingsSource is how a request to /solve ended: with a token of that source, or without one.
@@ -86,7 +86,7 @@ const (
 	SavedPool    SavingsSource = "pool"         // was waiting
 	SavedSolve   SavingsSource = "solve"        // was bought for it
 	SavedWaiting SavingsSource = "shared_wait"  // shared a solve that was under way
-	SavedAfter   SavingsSource = "shared_cache" // shared one that had ended
+	SavedAfter   SavingsSource = "shared_cache" // shared a solve that had ended
 	SavedReplay  SavingsSource = "replay"       // repeated by Idempotency-Key
 	SavedMissed  SavingsSource = "missed"       // no token came: in time, at all, or before the caller hung up
 	SavedRefused SavingsSource = "refused"      // was answered that no token can come

@@ -27,27 +27,27 @@ type Options struct {
 	Clean time.Duration // between two deletions of ended claims; 0 = 5 s
 }
 
-// Claims is the claims and the savings of one database. Its methods may be called at once.
+// Claims are the claims and the savings in one database. It is safe for concurrent use.
 type Claims struct {
 	db *postgres.DB
 	o  Options
 }
 
-// New keeps claims in a database, which nothing else runs (postgres.DB.Run).
+// New keeps claims in a database. Run runs the database (postgres.DB.Run).
 func New(db *postgres.DB, o Options) *Claims {
 	o.Times = o.Times.OrDefault()
 	o.Clean = cmp.Or(o.Clean, 5*time.Second)
 	return &Claims{db, o}
 }
 
-// downError is a postgres.ErrDown that answers as redisdb.ErrDown does.
+// downError is a postgres.ErrDown that is a redisdb.ErrDown too.
 type downError struct{ error }
 
 func (e downError) Is(target error) bool { return target == redisdb.ErrDown }
 
 func (e downError) Unwrap() error { return e.error }
 
-// Reason is what redisdb.Reason says: the texts of this package quote nothing of the server's.
+// Reason implements redisdb.Reason: no text of this package quotes the server.
 func (e downError) Reason() string { return e.Error() }
 
 // failed adds what the claims were doing.
@@ -77,7 +77,7 @@ func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, er
 	return claim, failed("entering a claim", err)
 }
 
-// enter decides by the row. call is the same where Enter is tried again.
+// enter decides by the row. call is the same in each attempt of one Enter.
 func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.ClaimEntry, call string) (dedup.Claim, error) {
 	waits := e.Solve != ""
 	left := r.ends.Sub(r.now)
@@ -102,7 +102,7 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.Clai
 			r.key, r.fence, call, r.now.Add(c.o.Times.Lease))
 		return r.held(), err
 	default:
-		// The clock as lower bound puts a fence above those of a row that was deleted.
+		// The clock as lower bound puts a fence above the fences of a deleted row.
 		r.solve, r.identity, r.fence, r.ends = call, e.Identity, max(r.fence+1, r.now.UnixMilli()), r.now.Add(c.o.Times.Longest)
 		_, err := tx.Exec(ctx, `insert into captcha_cache as c
 				(key, sitekey, pageurl, created_at, ends_at, kept_until, solve, fence, holder, identity, leased_until, wanted_until, prefix)
@@ -115,8 +115,8 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.Clai
 	}
 }
 
-// Hold renews the lease of a solve and records whose stock it takes from. mine: it is under way
-// and was not taken over. wanted: some replica waits for it.
+// Hold renews the lease of a solve and records the identity whose stock it takes from. mine: it is
+// in flight and was not taken over. wanted: a replica waits for it.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
 	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)
@@ -186,7 +186,7 @@ func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end dedup
 	return ok, nil
 }
 
-// given is a value that is never nil, as null says that there is none.
+// given returns a value that is never nil, because null means that there is no value.
 func given(value []byte) []byte {
 	if value == nil {
 		return []byte{}

@@ -81,8 +81,8 @@ func empty(t *testing.T, r *replica) {
 func TestOnAServer(t *testing.T) {
 	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){
 		"Claims":                testClaims,
-		"AnAnswerIsLost":        testAnAnswerIsLost,
-		"Away":                  testAway,
+		"LostAnswers":           testLostAnswers,
+		"Outages":               testOutages,
 		"OldDays":               testOldDays,
 		"DroppedTable":          testDroppedTable,
 		"OldAndNewReplicas":     testOldAndNewReplicas,

@@ -1,6 +1,6 @@
 // Package pgclaims keeps claims in PostgreSQL: the solves that equal requests with
-// `dedup: identity` share, over all replicas, and the savings of it. It is one of two
-// backends; the other one is in Redis. Both pass the same tests.
+// `dedup: identity` share, over all replicas, and their savings. It is one of two stores;
+// redisclaims is the other. Both pass the same tests (claimtest).
 //
 // A claim is a row of the table captcha_cache, by the key of the requests. Each step
 // reads the row and changes it in one short transaction that is alone for its key

@@ -47,7 +47,7 @@ func all(t *testing.T, c *replica) []error {
 }
 
 // A lost answer changes nothing: a retry learns that the replica began, took over or ended the solve.
-func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {
+func testLostAnswers(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
 	times := dedup.ClaimTimes{Lease: 3 * time.Second}
@@ -84,7 +84,7 @@ func testAnAnswerIsLost(t *testing.T, server *postgrestest.Server) {
 
 // While the server is away each call fails within a second with redisdb.ErrDown, and no error and no log
 // line quotes the address. Once it is back, calls succeed.
-func testAway(t *testing.T, server *postgrestest.Server) {
+func testOutages(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	c := running(t, address, 0, dedup.ClaimTimes{})
 	must(t, c, "", dedup.ClaimHeld)

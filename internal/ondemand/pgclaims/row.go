@@ -81,34 +81,34 @@ func (r *row) bounded(at time.Time, longest time.Duration) time.Time {
 	return at
 }
 
-// underWay: the solve has not ended, in no way.
+// underWay reports whether the solve is in flight.
 func (r *row) underWay() bool { return r.outcome == nil && r.ends.After(r.now) }
 
-// shared: the solve has a token for all who ask.
+// shared reports whether the solve has a token for all callers.
 func (r *row) shared() bool { return r.solution != nil && r.ends.After(r.now) }
 
-// heldBy: the fence belongs to the holder, whose lease may have ended if no other replica took
-// the solve over.
+// heldBy reports whether the fence belongs to the holder. Its lease may have ended if no other
+// replica took the solve over.
 func (r *row) heldBy(fence int64) bool { return r.fence == fence && r.underWay() }
 
-// endedBy: the fence ended the solve in this way.
+// endedBy reports whether the fence ended the solve in this way.
 func (r *row) endedBy(fence int64, end dedup.ClaimEnd) bool {
 	return r.fence == fence && bytes.Equal(r.outcome, digest(end))
 }
 
-// digest identifies an end, so that a retried call is recognised even after its token is no
-// longer shared.
+// digest identifies an end, so that a retried call is recognised even after the sharing of its
+// token has ended.
 func digest(end dedup.ClaimEnd) []byte {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%t %s", end.Failed, end.Value))
 	return sum[:]
 }
 
-// held is the holder's claim.
+// held returns the claim of the holder.
 func (r *row) held() dedup.Claim {
 	return dedup.Claim{State: dedup.ClaimHeld, Solve: r.solve, Fence: r.fence, Identity: r.identity, Left: r.ends.Sub(r.now)}
 }
 
-// over is the claim of a caller whose solve ended without a token for it.
+// over returns the claim of a caller whose solve ended without a token for it.
 func (r *row) over(solve string) dedup.Claim {
 	claim := dedup.Claim{State: dedup.ClaimError, Solve: solve}
 	if r.failedSolve == solve && r.failedUntil.After(r.now) {

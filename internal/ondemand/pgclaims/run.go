@@ -17,10 +17,9 @@ func (c *Claims) Run(ctx context.Context) error {
 	return c.db.Run(ctx, channel, func(key string) { c.o.Wake(captcha.ID(key)) })
 }
 
-// forget deletes ended claims. Rows that a transaction is changing are left for the
-// next time.
+// forget deletes ended claims. It leaves rows that a transaction is changing for the next time.
 func (c *Claims) forget(ctx context.Context) error {
-	return failed("deleting what has ended", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
+	return failed("deleting ended claims", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		for _, statement := range []string{
 			`delete from captcha_cache where key in (select key from captcha_cache
 				where kept_until <= clock_timestamp() for update skip locked)`,

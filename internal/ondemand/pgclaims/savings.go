@@ -16,11 +16,11 @@ const keptDays = 7
 // today is the server's UTC day as the transaction began.
 const today = "(now() at time zone 'UTC')::date"
 
-// Count counts requests under today's date. Where the connection broke as a count was
-// stored, it may be counted twice.
+// Count counts requests under today's date. If the connection breaks during the commit, they may be
+// counted twice.
 func (c *Claims) Count(ctx context.Context, requests map[dedup.SavingsSource]int) error {
 	return failed("counting savings", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
-		// In one order on all replicas, so that none waits for another that waits for it.
+		// All replicas lock the rows in one order, so they cannot deadlock.
 		for _, source := range slices.Sorted(maps.Keys(requests)) {
 			if err := c.count(ctx, tx, source, requests[source]); err != nil {
 				return err
@@ -41,8 +41,7 @@ func (c *Claims) count(ctx context.Context, tx postgres.Tx, source dedup.Savings
 	return err
 }
 
-// Days reads the counts of the last seven days, today first; a day without requests
-// is there too.
+// Days reads the counts of the last seven days, today first, including days without requests.
 func (c *Claims) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
 	var days []dedup.SavingsDay
 	err := c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {

@@ -13,8 +13,8 @@ import (
 
 // Options are how claims are kept.
 type Options struct {
-	// Wake is called with the key of each solve that this replica ends or lets go. The other
-	// replicas hear it on redisdb's channel. It must not block; nil = no call.
+	// Wake is called with the key of each solve that this replica ends or releases. The other
+	// replicas receive the key on redisdb's channel. It must not block; nil = no call.
 	Wake  func(key captcha.ID)
 	Times dedup.ClaimTimes
 }
@@ -45,7 +45,7 @@ func (c *Claims) keys(key captcha.ID) claimKeys {
 	return claimKeys{claim: name, token: name + ":token", failure: name + ":failure", savings: c.today()}
 }
 
-// savings is the key of what was counted on a UTC day, 2006-01-02.
+// savings is the key of the counts of a UTC day, 2006-01-02.
 func (c *Claims) savings(date string) string { return c.db.Prefix + ":savings:{dedup}:" + date }
 
 // counted is the key that marks a call whose requests are counted.

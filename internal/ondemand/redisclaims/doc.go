@@ -33,6 +33,6 @@
 //   - Nothing of a shared token is left when its time ends. A time that ends later than it
 //     possibly can is over, because Redis' clock was set back by more than 10 s.
 //
-// The keys of solves that ended or were let go are published on redisdb's channel. A message may
+// The keys of solves that ended or were released are published on redisdb's channel. A message may
 // be lost: a waiting replica enters again each second.
 package redisclaims

@@ -34,7 +34,7 @@ func (c *Claims) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
 	for _, list := range lists {
 		pair, _ := list.([]any)
 		if len(pair) != 2 {
-			return nil, fmt.Errorf("redisclaims: days answered %T where a day belongs", list)
+			return nil, fmt.Errorf("redisclaims: reading savings: %T where a day belongs", list)
 		}
 		date, _ := pair[0].(string)
 		requests, err := readSavings(pair[1])
@@ -55,13 +55,13 @@ func readSavings(reply any) (map[dedup.SavingsSource]int64, error) {
 		text, _ := list[1].(string)
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("redisclaims: the savings by %q: %w", source, err)
+			return nil, fmt.Errorf("redisclaims: reading the savings of source %q: %w", source, err)
 		}
 		requests[dedup.SavingsSource(source)] = n
 	}
 	return requests, nil
 }
 
-// today is the key of this process' day. The scripts take the day of Redis' clock, which
-// is nearly always the same; so the key that they use is nearly always one they are told.
+// today is the key of the day on this process' clock. The scripts take the day of Redis' clock, which
+// is nearly always the same.
 func (c *Claims) today() string { return c.savings(time.Now().UTC().Format(time.DateOnly)) }

@@ -79,7 +79,7 @@ func (c *counter) write(ctx context.Context) {
 	c.mu.Unlock()
 	if len(counted) > 0 {
 		if err := c.savings.Count(ctx, counted); err != nil {
-			c.log.Debug("savings not counted yet", "err", err)
+			c.log.Debug("savings not written; the next write has them", "err", err)
 			for source, n := range counted {
 				c.add(source, n)
 			}
@@ -87,7 +87,7 @@ func (c *counter) write(ctx context.Context) {
 	}
 	if refused+replays > 0 {
 		if err := c.guests.Count(ctx, refused, replays); err != nil {
-			c.log.Debug("requests for guests not counted yet", "err", err)
+			c.log.Debug("requests for guests not counted; the next write has them", "err", err)
 			c.guest(refused, replays)
 		}
 	}

@@ -2,13 +2,97 @@ package ondemand
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"poold/internal/ondemand/dedup"
 	"poold/internal/pool"
 	"poold/internal/provider"
 )
+
+// savings are Savings whose writes fail while failing is set.
+type savings struct {
+	failing *atomic.Bool
+	sum     map[dedup.SavingsSource]int
+}
+
+func (s *savings) Count(ctx context.Context, requests map[dedup.SavingsSource]int) error {
+	if s.failing.Load() || ctx.Err() != nil {
+		return errors.New("no connection")
+	}
+	for source, n := range requests {
+		s.sum[source] += n
+	}
+	return nil
+}
+
+// guestCounts are Guests whose counts fail while failing is set.
+type guestCounts struct {
+	Guests
+	failing          *atomic.Bool
+	refused, replays int
+}
+
+func (g *guestCounts) Count(ctx context.Context, refused, replays int) error {
+	if g.failing.Load() || ctx.Err() != nil {
+		return errors.New("no connection")
+	}
+	g.refused += refused
+	g.replays += replays
+	return nil
+}
+
+// A failed write loses no count, and the end of the counter writes the last ones.
+func TestCountsSurviveAFailedWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failing atomic.Bool
+		failing.Store(true)
+		s := &savings{failing: &failing, sum: map[dedup.SavingsSource]int{}}
+		g := &guestCounts{failing: &failing}
+		c := &counter{savings: s, guests: g, log: slog.New(slog.DiscardHandler), requests: map[dedup.SavingsSource]int{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go c.run(ctx)
+		count := func() {
+			c.count(pool.FromPool)
+			c.count(FromShared)
+			c.failed(context.Canceled)
+			c.guest(3, 2)
+			time.Sleep(2 * countEvery)
+			synctest.Wait()
+		}
+		has := func(times int) {
+			t.Helper()
+			want := map[dedup.SavingsSource]int{dedup.SavedPool: times, dedup.SavedWaiting: times, dedup.SavedMissed: times}
+			if times == 0 {
+				want = map[dedup.SavingsSource]int{}
+			}
+			if !maps.Equal(s.sum, want) || g.refused != 3*times || g.replays != 2*times {
+				t.Errorf("%v, %d refused, %d replays; want each %d times", s.sum, g.refused, g.replays, times)
+			}
+		}
+		count()
+		count()
+		has(0)
+		failing.Store(false)
+		count()
+		has(3)
+		time.Sleep(10 * countEvery)
+		has(3)
+		c.count(pool.FromPool)
+		c.count(FromShared)
+		c.failed(context.Canceled)
+		c.guest(3, 2)
+		cancel()
+		synctest.Wait()
+		has(4)
+	})
+}
 
 // Each request is counted once in the figures of the guests and once in the savings, and both have the
 // same replays.
@@ -83,9 +167,9 @@ func TestEachRequestCountsOnce(t *testing.T) {
 }
 
 // A shared solve whose first caller gave up counts as bought for the first caller that gets its token,
-// at any replica.
+// at any replica. If all callers gave up, the token waits for the next caller.
 func TestASharedSolveWithoutItsFirstCaller(t *testing.T) {
-	for _, later := range []time.Duration{0, 20 * time.Second} {
+	for later, source := range map[time.Duration]pool.Source{0: FromSolve, 20 * time.Second: pool.FromPool} {
 		play(t, 2, func(t *testing.T, w *scenario) {
 			leaving, leave := context.WithTimeout(t.Context(), 3*time.Second)
 			defer leave()
@@ -94,11 +178,11 @@ func TestASharedSolveWithoutItsFirstCaller(t *testing.T) {
 			time.Sleep(time.Second + later)
 			others.call(t.Context(), w.replicas[1], 3, sharing(request("x"))).calls.Wait()
 			first.calls.Wait()
-			if len(first.errs) != 1 || others.sources[FromSolve]+others.sources[pool.FromPool] != 1 || others.sources[FromShared] != 2 || w.service.sold() != 1 {
+			if len(first.errs) != 1 || others.sources[source] != 1 || others.sources[FromShared] != 2 || w.service.sold() != 1 {
 				t.Errorf("after %v: %v, the others %v, %d bought", later, first.errs, others.sources, w.service.sold())
 			}
 			by := w.counted(t)
-			if by[dedup.SavedMissed] != 1 || by[dedup.SavedSolve]+by[dedup.SavedPool] != 1 || by[dedup.SavedWaiting]+by[dedup.SavedAfter] != 2 {
+			if by[dedup.SavedMissed] != 1 || by[savedBy[source]] != 1 || by[dedup.SavedWaiting]+by[dedup.SavedAfter] != 2 {
 				t.Errorf("after %v: counted %v", later, by)
 			}
 		})

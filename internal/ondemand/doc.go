@@ -2,7 +2,7 @@
 //
 // # Place in the flow
 //
-// It stands between httpapi, which calls Service.Solve, and pool and purchase. Each solve is an
+// httpapi calls Service.Solve, which uses pool and purchase. Each solve is an
 // order like any other, with its journal, lease, adoption and budgets. Each token comes from the
 // stock by a take.
 //

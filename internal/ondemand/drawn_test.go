@@ -23,17 +23,28 @@ var (
 	firstStory   = flag.Uint64("first-story", 1, "seed of the first story")
 )
 
-// In random stories of callers, hang-ups, replicas that stop or die, outages of Redis and of the
-// service, and failing tasks, the model holds: each sold task has one record, each token goes to one
-// caller or to the sharers of one claim, and the ledger accounts for each task. The seed of a story
-// that fails is in its name.
+// In random stories of callers, hang-ups, replicas that stop or die, outages of Redis, of the claim
+// store and of the service, steps of Redis' clock and failing tasks, the model holds: each sold task
+// has one record, each token goes to one caller, to the callers with one Idempotency-Key or to the
+// sharers of one claim, and the ledger accounts for each task. The seed of a story that fails is in
+// its name.
 func TestDrawnStories(t *testing.T) {
 	testkit.WithoutRace(t)
-	for seed := *firstStory; seed < *firstStory+uint64(*drawnStories); seed++ {
+	drawn(t, *drawnStories, func(*testing.T) openClaims { return inRedis })
+}
+
+// drawn plays stories whose claims are in a store that open prepares before the bubble begins.
+func drawn(t *testing.T, stories int, open func(*testing.T) openClaims) {
+	t.Helper()
+	for seed := *firstStory; seed < *firstStory+uint64(stories); seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
+			claims := open(t)
 			play(t, 0, func(t *testing.T, w *scenario) {
-				s := &drawnStory{t: t, w: w, random: rand.New(rand.NewPCG(seed, 0)), holders: map[string]string{}}
+				s := &drawnStory{
+					t: t, w: w, random: rand.New(rand.NewPCG(seed, 0)), claims: claims,
+					holders: map[string]string{}, byKey: map[string]pool.Token{},
+				}
 				w.service.spread = 10 * time.Second
 				for range 3 {
 					s.start()
@@ -48,82 +59,126 @@ func TestDrawnStories(t *testing.T) {
 	}
 }
 
+// openClaims opens the claim store of a replica.
+type openClaims func(t *testing.T) claimStore
+
+// claimStore is the claim store of a replica.
+type claimStore struct {
+	claims  func(Claims) Claims
+	savings func(Savings) Savings
+	cut     func() // its calls fail from then on
+	close   func()
+}
+
+// inRedis leaves the claims in the Redis of the story.
+func inRedis(*testing.T) claimStore {
+	return claimStore{claims: func(c Claims) Claims { return c }, cut: func() {}, close: func() {}}
+}
+
 // drawnStory is one random story.
 type drawnStory struct {
 	t      *testing.T
 	w      *scenario
 	random *rand.Rand
+	claims openClaims
+	frozen freezer
 	living []*historian
 	calls  sync.WaitGroup
 
 	mu      sync.Mutex
-	holders map[string]string // of each token that was handed out: a caller, or a claim
-	served  int               // callers that got a token
+	holders map[string]string     // of each token that was handed out: a caller, a key, or a claim
+	byKey   map[string]pool.Token // the last token of each Idempotency-Key
+	served  int                   // callers that got a token
 }
+
+// mostAhead is the most by which Redis' clock is ahead or behind.
+const mostAhead = 4500 * time.Millisecond
 
 // historian is a replica that also sends the ends of orders to the history.
 type historian struct {
 	*replica
 
-	store *redisstore.Store
-	stop  func()
+	store  *redisstore.Store
+	stop   func()
+	claims claimStore
 }
 
 func (s *drawnStory) start() {
-	r := s.w.start(doubles{ends: 1000})
+	claims := s.claims(s.t)
+	r := s.w.start(doubles{ends: 1000, savings: claims.savings, claims: func(c Claims) Claims { return s.frozen.before(claims.claims(c)) }})
 	store := redisstore.New(r.store.DB, redisstore.Options{})
 	sender := history.NewSender(r.store.Endings, store, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var sending sync.WaitGroup
 	sending.Go(func() { _ = sender.Run(ctx) })
-	s.living = append(s.living, &historian{replica: r, store: store, stop: func() { cancel(); sending.Wait() }})
+	s.living = append(s.living, &historian{replica: r, store: store, stop: func() { cancel(); sending.Wait() }, claims: claims})
 }
 
 // leave ends a replica, by SIGTERM or by SIGKILL, and starts another one.
-func (s *drawnStory) leave(end func(*replica)) {
+func (s *drawnStory) leave(killed bool) {
 	i := s.random.IntN(len(s.living))
 	r := s.living[i]
 	s.living = append(s.living[:i], s.living[i+1:]...)
 	r.stop()
-	end(r.replica)
+	if killed {
+		r.claims.cut()
+		s.w.kill(r.replica)
+	} else {
+		s.w.end(r.replica)
+	}
+	r.claims.close()
 	s.start()
+}
+
+// upTo draws a time.
+func (s *drawnStory) upTo(most time.Duration) time.Duration {
+	return time.Duration(s.random.Int64N(int64(most)))
 }
 
 // step is one event, and the time until the next one.
 func (s *drawnStory) step() {
-	switch n := s.random.IntN(20); {
-	case n < 11:
-		s.call(1+s.random.IntN(4), n < 5, s.random.IntN(3) == 0)
-	case n == 11:
-		s.leave(s.w.kill)
-	case n == 12:
-		s.leave(s.w.end)
-	case n == 13:
-		s.w.redis.SetDown(true)
-		time.Sleep(time.Duration(s.random.IntN(8000)) * time.Millisecond)
-		s.w.redis.SetDown(false)
+	switch n := s.random.IntN(24); {
+	case n < 12:
+		s.call(n)
+	case n == 12, n == 13:
+		s.leave(n == 12)
 	case n == 14:
+		s.w.redis.SetDown(true)
+		time.Sleep(s.upTo(8 * time.Second))
+		s.w.redis.SetDown(false)
+	case n == 15:
+		s.frozen.on.Store(true)
+		time.Sleep(s.upTo(8 * time.Second))
+		s.frozen.on.Store(false)
+	case n == 16:
 		share := s.random.Float64()
 		s.w.service.with(func() { s.w.service.share = share / 2 })
-	case n == 15:
+	case n == 17:
 		down := s.random.IntN(2) == 0
 		s.w.service.with(func() { s.w.service.down = down })
+	case n == 18:
+		s.w.ahead.Store(int64(s.upTo(2*mostAhead) - mostAhead))
 	}
-	time.Sleep(time.Duration(s.random.IntN(6000)) * time.Millisecond)
+	time.Sleep(s.upTo(6 * time.Second))
 }
 
-// call starts equal callers at random replicas. Some of them share a solve, and some hang up.
-func (s *drawnStory) call(n int, share, hangUp bool) {
+// call starts equal callers at random replicas. Some of them share a solve or have an Idempotency-Key,
+// and some hang up.
+func (s *drawnStory) call(kind int) {
 	page := fmt.Sprint("page-", s.random.IntN(3))
 	ask := request(page)
-	if share {
+	switch {
+	case kind < 5:
 		ask = sharing(request("shared-" + page))
+	case kind < 8:
+		ask.Take.Idempotency = fmt.Sprint(page, " key ", s.random.IntN(3))
 	}
-	for range n {
+	hangUp := s.random.IntN(3) == 0
+	for range 1 + s.random.IntN(4) {
 		r := s.living[s.random.IntN(len(s.living))]
 		patience := 10 * time.Minute
 		if hangUp {
-			patience = time.Duration(s.random.IntN(20000)) * time.Millisecond
+			patience = s.upTo(20 * time.Second)
 		}
 		ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 		s.calls.Go(func() {
@@ -136,14 +191,22 @@ func (s *drawnStory) call(n int, share, hangUp bool) {
 	}
 }
 
-// serve notes who has a token, and fails the test if another caller or claim has it too.
+// serve notes who has a token, and fails the test if another caller, key or claim has it too, or if the
+// key has another token that is alive.
 func (s *drawnStory) serve(token pool.Token, ask Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.served++
-	holder := fmt.Sprint("caller ", s.served)
-	if ask.Share != nil {
+	holder, key := fmt.Sprint("caller ", s.served), ask.Take.Idempotency
+	switch {
+	case ask.Share != nil:
 		holder = "claim " + string(ask.Share.Key)
+	case key != "":
+		holder = "key " + key
+		if before := s.byKey[key]; before.Value != token.Value && time.Until(before.Dies) > 2*mostAhead {
+			s.t.Errorf("%s got %+v and %+v", holder, before, token)
+		}
+		s.byKey[key] = token
 	}
 	if before, handed := s.holders[token.Value]; handed && before != holder {
 		s.t.Errorf("%s went to %s and to %s", token.Value, before, holder)

@@ -34,7 +34,7 @@ func TestAFailedOrderAnswersOneCaller(t *testing.T) {
 }
 
 // A failure answers the longest waiting caller, and the callers that share its ticket.
-func TestTheLongestWaitingIsTold(t *testing.T) {
+func TestAFailureAnswersTheOldestCaller(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		keyed := request("x")
 		keyed.Take.Idempotency = "key"
@@ -78,7 +78,7 @@ func (l lingering) Take(ctx context.Context, r pool.Request) (pool.Token, error)
 
 // An order fails while a served caller is still listed, and before its replica knows of the failure.
 // The other caller gets the error, and no order is placed for it.
-func TestAFailureBeforeItsReplicaKnows(t *testing.T) {
+func TestAFailureCausesNoExtraOrder(t *testing.T) {
 	play(t, 0, func(t *testing.T, w *scenario) {
 		r := w.start(doubles{
 			tokens: func(t Tokens) Tokens { return lingering{t, 5 * time.Second} },
@@ -113,7 +113,7 @@ func crossed(t *testing.T, w *scenario) *answers {
 }
 
 // A failure answers the caller without an order at any replica, at once.
-func TestAFailureIsToldAtAnotherReplica(t *testing.T) {
+func TestAFailureAnswersACallerAtAnotherReplica(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		began := time.Now()
 		second := crossed(t, w)
@@ -133,7 +133,7 @@ func (blind) Adopt(context.Context, captcha.ID, []string) ([]pool.Record, []pool
 }
 
 // So does the failure of an order that a replica without callers adopted.
-func TestTheFailureOfAnAdoptedOrderIsTold(t *testing.T) {
+func TestTheFailureOfAnAdoptedOrderAnswersACaller(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		w.start(doubles{orders: func(o purchase.Orders) purchase.Orders { return blind{o} }})
 		w.start(doubles{})
@@ -148,7 +148,7 @@ func TestTheFailureOfAnAdoptedOrderIsTold(t *testing.T) {
 
 // A rejection of the parameters after the submit is remembered at the replica of the caller that gets
 // it.
-func TestALateRefusalIsRememberedWhereItIsTold(t *testing.T) {
+func TestALateRejectionIsRememberedAtTheCallersReplica(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		w.service.with(func() { w.service.cause = &provider.Error{Class: provider.Parameters, Code: "ERROR_SITEKEY"} })
 		second := crossed(t, w)
@@ -167,7 +167,7 @@ func TestALateRefusalIsRememberedWhereItIsTold(t *testing.T) {
 
 // A failure answers all callers that share a ticket, at all replicas. A later caller with the same key
 // gets a new order.
-func TestThoseOfOneKeyAreToldTogether(t *testing.T) {
+func TestCallersWithOneKeyFailTogether(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		w.service.fail = true
 		keyed := request("x")
@@ -192,7 +192,7 @@ func TestThoseOfOneKeyAreToldTogether(t *testing.T) {
 }
 
 // A failure answers no caller if each caller has an order.
-func TestAFailureThatNobodyLacks(t *testing.T) {
+func TestAFailureAnswersNoCallerWithAnOrder(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		hangUp, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -220,7 +220,7 @@ func TestAFailureThatNobodyLacks(t *testing.T) {
 
 // Each call causes one order and gets its own token, and each failure answers one call, whatever the
 // replicas and the times.
-func TestAnOrderForEachCallWhateverFails(t *testing.T) {
+func TestEachCallHasOneOrder(t *testing.T) {
 	const calls = 100
 	play(t, 3, func(t *testing.T, w *scenario) {
 		// One in five: eight failures in a row would bound the orders of the identity.

@@ -2,6 +2,8 @@ package ondemand
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,8 +36,8 @@ func TestAnOrderOutlivesItsCaller(t *testing.T) {
 	})
 }
 
-// A rejection of the parameters answers all pending callers, and those of the next minute.
-func TestARefusalIsRemembered(t *testing.T) {
+// A rejection of the parameters answers all pending callers, and the callers of the next minute.
+func TestARejectionIsRemembered(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		w.service.refuse = &provider.Error{Class: provider.Parameters, Code: "ERROR_SITEKEY"}
 		var a answers
@@ -58,15 +60,25 @@ func TestARefusalIsRemembered(t *testing.T) {
 	})
 }
 
-// Callers learn of an outage within patience, and are served after it.
-func TestAnOutageIsTold(t *testing.T) {
+// The callers of each guest learn of an outage and its end within patience, and are served after it.
+func TestCallersLearnOfAnOutage(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
-		w.service.down = true
+		const guests = 20
+		until := time.Now().Add(90 * time.Second).UTC()
+		w.service.down, w.service.until = true, until
 		began := time.Now()
 		var a answers
-		a.call(t.Context(), w.replicas[0], 3, request("x")).calls.Wait()
-		if failed[*OutageError](&a) != 3 || time.Since(began) > 2*patience {
+		for i := range guests {
+			a.call(t.Context(), w.replicas[0], 2, request(fmt.Sprint(i)))
+		}
+		a.calls.Wait()
+		if failed[*OutageError](&a) != 2*guests || time.Since(began) > 2*patience {
 			t.Errorf("after %v: %v", time.Since(began), a.errs)
+		}
+		for _, err := range a.errs {
+			if outage := (*OutageError)(nil); errors.As(err, &outage) && !outage.Until.Equal(until) {
+				t.Errorf("until %v, want %v", outage.Until, until)
+			}
 		}
 		w.service.with(func() { w.service.down = false })
 		if _, err := w.replicas[0].Solve(t.Context(), request("x")); err != nil {
@@ -76,7 +88,7 @@ func TestAnOutageIsTold(t *testing.T) {
 }
 
 // A guest with callers gets a slot before targets without callers, whatever they bid.
-func TestCallersComeFirst(t *testing.T) {
+func TestGuestsWithCallersGetSlotsFirst(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		r := w.replicas[0]
 		r.buyer.SetProviders([]purchase.Entry{{Provider: w.service, Concurrency: 1}})
@@ -113,7 +125,7 @@ func TestCallersComeFirst(t *testing.T) {
 }
 
 // A used-up budget is the answer to the callers without an order. The others are served.
-func TestABudgetTurnsTheLastAway(t *testing.T) {
+func TestAUsedUpBudgetRefusesCallersWithoutAnOrder(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		ask := request("x")
 		ask.Guest.Spec.Guests = pool.Caps{PerHour: 5}
@@ -127,11 +139,16 @@ func TestABudgetTurnsTheLastAway(t *testing.T) {
 		if len(first.errs) > 0 || failed[*BudgetError](&second) != 5 || took > 5*time.Second || w.service.sold() != 5 {
 			t.Errorf("first %v, second %v after %v, %d bought", first.errs, second.errs, took, w.service.sold())
 		}
+		for _, err := range second.errs {
+			if used := (*BudgetError)(nil); errors.As(err, &used) && (used.RetryAfter < 59*time.Minute || used.RetryAfter > time.Hour) {
+				t.Errorf("try again after %v", used.RetryAfter)
+			}
+		}
 	})
 }
 
 // A used-up budget is not the answer to a caller that the order of another replica will serve.
-func TestABudgetLeavesWhoIsServed(t *testing.T) {
+func TestAUsedUpBudgetSparesACallerWithAnOrder(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		ask := request("x")
 		ask.Guest.Spec.Guests = pool.Caps{PerHour: 1}
@@ -146,9 +163,31 @@ func TestABudgetLeavesWhoIsServed(t *testing.T) {
 	})
 }
 
+// A used-up budget is the answer to the newest caller. An older one, for which the order of another
+// replica suffices, is served.
+func TestAUsedUpBudgetRefusesTheNewestCaller(t *testing.T) {
+	play(t, 2, func(t *testing.T, w *scenario) {
+		ask := request("x")
+		ask.Guest.Spec.Guests = pool.Caps{PerHour: 1}
+		hangUp, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		var gone, older, newest answers
+		gone.call(hangUp, w.replicas[0], 1, ask).calls.Wait()
+		time.Sleep(time.Second)
+		older.call(t.Context(), w.replicas[1], 1, ask)
+		time.Sleep(time.Second)
+		newest.call(t.Context(), w.replicas[1], 1, ask)
+		newest.calls.Wait()
+		older.calls.Wait()
+		if len(older.errs) > 0 || failed[*BudgetError](&newest) != 1 || w.service.sold() != 1 {
+			t.Errorf("older %v, newest %v, %d bought", older.errs, newest.errs, w.service.sold())
+		}
+	})
+}
+
 // After a kill, a retry with the same Idempotency-Key at another replica gets the token of the first
 // order.
-func TestARepeatAfterAKill(t *testing.T) {
+func TestARetryAfterAKillGetsTheSameOrder(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		ask := request("x")
 		ask.Take.Idempotency = "key"
@@ -164,29 +203,44 @@ func TestARepeatAfterAKill(t *testing.T) {
 	})
 }
 
-// Guests and shares without callers and orders leave the memory.
+// Guests and shares without callers and orders leave the memory, whichever of them ends last.
 func TestGuestsAreForgotten(t *testing.T) {
-	play(t, 1, func(t *testing.T, w *scenario) {
-		var a answers
-		for _, page := range []string{"a", "b", "c"} {
-			a.call(t.Context(), w.replicas[0], 2, request(page))
-			a.call(t.Context(), w.replicas[0], 2, sharing(request(page+"/shared")))
-		}
-		a.calls.Wait()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		s := w.replicas[0]
-		s.guests.mu.Lock()
-		defer s.guests.mu.Unlock()
-		s.shares.mu.Lock()
-		defer s.shares.mu.Unlock()
-		if len(s.guests.of)+len(s.shares.of) > 0 {
-			t.Errorf("%d guests and %d claims are left", len(s.guests.of), len(s.shares.of))
-		}
-		if len(a.errs) > 0 {
-			t.Error(a.errs)
-		}
-	})
+	for name, during := range map[string]func(*service){
+		"solved":    func(*service) {},
+		"failed":    func(s *service) { s.fail = true },
+		"down":      func(s *service) { s.down = true },
+		"no answer": func(s *service) { s.refuse = errors.New("no answer") },
+		"refused":   func(s *service) { s.refuse = &provider.Error{Class: provider.Parameters, Code: "ERROR_SITEKEY"} },
+	} {
+		play(t, 1, func(t *testing.T, w *scenario) {
+			w.service.with(func() { during(w.service) })
+			hangUp, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
+			defer cancel()
+			var stay, leave answers
+			for _, page := range []string{"a", "b", "c"} {
+				stay.call(t.Context(), w.replicas[0], 2, request(page))
+				stay.call(t.Context(), w.replicas[0], 2, sharing(request(page+"/shared")))
+				leave.call(hangUp, w.replicas[0], 2, request(page+"/left"))
+				leave.call(hangUp, w.replicas[0], 2, sharing(request(page+"/left and shared")))
+			}
+			stay.calls.Wait()
+			leave.calls.Wait()
+			w.service.with(func() { w.service.down, w.service.fail, w.service.refuse = false, false, nil })
+			time.Sleep(3 * time.Minute)
+			synctest.Wait()
+			s := w.replicas[0]
+			s.guests.mu.Lock()
+			defer s.guests.mu.Unlock()
+			s.shares.mu.Lock()
+			defer s.shares.mu.Unlock()
+			if len(s.guests.of)+len(s.shares.of) > 0 {
+				t.Errorf("%s: %d guests and %d claims are left", name, len(s.guests.of), len(s.shares.of))
+			}
+			if len(leave.errs) != 12 || (len(stay.errs) == 0) != (name == "solved") {
+				t.Errorf("%s: %v, %v", name, stay.errs, leave.errs)
+			}
+		})
+	}
 }
 
 // panicking is a buyer that panics.
@@ -203,7 +257,7 @@ func (p *panicking) Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot
 }
 
 // A panic while placing delays the order by a second.
-func TestAPanicEndsOneTry(t *testing.T) {
+func TestAPanicDelaysAnOrder(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		gs := w.replicas[0].guests
 		faulty := &panicking{Buyer: gs.buyer}

@@ -157,7 +157,7 @@ func (ss *shares) settle(ctx context.Context, h *holding, token pool.Token, r Re
 	shared := dedup.Claim{State: dedup.ClaimShared, Value: encodeToken(token, lasts), Left: lasts}
 	ended, err := ss.claims.End(ctx, h.key, h.claim.Fence, dedup.ClaimEnd{Value: shared.Value, Lasts: lasts})
 	if err != nil {
-		ss.log.Warn("a shared solve cannot be shared with other replicas", "err", err)
+		ss.log.Warn("shared solve stays at this replica: its end is not in the claim store", "order", token.Order, "err", err)
 	}
 	waiters := ss.waitersOf(h.share)
 	if len(waiters) == 0 {
@@ -199,7 +199,7 @@ func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, en
 	}
 	mine, err := ss.tokens.First(ctx, h.identity(), token, strconv.FormatInt(h.claim.Fence, 10))
 	if err != nil {
-		ss.log.Warn("a shared token counts as shared, because its first hand-out cannot be noted", "err", err)
+		ss.log.Warn("shared token counts as shared: its first hand-out is not recorded", "order", token.Order, "err", err)
 	}
 	if err != nil || !mine {
 		return FromShared
@@ -212,7 +212,7 @@ func (ss *shares) fail(ctx context.Context, h *holding, cause error) {
 	waiters := ss.waitersOf(h.share)
 	_, err := ss.claims.End(context.WithoutCancel(ctx), h.key, h.claim.Fence, dedup.ClaimEnd{Value: encodeError(cause), Failed: true})
 	if err != nil {
-		ss.log.Debug("the end of a shared solve was not noted", "err", err)
+		ss.log.Debug("failure of a shared solve not recorded in the claim store", "identity", h.identity(), "err", err)
 	}
 	ss.answer(h.share, waiters, outcome{err: cause})
 }
@@ -220,6 +220,6 @@ func (ss *shares) fail(ctx context.Context, h *holding, cause error) {
 // letGo leaves a claim to the next replica that enters.
 func (ss *shares) letGo(ctx context.Context, h *holding) {
 	if err := ss.claims.LetGo(context.WithoutCancel(ctx), h.key, h.claim.Fence, h.identity()); err != nil {
-		ss.log.Debug("a claim was not let go", "err", err)
+		ss.log.Debug("claim not released; its lease expires by itself", "identity", h.identity(), "err", err)
 	}
 }

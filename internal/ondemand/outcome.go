@@ -110,7 +110,7 @@ func readEnd(c dedup.Claim, margin time.Duration) outcome {
 	case v.Error != nil:
 		return outcome{err: v.Error.err()}
 	}
-	return outcome{err: &SolveError{Reason: "the solve that this request shared has ended, and nobody knows how"}}
+	return outcome{err: &SolveError{Reason: "the shared solve has ended, and its outcome is unknown"}}
 }
 
 // token returns the token; left is how long it is shared from now on.

@@ -87,7 +87,7 @@ func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool)
 	case errors.As(err, &budget):
 		return gs.outOfBudget(ctx, g, c, budget)
 	default: // the provider or Redis takes no order now
-		gs.log.Debug("no order for a guest", "err", err)
+		gs.log.Debug("order for a guest not placed; trying again", "identity", g.id, "err", err)
 		_ = backoff.Sleep(ctx, busyWait+backoff.UpTo(busyWait))
 		return false
 	}

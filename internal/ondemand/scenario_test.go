@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
+	"path"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,7 +56,12 @@ type service struct {
 	share  float64       // this share of the other tasks fails
 	cause  error         // of failed tasks; nil = unsolvable
 	down   bool          // it cannot be asked
+	until  time.Time     // when it can be asked again if it is down
 	tasks  map[string]task
+
+	refusals []error     // of the next submits
+	submits  []time.Time // all of them
+	pages    []string    // of the tasks
 }
 
 type task struct {
@@ -96,13 +104,20 @@ func (s *service) Pace(captcha.Type) (first, interval time.Duration) {
 	return s.interval, s.interval
 }
 
-func (s *service) Submit(_ context.Context, _ provider.Request) (string, error) {
+func (s *service) Submit(_ context.Context, r provider.Request) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.submits = append(s.submits, time.Now())
+	if len(s.refusals) > 0 {
+		err := s.refusals[0]
+		s.refusals = s.refusals[1:]
+		return "", err
+	}
 	if s.refuse != nil {
 		return "", s.refuse
 	}
 	name := fmt.Sprint("task-", len(s.tasks)+1)
+	s.pages = append(s.pages, path.Base(r.Identity.Pageurl))
 	lead := s.lead + time.Duration(rand.Float64()*float64(s.spread))
 	s.tasks[name] = task{due: time.Now().Add(lead), dead: s.fail || rand.Float64() < s.share}
 	return name, nil
@@ -132,7 +147,7 @@ func (s *service) State(time.Time) provider.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
-		return provider.State{Kind: provider.StateDown, Reason: "ERROR_ZERO_BALANCE"}
+		return provider.State{Kind: provider.StateDown, Reason: "ERROR_ZERO_BALANCE", Until: s.until}
 	}
 	return provider.State{Kind: provider.StateOK}
 }
@@ -141,6 +156,7 @@ func (s *service) State(time.Time) provider.State {
 type scenario struct {
 	t        *testing.T
 	redis    *redistest.Bubble
+	ahead    atomic.Int64 // ns by which Redis' clock is ahead of the replicas'
 	service  *service
 	replicas []*replica
 }
@@ -172,12 +188,35 @@ func play(t *testing.T, replicas int, story func(t *testing.T, w *scenario)) {
 	})
 }
 
+// dial connects to Redis.
+func (w *scenario) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := w.redis.Dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return clockedConn{conn, w}, nil
+}
+
+// clockedConn sets Redis' clock before each command.
+type clockedConn struct {
+	net.Conn
+	w *scenario
+}
+
+func (c clockedConn) Write(b []byte) (int, error) {
+	if ahead := time.Duration(c.w.ahead.Load()); ahead != 0 {
+		c.w.redis.SetTime(time.Now().Add(ahead))
+	}
+	return c.Conn.Write(b)
+}
+
 // doubles wrap parts of a replica; nil = not wrapped.
 type doubles struct {
-	claims func(Claims) Claims
-	tokens func(Tokens) Tokens
-	orders func(purchase.Orders) purchase.Orders
-	ends   int // of orders that wait for the history; 0 = none
+	claims  func(Claims) Claims
+	savings func(Savings) Savings
+	tokens  func(Tokens) Tokens
+	orders  func(purchase.Orders) purchase.Orders
+	ends    int // of orders that wait for the history; 0 = none
 }
 
 // start starts a replica.
@@ -186,7 +225,7 @@ func (w *scenario) start(with doubles) *replica {
 	log := slog.New(slog.DiscardHandler)
 	var err error
 	r.store, err = pool.Open(pool.Options{
-		Addresses: "redis://bubble:6379", Prefix: "story", Log: log, Dial: w.redis.Dial, Probe: time.Minute, Endings: with.ends,
+		Addresses: "redis://bubble:6379", Prefix: "story", Log: log, Dial: w.dial, Probe: time.Minute, Endings: with.ends,
 		OnChange: func(id captcha.ID) { r.Kick(id) },
 		OnEnded:  func(order pool.Ref, how string) { r.buyer.Ended(order, how) },
 	})
@@ -206,6 +245,9 @@ func (w *scenario) start(with doubles) *replica {
 	parts := Parts{Tokens: r.store.Tokens, Guests: r.store.Guests, Buyer: r.buyer, Claims: r.claims, Savings: r.claims, HasTarget: func(captcha.ID) bool { return false }, Log: log}
 	if with.claims != nil {
 		parts.Claims = with.claims(parts.Claims)
+	}
+	if with.savings != nil {
+		parts.Savings = with.savings(parts.Savings)
 	}
 	if with.tokens != nil {
 		parts.Tokens = with.tokens(parts.Tokens)
@@ -295,6 +337,7 @@ type answers struct {
 	sources map[pool.Source]int
 	tokens  map[string]int
 	errs    []error
+	at      []time.Time // of the answers
 }
 
 // call starts n concurrent callers of a replica.
@@ -304,6 +347,7 @@ func (a *answers) call(ctx context.Context, r *replica, n int, ask Request) *ans
 			token, err := r.Solve(ctx, ask)
 			a.mu.Lock()
 			defer a.mu.Unlock()
+			a.at = append(a.at, time.Now())
 			if err != nil {
 				a.errs = append(a.errs, err)
 				return
@@ -329,7 +373,7 @@ func failed[E error](a *answers) (n int) {
 	return n
 }
 
-// The rest of provider.Provider is constant.
+// The other methods of provider.Provider are constant.
 func (*service) Fault() *provider.Fault                   { return nil }
 func (*service) Adopt(context.Context, *provider.Fault)   {}
 func (*service) Answered() time.Time                      { return time.Time{} }

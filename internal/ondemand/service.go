@@ -18,7 +18,7 @@ import (
 const retireEvery = 5 * time.Second
 
 // panicMessage is the log line of a panic in this package.
-const panicMessage = "panic while seeing to a solve"
+const panicMessage = "panic while serving a solve"
 
 // Parts are the parts of a Service. All fields are required.
 type Parts struct {
@@ -60,8 +60,8 @@ func New(p Parts) *Service {
 // Solve answers one request. It returns as soon as there is a token, and at the latest when the
 // time-out has passed.
 //
-// Errors: those of pool.Tokens.Take, of which a *pool.EmptyError that is not Full means that the
-// time-out has passed; *SolveError, *OutageError, *BudgetError. An order that was placed for the
+// Errors: the errors of pool.Tokens.Take, *SolveError, *OutageError and *BudgetError. A
+// *pool.EmptyError that is not Full means that the time-out has passed. An order that was placed for the
 // request goes on, whatever the error.
 func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Share != nil {
@@ -121,7 +121,7 @@ func (s *Service) keepRetiring(ctx context.Context) {
 		pause(ctx, retireEvery+rand.N(retireEvery/4)) //nolint:gosec // G404: nothing secret depends on it
 		_ = panics.Contain(s.log, panicMessage, func() {
 			if _, err := s.guests.list.Retire(ctx, s.hasTarget); err != nil {
-				s.log.Debug("guests not retired", "err", err)
+				s.log.Debug("guests not retired; the next round tries again", "err", err)
 			}
 		})
 	}

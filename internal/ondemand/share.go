@@ -32,8 +32,9 @@ type share struct {
 
 // waiter is a caller that shares a solve.
 type waiter struct {
-	r   Request
-	out chan outcome // capacity 1
+	r    Request
+	came time.Time
+	out  chan outcome // capacity 1
 	// solve names the solve that it waits for; "" = its claim was not entered yet. It belongs to
 	// the goroutine of the share.
 	solve string
@@ -64,7 +65,7 @@ func (ss *shares) kick(key captcha.ID) {
 
 // solveFor answers a request that shares its solve with equal requests.
 func (ss *shares) solveFor(ctx context.Context, r Request) (pool.Token, error) {
-	w := &waiter{r: r, out: make(chan outcome, 1)}
+	w := &waiter{r: r, came: time.Now(), out: make(chan outcome, 1)}
 	sh, err := ss.join(w)
 	if err != nil {
 		return pool.Token{}, err
@@ -157,7 +158,7 @@ func (ss *shares) answer(sh *share, waiters []*waiter, got outcome) {
 // seeThrough enters the claim as long as callers wait for it here, and solves when this replica
 // holds it.
 func (ss *shares) seeThrough(ctx context.Context, sh *share) {
-	solve, answered := "", time.Now()
+	solve, answered := "", time.Time{} // answered: when the claim store last did
 	for ctx.Err() == nil {
 		waiters := ss.waitersOf(sh)
 		if len(waiters) == 0 {
@@ -170,7 +171,7 @@ func (ss *shares) seeThrough(ctx context.Context, sh *share) {
 		})
 		if err != nil {
 			if time.Since(answered) < claimsAway {
-				waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return w.solve != "" })
+				waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return !w.came.After(answered) })
 			}
 			ss.answer(sh, waiters, outcome{err: err})
 			ss.rest(ctx, sh)

@@ -84,7 +84,7 @@ func (w *scenario) counted(t *testing.T) map[dedup.SavingsSource]int64 {
 
 // The claim store hangs while a solve ends. All callers at the holder get the token, one as bought and
 // the others as shared. Later holders of the claim hand it out as shared.
-func TestTheClaimsFreezeAsASolveEnds(t *testing.T) {
+func TestASolveEndsWhileTheClaimStoreHangs(t *testing.T) {
 	for name, carried := range map[string]bool{"the end is lost": false, "its answer is lost": true} {
 		t.Run(name, func(t *testing.T) {
 			play(t, 0, func(t *testing.T, w *scenario) {
@@ -126,7 +126,7 @@ func TestTheClaimsFreezeAsASolveEnds(t *testing.T) {
 
 // A holder whose end comes back after another replica has replaced it hands the token out as
 // shared: the other replica has handed it out as bought.
-func TestAHolderIsReplacedAsItEnds(t *testing.T) {
+func TestAReplacedHolderSharesTheToken(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		late := w.start(doubles{claims: func(c Claims) Claims { return stuck{c} }})
 		var early, a answers

@@ -25,20 +25,30 @@ type counter struct {
 	placed int
 	bids   []purchase.Bid
 	owners []string // of the placed orders
-	place  func() error
+	adopts []adopting
+	delay  time.Duration                                 // until a slot is granted
+	place  func(target string) error                     // nil = places
+	adopt  func(ended func(captcha.ID, purchase.Result)) // nil = no order of a dead replica
+}
+
+// adopting is a call of Adopt.
+type adopting struct {
+	at     time.Time
+	within time.Duration
+	placed int // orders placed before
 }
 
 func (c *counter) Request(bid purchase.Bid, granted func(*purchase.Slot, error)) *purchase.Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.bids = append(c.bids, bid)
-	go granted(&purchase.Slot{}, nil)
+	time.AfterFunc(c.delay, func() { granted(&purchase.Slot{}, nil) })
 	return &purchase.Request{}
 }
 
 func (c *counter) Buy(_ context.Context, _ *purchase.Slot, spec purchase.Spec, _ func(purchase.Result)) error {
 	if c.place != nil {
-		if err := c.place(); err != nil {
+		if err := c.place(spec.Target); err != nil {
 			return err
 		}
 	}
@@ -49,9 +59,16 @@ func (c *counter) Buy(_ context.Context, _ *purchase.Slot, spec purchase.Spec, _
 	return nil
 }
 
-func (c *counter) Adopt(context.Context, time.Duration, func(captcha.ID, purchase.Result)) error {
+func (c *counter) Adopt(_ context.Context, within time.Duration, ended func(captcha.ID, purchase.Result)) error {
+	c.mu.Lock()
+	c.adopts = append(c.adopts, adopting{time.Now(), within, c.placed})
+	c.mu.Unlock()
+	if c.adopt != nil {
+		c.adopt(ended)
+	}
 	return nil
 }
+
 func (c *counter) Wait() error { return nil }
 
 func (c *counter) Concurrency() int                                 { return 10 }
@@ -89,16 +106,22 @@ func withCounter(t *testing.T, stock Stock, buyer Buyer, depth int, story func(t
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		m := NewManager(stock, alone{}, buyer, noOthers, slog.New(slog.NewTextHandler(&log, nil)))
-		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{target("login", depth)}})
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- m.Run(ctx) }()
-		story(t, m, &log)
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		running(t, m, func() { story(t, m, &log) }, target("login", depth))
 	})
+}
+
+// running runs a manager for some targets until the story ends.
+func running(t *testing.T, m *Manager, story func(), list ...targets.Target) {
+	t.Helper()
+	m.Apply(t.Context(), &targets.Set{Targets: list})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- m.Run(ctx) }()
+	story()
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
 
 func empty(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1}, nil }
@@ -117,7 +140,7 @@ func TestPanicsAreContained(t *testing.T) {
 			func(*counter) int { return looks },
 		},
 		"in placing": {
-			empty, &counter{place: func() error { panic("fault of ours") }}, 50,
+			empty, &counter{place: func(string) error { panic("fault of ours") }}, 50,
 			func(*counter) int { return 1 },
 		},
 	}
@@ -146,16 +169,10 @@ func TestBidsOfADecision(t *testing.T) {
 		m := NewManager(eye(look), alone{}, buyer, noOthers, slog.New(slog.DiscardHandler))
 		login := target("login", 3)
 		login.Min, login.MaxWaste = 2, 3
-		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}})
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- m.Run(ctx) }()
-		time.Sleep(10 * time.Millisecond)
-		synctest.Wait()
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		running(t, m, func() {
+			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
+		}, login)
 		if len(buyer.bids) != 5 {
 			t.Fatalf("%d bids for a depth of 3 with two who wait without an order: %+v", len(buyer.bids), buyer.bids)
 		}

@@ -63,6 +63,7 @@ func TestValidFor(t *testing.T) {
 		"outlives no more":      {pool.Stock{Fresh: 1, NextExpiry: 4, NextLook: 2}, 2},
 		"an order is forgotten": {pool.Stock{NextExpiry: -1, NextLook: -1, NextEnd: 5}, 5},
 		"a pause ends":          {pool.Stock{NextExpiry: -1, NextLook: -1, Resumes: 6}, 6},
+		"an order may be tried": {pool.Stock{NextExpiry: -1, NextLook: -1, Attempts: pool.Attempts{Bounded: 9, Next: 7}}, 7},
 		"somebody waits":        {pool.Stock{NextExpiry: -1, NextLook: -1, Waiting: 1}, 0},
 	} {
 		saw := lookResult{stock: x.stock}

@@ -23,14 +23,15 @@ type testStore struct {
 	*pooltest.Store
 	book *book
 
-	mu       sync.Mutex
-	changed  func(captcha.ID)
-	looks    map[captcha.ID]int
-	surveys  int // exchanges that looks shared
-	keeps    int // looks that keep what is known of their identities
-	saves    int
-	strangle chan struct{} // Survey waits for it, whatever its ctx says
-	meantime func()        // happens once, right before an order is placed; may be nil
+	mu        sync.Mutex
+	changed   func(captcha.ID)
+	looks     map[captcha.ID]int
+	surveys   int // exchanges that looks shared
+	keeps     int // looks that extend the TTLs of their identities
+	saves     int
+	strangle  chan struct{} // Survey waits for it, whatever its ctx says
+	meantime  func()        // happens once, right before an order is placed; may be nil
+	beatsFail bool          // no beat reaches Redis
 }
 
 // book is what all replicas of a scenario placed.
@@ -43,7 +44,7 @@ type book struct {
 	ended    time.Time // when the last one of them did
 }
 
-// came counts a replica, went one that has ended.
+// came counts a new replica, and went a replica that has ended.
 func (b *book) came() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,14 +58,14 @@ func (b *book) went() {
 	b.ended = time.Now()
 }
 
-// lonely reports whether there is one replica, and nobody has heard of another for a while.
+// lonely reports whether there is one replica, and has been for so long that it knows.
 func (b *book) lonely() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.replicas == 1 && time.Since(b.ended) > 4*beatLasts
 }
 
-// placing is an order that was let through.
+// placing is a placed order.
 type placing struct {
 	pool.Order
 	at  time.Time
@@ -110,6 +111,12 @@ func (s *testStore) Survey(ctx context.Context, queries []pool.Query) ([]pool.St
 // Beat knows the answer without Redis where no second replica is there: a story would spend
 // up to half of its time on the scripts.
 func (s *testStore) Beat(ctx context.Context, lasts time.Duration) (self string, live []string, err error) {
+	s.mu.Lock()
+	fails := s.beatsFail
+	s.mu.Unlock()
+	if fails {
+		return "", nil, errors.New("no answer")
+	}
 	if s.book.lonely() {
 		return alone{}.Beat(ctx, lasts)
 	}
@@ -130,8 +137,8 @@ func (s *testStore) Remember(ctx context.Context, id captcha.ID, learned []byte)
 	return err
 }
 
-// Place writes down what the script lets through. Nobody takes or places between
-// the look and it.
+// Place records the orders that the script places. No take and no other order comes between the look
+// and the order.
 func (s *testStore) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
 	s.mu.Lock()
 	meantime := s.meantime
@@ -173,8 +180,8 @@ func (w *scenario) takeAt(replica *pooltest.Store, t targets.Target) bool {
 	return err == nil
 }
 
-// callers are some who wait a minute for a token; served tells how many got one
-// when all have ended.
+// callers starts n callers that wait a minute for a token. When all have ended, served has the number of
+// those with a token.
 func (w *scenario) callers(t targets.Target, n int) (served <-chan int) {
 	answers, sum := make(chan bool, n), make(chan int, 1)
 	for range n {
@@ -195,12 +202,12 @@ func (w *scenario) callers(t targets.Target, n int) (served <-chan int) {
 	return sum
 }
 
-// window is one that runs from now on.
+// window returns a window that begins now.
 func window(tokens int, long time.Duration) pool.Window {
 	return pool.Window{Tokens: tokens, Left: long}
 }
 
-// stock is what a target holds. It is no look of a worker.
+// stock returns the stock of a target. It does not count as a look.
 func (w *scenario) stock(t targets.Target) pool.Stock {
 	w.t.Helper()
 	s, err := w.store.Look(w.t.Context(), t.ID, t.Margin, 0)
@@ -210,7 +217,7 @@ func (w *scenario) stock(t targets.Target) pool.Stock {
 	return s
 }
 
-// fresh is how many tokens a target has, held how many tokens and orders.
+// fresh returns the number of fresh tokens of a target, and held the number of fresh tokens and orders.
 func (w *scenario) fresh(t targets.Target) int {
 	w.t.Helper()
 	return w.stock(t).Fresh
@@ -222,8 +229,7 @@ func (w *scenario) held(t targets.Target) int {
 	return s.Fresh + s.Orders
 }
 
-// learned makes the stock know n lead times of a target, by orders whose tokens
-// are dead at once.
+// learned adds n lead times of a target to the stock, by orders whose tokens expire at once.
 func (w *scenario) learned(t targets.Target, n int, lead time.Duration) {
 	w.t.Helper()
 	for range n {

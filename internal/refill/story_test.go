@@ -232,6 +232,16 @@ func TestRedisAway(t *testing.T) {
 		if n := w.fresh(login); n != 5 || w.status("login").State != OK {
 			t.Errorf("%d fresh after Redis came back, %+v", n, w.status("login"))
 		}
+		// The next outage begins with the shortest wait again.
+		w.redis.SetDown(true)
+		before, _ := w.store.lookCount(login.ID)
+		w.manager.Kick(login.ID)
+		w.after(time.Second)
+		if looks, _ := w.store.lookCount(login.ID); looks < before+3 {
+			t.Errorf("%d looks in the first second of the second outage, want at least 3", looks-before)
+		}
+		w.redis.SetDown(false)
+		w.after(10 * time.Second)
 	})
 }
 
@@ -332,7 +342,7 @@ func TestOrdersOfUnknownFateAreShown(t *testing.T) {
 		if n := w.provider.asked(); n != 3 {
 			t.Errorf("%d submits for a depth of 3: what may have been bought was bought again", n)
 		}
-		if n := w.status("login"); n.State != Starved || !strings.Contains(n.Reason, "nobody knows whether 3 were bought") {
+		if n := w.status("login"); n.State != Starved || !strings.Contains(n.Reason, "the outcome of 3 of 3 orders under way is unknown") {
 			t.Errorf("note: %+v", n)
 		}
 	})

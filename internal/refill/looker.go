@@ -84,9 +84,9 @@ func (l *looker) hangs() bool {
 }
 
 // divide changes which identities this replica watches. It looks soon at those that it did not
-// watch before.
-func (l *looker) divide(next *watch) {
-	if old := l.watch.Load(); old.self == next.self && slices.Equal(old.live, next.live) {
+// watch before. Unless again is set, it keeps the old division if the replicas are the same.
+func (l *looker) divide(next *watch, again bool) {
+	if old := l.watch.Load(); !again && old.self == next.self && slices.Equal(old.live, next.live) {
 		return
 	}
 	l.watch.Store(next)

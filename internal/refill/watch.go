@@ -22,8 +22,8 @@ const (
 	takeOver = 500 * time.Millisecond
 	// A replica whose looker is blocked for hangsAfter sends no more beats.
 	hangsAfter = time.Second
-	// absence is the rest after which a worker loads the learned state again that the watching
-	// replica has saved.
+	// absence is the time without a turn after which a worker loads the learned state again, because
+	// the watching replica may have saved another one.
 	absence = 30 * time.Second
 	// A status with other figures is shared at most each shareEvery, and an unchanged one each
 	// sharedAgain, before it expires in Redis. Other changes are shared at once.
@@ -80,15 +80,19 @@ func weight(replica string, id captcha.ID) uint64 {
 func (m *Manager) keepWatching(ctx context.Context) {
 	ticker := time.NewTicker(beatEvery)
 	defer ticker.Stop()
-	answered := time.Now()
+	answered, hung := time.Now(), false
 	for ctx.Err() == nil {
 		if m.looker.hangs() {
-			m.log.Warn("looks at the stock do not end; other replicas take over the targets that this one watches")
+			if !hung {
+				m.log.Warn("looks at the stock hang; other replicas take over the targets of this one")
+			}
+			hung = true
 		} else if self, live, err := m.replicas.Beat(ctx, beatLasts); err == nil {
-			answered = time.Now()
-			m.looker.divide(&watch{self: self, live: live})
+			// After a gap other replicas may have watched this one's targets meanwhile.
+			m.looker.divide(&watch{self: self, live: live}, time.Since(answered) > beatLasts)
+			answered, hung = time.Now(), false
 		} else if time.Since(answered) > beatLasts {
-			m.looker.divide(&watch{}) // the live replicas are unknown
+			m.looker.divide(&watch{}, false) // the live replicas are unknown
 		}
 		select {
 		case <-ctx.Done():
@@ -104,11 +108,13 @@ func (m *Manager) keepWatching(ctx context.Context) {
 
 // share stores the status of a target that this replica watches for the other replicas.
 func (l *looker) share(w *worker) {
-	if l.watch.Load().undivided() || !w.watched.Load() {
+	division := l.watch.Load()
+	if division.undivided() || !w.watched.Load() {
 		return
 	}
 	at, now := time.Now(), w.status.snapshot()
-	urgent := !reflect.DeepEqual(withoutFigures(now), withoutFigures(w.shared))
+	// Under another division another replica may have shared its status meanwhile.
+	urgent := division != w.sharedIn || !reflect.DeepEqual(withoutFigures(now), withoutFigures(w.shared))
 	since := at.Sub(w.sharedAt)
 	if !urgent && (since < shareEvery || since < sharedAgain && reflect.DeepEqual(now, w.shared)) {
 		return
@@ -123,7 +129,7 @@ func (l *looker) share(w *worker) {
 		w.log.Debug("sharing the target's status failed", "err", err)
 		return
 	}
-	w.shared, w.sharedAt = now, at
+	w.shared, w.sharedAt, w.sharedIn = now, at, division
 }
 
 // withoutFigures returns a status without the figures that change at every look.
@@ -182,8 +188,8 @@ type sharedStatus struct {
 }
 
 // shown returns the target's status by the replica that watches it, unless this replica has a
-// problem with it or knows that its orders fail. Each replica knows only the failures of its own
-// orders; shown returns the later ones.
+// problem with it or knows that its orders fail. Each replica knows only the failures of the
+// orders that it placed; shown returns the later ones.
 func (w *worker) shown() Status {
 	own := w.status.snapshot()
 	if s := w.remote.Load(); s != nil && time.Since(s.at) < sharedFor && !w.watched.Load() && (own.State == OK || own.Failing) {

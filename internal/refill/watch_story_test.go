@@ -1,12 +1,10 @@
 package refill
 
 import (
-	"context"
 	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/captcha"
@@ -86,8 +84,8 @@ func TestOneReplicaWatches(t *testing.T) {
 	})
 }
 
-// Within five seconds other replicas watch the targets of a replica that died or hangs. When it is back,
-// each target has one watcher again.
+// Within five seconds other replicas watch the targets of a replica that died or hangs, and after their next
+// beat those of a replica that stopped. When it is back, each target has one watcher again.
 func TestWatchersAreReplaced(t *testing.T) {
 	long(t)
 	for name, end := range map[string]func(w *scenario, r *replica) (back func()){
@@ -115,7 +113,11 @@ func TestWatchersAreReplaced(t *testing.T) {
 					watched[id] = h.watched.Load()
 				}
 				back := end(w, gone)
-				w.after(5 * time.Second)
+				limit := 5 * time.Second
+				if name == "stopped" { // its last message says so, so no beat has to expire
+					limit = beatEvery + takeOver + 50*time.Millisecond
+				}
+				w.after(limit)
 				after := w.counts(list)
 				for _, x := range list {
 					if watched[x.ID] && after[0][x.ID]+after[2][x.ID] == before[0][x.ID]+before[2][x.ID] {
@@ -164,7 +166,7 @@ func TestStatusOfWhatOthersWatch(t *testing.T) {
 			t.Error("no replica tells of a failure")
 		}
 		w.after(sharedFor)
-		for n, r := range w.all { // what was said a while ago is no news
+		for n, r := range w.all { // an old status is not shown
 			h := r.manager.workers.Load().byName["bad"]
 			if b, _ := r.manager.Status("bad"); !h.watched.Load() && h.status.snapshot().State == OK && b.State != OK {
 				t.Errorf("replica %d still says %+v", n, b)
@@ -206,7 +208,7 @@ func TestCallersLearnWhatOthersWatch(t *testing.T) {
 		agree(Starved)
 		w.redis.SetDown(true)
 		w.after(currentFor)
-		for _, r := range w.all { // what was read last
+		for _, r := range w.all { // the status that was read last
 			if _, known := r.manager.Current(t.Context(), "x"); !known {
 				t.Error("nothing is known while Redis is away")
 			}
@@ -251,51 +253,6 @@ func TestAbsentWorkersLearnNothingTwice(t *testing.T) {
 		w.after(30 * time.Second)
 		if n := w.held(login); n > before+6 {
 			t.Errorf("%d tokens and orders after a kick, %d before", n, before)
-		}
-	})
-}
-
-// shares counts the shared statuses.
-type shares struct {
-	alone
-	n int
-}
-
-func (s *shares) Share(context.Context, captcha.ID, []byte) error { s.n++; return nil }
-
-// A status is shared at once if it differs, and after a delay if only its figures do.
-func TestWhenAStatusIsShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		told := &shares{}
-		l := newLooker(nil, told, slog.New(slog.DiscardHandler))
-		l.watch.Store(&watch{self: "a", live: []string{"a", "b"}})
-		h := newWorker(t.Context(), target("login", 3), nil, &counter{}, nil, slog.New(slog.DiscardHandler))
-		h.watched.Store(true)
-		steps := []struct {
-			change func(s *Status)
-			wait   time.Duration
-			shared int
-		}{
-			{func(*Status) {}, 0, 1},
-			{func(*Status) {}, time.Minute, 1},
-			{func(s *Status) { s.Want = 9 }, 0, 2},
-			{func(s *Status) { s.State = Starved }, 0, 3},
-			{func(s *Status) { s.Forecast = 1 }, 0, 3},
-			{func(*Status) {}, shareEvery, 4},
-			{func(*Status) {}, sharedAgain, 5},
-		}
-		for n, step := range steps {
-			time.Sleep(step.wait)
-			step.change(&h.status.now)
-			l.share(h)
-			if told.n != step.shared {
-				t.Errorf("step %d: shared %d times, want %d", n, told.n, step.shared)
-			}
-		}
-		h.watched.Store(false)
-		h.status.now.Want = 1
-		if l.share(h); told.n != 5 {
-			t.Error("a status of what another replica watches was shared")
 		}
 	})
 }

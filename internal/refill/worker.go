@@ -55,7 +55,7 @@ type worker struct {
 	log    *slog.Logger
 	buy    buy
 	kicked atomic.Bool // something happened since the last look
-	status status      // what is shared with the orders under way and Status
+	status status      // shared with the goroutines of orders and with Status
 	// owner is the target's owner. A reload that changes it does not replace the worker.
 	owner atomic.Pointer[string]
 
@@ -75,10 +75,11 @@ type worker struct {
 	figures  pool.Figures  // at the last look
 	quiet    int           // looks in a row without a change
 	absent   bool          // another replica has watched the target meanwhile
-	calm     bool          // since the last turn there was no wake-up and no other live replica
+	calm     bool          // since the last turn, no wake-up and no other live replica
 	last     lookResult    // zero = the last turn has no look that a decision can use again
 	shared   Status        // as last shared with the other replicas
 	sharedAt time.Time
+	sharedIn *watch    // the division of the identities at that time
 	ordering *ordering // for which the worker bids; nil = none
 
 	// Guarded by the looker's mu.
@@ -239,8 +240,7 @@ func (w *worker) notice(s *pool.Stock) {
 			w.log.Warn("orders are lost: they expired before their outcome was known", "orders", lost)
 		}
 		if junk := s.Figures.Junk - w.figures.Junk; junk > 0 {
-			w.log.Warn("values of another program, or of a version that this one cannot read, stood among the tokens and orders; they are set aside in redis under \"junk\"",
-				"values", junk)
+			w.log.Warn("values of another program or version were among the tokens and orders; they are kept in redis under \"junk\"", "values", junk)
 		}
 	}
 	w.quiet++

@@ -74,6 +74,12 @@ func TestRemovedWorkersHaveEnded(t *testing.T) {
 		if _, ok := w.manager.Status("t0"); ok {
 			t.Error("a removed target still has a status")
 		}
+		looker := w.manager.looker
+		looker.mu.Lock()
+		if len(looker.workers)+len(looker.queue) > 0 {
+			t.Errorf("the looker still has %d workers, %d of them queued", len(looker.workers), len(looker.queue))
+		}
+		looker.mu.Unlock()
 		_, before := w.store.lookCount("")
 		w.after(time.Minute)
 		if _, now := w.store.lookCount(""); now != before {
@@ -148,7 +154,7 @@ func TestKicksAreCoalesced(t *testing.T) {
 		if n := now - before; n < 45 || n > 55 {
 			t.Errorf("%d looks in a second of kicks, want about 50", n)
 		}
-		w.after(2 * coalesce) // the look that the last kick caused, and its rest
+		w.after(2 * coalesce) // the look that the last kick caused, and coalesce
 		settled, _ := w.store.lookCount(login.ID)
 		w.manager.Kick(login.ID)
 		w.after(0)

@@ -58,8 +58,9 @@ func TestEachBudgetHoldsAlone(t *testing.T) {
 				if said := w.log.Count("the budget has room again"); said != 1 {
 					t.Errorf("its end was said %d times", said)
 				}
-				if bought := w.provider.asked(); bought != 6 || w.status("login").State != OK {
-					t.Errorf("%d bought after it, status %+v", bought, w.status("login"))
+				n = w.status("login")
+				if bought := w.provider.asked(); bought != 6 || n.State != OK || n.Reason != "" || !n.Until.IsZero() {
+					t.Errorf("%d bought after it, status %+v", bought, n)
 				}
 			})
 		})
@@ -84,15 +85,24 @@ func TestBudgetOverAllTargets(t *testing.T) {
 }
 
 // An order of an adaptive target is placed only if the stock is unchanged since the look, and not beyond
-// the cap.
-func TestTermsOfAnAdaptiveOrder(t *testing.T) {
-	w := &worker{target: learning("login", 9)}
+// the cap. All orders of a fixed target have the wanted depth and the lead time of the look.
+func TestTermsOfAnOrder(t *testing.T) {
+	const lead, shortest = 20 * time.Second, 9 * time.Second
 	stock := pool.Stock{Fresh: 4, Outliving: 1, Orders: 2, Waiting: 3}
-	for most, want := range map[int][]int{9: {4, 5, 6}, 5: {4, 5, 5}} {
-		on := w.terms(policy.Decision{Plan: policy.Plan{Want: 7, Most: most}}, stock)
-		for nth, depth := range want {
-			if got := on(nth).depth; got != depth {
-				t.Errorf("order %d with a cap of %d is placed while there are fewer than %d, want %d", nth, most, got, depth)
+	for name, x := range map[string]struct {
+		target targets.Target
+		most   int
+		want   []terms
+	}{
+		"fixed":           {target("login", 9), 9, []terms{{7, lead, shortest}, {7, lead, shortest}, {7, lead, shortest}}},
+		"adaptive":        {learning("login", 9), 9, []terms{{4, 0, shortest}, {5, 0, shortest}, {6, 0, shortest}}},
+		"adaptive, a cap": {learning("login", 9), 5, []terms{{4, 0, shortest}, {5, 0, shortest}, {5, 0, shortest}}},
+	} {
+		w := &worker{target: x.target}
+		on := w.terms(policy.Decision{Plan: policy.Plan{Want: 7, Most: x.most, Lead: lead, Shortest: shortest}}, stock)
+		for nth, want := range x.want {
+			if got := on(nth); got != want {
+				t.Errorf("%s: order %d has the terms %+v, want %+v", name, nth, got, want)
 			}
 		}
 	}

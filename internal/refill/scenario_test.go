@@ -80,7 +80,7 @@ func long(t *testing.T) {
 	t.Parallel() // time is virtual, so a busy machine changes nothing
 }
 
-// lasting are n targets whose tokens live for long.
+// lasting returns n targets with long-lived tokens.
 func lasting(n, depth int, lifetime time.Duration) (list []targets.Target) {
 	for i := range n {
 		x := target(fmt.Sprint("t", i), depth)
@@ -100,6 +100,11 @@ func play(t *testing.T, concurrency int, story func(t *testing.T, w *scenario)) 
 		w.run(w.replica)
 		story(t, w)
 		w.close()
+		for n, r := range w.all {
+			if r.log.Count("panic") > 0 {
+				t.Errorf("replica %d: %s", n, r.log)
+			}
+		}
 		for _, p := range w.book.placed() {
 			if p.sum >= p.Depth {
 				t.Errorf("an order was placed on top of %d with depth %d", p.sum, p.Depth)
@@ -216,7 +221,7 @@ func (w *scenario) status(name string) Status {
 	return n
 }
 
-// saved is what is kept of a target, as far as stories look at it.
+// saved has the fields of a saved state that stories check.
 type saved struct {
 	Last  float64 // request, in unix seconds
 	Slot  float64 // seconds between two slots
@@ -239,7 +244,7 @@ func (w *scenario) saved(t targets.Target) (s saved) {
 	return s
 }
 
-// target is one of its own identity.
+// target returns a target. Targets of different names have different identities.
 func target(name string, depth int) targets.Target {
 	id := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: name, Pageurl: "https://example.com/"}
 	return targets.Target{

@@ -115,7 +115,7 @@ func (s *status) decided(d policy.Decision, stock pool.Stock, shadow *policy.Sha
 		s.starveLocked()
 	case stock.Unknown > 0 && stock.Fresh == 0 && d.Order == 0:
 		// Such orders count until they expire.
-		s.setLocked(Starved, fmt.Sprintf("of %d orders under way nobody knows whether %d were bought: their submits had no clear answer", stock.Orders, stock.Unknown))
+		s.setLocked(Starved, fmt.Sprintf("the outcome of %d of %d orders under way is unknown: their submits got no clear answer", stock.Unknown, stock.Orders))
 	case d.Order == 0 || s.trouble == "":
 		s.setLocked(OK, "")
 	case s.now.State == Starved:

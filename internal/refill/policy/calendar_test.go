@@ -47,7 +47,7 @@ func TestCalendar(t *testing.T) {
 			t.Errorf("at %v: %d tokens for %v, want %d for %v", x.at, tokens, change, x.tokens, x.change)
 		}
 	}
-	// A lead time that turns out shorter does not take back what has begun.
+	// A shorter lead time does not end a window's orders that have begun.
 	began := day.Add(32 * time.Hour)
 	if tokens, _ := c.at(began, time.Hour); tokens != 10 {
 		t.Errorf("an hour before: %d tokens", tokens)

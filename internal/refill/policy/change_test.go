@@ -3,6 +3,8 @@
 package policy
 
 import (
+	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -28,7 +30,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// A clock that goes back stands still, and catching up with months is quick.
+// A clock that goes back counts as stopped, and catching up with months is quick.
 func TestOddClocks(t *testing.T) {
 	m, at := used(usual())
 	m.planned = 0
@@ -68,5 +70,21 @@ func TestScale(t *testing.T) {
 	land(0)
 	if m.learned.scale < leastScale {
 		t.Errorf("at 0 s: scale %v", m.learned.scale)
+	}
+	land(72 * time.Second)
+	if m.learned.scale != 4 || m.learned.table.known > cells/2 {
+		t.Errorf("at 72 s: scale %v, %d cells", m.learned.scale, m.learned.table.known)
+	}
+}
+
+// With another scale the expected requests of a lead time follow at once, because their rate is the same.
+func TestScaleKeepsTheRate(t *testing.T) {
+	for _, lead := range []float64{1.8, 90} {
+		m := NewState(usual())
+		at := requests(m, 0, 600, 1)
+		m.Learn(after(at), slices.Repeat(seconds(lead), leadsKept))
+		if w := m.Plan(after(at), 0); m.learned.scale == 1 || math.Abs(w.Forecast/lead-1) > 0.25 {
+			t.Errorf("a request a second and a lead time of %g s: scale %.2f, %.1f requests are expected", lead, m.learned.scale, w.Forecast)
+		}
 	}
 }

@@ -203,9 +203,9 @@ func ReadTrace(r io.Reader) ([]float64, error) {
 		t, err := strconv.ParseFloat(text, 64)
 		switch {
 		case err != nil || !(t >= 0 && t <= longestDay):
-			return nil, fmt.Errorf("%w: line %d is no number of seconds from 0 to a year", ErrDemand, n)
+			return nil, fmt.Errorf("%w: line %d is not a number of seconds from 0 to a year", ErrDemand, n)
 		case len(arrivals) > 0 && t < arrivals[len(arrivals)-1]:
-			return nil, fmt.Errorf("%w: line %d lies before the one above it", ErrDemand, n)
+			return nil, fmt.Errorf("%w: line %d is before the line above", ErrDemand, n)
 		case len(arrivals) == MostArrivals:
 			return nil, fmt.Errorf("%w: more than %d requests", ErrDemand, MostArrivals)
 		}

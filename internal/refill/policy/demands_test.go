@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// drawn draws a demand model of so many days.
+// drawn draws a demand model for a number of days.
 func drawn(t testing.TB, model string, days float64, seed uint64) []float64 {
 	t.Helper()
 	arrivals, err := Demand(model, days*daySeconds, seed)
@@ -17,8 +17,7 @@ func drawn(t testing.TB, model string, days float64, seed uint64) []float64 {
 	return arrivals
 }
 
-// cost is what a request costs, in tokens: those that expired, and max_waste for
-// each miss.
+// cost returns the cost of a request in tokens: the expired tokens, and max_waste for each miss.
 func cost(r Result, k Params) float64 { return r.WastePerRequest + k.MaxWaste*(1-r.HitRate) }
 
 // A timer of any period finds its tokens with little waste.

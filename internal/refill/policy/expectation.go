@@ -15,7 +15,7 @@ const (
 	// earlyStep is the step, as a part of a life, by which an order can be delayed.
 	earlyStep = 0.25
 	// If slots are few, a life is planned ahead in slotSteps steps. A slot that comes free within
-	// manySlots of a lead time is no bottleneck.
+	// manySlots of a lead time does not count as a bottleneck.
 	slotSteps = 8
 	manySlots = 1.0 / 64
 )

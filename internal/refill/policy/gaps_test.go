@@ -31,7 +31,7 @@ func TestGapsKnowAPeriod(t *testing.T) {
 			t.Errorf("after %g s within %g more: %.3f of %g", c.silence, c.x, p, weight)
 		}
 	}
-	// A tenth of the silences end early: that is no reason to doubt the others.
+	// If a tenth of the silences end early, the others still count.
 	g.add(0, 40)
 	g.add(0, 40)
 	if p, weight := ask(g, 0, 0, 60); math.Abs(p-2.0/22) > 0.01 || weight != 22 {

@@ -120,8 +120,8 @@ func TestShadowPrices(t *testing.T) {
 	}
 }
 
-// There is no Need if the rate is reached, for a fixed depth, and after too few requests. If no price
-// reaches the rate, the Need says so.
+// Need is nil if the rate is reached, for a fixed depth, and after too few requests. If no price reaches the
+// rate, the Need says so.
 func TestNeedOrNot(t *testing.T) {
 	arrivals := steady(t, 3*time.Hour, 1)
 	for text, s := range map[string]Simulation{
@@ -198,7 +198,7 @@ func TestShadowNeed(t *testing.T) {
 	}
 }
 
-// A follower does not change what it follows.
+// A follower does not change the State that it follows.
 func TestFollowerTeachesNothing(t *testing.T) {
 	m := NewState(usual())
 	at := 0.0

@@ -87,7 +87,7 @@ func TestBoughtADay(t *testing.T) {
 	if each := r.BoughtADay / float64(r.Served); r.Served != 1 || math.Abs(r.BoughtEach-each) > 1e-9 {
 		t.Errorf("%g for each of %d, want %g", r.BoughtEach, r.Served, each)
 	}
-	// Where the silence is short, each has cost what it has in the run.
+	// If the silence is short, BoughtEach is the same as in the run.
 	steady := simulated(t, Simulation{Params: usual(), Arrivals: drawn(t, "poisson:0.2", 0.1, 1), Length: daySeconds / 10})
 	if steady.BoughtEach != steady.BoughtPerServed {
 		t.Errorf("%g each, in the run %g", steady.BoughtEach, steady.BoughtPerServed)
@@ -97,7 +97,7 @@ func TestBoughtADay(t *testing.T) {
 	if r = simulated(t, s); math.Abs(perToken(daySeconds)-1) > 0.01 {
 		t.Errorf("of a trace: %g a day", r.BoughtADay)
 	}
-	// What is bought after the length is not counted.
+	// Tokens that land after the length do not count.
 	s.Arrivals = []float64{0, 590}
 	if r = simulated(t, s); math.Abs(perToken(daySeconds)-1) > 0.15 || r.BoughtADay >= float64(r.Bought)*daySeconds/afterLast {
 		t.Errorf("of a short trace: %g a day, %d in the run", r.BoughtADay, r.Bought)

@@ -25,9 +25,9 @@ const (
 
 var (
 	// ErrSavedVersion means that another version of poold wrote the saved State.
-	ErrSavedVersion = errors.New("what was learned was saved by another version of poold, it is learned afresh")
+	ErrSavedVersion = errors.New("another version of poold saved the learned state")
 	// ErrSavedCorrupt means that poold did not write the saved State.
-	ErrSavedCorrupt = errors.New("what was learned cannot be read, it is learned afresh")
+	ErrSavedCorrupt = errors.New("the learned state is damaged")
 )
 
 // savedState is the JSON of a State, which is compressed with gzip. Times are in unix seconds. It lacks

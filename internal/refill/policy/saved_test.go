@@ -48,20 +48,26 @@ func save(t testing.TB, m *State) []byte {
 	return data
 }
 
-// A restored State plans what the saved one did.
+// A restored State plans what the saved one did, and is saved as it was.
 func TestSavedStateIsTheSame(t *testing.T) {
 	m, at := used(usual())
+	m.slots.gap, m.credit.left = 3.5, -20
+	m.Failed(at)
+	m.Failed(at)
 	data := save(t, m)
 	t.Logf("%d cells in %d bytes", m.learned.table.known, len(data))
 	again, err := Restore(usual(), data, at)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if text := unpacked(t, save(t, again)); text != unpacked(t, data) {
+		t.Errorf("saved again:\n%.400s\nfirst:\n%.400s", text, unpacked(t, data))
+	}
 	if m.learned.table.known < 20 || len(m.learned.solves.leads) != leadsKept || m.learned.solves.fails == failPrior {
 		t.Fatalf("the State has not learned: %d cells, %d leads", m.learned.table.known, len(m.learned.solves.leads))
 	}
 	m.planned = 0
-	for _, later := range []time.Duration{0, time.Second, 15 * time.Second} { // then what was not saved would settle
+	for _, later := range []time.Duration{0, time.Second, 15 * time.Second} { // pending samples are not saved, and would settle later
 		if got, want := again.Plan(at.Add(later), 0), m.Plan(at.Add(later), 0); got != want {
 			t.Errorf("after %v: %+v, want %+v", later, got, want)
 		}

@@ -57,7 +57,7 @@ func TestShadowForgets(t *testing.T) {
 	}
 }
 
-// After too few requests there is no summary.
+// A summary needs enough requests.
 func TestShadowIsSilent(t *testing.T) {
 	m := shaded()
 	for _, f := range []Figures{{}, {Requests: 49, Hits: 49, Solved: 60}, {Requests: 90, Misses: 90}} {

@@ -41,7 +41,7 @@ func TestFreeSlotsAreNoWait(t *testing.T) {
 	s, now := slots{}, 1000.0
 	for range 100 {
 		now += 60
-		s.placed(now, 0.3) // one that nobody decided upon here
+		s.placed(now, 0.3) // an order without a decision
 		now += 60
 		s.want(now, 2)
 		s.placed(now, 0.3)

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// after returns the moment so many seconds after epoch.
+// after returns the time that number of seconds after epoch.
 func after(seconds float64) time.Time { return epoch.Add(inSeconds(seconds)) }
 
 // requests adds n requests, gap seconds apart, and returns the time after them.

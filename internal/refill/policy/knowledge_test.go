@@ -1,0 +1,141 @@
+//go:build !race
+
+package policy
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// The share of failing solves follows the failures in both directions, and an outage does not change it.
+func TestShareOfFailures(t *testing.T) {
+	m := NewState(usual())
+	at := 0.0
+	solve := func(n, failing int) float64 { // every failing-th of n solves fails
+		for i := range n {
+			at++
+			if failing > 0 && i%failing == 0 {
+				m.Failed(after(at))
+			} else {
+				m.Landed(after(at), 18*time.Second)
+			}
+		}
+		return m.learned.solves.fails
+	}
+	if share := solve(300, 3); math.Abs(share-1.0/3) > 0.03 {
+		t.Errorf("a third fails: %.3f", share)
+	}
+	if share := solve(200, 0); share > 0.01 {
+		t.Errorf("then none fails: %.3f", share)
+	}
+	if share := solve(200, 1); math.Abs(share-0.15) > 0.01 { // that of the first eight
+		t.Errorf("then all fail: %.3f", share)
+	}
+}
+
+// An order counts by the chance that it lands.
+func TestOrdersCountByTheirChance(t *testing.T) {
+	m := NewState(usual())
+	at := after(requests(m, 0, 2000, 1))
+	plan := m.Plan(at, 0)
+	for fails, counted := range map[float64]int{0: 10, 0.3: 7, 0.8: 2} {
+		m.learned.solves.fails = fails
+		if d := m.Decide(at, plan, &Stock{Orders: 10, NextLook: -1, NextExpiry: -1}); d.Order != plan.Want-counted {
+			t.Errorf("if %g of the solves fail, %d more are ordered for a want of %d", fails, d.Order, plan.Want)
+		}
+	}
+}
+
+// A forecast reads the histogram of its horizon, between two horizons both in proportion, and outside of them
+// the nearest.
+func TestForecastsReadTheirHorizons(t *testing.T) {
+	k := newKnowledge(&Params{Adaptive: true, Usable: 80 * time.Second})
+	ends := k.ends()
+	if ends != [horizons]float64{20, 40, 100} {
+		t.Fatalf("horizons %v", ends)
+	}
+	v := expectation{shape: 12, rate: 0.1, ends: ends}
+	var w workspace
+	v.above = &w.above
+	shares := [horizons]float64{0.2, 0.4, 0.9} // of the samples with at least 4 times the expected requests
+	for h := range horizons {
+		var samples histogram
+		for n := range 80 {
+			ratio := -3.0
+			if float64(n) < shares[h]*80 {
+				ratio = 3
+			}
+			samples.add(ratio)
+		}
+		v.above[h].prepare(&samples, v.ends[h]*v.rate)
+	}
+	for x, want := range map[float64]float64{5: 0.2, 20: 0.2, 25: 0.25, 30: 0.3, 40: 0.4, 55: 0.525, 70: 0.65, 100: 0.9, 200: 0.9} {
+		var f forecast
+		v.prepare(&f, x)
+		n := int(math.Round(4 * v.rate * x))
+		mixed := (fallbackWeight*f.poisson(n) + 80*want) / (fallbackWeight + 80)
+		if got := f.ge(n); math.Abs(got-mixed) > 0.015 {
+			t.Errorf("at least %d requests in %g s: %.3f, want %.3f", n, x, got, mixed)
+		}
+	}
+}
+
+// A look counts every event since the last one: failures toward an outage, and expired tokens, hits and misses
+// in the credit.
+func TestLooksCountEveryEvent(t *testing.T) {
+	m := NewTracker(usual(), nil)
+	if err := m.Load(epoch, nil); err != nil {
+		t.Fatal(err)
+	}
+	start := m.Credit()
+	look := func(second float64, f Figures) Decision {
+		s := &Stock{Figures: f, NextLook: -1, NextExpiry: -1}
+		m.Learn(after(second), s, 20)
+		return m.Decide(after(second), m.Plan(after(second)), s)
+	}
+	look(1, Figures{})
+	f := Figures{Requests: 10, Hits: 4, Misses: 6}
+	look(2, f)
+	if got, want := m.Credit()-start, 3*(4+6*missEarns); math.Abs(got-want) > 1e-9 {
+		t.Errorf("four hits and six misses earn %g, want %g", got, want)
+	}
+	before := m.Credit()
+	f.Expired = 5
+	look(3, f)
+	if got := before - m.Credit(); got != 5 {
+		t.Errorf("five expired tokens cost %g", got)
+	}
+	f.Failed = FailuresInARow - 1
+	if d := look(4, f); d.Failing {
+		t.Errorf("%d failures are an outage", f.Failed)
+	}
+	f.Failed++
+	if d := look(5, f); !d.Failing {
+		t.Errorf("%d failures do not count as an outage", f.Failed)
+	}
+	f.Solved++
+	s := &Stock{Figures: f, NextLook: -1, NextExpiry: -1, Leads: seconds(18)}
+	m.Learn(after(6), s, 20)
+	if d := m.Decide(after(6), m.Plan(after(6)), s); d.Failing {
+		t.Error("a solve does not end an outage")
+	}
+}
+
+// A window made by POST counts from the look that read it, also in a shadow.
+func TestPostedWindowsBeginAtTheirTime(t *testing.T) {
+	m := NewTracker(usualFixed(1), nil)
+	m.looked, m.figures.Requests = epoch, 1
+	m.shadow = newShadow(m, 20, epoch, NewState)
+	for second := range 2 { // the shadow has the windows of the look before
+		passed := time.Duration(second) * time.Second
+		m.Learn(after(1000).Add(passed), &Stock{Figures: m.figures, Windows: []Window{{Tokens: 9, In: 5*time.Minute - passed, Left: 10*time.Minute - passed}}}, 20)
+	}
+	for _, c := range []*calendar{&m.calendar, &m.shadow.calendar} {
+		for second, want := range map[float64]int{1001: 0, 1270: 0, 1285: 9, 1599: 9, 1601: 0} {
+			if tokens, _ := (&calendar{posted: c.posted, read: c.read}).at(after(second), 20*time.Second); tokens != want {
+				t.Errorf("%g s after the epoch: %d tokens, want %d", second, tokens, want)
+			}
+		}
+	}
+}

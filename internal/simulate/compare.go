@@ -20,7 +20,7 @@ var (
 	comparePrices = []float64{1, 3, 10}
 )
 
-// notWorth ends the depths of a comparison: the last two saved less than one miss in so many requests.
+// notWorth ends the depths of a comparison: the last two saved less than one miss in notWorth requests.
 const notWorth = 1000
 
 // Row is one run of a comparison.

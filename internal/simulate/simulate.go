@@ -118,7 +118,7 @@ func (s *simulation) simulate(ctx context.Context, c *cli.Console, base policy.S
 		return err
 	}
 	if s.plot != "" {
-		if err := os.WriteFile(s.plot, []byte(plot(rows)), 0o644); err != nil { //nolint:gosec // G306: a picture for everybody
+		if err := os.WriteFile(s.plot, []byte(plot(rows)), 0o644); err != nil { //nolint:gosec // G306: a picture, not a secret
 			return fmt.Errorf("writing the plot: %w", err)
 		}
 	}

@@ -1,0 +1,148 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"poold/internal/cli"
+	"poold/internal/httpapi/historyapi"
+	"poold/internal/refill/policy"
+)
+
+// based returns the simulation of a command line, and the price.
+func based(t *testing.T, args ...string) (policy.Simulation, float64) {
+	t.Helper()
+	console := &cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: io.Discard, Stderr: io.Discard}
+	command := &cobra.Command{Use: "simulate"}
+	s := simulationFlags(command, console)
+	if err := command.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	base, err := s.base(t.Context(), console, command.Flags().Changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base, s.price
+}
+
+// A simulation has every setting of its target, and a flag beats each of them.
+func TestFlagsBeatTheTarget(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pools.yaml")
+	const text = `providers:
+  - {name: one, url: "https://a.example.com", key: 0123456789abcdef0123456789abcdef, first_poll: 7s, poll_interval: 2s, price_per_1000: 3}
+  - {name: two, url: "https://b.example.com", key: 1123456789abcdef0123456789abcdef, first_poll: 9s, poll_interval: 4s, price_per_1000: 8}
+targets:
+  other: {type: recaptcha_v2, sitekey: o, pageurl: "https://example.com/", owner: qa@example.com}
+  login: {type: recaptcha_v2, sitekey: k, pageurl: "https://example.com/", owner: qa@example.com, refill: adaptive,
+    depth: 40, min: 2, hit_rate: 0.9, max_waste: 7, idle_after: 1h, lifetime: 100s, margin: 30s, warm: [{cron: "0 9 * * *", tokens: 6, for: 5m}]}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	target := []string{"--config", file, "--target", "login", "--demand", "poisson:0.1"}
+	params := policy.Params{
+		Adaptive: true, Depth: 40, Min: 2, HitRate: 0.9, MaxWaste: 7, IdleAfter: time.Hour, Usable: 70 * time.Second,
+		FirstPoll: 7 * time.Second, PollInterval: 2 * time.Second,
+	}
+	usual := policy.Simulation{Params: params, Solves: policy.DefaultSolves(), Concurrency: defaultConcurrency, Length: modelLength.Seconds(), Seed: 1}
+	for name, x := range map[string]struct {
+		args   []string
+		change func(s *policy.Simulation)
+		price  float64
+	}{
+		"the target": {nil, func(*policy.Simulation) {}, 3},
+		"the policy": {[]string{"--refill", "fixed", "--depth", "41", "--min", "3", "--hit-rate", "0.8", "--max-waste", "6", "--idle-after", "2h"}, func(s *policy.Simulation) {
+			p := &s.Params
+			p.Adaptive, p.Depth, p.Min, p.HitRate, p.MaxWaste, p.IdleAfter = false, 41, 3, 0.8, 6, 2*time.Hour
+		}, 3},
+		"the tokens":         {[]string{"--lifetime", "200s", "--margin", "50s", "--price", "5"}, func(s *policy.Simulation) { s.Params.Usable = 150 * time.Second }, 5},
+		"the lifetime alone": {[]string{"--lifetime", "200s"}, func(s *policy.Simulation) { s.Params.Usable = 170 * time.Second }, 3},
+		"the provider": {[]string{"--lead", "lognormal:20s,0.1,5s,40s", "--fail", "0.2", "--concurrency", "9"}, func(s *policy.Simulation) {
+			s.Concurrency = 9
+			s.Solves = policy.Solves{Median: 20 * time.Second, Sigma: 0.1, Least: 5 * time.Second, Most: 40 * time.Second, Fail: 0.2}
+		}, 3},
+		"the run": {[]string{"--wait", "30s", "--length", "2h", "--seed", "4"}, func(s *policy.Simulation) {
+			s.Wait, s.Length, s.Seed = 30*time.Second, 7200, 4
+		}, 3},
+	} {
+		got, price := based(t, append(target, x.args...)...)
+		want := usual
+		x.change(&want)
+		if len(got.Warm) != 1 || got.Warm[0].Tokens != 6 || len(got.Arrivals) < 400 {
+			t.Errorf("%s: %d windows, %d arrivals", name, len(got.Warm), len(got.Arrivals))
+		}
+		if got.Arrivals, got.Warm = nil, nil; !reflect.DeepEqual(got, want) || price != x.price {
+			t.Errorf("%s: price %g, %+v\nwant %g, %+v", name, price, got, x.price, want)
+		}
+	}
+}
+
+// A recorded demand begins at the begin of the answer, and has each request.
+func TestRecordedDemandIsReplayed(t *testing.T) {
+	got, err := replayed(historyapi.ArrivalList{
+		From: "2026-01-06T14:00:00Z", To: "2026-01-06T15:30:00Z", Requests: 4, Arrivals: []historyapi.ArrivalStep{{At: 610, N: 3}, {At: 4210.5, N: 1}},
+	})
+	want := demand{arrivals: []float64{610, 610, 610, 4210.5}, start: time.Date(2026, 1, 6, 14, 0, 0, 0, time.UTC), length: 90 * time.Minute}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}
+
+// A comparison has each value of max_waste once, also the target's own, and ends with the error of a run.
+func TestComparisonHasEachPriceOnce(t *testing.T) {
+	base, _ := based(t, "--refill", "adaptive", "--depth", "20", "--demand", "poisson:0.1", "--length", "1h")
+	for own, want := range map[float64][]float64{3: {1, 3, 10}, 5: {1, 3, 5, 10}} {
+		base.Params.MaxWaste = own
+		rows, err := compare(t.Context(), base, 0, newBar(io.Discard))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var prices []float64
+		for _, r := range rows {
+			if r.Refill == "adaptive" {
+				prices = append(prices, r.MaxWaste)
+			} else if r.MaxWaste != 0 {
+				t.Errorf("a fixed depth with max_waste %g", r.MaxWaste)
+			}
+		}
+		if !reflect.DeepEqual(prices, want) {
+			t.Errorf("max_waste %g: %v, want %v", own, prices, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	base, _ = based(t, "--depth", "20", "--demand", "poisson:0.1")
+	if _, err := compare(ctx, base, 0, newBar(io.Discard)); !errors.Is(err, context.Canceled) {
+		t.Errorf("a comparison that was interrupted ends with %v", err)
+	}
+}
+
+// In the plot more hits are further up, and more waste is further right.
+func TestPlotAxes(t *testing.T) {
+	row := func(hits, waste float64) Row {
+		return Row{Refill: "fixed", Result: policy.Result{HitRate: hits, WastePerRequest: waste}}
+	}
+	text := plot([]Row{row(0.5, 0.1), row(0.9, 2)})
+	var points [][2]float64
+	for _, circle := range regexp.MustCompile(`<circle cx="([\d.]+)" cy="([\d.]+)"`).FindAllStringSubmatch(text, -1) {
+		x, errX := strconv.ParseFloat(circle[1], 64)
+		y, errY := strconv.ParseFloat(circle[2], 64)
+		if err := errors.Join(errX, errY); err != nil {
+			t.Fatal(err)
+		}
+		points = append(points, [2]float64{x, y})
+	}
+	if len(points) != 2 || points[0][0] >= points[1][0] || points[0][1] <= points[1][1] {
+		t.Errorf("points %v", points)
+	}
+}

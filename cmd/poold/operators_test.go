@@ -127,7 +127,7 @@ func TestAdaptiveOverReplicas(t *testing.T) {
 	if bought, books := next.balance(), ledger(t, w.provider); bought != books.Totals.Submitted {
 		t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)
 	}
-	if strings.Contains(next.output.String(), "learned afresh") {
+	if strings.Contains(next.output.String(), "learned again") {
 		t.Error("what was learned could not be read")
 	}
 	t.Logf("%d of 120 found a token, %d bought", hits, ledger(t, w.provider).Totals.Submitted)

@@ -19,7 +19,7 @@ type ordering struct {
 	on      func(nth int) terms
 	nth     int       // orders placed
 	began   time.Time // the look
-	passive bool      // as in rest.passive
+	passive bool      // see rest
 }
 
 // rest returns the worker's wait after the last order.

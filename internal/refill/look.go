@@ -13,7 +13,7 @@ import (
 type lookResult struct {
 	query pool.Query
 	stock pool.Stock
-	until time.Time // when it becomes stale; zero = there was no look
+	until time.Time // when it becomes stale; zero = no look so far
 }
 
 // validFor returns how long the result stays valid without any event: until the next token or order

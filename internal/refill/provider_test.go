@@ -114,7 +114,7 @@ func (m *fakeProvider) with(change func()) {
 	change()
 }
 
-// asked is how many submits came, and sales what was sold in which order.
+// asked returns the number of submits, and sales the identities of the sold tasks, in their order.
 func (m *fakeProvider) asked() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

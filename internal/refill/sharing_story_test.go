@@ -51,8 +51,8 @@ func TestBidsAreOfTheDay(t *testing.T) {
 		hoard, login := target("hoard", 200), target("login", 1)
 		hoard.Lifetime = time.Hour
 		w.apply(hoard)
-		// Not a multiple of how long a bid stands: the slot would come free in the
-		// very instant in which login makes its bid anew.
+		// Not a multiple of bidFor: the slot would come free at the moment in which login changes
+		// its bid.
 		w.after(5*time.Second + 170*time.Millisecond)
 		w.demand(hoard, time.Second, 10*time.Second) // so that its orders are worth more
 		w.apply(hoard, login)

@@ -61,7 +61,7 @@ func (w *worker) load(ctx context.Context, at time.Time) error {
 		return err
 	}
 	if err := w.tracker.Load(at, saved); err != nil {
-		w.log.Warn("the learned demand cannot be read and is learned anew", "err", err)
+		w.log.Warn("the learned demand is dropped, and learned again", "err", err)
 	}
 	return nil
 }

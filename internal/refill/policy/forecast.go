@@ -75,10 +75,7 @@ func (a *forecast) withoutGaps(n int) float64 {
 	if a.near == nil {
 		return p
 	}
-	log := math.Log(float64(n))
-	if n < len(logs) {
-		log = logs[n]
-	}
+	log := logOf(n)
 	near := a.near.mix(p, log+a.nearShift)
 	if a.far == nil {
 		return near
@@ -92,6 +89,14 @@ var logs = func() (l [exactUpTo + 1]float64) {
 	}
 	return l
 }()
+
+// logOf returns log n. math.Log would take a quarter of the time of a plan.
+func logOf(n int) float64 {
+	if n < len(logs) {
+		return logs[n]
+	}
+	return math.Log(float64(n))
+}
 
 // tail returns P(N >= n) of the gamma-Poisson by its normal approximation, which is close enough for
 // a large n or a large shape.

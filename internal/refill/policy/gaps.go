@@ -56,27 +56,34 @@ type walk struct {
 	silence float64 // its length so far
 	from    float64 // its place among the bins
 	weight  float64 // silences of at least that length
+	// The bins before bin are in goesOn, so that ascending questions cost one pass over the bins.
+	bin    int
+	goesOn float64
 }
 
 // after returns the walk of a silence of that length so far.
 func (g *gaps) after(busy int, silence float64) walk {
-	w := walk{class: g.class(busy), silence: silence, from: gapPlace(silence)}
-	w.weight = w.left(int(w.from)) / sampleUnit
+	w := walk{class: g.class(busy), silence: silence, from: gapPlace(silence), goesOn: 1}
+	w.bin = int(w.from)
+	w.weight = w.left() / sampleUnit
 	return w
 }
 
 // within returns the probability that the silence ends within x more; 0 if no silence reached this length.
 func (w *walk) within(x float64) float64 {
-	to, goesOn, bin := gapPlace(w.silence+x), 1.0, int(w.from)
-	for ; bin < int(to) && w.class.Reached[bin] > 0; bin++ {
-		if w.class.Ended[bin] > 0 { // most bins have none
-			goesOn *= w.through(bin, 1)
+	to := gapPlace(w.silence + x)
+	if int(to) < w.bin {
+		w.bin, w.goesOn = int(w.from), 1
+	}
+	for ; w.bin < int(to) && w.class.Reached[w.bin] > 0; w.bin++ {
+		if w.class.Ended[w.bin] > 0 { // most bins have none
+			w.goesOn *= w.through(1)
 		}
 	}
-	if w.class.Reached[bin] == 0 {
-		return 1 - goesOn
+	if w.class.Reached[w.bin] == 0 {
+		return 1 - w.goesOn
 	}
-	return 1 - goesOn*w.through(bin, to-float64(bin))
+	return 1 - w.goesOn*w.through(to-float64(w.bin))
 }
 
 // mix corrects the table's probability of a request within x by the silences.
@@ -84,20 +91,20 @@ func (w *walk) mix(table, x float64) float64 {
 	return (gapPrior*table + w.weight*w.within(x)) / (gapPrior + w.weight)
 }
 
-// begin returns the part of a bin before the walk: 0 except in its first bin.
-func (w *walk) begin(bin int) float64 { return max(0, w.from-float64(bin)) }
+// begin returns the part of the bin before the walk: 0 except in its first bin.
+func (w *walk) begin() float64 { return max(0, w.from-float64(w.bin)) }
 
 // left returns how many silences go on where the walk enters the bin. Ends are spread evenly over a
 // bin.
-func (w *walk) left(bin int) float64 {
-	return float64(w.class.Reached[bin]) - w.begin(bin)*float64(w.class.Ended[bin])
+func (w *walk) left() float64 {
+	return float64(w.class.Reached[w.bin]) - w.begin()*float64(w.class.Ended[w.bin])
 }
 
 // through returns the probability that the silence goes on from there to that part of the bin.
-func (w *walk) through(bin int, part float64) float64 {
-	left := w.left(bin)
+func (w *walk) through(part float64) float64 {
+	left := w.left()
 	if left <= 0 {
 		return 1
 	}
-	return max(0, 1-(part-w.begin(bin))*float64(w.class.Ended[bin])/left)
+	return max(0, 1-(part-w.begin())*float64(w.class.Ended[w.bin])/left)
 }

@@ -100,6 +100,21 @@ func TestGapsUnknown(t *testing.T) {
 	}
 }
 
+// The answers of a walk do not depend on the order of the questions.
+func TestWalkAnswersInAnyOrder(t *testing.T) {
+	g := new(gaps)
+	for i := range 200 {
+		g.add(0, float64(20+i*i%300))
+	}
+	w := g.after(0, 33)
+	for _, x := range []float64{80, 20, 100, 99.5, 100, 0.5, 400, 80} {
+		fresh := g.after(0, 33)
+		if got, want := w.within(x), fresh.within(x); got != want {
+			t.Errorf("within %g s: %g, a new walk %g", x, got, want)
+		}
+	}
+}
+
 // A token for the next request of a timer is not ordered so early that it expires before.
 func TestEarly(t *testing.T) {
 	g := new(gaps)

@@ -57,3 +57,25 @@ func TestFreeSlotsAreNoWait(t *testing.T) {
 		t.Errorf("gap %.2f after a wait of 8 s", s.gap)
 	}
 }
+
+// If a provider takes the orders more slowly than tokens are needed, orders are placed ahead: the want makes up for
+// the tokens that could not be ordered in time. Solves that fail need further slots.
+func TestFewSlotsWantMoreAhead(t *testing.T) {
+	m := NewState(usual())
+	at := after(requests(m, 0, 2000, 1))
+	want := func(gap, fails float64) int {
+		m.planned, m.slots.gap, m.learned.solves.fails = 0, gap, fails
+		return m.Plan(at, 0).Want
+	}
+	free, few, fewer, failing := want(0, 0), want(1.5, 0), want(3, 0), want(1.5, 0.5)
+	t.Logf("%d wanted with free slots, %d with a slot each 1.5 s, %d with one each 3 s", free, few, fewer)
+	if few < free+20 || few > free+30 || fewer < few+5 || fewer > few+15 {
+		t.Errorf("%d wanted with free slots, %d with a slot each 1.5 s, %d with one each 3 s", free, few, fewer)
+	}
+	if failing != fewer {
+		t.Errorf("%d wanted if half of the solves fail, %d with half as many slots", failing, fewer)
+	}
+	if again := want(0, 0); again != free {
+		t.Errorf("%d wanted with free slots again, %d before", again, free)
+	}
+}

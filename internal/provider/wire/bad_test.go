@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBadParameters lists invalid submits with the code that each protocol refuses them with.
-func TestBadParameters(t *testing.T) {
+// Each invalid submit is refused with the code of its protocol.
+func TestInvalidParametersAreRefusedWithTheirCode(t *testing.T) {
 	const hex32 = "0123456789abcdef0123456789abcdef"
 	gif := func(bytes int) string {
 		return base64.StdEncoding.EncodeToString(append([]byte("GIF89a"), make([]byte, bytes-6)...))

@@ -122,7 +122,7 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, service stri
 	case t.Type == "":
 		return nil, fmt.Errorf("the tasks protocol has no type for %q", id.Type)
 	case !known:
-		return nil, fmt.Errorf("the tasks protocol knows the languages en and ru alone, not %q", p.Language)
+		return nil, fmt.Errorf("the tasks protocol has only the languages en and ru, not %q", p.Language)
 	case id.Type == captcha.Image && id.Proxy != "":
 		return nil, errors.New("the tasks protocol has no picture with a proxy")
 	case id.Type == captcha.Image, id.Proxy != "":

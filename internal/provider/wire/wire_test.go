@@ -11,8 +11,8 @@ import (
 
 const page = "https://staging.example.com/login"
 
-// Equal submits in different forms have equal identities.
-func TestFormsAgree(t *testing.T) {
+// A submit has the same identity in each form that a client may send it in.
+func TestFormsOfASubmitAreEquivalent(t *testing.T) {
 	want := captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "key", Pageurl: page, Action: "login", MinScore: 0.3, Enterprise: true}
 	query := "key=k&method=userrecaptcha&version=v3&googlekey=key&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&action=login&min_score=0.3&enterprise=1&invisible=false"
 	object := `{"key":"k","method":"userrecaptcha","version":"v3","googlekey":"key","pageurl":"` + page + `","action":"login","min_score":0.30,"enterprise":1,"invisible":false}`
@@ -46,8 +46,9 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
-// Unknown fields are listed.
-func TestUndone(t *testing.T) {
+// Fields that the server cannot carry out are listed, so that it can refuse the order. A task
+// without a proxy in its type is such a task if it names one, and it is not bought with that proxy.
+func TestUnknownFieldsAreListed(t *testing.T) {
 	c := ReadLegacy(Request{Method: http.MethodGet, Path: "/in.php",
 		RawQuery: "method=turnstile&sitekey=s&pageurl=https://e.example/&pagedata=p&cookies=c&debug=0&soft_id=4&pingback=https://h.example/"})
 	if want := []string{"cookies", "pagedata"}; !reflect.DeepEqual(c.Order.Undone, want) || c.Order.Pingback == "" || c.Order.Bad != "" {
@@ -58,16 +59,29 @@ func TestUndone(t *testing.T) {
 	if want := []string{"cloudflareTaskType", "cookies", "priority"}; !reflect.DeepEqual(task.Undone, want) || task.Pingback == "" || task.Bad != "" || task.Identity.Proxy != "" {
 		t.Errorf("%+v", task)
 	}
+	for _, kind := range []string{"Turnstile", "RecaptchaV2Enterprise"} {
+		o := readTask(t, `"type":"`+kind+`TaskProxyless","proxyType":"http","proxyAddress":"192.0.2.1","proxyPort":8080`)
+		if !reflect.DeepEqual(o.Undone, []string{"proxyAddress"}) || o.Bad != "" || o.Identity.Proxy != "" || o.Identity.ProxyType != "" {
+			t.Errorf("%s without a proxy in its type: %+v", kind, o)
+		}
+	}
+	if o := readTask(t, `"type":"TurnstileTaskProxyless","proxyType":"","proxyAddress":"","proxyPort":0`); o.Undone != nil || o.Bad != "" {
+		t.Errorf("empty fields of a proxy: %+v", o)
+	}
 }
 
-// Malformed calls are bad. Their key is read anyway.
-func TestBadCalls(t *testing.T) {
+// Malformed calls are bad. Their key is read nevertheless.
+func TestMalformedCallsAreBad(t *testing.T) {
 	post := func(kind, query, body string) Request {
 		return Request{Method: http.MethodPost, Path: "/in.php", ContentType: kind, RawQuery: query, Body: []byte(body)}
 	}
 	form, object := "application/x-www-form-urlencoded", "application/json"
 	const sound, plain = "key=k&method=turnstile&sitekey=s&pageurl=https://e.example/", `"key":"k","method":"turnstile","sitekey":"s","pageurl":"https://e.example/"`
-	for _, r := range []Request{post(form, "", sound), post(form, sound, ""), post(object, "", "{"+plain+"}")} {
+	const file = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.gif\"\r\n\r\nGIF89a\r\n"
+	for _, r := range []Request{
+		post(form, "", sound), post(form, sound, ""), post(object, "", "{"+plain+"}"),
+		post("multipart/form-data; boundary=b", "key=k&method=post", file+"--b--\r\n"),
+	} {
 		if c := ReadLegacy(r); c.Key != "k" || c.Order.Bad != "" {
 			t.Fatalf("%+v", c)
 		}
@@ -82,6 +96,7 @@ func TestBadCalls(t *testing.T) {
 		"a cut object":        post(object, "key=k", `{"a":`),
 		"a broken form":       post(form, "key=k", "a=%zz"),
 		"a broken multipart":  post("multipart/form-data; boundary=b", "key=k", "--c"),
+		"two files":           post("multipart/form-data; boundary=b", "key=k&method=post", file+file+"--b--\r\n"),
 		"the other protocol":  post(object, "key=k", `{"clientKey":"k","task":{"type":"TurnstileTask"}}`),
 	} {
 		if c := ReadLegacy(r); c.Key != "k" || c.Order.Bad == "" {
@@ -108,7 +123,7 @@ func TestBadCalls(t *testing.T) {
 	}
 }
 
-func TestTaskNumber(t *testing.T) {
+func TestATaskNumberIsPositiveDigits(t *testing.T) {
 	for text, want := range map[string]int64{"1": 1, "007": 7, "99999999999": 99999999999} {
 		if n, ok := TaskNumber(text); !ok || n != want {
 			t.Errorf("%q: %d %v", text, n, ok)
@@ -121,8 +136,8 @@ func TestTaskNumber(t *testing.T) {
 	}
 }
 
-// Answers have the shapes that clients look for.
-func TestAnswers(t *testing.T) {
+// Answers have the shapes that clients expect.
+func TestAnswersHaveTheirShape(t *testing.T) {
 	plain, object := Form{}, Form{JSON: true}
 	for _, row := range []struct {
 		got  Reply
@@ -148,8 +163,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A server reads what a client writes: both protocols carry each field of an identity, in the
-// fields of each service.
+// A server reads the orders that a client writes: both protocols carry each field of an identity,
+// in the fields of each service.
 func TestServersReadWhatClientsWrite(t *testing.T) {
 	const hex32 = "0123456789abcdef0123456789abcdef"
 	image := []byte("GIF89a and more")
@@ -206,12 +221,14 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 	}
 }
 
-// A server knows the names that differ between services and their clients.
-func TestOtherSpellings(t *testing.T) {
+// A server reads the field names of all services and clients.
+func TestServersReadTheNamesOfAllServices(t *testing.T) {
 	const base = "key=k&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&"
 	for query, want := range map[string]captcha.Identity{
 		"method=userrecaptcha&googlekey=s&version=v2&datas=d":                     {Type: captcha.RecaptchaV2, Sitekey: "s", DataS: "d"},
 		"method=userrecaptcha&googlekey=s&version=v3&min_score=0.30&enterprise=0": {Type: captcha.RecaptchaV3, Sitekey: "s", MinScore: 0.3},
+		"method=hcaptcha&sitekey=s&data=r&enterprise=1":                           {Type: captcha.HCaptcha, Sitekey: "s", RQData: "r", Enterprise: true},
+		"method=turnstile&sitekey=s&data=d":                                       {Type: captcha.Turnstile, Sitekey: "s", Data: "d"},
 	} {
 		want.Pageurl = page
 		if o := ReadLegacy(Request{Path: "/in.php", RawQuery: base + query}).Order; o.Identity != want || o.Bad != "" {
@@ -224,6 +241,7 @@ func TestOtherSpellings(t *testing.T) {
 		`"type":"TurnstileTaskProxyless","cData":"d"`:                               {Type: captcha.Turnstile, Data: "d"},
 		`"type":"TurnstileTaskProxyless","turnstileCData":"d"`:                      {Type: captcha.Turnstile, Data: "d"},
 		`"type":"HCaptchaTaskProxyless","data":"r"`:                                 {Type: captcha.HCaptcha, RQData: "r"},
+		`"type":"HCaptchaTaskProxyless","enterprisePayload":{"rqdata":"r"}`:         {Type: captcha.HCaptcha, RQData: "r"},
 		`"type":"RecaptchaV3TaskProxyless","isEnterprise":true`:                     {Type: captcha.RecaptchaV3, Enterprise: true},
 		`"type":"AntiTurnstileTaskProxyLess","metadata":{"action":"a","cdata":"d"}`: {Type: captcha.Turnstile, Action: "a", Data: "d"},
 		`"type":"RecaptchaV2Task","proxyType":"SOCKS5","proxyAddress":"192.0.2.1","proxyPort":"8080"`: {

@@ -121,20 +121,31 @@ func (e *Error) reason() string {
 	return e.Code
 }
 
-// enter returns why a call may not be made. During an account fault a submit is made once in a
-// turn, and polls are made because their orders are paid: PollTurn paces them. During an outage
-// that this client met, any call but a report is made once in a turn.
+// enter returns why a call may not be made. An operator's probe is always made.
+//
+//   - During an account fault a submit is made once in a turn. Polls are made, because their orders
+//     are paid: PollTurn paces them.
+//   - During an outage that this client met, one call of any kind is made in a turn. During one
+//     that only other replicas met, each call is made, since this replica may reach the service.
+//   - A report waits for the end of both.
 func (h *health) enter(action string, at time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	free := action == poll || action == probing
-	if p := &h.account; p.on && !free && (action != submit || !p.use(at)) {
+	if action == probing {
+		return nil
+	}
+	if p := &h.account; p.on && action != poll && (action != submit || !p.use(at)) {
 		e := *p.fault
 		e.Delay = p.turn.Sub(at)
 		return &e
 	}
-	if p := &h.outage; p.on && !p.adopted && (action == report || !p.use(at)) {
+	p := &h.outage
+	switch {
+	case !p.on:
+	case action == report, !p.adopted && !p.use(at):
 		return &Error{Class: Capacity, Code: "outage", Delay: max(p.turn.Sub(at), time.Second)}
+	case action == submit:
+		p.granted = time.Time{} // used, also if the outage is adopted
 	}
 	return nil
 }

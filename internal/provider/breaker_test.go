@@ -46,6 +46,8 @@ func wantState(t *testing.T, c *Client, kind StateKind, reason string) {
 	}
 }
 
+// Each further capacity fault makes the pause half as long again, up to 30 s. An accepted submit ends
+// the row.
 func TestCapacityBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := wired(t, Config{})
@@ -54,7 +56,7 @@ func TestCapacityBacksOff(t *testing.T) {
 		for i, want := range []float64{5, 7.5, 11.25, 16.875, 25.3, 30, 30} {
 			e := faultOf(t, submitOne(t, c))
 			wantState(t, c, StateBusy, "ERROR_NO_SLOT_AVAILABLE")
-			// A poll for what was bought before is let through.
+			// Tasks that were bought before are still polled.
 			before := w.count()
 			_ = pollOne(t, c)
 			if w.count() != before+1 {
@@ -84,7 +86,7 @@ func TestCapacityBacksOff(t *testing.T) {
 }
 
 // Refusals of orders that were sent together are one fault.
-func TestOneWaveCountsOnce(t *testing.T) {
+func TestConcurrentRefusalsCountOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
 		c.wire = &scripted{reply: func(n int, _ *http.Request) (int, string, error) {
@@ -106,8 +108,8 @@ func TestOneWaveCountsOnce(t *testing.T) {
 	})
 }
 
-// TestWrongKey: in ten minutes with many attempts, ten calls are made.
-func TestWrongKey(t *testing.T) {
+// With a wrong key, many attempts in ten minutes lead to ten calls.
+func TestAWrongKeyIsProbedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, j, w, says := wired(t, Config{Balance: true})
 		says(http.StatusOK, wrongKey)
@@ -158,8 +160,8 @@ func TestWrongKey(t *testing.T) {
 	})
 }
 
-// TestWhatEndsAPause: a refusal for another reason shows that the account can buy.
-func TestWhatEndsAPause(t *testing.T) {
+// A refusal for another reason shows that the account can buy.
+func TestAProperAnswerToTheSameCallEndsAPause(t *testing.T) {
 	for _, row := range []struct {
 		raisedBy, probeBy string
 		status            int
@@ -175,7 +177,7 @@ func TestWhatEndsAPause(t *testing.T) {
 		{submit, submit, 500, "", false},
 		{submit, submit, 200, "<html>", false},
 		{submit, submit, 200, noMoney, false},
-		{submit, poll, 200, pending, false}, // tells nothing about money
+		{submit, poll, 200, pending, false}, // shows nothing about money
 		{submit, poll, 200, sold, false},
 		{poll, poll, 200, pending, true},
 		{poll, poll, 200, unsolved, true},
@@ -223,7 +225,7 @@ func TestOldAnswersProveNothing(t *testing.T) {
 }
 
 // An unused probe is granted again after 5 s. A submit without a grant is made at the next turn.
-func TestUnusedProbe(t *testing.T) {
+func TestAnUnusedProbeIsGrantedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := wired(t, Config{})
 		says(http.StatusOK, wrongKey)
@@ -239,7 +241,7 @@ func TestUnusedProbe(t *testing.T) {
 			t.Errorf("%d calls, want 2", w.count())
 		}
 		time.Sleep(time.Minute)
-		_, _, _ = c.Threads(context.Background()) // not what a turn is for
+		_, _, _ = c.Threads(context.Background()) // not a submit
 		if w.count() != 2 {
 			t.Error("the turn goes to a call that buys nothing")
 		}
@@ -248,7 +250,7 @@ func TestUnusedProbe(t *testing.T) {
 			t.Errorf("%d calls, want 3", w.count())
 		}
 		waitReady(t, c)
-		says(http.StatusInternalServerError, "") // tells nothing about the account
+		says(http.StatusInternalServerError, "") // shows nothing about the account
 		_ = submitOne(t, c)
 		_ = submitOne(t, c)
 		if w.count() != 4 {
@@ -257,9 +259,9 @@ func TestUnusedProbe(t *testing.T) {
 	})
 }
 
-// During an account fault that a submit met, one poll shows after 5 s whether polls are
-// answered, and another one each minute while they are not. Once one is answered, all tasks
-// are polled as ever, and submits stay stopped.
+// During an account fault that a submit met, one poll after 5 s shows whether polls are answered, and
+// another one each minute while they are not. Once a poll is answered, all tasks are polled normally,
+// and submits stay stopped.
 func TestPollTurnsDuringAnAccountFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := wired(t, Config{Profile: twoCaptcha})
@@ -297,8 +299,8 @@ func TestPollTurnsDuringAnAccountFault(t *testing.T) {
 	})
 }
 
-// TestAdoptedFault shows a fault that another replica met, and its end.
-func TestAdoptedFault(t *testing.T) {
+// A fault that another replica met, and its end, hold here too.
+func TestAFaultOfAnotherReplicaIsAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		met, _, _, says := wired(t, Config{Profile: twoCaptcha})
 		says(http.StatusOK, "IP_BANNED")
@@ -322,18 +324,33 @@ func TestAdoptedFault(t *testing.T) {
 		if n := strings.Count(j.String(), "provider down"); n != 1 {
 			t.Errorf("the fault is logged %d times", n)
 		}
-		// An outage that another replica met ends with the first proper answer here.
-		c.Adopt(context.Background(), &Fault{Kind: FaultOutage, Code: "timeout", Since: time.Now(), Next: time.Now().Add(outageFor), Every: outageFor})
+		// In an outage that another replica met, a submit spends the turn here too. The first proper
+		// answer ends it.
+		c.Adopt(context.Background(), outageFrom(time.Now()))
 		wantState(t, c, StateDown, "timeout")
+		waitReady(t, c)
+		says(http.StatusBadGateway, "")
+		_ = submitOne(t, c)
+		if ready, wait := c.Ready(time.Now()); ready || wait != outageFor {
+			t.Errorf("after the trial the next one comes in %v", wait)
+		}
 		time.Sleep(time.Second)
 		says(http.StatusOK, pending)
 		_ = pollOne(t, c)
-		wantState(t, c, StateOK, "")
+		if f := c.Fault(); f != nil {
+			t.Errorf("after an answered poll the fault is %+v", f)
+		}
 	})
 }
 
-// TestProbeNow reads the balance in spite of an account fault and lets the next submit through.
-func TestProbeNow(t *testing.T) {
+// outageFrom returns an outage that another replica met.
+func outageFrom(at time.Time) *Fault {
+	return &Fault{Kind: FaultOutage, Code: "timeout", Since: at, Next: at.Add(outageFor), Every: outageFor}
+}
+
+// A probe reads the balance at once, in spite of an account fault or an outage, and allows the next
+// submit.
+func TestAProbeIsMadeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := wired(t, Config{Balance: true})
 		says(http.StatusOK, wrongKey)
@@ -353,63 +370,21 @@ func TestProbeNow(t *testing.T) {
 			t.Error(err)
 		}
 		wantState(t, c, StateOK, "")
-	})
-}
 
-func TestBalanceIsReadRarely(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx := context.Background()
-		c, _, w, says := wired(t, Config{Balance: true})
+		says(http.StatusBadGateway, "")
+		for range outageAfter {
+			_ = pollOne(t, c)
+		}
+		time.Sleep(time.Second)
+		before := w.count()
+		if e := faultOf(t, c.Probe(context.Background())); e.Code != "http_502" || w.count() != before+1 {
+			t.Errorf("a probe in an outage gives %v after %d calls", e, w.count()-before)
+		}
+		time.Sleep(time.Second)
 		says(http.StatusOK, "2.5")
-		for range 3 * 60 {
-			if err := c.ReadBalance(ctx); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Second)
+		if err := c.Probe(context.Background()); err != nil {
+			t.Error(err)
 		}
-		if w.count() != 3 {
-			t.Errorf("%d calls in three minutes", w.count())
-		}
-		if b := c.State(time.Now()).Balance; b == nil || *b != 2.5 {
-			t.Errorf("balance %v", b)
-		}
-		says(http.StatusOK, `{"status":1,"request":"a lot"}`)
-		time.Sleep(time.Minute)
-		if err := c.ReadBalance(ctx); err == nil {
-			t.Error("a balance that is no number is accepted")
-		}
-		if b := c.State(time.Now()).Balance; b == nil || *b != 2.5 {
-			t.Errorf("the last good balance is gone: %v", b)
-		}
-
-		off, _, w, _ := wired(t, Config{})
-		if err := off.ReadBalance(ctx); err != nil || w.count() != 0 || off.State(time.Now()).Balance != nil {
-			t.Errorf("the balance is read without leave: %v", err)
-		}
+		wantState(t, c, StateOK, "")
 	})
-}
-
-func TestNew(t *testing.T) {
-	good := Config{Name: "n", API: APILegacy, Profile: generic, URL: "https://example.com/sub/"}
-	if c, err := New(good); err != nil || c.Name() != "n" || c.Timeout() != 180*time.Second || c.base != "https://example.com/sub" {
-		t.Errorf("%+v, %v", c, err)
-	}
-	for name, spoil := range map[string]func(*Config){
-		"api":       func(c *Config) { c.API = "simulated" },
-		"profile":   func(c *Config) { c.Profile = "other" },
-		"no url":    func(c *Config) { c.URL = "" },
-		"scheme":    func(c *Config) { c.URL = "ftp://example.com" },
-		"no host":   func(c *Config) { c.URL = "https:///in.php" },
-		"user":      func(c *Config) { c.URL = "https://u:p@example.com" },
-		"query":     func(c *Config) { c.URL = "https://example.com/?key=x" },
-		"fragment":  func(c *Config) { c.URL = "https://example.com/#x" },
-		"nonsense":  func(c *Config) { c.URL = "http://[::1" },
-		"no scheme": func(c *Config) { c.URL = "example.com" },
-	} {
-		cfg := good
-		spoil(&cfg)
-		if _, err := New(cfg); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
 }

@@ -55,14 +55,14 @@ var (
 	errForm     = errors.New("not a well-formed form")
 	errJSON     = errors.New("not a well-formed JSON object")
 	errTwice    = errors.New("a field has two values")
-	errID       = errors.New("the id cannot be one")
+	errID       = errors.New("the id is not a task id")
 	errEmpty    = errors.New("neither a token nor a refusal")
 	errPending  = errors.New("the task is not ready")
 	errStatus   = errors.New("unknown status")
-	errErrorID  = errors.New("the errorId is no number")
+	errErrorID  = errors.New("the errorId is not a number")
 	errType     = errors.New("a field has the wrong type")
 	errControl  = errors.New("the refusal holds control characters")
-	errTokenOdd = errors.New("the token cannot be one")
+	errTokenOdd = errors.New("the token is invalid")
 )
 
 func readCallback(contentType string, query url.Values, body []byte) (Callback, error) {

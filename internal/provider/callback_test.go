@@ -26,7 +26,7 @@ func valuesOf(t testing.TB, query string) url.Values {
 	return v
 }
 
-// verdictOf is a callback about a reCAPTCHA in a word: the token, or the error's class
+// verdictOf returns a callback about a reCAPTCHA in a word: the token, or the error's class
 // and code.
 func verdictOf(c Callback, err error) string {
 	var e *Error
@@ -61,7 +61,7 @@ func TestCallbackForms(t *testing.T) {
 		{"with an odd user agent", "", "id=5&user_agent=a%0Ab&code=" + esc, "", "5", ""},
 		{"with too long a user agent", "", "id=5&user_agent=" + strings.Repeat("x", longAgent+1) + "&code=" + esc, "", "5", ""},
 		{"said twice", "", "id=5&id=5&captcha_id=5&code=" + esc + "&code=" + esc, "", "5", ""},
-		{"with what nobody knows", "", "x=1&x=2&x=%ff&id=5&code=" + esc, "", "5", ""},
+		{"with unknown fields", "", "x=1&x=2&x=%ff&id=5&code=" + esc, "", "5", ""},
 		{"a form of 2captcha", formType, "", "id=71234567890&code=" + esc, "71234567890", ""},
 		{"a form with a charset", formType + "; charset=UTF-8", "", "id=5&code=" + esc + "\r\n", "5", ""},
 		{"a form without a type", "", "", "id=5&code=" + esc, "5", ""},
@@ -89,7 +89,7 @@ func TestCallbackForms(t *testing.T) {
 	}
 }
 
-// bad is the verdict on what cannot be relied upon.
+// bad is the verdict on an invalid pingback.
 const bad = "(unreadable)"
 
 // verdicts are the pingbacks that give no token.
@@ -255,8 +255,8 @@ func TestCallbackVerdicts(t *testing.T) {
 	}
 }
 
-// The size is judged before anything is read, and the largest is read.
-func TestCallbackSize(t *testing.T) {
+// A pingback that is too large is refused unread; the largest is read.
+func TestThePingbackSizeIsBounded(t *testing.T) {
 	most := "code=" + strings.Repeat("x", 65536-len("code="))
 	if c, err := ReadCallback(formType, nil, []byte(most)); err != nil || len(c.Solution.Token) != 65536-len("code=") {
 		t.Errorf("64 KiB: %v", err)
@@ -266,7 +266,7 @@ func TestCallbackSize(t *testing.T) {
 	}
 }
 
-// A pingback says nothing about the account: its error has only the class and the code.
+// A pingback shows nothing about the account: its error has only the class and the code.
 func TestCallbackFaultsHaveNoDelay(t *testing.T) {
 	for code := range faults() {
 		c, err := ReadCallback("", url.Values{"id": {"5"}, "code": {code}}, nil)

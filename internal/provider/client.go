@@ -243,7 +243,7 @@ const (
 	threads = "threads"
 	balance = "balance"
 	report  = "report"
-	probing = "probe" // a balance call in spite of an account fault
+	probing = "probe" // a balance call in spite of a fault
 )
 
 // call makes one call if health permits it, and records its end.

@@ -90,7 +90,7 @@ func (c *Client) PollTurn(at time.Time) (ok bool, wait time.Duration) {
 	return true, 0
 }
 
-// Probe asks for the balance at once, in spite of an account fault. Without an error the
+// Probe asks for the balance at once, in spite of a fault. Without an error the
 // account can be used: the next submit may pass. The error is an *Error or ctx's, and nil if
 // the service is not asked for its balance.
 func (c *Client) Probe(ctx context.Context) error {
@@ -127,7 +127,8 @@ func (h *health) adopt(f *Fault) (change, bool) {
 	default:
 		h.account = pause{}
 		adopted := !h.outage.on || h.outage.adopted
-		h.outage = pause{on: true, adopted: adopted, since: f.Since, turn: f.Next, every: f.Every}
+		granted := h.outage.granted // its submit may be about to leave
+		h.outage = pause{on: true, adopted: adopted, since: f.Since, turn: f.Next, every: f.Every, granted: granted}
 		h.last = f.Code
 	}
 	return h.changeLocked()

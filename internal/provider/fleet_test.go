@@ -144,7 +144,7 @@ func (f *fleet) close() {
 	}
 }
 
-// after lets time pass and everything that was due in it happen.
+// after sleeps, and waits until all goroutines are blocked again.
 func (f *fleet) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -193,7 +193,7 @@ func (f *fleet) made(site string) []time.Time {
 	return append([]time.Time(nil), f.submits[site]...)
 }
 
-// count is how many calls of an action came since then.
+// count returns how many calls of an action came since a time.
 func (f *fleet) count(action simulated.Action, since time.Time) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -215,7 +215,7 @@ func (f *fleet) stock(t targets.Target) pool.Stock {
 	return s
 }
 
-// status is what a replica says of a target.
+// status returns a replica's status of a target.
 func (f *fleet) status(r *replica, name string) refill.Status {
 	f.t.Helper()
 	if err := r.manager.Refresh(f.t.Context()); err != nil {
@@ -228,12 +228,12 @@ func (f *fleet) status(r *replica, name string) refill.Status {
 	return s
 }
 
-// provider is what a replica says of the provider.
+// provider returns a replica's state of the provider.
 func (f *fleet) provider(r *replica) provider.State {
 	return r.buyer.Providers(f.t.Context(), time.Now())[0].State
 }
 
-// site is a target with a depth; its site key is its name.
+// site returns a target with a depth; its site key is its name.
 func site(name string, depth int) targets.Target {
 	id := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: name, Pageurl: "https://example.com/"}
 	return targets.Target{

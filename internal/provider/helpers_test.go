@@ -27,7 +27,7 @@ var v2 = captcha.Identity{
 	Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://example.com/login",
 }
 
-// journal collects what a client says about itself.
+// journal collects the log and the observed outcomes of a client.
 type journal struct {
 	testkit.Log
 
@@ -50,7 +50,7 @@ func (j *journal) last() string {
 	return j.outcomes[len(j.outcomes)-1]
 }
 
-// newClient makes a client of what cfg leaves open.
+// newClient makes a client. It sets the fields that cfg leaves open.
 func newClient(t *testing.T, cfg Config) (*Client, *journal) {
 	t.Helper()
 	j := &journal{}
@@ -76,7 +76,7 @@ func newClient(t *testing.T, cfg Config) (*Client, *journal) {
 	return c, j
 }
 
-// serve gives a client of a server that answers with handler.
+// serve returns a client of a server with a handler.
 func serve(t *testing.T, cfg Config, handler http.HandlerFunc) (*Client, *journal) {
 	t.Helper()
 	srv := httptest.NewServer(handler)
@@ -86,7 +86,7 @@ func serve(t *testing.T, cfg Config, handler http.HandlerFunc) (*Client, *journa
 	return c, j
 }
 
-// says is a handler with one answer.
+// says returns a handler with one answer.
 func says(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -94,8 +94,8 @@ func says(status int, body string) http.HandlerFunc {
 	}
 }
 
-// scripted is a transport without a network, for tests in a bubble: it answers
-// each call with what the function says for it.
+// scripted is a transport without a network, for tests in a bubble. reply returns the answer to the
+// n-th call.
 type scripted struct {
 	mu    sync.Mutex
 	calls int
@@ -124,7 +124,7 @@ func (w *scripted) count() int {
 	return w.calls
 }
 
-// wired gives a client of a scripted transport whose answer the test can change.
+// wired returns a client of a scripted transport, and a function that sets its answer.
 func wired(t *testing.T, cfg Config) (*Client, *journal, *scripted, func(status int, body string)) {
 	t.Helper()
 	c, j := newClient(t, cfg)

@@ -25,7 +25,7 @@ type hostile struct {
 type dialect struct {
 	api, profile string
 	sold         string              // as a submit's and as a poll's answer
-	granted      string              // what is in an answer that grants something
+	granted      string              // the content of an answer that grants something
 	refused      func(string) string // a refusal with this code
 }
 
@@ -98,7 +98,7 @@ func hostileAnswers(d dialect) []hostile {
 		}, "timeout", Capacity, true},
 		{"abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cut", Capacity, true},
 
-		// Proper refusals, though the status is no 200.
+		// Proper refusals, although the status is not 200.
 		{"400 with a code", says(400, d.refused("ERROR_PAGEURL")), "ERROR_PAGEURL", Parameters, false},
 		{"402 with a code", says(402, d.refused("ERROR_WRONG_USER_KEY")), "ERROR_WRONG_USER_KEY", Account, false},
 		{"429", says(429, "slow down"), "http_429", Capacity, false},
@@ -126,9 +126,9 @@ func hostileAnswers(d dialect) []hostile {
 	return rows
 }
 
-// TestHostileAnswers: after any answer, in either protocol, the call ends, a submit counts as
-// bought, and a poll does not end its task.
-func TestHostileAnswers(t *testing.T) {
+// After any invalid answer, in either protocol, the call ends, a submit counts as bought, and a poll
+// does not end its task.
+func TestAnInvalidAnswerLeavesTheOutcomeOpen(t *testing.T) {
 	for _, d := range dialects() {
 		for _, row := range hostileAnswers(d) {
 			t.Run(d.api+"/"+row.name, func(t *testing.T) {
@@ -187,8 +187,8 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 	}
 }
 
-// TestTheLargestAnswer: 64 KiB are read, and not a byte more.
-func TestTheLargestAnswer(t *testing.T) {
+// 64 KiB are read, and not a byte more.
+func TestAnAnswerIsBounded(t *testing.T) {
 	for _, d := range dialects() {
 		for size, code := range map[int]string{65536: "", 65537: "too_large"} {
 			c, _ := serve(t, Config{API: d.api, Profile: d.profile}, says(200, d.sold+strings.Repeat(" ", size-len(d.sold))))
@@ -202,7 +202,7 @@ func TestTheLargestAnswer(t *testing.T) {
 }
 
 // A call without an answer ends after 10 s.
-func TestHowLongACallTakes(t *testing.T) {
+func TestACallIsLimitedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
 		c.wire = &scripted{reply: func(_ int, req *http.Request) (int, string, error) {
@@ -216,9 +216,9 @@ func TestHowLongACallTakes(t *testing.T) {
 	})
 }
 
-// TestCallerGivesUp: a call that is cancelled before it was sent buys nothing. Later, the submit counts
-// as bought, and its error has the cause.
-func TestCallerGivesUp(t *testing.T) {
+// A call that is cancelled before it was sent buys nothing. Later, the submit counts as bought, and
+// its error has the cause.
+func TestACancelledSubmitCountsAsBoughtIfSent(t *testing.T) {
 	entered := make(chan struct{}, 8)
 	c, j := serve(t, Config{}, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice the hang-up

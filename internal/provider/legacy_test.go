@@ -57,14 +57,14 @@ func TestLegacyOtherCalls(t *testing.T) {
 	}
 }
 
-// unknown and odd stand for outcomes in the tables of replies.
+// unknown and odd are outcomes in the tables of replies.
 const (
 	unknown  = "(unknown)"   // a submit that counts as bought
 	capacity = "(capacity)"  // a poll to be repeated
 	notReady = "(not ready)" // as it says
 )
 
-// gist is a call's result in a word: the text, or what the error says.
+// gist returns a call's result in a word: the text, or the error's class and code.
 func gist(text string, err error) string {
 	var e *Error
 	switch {
@@ -288,8 +288,8 @@ func FuzzLegacy(f *testing.F) {
 	})
 }
 
-// checkAnswer holds for every reply: it is one of unreadable, refused, not
-// ready and granted, and what was granted is sane.
+// checkAnswer checks the invariants of a reply: it is either unreadable, refused, not ready or granted,
+// and a granted value is sane.
 func checkAnswer(t *testing.T, read func([]byte) (answer, error), reply []byte, longest int) {
 	t.Helper()
 	if a, granted := checkForm(t, read, reply); granted && longest > 0 && !graphic(a.text, longest) {
@@ -297,7 +297,7 @@ func checkAnswer(t *testing.T, read func([]byte) (answer, error), reply []byte, 
 	}
 }
 
-// checkSolution is checkAnswer of a poll for a task of a type.
+// checkSolution is checkAnswer for a poll of a task of a type.
 func checkSolution(t *testing.T, read func([]byte) (answer, error), reply []byte, kind captcha.Type) {
 	t.Helper()
 	if a, granted := checkForm(t, read, reply); granted && !IsAnswer(kind, a.text) {

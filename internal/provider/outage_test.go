@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestOutage: five failures in a row, of any call, open the breaker.
-func TestOutage(t *testing.T) {
+// Five failures in a row, of any call, begin an outage.
+func TestFiveFailuresBeginAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := wired(t, Config{})
 		fail := func(n int) {
@@ -26,7 +26,7 @@ func TestOutage(t *testing.T) {
 		says(http.StatusBadGateway, "<html>")
 		fail(outageAfter - 1)
 		says(http.StatusOK, pending)
-		_ = pollOne(t, c) // in between, all is well
+		_ = pollOne(t, c) // ends the row of failures
 		says(http.StatusBadGateway, "<html>")
 		fail(outageAfter - 1)
 		wantState(t, c, StateOK, "")
@@ -37,7 +37,7 @@ func TestOutage(t *testing.T) {
 		wantState(t, c, StateDown, "http_502")
 
 		before := w.count()
-		for range 10 { // a closed door
+		for range 10 {
 			if e := faultOf(t, submitOne(t, c)); e.Class != Capacity || e.Unknown || e.Code != "outage" || e.Delay <= 0 {
 				t.Fatalf("a submit gives %v", e)
 			}
@@ -55,8 +55,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestTrial: after ten seconds of an outage, the result of one call ends or prolongs it.
-func TestTrial(t *testing.T) {
+// After ten seconds of an outage, the result of one call ends or prolongs it.
+func TestATrialEndsOrProlongsAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, j, w, says := wired(t, Config{})
 		says(http.StatusBadGateway, "<html>")
@@ -91,9 +91,30 @@ func TestTrial(t *testing.T) {
 	})
 }
 
+// A submit that got the turn of an outage is made, also if the state of all replicas, in which the
+// turn is taken, is read before the submit leaves.
+func TestAGrantedTrialSurvivesSharing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, _, says := wired(t, Config{})
+		says(http.StatusBadGateway, "")
+		for range outageAfter {
+			_ = pollOne(t, c)
+		}
+		waitReady(t, c)
+		shared := c.Fault()
+		shared.Next = time.Now().Add(outageFor)
+		c.Adopt(context.Background(), shared)
+		says(http.StatusOK, sold)
+		if err := submitOne(t, c); err != nil {
+			t.Errorf("the trial gives %v", err)
+		}
+		wantState(t, c, StateOK, "")
+	})
+}
+
 // An outage begins after five calls; then one call is made each 10 s until it gets a proper
-// answer. The numbers are those of the docs, not the constants.
-func TestTheProbesOfAnOutage(t *testing.T) {
+// answer. The numbers are from the docs, not from the constants.
+func TestAnOutageIsProbedEachTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
 		var made []time.Duration
@@ -117,7 +138,7 @@ func TestTheProbesOfAnOutage(t *testing.T) {
 }
 
 // While a trial call is in flight, the other calls get a delay.
-func TestOneTrialAtATime(t *testing.T) {
+func TestOnlyOneTrialIsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
 		w := &scripted{reply: func(n int, _ *http.Request) (int, string, error) {
@@ -149,7 +170,7 @@ func TestOneTrialAtATime(t *testing.T) {
 }
 
 // Refusals of the protocol never begin an outage.
-func TestProtocolErrorsAreNoOutage(t *testing.T) {
+func TestRefusalsAreNoOutage(t *testing.T) {
 	for _, reply := range []struct {
 		status int
 		body   string
@@ -168,7 +189,7 @@ func TestProtocolErrorsAreNoOutage(t *testing.T) {
 }
 
 // A lost submit slows further orders down, because each may cost a task.
-func TestLostSubmitSlowsDown(t *testing.T) {
+func TestALostSubmitSlowsOrdersDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _, says := wired(t, Config{})
 		says(http.StatusInternalServerError, "")

@@ -46,8 +46,7 @@ var every = []struct {
 
 func same(d time.Duration) [3]time.Duration { return [3]time.Duration{d, d, d} }
 
-// TestEveryCode checks the error of each code with each profile, in JSON, in plain text and in the
-// tasks protocol.
+// Each code gives its error with each profile, in JSON, in plain text and in the tasks protocol.
 func TestEveryCode(t *testing.T) {
 	for _, row := range every {
 		for code := range strings.FieldsSeq(row.codes) {
@@ -78,8 +77,8 @@ func TestEveryCode(t *testing.T) {
 	}
 }
 
-// TestNoCodeUntested fails when a code joins the profiles and not the table.
-func TestNoCodeUntested(t *testing.T) {
+// The table has each code of the profiles.
+func TestEveryCodeIsInTheTable(t *testing.T) {
 	tested := make(map[string]bool)
 	for _, row := range every {
 		for code := range strings.FieldsSeq(row.codes) {

@@ -16,13 +16,13 @@ import (
 	"poold/internal/targets"
 )
 
-// mostAMinute bounds the submits of a target in any minute, after its first three, while each
-// of them goes wrong.
+// mostAMinute bounds the submits of a target in any minute, after its first three, while all of them
+// fail.
 const mostAMinute = 12
 
-// TestNoCodeMakesPooldHammer answers each call of one kind with one fault: every code of the
-// profiles, codes that no profile knows, and answers that are none.
-func TestNoCodeMakesPooldHammer(t *testing.T) {
+// The submits of a target are bounded while each call of one kind gets one fault: every code of the
+// profiles, codes that no profile knows, and invalid answers.
+func TestNoFaultMakesPooldHammer(t *testing.T) {
 	t.Parallel()
 	codes := append(provider.Codes("captchaai"), "ERROR_OF_TOMORROW", "https://example.com/help")
 	for _, code := range codes {
@@ -98,9 +98,9 @@ func busyCode(profile, code string) bool {
 		code == "ERROR_ZERO_BALANCE" && profile == "captchaai"
 }
 
-// A target that the service refuses is probed after 1, 2, 4 … minutes, and heals by itself
-// when the service has corrected its fault. Resume tries at once, at whichever replica.
-func TestARefusedTargetHeals(t *testing.T) {
+// A target that the service refuses is probed after 1, 2, 4 … minutes, and recovers
+// when the service accepts it again. A resume at any replica tries at once.
+func TestARefusedTargetRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := site("site-a", 3)
 		refuse := simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY"}
@@ -127,7 +127,7 @@ func TestARefusedTargetHeals(t *testing.T) {
 		if s := f.status(f.all[2], "site-a"); s.State != "refused" || len(f.made("site-a")) != before+3 {
 			t.Errorf("after a restart: %+v, %d submits", s, len(f.made("site-a")))
 		}
-		// An operator tries, in vain and then with success.
+		// An operator tries twice: the first try is refused, the second one succeeds.
 		try := func() {
 			t.Helper()
 			if bounded, err := f.all[1].store.Retry(t.Context(), login.ID); !bounded || err != nil {
@@ -145,19 +145,19 @@ func TestARefusedTargetHeals(t *testing.T) {
 		if s := f.status(f.all[1], "site-a"); s.State != "ok" || f.stock(login).Fresh != 3 {
 			t.Errorf("after the second try: %+v, %d tokens", s, f.stock(login).Fresh)
 		}
-		// And without an operator, after a minute.
+		// It also recovers without an operator, after a minute.
 		f.service.SetFaults(refuse)
 		f.after(100 * time.Second)
 		f.service.SetFaults()
 		f.after(3 * time.Minute)
 		if s := f.status(f.all[0], "site-a"); s.State != "ok" || f.stock(login).Fresh == 0 {
-			t.Errorf("it did not heal: %+v", s)
+			t.Errorf("it did not recover: %+v", s)
 		}
 	})
 }
 
-// An account fault of one replica's submit is each replica's, with one probe among all of
-// them, and a restart does not forget it.
+// All replicas share the account fault that one of them met. They make one probe at a time, and a
+// restart does not forget the fault.
 func TestReplicasShareAFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := site("site-a", 2), site("site-b", 2)
@@ -165,7 +165,7 @@ func TestReplicasShareAFault(t *testing.T) {
 		defer f.close()
 		f.after(30 * time.Second)
 		f.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_ZERO_BALANCE"})
-		f.after(2 * time.Minute) // the tokens die, and orders are wanted
+		f.after(2 * time.Minute) // the tokens expire, and orders are wanted
 		began := time.Now()
 		first := f.provider(f.all[0])
 		for n, r := range f.all {
@@ -185,7 +185,7 @@ func TestReplicasShareAFault(t *testing.T) {
 		if s := f.provider(came); s.Kind != provider.StateDown || s.Since.After(began) {
 			t.Errorf("after a restart: %+v", s)
 		}
-		// The account is topped up, and an operator says so.
+		// The account is topped up, and an operator probes it.
 		f.service.SetFaults()
 		if _, err := f.all[1].buyer.Probe(t.Context(), "main"); err != nil {
 			t.Fatal(err)
@@ -202,8 +202,8 @@ func TestReplicasShareAFault(t *testing.T) {
 	})
 }
 
-// A service that refuses submits only has every task that it solved collected. One that
-// refuses polls only, or both, is polled slowly; what was not collected is lost and spent.
+// If a service refuses only submits, every task that it solved is collected. If it refuses polls, they
+// are made slowly, and tasks that were not collected count as lost and spent.
 func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -265,8 +265,8 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 	}
 }
 
-// While the service refuses the submits of all targets, the account gets one in 5 s, over all
-// replicas; when it takes them again all targets fill.
+// While the service refuses the submits of all targets, all replicas together make one in 5 s. When it
+// accepts them again, all targets fill.
 func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := site("site-a", 20), site("site-b", 20), site("site-c", 20)

@@ -11,7 +11,7 @@ import (
 
 // ErrNoReport is the error of Report if the service has no call for the report, or if the task's
 // id is unknown. No call was made.
-var ErrNoReport = errors.New("provider: takes no such report")
+var ErrNoReport = errors.New("provider: accepts no report of this kind")
 
 const (
 	// 2captcha takes a report for 15 minutes after the answer; its client's

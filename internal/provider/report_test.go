@@ -82,9 +82,9 @@ func TestReportCalls(t *testing.T) {
 	}
 }
 
-// TestReportAnswers: five equal answers in a row change the provider's state only if they concern
+// Five equal answers in a row change the provider's state only if they concern
 // all calls.
-func TestReportAnswers(t *testing.T) {
+func TestAnswersToReports(t *testing.T) {
 	const ok = "(ok)"
 	for _, row := range []struct {
 		api         string
@@ -182,6 +182,12 @@ func TestReportsDuringAnOutage(t *testing.T) {
 		}
 		if err := c.Report(context.Background(), "5", captcha.Turnstile, true); err != nil {
 			t.Error(err)
+		}
+		// Nor is one made in an outage that another replica met.
+		before = w.count()
+		c.Adopt(context.Background(), outageFrom(time.Now()))
+		if e := faultOf(t, c.Report(context.Background(), "5", captcha.Turnstile, true)); e.Code != "outage" || w.count() != before {
+			t.Errorf("%v after %d calls", e, w.count()-before)
 		}
 	})
 }

@@ -14,9 +14,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// TestKeyIsNowhere has the service show the key in every way it can, and looks
-// for it in all that the client says.
-func TestKeyIsNowhere(t *testing.T) {
+// Whatever the service echoes, the key is in no result, error, state or log line.
+func TestTheKeyIsNeverShown(t *testing.T) {
 	id := v2
 	id.Proxy, id.ProxyType = proxyCanary, "http"
 	check := func(where, text string) {
@@ -63,10 +62,10 @@ const pingback = "https://poold.example.com/callback/provider/order-1/pingback-c
 
 const proxyCanary = "proxy-user:proxy-canary@192.0.2.1:8080"
 
-// jsonKey is the canary as it stands in a JSON string.
+// jsonKey is the canary as a part of a JSON string.
 const jsonKey = `canary-KEY+/&=\"%41~0123456789abcdef`
 
-// echoes are the ways in which a service can show a key or a proxy.
+// echoes are the ways in which a service can echo a key or a proxy.
 func echoes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"code":             says(200, `{"status":0,"request":"ERROR_NO_KEY_`+jsonKey+`"}`),
@@ -103,8 +102,7 @@ func echoes() map[string]http.HandlerFunc {
 	}
 }
 
-// exercise makes every call and shows check all that comes of it. It ends with
-// the breaker open and the log written.
+// exercise makes every call and passes each text to check. It ends in an outage, with the log written.
 func exercise(t *testing.T, c *Client, j *journal, name string, id captcha.Identity, check func(where, text string)) {
 	t.Helper()
 	ctx := context.Background()

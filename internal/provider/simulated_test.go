@@ -68,7 +68,7 @@ func TestAgainstAWholeService(t *testing.T) {
 	}
 }
 
-// buyEveryKind buys each kind at a service that solves within an hour, and at one that solves at once.
+// buyEveryKind buys each kind at a service that solves within an hour, and at another that solves at once.
 func buyEveryKind(t *testing.T, waiting, c *Client, service *simulated.Service) {
 	t.Helper()
 	ctx := t.Context()

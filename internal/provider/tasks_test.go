@@ -10,7 +10,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// What cannot be expressed is the target's fault and costs no call.
+// An identity that the protocol cannot express is a fault of the parameters, without a call.
 func TestCannotBeAsked(t *testing.T) {
 	proxied := func(proxy captcha.Secret) captcha.Identity {
 		id := v2

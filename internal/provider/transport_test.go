@@ -19,7 +19,7 @@ import (
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"":     5 * time.Second,
-		"1":    5 * time.Second, // never sooner than of our own accord
+		"1":    5 * time.Second, // never sooner than without the header
 		"20":   20 * time.Second,
 		"2.5":  5 * time.Second,
 		"3600": time.Minute,
@@ -44,8 +44,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestNotBought: a call that was not sent is a capacity fault, and nothing was bought.
-func TestNotBought(t *testing.T) {
+// A call that was not sent is a capacity fault, and nothing was bought.
+func TestACallThatWasNotSentBuysNothing(t *testing.T) {
 	refused := listen(t)
 	_ = refused.Close()
 	secure := httptest.NewUnstartedServer(says(200, "OK|5"))
@@ -138,9 +138,8 @@ func rawServer(t *testing.T, handle func(conn net.Conn, next func() bool)) (url 
 
 const rawOK = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nOK|5"
 
-// TestSubmitIsSentOnce kills connections at every point of a submit, on fresh
-// and on reused ones, and counts what the other side was asked.
-func TestSubmitIsSentOnce(t *testing.T) {
+// A submit is sent once, at whatever point its connection ends, on a fresh or a reused connection.
+func TestASubmitIsSentOnce(t *testing.T) {
 	for name, row := range map[string]struct {
 		good   int // submits answered first, on the same connection
 		handle func(conn net.Conn, next func() bool)
@@ -188,7 +187,7 @@ func TestSubmitIsSentOnce(t *testing.T) {
 	}
 }
 
-// The transport repeats requests that look idempotent, so none may look so.
+// The transport repeats requests that look idempotent, so no request may.
 func TestNothingLooksRepeatable(t *testing.T) {
 	c, _ := newClient(t, Config{Balance: true})
 	w := &scripted{reply: func(_ int, req *http.Request) (int, string, error) {
@@ -208,7 +207,7 @@ func TestNothingLooksRepeatable(t *testing.T) {
 	}
 }
 
-// reset makes the close that follows a reset instead of an orderly end.
+// reset makes the following close a reset instead of an orderly end.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

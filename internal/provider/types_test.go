@@ -240,8 +240,8 @@ func TestWhatIsQuotedOfEachType(t *testing.T) {
 	}
 }
 
-// Nothing holds a picture after its submit, in whichever form: not the client, nor its
-// connection, which stays open.
+// After a submit nothing refers to the picture, in any form: neither the client nor its connection,
+// which stays open.
 func TestAPictureIsNotKept(t *testing.T) {
 	const size = 8 << 20
 	for _, api := range []string{APILegacy, APITasks} {
@@ -251,7 +251,7 @@ func TestAPictureIsNotKept(t *testing.T) {
 		})
 		held := func() uint64 {
 			runtime.GC()
-			runtime.GC() // what a sync.Pool holds goes with the second one
+			runtime.GC() // the second one empties a sync.Pool
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			return m.HeapAlloc

@@ -51,7 +51,7 @@ const (
 	Code      Kind = "code"       // Fault.Code instead of an answer
 )
 
-// Fault says which calls go wrong and how. Of several faults, the first that matches a call acts.
+// Fault selects calls, and how they fail. Of several faults, the first that matches a call acts.
 type Fault struct {
 	On    Action          // "" = every action
 	When  func(Call) bool `json:"-"` // nil = always; called concurrently, without a lock

@@ -13,8 +13,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// What each fault looks like from the caller's side of a real connection, and
-// whether the task was bought.
+// Each fault, seen from the caller's side of a real connection, and whether the task was bought.
 func TestFaultsOnTheWire(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault  Fault
@@ -67,7 +66,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 	}
 }
 
-// Codes are said in the words of the protocol that asks.
+// A code is in the spelling of the caller's protocol.
 func TestCodeFaultSpeaksBothProtocols(t *testing.T) {
 	s := New(constant)
 	id := buy(t, s)
@@ -195,7 +194,7 @@ func TestFaultsOverHTTP(t *testing.T) {
 	want(t, "without LedgerHTTP", put(New(constant), `[]`), http.StatusNotFound)
 }
 
-// All of Options can be sent to another process, except functions and the log.
+// All fields of Options can be sent to another process, except functions and the log.
 func TestOptionsAsJSON(t *testing.T) {
 	o := Options{
 		Flavour: TwoCaptcha, Median: time.Second, Threads: 3, Ledger: true, PingShare: 0.5, PingRepeat: 2,

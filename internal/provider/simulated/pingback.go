@@ -80,7 +80,7 @@ func (s *Service) deliver(t *task) {
 func (s *Service) call(ctx context.Context, o outcome) error {
 	r, err := pingRequest(ctx, o, s.opts)
 	if err != nil {
-		return errors.New("making the request: the address is not usable")
+		return errors.New("making the request: invalid address")
 	}
 	resp, err := s.client.Do(r)
 	if err != nil {

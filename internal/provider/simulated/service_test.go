@@ -30,7 +30,7 @@ func TestThreadCap(t *testing.T) {
 			v := post(t, s, "/createTask", create(`"type":"RecaptchaV2TaskProxyless"`))
 			want(t, "tasks", v["errorCode"], any(code))
 
-			// A thread is free when its task is due, also if nobody asks for it.
+			// A thread is free when its task is due, also without a poll.
 			time.Sleep(constant.Median - time.Second)
 			buy(t, s)
 			want(t, "one more", get(t, s, recaptcha()), code)
@@ -183,7 +183,7 @@ func TestLedger(t *testing.T) {
 	})
 }
 
-// Without the ledger nothing is kept of what is forgotten.
+// Without the ledger a forgotten task leaves nothing behind.
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(constant)
@@ -202,7 +202,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// Many callers at once, with the race detector: every token once, never over the cap.
+// Many concurrent callers, for the race detector: each token is unique, and the cap holds.
 func TestParallelCallers(t *testing.T) {
 	s := New(Options{Median: 5 * time.Millisecond, Sigma: 0.5, Threads: 8, Ledger: true})
 	var callers sync.WaitGroup

@@ -16,7 +16,7 @@ import (
 )
 
 // A folder that cannot be used is an error, so that no letter is lost in silence.
-func TestADiskThatTakesNothing(t *testing.T) {
+func TestAnUnusableFolderIsAnError(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -37,7 +37,8 @@ func TestADiskThatTakesNothing(t *testing.T) {
 	}
 }
 
-func TestNoFolderHoldsNoLetters(t *testing.T) {
+// A folder that an operator removed is empty, and the next letter creates it again.
+func TestAMissingFolderIsEmpty(t *testing.T) {
 	s := opened(t)
 	s.mustKeep(t, letter(1))
 	if err := os.RemoveAll(s.dir); err != nil {
@@ -48,13 +49,26 @@ func TestNoFolderHoldsNoLetters(t *testing.T) {
 		t.Error(err)
 	}
 	s.wantCounts(t, 0, 0)
-	s.mustKeep(t, letter(1)) // creates the folder
+	s.mustKeep(t, letter(1))
 	s.wantCounts(t, 1, 0)
+	// A list that finds no folder does not overwrite the count of the letter that creates it.
+	for range 40 {
+		if err := os.RemoveAll(s.dir); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() { _, _ = s.all() })
+		}
+		s.mustKeep(t, letter(1))
+		wg.Wait()
+		s.wantCounts(t, 1, 0)
+	}
 }
 
 // Another process in the folder keeps letters, removes them, and removes unfinished files when it
 // starts. No letter is lost, and a listing corrects the counts.
-func TestTwoProcessesInOneFolder(t *testing.T) {
+func TestTwoProcessesShareAFolder(t *testing.T) {
 	s := opened(t)
 	other := s.twin()
 	var wg sync.WaitGroup
@@ -94,7 +108,7 @@ func TestTwoProcessesInOneFolder(t *testing.T) {
 	s.wantCounts(t, 40, 0)
 }
 
-func TestASpoolFillsUp(t *testing.T) {
+func TestAFullSpoolKeepsNoFurtherLetter(t *testing.T) {
 	s := opened(t)
 	if s.most != 10_000 {
 		t.Errorf("the cap is %d", s.most)
@@ -129,7 +143,7 @@ func TestASpoolFillsUp(t *testing.T) {
 
 // Concurrent calls, some for one order: each letter is stored once, the cap holds, and the counts
 // match the folder without another listing.
-func TestLettersAtOnce(t *testing.T) {
+func TestConcurrentLettersAreStoredOnce(t *testing.T) {
 	const most, orders, copies = 20, 40, 4
 	s := opened(t)
 	s.most = most
@@ -176,7 +190,7 @@ func TestLettersAtOnce(t *testing.T) {
 
 // Bad files appear while letters are kept, removed and listed: each bad file is set aside, and no
 // good one.
-func TestComingAndGoingAtOnce(t *testing.T) {
+func TestBadFilesAppearDuringOtherCalls(t *testing.T) {
 	s := opened(t)
 	var aside atomic.Int64
 	var wg sync.WaitGroup

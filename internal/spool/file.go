@@ -62,7 +62,7 @@ func readRegular(root *os.Root, name string) (data []byte, bad, err error) {
 		return nil, nil, err
 	}
 	if !there.Mode().IsRegular() {
-		return nil, errors.New("no regular file"), nil
+		return nil, errors.New("not a regular file"), nil
 	}
 	f, err := root.Open(name)
 	if errors.Is(err, fs.ErrPermission) {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A folder of another version of poold: names and bytes are the same.
-func TestLettersOnDisk(t *testing.T) {
+// Other versions of poold read and write the same names and bytes.
+func TestTheFileFormatIsStable(t *testing.T) {
 	const name = "fc711e8e8fc0606e71d964ff1b1998897ae3213ea4780a110ab3dab1941225c8.json"
 	for text, l := range map[string]Letter{
 		`{"version":1,"order":"order-1.0123abcd","identity":"fc2942c577a5386e6ca58d3ddd8057bf","provider":"one","task":"t1","token":"03AF\u003c\u0026\u003eü-1",` +
@@ -31,23 +31,23 @@ func TestLettersOnDisk(t *testing.T) {
 	}
 }
 
-func TestLettersThatAreNone(t *testing.T) {
+func TestInvalidLettersAreRefused(t *testing.T) {
 	s := opened(t)
 	for name, c := range map[string]struct {
 		change func(*Letter)
 		want   error
 		says   string
 	}{
-		"no order":          {func(l *Letter) { l.Order = "" }, ErrBad, ": without an order"},
-		"nothing":           {func(l *Letter) { l.Token = "" }, ErrBad, ": without a token and a code, or with both"},
-		"token and code":    {func(l *Letter) { l.Code = "ERROR" }, ErrBad, ": without a token and a code, or with both"},
-		"no arrival":        {func(l *Letter) { l.Arrived = time.Time{} }, ErrBad, ": without a time"},
-		"no end":            {func(l *Letter) { l.Until = time.Time{} }, ErrBad, ": without a time"},
-		"no year":           {func(l *Letter) { l.Until = l.Until.AddDate(9000, 0, 0) }, ErrBad, ""},
-		"a broken token":    {func(l *Letter) { l.Token = "03AF\xff" }, ErrBad, ": with text that is not UTF-8"},
-		"a broken order":    {func(l *Letter) { l.Order = "\xff" }, ErrBad, ": with text that is not UTF-8"},
-		"a large token":     {func(l *Letter) { l.Token = strings.Repeat("x", 65536) }, ErrTooLarge, ""},
-		"a swollen browser": {func(l *Letter) { l.UserAgent = strings.Repeat("\x01", 65536/6) }, ErrTooLarge, ""},
+		"no order":       {func(l *Letter) { l.Order = "" }, ErrBad, ": without an order"},
+		"nothing":        {func(l *Letter) { l.Token = "" }, ErrBad, ": without a token and a code, or with both"},
+		"token and code": {func(l *Letter) { l.Code = "ERROR" }, ErrBad, ": without a token and a code, or with both"},
+		"no arrival":     {func(l *Letter) { l.Arrived = time.Time{} }, ErrBad, ": without a time"},
+		"no end":         {func(l *Letter) { l.Until = time.Time{} }, ErrBad, ": without a time"},
+		"no year":        {func(l *Letter) { l.Until = l.Until.AddDate(9000, 0, 0) }, ErrBad, ""},
+		"a broken token": {func(l *Letter) { l.Token = "03AF\xff" }, ErrBad, ": with text that is not UTF-8"},
+		"a broken order": {func(l *Letter) { l.Order = "\xff" }, ErrBad, ": with text that is not UTF-8"},
+		"a large token":  {func(l *Letter) { l.Token = strings.Repeat("x", 65536) }, ErrTooLarge, ""},
+		"a long browser": {func(l *Letter) { l.UserAgent = strings.Repeat("\x01", 65536/6) }, ErrTooLarge, ""},
 	} {
 		l := letter(1)
 		c.change(&l)
@@ -106,14 +106,14 @@ func TestAListShowsNoSecret(t *testing.T) {
 }
 
 // Without a folder the list is empty, not null.
-func TestAListWithoutAFolder(t *testing.T) {
+func TestAListWithoutAFolderIsEmpty(t *testing.T) {
 	if shown, err := New("none").Show(letterTime); err != nil || shown == nil || len(shown) != 0 {
 		t.Errorf("list: %v, %v", shown, err)
 	}
 }
 
 // A bad file is set aside also if a list finds it first.
-func TestAListWithABadFile(t *testing.T) {
+func TestAListSetsABadFileAside(t *testing.T) {
 	s := opened(t)
 	s.mustKeep(t, letter(0), letter(2))
 	s.plant(t, nameOf(letter(1).Order), secret)

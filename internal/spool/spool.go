@@ -19,9 +19,9 @@ const MostLetters = 10_000
 
 var (
 	// ErrFull: the spool holds MostLetters letters.
-	ErrFull = errors.New("as many dead letters as there may be")
+	ErrFull = fmt.Errorf("the spool is full: it has %d dead letters", MostLetters)
 	// ErrTooLarge: the file of the letter would be larger than 64 KiB.
-	ErrTooLarge = errors.New("a dead letter that is too large")
+	ErrTooLarge = fmt.Errorf("the dead letter is larger than %d bytes", maxBytes)
 	// ErrBad: a file, or the argument of Keep, is not a dead letter.
 	ErrBad = errors.New("not a dead letter")
 )
@@ -31,8 +31,9 @@ type Spool struct {
 	dir  string
 	most int // letters, and files set aside
 
-	// names is held while a name in the folder changes and while the folder is listed, so that
-	// the counts match the folder. No file is written under it. Count and SetAside do not need it.
+	// names is held while a name in the folder changes and while the folder is listed or opened, so
+	// that the counts match the folder. No file is written under it. Count and SetAside do not need
+	// it.
 	names   sync.Mutex
 	letters atomic.Int64
 	bad     atomic.Int64 // files set aside
@@ -95,6 +96,9 @@ func (s *Spool) put(name string, data []byte) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
+	if _, _, err := readFile(root, name); err == nil {
+		return syncDir(root) // it was kept before, so a full disk does not matter
+	}
 	unfinished, err := writeUnfinished(root, data)
 	if err != nil {
 		return err
@@ -248,7 +252,7 @@ func (s *Spool) readLocked(root *os.Root, name string) (Letter, int64, error) {
 			return Letter{}, 0, errors.Join(err, removed)
 		}
 		s.letters.Add(-1)
-		return Letter{}, 0, fmt.Errorf("%w; deleted: as many are set aside as may be", err)
+		return Letter{}, 0, fmt.Errorf("%w; deleted, because %d bad files are kept", err, s.most)
 	}
 	if moved := root.Rename(name, name+"."+rand.Text()+".bad"); moved != nil {
 		return Letter{}, 0, errors.Join(err, moved)
@@ -293,6 +297,8 @@ func (s *Spool) listLocked(root *os.Root) (letters, unfinished []string, err err
 
 // root opens the folder. It returns nil without an error if the folder does not exist.
 func (s *Spool) root() (*os.Root, error) {
+	s.names.Lock()
+	defer s.names.Unlock()
 	root, err := os.OpenRoot(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		s.letters.Store(0)

@@ -129,7 +129,7 @@ func (s *Spool) wantAll(t *testing.T, want ...Letter) {
 	}
 }
 
-func TestLettersComeBack(t *testing.T) {
+func TestLettersAreReadAsTheyWereKept(t *testing.T) {
 	s := opened(t)
 	hostile := letter(1)
 	hostile.Order = "../../etc/passwd\x00\n"
@@ -170,13 +170,21 @@ func TestLettersComeBack(t *testing.T) {
 	}
 }
 
-// A provider that repeats its callback makes the token no younger, even if the spool is full.
+// A repeated callback does not make the token younger. It writes nothing, so it succeeds also if the
+// spool or the disk is full.
 func TestTheFirstLetterOfAnOrderStays(t *testing.T) {
 	s := opened(t)
 	s.most = 1
 	second := letter(1)
 	second.Arrived, second.Token = second.Arrived.Add(time.Hour), "another"
-	s.mustKeep(t, letter(1), second)
+	s.mustKeep(t, letter(1))
+	if err := os.Chtimes(s.dir, letterTime, letterTime); err != nil {
+		t.Fatal(err)
+	}
+	s.mustKeep(t, second)
+	if folder, err := os.Stat(s.dir); err != nil || !folder.ModTime().Equal(letterTime) {
+		t.Errorf("a repeated letter changed the folder: %v", err)
+	}
 	s.wantAll(t, letter(1))
 	s.wantCounts(t, 1, 0)
 	if got := s.files(t); len(got) != 1 {
@@ -185,7 +193,7 @@ func TestTheFirstLetterOfAnOrderStays(t *testing.T) {
 }
 
 // Each sorts letters by compare, which gets the ids of their orders, then by age, then by name.
-func TestTheOrderOfEach(t *testing.T) {
+func TestEachSortsLetters(t *testing.T) {
 	s := opened(t)
 	low, high := captcha.ID(strings.Repeat("0", 32)), captcha.ID(strings.Repeat("f", 32))
 	var orders []string
@@ -240,12 +248,12 @@ func TestBadFilesAreSetAside(t *testing.T) {
 		"no token":          {file(strings.Replace(whole, `"token"`, `"broken"`, 1)), "without a token and a code, or with both"},
 		"no end":            {file(strings.Replace(whole, `"until"`, `"broken"`, 1)), "without a time"},
 		"too large":         {file(whole + strings.Repeat(" ", 65536)), "too large"},
-		"a directory":       {func(path string) error { return os.Mkdir(path, 0o700) }, "no regular file"},
-		"a full directory":  {func(path string) error { return os.MkdirAll(filepath.Join(path, "in"), 0o700) }, "no regular file"},
-		"a symlink":         {func(path string) error { return os.Symlink(outside, path) }, "no regular file"},
-		"a link inside":     {func(path string) error { return os.Symlink("other", path) }, "no regular file"},
-		"a dangling link":   {func(path string) error { return os.Symlink("nowhere", path) }, "no regular file"},
-		"a pipe":            {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "no regular file"},
+		"a directory":       {func(path string) error { return os.Mkdir(path, 0o700) }, "not a regular file"},
+		"a full directory":  {func(path string) error { return os.MkdirAll(filepath.Join(path, "in"), 0o700) }, "not a regular file"},
+		"a symlink":         {func(path string) error { return os.Symlink(outside, path) }, "not a regular file"},
+		"a link inside":     {func(path string) error { return os.Symlink("other", path) }, "not a regular file"},
+		"a dangling link":   {func(path string) error { return os.Symlink("nowhere", path) }, "not a regular file"},
+		"a pipe":            {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "not a regular file"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := opened(t)
@@ -283,7 +291,7 @@ func TestBadFilesAreSetAside(t *testing.T) {
 }
 
 // A letter that is spoiled after the folder was listed does not stop the others either.
-func TestALetterThatIsSpoiledMeanwhile(t *testing.T) {
+func TestALetterSpoiledDuringEachIsSetAside(t *testing.T) {
 	s := opened(t)
 	s.mustKeep(t, letter(0), letter(1), letter(2))
 	var got []Letter
@@ -311,7 +319,7 @@ func TestBadFilesAreBounded(t *testing.T) {
 			s.plant(t, nameOf(fmt.Sprint(i)), "rubbish")
 		}
 		_, err := s.all()
-		if !errors.Is(err, ErrBad) || strings.Count(err.Error(), "deleted: as many are set aside as may be") != deleted {
+		if !errors.Is(err, ErrBad) || strings.Count(err.Error(), "deleted, because 3 bad files are kept") != deleted {
 			t.Errorf("bad files %d to %d: %v, want %d deleted", from, to, err, deleted)
 		}
 		s.wantCounts(t, 0, 3)
@@ -343,8 +351,8 @@ func TestBadFilesAreBounded(t *testing.T) {
 	}
 }
 
-// Open removes what a crash left unfinished. Files with foreign names are not even counted.
-func TestAfterACrash(t *testing.T) {
+// Open removes unfinished files. Files with foreign names are not even counted.
+func TestOpenCleansUpAfterACrash(t *testing.T) {
 	s := opened(t)
 	s.mustKeep(t, letter(1))
 	name := nameOf(letter(2).Order)

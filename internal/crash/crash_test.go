@@ -1,0 +1,67 @@
+package crash_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"poold/internal/crash"
+)
+
+// crashEnv makes the test binary a child that passes its points.
+const crashEnv = "POOLD_TEST_CRASH"
+
+// A process kills itself at the armed pass of the armed point, and at no other point.
+func TestAProcessDiesAtItsPoint(t *testing.T) {
+	if at, child := os.LookupEnv(crashEnv); child {
+		crash.Arm(at)
+		for range 2 {
+			for _, point := range []string{"first", "second"} {
+				crash.At(point)
+				_, _ = os.Stdout.WriteString(point + " ")
+			}
+		}
+		return
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[string]string{
+		"":         "first second first second ",
+		"third":    "first second first second ",
+		"second":   "first ",
+		"second:1": "first ",
+		"first:2":  "first second ",
+		"first:3":  "first second first second ",
+	} {
+		child := exec.CommandContext(t.Context(), program, "-test.run=^TestAProcessDiesAtItsPoint$")
+		child.Env = append(os.Environ(), crashEnv+"="+at)
+		out, err := child.Output()
+		passed, _, ended := strings.Cut(string(out), "PASS")
+		if passed != want || ended != (err == nil) {
+			t.Errorf("armed for %q it passed %q, %v; want %q", at, passed, err, want)
+		}
+		var exit *exec.ExitError
+		if err != nil && (!errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL) {
+			t.Errorf("armed for %q it ended by %v", at, err)
+		}
+	}
+}
+
+// An invalid pass is a mistake of the test that arms the point.
+func TestArmRefusesAnInvalidPass(t *testing.T) {
+	for _, at := range []string{"first:0", "first:-1", "first:x", "first:"} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%q was accepted", at)
+				}
+			}()
+			crash.Arm(at)
+		}()
+	}
+}

@@ -3,7 +3,6 @@ package purchase
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -16,11 +15,10 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/pool/pooltest"
-	"poold/internal/provider"
 	"poold/internal/redisdb/redistest"
 )
 
-// replica is a buyer on a store of its own, as one process has them.
+// replica is a buyer with its own store, like one process.
 type replica struct {
 	*ledger
 	buyer  *Buyer
@@ -42,12 +40,14 @@ func newReplica(t *testing.T, o pool.Options, providers ...Entry) *replica {
 	return r
 }
 
-// at is an entry of a provider under a name, at an account, which notes its polls.
+// at returns an entry of a fake provider with a name and an account. The provider records its polls
+// in the ledger.
 func (r *replica) at(name, account string) Entry {
 	return Entry{Provider: newFakeProvider(r.ledger, name), Account: account, Concurrency: 9}
 }
 
-// leave buys n tasks and dies before it polls any.
+// leave places n orders, stores their task ids and lets their leases expire, like a replica that
+// died before its first poll.
 func (r *replica) leave(t *testing.T, n int) (orders []*Order) {
 	t.Helper()
 	for i := range n {
@@ -64,7 +64,7 @@ func (r *replica) leave(t *testing.T, n int) (orders []*Order) {
 	return orders
 }
 
-// collect adopts what there is and sees it through.
+// collect adopts the orders without a lease and collects them one after the other.
 func (r *replica) collect(t *testing.T) (landed int) {
 	t.Helper()
 	adopted, err := r.buyer.recovery.adopt(t.Context())
@@ -79,7 +79,7 @@ func (r *replica) collect(t *testing.T) (landed int) {
 	return len(adopted)
 }
 
-// want compares what is left in Redis, and how many tokens came of it.
+// wantLeft compares the orders, permits and tokens that are left in Redis.
 func (r *replica) wantLeft(t *testing.T, orders, places, tokens int, names ...string) {
 	t.Helper()
 	look, err := r.store.Look(t.Context(), spec().ID, 0, 0)
@@ -95,18 +95,18 @@ func (r *replica) wantLeft(t *testing.T, orders, places, tokens int, names ...st
 		sum += n
 	}
 	if look.Orders != orders || sum != places || look.Fresh != tokens {
-		t.Errorf("%d orders, %d places, %d tokens; want %d, %d, %d", look.Orders, sum, look.Fresh, orders, places, tokens)
+		t.Errorf("%d orders, %d permits, %d tokens; want %d, %d, %d", look.Orders, sum, look.Fresh, orders, places, tokens)
 	}
 }
 
-// Orders of a replica that died are collected by whoever can ask for them: the
-// account counts, not the name that the file has for it now.
-func TestOrdersAreAskedForAtTheirAccount(t *testing.T) {
+// An order of a dead replica is collected at its account, whatever name the file gives that account
+// now.
+func TestOrdersAreCollectedAtTheirAccount(t *testing.T) {
 	for name, c := range map[string]struct {
-		before []string // names and accounts of the one that died, of its successor
-		reload []string // and after a reload there, if any
-		after  []string
-		asked  string // who gives the tokens
+		before []string // names and accounts in the dead replica's file
+		reload []string // in its successor's first file; nil = the successor does not reload
+		after  []string // in its present file
+		asked  string   // the provider that is polled
 	}{
 		"as it was":           {before: []string{"one", "x"}, after: []string{"two", "y", "one", "x"}, asked: "one"},
 		"renamed":             {before: []string{"one", "x"}, after: []string{"two", "x"}, asked: "two"},
@@ -157,7 +157,7 @@ func TestOrdersAreAskedForAtTheirAccount(t *testing.T) {
 	}
 }
 
-// named is a provider that tells another name than it writes down.
+// named is a fake provider with another name than the one in the ledger.
 type named struct {
 	*fakeProvider
 	name string
@@ -165,7 +165,7 @@ type named struct {
 
 func (n named) Name() string { return n.name }
 
-// list makes entries of names and accounts.
+// list returns entries for pairs of a name and an account.
 func (r *replica) list(names []string) (entries []Entry) {
 	for ; len(names) > 0; names = names[2:] {
 		entries = append(entries, r.at(names[0], names[1]))
@@ -173,10 +173,10 @@ func (r *replica) list(names []string) (entries []Entry) {
 	return entries
 }
 
-// Where nobody can be asked that is told at once, with how many and until when,
-// and once. The orders are left to whoever can ask, and are collected when the
-// provider is listed again.
-func TestStrandedOrdersAreTold(t *testing.T) {
+// Orders whose account is not configured are reported, and logged once with their number and
+// expiry. Their leases are ended, so that another replica can adopt them. They are collected here
+// when the account is listed again.
+func TestStrandedOrdersAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		deadline := leftAtOne(t, redis, 3)
@@ -194,25 +194,25 @@ func TestStrandedOrdersAreTold(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		if n := strings.Count(heir.logged.String(), "level=ERROR"); n != 1 || !strings.Contains(heir.logged.String(), "provider=one orders=3 until=") {
-			t.Errorf("told %d times:\n%s", n, heir.logged.String())
+			t.Errorf("logged %d times:\n%s", n, heir.logged.String())
 		}
 		if want := []string(nil); !slices.Equal(heir.all(), want) {
 			t.Errorf("what happened: %q", heir.all())
 		}
 		heir.wantLeft(t, 3, 3, 0, "one")
 
-		// Another replica can ask, and finds them free.
+		// Another replica has the account, and finds the orders without a lease.
 		other := newReplica(t, pool.Options{Dial: redis.Dial})
 		other.buyer.SetProviders(other.list([]string{"three", "x"}))
 		adopted, err := other.buyer.recovery.adopt(t.Context())
 		if err != nil || len(adopted) != 3 {
-			t.Fatalf("the other one adopted %d, %v", len(adopted), err)
+			t.Fatalf("the other replica adopted %d, %v", len(adopted), err)
 		}
 		if r := other.buyer.orders.collect(t.Context(), adopted[0]); r.Err != nil {
 			t.Error(r.Err)
 		}
 		other.buyer.recovery.abandon(t.Context(), adopted[1])
-		// One is in work there.
+		// One of them is in flight there.
 		for range 6 {
 			if _, err := other.store.Renew(t.Context(), []pool.Ref{adopted[2].Ref}); err != nil {
 				t.Error(err)
@@ -221,9 +221,9 @@ func TestStrandedOrdersAreTold(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		if got := heir.buyer.Stranded(); len(got) != 1 || got[0].Orders != 1 {
-			t.Errorf("stranded %+v, want the one that nobody works on", got)
+			t.Errorf("stranded %+v, want the order that no replica runs", got)
 		}
-		// It is listed again.
+		// The account is listed again.
 		heir.buyer.SetProviders(heir.list([]string{"two", "y", "uno", "x"}))
 		if n := heir.collect(t); n != 1 {
 			t.Errorf("%d orders were adopted, want 1", n)
@@ -235,8 +235,8 @@ func TestStrandedOrdersAreTold(t *testing.T) {
 	})
 }
 
-// leftAtOne has a replica that dies leave n orders at account "x" of "one", and answers
-// when the last of them is forgotten.
+// leftAtOne leaves n orders of a dead replica at account "x" of provider "one", and returns when
+// the last of them expires.
 func leftAtOne(t *testing.T, redis *redistest.Bubble, n int) (deadline time.Time) {
 	t.Helper()
 	died := newReplica(t, pool.Options{Dial: redis.Dial})
@@ -245,7 +245,7 @@ func leftAtOne(t *testing.T, redis *redistest.Bubble, n int) (deadline time.Time
 	return died.orderDeadline(t)
 }
 
-// orderDeadline is when the last order of the identity is forgotten.
+// orderDeadline returns when the last order of the identity expires.
 func (r *replica) orderDeadline(t *testing.T) (last time.Time) {
 	t.Helper()
 	refs, err := r.store.Holders(t.Context(), "one")
@@ -264,9 +264,8 @@ func (r *replica) orderDeadline(t *testing.T) (last time.Time) {
 	return last
 }
 
-// What nobody can be asked about counts until its time is over, and is told no
-// longer.
-func TestStrandedOrdersEnd(t *testing.T) {
+// A stranded order counts until it expires, and is not reported any longer.
+func TestStrandedOrdersExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		deadline := leftAtOne(t, redis, 2)
@@ -287,14 +286,14 @@ func TestStrandedOrdersEnd(t *testing.T) {
 		}
 		heir.wantLeft(t, 0, 0, 0, "one")
 		if n := strings.Count(heir.logged.String(), "level=ERROR"); n != 1 {
-			t.Errorf("told %d times:\n%s", n, heir.logged.String())
+			t.Errorf("logged %d times:\n%s", n, heir.logged.String())
 		}
 	})
 }
 
-// What was not submitted, or may have been, needs nobody to be asked: it ends as
-// it would under a name that the file has.
-func TestNoOneNeedsToBeAskedAboutIntents(t *testing.T) {
+// An order that was not submitted, or whose outcome is unknown, needs no account: it ends as it
+// does at a configured provider.
+func TestOrdersWithoutATaskAreNeverStranded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		died := newReplica(t, pool.Options{Dial: redis.Dial})
@@ -319,8 +318,8 @@ func TestNoOneNeedsToBeAskedAboutIntents(t *testing.T) {
 	})
 }
 
-// A buyer remembers who went for as long as orders can be under way there, once an
-// account, and not where the list has the account.
+// A buyer remembers a removed provider for as long as orders can be in flight there: one for each
+// account, and none whose account is configured.
 func TestFormerProvidersAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &replica{ledger: &ledger{}}
@@ -353,8 +352,8 @@ func TestFormerProvidersAreForgotten(t *testing.T) {
 	})
 }
 
-// An account is its API, address and key, and tells nobody the key.
-func TestAccounts(t *testing.T) {
+// An account is identified by API, address and key. Its id does not reveal the key.
+func TestAccountIDs(t *testing.T) {
 	const key = captcha.Secret("0123456789abcdef0123456789abcdef")
 	one := Account("legacy", "https://example.com", key)
 	if Account("legacy", "https://example.com/", key) != one {
@@ -373,10 +372,10 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// A callback under a name that the file had is signed by the same account: it lands
-// its token, gives the place back that was taken under that name, and the token is
-// of the provider that takes reports on it now.
-func TestCallbacksUnderAFormerName(t *testing.T) {
+// A callback to a former name of a provider has the signature of its account. It lands the token
+// and releases the permit under the former name. The token belongs to the present name, which
+// accepts reports.
+func TestACallbackUnderAFormerNameLands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		died := newReplica(t, pool.Options{Dial: redis.Dial})
@@ -396,71 +395,5 @@ func TestCallbacksUnderAFormerName(t *testing.T) {
 		}
 		heir.want(t, "callback forged", "login at two: solved", "callback settled")
 		heir.wantLeft(t, 0, 0, 1, "one")
-	})
-}
-
-// A replica that gave the next probe to an order which was not placed learns that polls are
-// answered. It shares that, and the probe that came back stays another replica's.
-func TestAnAnsweredPollDelaysNoProbe(t *testing.T) {
-	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
-		as, others := s.buyer.accounts, s.stock.other()
-		a := as.named("one")
-		fault := provider.Fault{
-			Kind: provider.FaultAccount, Code: "IP_BANNED", Action: "submit", Since: time.Now(), Next: time.Now().Add(time.Minute), Every: time.Minute,
-		}
-		s.provider.Adopt(t.Context(), &fault)
-		as.share(t.Context(), a)
-		next := func() time.Duration {
-			t.Helper()
-			standing, err := others.Standing(t.Context(), "one")
-			if err != nil || standing.Fault == nil {
-				t.Fatal(standing, err)
-			}
-			return standing.Fault.Next
-		}
-		if n := next(); n != time.Minute {
-			t.Fatalf("the next probe is in %v", n)
-		}
-		if _, err := others.ProbeNow(t.Context(), "one"); err != nil {
-			t.Fatal(err)
-		}
-		polled := fault
-		polled.Polls = true
-		s.provider.Adopt(t.Context(), &polled)
-		as.share(t.Context(), a)
-		if n := next(); n > 0 {
-			t.Errorf("after an answered poll the next probe is in %v", n)
-		}
-		// The fault is met again by that probe.
-		again := polled
-		again.Since, again.Next = time.Now().Add(time.Second), time.Now().Add(time.Minute)
-		s.provider.Adopt(t.Context(), &again)
-		as.share(t.Context(), a)
-		if n := next(); n != time.Minute {
-			t.Errorf("after the probe was refused the next one is in %v", n)
-		}
-	})
-}
-
-// partOfStock cannot tell the orders at any provider.
-type partOfStock struct{ Orders }
-
-func (partOfStock) InFlight(_ context.Context, providers []string) ([]int, error) {
-	counts := make([]int, len(providers))
-	for i := range counts {
-		counts[i] = -1
-	}
-	return counts, nil
-}
-
-// The places at a provider are in one part of Redis. While that is away nothing is
-// bought there, and the provider's state says why.
-func TestAProvidersPlacesAreAway(t *testing.T) {
-	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
-		s.buyer.stock = partOfStock{s.buyer.stock}
-		got := s.buyer.Providers(t.Context(), time.Now())[0]
-		if got.State.Kind != provider.StateDown || !strings.Contains(got.State.Reason, "redis node") || got.InFlight != 0 {
-			t.Errorf("%+v", got)
-		}
 	})
 }

@@ -14,11 +14,10 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/provider"
-	"poold/internal/redisdb"
 )
 
-// found is an order of a replica that is gone: it was marked 2 s after it was
-// placed and got as far as state, with the task "t7".
+// found returns an order of a dead replica in a state. It was placed 2 s before it was marked, and
+// its task is "t7".
 func (s *testBuyer) found(t *testing.T, state pool.State) *Order {
 	t.Helper()
 	return s.foundFor(t, spec(), state)
@@ -49,7 +48,7 @@ func (s *testBuyer) foundFor(t *testing.T, target Spec, state pool.State) *Order
 	return o
 }
 
-// adopt must adopt without an error.
+// adopt adopts orders; an error fails the test.
 func (s *testBuyer) adopt(t *testing.T) []*Order {
 	t.Helper()
 	adopted, err := s.buyer.recovery.adopt(t.Context())
@@ -59,8 +58,8 @@ func (s *testBuyer) adopt(t *testing.T) []*Order {
 	return adopted
 }
 
-// What was never submitted is taken back, with all that was reserved for it.
-func TestAdoptTakesAnIntentBack(t *testing.T) {
+// An order that was not submitted is removed, with all its reservations.
+func TestAdoptRemovesAnUnsubmittedOrder(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
 		s.found(t, pool.Intent)
@@ -68,7 +67,7 @@ func TestAdoptTakesAnIntentBack(t *testing.T) {
 		if got := heir.adopt(t); len(got) != 0 {
 			t.Errorf("%d orders to be collected", len(got))
 		}
-		// It does not know that the order was for no guest.
+		// The journal does not say that the order is not a guest's.
 		s.want(t, "fail bought=false", "refund", "refund of solve", "release")
 		heir.wantLeft(t, 0, 0, 0)
 		if len(s.stock.booked()) != 0 {
@@ -77,8 +76,8 @@ func TestAdoptTakesAnIntentBack(t *testing.T) {
 	})
 }
 
-// What may have been submitted counts as bought and is never submitted again.
-func TestAdoptNotesASubmittingOrderAsUnknown(t *testing.T) {
+// An order that may have been submitted counts as bought and is not submitted again.
+func TestAdoptKeepsASubmittingOrderAsUnknown(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
 		o := s.found(t, pool.Submitting)
@@ -90,7 +89,7 @@ func TestAdoptNotesASubmittingOrderAsUnknown(t *testing.T) {
 			s.stock.endLease(o.Ref)
 			time.Sleep(pool.Lease)
 		}
-		s.want(t, "unknown", "reserve") // the place is kept no longer than the order
+		s.want(t, "unknown", "reserve") // the permit expires with the order
 		if r := s.stock.record(o.Ref); r.State != pool.Unknown || len(s.stock.booked()) != 1 {
 			t.Errorf("state %c, %q booked", r.State, s.stock.booked())
 		}
@@ -98,8 +97,8 @@ func TestAdoptNotesASubmittingOrderAsUnknown(t *testing.T) {
 	})
 }
 
-// What was bought is collected with its task, on the terms that it was placed with.
-func TestAdoptedOrderIsCollected(t *testing.T) {
+// A bought order is collected with its task id, on the terms of its placing.
+func TestAdoptCollectsABoughtOrder(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		target := spec()
 		target.Identity.Enterprise, target.Lifetime = true, 90*time.Second
@@ -125,7 +124,7 @@ func TestAdoptedOrderIsCollected(t *testing.T) {
 			t.Error(r.Err)
 		}
 		s.want(t, "poll t7", "poll t7", "poll t7", "settle", "release", "login at one: solved")
-		// The first wait counts from the submit, as if nothing had happened.
+		// The first wait counts from the submit.
 		if asked[0] != 17*time.Second {
 			t.Errorf("first poll %v after the placing, want 17s", asked[0])
 		}
@@ -140,8 +139,8 @@ func TestAdoptedOrderIsCollected(t *testing.T) {
 	})
 }
 
-// A token that the first poll of an adopter finds may be as old as its submit,
-// but no older; one whose time-out has passed is polled once more.
+// A token that the adopter's first poll finds may be as old as its submit, and not older. A task
+// whose time-out has passed is polled once more.
 func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 	for _, age := range []time.Duration{30 * time.Second, 200 * time.Second} {
 		for _, solves := range []bool{true, false} {
@@ -171,14 +170,14 @@ func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 	}
 }
 
-// Orders of unknown fate, of replicas that live and of this buyer stay where they are.
-func TestAdoptLeavesOthersAlone(t *testing.T) {
+// Orders of unknown outcome, of living replicas and of this buyer are not adopted.
+func TestAdoptLeavesOtherOrdersAlone(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		s.found(t, pool.Unknown)
 		s.renew(t, s.found(t, pool.Bought).Ref)
 		own := s.order(t)
 		ended := s.collecting(t, own)
-		// As after a while in which Redis took no renewal.
+		// Its lease expired, as in an outage of Redis.
 		s.stock.endLease(own.Ref)
 		before := s.stock.picture()
 		s.forget()
@@ -195,13 +194,13 @@ func TestAdoptLeavesOthersAlone(t *testing.T) {
 	})
 }
 
-// What another version wrote blocks no other order, and is said.
-func TestAdoptSkipsWhatItCannotRead(t *testing.T) {
+// A record of another version is logged, and does not stop the adoption of other orders.
+func TestAdoptSkipsUnreadableRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		s := newTestBuyer(t, 9)
 		strange := s.found(t, pool.Bought)
-		s.stock.refact(strange.Ref, `{"target":["?"]}`)
+		s.stock.setFacts(strange.Ref, `{"target":["?"]}`)
 		other := s.found(t, pool.Bought)
 		heir := s.replica("no letters")
 		heir.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
@@ -216,39 +215,9 @@ func TestAdoptSkipsWhatItCannotRead(t *testing.T) {
 	})
 }
 
-// Redis that goes away ends the search; what was taken over until then is this
-// replica's to collect.
-func TestAdoptWhileRedisGoesAway(t *testing.T) {
-	for name, c := range map[string]struct{ looks, adopted int }{
-		"at once":                   {0, 0},
-		"before the first order":    {1, 0},
-		"at the second provider":    {2, 1},
-		"at the second's one order": {3, 1},
-	} {
-		runBubble(t, name, func(t *testing.T) {
-			s := newTestBuyer(t, 9)
-			s.found(t, pool.Bought)
-			s.reserve(t, "two", pool.Ref{Order: "second", Identity: spec().ID})
-			heir := s.replica("no letters")
-			heir.buyer.SetProviders([]Entry{{Provider: heir.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
-			looks := 0
-			s.stock.fault = func(string) error {
-				if looks++; looks > c.looks {
-					return redisdb.ErrDown
-				}
-				return nil
-			}
-			got, err := heir.buyer.recovery.adopt(t.Context())
-			if !errors.Is(err, redisdb.ErrDown) || len(got) != c.adopted || heir.buyer.slots()[0] != c.adopted {
-				t.Errorf("adopt = %d orders, %v, %v slots; want %d and ErrDown", len(got), err, heir.buyer.slots(), c.adopted)
-			}
-		})
-	}
-}
-
-// Adopted orders take slots of their account, also beyond its concurrency, and
-// give them back however they end.
-func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
+// An adopted order takes a slot of its account, beyond the concurrency if necessary, and frees it
+// however it ends.
+func TestAdoptedOrdersTakeSlots(t *testing.T) {
 	withBuyer(t, 3, func(t *testing.T, s *testBuyer) {
 		for range 3 {
 			s.found(t, pool.Bought)
@@ -284,90 +253,8 @@ func TestAdoptedOrdersCountAtTheirProvider(t *testing.T) {
 	})
 }
 
-// A place whose order ended while its replica died is given up, but not while
-// its order may be about to come.
-func TestOrphanedPlaces(t *testing.T) {
-	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
-		orphan, late := pool.Ref{Order: "orphan", Identity: spec().ID}, pool.Ref{Order: "late", Identity: spec().ID}
-		s.reserve(t, "one", orphan)
-		s.reserve(t, "one", late)
-		time.Sleep(time.Hour) // nobody has seen them yet
-		foreign := s.found(t, pool.Bought)
-		want := func(places ...pool.Ref) {
-			t.Helper()
-			s.renew(t, foreign.Ref)
-			s.adopt(t)
-			if got := s.stock.placesAt("one"); len(got) != len(places) {
-				t.Errorf("places %q, want %v", got, places)
-			}
-			for _, ref := range places {
-				if !s.stock.holdsPlace("one", ref) {
-					t.Errorf("the place of %s was given up", ref.Order)
-				}
-			}
-		}
-		want(foreign.Ref, orphan, late)
-		time.Sleep(orphanedFor - time.Millisecond)
-		if p, err := s.stock.other().Place(t.Context(), pool.Order{Ref: late, Depth: 9, TTL: time.Minute}); err != nil || !p.Placed {
-			t.Fatal(p, err)
-		}
-		want(foreign.Ref, orphan, late)
-		time.Sleep(time.Millisecond)
-		s.stock.forgetOrder(late) // counts anew
-		want(foreign.Ref, late)
-		time.Sleep(orphanedFor - time.Millisecond)
-		want(foreign.Ref, late)
-		time.Sleep(time.Millisecond)
-		want(foreign.Ref)
-		want(foreign.Ref)
-		if n := len(s.buyer.recovery.orphans); n != 0 {
-			t.Errorf("%d orphans are still remembered", n)
-		}
-	})
-}
-
-// Each provider's places without orders are given up, also where several have some.
-func TestOrphansAtTwoProviders(t *testing.T) {
-	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
-		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
-		for _, name := range []string{"one", "two"} {
-			s.reserve(t, name, pool.Ref{Order: "orphan" + name, Identity: spec().ID})
-		}
-		s.adopt(t)
-		time.Sleep(14999 * time.Millisecond)
-		s.adopt(t)
-		s.wantLeft(t, 0, 2, 0)
-		time.Sleep(time.Millisecond)
-		s.adopt(t)
-		s.wantLeft(t, 0, 0, 0)
-	})
-}
-
-// A Redis that does not answer for three identities is not asked for the others.
-func TestAdoptionGivesUp(t *testing.T) {
-	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
-		for n := range 5 {
-			target := spec()
-			target.Identity.Sitekey = string(rune('a' + n))
-			target.ID = target.Identity.ID()
-			s.foundFor(t, target, pool.Bought)
-		}
-		asked := 0
-		s.stock.fault = func(step string) error {
-			if step == "look adopt" {
-				asked++
-				return redisdb.ErrDown
-			}
-			return nil
-		}
-		if got, err := s.replica("no letters").buyer.recovery.adopt(t.Context()); len(got) != 0 || !errors.Is(err, redisdb.ErrDown) || asked != 3 {
-			t.Errorf("adopted %d orders, %v, after %d questions", len(got), err, asked)
-		}
-	})
-}
-
-// An adopted order waits for its callback as long as the adopter's file says, and a
-// callback that cannot be stored is kept for the life of its token.
+// An adopted order waits for its callback for the time in the adopter's file. A callback that Redis
+// cannot store is kept for the lifetime of its token.
 func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		o := s.found(t, pool.Bought)
@@ -387,14 +274,14 @@ func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 		if r := heir.buyer.orders.collect(t.Context(), got[0]); r.Err != nil {
 			t.Error(r.Err)
 		}
-		// Half the usable life of 80 s after the submit, which was 2 s after the placing.
+		// Half the usable life of 80 s, from the submit, which was 2 s after the placing.
 		if asked != 42*time.Second {
 			t.Errorf("polled %v after the placing", asked)
 		}
 	})
 }
 
-// An order of unknown fate that comes with an adoption is left alone.
+// An adoption leaves an order of unknown outcome alone.
 func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.found(t, pool.Unknown)
@@ -412,12 +299,12 @@ func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
 	})
 }
 
-// An adopted order that a callback ended is not lost, also where callbacks were
-// switched off meanwhile.
-func TestAnAdoptedOrderKnowsThatItIsCalledBack(t *testing.T) {
+// A callback ends an adopted order, which is then not lost, even if callbacks were switched off
+// meanwhile.
+func TestACallbackEndsAnAdoptedOrder(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		o := s.found(t, pool.Bought)
-		heir := s.replica("no letters") // callbacks are off by now, but the order has its address
+		heir := s.replica("no letters") // callbacks are switched off here, but the order has its address
 		got := heir.adopt(t)
 		s.mustCall(t, callbackTo(o.address(), "code=03AF")) // at another replica
 		s.forget()
@@ -428,7 +315,7 @@ func TestAnAdoptedOrderKnowsThatItIsCalledBack(t *testing.T) {
 	})
 }
 
-// The adopter's file has a shorter time-out than the order was placed with.
+// The adopter's file has a shorter time-out. The order keeps its own.
 func TestAnAdoptedOrderKeepsItsTimeout(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.found(t, pool.Bought)
@@ -439,34 +326,4 @@ func TestAnAdoptedOrderKeepsItsTimeout(t *testing.T) {
 			t.Errorf("collect = %v", r.Err)
 		}
 	})
-}
-
-// Redis does not answer for one identity: the orders of the others are adopted
-// all the same, at every provider.
-func TestOneBadIdentityDoesNotStopAdoption(t *testing.T) {
-	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
-		target := spec()
-		target.Identity.Sitekey = "other"
-		target.ID = target.Identity.ID()
-		first, second := s.found(t, pool.Bought), s.foundFor(t, target, pool.Bought)
-		heir := s.replica("no letters")
-		heir.buyer.stock = halfStock{heir.stock, first.Identity}
-		got, err := heir.buyer.recovery.adopt(t.Context())
-		if !errors.Is(err, redisdb.ErrDown) || len(got) != 1 || got[0].Ref != second.Ref {
-			t.Errorf("adopted %d orders, %v", len(got), err)
-		}
-	})
-}
-
-// halfStock does not answer for one identity.
-type halfStock struct {
-	*stock
-	bad captcha.ID
-}
-
-func (s halfStock) Adopt(ctx context.Context, id captcha.ID, orders []string) ([]pool.Record, []pool.Ref, error) {
-	if id == s.bad {
-		return nil, nil, redisdb.ErrDown
-	}
-	return s.stock.Adopt(ctx, id, orders)
 }

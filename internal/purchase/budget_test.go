@@ -16,21 +16,21 @@ import (
 	"poold/internal/redisdb"
 )
 
-// A budget that is used up refuses the order, says until when, and keeps
-// neither place nor slot; the other budget gets its part back.
-func TestBudgetsRefuse(t *testing.T) {
+// A used-up budget refuses the order and says when there is room again. The order keeps no permit,
+// no slot, and no reservation in the other budget.
+func TestAUsedUpBudgetRefusesAnOrder(t *testing.T) {
 	for name, c := range map[string]struct {
-		// The budgets: the target's an hour and a day, and over all targets.
+		// The caps: the target's in an hour and in a day, and the overall one.
 		perHour, perDay, overall int
 
-		age    time.Duration // of what uses them up
+		age    time.Duration // of the solves that use them up
 		want   BudgetError
 		text   string
 		booked int // in the overall budget, afterwards
 		asked  string
 	}{
 		"over all targets": {
-			// It is asked twice.
+			// The budget is tried twice.
 			0, 0, 1, 23 * time.Hour, BudgetError{Of: pool.Overall, RetryAfter: time.Hour - askAgain}, "overall", 1, "book",
 		},
 		"the target's of the hour": {
@@ -48,7 +48,7 @@ func TestBudgetsRefuse(t *testing.T) {
 			if r := s.buyer.orders.collect(t.Context(), s.orderFor(t, target)); r.Err != nil {
 				t.Fatal(r.Err)
 			}
-			time.Sleep(c.age - 15*time.Second) // it was solved in those
+			time.Sleep(c.age - 15*time.Second) // the first order took 15 s
 			s.forget()
 			slot, _, _ := mustAdmit(t, s.buyer)
 			_, err := s.buyer.placer.place(t.Context(), slot, target)
@@ -68,11 +68,11 @@ func TestBudgetsRefuse(t *testing.T) {
 	}
 }
 
-// Without a overall budget nobody asks Redis for one.
-func TestNoBudgetBooksNothing(t *testing.T) {
+// Without an overall budget no reservation is made.
+func TestWithoutABudgetNothingIsReserved(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(3)
-		s.buyer.SetBudget(0) // a reload took it away
+		s.buyer.SetBudget(0) // a reload removed it
 		slot, _, _ := mustAdmit(t, s.buyer)
 		o, err := s.buyer.placer.place(t.Context(), slot, spec())
 		if err != nil {
@@ -92,8 +92,8 @@ func TestNoBudgetBooksNothing(t *testing.T) {
 	})
 }
 
-// What is left of the overall budget is told with it.
-func TestBooked(t *testing.T) {
+// Booked returns the used part of the overall budget, and the budget.
+func TestBookedReturnsTheUsedBudget(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(7)
 		s.order(t)
@@ -107,8 +107,8 @@ func TestBooked(t *testing.T) {
 	})
 }
 
-// The budget comes back exactly where nothing was bought for certain.
-func TestRefunds(t *testing.T) {
+// A reservation is returned only if certainly nothing was bought.
+func TestReservationsAreReturnedIfNothingWasBought(t *testing.T) {
 	fault := func(c provider.Class) error { return &provider.Error{Class: c, Code: "CODE"} }
 	submit := func(err error) func(*testBuyer, *Order) {
 		return func(s *testBuyer, _ *Order) {
@@ -162,8 +162,8 @@ func TestRefunds(t *testing.T) {
 	}
 }
 
-// Also where the order did not get as far as its submit.
-func TestRefundsBeforeTheSubmit(t *testing.T) {
+// The same holds for an order that ends before its submit.
+func TestReservationsAreReturnedBeforeTheSubmit(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(s *testBuyer, target *Spec)
 		want  error
@@ -205,9 +205,8 @@ func TestRefundsBeforeTheSubmit(t *testing.T) {
 	})
 }
 
-// Price, budgets and facts go into the journal with the order, so that whoever
-// ends it knows them.
-func TestOrderCarriesPriceBudgetsAndFacts(t *testing.T) {
+// The journal has the price, the budgets and the facts of an order, for the replica that ends it.
+func TestTheJournalHasPriceBudgetsAndFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for price, want := range map[float64]int64{0: 0, 0.0029: 2_900_000, 1e-9: 1, 0.00013: 130000, 12.5: 12_500_000_000, math.SmallestNonzeroFloat64: 0, -1: pool.PriceUnknown} {
 			s := newTestBuyer(t, 1)
@@ -248,8 +247,8 @@ func TestOrderCarriesPriceBudgetsAndFacts(t *testing.T) {
 	})
 }
 
-// The slot comes back also where Redis does not take the reservations back.
-func TestRefusedOrderFreesItsSlotWhileRedisIsAway(t *testing.T) {
+// A refused order frees its slot even if Redis does not take the reservations back.
+func TestARefusedOrderFreesItsSlotWhileRedisIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, step := range []string{"refund", "release"} {
 			s := newTestBuyer(t, 1)
@@ -266,9 +265,9 @@ func TestRefusedOrderFreesItsSlotWhileRedisIsAway(t *testing.T) {
 	})
 }
 
-// Redis goes away between a refusal and the giving back, or right after a booking
-// for longer than an order's time: no solve stays in the budget that was not bought.
-func TestNothingStaysInTheBudget(t *testing.T) {
+// If Redis fails after a refusal, or for longer than an order's life after a reservation, no solve
+// that was not bought stays in the budget.
+func TestAnOutageLeavesNoReservation(t *testing.T) {
 	for name, c := range map[string]struct {
 		away   []string
 		refuse bool

@@ -9,13 +9,11 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/provider"
 )
 
-// mustAdmit admits where that must succeed and tells which provider it was and
-// how long it took.
+// mustAdmit returns the slot that it gets, the name of its provider, and how long that took.
 func mustAdmit(t *testing.T, d *Buyer) (*Slot, string, time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -33,16 +31,15 @@ func TestAdmitWithoutProviders(t *testing.T) {
 		if _, err := d.Admit(t.Context(), Bid{}); !errors.Is(err, ErrNoProvider) {
 			t.Errorf("admit = %v, want ErrNoProvider", err)
 		}
-		// The line must be free again.
+		// No request is pending.
 		if _, err := d.Admit(t.Context(), Bid{}); !errors.Is(err, ErrNoProvider) {
 			t.Errorf("second admit = %v, want ErrNoProvider", err)
 		}
 	})
 }
 
-// The first provider of the list gets all orders; while it is down the next
-// one does; when it is back it has them again.
-func TestNextProviderTakesOver(t *testing.T) {
+// The first provider of the list gets all orders. While it is down, the next one gets them.
+func TestTheNextProviderTakesOver(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		two := newFakeProvider(s.ledger, "two")
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 5}, {Provider: two, Concurrency: 5}})
@@ -62,9 +59,9 @@ func TestNextProviderTakesOver(t *testing.T) {
 	})
 }
 
-// A provider that is full but well is waited for: the next one takes over for
-// one that is down, not for one that is popular.
-func TestFullProviderIsWaitedFor(t *testing.T) {
+// A request waits for a full provider that is up: the next provider takes over from one that is
+// down, not from one that is full.
+func TestARequestWaitsForAFullProvider(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 		slot, _, _ := mustAdmit(t, s.buyer)
@@ -76,9 +73,9 @@ func TestFullProviderIsWaitedFor(t *testing.T) {
 	})
 }
 
-// A full provider that goes down while somebody waits for it is left for the
-// next one. It is not asked whether it is ready: that would use up its probe.
-func TestFullProviderThatGoesDownIsLeft(t *testing.T) {
+// If a full provider goes down, its pending requests go to the next one. It is not asked whether it
+// is ready, because that would use up its probe.
+func TestRequestsLeaveAFullProviderThatGoesDown(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 		mustAdmit(t, s.buyer)
@@ -94,11 +91,10 @@ func TestFullProviderThatGoesDownIsLeft(t *testing.T) {
 	})
 }
 
-// Where no provider is ready the admission waits as long as they say, and asks
-// neither all the time nor too late.
+// While no provider is ready, a request waits for as long as they say, with few looks in between.
 func TestAdmitWaitsForTheEarliestRetry(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.provider.setState(provider.StateBusy, 0) // names no delay
+		s.provider.setState(provider.StateBusy, 0) // without a delay
 		time.AfterFunc(10*time.Second, func() { s.provider.setState(provider.StateOK, 0) })
 		_, _, took := mustAdmit(t, s.buyer)
 		if took < 10*time.Second || took > 10*time.Second+lookSoonest {
@@ -112,8 +108,8 @@ func TestAdmitWaitsForTheEarliestRetry(t *testing.T) {
 
 func readies(s *fakeProvider) int { n, _ := s.calls(); return n }
 
-// Places are given in the order in which they were asked for. No two are left at
-// one moment: who got the first of two would be the first to say so by chance.
+// Slots are granted in the order of the requests. Only one slot is free at a time, because two
+// callers that get their slots at one moment report them in any order.
 func TestAdmitIsFirstComeFirstServed(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		a, _, _ := mustAdmit(t, s.buyer)
@@ -130,7 +126,7 @@ func TestAdmitIsFirstComeFirstServed(t *testing.T) {
 			synctest.Wait()
 		}
 		a.Free()
-		a.Free() // a second time changes nothing
+		a.Free() // a second call is a no-op
 		synctest.Wait()
 		got.want(t, "0")
 		b.Free()
@@ -142,8 +138,8 @@ func TestAdmitIsFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// A reload wakes who waits: more concurrency, another provider, none at all.
-func TestSetProvidersWakesWaiters(t *testing.T) {
+// A reload wakes pending requests: with more concurrency, another provider, or none.
+func TestAReloadWakesPendingRequests(t *testing.T) {
 	cases := map[string]struct {
 		next func(s *testBuyer) []Entry
 		want string
@@ -175,9 +171,9 @@ func TestSetProvidersWakesWaiters(t *testing.T) {
 	}
 }
 
-// An unchanged provider keeps its slots over a reload; fewer places than are
-// taken admit nobody until enough were freed.
-func TestReloadKeepsSlots(t *testing.T) {
+// An unchanged provider keeps its slots in a reload. If the concurrency falls below the slots in
+// use, requests wait until enough are freed.
+func TestAReloadKeepsSlots(t *testing.T) {
 	withBuyer(t, 3, func(t *testing.T, s *testBuyer) {
 		var held []*Slot
 		for range 3 {
@@ -197,8 +193,8 @@ func TestReloadKeepsSlots(t *testing.T) {
 	})
 }
 
-// An order of a provider that a reload removed is finished with that provider.
-func TestRemovedProviderFinishesItsOrders(t *testing.T) {
+// An order at a removed provider is collected there.
+func TestOrdersAtARemovedProviderAreCollected(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
 		two := newFakeProvider(s.ledger, "two")
@@ -218,7 +214,7 @@ func TestAdmitEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var callers sync.WaitGroup
-		for range 2 { // the head of the line and one behind it
+		for range 2 { // the first request and one behind it
 			callers.Go(func() {
 				if _, err := s.buyer.Admit(ctx, Bid{}); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("admit = %v, want deadline exceeded", err)
@@ -239,7 +235,7 @@ func TestProvidersAndPace(t *testing.T) {
 			t.Errorf("pace %v, %v", first, interval)
 		}
 		s.order(t)
-		// Another replica has an order there as well.
+		// Another replica has an order there too.
 		if _, err := s.stock.other().Acquire(t.Context(), "one", pool.Ref{Identity: spec().ID, Order: "foreign"}, 9, time.Minute, -1); err != nil {
 			t.Fatal(err)
 		}
@@ -266,9 +262,9 @@ func boundedCtx(t *testing.T) context.Context {
 	return ctx
 }
 
-// The buyer keeps to the smaller of the file's number and the provider's
-// threads, asked each minute; an error keeps the last number.
-func TestThreadsShrinkConcurrency(t *testing.T) {
+// The concurrency is the smaller one of the file's number and the provider's threads, which are
+// read each minute. After an error the last number stays.
+func TestThreadsLimitConcurrency(t *testing.T) {
 	withBuyer(t, 20, func(t *testing.T, s *testBuyer) {
 		answers := []func() (int, bool, error){
 			func() (int, bool, error) { return 5, true, nil },
@@ -293,9 +289,8 @@ func TestThreadsShrinkConcurrency(t *testing.T) {
 	})
 }
 
-// A provider that comes by a reload is asked at once; one that is paused is
-// not asked at all; a panic in one call does not end the maintenance.
-func TestMaintenanceAsksProviders(t *testing.T) {
+// Maintenance reads a new provider at once, does not call one that is down, and survives a panic.
+func TestMaintenanceReadsProviders(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.setState(provider.StateDown, time.Hour)
 		stop := s.running(t)
@@ -315,31 +310,4 @@ func TestMaintenanceAsksProviders(t *testing.T) {
 		}
 		stop()
 	})
-}
-
-// A fault at the buyer does not leave it occupied for ever.
-func TestAPanicLeavesTheBuyer(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.buyer.SetProviders([]Entry{{Provider: &faulty{fakeProvider: s.provider, faults: 1}, Concurrency: 1}})
-		if _, err := s.buyer.Admit(t.Context(), Bid{}); !errors.Is(err, panics.ErrFault) {
-			t.Errorf("admit = %v, want %v", err, panics.ErrFault)
-		}
-		if _, _, took := mustAdmit(t, s.buyer); took != 0 {
-			t.Errorf("the next one waited %v", took)
-		}
-	})
-}
-
-// faulty is a provider that panics so many times.
-type faulty struct {
-	*fakeProvider
-	faults int
-}
-
-func (f *faulty) Ready(at time.Time) (bool, time.Duration) {
-	if f.faults > 0 {
-		f.faults--
-		panic("a fault")
-	}
-	return f.fakeProvider.Ready(at)
 }

@@ -19,9 +19,9 @@ import (
 	"poold/internal/spool"
 )
 
-// Whatever comes to the door is answered in the same way and counted, and
-// changes nothing in Redis: the order stands, and polling lands it.
-func TestHostileCallbacks(t *testing.T) {
+// An invalid callback is answered like a valid one, is counted, and changes nothing in Redis. Its
+// order is still polled.
+func TestInvalidCallbacksChangeNothing(t *testing.T) {
 	const good = "id=t1&code=03AFcallback"
 	query := func(text string) func(*Callback, *Order) {
 		return func(c *Callback, _ *Order) { c.Query, _ = url.ParseQuery(text) }
@@ -101,9 +101,9 @@ func TestHostileCallbacks(t *testing.T) {
 	}
 }
 
-// A service that mixes tasks up cannot fill one order with another's token,
-// also where the order's own task is not known.
-func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
+// A callback that names another order's task does not end this order, even if this order's task is
+// unknown.
+func TestACallbackWithAnotherOrdersTaskIsIgnored(t *testing.T) {
 	for _, text := range []string{"id=t9&code=03AFcallback", "id=t9&code=ERROR_CAPTCHA_UNSOLVABLE"} {
 		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 			s.provider.submit = func(context.Context) (string, error) { return "t9", nil }
@@ -129,14 +129,14 @@ func TestCallbackWithTheTaskOfAnotherOrder(t *testing.T) {
 	}
 }
 
-// What a later version wrote is left alone, and said.
-func TestCallbackForAnOrderThatCannotBeRead(t *testing.T) {
+// A callback for an order of a later version is logged, and leaves the order alone.
+func TestACallbackForAnUnreadableOrderIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		s := newCallbackBuyer(t, "no letters")
 		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 		o := s.order(t)
-		s.stock.refact(o.Ref, "?")
+		s.stock.setFacts(o.Ref, "?")
 		s.mustCall(t, callbackTo(o.address(), "id=t1&code=03AFcallback"))
 		s.want(t, "callback malformed")
 		s.wantLeft(t, 1, 1, 1)
@@ -146,7 +146,7 @@ func TestCallbackForAnOrderThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// Neither tokens nor secrets get into the log, whatever becomes of a callback.
+// No token and no secret is logged, whatever the outcome of a callback.
 func TestCallbacksLogNoSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const canary = "03AFcanary"
@@ -179,8 +179,8 @@ func TestCallbacksLogNoSecrets(t *testing.T) {
 	})
 }
 
-// A callback is taken for what it says even if its sender hangs up at once.
-func TestCallbackDoesNotEndWithItsCaller(t *testing.T) {
+// A callback is handled even if its sender hangs up at once.
+func TestACallbackOutlivesItsSender(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		ended := s.collecting(t, s.order(t))
 		gone, hangUp := context.WithTimeout(t.Context(), time.Second)
@@ -194,9 +194,9 @@ func TestCallbackDoesNotEndWithItsCaller(t *testing.T) {
 	})
 }
 
-// Addresses stay good while their orders may be under way, whatever a reload
-// does to the secrets and to the list.
-func TestSecretsOfThePastVerify(t *testing.T) {
+// An address is valid while its order can be in flight, also after reloads of the secrets and of
+// the providers.
+func TestFormerSecretsVerify(t *testing.T) {
 	for name, change := range map[string]func(s *testBuyer){
 		"nothing":              func(*testBuyer) {},
 		"another first secret": func(s *testBuyer) { s.reload(calling("second", "first")) },
@@ -226,9 +226,9 @@ func TestSecretsOfThePastVerify(t *testing.T) {
 	}
 }
 
-// Of two callbacks at once the slower one finds the order and cannot end it: it
-// is told as nothing but a repeat.
-func TestCallbackThatLosesARace(t *testing.T) {
+// Of two concurrent callbacks, the slower one finds the order and cannot end it. It counts as
+// repeated.
+func TestTheSlowerOfTwoCallbacksIsUnknown(t *testing.T) {
 	for _, text := range []string{"code=03AFcallback", "code=ERROR_X"} {
 		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 			o := s.order(t)

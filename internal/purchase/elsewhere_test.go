@@ -15,15 +15,14 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// stall is the way of one replica to Redis, which can hang: nothing is refused, and
-// nothing answers.
+// stall is one replica's network to Redis. It can hang: calls are neither refused nor answered.
 type stall struct {
 	redis *redistest.Bubble
 
 	mu    sync.Mutex
 	hangs bool
-	ways  []net.Conn // ours
-	holes []net.Conn // the other ends of those into which all vanishes
+	ways  []net.Conn // the replica's ends
+	holes []net.Conn // the other ends of connections that hang
 }
 
 func (s *stall) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -62,16 +61,16 @@ func (s *stall) goOn() {
 	s.holes = nil
 }
 
-// A replica comes back from a stall in which another one ended its order: nothing
-// is lost, and nobody is told that anything was.
-func TestWhatEndedElsewhereIsNotLost(t *testing.T) {
+// A replica returns from a stall in which another replica ended its order. The order is not lost,
+// and is not reported as lost.
+func TestAnOrderThatEndedElsewhereIsNotLost(t *testing.T) {
 	unsolvable := func(context.Context, int) (provider.Solution, error) {
 		return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_CAPTCHA_UNSOLVABLE"}
 	}
 	for name, c := range map[string]struct {
 		limit  time.Duration // the provider's
 		hang   time.Duration
-		own    func(context.Context, int) (provider.Solution, error) // what the one that stalls is told at its polls
+		own    func(context.Context, int) (provider.Solution, error) // polls of the replica that stalls
 		others func(context.Context, int) (provider.Solution, error)
 		tokens int // left in the end
 	}{
@@ -117,7 +116,7 @@ func TestWhatEndedElsewhereIsNotLost(t *testing.T) {
 				t.Errorf("collect = %v, want Elsewhere", r.Err)
 			}
 			if got := stalls.all(); slices.ContainsFunc(got, func(e string) bool { return strings.HasPrefix(e, "login") }) {
-				t.Errorf("what was told: %q", got)
+				t.Errorf("the events are %q", got)
 			}
 			if strings.Contains(stalls.logged.String(), "WARN") {
 				t.Errorf("logged:\n%s", stalls.logged.String())
@@ -130,9 +129,9 @@ func TestWhatEndedElsewhereIsNotLost(t *testing.T) {
 	}
 }
 
-// Where Redis stays away for longer than it remembers an order's end nobody can
-// say, and where it remembers nothing, that is what there is to say.
-func TestWhatNobodyKnowsIsLost(t *testing.T) {
+// If Redis stays away for longer than it remembers an order's end, or remembers no end, the order
+// is lost.
+func TestAnOrderWithoutAKnownEndIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		hang   time.Duration
 		forget bool
@@ -160,40 +159,12 @@ func TestWhatNobodyKnowsIsLost(t *testing.T) {
 				t.Errorf("collect = %v, want Lost", r.Err)
 			}
 			if took := time.Since(began); !near(took, c.told, 10*time.Second) {
-				t.Errorf("told after %v, want %v", took, c.told)
+				t.Errorf("ended after %v, want %v", took, c.told)
 			}
 			if got := r.all(); got[len(got)-1] != "login at one: lost" || strings.Count(r.logged.String(), "a paid task is lost") != 1 {
-				t.Errorf("what was told: %q, logged:\n%s", got, r.logged.String())
+				t.Errorf("the events are %q, logged:\n%s", got, r.logged.String())
 			}
 			way.goOn()
 		})
 	}
-}
-
-// A stop does not wait for what Redis may know.
-func TestAStopDoesNotWaitForAnOrdersFate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := redistest.InBubble(t)
-		way := &stall{redis: redis}
-		r := newReplica(t, pool.Options{Dial: way.Dial})
-		fake := newFakeProvider(r.ledger, "one")
-		fake.limit = 8 * time.Second
-		r.buyer.SetProviders([]Entry{{Provider: fake, Concurrency: 1}})
-		o := mustPlace(t, r.buyer, spec())
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan Result, 1)
-		go func() { ended <- r.buyer.orders.collect(ctx, o) }()
-		synctest.Wait()
-		way.hang()
-		time.Sleep(2 * time.Minute) // long after its deadline
-		if len(ended) != 0 {
-			t.Fatalf("collect = %v while redis is away", <-ended)
-		}
-		stop()
-		began := time.Now()
-		if r := <-ended; r.Outcome != Lost || time.Since(began) > stopGrace+stockTime {
-			t.Errorf("collect = %v, %v after the stop", r.Err, time.Since(began))
-		}
-		way.goOn()
-	})
 }

@@ -18,10 +18,9 @@ import (
 	"poold/internal/spool"
 )
 
-// All news that can come in a state have an end, and the promises hold in each: a budget
-// is given back only where nothing was bought, and what may have been bought stays or
-// is counted.
-func TestEnds(t *testing.T) {
+// Each event that can occur in a state has an end. Reservations are returned only if nothing was
+// bought, and an order that may have been bought stays or is counted.
+func TestEachEventHasAnEnd(t *testing.T) {
 	can := map[pool.State][]news{
 		pool.Intent:     {stopped, abandoned},
 		pool.Submitting: {badParameters, failed, unavailable, unanswered, abandoned},
@@ -41,13 +40,13 @@ func TestEnds(t *testing.T) {
 				t.Errorf("%c, %s: script %q", state, n, e.script)
 			}
 			if (e.script == settle) != (n == solved) || (e.script == settle) != (e.outcome == Solved) {
-				t.Errorf("%c, %s: %s, told as %s", state, n, e.script, e.outcome)
+				t.Errorf("%c, %s: %s, reported as %s", state, n, e.script, e.outcome)
 			}
 			if e.hopeless != (n == badParameters) {
 				t.Errorf("%c, %s: hopeless %v", state, n, e.hopeless)
 			}
 			if (e.outcome == "") != (n == abandoned) {
-				t.Errorf("%c, %s: told as %q", state, n, e.outcome)
+				t.Errorf("%c, %s: reported as %q", state, n, e.outcome)
 			}
 		}
 	}
@@ -56,8 +55,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// What replicas tell each other of a callback is understood as it was meant.
-func TestWordsBetweenReplicas(t *testing.T) {
+// A message between replicas is read as it was written.
+func TestMessagesBetweenReplicasAreReadAsWritten(t *testing.T) {
 	for text, n := range map[string]notice{
 		pool.Solved:                     {news: solved, callback: true},
 		"refused ERROR_WRONG_GOOGLEKEY": {news: badParameters, code: "ERROR_WRONG_GOOGLEKEY", callback: true},
@@ -75,9 +74,9 @@ func TestWordsBetweenReplicas(t *testing.T) {
 	}
 }
 
-// The life of a token is known until an hour after it must be dead, at most two, and
-// without a look through all lives at each order.
-func TestLivesAreForgotten(t *testing.T) {
+// The lifetime of an identity's tokens is known for one to two hours after the last token expired.
+// Not each order searches the list.
+func TestLifetimesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLives()
 		l.set("short", 2*time.Minute)
@@ -119,7 +118,7 @@ type listener struct {
 
 func (l listener) Ended(e Event) { *l.events = append(*l.events, e) }
 
-// everything is an identity with every field that may be told.
+// everything returns an identity with a value in each field.
 func everything() captcha.Identity {
 	return captcha.Identity{
 		Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: "https://example.com/", Invisible: true,
@@ -127,9 +126,9 @@ func everything() captcha.Identity {
 	}
 }
 
-// An event says all of an order, and the same of one that was polled, adopted or called
-// back about; but for a proxy, which is a secret.
-func TestEventsSayAll(t *testing.T) {
+// An event has all facts of its order except the proxy, whether a poll, an adoption or a callback
+// ended it.
+func TestEventsHaveAllFacts(t *testing.T) {
 	target := spec()
 	target.Identity = everything()
 	target.Identity.Proxy, target.Identity.ProxyType = "user:canary@example.com:1", ""
@@ -203,8 +202,8 @@ func TestEventsSayAll(t *testing.T) {
 	}
 }
 
-// The record of an order without optional facts, as older versions wrote it, is read.
-func TestReadOrder(t *testing.T) {
+// A record without the optional facts, as older versions wrote it, can be read.
+func TestRecordsOfOlderVersionsAreRead(t *testing.T) {
 	r := pool.Record{
 		Ref: pool.Ref{Order: "A", Identity: "0123456789abcdef0123456789abcdef"}, State: pool.Bought, Task: "t7", Price: 7,
 		Facts: pool.Facts{
@@ -229,17 +228,17 @@ func TestReadOrder(t *testing.T) {
 	}
 }
 
-// Where an order of a guest failed a caller is told why, with the words that its buyer
-// has; where it did not, and where a target's failed, the caller waits for another one.
-func TestWhatACallerIsToldOfAFailure(t *testing.T) {
+// If a guest's order fails, its caller gets the reason that the buyer's result has. Callers of a
+// target wait for the next order.
+func TestAGuestsCallerLearnsTheReasonOfAFailure(t *testing.T) {
 	task := &provider.Error{Class: provider.Task, Code: "ERROR_CAPTCHA_UNSOLVABLE"}
 	parameters := &provider.Error{Class: provider.Parameters, Code: "ERROR_SITEKEY"}
 	for name, c := range map[string]struct {
 		submit, poll error
 		target       bool
 		called       bool   // the order ends by a callback, as failed
-		token        string // that the poll brings
-		want         string // "" = the caller is not told
+		token        string // of the poll
+		want         string // "" = the caller goes on waiting
 		refused      bool
 	}{
 		"a task that failed":               {poll: task, want: "one: the task brought no token: task fault ERROR_CAPTCHA_UNSOLVABLE"},
@@ -270,7 +269,7 @@ func TestWhatACallerIsToldOfAFailure(t *testing.T) {
 			if r := d.orders.collect(t.Context(), mustPlace(t, d, spec())); r.Err != nil {
 				t.Fatal(r.Err)
 			}
-			// Its token is there, and too old for a caller.
+			// The token landed, and is too old for a caller.
 			time.Sleep(spec().Lifetime - spec().Margin)
 			ask := pool.Request{ID: spec().ID, MinTTL: spec().Lifetime, Wait: 20 * time.Second, MaxWaiting: 5, EndOnFailure: true}
 			told := make(chan error, 1)
@@ -305,17 +304,17 @@ func TestWhatACallerIsToldOfAFailure(t *testing.T) {
 			var failed *pool.FailedError
 			switch is := errors.As(err, &failed); {
 			case is != (c.want != ""):
-				t.Errorf("the caller was told %v", err)
+				t.Errorf("the caller got %v", err)
 			case is && (failed.Reason != c.want || failed.Refused != c.refused || result.Err.Error() != c.want || result.Hopeless != c.refused):
-				t.Errorf("the caller was told %q, refused %v; the order ended with %q", failed.Reason, failed.Refused, result.Err)
+				t.Errorf("the caller got %q, refused %v; the order ended with %q", failed.Reason, failed.Refused, result.Err)
 			}
 		})
 	}
 }
 
-// A service answers with one token for two tasks. The first order lands it, the
-// other one fails with the reason, by polling and by callback.
-func TestATokenThatWasSoldBefore(t *testing.T) {
+// If a service answers two tasks with one token, the first order lands it and the second one fails
+// with the reason, by a poll or a callback.
+func TestARepeatedTokenFailsItsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		l := &ledger{}
@@ -345,7 +344,7 @@ func TestATokenThatWasSoldBefore(t *testing.T) {
 			t.Errorf("the second order: %v", r.Err)
 		}
 		if all := strings.Join(l.all(), ", "); !strings.Contains(all, "login at one: failed") || strings.Contains(all, "solved") {
-			t.Errorf("told: %s", all)
+			t.Errorf("logged: %s", all)
 		}
 		got, err := stock.Look(t.Context(), spec().ID, 0, 0)
 		if f := got.Figures; err != nil || got.Fresh != 1 || got.Orders != 0 || f.Solved != 1 || f.Failed != 1 || f.Bought != 2 {

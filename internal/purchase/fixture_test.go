@@ -20,15 +20,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	miniredis.DumpMaxLineLen = 1 << 20 // pictures of Redis are compared
+	miniredis.DumpMaxLineLen = 1 << 20 // dumps of Redis are compared
 	// A dial that go-redis tries again sleeps for up to a second after Close.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// ledger writes down what happened, in order, so that a test can compare it
-// with what should have. The stock and the doubles of a test share one.
+// ledger records events in order, so that a test can compare them. The stock and the fakes of a
+// test share one.
 type ledger struct {
 	mu      sync.Mutex
 	entries []string
@@ -59,26 +59,27 @@ func (l *ledger) want(t *testing.T, want ...string) {
 	}
 }
 
-// provider is a provider that does what the test's functions say.
+// fakeProvider is a provider whose calls are functions of the test.
 type fakeProvider struct {
 	*ledger
 	name    string
 	mu      sync.Mutex
 	state   provider.State
-	wait    time.Duration // until Ready, where the state is not ok
-	readies int           // how often Ready was asked
+	wait    time.Duration // until Ready, if the state is not ok
+	readies int           // calls of Ready
 	fault   *provider.Fault
 	submit  func(ctx context.Context) (string, error)
 	poll    func(ctx context.Context, n int) (provider.Solution, error)
 	polls   int
 	threads func() (int, bool, error)
-	asked   int // Threads
+	asked   int // calls of Threads
 	limit   time.Duration
 
 	submitted provider.Request // the last one, without its image
 	image     string           // of the last submit
 	polled    captcha.Identity // of the last poll
 	sold      int              // tokens
+	answered  time.Time        // of Answered
 	report    func() error
 }
 
@@ -126,7 +127,7 @@ func (s *fakeProvider) Poll(ctx context.Context, task string, id captcha.Identit
 	if err == nil && solution.Token == "03AFexample" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		// A text is sold once, by whichever provider.
+		// No two tokens are equal, at any provider.
 		if s.sold++; s.sold > 1 || s.name != "one" {
 			solution.Token += fmt.Sprint("-", s.name, "-", s.sold)
 		}
@@ -169,7 +170,7 @@ func (s *fakeProvider) Threads(context.Context) (int, bool, error) {
 	return s.threads()
 }
 
-// calls is how often Ready and Threads were asked.
+// calls returns how often Ready and Threads were called.
 func (s *fakeProvider) calls() (readies, threads int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +189,18 @@ func (s *fakeProvider) Adopt(_ context.Context, f *provider.Fault) {
 	s.fault = f
 }
 
-func (s *fakeProvider) Answered() time.Time { return time.Time{} }
+func (s *fakeProvider) Answered() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answered
+}
+
+// change lets a test change the provider while calls are in flight.
+func (s *fakeProvider) change(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do()
+}
 
 func (s *fakeProvider) PollTurn(time.Time) (bool, time.Duration) {
 	s.mu.Lock()
@@ -200,7 +212,7 @@ func (s *fakeProvider) Probe(context.Context) error { return nil }
 
 func (s *fakeProvider) ReadBalance(context.Context) error { return errors.New("no balance here") }
 
-// witness records outcomes.
+// witness is an observer that records outcomes in the ledger.
 type witness struct{ *ledger }
 
 func (w witness) Ended(e Event) { w.add("%s at %s: %s", e.Target, e.Provider, e.Outcome) }
@@ -211,7 +223,7 @@ func (w witness) Report(name, outcome string) {
 	w.add("report to %s: %s", name, outcome)
 }
 
-// buyer is a buyer with one provider and a stock.
+// testBuyer is a buyer with one provider and a stock.
 type testBuyer struct {
 	*ledger
 	stock    *stock
@@ -219,7 +231,7 @@ type testBuyer struct {
 	buyer    *Buyer
 }
 
-// withBuyer runs a test in a bubble, with a buyer for a number of orders at once.
+// withBuyer runs a test in a bubble, with a buyer of a given concurrency.
 func withBuyer(t *testing.T, concurrency int, test func(t *testing.T, s *testBuyer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, newTestBuyer(t, concurrency)) })
@@ -236,14 +248,14 @@ func newTestBuyer(t *testing.T, concurrency int) *testBuyer {
 	return newTestBuyerWith(t, concurrency, "no letters")
 }
 
-// newTestBuyerWith is a buyer with a folder for dead letters.
+// newTestBuyerWith returns a buyer with a folder for dead letters.
 func newTestBuyerWith(t *testing.T, concurrency int, letters string) *testBuyer {
 	t.Helper()
 	l := &ledger{}
 	return openTestBuyer(newTestRedis(t, l), concurrency, letters)
 }
 
-// openTestBuyer is one replica: a buyer on the test's Redis with its own client of the
+// openTestBuyer returns one replica: a buyer on the test's Redis with its own client of the
 // provider "one".
 func openTestBuyer(w *testRedis, concurrency int, letters string) *testBuyer {
 	w.t.Helper()
@@ -254,12 +266,12 @@ func openTestBuyer(w *testRedis, concurrency int, letters string) *testBuyer {
 	return s
 }
 
-// replica is another buyer on the same Redis.
+// replica returns another buyer on the same Redis.
 func (s *testBuyer) replica(letters string) *testBuyer {
 	return openTestBuyer(s.stock.testRedis, 5, letters)
 }
 
-// listening has the buyer's store hear what other replicas tell, until the test ends.
+// listening subscribes the buyer's store to the messages of other replicas, until the test ends.
 func (s *testBuyer) listening(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -282,7 +294,7 @@ func spec() Spec {
 	}
 }
 
-// order admits and places one, and forgets what led to it.
+// order admits and places an order, and clears the ledger.
 func (s *testBuyer) order(t *testing.T) *Order {
 	t.Helper()
 	return s.orderFor(t, spec())
@@ -309,7 +321,7 @@ func (s *testBuyer) orderFor(t *testing.T, target Spec) *Order {
 	return o
 }
 
-// reserve gives an order a place at a provider for a day.
+// reserve acquires a permit for an order, for a day.
 func (s *testBuyer) reserve(t *testing.T, name string, order pool.Ref) {
 	t.Helper()
 	if p, err := s.stock.other().Acquire(t.Context(), name, order, 99, 24*time.Hour, -1); err != nil || !p.OK {
@@ -325,8 +337,7 @@ func (s *testBuyer) renew(t *testing.T, order pool.Ref) {
 	}
 }
 
-// collecting sees an order through in the background, and returns when that waits
-// for something.
+// collecting collects an order in the background, and returns when that blocks.
 func (s *testBuyer) collecting(t *testing.T, o *Order) <-chan Result {
 	t.Helper()
 	ended := make(chan Result, 1)
@@ -335,7 +346,7 @@ func (s *testBuyer) collecting(t *testing.T, o *Order) <-chan Result {
 	return ended
 }
 
-// running runs the buyer until the function that it returns is called.
+// running runs the buyer until the returned function is called.
 func (s *testBuyer) running(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -351,7 +362,7 @@ func (s *testBuyer) running(t *testing.T) (stop func()) {
 	}
 }
 
-// slots is how many slots are taken at each provider of the list.
+// slots returns the slots in use at each configured provider.
 func (b *Buyer) slots() (taken []int) {
 	b.accounts.mu.Lock()
 	defer b.accounts.mu.Unlock()
@@ -360,3 +371,16 @@ func (b *Buyer) slots() (taken []int) {
 	}
 	return taken
 }
+
+// notReady returns a poll that finds the task ready at its n-th call.
+func notReady(n int) func(context.Context, int) (provider.Solution, error) {
+	return func(_ context.Context, poll int) (provider.Solution, error) {
+		if poll < n {
+			return provider.Solution{}, provider.ErrNotReady
+		}
+		return provider.Solution{Token: "03AFexample", UserAgent: "UA"}, nil
+	}
+}
+
+// near reports whether got differs from want by at most by; polls have jitter.
+func near(got, want, by time.Duration) bool { return (got - want).Abs() <= by }

@@ -16,16 +16,16 @@ import (
 	"poold/internal/redisdb"
 )
 
-// guest is an order for an identity that no target has.
+// guest returns the spec of an order for an identity without a target.
 func guest(caps pool.Caps) Spec {
 	g := spec()
 	g.Target, g.Guests = "/solve", caps
 	return g
 }
 
-// The budget over all guests is asked after the overall one, for guests alone. Where it
-// refuses, the overall one gets its part back.
-func TestTheBudgetOverAllGuests(t *testing.T) {
+// An order for a guest gets a reservation in the overall budget and then in the guests' budget. If
+// the latter refuses, the former gets its reservation back.
+func TestAGuestsOrderNeedsBothBudgets(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(9)
 		caps := pool.Caps{PerHour: 1, PerDay: 2}
@@ -40,7 +40,7 @@ func TestTheBudgetOverAllGuests(t *testing.T) {
 			t.Helper()
 			var full *BudgetError
 			err := place(guest(caps))
-			if !errors.As(err, &full) || *full != (BudgetError{Of: pool.OfGuests, RetryAfter: want}) || !strings.Contains(err.Error(), "no target") {
+			if !errors.As(err, &full) || *full != (BudgetError{Of: pool.OfGuests, RetryAfter: want}) || !strings.Contains(err.Error(), "without a target") {
 				t.Errorf("place = %v, want a wait of %v", err, want)
 			}
 			s.want(t, "reserve", "book", "book of solve", "book of solve", "refund", "refund of solve", "release")
@@ -73,8 +73,8 @@ func TestTheBudgetOverAllGuests(t *testing.T) {
 	})
 }
 
-// A replica dies between the steps of a placing: whoever adopts the order gives all
-// that was reserved back.
+// If a replica dies between the steps of a placing, the replica that adopts the order returns all
+// its reservations.
 func TestAnAdoptedGuestIsRefunded(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
@@ -94,9 +94,8 @@ func TestAnAdoptedGuestIsRefunded(t *testing.T) {
 	})
 }
 
-// Eight replicas buy for guests, many of them at once. Steps in Redis fail, answers are
-// lost, and replicas die between two steps, which is the last that is heard of an
-// order: what is bought never exceeds a budget, and all that is bought is in both.
+// Eight replicas buy for guests concurrently, while steps fail, replies are lost, and replicas die
+// between two steps. No budget is exceeded, and each bought order counts in both.
 func TestSharedBudgetsHoldOverReplicas(t *testing.T) {
 	for name, c := range map[string]struct {
 		overall int
@@ -184,7 +183,7 @@ func TestSharedBudgetsHoldOverReplicas(t *testing.T) {
 	}
 }
 
-// soldOrders are the orders whose tokens landed.
+// soldOrders returns the orders whose tokens landed.
 func (w *testRedis) soldOrders() (sold []string) {
 	for _, l := range w.landed() {
 		sold = append(sold, l.String())

@@ -13,12 +13,12 @@ import (
 	"poold/internal/redisdb"
 )
 
-// renewals writes down which leases were renewed when.
+// renewals records the times at which leases were renewed.
 type renewals struct {
 	*stock
 	began time.Time
 	seen  map[pool.Ref][]time.Duration
-	left  map[pool.Ref][]time.Duration // of the leases before that, in Redis
+	left  map[pool.Ref][]time.Duration // of each lease before its renewal, in Redis
 }
 
 func (r *renewals) Renew(ctx context.Context, orders []pool.Ref) ([]pool.Ref, error) {
@@ -31,8 +31,7 @@ func (r *renewals) Renew(ctx context.Context, orders []pool.Ref) ([]pool.Ref, er
 	return r.stock.Renew(ctx, orders)
 }
 
-// Every order that is worked on keeps its lease, also while its submit is on
-// its way, and no longer than that.
+// Each order in flight keeps its lease, also during its submit, until its end.
 func TestLeasesAreRenewed(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		r := &renewals{stock: s.stock, began: time.Now(), seen: map[pool.Ref][]time.Duration{}, left: map[pool.Ref][]time.Duration{}}
@@ -55,7 +54,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 				if got := r.seen[o.Ref]; !slices.Equal(got, every) {
 					t.Errorf("%s: renewed after %v, want %v", what, got, every)
 				}
-				// Each renewal lasts for 5 s in Redis, as the placing and the marking do.
+				// A renewal lasts 5 s in Redis, like the placing and the mark.
 				if got := r.left[o.Ref]; slices.ContainsFunc(got, func(left time.Duration) bool { return left != 3500*time.Millisecond }) {
 					t.Errorf("%s: what was left of its leases: %v", what, got)
 				}
@@ -73,16 +72,16 @@ func TestLeasesAreRenewed(t *testing.T) {
 	})
 }
 
-// A lease is 5 s and renewed every 1.5 s: two renewals may fail in between.
+// A lease of 5 s, renewed each 1.5 s, allows two renewals to fail.
 func TestLeaseLeavesRoomForTwoFailedRenewals(t *testing.T) {
 	if 3*renewEvery >= pool.Lease {
 		t.Errorf("renewals each %v, leases of %v", renewEvery, pool.Lease)
 	}
 }
 
-// An order that is another replica's by now is left to it: no poll, nothing
-// settled, nobody told, and the slot is free.
-func TestStolenOrderEndsElsewhere(t *testing.T) {
+// An order that another replica has adopted is neither polled nor settled nor reported here, and
+// its slot is freed.
+func TestAStolenOrderEndsElsewhere(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		stop := s.running(t)
 		s.provider.poll = notReady(1000)
@@ -108,8 +107,8 @@ func TestStolenOrderEndsElsewhere(t *testing.T) {
 	})
 }
 
-// Also where that is noticed no earlier than with the token in hand.
-func TestStolenOrderIsNotSettled(t *testing.T) {
+// The same holds if this replica has the token already.
+func TestAStolenOrderIsNotSettled(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
 		s.provider.poll = func(ctx context.Context, _ int) (provider.Solution, error) {
@@ -127,7 +126,7 @@ func TestStolenOrderIsNotSettled(t *testing.T) {
 	})
 }
 
-// Nothing is bought for an order that is not this replica's any more.
+// An order that another replica has adopted is not submitted.
 func TestNoSubmitWithoutTheLease(t *testing.T) {
 	for name, lose := range map[string]func(w *testRedis, ref pool.Ref){
 		"another's": func(w *testRedis, ref pool.Ref) { w.steal(w.t.Context(), ref) },
@@ -147,9 +146,9 @@ func TestNoSubmitWithoutTheLease(t *testing.T) {
 	}
 }
 
-// A process may be stopped between a note in Redis and what it is for. One that
-// is half a lease old is not trusted.
-func TestSlowMarkIsRepeated(t *testing.T) {
+// The process may be suspended between a step in Redis and the action that the step permits. So a
+// mark that took half a lease is repeated.
+func TestASlowMarkIsRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		took   time.Duration
 		stolen bool
@@ -185,8 +184,8 @@ func TestSlowMarkIsRepeated(t *testing.T) {
 	}
 }
 
-// A service that answers with another order's task brings nobody a token twice.
-func TestSubmitAnsweredWithAnothersTask(t *testing.T) {
+// A service that answers a submit with another order's task does not deliver a token twice.
+func TestASubmitAnsweredWithAnotherOrdersTaskIsLost(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.stock.claimElsewhere("t1")
 		o := s.order(t)
@@ -201,26 +200,9 @@ func TestSubmitAnsweredWithAnothersTask(t *testing.T) {
 	})
 }
 
-// A stop leaves a waiting order to whoever comes first.
-func TestStopLetsWaitingOrdersGo(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		o := s.order(t)
-		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
-		defer stop()
-		if r := s.buyer.orders.collect(ctx, o); !errors.Is(r.Err, context.DeadlineExceeded) {
-			t.Errorf("collect = %v, want ctx's error", r.Err)
-		}
-		s.want(t, "mark", "submit", "claim t1", "store t1", "let go")
-		if left := s.stock.lease(o.Ref); left > 0 {
-			t.Errorf("nobody may adopt it for %v", left)
-		}
-		s.wantLeft(t, 1, 1, 0)
-	})
-}
-
-// A callback at another replica was faster than this one's poll or than the end
-// of its submit: no token twice, and the news may come first or last.
-func TestOrderThatACallbackEndedFirst(t *testing.T) {
+// A callback at another replica precedes this replica's poll, or the end of its submit. The token
+// lands once, whether the message about it comes first or last.
+func TestACallbackElsewherePrecedesThePoll(t *testing.T) {
 	unanswered := &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 	for name, c := range map[string]struct {
 		submit error
@@ -263,9 +245,9 @@ func TestOrderThatACallbackEndedFirst(t *testing.T) {
 	}
 }
 
-// An order that another replica has by now keeps its place and its part of the
-// budget, however it ends here.
-func TestReservationsOfAnotherReplicaStay(t *testing.T) {
+// An order that another replica has adopted keeps its permit and its reservations, however it ends
+// here.
+func TestReservationsOfAnAdoptedOrderStay(t *testing.T) {
 	fault := func(c provider.Class) error { return &provider.Error{Class: c, Code: "CODE"} }
 	for name, c := range map[string]struct {
 		want    Outcome
@@ -337,9 +319,9 @@ func TestReservationsOfAnotherReplicaStay(t *testing.T) {
 	}
 }
 
-// A second note does not make the order's token younger: it may have been solved
-// since the first.
-func TestASecondMarkIsNoLaterSubmit(t *testing.T) {
+// A repeated mark does not make the token younger: the task may have been solved since the first
+// mark.
+func TestARepeatedMarkMakesNoTokenYounger(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
 		time.Sleep(time.Second)
@@ -363,9 +345,8 @@ func TestASecondMarkIsNoLaterSubmit(t *testing.T) {
 	})
 }
 
-// An order that was adopted while its submit was in flight is this replica's again
-// with its task.
-func TestATaskThatComesAfterTheLease(t *testing.T) {
+// An order that was adopted during its submit returns to this replica when its task id is stored.
+func TestAnOrderReturnsWithItsTask(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		stop := s.running(t)
 		o := s.order(t)
@@ -385,29 +366,8 @@ func TestATaskThatComesAfterTheLease(t *testing.T) {
 	})
 }
 
-// What Redis keeps of an order that was placed: 5 s of lease, and a life of the
-// provider's time-out and two calls of 20 s; its place outlives it by 10 s.
-func TestHowLongAPlacedOrderLasts(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		o := s.order(t)
-		r := s.stock.record(o.Ref)
-		if lease := s.stock.lease(o.Ref); lease != 5*time.Second {
-			t.Errorf("placed with a lease of %v", lease)
-		}
-		if life := time.Until(r.Until); life != 220*time.Second {
-			t.Errorf("placed for %v", life)
-		}
-		if place := s.stock.placeFor("one", o.Ref); place != 230*time.Second {
-			t.Errorf("it has its place for %v", place)
-		}
-		if o.deadline != r.Until {
-			t.Errorf("the buyer gives up at %v, redis at %v", o.deadline, r.Until)
-		}
-	})
-}
-
-// Who adopts an order has it for 5 s, and renews that from then on.
-func TestAnAdoptedOrderIsTheAdopters(t *testing.T) {
+// An adopter has a lease of 5 s and renews it.
+func TestAnAdopterHasTheLease(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.found(t, pool.Bought)
 		before := s.stock.owner(o.Ref)
@@ -428,108 +388,4 @@ func TestAnAdoptedOrderIsTheAdopters(t *testing.T) {
 		}
 		stop()
 	})
-}
-
-// An order of unknown fate stays with the replica that submitted it, and with its
-// place, for as long as the service may still solve it; nobody adopts it.
-func TestWhatRedisKeepsOfALostSubmit(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.buyer.SetBudget(5)
-		s.provider.submit = func(context.Context) (string, error) {
-			time.Sleep(10 * time.Second)
-			return "", context.DeadlineExceeded
-		}
-		o := s.order(t)
-		mine := s.stock.owner(o.Ref)
-		stop := s.running(t)
-		if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Lost {
-			t.Errorf("collect = %v, want Lost", r.Err)
-		}
-		stop()
-		r := s.stock.record(o.Ref)
-		if r.State != pool.Unknown || s.stock.owner(o.Ref) != mine {
-			t.Errorf("in state %c, of this replica %v", r.State, s.stock.owner(o.Ref) == mine)
-		}
-		// The provider's time-out, from the end of the submit.
-		if life, lease, place := time.Until(r.Until), s.stock.lease(o.Ref), s.stock.placeFor("one", o.Ref); life != 180*time.Second || lease != life || place != life {
-			t.Errorf("it lives for %v, with a lease of %v and a place for %v; want 180s", life, lease, place)
-		}
-		if !s.stock.isBooked(o.Ref) {
-			t.Error("its budget was given back")
-		}
-		time.Sleep(179 * time.Second)
-		heir := s.replica("no letters")
-		if got := heir.adopt(t); len(got) != 0 || s.stock.owner(o.Ref) != mine {
-			t.Errorf("adopted %d orders", len(got))
-		}
-		heir.wantLeft(t, 1, 1, 0)
-		time.Sleep(time.Second)
-		heir.adopt(t)
-		if orders, _ := s.stock.counts(); orders != 0 {
-			t.Error("it is not forgotten")
-		}
-	})
-}
-
-// A task belongs to its order for as long as the order may be under way, also one
-// that only its callback named.
-func TestHowLongATaskIsClaimed(t *testing.T) {
-	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Err != nil {
-			t.Fatal(r.Err)
-		}
-		if ttl := s.stock.redis.TTL(testPrefix + ":task:{one}:t1"); ttl != 220*time.Second-40*time.Second { // it was polled after 40 s
-			t.Errorf("the submit's task is claimed for %v more", ttl)
-		}
-		s.provider.submit = func(context.Context) (string, error) { return "", context.DeadlineExceeded }
-		_ = s.buyer.orders.collect(t.Context(), s.order(t))
-		time.Sleep(20 * time.Second)
-		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t2&code=03AFcallback"))
-		if ttl := s.stock.redis.TTL(testPrefix + ":task:{one}:t2"); ttl != 160*time.Second {
-			t.Errorf("the callback's task is claimed for %v", ttl)
-		}
-		if n := len(s.buyer.callbacks.arrivals.at); n != 0 {
-			t.Errorf("%d arrivals are remembered of callbacks that were delivered", n)
-		}
-	})
-}
-
-// What a replica that died left while it submitted is kept no longer than the
-// service may work on it, and its place neither.
-func TestHowLongAnAdoptedSubmitLasts(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		o := s.found(t, pool.Submitting)
-		time.Sleep(10 * time.Second)
-		heir := s.replica("no letters")
-		heir.provider.limit = time.Hour // the order's own counts
-		heir.adopt(t)
-		if life, place := time.Until(s.stock.record(o.Ref).Until), s.stock.placeFor("one", o.Ref); life != 180*time.Second || place != life {
-			t.Errorf("it lives for %v, and has its place for %v", life, place)
-		}
-	})
-}
-
-// Nothing is tried beyond the time at which Redis forgets the order, neither by an
-// adopter nor at a stop.
-func TestTheDeadlineOfAnAdoptedOrder(t *testing.T) {
-	for _, stops := range []bool{false, true} {
-		withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-			o := s.found(t, pool.Bought)
-			time.Sleep(time.Until(o.deadline.Add(-3 * time.Second)))
-			heir := s.replica("no letters")
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			heir.provider.poll = func(context.Context, int) (provider.Solution, error) {
-				if stops {
-					stop()
-				}
-				return provider.Solution{Token: "03AFexample"}, nil
-			}
-			got := heir.adopt(t)
-			s.stock.away("settle")
-			if r := heir.buyer.orders.collect(ctx, got[0]); r.Outcome != Lost || time.Now().After(o.deadline) {
-				t.Errorf("stopped %v: collect = %v, %v after the deadline", stops, r.Err, time.Since(o.deadline))
-			}
-		})
-	}
 }

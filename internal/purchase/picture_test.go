@@ -23,8 +23,7 @@ import (
 
 const pictureCanary = "picture-canary-4711-"
 
-// pictureSpec is a picture that somebody asks for, with a secret in each part that
-// must not be kept.
+// pictureSpec returns a spec with a picture, with a canary in each part that must not be stored.
 func pictureSpec() Spec {
 	image := []byte("\x89PNG\r\n\x1a\n" + strings.Repeat(pictureCanary, 100))
 	sum := sha256.Sum256(image)
@@ -38,10 +37,10 @@ func pictureSpec() Spec {
 	return target
 }
 
-// shown are the canaries of a picture that a text shows, in any form.
+// shown returns the canaries of a picture that a text contains, raw or encoded.
 func shown(text string) (found []string) {
 	for _, canary := range []string{pictureCanary, "proxy-canary"} {
-		for i := range 3 { // base64 has a form for each place within three bytes
+		for i := range 3 { // base64 has three forms of a text, by its offset
 			encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", i) + canary))
 			if strings.Contains(text, encoded[4:len(encoded)-4]) {
 				found = append(found, canary+" in base64")
@@ -56,9 +55,8 @@ func shown(text string) (found []string) {
 	return found
 }
 
-// A picture's bytes reach the provider and nothing else: while the task is under way
-// nothing here refers to them, and they and the proxy are never in Redis, facts, log,
-// event or error. The answer is in Redis' stock alone, and the proxy does not get there.
+// A picture's bytes reach only the provider. After the submit nothing refers to them, and neither
+// they nor the proxy are in Redis, facts, log, events or errors. The answer is only in the stock.
 func TestAPictureIsInMemoryUntilTheSubmit(t *testing.T) {
 	if len(shown("a "+pictureCanary)) == 0 || len(shown(base64.StdEncoding.EncodeToString(pictureSpec().Image))) == 0 {
 		t.Fatal("a canary is not seen")
@@ -121,7 +119,7 @@ func TestAPictureIsInMemoryUntilTheSubmit(t *testing.T) {
 	}
 }
 
-// buyPicture buys one whose bytes nobody else holds.
+// buyPicture buys an order with a picture to which the test keeps no reference.
 func (s *testBuyer) buyPicture(t *testing.T) (weak.Pointer[byte], <-chan Result) {
 	t.Helper()
 	slot, _, _ := mustAdmit(t, s.buyer)
@@ -134,7 +132,7 @@ func (s *testBuyer) buyPicture(t *testing.T) (weak.Pointer[byte], <-chan Result)
 	return image, ended
 }
 
-// What is to be taken back once more does not hold the picture until then.
+// An order that must be removed once more later does not keep its picture.
 func TestAPictureThatWasNotPlacedIsDropped(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.stock.lostReply = lose("place", fmt.Errorf("%w: i/o timeout", redisdb.ErrDown))
@@ -148,8 +146,8 @@ func TestAPictureThatWasNotPlacedIsDropped(t *testing.T) {
 	})
 }
 
-// The same picture reads the same whoever reads it, so each of its orders lands.
-func TestEqualPicturesLandEach(t *testing.T) {
+// Equal pictures have equal answers, so the token of each order lands.
+func TestOrdersForEqualPicturesAllLand(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.provider.poll = func(context.Context, int) (provider.Solution, error) {
 			return provider.Solution{Token: "zwei wörter"}, nil
@@ -166,9 +164,9 @@ func TestEqualPicturesLandEach(t *testing.T) {
 	})
 }
 
-// A callback is judged by the type of its order: what is a picture's text or the values of
-// a GeeTest is no token of a reCAPTCHA, and the other way round.
-func TestCallbackOfEachType(t *testing.T) {
+// A callback is judged by its order's type: a picture's text or a GeeTest's values are not a token
+// of a reCAPTCHA, and vice versa.
+func TestACallbackMustFitItsOrdersType(t *testing.T) {
 	const named = "challenge:c,validate:v,seccode:v|jordan"
 	geetest := captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", Pageurl: "https://example.com/"}
 	for _, row := range []struct {

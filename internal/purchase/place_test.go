@@ -1,13 +1,10 @@
 package purchase
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +14,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// buy admits and buys, and answers how the order ends.
+// buy admits and buys an order, and returns its end.
 func (s *testBuyer) buy(t *testing.T, target Spec) (<-chan Result, error) {
 	t.Helper()
 	slot, _, _ := mustAdmit(t, s.buyer)
@@ -25,8 +22,8 @@ func (s *testBuyer) buy(t *testing.T, target Spec) (<-chan Result, error) {
 	return ended, s.buyer.Buy(t.Context(), slot, target, func(r Result) { ended <- r })
 }
 
-// Buying returns when the order stands, tells its end, and Wait waits for that.
-func TestBuy(t *testing.T) {
+// Buy returns when the order is placed, and calls ended at its end. Wait waits for that.
+func TestBuyReturnsWhenTheOrderIsPlaced(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		began := time.Now()
 		ended, err := s.buy(t, spec())
@@ -42,7 +39,7 @@ func TestBuy(t *testing.T) {
 	})
 }
 
-// The goroutines of orders are bounded, and who meets the bound does not hang on it.
+// The number of orders in flight is bounded, and Buy returns an error beyond the bound.
 func TestOrdersAreBounded(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		found := s.found(t, pool.Bought)
@@ -54,7 +51,7 @@ func TestOrdersAreBounded(t *testing.T) {
 		if _, err := heir.buy(t, spec()); !errors.Is(err, ErrBusy) || heir.buyer.slots()[0] != 0 {
 			t.Errorf("buy = %v, %v slots are taken", err, heir.buyer.slots())
 		}
-		// An order that nobody can see through here is left to others.
+		// An adopted order beyond the bound is left to other replicas.
 		err := heir.buyer.Adopt(t.Context(), time.Second, func(captcha.ID, Result) { t.Error("an order ended") })
 		if err != nil || heir.buyer.slots()[0] != 0 {
 			t.Errorf("adopt = %v, %v slots are taken", err, heir.buyer.slots())
@@ -78,40 +75,7 @@ func TestOrdersAreBounded(t *testing.T) {
 	})
 }
 
-// A fault of this program ends one order, frees its slot, and is told.
-func TestAFaultWhileBuying(t *testing.T) {
-	for name, fault := range map[string]func(s *testBuyer, ended *func(Result)){
-		"placing": func(s *testBuyer, _ *func(Result)) {
-			s.buyer.accounts.listed[0].price = func(captcha.Type) float64 { panic("a fault of ours") }
-		},
-		"telling its end": func(_ *testBuyer, ended *func(Result)) { *ended = func(Result) { panic("a fault of ours") } },
-	} {
-		runBubble(t, name, func(t *testing.T) {
-			var logged bytes.Buffer
-			s := newTestBuyer(t, 1)
-			s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
-			ended := func(Result) { t.Error("an order ended") }
-			fault(s, &ended)
-			slot, _, _ := mustAdmit(t, s.buyer)
-			err := s.buyer.Buy(t.Context(), slot, spec(), ended)
-			if stands := err == nil; stands == (name == "placing") {
-				t.Errorf("buy = %v", err)
-			}
-			if err := s.buyer.Wait(); err != nil || s.buyer.slots()[0] != 0 {
-				t.Errorf("wait = %v, %v slots are taken", err, s.buyer.slots())
-			}
-			if text := logged.String(); !strings.Contains(text, "a fault of ours") || !strings.Contains(text, "place_test.go") {
-				t.Errorf("panic or stack not in the log: %.300s", text)
-			}
-			if solved := slices.Contains(s.all(), "login at one: solved"); solved == (name == "placing") {
-				t.Errorf("what happened: %q", s.all())
-			}
-		})
-	}
-}
-
-// The place at the provider comes before the order, and what was reserved
-// lives longer than what it is for.
+// The permit is acquired before the order is created, and each reservation outlives the order.
 func TestPlaceReservesFirst(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := mustPlace(t, s.buyer, spec())
@@ -121,7 +85,7 @@ func TestPlaceReservesFirst(t *testing.T) {
 			Ref: o.Ref, Depth: 10, Margin: 40 * time.Second,
 			Lead: 20 * time.Second, TTL: s.provider.limit + 2*callTime, Facts: placed.Facts, NotAfter: placed.NotAfter,
 		}
-		// What Redis carries out later than that, nobody waits for any more.
+		// No caller waits for a step that Redis executes later than that.
 		if late := time.UnixMilli(int64(placed.NotAfter)).Sub(o.placed); late > stockTime+clockSlack || late < stockTime+clockSlack-time.Second {
 			t.Errorf("the placing may be carried out %v late", late)
 		}
@@ -138,8 +102,7 @@ func TestPlaceReservesFirst(t *testing.T) {
 	})
 }
 
-// Whatever goes wrong in Place, nothing is left behind and the slot is free.
-// A reload may come while an order is being placed. The race detector watches.
+// A reload may come while an order is placed. This test is for the race detector.
 func TestPlaceDuringAReload(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		slot, _, _ := mustAdmit(t, s.buyer)
@@ -157,6 +120,7 @@ func TestPlaceDuringAReload(t *testing.T) {
 	})
 }
 
+// If a step of a placing fails, no reservation is left and the slot is free.
 func TestPlaceLeavesNothingBehind(t *testing.T) {
 	away := fmt.Errorf("%w: i/o timeout", redisdb.ErrDown)
 	cases := map[string]struct {
@@ -207,7 +171,7 @@ func TestPlaceLeavesNothingBehind(t *testing.T) {
 			}
 			s.want(t, c.steps...)
 			if orders, places := s.stock.counts(); orders != 0 || places != 0 {
-				t.Errorf("left behind: %d orders, %d places", orders, places)
+				t.Errorf("left behind: %d orders, %d permits", orders, places)
 			}
 			if taken := s.buyer.slots(); taken[0] != 0 {
 				t.Errorf("%d slots taken", taken[0])
@@ -216,17 +180,7 @@ func TestPlaceLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// lose makes one step's answer vanish.
-func lose(step string, err error) func(string) error {
-	return func(s string) error {
-		if s == step {
-			return err
-		}
-		return nil
-	}
-}
-
-func TestPlaceAfterTheEndDoesNothing(t *testing.T) {
+func TestPlaceAfterAStopDoesNothing(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		slot, _, _ := mustAdmit(t, s.buyer)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -241,9 +195,9 @@ func TestPlaceAfterTheEndDoesNothing(t *testing.T) {
 	})
 }
 
-// Where other replicas hold all places the order is refused, and the provider
-// is left alone for a moment instead of being asked for by everybody at once.
-func TestProviderFilledByOtherReplicas(t *testing.T) {
+// If other replicas have all permits, the order is refused, and the provider is not tried again for
+// a moment.
+func TestAProviderFullAtOtherReplicasIsLeftAlone(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		ctx := boundedCtx(t)
 		for _, foreign := range []string{"a", "b"} {
@@ -256,7 +210,7 @@ func TestProviderFilledByOtherReplicas(t *testing.T) {
 			t.Fatalf("place = %v, want ErrBusy", err)
 		}
 		if got := s.all(); slices.Contains(got, "place") {
-			t.Errorf("an order was placed without a place at the provider: %v", got)
+			t.Errorf("an order was placed without a permit: %v", got)
 		}
 		slot, _, took := mustAdmit(t, s.buyer)
 		if took != fullFor {
@@ -266,14 +220,14 @@ func TestProviderFilledByOtherReplicas(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := s.buyer.placer.place(ctx, slot, spec()); err != nil {
-			t.Errorf("place = %v after a place came free", err)
+			t.Errorf("place = %v after a permit was released", err)
 		}
 	})
 }
 
-// Redis hangs while an order is placed, carries the step out after the order was
-// taken back, and answers again: nothing stays behind for the order's time.
-func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
+// Redis hangs while an order is placed, executes the step after the order was removed, and answers
+// again. Nothing stays until the order would have expired.
+func TestLateStepsAreRolledBack(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -288,7 +242,7 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 		s.buyer.placer.mu.Lock()
 		left := s.buyer.placer.leftovers[0].order
 		s.buyer.placer.mu.Unlock()
-		// Late, and by the same replica.
+		// The late step, from the same replica.
 		if p, err := s.stock.Store.Acquire(t.Context(), "one", left.Ref, 9, time.Hour, -1); err != nil || !p.OK {
 			t.Fatal(p.OK, err)
 		}
@@ -299,7 +253,7 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 		s.stock.away()
 		time.Sleep(3 * time.Second)
 		if orders, places := s.stock.counts(); orders != 0 || places != 0 {
-			t.Errorf("left behind: %d orders, %d places", orders, places)
+			t.Errorf("left behind: %d orders, %d permits", orders, places)
 		}
 		s.buyer.placer.mu.Lock()
 		if n := len(s.buyer.placer.leftovers); n != 0 {
@@ -313,8 +267,7 @@ func TestStepsThatAreCarriedOutLateAreTakenBack(t *testing.T) {
 	})
 }
 
-// An order that Redis has forgotten brings no token into the stock, and nobody
-// is told that it did.
+// An order that Redis has forgotten lands no token and is not reported as solved.
 func TestAForgottenOrderIsLost(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
@@ -329,14 +282,14 @@ func TestAForgottenOrderIsLost(t *testing.T) {
 			t.Errorf("%d tokens landed", n)
 		}
 		if told := s.all(); told[len(told)-1] != "login at one: lost" {
-			t.Errorf("told %q", told)
+			t.Errorf("reported %q", told)
 		}
 	})
 }
 
-// Redis may carry the step out after the order was taken back already: so it is
-// taken back once more, and then forgotten.
-func TestLeftoversAreTakenBackTwice(t *testing.T) {
+// Redis may execute a step after the order was removed. So a leftover is removed once more, and
+// then forgotten.
+func TestLeftoversAreRemovedTwice(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
 		s.stock.lostReply = lose("place", redisdb.ErrDown)
@@ -366,8 +319,8 @@ func TestLeftoversAreTakenBackTwice(t *testing.T) {
 	})
 }
 
-// What is left while others are taken back is remembered beside them.
-func TestLeftoversOfAMeanwhile(t *testing.T) {
+// A leftover that is added during a retry is kept beside the others.
+func TestLeftoversDuringARetryAreKept(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		first, second := s.order(t), s.order(t)
 		s.buyer.placer.later(first)
@@ -383,21 +336,7 @@ func TestLeftoversOfAMeanwhile(t *testing.T) {
 			}
 		}
 		if orders, places := s.stock.counts(); orders != 0 || places != 0 {
-			t.Errorf("left behind: %d orders, %d places", orders, places)
-		}
-	})
-}
-
-// A fault while leftovers are taken back forgets none.
-func TestAPanicForgetsNoLeftovers(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.stock.away("")
-		slot, _, _ := mustAdmit(t, s.buyer)
-		_, _ = s.buyer.placer.place(t.Context(), slot, spec())
-		s.stock.change(func() { s.stock.fault = func(string) error { panic("?") } })
-		s.buyer.contain(func() { s.buyer.placer.retry(t.Context()) })
-		if len(s.buyer.placer.leftovers) != 1 {
-			t.Errorf("%d leftovers", len(s.buyer.placer.leftovers))
+			t.Errorf("left behind: %d orders, %d permits", orders, places)
 		}
 	})
 }

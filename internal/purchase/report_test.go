@@ -1,23 +1,20 @@
 package purchase
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/provider"
-	"poold/internal/redisdb"
 )
 
-// A report is passed on once, while the provider takes it; what it answers
-// decides whether it is sent again.
-func TestReports(t *testing.T) {
+// A report is passed on once, within the provider's report window. It is sent again only if the
+// call had no valid answer.
+func TestReportsArePassedOn(t *testing.T) {
 	fault := func(c provider.Class) error { return &provider.Error{Class: c, Code: "CODE"} }
 	busy := fault(provider.Capacity)
 	for name, c := range map[string]struct {
@@ -66,13 +63,13 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// Reports wait while a few are sent, and so do not hold up whoever brings them;
-// those beyond are counted at once. A token ages while its report waits.
+// Pending reports never block the caller. Reports beyond the queue are counted at once. A token
+// ages while its report is pending.
 func TestReportsNeverBlock(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.report = func() error { time.Sleep(50 * time.Second); return nil }
 		began := time.Now()
-		for range mostReports + 3 { // nobody passes them on yet
+		for range mostReports + 3 { // no sender runs yet
 			s.buyer.Report("one", "t1", captcha.HCaptcha, 20*time.Second, true)
 		}
 		s.want(t, "report to one: refused", "report to one: refused", "report to one: refused")
@@ -87,7 +84,7 @@ func TestReportsNeverBlock(t *testing.T) {
 		got := s.all()
 		for what, want := range map[string]int{"report to one: passed": reportsAtOnce, "report to one: late": mostReports - reportsAtOnce} {
 			if n := strings.Count(strings.Join(got, "\n"), what); n != want {
-				t.Errorf("%q was told %d times, want %d", what, n, want)
+				t.Errorf("%q was reported %d times, want %d", what, n, want)
 			}
 		}
 		if !slices.Contains(got, "report t2 true") {
@@ -97,8 +94,8 @@ func TestReportsNeverBlock(t *testing.T) {
 	})
 }
 
-// A provider that a reload removed takes no reports.
-func TestReportToAProviderThatWent(t *testing.T) {
+// A removed provider gets no reports.
+func TestARemovedProviderGetsNoReports(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		stop := s.running(t)
 		s.buyer.SetProviders([]Entry{{Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
@@ -111,8 +108,8 @@ func TestReportToAProviderThatWent(t *testing.T) {
 	})
 }
 
-// A stop does not wait for a report that is to be tried again.
-func TestStopWhileReporting(t *testing.T) {
+// A stop does not wait for a report that will be retried.
+func TestAStopDoesNotWaitForAReport(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
 		stop := s.running(t)
@@ -127,100 +124,7 @@ func TestStopWhileReporting(t *testing.T) {
 	})
 }
 
-// clumsy is an observer with a fault of ours.
-type clumsy struct {
-	witness
-	broken *atomic.Bool
-}
-
-func (c clumsy) DeadLetter(outcome string) {
-	if c.broken.Load() {
-		panic("a fault of ours")
-	}
-	c.witness.DeadLetter(outcome)
-}
-
-func (c clumsy) Report(name, outcome string) {
-	if c.broken.Load() {
-		panic("a fault of ours")
-	}
-	c.witness.Report(name, outcome)
-}
-
-// A panic ends one turn of what Run does: afterwards leases are renewed, dead letters
-// replayed and reports passed on as before.
-func TestRunOutlivesPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCallbackBuyer(t, t.TempDir())
-		var broken, faulty atomic.Bool
-		s.provider.report = func() error {
-			if faulty.Load() {
-				panic("a fault of ours")
-			}
-			return nil
-		}
-		s.buyer.observe = clumsy{witness{s.ledger}, &broken}
-		s.provider.poll = notReady(1000)
-		s.stock.away("look")
-		first, second, held := s.order(t), s.order(t), s.order(t)
-		s.mustCall(t, callbackTo(first.address(), "code=03AFcallback"))
-		ended := s.collecting(t, held)
-		stop := s.running(t)
-		time.Sleep(100 * time.Millisecond)
-
-		// The stock, for two renewals and two replays, and the provider.
-		var panics atomic.Int64
-		s.stock.change(func() { s.stock.fault = func(string) error { panics.Add(1); panic("a fault of ours") } })
-		faulty.Store(true)
-		s.buyer.Report("one", "t1", captcha.HCaptcha, 0, true)
-		time.Sleep(4 * time.Second)
-		faulty.Store(false)
-		s.stock.away("look")
-		s.mustCall(t, callbackTo(second.address(), "code=03AFcallback2"))
-		if n := panics.Load(); n < 4 {
-			t.Errorf("%d panics, so too little was tested", n)
-		}
-
-		// The observer.
-		s.stock.away()
-		broken.Store(true)
-		s.buyer.Report("one", "t2", captcha.HCaptcha, 0, true)
-		time.Sleep(2*replayEvery + 100*time.Millisecond)
-		broken.Store(false)
-
-		s.forget()
-		s.buyer.Report("one", "t3", captcha.HCaptcha, 0, true)
-		synctest.Wait()
-		s.want(t, "report t3 true", "report to one: passed")
-		if n := len(s.stock.landed()); n != 2 || s.buyer.DeadLetterCount() != 0 {
-			t.Errorf("%d tokens landed, %d letters left", n, s.buyer.DeadLetterCount())
-		}
-		s.stock.steal(t.Context(), held.Ref)
-		if r := <-ended; r.Outcome != Elsewhere {
-			t.Errorf("collect = %v, want Elsewhere by the next renewal", r.Err)
-		}
-		stop()
-	})
-}
-
-// Nor does a panic in taking back what a Redis that hung left behind.
-func TestTidyOutlivesPanics(t *testing.T) {
-	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.stock.away("")
-		slot, _, _ := mustAdmit(t, s.buyer)
-		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, redisdb.ErrDown) {
-			t.Fatalf("place = %v", err)
-		}
-		s.stock.change(func() { s.stock.fault = func(string) error { panic("a fault of ours") } })
-		ctx, stop := context.WithTimeout(t.Context(), retryEvery+time.Millisecond)
-		defer stop()
-		if err := s.buyer.Run(ctx); err != nil {
-			t.Errorf("run: %v", err)
-		}
-	})
-}
-
-// A report that is tried again is not sent when the window is over by then.
+// A retried report is not sent after the report window.
 func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
@@ -232,9 +136,9 @@ func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
 	})
 }
 
-// A service that hangs makes no report to another one late, and none is
-// forgotten at a stop: each is told once.
-func TestReportsToSeveralProvidersAndAtAStop(t *testing.T) {
+// A service that hangs does not delay reports to other services. At a stop each pending report is
+// counted once.
+func TestAHangingServiceDelaysNoOtherReport(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 		s.provider.report = func() error {

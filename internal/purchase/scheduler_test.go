@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// newTestScheduler has one provider with so many slots.
+// newTestScheduler returns a scheduler for one provider with a number of slots.
 func newTestScheduler(slots int) *scheduler {
 	as := newAccounts(&base{log: quiet()})
 	as.set([]Entry{{Provider: newFakeProvider(&ledger{}, "one"), Concurrency: slots}})
@@ -135,8 +135,8 @@ func TestAdmitRefusesAnEndedContext(t *testing.T) {
 	q.mustBeIdle(t)
 }
 
-// admitAll has so many callers wait for the one slot, frees it, and returns how long it
-// takes until each caller had it.
+// admitAll lets callers wait for the one slot, frees it, and returns how long it takes until each
+// caller had it.
 func admitAll(t *testing.T, callers int) time.Duration {
 	t.Helper()
 	q := newTestScheduler(1)
@@ -202,10 +202,9 @@ func BenchmarkGrant(b *testing.B) {
 	held.Free()
 }
 
-// Callers who wait come first, then what is worth most, then who has waited
-// longest; and every fourth place goes to who has waited longest whatever others
-// bid, so that a worthless wish is met too.
-func TestPlacesGoToTheBestBid(t *testing.T) {
+// Requests with callers come first, then the highest worth, then the longest wait. Every fourth
+// slot goes to the longest wait, so that a worthless bid is served too.
+func TestSlotsGoToTheBestBid(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		began := time.Now()
 		since := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }

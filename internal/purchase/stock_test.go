@@ -3,7 +3,6 @@ package purchase
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,25 +16,26 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// testRedis is the Redis of a test, which all its replicas share, and its weather.
+// testRedis is the Redis of a test, shared by all its replicas, with the faults that the test
+// injects.
 type testRedis struct {
 	*ledger
 	t     *testing.T
 	redis *redistest.Bubble
 
 	mu sync.Mutex
-	// fault is asked before each step; an error makes it fail unexecuted. Steps that
-	// only read or renew are named "look" and what they look at.
+	// fault is called before each step. If it returns an error, the step fails without being
+	// executed. Steps that only read or renew are named "look" and their subject.
 	fault func(step string) error
-	// lostReply is asked after each step was carried out; an error replaces its answer.
+	// lostReply is called after each step. An error replaces the step's answer.
 	lostReply func(step string) error
 	placed    map[pool.Ref]pool.Order // as the buyers asked for them
 	landings  []pool.Landing          // that the script carried out
 	second    *pooltest.Store         // another replica; see other
 }
 
-// stock is one replica's store, with the real scripts. It writes the steps into the
-// ledger and lets a test reach between the buyer and Redis; it judges nothing.
+// stock is one replica's store, with the real scripts. It records the steps in the ledger and lets
+// a test inject faults.
 type stock struct {
 	*testRedis
 	*pooltest.Store
@@ -48,7 +48,7 @@ func newTestRedis(t *testing.T, l *ledger) *testRedis {
 	return &testRedis{ledger: l, t: t, redis: redistest.InBubble(t), placed: map[pool.Ref]pool.Order{}}
 }
 
-// open is another replica's store.
+// open opens the store of another replica.
 func (w *testRedis) open(ended func(pool.Ref, string)) *pooltest.Store {
 	w.t.Helper()
 	s, err := pooltest.Open(pool.Options{
@@ -61,7 +61,7 @@ func (w *testRedis) open(ended func(pool.Ref, string)) *pooltest.Store {
 	return s
 }
 
-// other is a replica that has no buyer.
+// other returns the store of a replica without a buyer.
 func (w *testRedis) other() *pooltest.Store {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,14 +71,14 @@ func (w *testRedis) other() *pooltest.Store {
 	return w.second
 }
 
-// change lets a test change the weather while others look at it.
+// change lets a test change the faults while calls are in flight.
 func (w *testRedis) change(do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	do()
 }
 
-// away makes Redis fail at the steps that begin with one of the names.
+// away makes the steps fail whose names begin with one of names.
 func (w *testRedis) away(names ...string) {
 	w.change(func() {
 		w.fault = func(step string) error {
@@ -92,7 +92,7 @@ func (w *testRedis) away(names ...string) {
 	})
 }
 
-// weather asks one of the functions about a step.
+// weather calls one of the fault functions for a step.
 func (w *testRedis) weather(which *func(string) error, step string) error {
 	w.mu.Lock()
 	ask := *which
@@ -103,7 +103,7 @@ func (w *testRedis) weather(which *func(string) error, step string) error {
 	return ask(step)
 }
 
-// carry carries a step out, as the weather allows.
+// carry executes a step with the injected faults.
 func carry[T any](w *testRedis, step string, do func() (T, error)) (answer T, err error) {
 	var none T
 	if err := w.weather(&w.fault, step); err != nil {
@@ -119,7 +119,7 @@ func carry[T any](w *testRedis, step string, do func() (T, error)) (answer T, er
 	return answer, err
 }
 
-// limited is carry for a step whose limit the buyer sets.
+// limited is carry for a step with a limit of the buyer.
 func limited[T any](ctx context.Context, w *testRedis, step string, do func() (T, error)) (T, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		w.t.Errorf("%s is a step without a limit", step)
@@ -127,7 +127,7 @@ func limited[T any](ctx context.Context, w *testRedis, step string, do func() (T
 	return carry(w, step, do)
 }
 
-// silent is for a step that answers nothing but its error.
+// silent adapts a step that returns only an error.
 func silent(do func() error) func() (struct{}, error) {
 	return func() (struct{}, error) { return struct{}{}, do() }
 }
@@ -266,188 +266,12 @@ func (s *stock) LetGo(ctx context.Context, orders []pool.Ref) error {
 	return err
 }
 
-// key names a key of one identity.
-func key(kind string, id captcha.ID) string { return testPrefix + ":" + kind + ":{" + string(id) + "}" }
-
-// members are those of all sorted sets of a kind, whatever their time.
-func (w *testRedis) members(kind string) (members []string) {
-	w.t.Helper()
-	for _, name := range w.redis.Keys() {
-		if strings.HasPrefix(name, testPrefix+":"+kind+":") {
-			found, err := w.redis.ZMembers(name)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			members = append(members, found...)
+// lose returns a fault function that loses the answer of one step.
+func lose(step string, err error) func(string) error {
+	return func(s string) error {
+		if s == step {
+			return err
 		}
+		return nil
 	}
-	return members
-}
-
-// counts is what is left in Redis.
-func (w *testRedis) counts() (orders, places int) {
-	w.t.Helper()
-	return len(w.members("orders")), len(w.members("places"))
-}
-
-// holdsPlace reports whether an order has a place at a provider.
-func (w *testRedis) holdsPlace(name string, order pool.Ref) bool {
-	return slices.Contains(w.placesAt(name), order.String())
-}
-
-func (w *testRedis) placesAt(name string) []string {
-	members, _ := w.redis.ZMembers(testPrefix + ":places:{" + name + "}") // none: no such key
-	return members
-}
-
-// placeFor is how long an order still has its place.
-func (w *testRedis) placeFor(name string, order pool.Ref) time.Duration {
-	w.t.Helper()
-	ends, err := w.redis.ZScore(testPrefix+":places:{"+name+"}", order.String())
-	if err != nil {
-		w.t.Fatalf("the place of %s: %v", order.Order, err)
-	}
-	return time.Until(time.UnixMilli(int64(ends)))
-}
-
-// booked are the orders in the overall budget.
-func (w *testRedis) booked() []string { return w.bookedOf(pool.Overall) }
-
-// bookedOf are the orders in a shared budget.
-func (w *testRedis) bookedOf(of pool.Budget) []string {
-	members, _ := w.redis.ZMembers(testPrefix + ":spend:{" + string(of) + "}") // none: no such key
-	return members
-}
-
-func (w *testRedis) isBooked(order pool.Ref) bool { return slices.Contains(w.booked(), order.String()) }
-
-// lease is how long an order still belongs to who works on it.
-func (w *testRedis) lease(order pool.Ref) time.Duration {
-	w.t.Helper()
-	ends, err := w.redis.ZScore(key("leases", order.Identity), order.Order)
-	if err != nil {
-		w.t.Fatalf("the lease of %s: %v", order.Order, err)
-	}
-	return time.Until(time.UnixMilli(int64(ends)))
-}
-
-// tokens and failures are how many orders landed, and how many were bought and
-// brought nothing.
-func (w *testRedis) tokens() int   { return w.sum("solved") }
-func (w *testRedis) failures() int { return w.sum("failed") }
-
-func (w *testRedis) sum(name string) (n int) {
-	for _, stats := range w.redis.Keys() {
-		if strings.HasPrefix(stats, testPrefix+":stats:") {
-			var one int
-			_, _ = fmt.Sscan(w.redis.HGet(stats, name), &one) // none: 0
-			n += one
-		}
-	}
-	return n
-}
-
-// record is an order as the journal has it.
-func (w *testRedis) record(order pool.Ref) pool.Record {
-	w.t.Helper()
-	r, there, err := w.other().Find(w.t.Context(), order)
-	if err != nil || !there {
-		w.t.Fatalf("finding %s: %v, %v", order.Order, there, err)
-	}
-	return r
-}
-
-// owner is the replica that an order belongs to.
-func (w *testRedis) owner(order pool.Ref) string {
-	return strings.Split(w.line(order), "|")[2]
-}
-
-func (w *testRedis) line(order pool.Ref) string {
-	w.t.Helper()
-	line := w.redis.HGet(key("journal", order.Identity), order.Order)
-	if line == "" {
-		w.t.Fatalf("%s is not in the journal", order.Order)
-	}
-	return line
-}
-
-// facts returns the stored facts of an order.
-func (w *testRedis) facts(order pool.Ref) string {
-	w.t.Helper()
-	return strings.SplitN(w.line(order), "|", 7)[6]
-}
-
-// refact replaces what is written in the journal for an adopter.
-func (w *testRedis) refact(order pool.Ref, facts string) {
-	w.t.Helper()
-	fields := strings.SplitN(w.line(order), "|", 7)
-	fields[6] = facts
-	w.redis.HSet(key("journal", order.Identity), order.Order, strings.Join(fields, "|"))
-}
-
-// endLease is what a replica does that renews nothing for a while.
-func (w *testRedis) endLease(order pool.Ref) {
-	w.t.Helper()
-	if _, err := w.redis.ZAdd(key("leases", order.Identity), float64(time.Now().UnixMilli()), order.Order); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// steal has the other replica adopt an order.
-func (w *testRedis) steal(ctx context.Context, order pool.Ref) {
-	w.t.Helper()
-	w.endLease(order)
-	got, _, err := w.other().Adopt(ctx, order.Identity, []string{order.Order})
-	if err != nil || len(got) != 1 {
-		w.t.Errorf("stealing %s: %+v, %v", order.Order, got, err)
-	}
-}
-
-// landElsewhere has a callback at the other replica bring an order's token.
-func (w *testRedis) landElsewhere(ctx context.Context, order pool.Ref) {
-	w.t.Helper()
-	how, err := w.other().Settle(ctx, pool.Landing{
-		Ref: order, Provider: "one", Value: "03AFelsewhere", Callback: true, Lifetime: 2 * time.Minute,
-	})
-	if err != nil || how != pool.Ended {
-		w.t.Errorf("landing %s elsewhere: %v, %v", order.Order, how, err)
-	}
-}
-
-// claimElsewhere makes a task of the provider "one" another order's.
-func (w *testRedis) claimElsewhere(task string) {
-	w.t.Helper()
-	another := pool.Ref{Identity: spec().ID, Order: "another"}
-	if ok, err := w.other().Claim(w.t.Context(), "one", task, another, time.Hour); err != nil || !ok {
-		w.t.Error(ok, err)
-	}
-}
-
-// pauseElsewhere is an operator at the other replica.
-func (w *testRedis) pauseElsewhere(id captcha.ID) {
-	w.t.Helper()
-	if err := w.other().Pause(w.t.Context(), id, pool.Pause{}); err != nil {
-		w.t.Error(err)
-	}
-}
-
-// forgetOrder makes Redis forget an order, as one without a file does when it starts anew.
-func (w *testRedis) forgetOrder(order pool.Ref) {
-	w.t.Helper()
-	for _, kind := range []string{"orders", "leases"} {
-		if _, err := w.redis.ZRem(key(kind, order.Identity), order.Order); err != nil {
-			w.t.Error(err)
-		}
-	}
-	w.redis.HDel(key("journal", order.Identity), order.Order)
-}
-
-// picture is all that is in Redis.
-func (w *testRedis) picture() string { return w.redis.Dump() }
-
-// landed are the landings that the script carried out for buyers of this test.
-func (w *testRedis) landed() []pool.Landing {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.landings)
 }

@@ -10,8 +10,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Any replica lists what may have been bought, under whatever name of a provider and for
-// whomever, without proxies; not what was not submitted, and not what ended.
+// Each replica lists the orders that may have been bought, under any provider name and for any
+// target, without their proxies. It omits orders that were not submitted and orders that ended.
 func TestOrdersUnderWayAreListed(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		began := time.Now().UTC().Truncate(time.Millisecond)

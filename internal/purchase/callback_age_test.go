@@ -1,0 +1,109 @@
+package purchase
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"poold/internal/pool"
+	"poold/internal/spool"
+)
+
+// A token's age counts from the configured delay before its callback, and not from before the
+// submit.
+func TestTheAgeOfATokenFromACallback(t *testing.T) {
+	for name, c := range map[string]struct{ mark, arrived, delay, born, lead time.Duration }{
+		"the delay before it arrived": {0, 30 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second},
+		"another delay":               {0, 30 * time.Second, time.Second, 29 * time.Second, 30 * time.Second},
+		"no delay":                    {0, 30 * time.Second, 0, 30 * time.Second, 30 * time.Second},
+		"after a late submit":         {4 * time.Second, 30 * time.Second, 10 * time.Second, 20 * time.Second, 26 * time.Second},
+		"not before the mark":         {4 * time.Second, 6 * time.Second, 10 * time.Second, 4 * time.Second, 2 * time.Second},
+		"a clock that went back":      {4 * time.Second, -time.Hour, 10 * time.Second, 4 * time.Second, 0},
+		"never negative":              {0, time.Second, time.Hour, 0, time.Second},
+	} {
+		runBubble(t, name, func(t *testing.T) {
+			s := newCallbackBuyer(t, "no letters")
+			terms := calling("first")
+			terms.Delay = c.delay
+			s.reload(terms)
+			o := s.order(t)
+			// An order keeps the terms of its placing.
+			terms.Delay = 7 * time.Minute
+			s.reload(terms)
+			time.Sleep(c.mark)
+			s.collecting(t, o)
+			told := callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback")
+			told.At = o.placed.Add(c.arrived)
+			s.mustCall(t, told)
+			l := s.stock.landed()
+			if len(l) != 1 || l[0].SincePlaced != c.born || l[0].Lead != c.lead {
+				t.Errorf("landed %+v, want it born %v after the placing, lead %v", l, c.born, c.lead)
+			}
+		})
+	}
+}
+
+// If the daemon's clock is set ahead between submit and callback, the token's life does not grow:
+// Redis knows when the order was placed.
+func TestACallbackIsNotFromTheFuture(t *testing.T) {
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
+		o := s.order(t)
+		ended := s.collecting(t, o)
+		time.Sleep(20 * time.Second)
+		c := callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback")
+		c.At = c.At.Add(time.Hour)
+		s.mustCall(t, c)
+		if r := <-ended; r.Err != nil {
+			t.Error(r.Err)
+		}
+		token, err := s.stock.other().Take(t.Context(), pool.Request{ID: o.Identity})
+		if err != nil || token.TTL != 120*time.Second || token.Born.After(time.Now()) {
+			t.Errorf("taken with a life of %v, born in %v: %v", token.TTL, time.Until(token.Born), err)
+		}
+	})
+}
+
+// After an outage of Redis, a repeated callback brings a token as old as at its first arrival, even
+// if the first callback could not be kept.
+func TestARepeatedCallbackMakesNoTokenYounger(t *testing.T) {
+	for _, disk := range []bool{true, false} {
+		runBubble(t, fmt.Sprint(disk), func(t *testing.T) {
+			s := newCallbackBuyer(t, filepath.Join(t.TempDir(), "l"))
+			if !disk {
+				s.buyer.callbacks.kept = spool.New("")
+			}
+			o := s.order(t)
+			time.Sleep(15 * time.Second)
+			s.stock.away("look")
+			_ = s.buyer.Callback(t.Context(), callbackTo(o.address(), "code=03AF")) // kept, or 503
+			time.Sleep(30 * time.Second)
+			s.stock.away()
+			s.mustCall(t, callbackTo(o.address(), "code=03AF")) // a repeat, before the next replay
+			if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second {
+				t.Errorf("born %v after the placing, want 5s: first arrival less the delay", l[0].SincePlaced)
+			}
+		})
+	}
+}
+
+type timed struct {
+	witness
+	took *time.Duration
+}
+
+func (x timed) Ended(e Event) { *x.took = e.Solved.Sub(e.Submitted) }
+
+// A dead letter of a clock that was ahead gives no negative lead time.
+func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
+		var took time.Duration
+		s.buyer.observe = timed{witness{s.ledger}, &took}
+		c := callbackTo(s.order(t).address(), "code=03AF")
+		c.At = c.At.Add(-time.Second)
+		s.mustCall(t, c)
+		if took < 0 {
+			t.Errorf("the lead time is %v", took)
+		}
+	})
+}

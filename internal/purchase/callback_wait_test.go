@@ -1,0 +1,216 @@
+package purchase
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/provider"
+)
+
+// With callbacks, the first poll comes after the fallback time. Without them, it comes when the
+// task may be solved.
+func TestTheFirstPoll(t *testing.T) {
+	for name, c := range map[string]struct {
+		callbacks, explicit       bool
+		limit, lifetime, shortest time.Duration
+		want                      time.Duration // after the submit, whose answer took a second
+	}{
+		"explicit":                  {true, true, 3 * time.Minute, 120 * time.Second, 0, 33 * time.Second},
+		"half the usable life":      {true, false, 3 * time.Minute, 120 * time.Second, 0, 40 * time.Second},
+		"half the time-out":         {true, false, time.Minute, 120 * time.Second, 0, 30 * time.Second},
+		"at most two minutes":       {true, false, time.Hour, time.Hour, 0, 120 * time.Second},
+		"not by the shortest":       {true, false, 3 * time.Minute, 120 * time.Second, 70 * time.Second, 40 * time.Second},
+		"off":                       {false, false, 3 * time.Minute, 120 * time.Second, 0, 16 * time.Second},
+		"off, by the shortest":      {false, false, 3 * time.Minute, 120 * time.Second, 30 * time.Second, 26 * time.Second},
+		"off, a very short one":     {false, false, 3 * time.Minute, 120 * time.Second, 18 * time.Second, 16 * time.Second},
+		"off, whatever is explicit": {false, true, 3 * time.Minute, 120 * time.Second, 0, 16 * time.Second},
+	} {
+		runBubble(t, name, func(t *testing.T) {
+			s := newTestBuyer(t, 1)
+			terms := calling("first")
+			if c.explicit {
+				terms.Fallback = 33 * time.Second
+			}
+			if !c.callbacks {
+				terms.URL = ""
+			}
+			s.reload(terms)
+			s.provider.limit = c.limit
+			var asked []time.Duration
+			began := time.Now()
+			s.provider.submit = func(context.Context) (string, error) {
+				time.Sleep(time.Second)
+				return "t1", nil
+			}
+			solved := notReady(3)
+			s.provider.poll = func(ctx context.Context, n int) (provider.Solution, error) {
+				asked = append(asked, time.Since(began))
+				return solved(ctx, n)
+			}
+			target := spec()
+			target.Lifetime, target.Shortest = c.lifetime, c.shortest
+			slot, _, _ := mustAdmit(t, s.buyer)
+			o, err := s.buyer.placer.place(t.Context(), slot, target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := s.buyer.orders.collect(t.Context(), o); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if len(asked) != 3 || asked[0] != c.want {
+				t.Fatalf("polls after %v, want three, the first after %v", asked, c.want)
+			}
+			for i := range 2 {
+				if gap := asked[i+1] - asked[i]; !near(gap, 5*time.Second, 500*time.Millisecond) {
+					t.Errorf("%v between polls, want the interval of 5s", gap)
+				}
+			}
+		})
+	}
+}
+
+// After three tasks without their callbacks, the next ones are polled from the start, until a
+// callback arrives.
+func TestTasksArePolledIfCallbacksDoNotArrive(t *testing.T) {
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
+		tasks := 0
+		s.provider.submit = func(context.Context) (string, error) {
+			tasks++
+			return fmt.Sprint("t", tasks), nil
+		}
+		first := func() time.Duration {
+			t.Helper()
+			o := s.order(t)
+			var asked time.Time
+			s.provider.poll = func(context.Context, int) (provider.Solution, error) {
+				asked = time.Now()
+				return provider.Solution{Token: "03AFexample"}, nil
+			}
+			if r := s.buyer.orders.collect(t.Context(), o); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			return asked.Sub(o.placed)
+		}
+		silent := func() bool { return s.buyer.Providers(boundedCtx(t), time.Now())[0].Silent }
+		for range silentAfter {
+			if wait := first(); wait != 40*time.Second || silent() && s.buyer.accounts.listed[0].uncalled < silentAfter {
+				t.Errorf("the first poll after %v, silent %v", wait, silent())
+			}
+		}
+		if wait := first(); wait != 15*time.Second || !silent() {
+			t.Errorf("then the first poll after %v, silent %v", wait, silent())
+		}
+		o := s.order(t)
+		s.mustCall(t, callbackTo(o.address(), "code=03AFcallback"))
+		if wait := first(); wait != 40*time.Second || silent() {
+			t.Errorf("after a callback the first poll after %v, silent %v", wait, silent())
+		}
+		// A callback at another replica counts here, when the message about it arrives.
+		for range silentAfter {
+			first()
+		}
+		if !silent() {
+			t.Fatal("callbacks that do not arrive again are not noticed")
+		}
+		s.listening(t)
+		other := s.replica("no letters")
+		other.reload(calling("first"))
+		o = s.order(t)
+		ended := s.collecting(t, o)
+		other.mustCall(t, callbackTo(o.address(), "code=03AFelsewhere"))
+		if r := <-ended; r.Outcome != Solved || silent() {
+			t.Errorf("after a callback at another replica: %+v, silent %v", r, silent())
+		}
+	})
+}
+
+// Callbacks that arrive in an outage of Redis become dead letters, while polling finds their
+// tokens. They count as arrived, at any replica.
+func TestDeadLettersCountAsArrivedCallbacks(t *testing.T) {
+	for _, where := range []string{"at this replica", "at another replica"} {
+		runBubble(t, where, func(t *testing.T) {
+			s := newCallbackBuyer(t, filepath.Join(t.TempDir(), "letters"))
+			called := s
+			if where == "at another replica" {
+				called = s.replica(filepath.Join(t.TempDir(), "letters"))
+				called.reload(calling("first"))
+			}
+			tasks := 0
+			s.provider.submit = func(context.Context) (string, error) {
+				tasks++
+				return fmt.Sprint("t", tasks), nil
+			}
+			const orders = silentAfter + 1
+			var addresses []string
+			var ended []<-chan Result
+			for range orders {
+				o := s.order(t)
+				addresses = append(addresses, o.address())
+				ended = append(ended, s.collecting(t, o))
+			}
+			time.Sleep(30 * time.Second)
+			s.stock.away("")
+			for i, address := range addresses {
+				called.mustCall(t, callbackTo(address, fmt.Sprintf("id=t%d&code=03AFcallback-%d", i+1, i)))
+			}
+			if n := called.buyer.DeadLetterCount(); n != orders {
+				t.Fatalf("%d of %d callbacks were kept", n, orders)
+			}
+			letters, err := called.buyer.DeadLetters()
+			if err != nil || len(letters) != orders || letters[0].Reason != "redis does not answer" {
+				t.Errorf("listed: %+v, %v", letters, err)
+			}
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			if s.provider.polls < orders {
+				t.Fatalf("%d polls for %d orders, whose callbacks Redis did not take", s.provider.polls, orders)
+			}
+			s.stock.change(func() { s.stock.fault = nil })
+			for _, end := range ended {
+				if r := <-end; r.Outcome != Solved {
+					t.Errorf("collect = %v, %v, want a token", r.Outcome, r.Err)
+				}
+			}
+			called.mustReplay(t, Replayed{Dropped: orders})
+			if s.buyer.Providers(boundedCtx(t), time.Now())[0].Silent {
+				t.Error("callbacks that were kept on disk count as if they had not arrived")
+			}
+		})
+	}
+}
+
+// A callback without a usable result counts as arrived. Its task is polled.
+func TestUselessCallbacksCountAsArrived(t *testing.T) {
+	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
+		tasks := 0
+		s.provider.submit = func(context.Context) (string, error) {
+			tasks++
+			return fmt.Sprint("t", tasks), nil
+		}
+		s.provider.poll = func(_ context.Context, n int) (provider.Solution, error) {
+			return provider.Solution{Token: fmt.Sprint("03AFpolled-", n)}, nil
+		}
+		var addresses []string
+		var ended []<-chan Result
+		for range silentAfter {
+			o := s.order(t)
+			addresses = append(addresses, o.address())
+			ended = append(ended, s.collecting(t, o))
+		}
+		for _, address := range addresses {
+			s.mustCall(t, callbackTo(address, "id=another&code=03AFcallback"))
+		}
+		for _, end := range ended {
+			if r := <-end; r.Outcome != Solved {
+				t.Errorf("collect = %v, %v, want a token", r.Outcome, r.Err)
+			}
+		}
+		if s.buyer.Providers(boundedCtx(t), time.Now())[0].Silent {
+			t.Error("callbacks about other tasks count as if none had arrived")
+		}
+	})
+}

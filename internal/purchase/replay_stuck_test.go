@@ -1,0 +1,249 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/redisdb"
+	"poold/internal/redisdb/redistest"
+	"poold/internal/spool"
+)
+
+// partly is a stock that does not answer for some identities.
+type partly struct {
+	Orders
+	away  map[captcha.ID]bool
+	asked []captcha.ID
+}
+
+func (p *partly) Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error) {
+	p.asked = append(p.asked, order.Identity)
+	if p.away[order.Identity] {
+		return pool.Record{}, false, redisdb.ErrDown
+	}
+	return p.Orders.Find(ctx, order)
+}
+
+// kept places an order of its own target and keeps a dead letter with its token.
+func (r *replica) kept(t *testing.T, name string, letters int) captcha.ID {
+	t.Helper()
+	target := spec()
+	target.Identity.Sitekey = name
+	target.ID = target.Identity.ID()
+	for i := range letters {
+		slot, err := r.buyer.Admit(t.Context(), Bid{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := r.buyer.placer.place(t.Context(), slot, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slot.Free() // no goroutine collects it
+		task := fmt.Sprint(name, i)
+		if ok, err := r.store.Mark(t.Context(), o.Ref); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if ok, err := r.store.Submitted(t.Context(), o.Ref, task); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		at := time.Now()
+		if err := r.buyer.callbacks.kept.Keep(spool.Letter{
+			Order: o.String(), Identity: target.ID, Provider: "one", Task: task, Token: "03AF" + task,
+			Arrived: at, Until: at.Add(time.Hour),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return target.ID
+}
+
+// A dead letter that cannot be delivered does not block others, even if it is the oldest. The
+// identities without an answer are retried in turns.
+func TestAStuckLetterBlocksNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble := redistest.InBubble(t)
+		r := newReplica(t, pool.Options{Dial: bubble.Dial})
+		r.buyer.SetProviders([]Entry{{Provider: newFakeProvider(r.ledger, "one"), Concurrency: 100}})
+		p := &partly{Orders: r.store, away: map[captcha.ID]bool{}}
+		r.buyer.stock = p
+		for i := range 12 {
+			p.away[r.kept(t, fmt.Sprint("dead", i), 2)] = true
+			time.Sleep(time.Second)
+		}
+		for i := range 12 {
+			r.kept(t, fmt.Sprint("alive", i), 1)
+			time.Sleep(time.Second)
+		}
+		replay := func() (Replayed, error) {
+			t.Helper()
+			p.asked = nil
+			got, err := r.buyer.Replay(t.Context())
+			row := 0
+			for i, id := range p.asked {
+				if row++; !p.away[id] {
+					row = 0
+				}
+				if row > mostStuck || p.away[id] && slices.Contains(p.asked[:i], id) {
+					t.Errorf("asked too much: %v", p.asked)
+				}
+			}
+			if row < mostStuck && got.Left > 0 {
+				// This replay tried all, so each identity that is away had its turn.
+				for id := range p.away {
+					if !slices.Contains(p.asked, id) {
+						t.Errorf("%s was not tried", id)
+					}
+				}
+			}
+			time.Sleep(replayEvery)
+			return got, err
+		}
+		got, err := replay()
+		if want := (Replayed{Replayed: 12, Left: 24, Reason: others}); err != nil || got != want {
+			t.Errorf("replay = %+v, %v, want %+v", got, err, want)
+		}
+		// The others have their turns.
+		turns := map[captcha.ID]bool{}
+		for range 3 {
+			if got, err := replay(); !errors.Is(err, redisdb.ErrDown) || got != (Replayed{Left: 24}) || len(p.asked) != mostStuck {
+				t.Errorf("replay = %+v, %v after %d questions", got, err, len(p.asked))
+			}
+			for _, id := range p.asked {
+				turns[id] = true
+			}
+		}
+		if len(turns) != 12 {
+			t.Errorf("%d of 12 had their turn", len(turns))
+		}
+		// Half of the identities are back, and are delivered soon.
+		back := 0
+		for id := range p.away {
+			if back++; back <= 6 {
+				delete(p.away, id)
+			}
+		}
+		for range 3 {
+			_, _ = replay()
+		}
+		if n := r.buyer.DeadLetterCount(); n != 12 {
+			t.Errorf("%d letters are left, want the 12 of those that are away", n)
+		}
+		clear(p.away)
+		for r.buyer.DeadLetterCount() > 0 {
+			if got, err := r.buyer.Replay(t.Context()); err != nil || got.Replayed == 0 {
+				t.Fatalf("replay = %+v, %v", got, err)
+			}
+		}
+		if n := len(r.buyer.replay.stuck); n != 0 {
+			t.Errorf("%d identities are still taken to be away", n)
+		}
+		if told := slices.DeleteFunc(r.all(), func(e string) bool { return e != "letter replayed" }); len(told) != 36 {
+			t.Errorf("%d letters were observed", len(told))
+		}
+	})
+}
+
+// If the first identities do not answer, a replay ends early, and the next one begins with others.
+func TestTheNextReplayBeginsWithOtherIdentities(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble := redistest.InBubble(t)
+		r := newReplica(t, pool.Options{Dial: bubble.Dial})
+		r.buyer.SetProviders([]Entry{{Provider: newFakeProvider(r.ledger, "one"), Concurrency: 100}})
+		var ids []captcha.ID
+		for i := range 24 {
+			ids = append(ids, r.kept(t, fmt.Sprint("key", i), 1))
+		}
+		slices.Sort(ids)
+		p := &partly{Orders: r.store, away: map[captcha.ID]bool{}}
+		for _, id := range ids[:12] {
+			p.away[id] = true
+		}
+		r.buyer.stock = p
+		for n, want := range []Replayed{{Left: 24}, {Left: 24}, {Replayed: 12, Left: 12, Reason: others}} {
+			if got, err := r.buyer.Replay(t.Context()); got != want || errors.Is(err, redisdb.ErrDown) != (want.Replayed == 0) {
+				t.Errorf("replay %d = %+v, %v, want %+v", n, got, err, want)
+			}
+			time.Sleep(replayEvery)
+		}
+	})
+}
+
+// An expired letter does not show that Redis answers.
+func TestExpiredLettersAreNoAnswerOfRedis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble := redistest.InBubble(t)
+		r := newReplica(t, pool.Options{Dial: bubble.Dial})
+		r.buyer.SetProviders([]Entry{{Provider: newFakeProvider(r.ledger, "one"), Concurrency: 100}})
+		r.kept(t, "old", 3)
+		time.Sleep(time.Hour)
+		p := &partly{Orders: r.store, away: map[captcha.ID]bool{r.kept(t, "away", 3): true}}
+		r.buyer.stock = p
+		if got, err := r.buyer.Replay(t.Context()); !errors.Is(err, redisdb.ErrDown) || got != (Replayed{Expired: 3, Left: 3}) || len(p.asked) != 1 {
+			t.Errorf("replay = %+v, %v after %d questions", got, err, len(p.asked))
+		}
+	})
+}
+
+// One node of a cluster is dead, and the others serve their slots.
+func TestReplayWithADeadNode(t *testing.T) {
+	addresses := redistest.Cluster(t)
+	r := newReplica(t, pool.Options{Addresses: "redis://" + strings.Join(addresses, ",redis://")})
+	r.buyer.SetProviders([]Entry{{Provider: newFakeProvider(r.ledger, "one"), Concurrency: 100}})
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses})
+	t.Cleanup(func() { _ = client.Close() })
+	node := func(key string) string {
+		t.Helper()
+		at, err := client.MasterForKey(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at.Options().Addr
+	}
+	places := node("test:places:{one}")
+	dead := addresses[slices.IndexFunc(addresses, func(a string) bool { return a != places })]
+	left := 0
+	for i := range 24 {
+		if id := r.kept(t, fmt.Sprint("key", i), 1); node("test:orders:{"+string(id)+"}") == dead {
+			left++
+		}
+	}
+	if err := client.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
+		return node.ConfigSet(ctx, "cluster-require-full-coverage", "no").Err()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
+		if node.Options().Addr == dead {
+			node.ShutdownNoSave(ctx)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	// The replays of Run.
+	for deadline := time.Now().Add(30 * time.Second); r.buyer.DeadLetterCount() > left; {
+		got, err := r.buyer.Replay(t.Context())
+		if err != nil && !errors.Is(err, redisdb.ErrDown) || err == nil && got.Left > 0 && got.Reason != others {
+			t.Errorf("replay = %+v, %v", got, err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d letters are left, want %d", r.buyer.DeadLetterCount(), left)
+		}
+	}
+	if got, err := r.buyer.Replay(t.Context()); !errors.Is(err, redisdb.ErrDown) || got != (Replayed{Left: left}) || left == 0 || left == 24 {
+		t.Errorf("replay = %+v, %v, want %d left", got, err, left)
+	}
+}
+
+const others = "redis does not take the others now"

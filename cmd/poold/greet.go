@@ -50,10 +50,10 @@ func (d *daemon) warnOfSpending(s check.Spending) {
 	}
 	d.log.Info(s.All.String(), "targets", fewOf(each, len(s.Each)))
 	if names := s.Unbounded(); len(names) > 0 {
-		d.log.Warn("no budget stands against what is bought", "targets", fewOf(names[:min(mostLogged, len(names))], len(names)))
+		d.log.Warn("no budget limits what these targets buy", "targets", fewOf(names[:min(mostLogged, len(names))], len(names)))
 	}
 	if n := len(s.Shortfalls); n > 0 {
-		d.log.Warn("the providers' threads are too few for what is to be kept", "targets", fewOf(s.Shortfalls[:min(mostLogged, n)], n))
+		d.log.Warn("the providers' concurrency is too low for the wanted stock", "targets", fewOf(s.Shortfalls[:min(mostLogged, n)], n))
 	}
 }
 

@@ -36,7 +36,7 @@ func TestGreeting(t *testing.T) {
 		{"redis: {url: 'redis://h'}\nproviders: [{name: own, api: simulated}]\n" + login, "single", "level=WARN msg=\"" + simulatedNow + "\"\n" + serving("[own]", "single") + where + try},
 		{"redis: {url: 'redis://h'}\n" + keys + real + login, "sentinel", serving("[acme]", "sentinel") +
 			"level=INFO msg=\"at most 14,400 solves an hour\" targets=\"login: at most 14,400 solves an hour; alone: nothing is bought\"\n" +
-			"level=WARN msg=\"no budget stands against what is bought\" targets=login\n" + where + "--oauth2-bearer $POOLD_KEY " + try},
+			"level=WARN msg=\"no budget limits what these targets buy\" targets=login\n" + where + "--oauth2-bearer $POOLD_KEY " + try},
 	} {
 		set, err := targets.Parse("pools.yaml", []byte(c.file), nil)
 		if err != nil {
@@ -88,7 +88,7 @@ func TestGreetingOfManyTargets(t *testing.T) {
 	d.greet(set)
 	for _, want := range []string{
 		`level=INFO msg="at most 72,000 solves an hour, about $86" targets="t`, `; and 50 more"`,
-		`level=WARN msg="no budget stands against what is bought" targets="t`, `level=WARN msg="the providers' threads are too few for what is to be kept" targets="in all, `,
+		`level=WARN msg="no budget limits what these targets buy" targets="t`, `level=WARN msg="the providers' concurrency is too low for the wanted stock" targets="in all, `,
 	} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the start does not say %s:\n%s", want, log.String())

@@ -102,7 +102,7 @@ func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*
 			return nil
 		}
 		if errors.Is(err, history.ErrDown) || limited.Err() != nil {
-			log.Warn("the table of the history cannot be looked at", "err", err)
+			log.Warn("the table of the history cannot be inspected", "err", err)
 			return nil
 		}
 		return err

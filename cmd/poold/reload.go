@@ -61,7 +61,7 @@ func (d *daemon) reloadOnHangup(ctx context.Context, hangups <-chan os.Signal) e
 		case <-ctx.Done():
 			return nil
 		case <-hangups:
-			d.log.Info("reloading, as SIGHUP asks")
+			d.log.Info("reloading on SIGHUP")
 			_ = d.file.Reload(ctx) // it logs the problems
 		}
 	}

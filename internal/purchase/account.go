@@ -221,7 +221,7 @@ func (as *accounts) called(a *account, came bool) {
 	as.mu.Unlock()
 	switch {
 	case after && !before:
-		as.log.Warn("callbacks do not arrive, so tasks are polled as if there were none: is callback_url reachable for the service, and is it the base address alone?",
+		as.log.Warn("callbacks do not arrive, so tasks are polled: check that the service can reach callback_url, and that it is the base address",
 			"provider", a.Name(), "tasks", silentAfter)
 	case before && !after:
 		as.log.Info("callbacks arrive again", "provider", a.Name())

@@ -20,7 +20,7 @@ var (
 	// ErrDepth: the stock has enough tokens and orders, or buying is paused.
 	ErrDepth = errors.New("the stock needs no order")
 	// ErrNotKept: neither Redis nor the disk took a callback.
-	ErrNotKept = errors.New("the callback could not be kept")
+	ErrNotKept = errors.New("neither redis nor the disk stored the callback")
 )
 
 // BudgetError says that a budget is used up. Nothing was bought.
@@ -35,9 +35,9 @@ func (e *BudgetError) Error() string {
 	case pool.Overall:
 		whose = "the overall budget"
 	case pool.OfGuests:
-		whose = "the budget over all solves that no target has"
+		whose = "the budget of solves without a target"
 	}
-	return fmt.Sprintf("%s is used up, there is room again in %v", whose, e.RetryAfter.Round(time.Second))
+	return fmt.Sprintf("%s is used up; there is room again in %v", whose, e.RetryAfter.Round(time.Second))
 }
 
 // Provider is the part of *provider.Client that the buyer uses. Its dynamic type must be

@@ -105,7 +105,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 	}
 	l.Until, l.Reason = c.At.Add(cs.lives.get(order.Identity)), redisdb.Reason(err)
 	if kept := cs.kept.Keep(l); kept != nil {
-		cs.log.Error("a callback was refused with 503: neither redis nor the disk took it", "provider", c.Provider, "task", l.Task,
+		cs.log.Error("a callback was refused with 503: neither redis nor the disk stored it", "provider", c.Provider, "task", l.Task,
 			"err", errors.Join(err, kept))
 		return CallbackRefused, ErrNotKept
 	}

@@ -119,7 +119,7 @@ func (ords *orders) mark(ctx context.Context, o *Order) (r Result, marked bool) 
 		})
 		switch {
 		case err != nil:
-			return Result{Outcome: Interrupted, Err: ords.placer.rollbackUnanswered(ctx, o, fmt.Errorf("noting a submit: %w", err))}, false
+			return Result{Outcome: Interrupted, Err: ords.placer.rollbackUnanswered(ctx, o, fmt.Errorf("marking a submit: %w", err))}, false
 		case !mine:
 			return ords.elsewhere(o), false
 		case time.Since(asked) < pool.Lease/2:
@@ -232,12 +232,12 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 func (ords *orders) giveBack(ctx context.Context, o *Order, e end) {
 	if e.refund {
 		for _, of := range o.booked {
-			_ = ords.retryUntilDeadline(ctx, o, "giving a budget back", func(ctx context.Context) error {
+			_ = ords.retryUntilDeadline(ctx, o, "returning a budget reservation", func(ctx context.Context) error {
 				return ords.stock.Refund(ctx, of, o.Ref)
 			})
 		}
 	}
-	_ = ords.retryUntilDeadline(ctx, o, "giving a place back", func(ctx context.Context) error {
+	_ = ords.retryUntilDeadline(ctx, o, "releasing a permit", func(ctx context.Context) error {
 		return ords.stock.Release(ctx, o.provider, o.Ref)
 	})
 }

@@ -109,7 +109,7 @@ func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at 
 	name := o.account.Name()
 	permit, err := p.stock.Acquire(bounded, o.provider, o.Ref, limit, lifetime(o.account)+placeMargin, sinceAnswered(o.account))
 	if err != nil {
-		return 0, p.rollbackUnanswered(ctx, o, fmt.Errorf("reserving a place at %s: %w", name, err))
+		return 0, p.rollbackUnanswered(ctx, o, fmt.Errorf("acquiring a permit at %s: %w", name, err))
 	}
 	o.refusals = permit.Refusals
 	switch {
@@ -192,7 +192,7 @@ func (p *placer) rollbackUnanswered(ctx context.Context, o *Order, cause error) 
 func (p *placer) giveBack(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	if err := p.release(ctx, o.provider, o.Ref, o.booked); err != nil {
-		p.log.Debug("reservations not given back", "target", o.spec.Target, "provider", o.account.Name(), "err", err)
+		p.log.Debug("reservations are not returned", "target", o.spec.Target, "provider", o.account.Name(), "err", err)
 		p.later(o)
 	}
 }
@@ -202,7 +202,7 @@ func (p *placer) giveBack(ctx context.Context, o *Order) {
 func (p *placer) rollback(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	if err := p.remove(ctx, o.provider, o.Ref, o.booked); err != nil {
-		p.log.Debug("order not taken back", "target", o.spec.Target, "provider", o.account.Name(), "err", err)
+		p.log.Debug("an order is not removed", "target", o.spec.Target, "provider", o.account.Name(), "err", err)
 	}
 }
 

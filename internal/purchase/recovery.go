@@ -245,7 +245,7 @@ func (rc *recovery) strand(ctx context.Context, name string, orders []pool.Recor
 	}
 	for _, s := range rc.list() {
 		if s.Provider == name {
-			rc.log.Error("paid tasks cannot be collected: no provider of the file has the account that they were placed at; they count until then, or until it is listed again",
+			rc.log.Error("paid tasks cannot be collected: list the account that they were placed at; until they expire, they count as in flight",
 				"provider", name, "orders", s.Orders, "until", s.Until.UTC().Truncate(time.Second))
 		}
 	}

@@ -115,7 +115,7 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	})
 	rp.logTrouble(errors.Join(unread, stuck))
 	if r.Expired > 0 {
-		rp.log.Warn("dead letters outlived their tokens", "letters", r.Expired)
+		rp.log.Warn("dead letters were deleted, because their tokens had expired", "letters", r.Expired)
 	}
 	if r.Replayed+r.Dropped > 0 {
 		rp.log.Info("dead letters were replayed", "replayed", r.Replayed, "dropped", r.Dropped)

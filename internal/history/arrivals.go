@@ -83,7 +83,7 @@ type Arrival struct {
 // NewArrivals returns an Arrivals without targets.
 func NewArrivals(store ArrivalStore, log *slog.Logger) *Arrivals {
 	return &Arrivals{store: store, log: log, byName: map[string]*demand{}, down: outage{
-		log: log, began: "when requests come cannot be written", ended: "when requests come is written again",
+		log: log, began: "the arrivals of requests cannot be written", ended: "the arrivals of requests are written again",
 	}}
 }
 
@@ -179,10 +179,12 @@ func (a *Arrivals) write(ctx context.Context, at time.Time) {
 		if err == nil {
 			a.markWritten(batch)
 		}
-		a.down.note(err)
+		if err == nil || ctx.Err() == nil { // else the store is not at fault
+			a.down.note(err)
+		}
 	}
 	if lost := a.forget(at.Unix()/60 - arrivalsHeld + 1); lost > 0 {
-		a.log.Warn("when requests came could not be written in time, and is lost", "requests", lost)
+		a.log.Warn("arrivals of requests could not be written in time and are lost", "requests", lost)
 	}
 }
 
@@ -237,7 +239,7 @@ func (a *Arrivals) Read(ctx context.Context, target string, from, to time.Time) 
 	for _, m := range minutes {
 		steps, err := decodeSteps(m.Text)
 		if err != nil {
-			return nil, fmt.Errorf("history: when requests for %s came at %s: %w", target, m.Minute.Format(time.RFC3339), err)
+			return nil, fmt.Errorf("history: reading the arrivals of %s at %s: %w", target, m.Minute.Format(time.RFC3339), err)
 		}
 		for _, s := range steps {
 			if at := m.Minute.Add(time.Duration(s.number) * ArrivalStep); !at.Before(from) && at.Before(to) {
@@ -280,7 +282,7 @@ func decodeSteps(text string) (steps []step, err error) {
 			count, err = strconv.ParseUint(times, 10, 32)
 		}
 		if err != nil || int64(number) >= stepsAMinute {
-			return nil, fmt.Errorf("%q is none of its steps", word)
+			return nil, fmt.Errorf("%q is not a step of a minute", word)
 		}
 		steps = append(steps, step{number: uint16(number), count: uint32(count)})
 	}

@@ -19,14 +19,14 @@ import (
 	"poold/internal/pool"
 )
 
-// counter is an Arrivals of a replica, which runs until it is stopped.
+// counter is an Arrivals of one replica that runs until it is stopped.
 type counter struct {
 	*history.Arrivals
 	stock *pool.Store
 	stop  func()
 }
 
-// count starts a replica that counts, whose identity 1 is the target's.
+// count starts a replica that counts requests. Its target is identity 1.
 func (p *place) count() *counter {
 	c := new(counter)
 	stock, err := pool.Open(pool.Options{
@@ -42,14 +42,14 @@ func (p *place) count() *counter {
 	return c
 }
 
-// runCounter runs one over a store until it is stopped.
+// runCounter runs an Arrivals over a store until it is stopped.
 func (p *place) runCounter(store history.ArrivalStore) (a *history.Arrivals, stop func()) {
 	a = history.NewArrivals(store, slog.New(slog.NewTextHandler(&p.log, nil)))
 	a.SetTargets(map[captcha.ID]string{identity(1).ID(): "login"})
 	return a, p.running(a.Run)
 }
 
-// ask asks for a token n times, in vain.
+// ask requests n tokens of an empty stock.
 func (c *counter) ask(t *testing.T, i, n int) {
 	t.Helper()
 	for range n {
@@ -60,7 +60,7 @@ func (c *counter) ask(t *testing.T, i, n int) {
 	}
 }
 
-// came are the arrivals of the last hours as "second*count", from a moment on.
+// came returns the arrivals of a target from a time on, as "second*count".
 func (c *counter) came(t *testing.T, target string, from time.Time) (texts []string) {
 	t.Helper()
 	found, err := c.Read(t.Context(), target, from, time.Now().Add(time.Nanosecond))
@@ -73,15 +73,15 @@ func (c *counter) came(t *testing.T, target string, from time.Time) (texts []str
 	return texts
 }
 
-// What comes at each of two replicas is counted together, to a tenth of a second, also where one of them starts again
-// within the minute, and across the end of a minute.
-func TestArrivals(t *testing.T) {
+// Requests at two replicas are counted together, in steps of a tenth of a second. This holds across the end of a
+// minute, and if a replica restarts within a minute.
+func TestArrivalsOfReplicasAreCountedTogether(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		from := time.Now().Truncate(time.Minute).Add(time.Minute)
 		time.Sleep(time.Until(from))
 		one, two := p.count(), p.count()
 		one.ask(t, 1, 2)
-		one.ask(t, 2, 1) // no target's
+		one.ask(t, 2, 1) // of an identity without a target
 		time.Sleep(100 * time.Millisecond)
 		two.ask(t, 1, 1)
 		time.Sleep(99 * time.Millisecond) // the same tenth
@@ -121,8 +121,8 @@ func TestArrivals(t *testing.T) {
 	})
 }
 
-// Whatever comes in whatever order at some replicas is read as it came.
-func TestArrivalsAreATrace(t *testing.T) {
+// Requests in random order at three replicas are read back as they arrived.
+func TestArrivalsAreReadAsTheyCame(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		random := rand.New(rand.NewPCG(1, 2))
 		from := time.Now().Truncate(time.Second)
@@ -158,17 +158,16 @@ func TestArrivalsAreATrace(t *testing.T) {
 	})
 }
 
-// A target keeps what came for it when the file gives it another identity; one that leaves the file keeps what is not
-// written yet.
-func TestArrivalsAfterAReload(t *testing.T) {
+// A target keeps its arrivals when a reload gives it another identity. A removed target keeps its unwritten arrivals.
+func TestArrivalsSurviveAReload(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		from := time.Now().Truncate(time.Minute).Add(time.Minute)
 		time.Sleep(time.Until(from))
 		c := p.count()
-		time.Sleep(time.Millisecond) // behind the moments of writing
+		time.Sleep(time.Millisecond) // after the writes at whole ten seconds
 		c.ask(t, 1, 1)
 		c.SetTargets(map[captcha.ID]string{identity(2).ID(): "login"})
-		c.ask(t, 1, 1) // nobody's now
+		c.ask(t, 1, 1) // of an identity without a target
 		c.ask(t, 2, 1)
 		c.SetTargets(nil)
 		c.ask(t, 2, 1)
@@ -185,7 +184,7 @@ func TestArrivalsAfterAReload(t *testing.T) {
 	})
 }
 
-// unwritable is a store that does not write, until it does.
+// unwritable is a store whose writes can fail.
 type unwritable struct {
 	history.ArrivalStore
 
@@ -194,7 +193,7 @@ type unwritable struct {
 	writes int
 }
 
-// fail has writes fail, or succeed again with nil.
+// fail makes writes fail, or succeed if err is nil.
 func (u *unwritable) fail(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -210,16 +209,16 @@ func (u *unwritable) Write(ctx context.Context, minutes []history.StoredMinute) 
 	return u.ArrivalStore.Write(ctx, minutes)
 }
 
-// What cannot be written is kept for some minutes, and said to be lost after that; what came too long ago is not
-// counted, so that no minute is replaced by a part of it.
-func TestArrivalsThatCannotBeWritten(t *testing.T) {
+// Unwritten arrivals stay in memory for some minutes; then the log reports them as lost. A request of an earlier minute
+// is not counted, because it would replace the stored minute by a part of it.
+func TestUnwrittenArrivalsAreKeptForMinutes(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		from, id := time.Now().Truncate(time.Minute).Add(time.Minute), identity(1).ID()
 		time.Sleep(time.Until(from))
 		store := &unwritable{ArrivalStore: redisstore.NewArrivals(p.stock.DB), err: errors.New("full")}
 		a, stop := p.runCounter(store)
 		c := &counter{Arrivals: a}
-		time.Sleep(time.Millisecond) // behind the moments of writing
+		time.Sleep(time.Millisecond) // after the writes at whole ten seconds
 		a.Note(id, time.Now())
 		a.Note(id, time.Now())
 		time.Sleep(4 * time.Minute)
@@ -235,8 +234,8 @@ func TestArrivalsThatCannotBeWritten(t *testing.T) {
 		if synctest.Wait(); store.writes != writes {
 			t.Errorf("with nothing new there were %d writes", store.writes-writes)
 		}
-		a.Note(id, from)                  // of a minute that is not held any more
-		a.Note(id, from.Add(time.Minute)) // of the oldest that is
+		a.Note(id, from)                  // of a minute that is no longer in memory
+		a.Note(id, from.Add(time.Minute)) // of the oldest minute in memory
 		time.Sleep(10 * time.Second)
 		if got := c.came(t, "login", from); !slices.Equal(got, []string{"0*2", "60*1", "240*1"}) {
 			t.Errorf("%v", got)
@@ -257,16 +256,48 @@ func TestArrivalsThatCannotBeWritten(t *testing.T) {
 			said = append(said, strings.TrimSpace(line))
 		}
 		if want := []string{
-			`"when requests come cannot be written" err=full`, `"when requests come is written again" after=4m0s`,
-			`"when requests come cannot be written" err="full again"`, `"when requests came could not be written in time, and is lost" requests=2`,
-			`"when requests come is written again" after=5m50s`,
+			`"the arrivals of requests cannot be written" err=full`, `"the arrivals of requests are written again" after=4m0s`,
+			`"the arrivals of requests cannot be written" err="full again"`, `"arrivals of requests could not be written in time and are lost" requests=2`,
+			`"the arrivals of requests are written again" after=5m50s`,
 		}; !slices.Equal(said, want) {
 			t.Errorf("logged %q, want %q", said, want)
 		}
 	})
 }
 
-// kept is a store that has one minute.
+// hanging is a store whose first write hangs until its context ends.
+type hanging struct {
+	history.ArrivalStore
+	writes int
+}
+
+func (h *hanging) Write(ctx context.Context, minutes []history.StoredMinute) error {
+	if h.writes++; h.writes == 1 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return h.ArrivalStore.Write(ctx, minutes)
+}
+
+// A stop that interrupts a write repeats it, and the log does not report an outage.
+func TestStopRepeatsAnInterruptedWriteOfArrivals(t *testing.T) {
+	in(t, func(t *testing.T, p *place) {
+		from := time.Now().Truncate(time.Minute)
+		a, stop := p.runCounter(&hanging{ArrivalStore: redisstore.NewArrivals(p.stock.DB)})
+		at := time.Now()
+		a.Note(identity(1).ID(), at)
+		time.Sleep(15 * time.Second)
+		stop()
+		if found, err := a.Read(t.Context(), "login", from, time.Now()); err != nil || len(found) != 1 {
+			t.Errorf("%v, %v; want one arrival", found, err)
+		}
+		if p.log.Len() > 0 {
+			t.Errorf("the log has\n%s", &p.log)
+		}
+	})
+}
+
+// kept is a store with one minute.
 type kept struct {
 	history.ArrivalStore
 	text string
@@ -276,8 +307,8 @@ func (k kept) Read(_ context.Context, target string, from, _ time.Time) ([]histo
 	return []history.StoredMinute{{Target: target, Minute: from.Truncate(time.Minute), Text: k.text}}, nil
 }
 
-// A text in Redis that is none of ours is told, not guessed at.
-func TestArrivalsThatCannotBeRead(t *testing.T) {
+// A text in Redis that is not in the stored format is an error with the target and the minute.
+func TestUnreadableArrivalsAreAnError(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
 	read := func(text string) (string, error) {
 		found, err := history.NewArrivals(kept{text: text}, slog.New(slog.DiscardHandler)).Read(t.Context(), "login", at, at.Add(time.Minute))
@@ -287,19 +318,19 @@ func TestArrivalsThatCannotBeRead(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 	for _, text := range []string{"600", "-1", "x", "1*", "1*x", "1*-2", "*2", "1*2*3", "1,2", "99999999999"} {
-		if got, err := read(text); err == nil || !strings.Contains(err.Error(), "login came at 2026-01-02T03:04:00Z") {
+		if got, err := read(text); err == nil || !strings.Contains(err.Error(), "login at 2026-01-02T03:04:00Z") {
 			t.Errorf("%q: %s, %v", text, got, err)
 		}
 	}
 }
 
-// Counting a request allocates nothing, so that it costs a take next to nothing.
-func TestCountingAllocatesNothing(t *testing.T) {
+// Counting a request does not allocate, so that a take costs next to nothing more.
+func TestCountingDoesNotAllocate(t *testing.T) {
 	a := history.NewArrivals(nil, slog.New(slog.DiscardHandler))
 	id := identity(1).ID()
 	a.SetTargets(map[captcha.ID]string{id: "login"})
 	at := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
-	// 10,000 of a minute: a step's list grows ten times, which is no allocation for each.
+	// 10,000 requests of a minute: the list of steps grows ten times, which AllocsPerRun rounds to 0.
 	if n := testing.AllocsPerRun(10_000, func() {
 		a.Note(id, at)
 		at = at.Add(5 * time.Millisecond)

@@ -79,7 +79,7 @@ func (s *Store) Site(ctx context.Context, sitekey string, q history.Query) (hist
 // Tasks implements history.Store. It has the newest 1,000 records.
 func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error) {
 	if status != history.StatusSolved && status != history.StatusError {
-		return history.Page{}, fmt.Errorf("history: no record is %q", status)
+		return history.Page{}, fmt.Errorf("history: no record has the status %q", status)
 	}
 	return s.page(ctx, keysOf(s.db).status+string(status), q)
 }
@@ -222,6 +222,9 @@ func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, err
 	ended, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return history.Record{}, false, errors.New("history: the mark of a record in Redis has no time")
+	}
+	if time.UnixMilli(ended).Before(since(time.Time{}, s.o.Keep)) { // its site had no later record that removed it
+		return history.Record{}, false, nil
 	}
 	lines, err := s.lines(ctx, k.site+site, time.UnixMilli(ended), time.UnixMilli(ended+1), 0, "|")
 	for _, l := range lines {

@@ -10,7 +10,7 @@ import (
 	"poold/internal/history"
 )
 
-// The items of the audit: an entry is one, and the figures of a key are another, which those of the day do not show.
+// An entry is one item. The figures of its key are another one, which is not in the figures of the day.
 func TestItemsOfTheAudit(t *testing.T) {
 	s, _ := through(t, nil)
 	s.keepAudit = 48 * time.Hour
@@ -45,7 +45,7 @@ func TestItemsOfTheAudit(t *testing.T) {
 	}
 }
 
-// What is past its ttl is in the table still, and no read shows it.
+// No read shows an entry past its ttl, though its item still exists.
 func TestExpiredEntriesNeverShow(t *testing.T) {
 	s, _ := through(t, nil)
 	s.keepAudit = time.Hour
@@ -73,7 +73,7 @@ func TestExpiredEntriesNeverShow(t *testing.T) {
 	}
 }
 
-// A batch whose entries fit into no single transaction, of as many keys as entries, is written as a whole.
+// A batch that needs several transactions, because each entry has another key, is written completely.
 func TestEntriesOfManyKeys(t *testing.T) {
 	s, _ := through(t, nil)
 	all := entries(yesterday(), history.MostBatch)

@@ -22,8 +22,8 @@ const (
 	partitionUnits  = 1000
 )
 
-// limits models two limits of DynamoDB that the emulator lacks. A transaction holds its items for transactionTime,
-// and another one that has any of them is cancelled. A partition takes partitionUnits write units a second.
+// limits models two limits of DynamoDB that the emulator lacks. A transaction holds its items for transactionTime;
+// another transaction with one of them is cancelled. A partition takes partitionUnits write units a second.
 type limits struct {
 	held                 map[string]time.Time // until when, by key
 	second               time.Time            // when units began
@@ -31,7 +31,7 @@ type limits struct {
 	conflicts, throttled int
 }
 
-// judge is called for one request after the other.
+// judge judges one request after the other.
 func (l *limits) judge(operation string, body []byte) dynamotest.Fate {
 	if operation != "TransactWriteItems" {
 		return dynamotest.Fate{Delay: transactionTime / 2}
@@ -84,8 +84,8 @@ func (l *limits) judge(operation string, body []byte) dynamotest.Fate {
 	return dynamotest.Fate{Answer: "TransactionCanceledException", Reasons: reasons, Delay: transactionTime / 4}
 }
 
-// Twenty replicas write 400 records a second of 400 targets. As a Sender does, each writes in one batch the records
-// that ended during its last write. All of them share the items of the day. No write fails, and no replica falls far
+// Twenty replicas write 400 records a second for 400 targets. As a Sender does, each writes the records that ended
+// during its last write in one batch. All add to the same items of the day. No write fails, and no replica falls far
 // behind.
 func TestOneItemOfADayTakesManyReplicas(t *testing.T) {
 	const (

@@ -10,7 +10,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// Write units by the emulator's own account.
+// The write units of records, as the emulator counts them.
 func TestCost(t *testing.T) {
 	s, proxy := through(t, nil)
 	units := func() float64 { return proxy.Units("TransactWriteItems") + proxy.Units("BatchWriteItem") }
@@ -41,7 +41,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// Write units of an entry of the audit, which is in no index and adds to one item.
+// The write units of an entry of the audit, which is in no index and adds to one item.
 func TestCostOfTheAudit(t *testing.T) {
 	s, proxy := through(t, nil)
 	for _, c := range []struct {

@@ -3,14 +3,20 @@
 package dynamostore
 
 import (
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"poold/internal/history"
 	"poold/internal/history/dynamotest"
 	"poold/internal/history/historytest"
 )
 
-// The suites of all stores and audits, by three replicas.
+// Three replicas pass the suites.
 func TestStore(t *testing.T) {
 	server := dynamotest.Start(t)
 	dynamotest.Credentials(t)
@@ -24,7 +30,77 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// replicas have a new table.
+// An option that is not set has its default, whatever the other one is.
+func TestDefaultOptions(t *testing.T) {
+	dynamotest.Credentials(t)
+	const quarter = 90 * 24 * time.Hour
+	for _, c := range []struct {
+		of              Options
+		keep, keepAudit time.Duration
+	}{
+		{Options{}, quarter, quarter}, {Options{Keep: time.Hour}, time.Hour, quarter}, {Options{KeepAudit: time.Hour}, quarter, time.Hour},
+	} {
+		c.of.Region = "eu-central-1"
+		if s := opened(t, c.of); s.keep != c.keep || s.keepAudit != c.keepAudit || s.table != "CaptchaSolves" {
+			t.Errorf("%+v: keeps for %v and %v in %s, want %v and %v", c.of, s.keep, s.keepAudit, s.table, c.keep, c.keepAudit)
+		}
+	}
+}
+
+// Records and entries have separate times to keep.
+func TestKeepingTimes(t *testing.T) {
+	server := dynamotest.Start(t)
+	dynamotest.Credentials(t)
+	historytest.TestKeepingTimes(t, func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
+		s := opened(t, Options{Table: newTable(t, server.URL), Endpoint: server.URL, Keep: keep, KeepAudit: keepAudit})
+		return s, s
+	})
+}
+
+// Random stories by two replicas. An outage cuts each request off, before or after the server has it.
+func TestStories(t *testing.T) {
+	server := dynamotest.Start(t)
+	dynamotest.Credentials(t)
+	var down atomic.Bool
+	requests := 0
+	proxy := dynamotest.Through(t, server, func(string, []byte) dynamotest.Fate {
+		requests++
+		return dynamotest.Fate{Before: down.Load() && requests%2 == 0, After: down.Load() && requests%2 == 1}
+	})
+	historytest.Stories(t, 1, func(t *testing.T, seed uint64) {
+		o := Options{Table: newTable(t, server.URL), Endpoint: proxy.URL, Keep: historytest.StoryKeep, KeepAudit: historytest.StoryKeep}
+		place := historytest.Place{Down: down.Store}
+		for range 2 {
+			s := opened(t, o)
+			place.Stores, place.Audits = append(place.Stores, s), append(place.Audits, s)
+			place.Delete = func() { deleteExpired(t, s) }
+		}
+		historytest.Play(t, seed, place)
+	})
+}
+
+// deleteExpired deletes all items past their ttl, as DynamoDB does sooner or later.
+func deleteExpired(t testing.TB, s *Store) {
+	t.Helper()
+	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{TableName: aws.String(s.table)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range page.Items {
+			if ttl := item(i).number("ttl"); ttl == 0 || ttl > time.Now().Unix() {
+				continue
+			}
+			key := map[string]types.AttributeValue{"PK": i["PK"], "SK": i["SK"]}
+			if _, err := s.client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: aws.String(s.table), Key: key}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// replicas returns three replicas of a new table.
 func replicas(t testing.TB, server *dynamotest.Server) (stores [3]*Store) {
 	table := newTable(t, server.URL)
 	for n := range stores {

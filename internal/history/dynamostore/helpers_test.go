@@ -28,7 +28,7 @@ func opened(t testing.TB, o Options) *Store {
 	return s
 }
 
-// newTable makes a table of its own and returns its name.
+// newTable makes a new table and returns its name.
 func newTable(t testing.TB, endpoint string) string {
 	t.Helper()
 	table := "test-" + rand.Text()
@@ -86,7 +86,7 @@ func get(t testing.TB, s *Store, key item) item {
 	return out.Item
 }
 
-// record is one of a solve; n tells it from others, and what it is of.
+// record returns the record of a solve. n selects its identity, target, type, task and end.
 func record(ended time.Time, n int, changes ...func(*history.Record)) history.Record {
 	hows := []history.How{history.Solved, history.Solved, history.Failed, history.Discarded, history.Refused, history.Lost}
 	r := history.Record{
@@ -103,7 +103,7 @@ func record(ended time.Time, n int, changes ...func(*history.Record)) history.Re
 	return r
 }
 
-// records are n of them, a millisecond apart.
+// records returns n records, a millisecond apart.
 func records(ended time.Time, n int) []history.Record {
 	all := make([]history.Record, n)
 	for i := range all {
@@ -112,10 +112,10 @@ func records(ended time.Time, n int) []history.Record {
 	return all
 }
 
-// yesterday is a noon that no test leaves by chance.
+// yesterday returns yesterday's noon, so that no test crosses midnight.
 func yesterday() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Add(-12 * time.Hour) }
 
-// dayOf is what the figures of records of one day must be.
+// dayOf returns the figures of records of one day.
 func dayOf(records []history.Record) history.Day {
 	day := history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
 	for _, r := range records {
@@ -151,7 +151,7 @@ func write(t testing.TB, s *Store, records ...history.Record) {
 	}
 }
 
-// entries are n of them, a millisecond apart.
+// entries returns n entries, a millisecond apart.
 func entries(at time.Time, n int) []history.Entry {
 	all := make([]history.Entry, n)
 	for i := range all {

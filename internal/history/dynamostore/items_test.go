@@ -18,12 +18,12 @@ import (
 	"poold/internal/history"
 )
 
-// Programs that know the table and nothing of us ask for the newest of a site, a day's figures, the active tasks and
-// the tasks of a status, by plain calls.
+// Programs that know only the table query the newest solves of a site, the figures of a day, the active tasks and the
+// tasks of a status, by plain calls.
 func TestOtherProgramsReadTheTable(t *testing.T) {
 	s, _ := through(t, nil)
 	all := records(yesterday(), 60)
-	all[59].Ended = all[58].Ended // two of one millisecond
+	all[59].Ended = all[58].Ended // two records of one millisecond
 	write(t, s, all...)
 	active := record(time.Time{}, 7)
 	active.Placed, active.Submitted = time.Now().Add(-time.Second), time.Now()
@@ -75,7 +75,7 @@ func TestOtherProgramsReadTheTable(t *testing.T) {
 	}
 }
 
-// One solve has the attributes that such programs know, and no more than it needs.
+// A solve has the attributes that such programs know, and no empty ones.
 func TestAttributes(t *testing.T) {
 	s, _ := through(t, nil)
 	r := record(yesterday(), 0)
@@ -124,7 +124,7 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// solve is the item of a solve by a plain call of the SDK.
+// solve returns the item of a solve by a plain call of the SDK.
 func solve(t testing.TB, s *Store, id string) item {
 	t.Helper()
 	key := item{}
@@ -132,7 +132,7 @@ func solve(t testing.TB, s *Store, id string) item {
 	return get(t, s, key)
 }
 
-// Two records of one task in one batch, as of two services, are both kept, and the newest is found by the task.
+// If a batch has two records of one task, as of two services, both are kept and the newest is found by the task.
 func TestOneTaskTwiceInABatch(t *testing.T) {
 	s, _ := through(t, nil)
 	for _, names := range [][2]string{{"42", "42"}, {"a\xff", "a\xfe"}} {
@@ -152,7 +152,7 @@ func TestOneTaskTwiceInABatch(t *testing.T) {
 	}
 }
 
-// What is past its ttl is in the table still, and no read shows it. It counts all the same.
+// No read shows a record past its ttl, though its item still exists. The figures of the day include it.
 func TestExpiredItemsNeverShow(t *testing.T) {
 	s, _ := through(t, nil)
 	s.keep = time.Hour
@@ -184,7 +184,7 @@ func TestExpiredItemsNeverShow(t *testing.T) {
 		}
 	}
 	orders := int64(0)
-	for _, day := range []time.Time{now, now.Add(-24 * time.Hour)} { // around midnight
+	for _, day := range []time.Time{now, now.Add(-24 * time.Hour)} { // the records may be of both
 		d, err := s.Day(t.Context(), day)
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +196,7 @@ func TestExpiredItemsNeverShow(t *testing.T) {
 	}
 }
 
-// A query may be finer than a millisecond, in which records end.
+// The times of a query may be finer than a millisecond.
 func TestFinerThanAMillisecond(t *testing.T) {
 	s, _ := through(t, nil)
 	r := record(yesterday(), 0)
@@ -212,7 +212,7 @@ func TestFinerThanAMillisecond(t *testing.T) {
 	}
 }
 
-// Items of other programs, and of a former one in the same table, are no records.
+// Items of other programs, and of an earlier program in the same table, are skipped.
 func TestForeignItemsAreLeftOut(t *testing.T) {
 	s, _ := through(t, nil)
 	r := record(yesterday(), 0)
@@ -236,8 +236,8 @@ func TestForeignItemsAreLeftOut(t *testing.T) {
 	}
 }
 
-// An earlier version keeps a day's figures in ten shards, where failed includes refused. What it wrote counts beside
-// the item of now, also while it goes on writing.
+// Figures that an earlier version wrote to ten shards, where failed includes refused, are added to the current item,
+// even while it goes on writing.
 func TestShardsOfAnEarlierVersionCount(t *testing.T) {
 	s, _ := through(t, nil)
 	all := records(yesterday(), 60)
@@ -261,7 +261,7 @@ func TestShardsOfAnEarlierVersionCount(t *testing.T) {
 	}
 }
 
-// An active order is shown for ten minutes from its submit on, or until it is removed.
+// An active order expires ten minutes after its submit, unless it is removed earlier.
 func TestActiveOrders(t *testing.T) {
 	s, _ := through(t, nil)
 	var active []history.Record
@@ -292,7 +292,7 @@ func TestActiveOrders(t *testing.T) {
 	}
 }
 
-// No text keeps a record out of the table, and with it those that are sent beside it.
+// A record with an invalid or long text is written, and so are the records beside it.
 func TestAnyTextIsTaken(t *testing.T) {
 	s, _ := through(t, nil)
 	for _, text := range []string{"a\x00b", "a\xffb", "\xc3", strings.Repeat("k", 2043), strings.Repeat("k", 2044), strings.Repeat("é", 5000)} {
@@ -306,8 +306,8 @@ func TestAnyTextIsTaken(t *testing.T) {
 	}
 }
 
-// No two pairs of a target and an owner have one key, in one transaction and at all, and an owner may be longer than
-// a key.
+// Two pairs of target and owner never share a key, neither in one transaction nor in several. An owner may be longer
+// than a key.
 func TestOwners(t *testing.T) {
 	s, _ := through(t, nil)
 	owned := func(target, owner string) func(*history.Record) {

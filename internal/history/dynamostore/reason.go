@@ -81,7 +81,7 @@ func answered(code string) string {
 	case code == "AccessDeniedException":
 		return "the credentials do not allow it (" + code + ")"
 	case code == "ValidationException":
-		return "DynamoDB refuses the call (" + code + "): where the table is of another shape, poold history init says how"
+		return "DynamoDB refuses the call (" + code + "): poold history init names the differences of the table"
 	default:
 		return "DynamoDB answers " + code
 	}

@@ -13,9 +13,9 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// Twenty replicas write records, each of which four of them have, while connections are cut before the service has a
-// request or before its answer arrives, and some meet. Each record counts once.
-func TestReplicasOnBrokenWays(t *testing.T) {
+// Twenty replicas write records over a bad network, each record by four of them. Connections break before a request
+// arrives or before its answer, and transactions conflict. Each record counts once.
+func TestReplicasOnABadNetwork(t *testing.T) {
 	const replicas, n = 20, 1000
 	var before, after, met atomic.Int64
 	var healed atomic.Bool

@@ -21,8 +21,8 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// Init makes all that B0's table has. Repeated, also by two at once, it does no harm, and it adds what a crash left
-// out.
+// Init makes the table, its index and its time to live. It may be repeated, even concurrently, and adds the parts that
+// a crash left out.
 func TestInit(t *testing.T) {
 	dynamotest.Credentials(t)
 	server := dynamotest.Start(t)
@@ -78,8 +78,8 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// A table of another shape is named with all that differs, and is not touched.
-func TestAnotherShape(t *testing.T) {
+// Check and Init name all differences of a table and change nothing.
+func TestOtherShapesAreNamed(t *testing.T) {
 	dynamotest.Credentials(t)
 	server := dynamotest.Start(t)
 	schema := func(hash, sort string) []types.KeySchemaElement {
@@ -162,7 +162,7 @@ func TestAnotherShape(t *testing.T) {
 	}
 }
 
-// says fails the test unless an error is of a table's shape and has all of the texts.
+// says fails the test unless an error is about the shape of a table and contains all texts.
 func says(t *testing.T, what, table string, err error, texts []string) {
 	t.Helper()
 	if texts == nil {
@@ -183,8 +183,8 @@ func says(t *testing.T, what, table string, err error, texts []string) {
 	}
 }
 
-// What is down says why, in words that hold neither address nor secret, and soon.
-func TestDown(t *testing.T) {
+// In an outage a call fails soon. Its error says why and contains neither address nor secret.
+func TestErrorsOfOutages(t *testing.T) {
 	dynamotest.Credentials(t)
 	server := dynamotest.Start(t)
 	answer := func(code string) string {
@@ -199,7 +199,7 @@ func TestDown(t *testing.T) {
 		{"other credentials", answer("UnrecognizedClientException"), "DynamoDB refuses the credentials (UnrecognizedClientException)"},
 		{"old credentials", answer("ExpiredTokenException"), "DynamoDB refuses the credentials (ExpiredTokenException)"},
 		{"not allowed", answer("AccessDeniedException"), "the credentials do not allow it (AccessDeniedException)"},
-		{"a bad call", answer("ValidationException"), "where the table is of another shape, poold history init says how"},
+		{"a bad call", answer("ValidationException"), "poold history init names the differences of the table"},
 		{"cancelled", answer("TransactionCanceledException"), "DynamoDB cancels the transaction"},
 		{"another answer", answer("ReplicatedWriteConflictException"), "DynamoDB answers ReplicatedWriteConflictException"},
 	} {
@@ -217,11 +217,11 @@ func TestDown(t *testing.T) {
 		})
 	}
 	if n := cut.Requests("TransactWriteItems"); n != mostBroken {
-		t.Errorf("a broken way was tried %d times, want %d", n, mostBroken)
+		t.Errorf("a call over broken connections was tried %d times, want %d", n, mostBroken)
 	}
 }
 
-// quiet fails the test where an error has what no error may have.
+// quiet fails the test if an error contains an address or a secret.
 func quiet(t *testing.T, err error) {
 	t.Helper()
 	for _, text := range []string{dynamotest.Secret, "127.0.0.1", "http", "no-such", "dynamotest", "injected"} {
@@ -231,7 +231,7 @@ func quiet(t *testing.T, err error) {
 	}
 }
 
-// silent is the address of a server that takes connections and says nothing.
+// silent returns the address of a server that accepts connections and does not answer.
 func silent(t *testing.T) string {
 	t.Helper()
 	var config net.ListenConfig
@@ -243,7 +243,7 @@ func silent(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-// Where there are no credentials, or no region, that is said in words of our own.
+// Without credentials or without a region the error says so, without the text of the SDK.
 func TestNoCredentials(t *testing.T) {
 	dynamotest.NoCredentials(t)
 	server := dynamotest.Start(t)
@@ -265,8 +265,8 @@ func TestNoCredentials(t *testing.T) {
 	}
 }
 
-// A closed store leaves nothing behind.
-func TestNothingIsLeft(t *testing.T) {
+// A closed store leaves no goroutine.
+func TestCloseLeavesNoGoroutine(t *testing.T) {
 	dynamotest.Credentials(t)
 	server := dynamotest.Start(t)
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())

@@ -16,9 +16,9 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// A writer dies between the transaction and the items of the sites, or with some of these written. Whoever writes the
-// records again puts what is missing, and counts nothing twice.
-func TestAWriterDiesInTheMiddle(t *testing.T) {
+// A writer dies between the transaction and the copies, or after some copies. The next writer of the records puts the
+// missing copies and counts nothing twice.
+func TestWriterDiesBeforeTheCopies(t *testing.T) {
 	for name, dies := range map[string]dynamotest.Fate{
 		"before": {Before: true}, "after": {After: true}, "refused": {Answer: "AccessDeniedException"},
 	} {
@@ -30,7 +30,7 @@ func TestAWriterDiesInTheMiddle(t *testing.T) {
 					return dynamotest.Fate{}
 				}
 				if batches++; batches == 1 {
-					return dynamotest.Fate{} // 25 of them
+					return dynamotest.Fate{} // the first 25 copies
 				}
 				return dies
 			})
@@ -55,8 +55,8 @@ func TestAWriterDiesInTheMiddle(t *testing.T) {
 	}
 }
 
-// What is throttled, meets another transaction or is left unprocessed is waited out.
-func TestBusyIsWaitedOut(t *testing.T) {
+// Throttled calls, conflicting transactions and unprocessed items are repeated.
+func TestBusyServiceIsAskedAgain(t *testing.T) {
 	for name, fate := range map[string]dynamotest.Fate{
 		"throttled":   {Answer: "ProvisionedThroughputExceededException"},
 		"slowed":      {Answer: "ThrottlingException"},
@@ -96,7 +96,29 @@ func TestBusyIsWaitedOut(t *testing.T) {
 	}
 }
 
-// Who is throttled for ever rests longer and longer, and gives up after some seconds, or with the context.
+// A long call does not add up its short refusals: after each finished batch the pauses and the attempts begin anew.
+func TestManyShortRefusalsAreNoOutage(t *testing.T) {
+	batches := 0
+	s, _ := through(t, func(operation string, _ []byte) dynamotest.Fate {
+		if batches++; operation == "BatchWriteItem" && batches%2 == 0 {
+			return dynamotest.Fate{Unprocessed: 1}
+		}
+		return dynamotest.Fate{}
+	})
+	active := make([]history.Record, 25*(2*mostBusy+4))
+	for n := range active {
+		active[n] = record(time.Time{}, n, func(r *history.Record) { r.Submitted = yesterday() })
+	}
+	began := time.Now()
+	if err := s.PutActive(t.Context(), active); err != nil {
+		t.Errorf("%d refusals: %v", batches/2, err)
+	}
+	if took := time.Since(began); batches/2 < mostBusy || took > 10*time.Second {
+		t.Errorf("%d refusals took %v", batches/2, took)
+	}
+}
+
+// A call that is throttled for ever pauses for longer and longer, and fails after some seconds or with its context.
 func TestThrottledForEver(t *testing.T) {
 	for name, fate := range map[string]dynamotest.Fate{
 		"throttled": {Answer: "ProvisionedThroughputExceededException"}, "unprocessed": {Unprocessed: 25},
@@ -122,8 +144,8 @@ func TestThrottledForEver(t *testing.T) {
 	}
 }
 
-// A record that is there stays as it is, also in the item of its site.
-func TestTheFirstWordStands(t *testing.T) {
+// An existing record stays as it is, and so does its copy by site.
+func TestFirstRecordStays(t *testing.T) {
 	s, _ := through(t, nil)
 	r := record(yesterday(), 0)
 	write(t, s, r)
@@ -134,8 +156,8 @@ func TestTheFirstWordStands(t *testing.T) {
 	}
 }
 
-// An answer that breaks off in the middle is asked for again.
-func TestTornAnswers(t *testing.T) {
+// A call is repeated if its answer is cut off.
+func TestCutOffAnswersAreAskedForAgain(t *testing.T) {
 	torn := map[string]int{}
 	s, _ := through(t, func(operation string, _ []byte) dynamotest.Fate {
 		torn[operation]++
@@ -151,8 +173,8 @@ func TestTornAnswers(t *testing.T) {
 	}
 }
 
-// A service that takes 3 s a call is used.
-func TestASlowService(t *testing.T) {
+// A service that takes 3 s a call is slow, not down.
+func TestSlowServiceIsUsed(t *testing.T) {
 	s, _ := through(t, func(operation string, _ []byte) dynamotest.Fate {
 		if operation == "TransactWriteItems" {
 			return dynamotest.Fate{Delay: 3 * time.Second}
@@ -162,8 +184,8 @@ func TestASlowService(t *testing.T) {
 	write(t, s, records(yesterday(), 20)...)
 }
 
-// The SDK gives each transaction a token, so that one whose answer was lost is done once and needs no second look.
-func TestALostAnswer(t *testing.T) {
+// The SDK gives each transaction a token, so that a repeated one whose answer was lost runs once.
+func TestTransactionWithLostAnswerRunsOnce(t *testing.T) {
 	lost := 0
 	s, proxy := through(t, func(operation string, body []byte) dynamotest.Fate {
 		if operation == "TransactWriteItems" && bytes.Contains(body, []byte("ClientRequestToken")) {

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// Fate is what becomes of a request.
+// Fate is what the proxy does with a request.
 type Fate struct {
-	// Answer is sent in place of what the server would: an error type of DynamoDB, as ThrottlingException; "" = none.
-	// A cancelled transaction has reasons.
+	// Answer replaces the answer of the server: an error type of DynamoDB, as ThrottlingException; "" = none. A
+	// cancelled transaction has reasons.
 	Answer  string
 	Reasons []string
-	// Unprocessed is how many items of a batch the server does not get; they are answered as unprocessed.
+	// Unprocessed is the number of items of a batch that the server does not get. They are answered as unprocessed.
 	Unprocessed int
-	// Before and After cut the connection: before the server has the request, or with the answer that it gave.
+	// Before and After cut the connection: before the server has the request, or before its answer.
 	Before, After bool
 	Torn          bool          // cuts it in the middle of the answer
 	Delay         time.Duration // before anything else
@@ -39,8 +39,8 @@ type Proxy struct {
 	units    map[string]float64
 }
 
-// Through starts a proxy before a server. judge decides on each request, on one after the other; nil = all go
-// through. It ends with the test.
+// Through starts a proxy before a server. judge decides on one request after the other; nil = all pass. The proxy ends
+// with the test.
 func Through(t testing.TB, s *Server, judge func(operation string, body []byte) Fate) *Proxy {
 	t.Helper()
 	p := &Proxy{server: s.URL, judge: judge, requests: map[string]int{}, units: map[string]float64{}}
@@ -50,21 +50,21 @@ func Through(t testing.TB, s *Server, judge func(operation string, body []byte) 
 	return p
 }
 
-// Requests is how many requests of an operation came.
+// Requests returns the number of requests of an operation.
 func (p *Proxy) Requests(operation string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.requests[operation]
 }
 
-// Units is how many capacity units an operation took, by the server's own account.
+// Units returns the capacity units of an operation, as the server counts them.
 func (p *Proxy) Units(operation string) float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.units[operation]
 }
 
-// ServeHTTP carries one request.
+// ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	body, err := io.ReadAll(r.Body)
@@ -88,7 +88,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if operation == "BatchWriteItem" && fate.Unprocessed > 0 {
 		body, left = split(body, fate.Unprocessed)
 	}
-	// Not the client's context: the server goes on where the client has gone.
+	// The request does not end with the client's context, because a server continues when its client has gone.
 	status, header, answer, err := p.forward(r.Header, asked(operation, body))
 	if err != nil || fate.After {
 		panic(http.ErrAbortHandler)
@@ -110,7 +110,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-// fail answers as DynamoDB does where it refuses a call.
+// fail sends an error answer of DynamoDB.
 func fail(w http.ResponseWriter, fate Fate) {
 	answer := map[string]any{"__type": "com.amazonaws.dynamodb.v20120810#" + fate.Answer, "message": "injected"}
 	if fate.Reasons != nil {
@@ -125,7 +125,7 @@ func fail(w http.ResponseWriter, fate Fate) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// split takes the last n writes of each table out of a batch, of which one at least stays.
+// split removes the last n writes of each table from a batch, and leaves at least one.
 func split(body []byte, n int) (rest []byte, left map[string][]json.RawMessage) {
 	var batch struct{ RequestItems map[string][]json.RawMessage }
 	if json.Unmarshal(body, &batch) != nil {
@@ -169,7 +169,7 @@ func (p *Proxy) forward(header http.Header, body []byte) (int, http.Header, []by
 	return response.StatusCode, response.Header, answer, err
 }
 
-// asked adds the request for the consumed capacity. The emulator checks no signature.
+// asked adds the request for the consumed capacity. The emulator does not check signatures.
 func asked(operation string, body []byte) []byte {
 	switch operation {
 	case "TransactWriteItems", "BatchWriteItem", "Query", "GetItem":
@@ -179,7 +179,7 @@ func asked(operation string, body []byte) []byte {
 	}
 }
 
-// count adds up what an answer says of its cost: one figure, or one for each table.
+// count adds up the cost in an answer: one figure, or one for each table.
 func (p *Proxy) count(operation string, answer []byte) {
 	type consumed struct{ CapacityUnits float64 }
 	var one struct{ ConsumedCapacity consumed }

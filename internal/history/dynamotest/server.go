@@ -1,5 +1,5 @@
-// Package dynamotest starts an emulator of DynamoDB for tests, on a free port, and what can go wrong on the way to
-// it. It keeps everything in memory. Only tests import it.
+// Package dynamotest starts an emulator of DynamoDB for tests on a free port, and a proxy that injects faults. The
+// emulator keeps everything in memory. Only tests import the package.
 package dynamotest
 
 import (
@@ -14,13 +14,13 @@ import (
 	"poold/internal/testkit"
 )
 
-// missing is what to do on a machine without the emulator.
+// missing is the error on a machine without the emulator.
 const missing = "the emulator of DynamoDB, dynoxide, is not on this machine (scripts/test installs it)"
 
-// Secret is the secret key of Credentials. It is long and rare, so that a test may look for it in errors.
+// Secret is the secret key of Credentials. It is long and rare, so that a test can search errors for it.
 const Secret = "canary-51c0ffee7d"
 
-// Server is one emulator. It stops with the test.
+// Server is an emulator. It stops with the test.
 type Server struct {
 	URL string
 
@@ -61,8 +61,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Credentials sets those that any emulator takes, and keeps the SDK from looking for others on this machine or beside
-// it.
+// Credentials sets credentials that any emulator accepts, and hides other credentials of this machine from the SDK.
 func Credentials(t testing.TB) {
 	t.Helper()
 	NoCredentials(t)
@@ -70,7 +69,7 @@ func Credentials(t testing.TB) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", Secret)
 }
 
-// NoCredentials makes the environment one without any.
+// NoCredentials hides all credentials of this machine from the SDK.
 func NoCredentials(t testing.TB) {
 	t.Helper()
 	for _, name := range []string{
@@ -94,7 +93,7 @@ func (s *Server) serves() bool {
 	return true
 }
 
-// program is the emulator's, on the path or among what the Go tool installed.
+// program returns the path of the emulator: on the PATH, or among the installed Go tools.
 func program(t testing.TB) string {
 	t.Helper()
 	const name = "dynoxide"

@@ -18,19 +18,19 @@ type OpenAudit func(t testing.TB) []history.Audit
 
 // AuditSuite is the suite of an Audit. Each test may run in a separate bubble.
 var AuditSuite = map[string]func(*testing.T, OpenAudit){
-	"AnEntryComesBackWhole":     testAnEntryComesBackWhole,
-	"TextsThatAreNone":          testTextsThatAreNone,
-	"AnEntryIsKeptOnce":         testAnEntryIsKeptOnce,
-	"ManyWriteTheSameEntries":   testManyWriteTheSameEntries,
-	"ManyWriteEntriesAtOnce":    testManyWriteEntriesAtOnce,
-	"WritingEntriesIsCutOff":    testWritingEntriesIsCutOff,
-	"EntriesOfOneMillisecond":   testEntriesOfOneMillisecond,
-	"KeysAreApart":              testKeysAreApart,
-	"PagesOfEntries":            testPagesOfEntries,
-	"EntriesOfFewTargets":       testEntriesOfFewTargets,
-	"NewEntriesBetweenPages":    testNewEntriesBetweenPages,
-	"ADayByKey":                 testADayByKey,
-	"WhoAskedForEntriesHasGone": testWhoAskedForEntriesHasGone,
+	"EntriesComeBackWhole":     testEntriesComeBackWhole,
+	"InvalidTexts":             testInvalidTexts,
+	"RepeatedEntriesCountOnce": testRepeatedEntriesCountOnce,
+	"ManyWriteTheSameEntries":  testManyWriteTheSameEntries,
+	"ManyWriteEntriesAtOnce":   testManyWriteEntriesAtOnce,
+	"CutOffWritesOfEntries":    testCutOffWritesOfEntries,
+	"EntriesOfOneMillisecond":  testEntriesOfOneMillisecond,
+	"KeysAreSeparate":          testKeysAreSeparate,
+	"PagesOfEntries":           testPagesOfEntries,
+	"EntriesOfAllowedTargets":  testEntriesOfAllowedTargets,
+	"NewEntriesBetweenPages":   testNewEntriesBetweenPages,
+	"ADayByKey":                testADayByKey,
+	"EndedContextOfEntries":    testEndedContextOfEntries,
 }
 
 // TestAudit runs the suite.
@@ -74,6 +74,11 @@ func (m auditModel) write(batch []history.Entry) {
 	for _, e := range batch {
 		m[e.ID] = e
 	}
+}
+
+// forget drops the entries from before oldest.
+func (m auditModel) forget(oldest time.Time) {
+	maps.DeleteFunc(m, func(_ string, e history.Entry) bool { return e.At.Before(oldest) })
 }
 
 // entries returns the selected entries of a query.

@@ -9,7 +9,7 @@ import (
 )
 
 // A day's figures are the sums of its records, by type and by target.
-func testADaysFigures(t *testing.T, open Open) {
+func testFiguresOfADay(t *testing.T, open Open) {
 	w := opened(t, open)
 	w.day(t, noon()) // nothing is known of it
 	for i := range 120 {
@@ -39,7 +39,7 @@ func testADayEndsAtMidnight(t *testing.T, open Open) {
 }
 
 // The figures of a target and its owner at the time are separate from every other pair of texts.
-func testOwnersAreApart(t *testing.T, open Open) {
+func testOwnersAreSeparate(t *testing.T, open Open) {
 	w := opened(t, open)
 	for _, owned := range []history.Owned{
 		{Target: "a", Owner: "x"}, {Target: "a", Owner: "y"}, {Target: "b", Owner: "x"}, {Target: "a", Owner: ""},

@@ -15,8 +15,8 @@ import (
 	"poold/internal/history"
 )
 
-// All fields of an entry come back as they were.
-func testAnEntryComesBackWhole(t *testing.T, open OpenAudit) {
+// A query returns all fields of an entry unchanged.
+func testEntriesComeBackWhole(t *testing.T, open OpenAudit) {
 	w, at := openedAudit(t, open), noon().Add(789*time.Millisecond)
 	w.day(t, at) // nothing is known of it
 	w.key("key").page(t, history.Query{Limit: 1})
@@ -43,7 +43,7 @@ func plain(text string) string {
 	return valid
 }
 
-// kept: an audit may give a text back like this.
+// kept reports whether an audit may return got for a text.
 func kept(got, text string) bool {
 	if utf8.ValidString(text) && !strings.Contains(text, "\x00") && len(text) <= 500 {
 		return got == text
@@ -52,8 +52,8 @@ func kept(got, text string) bool {
 	return got == plain(text) || len(text) > 500 && len(got) > 490 && strings.HasPrefix(plain(text), got)
 }
 
-// No text keeps an entry out, or those beside it, and each is found by its key.
-func testTextsThatAreNone(t *testing.T, open OpenAudit) {
+// An entry with an invalid text is written, and so are the entries beside it. Each is found by its key.
+func testInvalidTexts(t *testing.T, open OpenAudit) {
 	w := openedAudit(t, open)
 	texts := []string{
 		"\x00", "a\x00b", "\x01\x1b[31m\x7f\r\n", "\xff", "\xfe", "\xc3", "ab\xff\xfe", strings.Repeat("long", 2500), strings.Repeat("é試", 2000) + "\xff",
@@ -95,7 +95,7 @@ func testTextsThatAreNone(t *testing.T, open OpenAudit) {
 }
 
 // An entry that is written again counts once, in one batch and in several.
-func testAnEntryIsKeptOnce(t *testing.T, open OpenAudit) {
+func testRepeatedEntriesCountOnce(t *testing.T, open OpenAudit) {
 	w := openedAudit(t, open)
 	for _, batch := range [][]history.Entry{nil, {}} {
 		if err := w.audit().WriteEntries(t.Context(), batch); err != nil {
@@ -113,7 +113,7 @@ func testAnEntryIsKeptOnce(t *testing.T, open OpenAudit) {
 	w.all(t)
 }
 
-// used are entries of two days and few keys, so that all count at the same places.
+// used returns entries of two days and few keys, so that all add to the same figures.
 func used(n int) []history.Entry {
 	entries := make([]history.Entry, n)
 	for i := range entries {
@@ -124,7 +124,7 @@ func used(n int) []history.Entry {
 	return entries
 }
 
-// Many that write the same entries at once, in batches that overlap and in another order, count each once.
+// Concurrent writers of the same entries, in overlapping batches and in different orders, count each once.
 func testManyWriteTheSameEntries(t *testing.T, open OpenAudit) {
 	w, entries := openedAudit(t, open), used(250)
 	writers := [][]history.Entry{entries}
@@ -145,8 +145,8 @@ func testManyWriteEntriesAtOnce(t *testing.T, open OpenAudit) {
 	w.all(t)
 }
 
-// A batch whose writing was cut off somewhere is written again, and counts once.
-func testWritingEntriesIsCutOff(t *testing.T, open OpenAudit) {
+// A batch whose write was cut off is written again, and counts once.
+func testCutOffWritesOfEntries(t *testing.T, open OpenAudit) {
 	w := openedAudit(t, open)
 	for range 15 {
 		batch := used(20)
@@ -158,7 +158,7 @@ func testWritingEntriesIsCutOff(t *testing.T, open OpenAudit) {
 	w.all(t)
 }
 
-// Entries of one millisecond are all there, in the order of their IDs' bytes.
+// All entries of one millisecond are listed, in the order of the bytes of their IDs.
 func testEntriesOfOneMillisecond(t *testing.T, open OpenAudit) {
 	w := openedAudit(t, open)
 	for _, id := range []string{"a", "B", "aB", "Ab", "a1", "1", "10", "9", "Z", "z", "zz", "A", "zA"} {
@@ -170,8 +170,8 @@ func testEntriesOfOneMillisecond(t *testing.T, open OpenAudit) {
 	w.key("key").pages(t, history.Query{Limit: 2, Before: history.Position{Ended: noon(), ID: "M"}})
 }
 
-// A key has its own entries alone, however much it is like another.
-func testKeysAreApart(t *testing.T, open OpenAudit) {
+// A key lists its own entries, however similar another key is.
+func testKeysAreSeparate(t *testing.T, open OpenAudit) {
 	w := openedAudit(t, open)
 	var entries []history.Entry
 	for name, text := range hostile {
@@ -186,7 +186,8 @@ func testKeysAreApart(t *testing.T, open OpenAudit) {
 	}
 }
 
-// some are 30 entries of a key and two targets, and few of others. Some are of one millisecond.
+// some opens an audit with 30 entries of a key for two targets, and few entries of other keys. Some share a
+// millisecond.
 func some(t *testing.T, open OpenAudit) *auditTwin {
 	w := openedAudit(t, open)
 	var entries []history.Entry
@@ -199,8 +200,8 @@ func some(t *testing.T, open OpenAudit) *auditTwin {
 	return w
 }
 
-// Pages of any length follow each other, newest first, from any place on, and within From <= At < To, also where that
-// is finer than a millisecond.
+// Pages of any length follow each other, newest first, from any position, and within From <= At < To, even if these are
+// finer than a millisecond.
 func testPagesOfEntries(t *testing.T, open OpenAudit) {
 	w := some(t, open)
 	for _, limit := range []int{1, 2, 7, 29, 30, 31, history.MostLimit} {
@@ -225,9 +226,8 @@ func testPagesOfEntries(t *testing.T, open OpenAudit) {
 	}
 }
 
-// Only the targets that may be seen are, and a page is as long as it can be, however many entries of others are
-// between.
-func testEntriesOfFewTargets(t *testing.T, open OpenAudit) {
+// Only the entries of the allowed targets are listed. A page is full, however many other entries are in between.
+func testEntriesOfAllowedTargets(t *testing.T, open OpenAudit) {
 	w := some(t, open)
 	w.write(t, entry(noon().Add(-time.Hour), func(e *history.Entry) { e.Target = "/solve" }))
 	for _, targets := range [][]string{{}, {"b"}, {"b", "b"}, {"b", "/solve"}, {"a", "b"}, {"unknown"}, {"B"}, {""}} {
@@ -273,20 +273,20 @@ func testADayByKey(t *testing.T, open OpenAudit) {
 }
 
 // Each method returns the error of an ended context, and not ErrDown.
-func testWhoAskedForEntriesHasGone(t *testing.T, open OpenAudit) {
+func testEndedContextOfEntries(t *testing.T, open OpenAudit) {
 	w, e := openedAudit(t, open), entry(noon())
 	w.write(t, e)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for what, call := range map[string]func(history.Audit) error{
-		"writing": func(a history.Audit) error { return a.WriteEntries(ctx, []history.Entry{e}) },
-		"entries": func(a history.Audit) error { _, err := a.Entries(ctx, "key", history.Query{Limit: 1}); return err },
-		"day":     func(a history.Audit) error { _, err := a.KeyDay(ctx, e.At); return err },
-	} {
-		err := call(w.audit())
-		down(t, what, err, false)
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v, want context.Canceled", what, err)
+	for want, ctx := range endedContexts(t) {
+		for what, call := range map[string]func(history.Audit) error{
+			"writing": func(a history.Audit) error { return a.WriteEntries(ctx, []history.Entry{e}) },
+			"entries": func(a history.Audit) error { _, err := a.Entries(ctx, "key", history.Query{Limit: 1}); return err },
+			"day":     func(a history.Audit) error { _, err := a.KeyDay(ctx, e.At); return err },
+		} {
+			err := call(w.audit())
+			down(t, what, err, false)
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", what, err, want)
+			}
 		}
 	}
 	w.all(t)

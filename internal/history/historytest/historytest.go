@@ -1,7 +1,11 @@
-// Package historytest is what every history.Store and history.Audit must pass. Only tests import it.
+// Package historytest has the suites that every history.Store and history.Audit must pass. Only tests import it.
 //
-// A test opens stores that are empty, writes the same records to them and to a model, and compares what both answer.
-// It stays within what each store keeps: records of the last days, at most 50 of a sitekey and 1,000 of a status.
+// A test opens empty stores, writes the same records to them and to a model, and compares the answers of both. It stays
+// within the limits of each store: records of the last days, at most 50 of a sitekey and 1,000 of a status.
+//
+//	Test, TestAudit    the suites, a test for each promise
+//	TestKeepingTimes   records and entries have separate times to keep
+//	Stories, Play      random stories of writes, repeats, outages, clock steps and deletions
 package historytest
 
 import (
@@ -11,34 +15,34 @@ import (
 	"poold/internal/history"
 )
 
-// Open opens one store that is empty, as several replicas have it: one or more, over the same data. They end with the
-// test, of which rapid makes a hundred out of one. Those that were opened before are used no more.
+// Open opens an empty store, as one or more replicas over the same data. The replicas end with the test. A property
+// test opens a hundred stores, one after the other.
 type Open func(t testing.TB) []history.Store
 
 // Suite is the suite of a Store. Each test may run in a separate bubble.
 var Suite = map[string]func(*testing.T, Open){
-	"ARecordComesBackWhole":   testARecordComesBackWhole,
-	"ARecordIsKeptOnce":       testARecordIsKeptOnce,
-	"ABatchMayBeEmpty":        testABatchMayBeEmpty,
-	"ManyWriteTheSame":        testManyWriteTheSame,
-	"ManyWriteAtOnce":         testManyWriteAtOnce,
-	"AWriteIsCutOff":          testAWriteIsCutOff,
-	"OneMillisecond":          testOneMillisecond,
-	"SitekeysAreApart":        testSitekeysAreApart,
-	"StatusesAreApart":        testStatusesAreApart,
-	"AnUnknownStatus":         testAnUnknownStatus,
-	"PagesFollowEachOther":    testPagesFollowEachOther,
-	"TheLongestPage":          testTheLongestPage,
-	"NewRecordsBetweenPages":  testNewRecordsBetweenPages,
-	"FromAndTo":               testFromAndTo,
-	"TargetsThatMayBeSeen":    testTargetsThatMayBeSeen,
-	"ADaysFigures":            testADaysFigures,
-	"ADayEndsAtMidnight":      testADayEndsAtMidnight,
-	"OwnersAreApart":          testOwnersAreApart,
-	"NobodyKnowsTheSolve":     testNobodyKnowsTheSolve,
-	"ARecordIsFoundByItsTask": testARecordIsFoundByItsTask,
-	"WhoAskedHasGone":         testWhoAskedHasGone,
-	"AnythingThatMayBeAsked":  testAnythingThatMayBeAsked,
+	"RecordsComeBackWhole":     testRecordsComeBackWhole,
+	"RepeatedRecordsCountOnce": testRepeatedRecordsCountOnce,
+	"EmptyBatch":               testEmptyBatch,
+	"ManyWriteTheSame":         testManyWriteTheSame,
+	"ManyWriteAtOnce":          testManyWriteAtOnce,
+	"CutOffWrites":             testCutOffWrites,
+	"OneMillisecond":           testOneMillisecond,
+	"SitekeysAreSeparate":      testSitekeysAreSeparate,
+	"StatusesAreSeparate":      testStatusesAreSeparate,
+	"UnknownStatus":            testUnknownStatus,
+	"PagesFollowEachOther":     testPagesFollowEachOther,
+	"TheLongestPage":           testTheLongestPage,
+	"NewRecordsBetweenPages":   testNewRecordsBetweenPages,
+	"FromAndTo":                testFromAndTo,
+	"AllowedTargets":           testAllowedTargets,
+	"FiguresOfADay":            testFiguresOfADay,
+	"ADayEndsAtMidnight":       testADayEndsAtMidnight,
+	"OwnersAreSeparate":        testOwnersAreSeparate,
+	"UnknownSolve":             testUnknownSolve,
+	"LookupByTask":             testLookupByTask,
+	"EndedContext":             testEndedContext,
+	"RandomCalls":              testRandomCalls,
 }
 
 // Test runs the suite.

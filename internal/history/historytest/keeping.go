@@ -12,7 +12,7 @@ import (
 	"poold/internal/history"
 )
 
-// hostile are texts that a store may take for something else, or write in another way.
+// hostile has texts that a store may misread or write in another way.
 var hostile = map[string]string{
 	"percent":    "50%_off%2F%00",
 	"paths":      "/../a?b=c&d#e",
@@ -30,8 +30,8 @@ var hostile = map[string]string{
 	"long":       strings.Repeat("7aB-", 64),
 }
 
-// All fields of a record come back as they were, wherever it is read.
-func testARecordComesBackWhole(t *testing.T, open Open) {
+// Every query returns all fields of a record unchanged.
+func testRecordsComeBackWhole(t *testing.T, open Open) {
 	w, at := opened(t, open), noon().Add(789*time.Millisecond)
 	for _, how := range hows {
 		w.write(t, record(at, ending(how)))
@@ -53,8 +53,8 @@ func testARecordComesBackWhole(t *testing.T, open Open) {
 	w.all(t)
 }
 
-// A record that is written again stays as it is, and counts once.
-func testARecordIsKeptOnce(t *testing.T, open Open) {
+// A record that is written again stays as it is and counts once.
+func testRepeatedRecordsCountOnce(t *testing.T, open Open) {
 	w, at := opened(t, open), noon()
 	first := several(3, at, of("site"))
 	w.write(t, first...)
@@ -65,7 +65,7 @@ func testARecordIsKeptOnce(t *testing.T, open Open) {
 	twice := record(at.Add(2*time.Hour), of("site"))
 	w.write(t, twice, twice)
 	w.all(t)
-	// Not by what it says.
+	// The ID alone identifies a record.
 	other := record(at.Add(-25*time.Hour), ending(history.Lost), of("another"))
 	other.ID, other.Identity = first[0].ID, first[0].Identity
 	w.write(t, other)
@@ -75,7 +75,7 @@ func testARecordIsKeptOnce(t *testing.T, open Open) {
 }
 
 // A batch may have no records.
-func testABatchMayBeEmpty(t *testing.T, open Open) {
+func testEmptyBatch(t *testing.T, open Open) {
 	w := opened(t, open)
 	for _, batch := range [][]history.Record{nil, {}} {
 		if err := w.store().Write(t.Context(), batch); err != nil {
@@ -104,8 +104,8 @@ func (w *twin) together(t *testing.T, sizes []int, parts ...[]history.Record) {
 	}
 }
 
-// Many that write the same records at once, in batches that overlap and in another order,
-// count each once, and none fails because of the others.
+// Concurrent writers of the same records, in overlapping batches and in different orders, count each once and do not
+// fail.
 func testManyWriteTheSame(t *testing.T, open Open) {
 	w, records := opened(t, open), busy(150)
 	writers := [][]history.Record{records}
@@ -126,8 +126,8 @@ func testManyWriteAtOnce(t *testing.T, open Open) {
 	w.all(t)
 }
 
-// A batch whose writing was cut off somewhere is written again, and counts once.
-func testAWriteIsCutOff(t *testing.T, open Open) {
+// A batch whose write was cut off is written again, and counts once.
+func testCutOffWrites(t *testing.T, open Open) {
 	w := opened(t, open)
 	for i := range 25 {
 		batch := several(20, noon().Add(-time.Duration(i)*time.Minute), of("site"+string(rune('a'+i))))
@@ -139,7 +139,7 @@ func testAWriteIsCutOff(t *testing.T, open Open) {
 	w.all(t)
 }
 
-// Records of one millisecond are all there, and so are equal task ids of two services.
+// All records of one millisecond are kept, even if two services use the same task IDs.
 func testOneMillisecond(t *testing.T, open Open) {
 	w := opened(t, open)
 	for _, provider := range []string{"one", "two"} {
@@ -149,7 +149,7 @@ func testOneMillisecond(t *testing.T, open Open) {
 			}
 		}
 	}
-	// In the order of their bytes, in which A is before a.
+	// In the order of their bytes A is before a.
 	for _, order := range []string{"a", "B", "aB", "Ab", "a1", "1", "10", "9", "Z", "z", "zz", "A"} {
 		w.write(t, record(noon(), of("site"), named(order)))
 	}
@@ -158,8 +158,8 @@ func testOneMillisecond(t *testing.T, open Open) {
 	w.tasks(history.StatusSolved).pages(t, history.Query{Limit: 5})
 }
 
-// A sitekey has its own records alone, however much it is like another.
-func testSitekeysAreApart(t *testing.T, open Open) {
+// A sitekey lists its own records, however similar another sitekey is.
+func testSitekeysAreSeparate(t *testing.T, open Open) {
 	w := opened(t, open)
 	for name, text := range hostile {
 		for _, sitekey := range []string{text, text + "2", "2" + text, strings.ToUpper(text) + "x", name} {

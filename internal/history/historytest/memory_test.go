@@ -3,101 +3,145 @@ package historytest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"poold/internal/history"
 )
 
-// memory is the model behind a history.Store.
+// memory is the model behind a history.Store and a history.Audit.
 type memory struct {
-	mu sync.Mutex
-	m  model
+	keep, keepAudit time.Duration // 0 = for ever
+
+	mu      sync.Mutex
+	records model
+	entries auditModel
+	down    bool
 }
 
-func (s *memory) Write(ctx context.Context, batch []history.Record) error {
+func newMemory(keep, keepAudit time.Duration) *memory {
+	return &memory{keep: keep, keepAudit: keepAudit, records: model{}, entries: auditModel{}}
+}
+
+// use locks the store for a call, drops what is expired, and returns why the call fails. The caller unlocks the store.
+func (s *memory) use(ctx context.Context) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ctx.Err() == nil {
-		s.m.write(batch)
+	if s.keep > 0 {
+		s.records.forget(time.Now().Add(-s.keep))
+		s.entries.forget(time.Now().Add(-s.keepAudit))
+	}
+	if s.down && ctx.Err() == nil {
+		return fmt.Errorf("%w: the test says so", history.ErrDown)
 	}
 	return ctx.Err()
 }
 
-func (s *memory) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
+// setDown begins or ends an outage, in which a write keeps a half of its batch.
+func (s *memory) setDown(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	records, more := s.m.page(func(r history.Record) bool { return r.Sitekey == sitekey }, q)
-	return history.Page{Records: records, More: more}, ctx.Err()
+	s.down = down
+}
+
+func (s *memory) Write(ctx context.Context, batch []history.Record) error {
+	err := s.use(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		batch = batch[:len(batch)/2]
+	}
+	s.records.write(batch)
+	return err
+}
+
+func (s *memory) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
+	err := s.use(ctx)
+	defer s.mu.Unlock()
+	records, more := s.records.page(func(r history.Record) bool { return r.Sitekey == sitekey }, q)
+	return history.Page{Records: records, More: more}, err
 }
 
 func (s *memory) Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error) {
-	s.mu.Lock()
+	err := s.use(ctx)
 	defer s.mu.Unlock()
 	if status != history.StatusSolved && status != history.StatusError {
 		return history.Page{}, errors.New("no such status")
 	}
-	records, more := s.m.page(func(r history.Record) bool { return r.Status() == status }, q)
-	return history.Page{Records: records, More: more}, ctx.Err()
+	records, more := s.records.page(func(r history.Record) bool { return r.Status() == status }, q)
+	return history.Page{Records: records, More: more}, err
 }
 
 func (s *memory) Day(ctx context.Context, day time.Time) (history.Day, error) {
-	s.mu.Lock()
+	err := s.use(ctx)
 	defer s.mu.Unlock()
-	return s.m.day(day), ctx.Err()
+	return s.records.day(day), err
 }
 
 func (s *memory) Solve(ctx context.Context, id string) (history.Record, bool, error) {
-	s.mu.Lock()
+	err := s.use(ctx)
 	defer s.mu.Unlock()
-	r, known := s.m[id]
-	return r, known, ctx.Err()
+	r, known := s.records[id]
+	return r, known, err
 }
 
 func (s *memory) Task(ctx context.Context, task string) (history.Record, bool, error) {
-	s.mu.Lock()
+	err := s.use(ctx)
 	defer s.mu.Unlock()
-	if found := s.m.task(task); len(found) > 0 {
-		return found[0], true, ctx.Err()
+	if found := s.records.task(task); len(found) > 0 {
+		return found[0], true, err
 	}
-	return history.Record{}, false, ctx.Err()
+	return history.Record{}, false, err
 }
 
-// auditMemory is the model behind a history.Audit.
-type auditMemory struct {
-	mu sync.Mutex
-	m  auditModel
-}
-
-func (a *auditMemory) WriteEntries(ctx context.Context, batch []history.Entry) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if ctx.Err() == nil {
-		a.m.write(batch)
+func (s *memory) WriteEntries(ctx context.Context, batch []history.Entry) error {
+	err := s.use(ctx)
+	defer s.mu.Unlock()
+	if err != nil {
+		batch = batch[:len(batch)/2]
 	}
-	return ctx.Err()
+	s.entries.write(batch)
+	return err
 }
 
-func (a *auditMemory) Entries(ctx context.Context, key string, q history.Query) (history.Entries, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	entries, more := a.m.entries(key, q)
-	return history.Entries{List: entries, More: more}, ctx.Err()
+func (s *memory) Entries(ctx context.Context, key string, q history.Query) (history.Entries, error) {
+	err := s.use(ctx)
+	defer s.mu.Unlock()
+	entries, more := s.entries.entries(key, q)
+	return history.Entries{List: entries, More: more}, err
 }
 
-func (a *auditMemory) KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.m.day(day), ctx.Err()
+func (s *memory) KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error) {
+	err := s.use(ctx)
+	defer s.mu.Unlock()
+	return s.entries.day(day), err
 }
 
-// A store that does what it says passes.
-func TestTheModelPasses(t *testing.T) {
-	Test(t, func(testing.TB) []history.Store { return []history.Store{&memory{m: model{}}} })
+// The model passes the suite of a store.
+func TestModelPasses(t *testing.T) {
+	Test(t, func(testing.TB) []history.Store { return []history.Store{newMemory(0, 0)} })
 }
 
-// An audit that does what it says passes.
-func TestTheModelOfTheAuditPasses(t *testing.T) {
-	TestAudit(t, func(testing.TB) []history.Audit { return []history.Audit{&auditMemory{m: auditModel{}}} })
+// The model passes the suite of an audit.
+func TestModelOfTheAuditPasses(t *testing.T) {
+	TestAudit(t, func(testing.TB) []history.Audit { return []history.Audit{newMemory(0, 0)} })
+}
+
+// The model has separate times to keep.
+func TestModelKeepsForSeparateTimes(t *testing.T) {
+	TestKeepingTimes(t, func(_ testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
+		s := newMemory(keep, keepAudit)
+		return s, s
+	})
+}
+
+// Random stories on the model.
+func TestStories(t *testing.T) {
+	Stories(t, 10, func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newMemory(StoryKeep, StoryKeep)
+			Play(t, seed, Place{Stores: []history.Store{s}, Audits: []history.Audit{s}, Down: s.setDown, Bubble: true})
+		})
+	})
 }

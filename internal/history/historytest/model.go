@@ -2,6 +2,7 @@ package historytest
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -22,6 +23,11 @@ func (m model) write(batch []history.Record) {
 			m[r.ID] = r
 		}
 	}
+}
+
+// forget drops the records that ended before oldest.
+func (m model) forget(oldest time.Time) {
+	maps.DeleteFunc(m, func(_ string, r history.Record) bool { return r.Ended.Before(oldest) })
 }
 
 // page returns the selected records of a query.
@@ -70,8 +76,8 @@ func (m model) day(day time.Time) history.Day {
 // dayOf is the beginning of a UTC day.
 func dayOf(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 
-// A store does what the model does, whatever is asked of it in whatever order.
-func testAnythingThatMayBeAsked(t *testing.T, open Open) {
+// A store answers as the model does, whatever is called in whatever order.
+func testRandomCalls(t *testing.T, open Open) {
 	base := dayOf(time.Now()).Add(-24 * time.Hour)
 	// rapid asks a *testing.T for its deadline, which a bubble does not allow.
 	rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) {

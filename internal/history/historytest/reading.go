@@ -1,7 +1,6 @@
 package historytest
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -10,20 +9,20 @@ import (
 	"poold/internal/history"
 )
 
-// lists are two that have the same 20 records: of one site, and solved. Some of them are of one millisecond.
+// lists returns two lists with the same 20 records: of one site, and solved. Some records share a millisecond.
 func lists(t *testing.T, open Open) (*twin, []list[history.Record]) {
 	w := opened(t, open)
 	w.write(t, several(16, noon(), of("site"))...)
 	for range 4 {
 		w.write(t, record(noon().Add(-7*time.Second), of("site")))
 	}
-	// Other records are in none.
+	// Other records are in neither list.
 	w.write(t, several(5, noon(), of("another"), ending(history.Failed))...)
 	return w, []list[history.Record]{w.site("site"), w.tasks(history.StatusSolved)}
 }
 
-// A status has its own records alone.
-func testStatusesAreApart(t *testing.T, open Open) {
+// A status lists its own records.
+func testStatusesAreSeparate(t *testing.T, open Open) {
 	w := opened(t, open)
 	for i, how := range hows {
 		w.write(t, several(3, noon().Add(time.Duration(i)*time.Second), ending(how))...)
@@ -35,7 +34,7 @@ func testStatusesAreApart(t *testing.T, open Open) {
 }
 
 // A query for a status without records is an error of the caller.
-func testAnUnknownStatus(t *testing.T, open Open) {
+func testUnknownStatus(t *testing.T, open Open) {
 	w := opened(t, open)
 	w.write(t, record(noon()))
 	for _, status := range []history.Status{history.StatusPolling, "", "SOLVED", "failed", "solved "} {
@@ -44,7 +43,7 @@ func testAnUnknownStatus(t *testing.T, open Open) {
 	}
 }
 
-// Pages of any length follow each other, newest first, and only the last one says that it is.
+// Pages of any length follow each other, newest first, and only the last one reports that no more follow.
 func testPagesFollowEachOther(t *testing.T, open Open) {
 	_, lists := lists(t, open)
 	for _, l := range lists {
@@ -53,14 +52,14 @@ func testPagesFollowEachOther(t *testing.T, open Open) {
 				t.Errorf("%s in pages of %d: %d records, want 20", l.name, limit, n)
 			}
 		}
-		// Behind a record that is not there.
+		// After a record that does not exist.
 		l.pages(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-7 * time.Second), ID: "M"}})
 		l.pages(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-6500 * time.Millisecond), ID: "M"}})
 		l.page(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-time.Hour), ID: "M"}})
 	}
 }
 
-// The longest page comes whole, also of records that are long.
+// The longest page is complete, even with long records.
 func testTheLongestPage(t *testing.T, open Open) {
 	w := opened(t, open)
 	w.write(t, several(history.MostLimit, noon(), func(r *history.Record) { r.Pageurl += strings.Repeat("/path", 400) })...)
@@ -69,8 +68,7 @@ func testTheLongestPage(t *testing.T, open Open) {
 	solved.pages(t, history.Query{Limit: history.MostLimit - 1})
 }
 
-// Records that arrive between the pages of a reader do not move the others: the reader sees each older record once, also
-// one that arrives late.
+// New records between pages do not move the others: a reader sees each older record once, and late ones too.
 func testNewRecordsBetweenPages(t *testing.T, open Open) {
 	w, lists := lists(t, open)
 	for _, l := range lists {
@@ -103,9 +101,8 @@ func testFromAndTo(t *testing.T, open Open) {
 	}
 }
 
-// Only the targets that may be seen are, and a page is as long as it can be, however many records of others are
-// between.
-func testTargetsThatMayBeSeen(t *testing.T, open Open) {
+// Only the records of the allowed targets are listed. A page is full, however many other records are in between.
+func testAllowedTargets(t *testing.T, open Open) {
 	w := opened(t, open)
 	target := func(name string) func(*history.Record) {
 		return func(r *history.Record) { r.Target = name }
@@ -129,8 +126,8 @@ func testTargetsThatMayBeSeen(t *testing.T, open Open) {
 	}
 }
 
-// A solve that was not written is not found.
-func testNobodyKnowsTheSolve(t *testing.T, open Open) {
+// An unknown solve is not found.
+func testUnknownSolve(t *testing.T, open Open) {
 	w, r := opened(t, open), record(noon(), named("abc"))
 	w.write(t, r)
 	w.solve(t, r.ID)
@@ -139,9 +136,9 @@ func testNobodyKnowsTheSolve(t *testing.T, open Open) {
 	}
 }
 
-// A record is found by its provider's task id, whatever text that is. If two services use one id, the record that ended
+// A record is found by its provider's task ID, whatever text this is. If two services use one ID, the record that ended
 // and was written last is found. No task hides an order.
-func testARecordIsFoundByItsTask(t *testing.T, open Open) {
+func testLookupByTask(t *testing.T, open Open) {
 	w := opened(t, open)
 	of := func(task string) func(*history.Record) {
 		return func(r *history.Record) { r.Task = task }
@@ -177,24 +174,24 @@ func testARecordIsFoundByItsTask(t *testing.T, open Open) {
 }
 
 // Each method returns the error of an ended context, and not ErrDown.
-func testWhoAskedHasGone(t *testing.T, open Open) {
+func testEndedContext(t *testing.T, open Open) {
 	w, r := opened(t, open), record(noon())
 	w.write(t, r)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
 	q := history.Query{Limit: 1}
-	for what, call := range map[string]func(history.Store) error{
-		"writing": func(s history.Store) error { return s.Write(ctx, []history.Record{r}) },
-		"site":    func(s history.Store) error { _, err := s.Site(ctx, r.Sitekey, q); return err },
-		"tasks":   func(s history.Store) error { _, err := s.Tasks(ctx, history.StatusSolved, q); return err },
-		"day":     func(s history.Store) error { _, err := s.Day(ctx, r.Ended); return err },
-		"solve":   func(s history.Store) error { _, _, err := s.Solve(ctx, r.ID); return err },
-		"task":    func(s history.Store) error { _, _, err := s.Task(ctx, r.Task); return err },
-	} {
-		err := call(w.store())
-		down(t, what, err, false)
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v, want context.Canceled", what, err)
+	for want, ctx := range endedContexts(t) {
+		for what, call := range map[string]func(history.Store) error{
+			"writing": func(s history.Store) error { return s.Write(ctx, []history.Record{r}) },
+			"site":    func(s history.Store) error { _, err := s.Site(ctx, r.Sitekey, q); return err },
+			"tasks":   func(s history.Store) error { _, err := s.Tasks(ctx, history.StatusSolved, q); return err },
+			"day":     func(s history.Store) error { _, err := s.Day(ctx, r.Ended); return err },
+			"solve":   func(s history.Store) error { _, _, err := s.Solve(ctx, r.ID); return err },
+			"task":    func(s history.Store) error { _, _, err := s.Task(ctx, r.Task); return err },
+		} {
+			err := call(w.store())
+			down(t, what, err, false)
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", what, err, want)
+			}
 		}
 	}
 	w.all(t)

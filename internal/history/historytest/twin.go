@@ -200,3 +200,13 @@ func down(t tester, what string, err error, want bool) {
 		t.Fatalf("%s: %v; history.ErrDown: want %v", what, err, want)
 	}
 }
+
+// endedContexts returns contexts that have ended, by their errors.
+func endedContexts(t testing.TB) map[error]context.Context {
+	t.Helper()
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	t.Cleanup(cancel)
+	return map[error]context.Context{context.Canceled: cancelled, context.DeadlineExceeded: late}
+}

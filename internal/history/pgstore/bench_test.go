@@ -13,8 +13,8 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// How many records a second are written in batches of 100, by one writer and by four, and how many bytes a record
-// takes with its part of the indexes.
+// BenchmarkWrite reports the records a second in batches of 100, by one writer and by four, and the bytes of a record
+// with its part of the indexes.
 func BenchmarkWrite(b *testing.B) {
 	for _, writers := range []int{1, 4} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
@@ -27,7 +27,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// The same for entries of the audit, by one writer.
+// BenchmarkWriteEntries reports the same for entries of the audit and one writer.
 func BenchmarkWriteEntries(b *testing.B) {
 	benchmark(b, 1, "captcha_audit", (*Store).WriteEntries, func(n int) history.Entry {
 		return history.Entry{

@@ -16,7 +16,7 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// filled is a store with 50,000 records of 40 days and their figures, and as many entries. Every other record is of
+// filled returns a store with 50,000 records of 40 days, their figures, and as many entries. Every other record is of
 // the site "large": of the target "before" until 15 days ago, since then of "now", and some of "rare". The others are
 // of 1,000 sites with a target each. One in 13 is an error.
 func filled(t *testing.T, server *postgrestest.Server) *Store {
@@ -36,7 +36,7 @@ func filled(t *testing.T, server *postgrestest.Server) *Store {
 		insert into captcha_figures select (ended at time zone 'UTC')::date, target, owner, type,
 				count(*) filter (where how = 'solved'), 0, count(*) filter (where how = 'failed'), 0, 0, 0, sum(price)
 			from captcha_solves group by 1, 2, 3, 4 order by 1`)
-	// Of the audit the same, by 200 keys: half of it by the key "large".
+	// The audit has the same rows under 200 keys, half of them under the key "large".
 	server.SQL(t, address, `insert into captcha_audit select case when n % 2 = 0 then 'large' else 'key-' || n % 199 end, ended, n::text,
 				'taken', target, id, 'pool', '', 0
 			from (select *, row_number() over (order by id) as n from captcha_solves) numbered;
@@ -47,14 +47,14 @@ func filled(t *testing.T, server *postgrestest.Server) *Store {
 	return s
 }
 
-// statement is what is sent to the server, perhaps after unsorted.
+// statement is a statement for the server, perhaps after unsorted.
 type statement struct {
 	sql     string
 	args    []any
 	ordered bool
 }
 
-// plan is how the server does it, and how many pages of 8 kB it reads.
+// plan returns the server's plan and the number of pages of 8 kB that it reads.
 func (q statement) plan(t *testing.T, s *Store) (text string, pages int) {
 	t.Helper()
 	var lines []string
@@ -78,7 +78,7 @@ func (q statement) plan(t *testing.T, s *Store) (text string, pages int) {
 	return text, pages
 }
 
-// Each query reads its index, and little more than it answers.
+// Each query uses its index and reads few pages beside its result.
 func testIndexes(t *testing.T, server *postgrestest.Server) {
 	s := filled(t, server)
 	now, days := time.Now(), 24*time.Hour

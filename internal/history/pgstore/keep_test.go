@@ -13,7 +13,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// record is one that ended at a time.
+// record returns a record that ended at a time.
 func record(id string, ended time.Time) history.Record {
 	ended = ended.UTC().Truncate(time.Millisecond)
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "site"}.ID()
@@ -24,7 +24,7 @@ func record(id string, ended time.Time) history.Record {
 	}
 }
 
-// must is Write that may not fail.
+// must writes records and fails the test on an error.
 func must(t *testing.T, s *Store, records ...history.Record) {
 	t.Helper()
 	if err := s.Write(t.Context(), records); err != nil {
@@ -32,7 +32,7 @@ func must(t *testing.T, s *Store, records ...history.Record) {
 	}
 }
 
-// shown is what a store shows of records, by each of its methods: of the site, of the status, by ID, and in the
+// shown returns what each method shows of records: the number by site, by status and by ID, and the orders in the
 // figures of their days.
 func shown(t *testing.T, s *Store, records ...history.Record) (site, tasks, solves int, orders int64) {
 	t.Helper()
@@ -70,18 +70,22 @@ func read(t *testing.T, s *Store, sitekey string) []history.Record {
 	return page.Records
 }
 
-// What is older than Options.Keep is not shown though it is there, is not written again, and is deleted in small
-// batches. The figures of the day on which the time begins stay.
-func testOldRecords(t *testing.T, server *postgrestest.Server) {
+// Records older than Options.Keep are neither shown nor written again. They are deleted in small batches, without the
+// audit. The figures of the first kept day stay.
+func testExpiredRecords(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	now := time.Now()
-	first := now.UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour) // the day on which the time begins, at noon
+	first := now.UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour) // the first kept day; the time to keep begins at its noon
 	noon := first.Add(12 * time.Hour)
 	old, _ := opened(t, address, postgrestest.Patience, 90*24*time.Hour)
 	s, _ := opened(t, address, postgrestest.Patience, now.Sub(noon))
 	records := []history.Record{
 		record("kept1", now), record("kept2", noon.Add(10*time.Minute)),
 		record("gone1", noon.Add(-time.Minute)), record("gone2", first.Add(-time.Millisecond)), record("gone3", now.Add(-10*24*time.Hour)),
+	}
+	s.o.KeepAudit = 90 * 24 * time.Hour
+	if err := old.WriteEntries(t.Context(), []history.Entry{{ID: "kept", Key: "key", At: records[4].Ended, Action: history.Taken}}); err != nil {
+		t.Fatal(err)
 	}
 	must(t, old, records...)
 	check := func(s *Store, kept int, counted int64) {
@@ -95,7 +99,7 @@ func testOldRecords(t *testing.T, server *postgrestest.Server) {
 	must(t, s, records...)
 	check(s, 2, 3)
 	check(old, 5, 5)
-	// More that are old, with errors among them, and figures of many days; and a note of each deletion.
+	// More old records, some of them errors, with figures of many days. A trigger notes each deletion.
 	server.SQL(t, address, `insert into captcha_solves (id, identity, target, owner, type, sitekey, pageurl, provider, task, how, status,
 				code, placed, submitted, ended, solved, polls, callback, price)
 			select 'old' || n, identity, target, owner, type, 'others', pageurl, provider, task, how, case when n % 4 = 0 then 'error' else 'solved' end,
@@ -111,26 +115,28 @@ func testOldRecords(t *testing.T, server *postgrestest.Server) {
 		t.Fatal(err)
 	}
 	left := func() string {
-		return server.SQL(t, address, "select (select count(*) from captcha_solves), (select count(*) from captcha_figures)")
+		return server.SQL(t, address, `select (select count(*) from captcha_solves), (select count(*) from captcha_figures),
+			(select count(*) from captcha_audit), (select count(*) from captcha_audit_figures)`)
 	}
-	if got := left(); got != "2|2" {
+	if got := left(); got != "2|2|1|1" {
 		t.Errorf("left: %s", got)
 	}
 	if got := server.SQL(t, address, "select max(n), sum(n) >= 6000 from deletions"); got != "1000|t" {
 		t.Errorf("deleted at once at most, and enough: %s", got)
 	}
 	check(s, 2, 3)
-	must(t, s, records...) // once more, after they were deleted
+	must(t, s, records...) // again after the deletion
 	check(s, 2, 3)
 	check(old, 2, 3)
 	must(t, old, records...)
-	postgrestest.Run(t, s.Run) // deletes by itself
-	testkit.Within(t, postgrestest.Patience, "deleted", func() bool { return left() == "2|2" })
+	postgrestest.Run(t, s.Run) // deletes periodically
+	testkit.Within(t, postgrestest.Patience, "deleted", func() bool { return left() == "2|2|1|1" })
 }
 
-// What is older than Options.KeepAudit is not shown, not written again, and deleted in small batches, of each key.
-// The figures of the day on which the time begins stay, and so do the records, which are kept for another time.
-func testOldEntries(t *testing.T, server *postgrestest.Server) {
+// Entries older than Options.KeepAudit are neither shown nor written again. They are deleted in small batches, for each
+// key. The figures of the first kept day stay, and so do the records and their figures, which have another time to
+// keep.
+func testExpiredEntries(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	now := time.Now()
 	first := now.UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour)
@@ -185,25 +191,26 @@ func testOldEntries(t *testing.T, server *postgrestest.Server) {
 		create function note() returns trigger language plpgsql as $$ begin insert into deletions select count(*) from gone; return null; end $$;
 		create trigger note after delete on captcha_audit referencing old table as gone for each statement execute function note();
 		create trigger note after delete on captcha_audit_figures referencing old table as gone for each statement execute function note()`)
-	postgrestest.Run(t, s.Run) // deletes by itself
-	left := "select (select count(*) from captcha_audit), (select count(*) from captcha_audit_figures), (select count(*) from captcha_solves)"
+	postgrestest.Run(t, s.Run) // deletes periodically
+	left := `select (select count(*) from captcha_audit), (select count(*) from captcha_audit_figures),
+		(select count(*) from captcha_solves), (select count(*) from captcha_figures)`
 	testkit.Within(t, postgrestest.Patience, "deleted", func() bool {
-		return server.SQL(t, address, left) == "6|6|1"
+		return server.SQL(t, address, left) == "6|6|1|1"
 	})
 	if got := server.SQL(t, address, "select max(n), sum(n) >= 4500 from deletions"); got != "1000|t" {
 		t.Errorf("deleted at once at most, and enough: %s", got)
 	}
-	write(s) // once more, after they were deleted
+	write(s) // again after the deletion
 	check(s, 2, 3)
 	check(old, 2, 3)
 }
 
-// A record with bytes that are no text, or with texts that are too long for an index, is written with what the server
-// takes of them, and holds up none beside it; and who asks for such a text is no fault of the store.
-func testBytesThatAreNone(t *testing.T, server *postgrestest.Server) {
+// A record with invalid UTF-8, or with texts too long for an index, is written with the part that the server accepts.
+// It does not block others, and a query for such a text is no error.
+func testInvalidTexts(t *testing.T, server *postgrestest.Server) {
 	s, _ := opened(t, server.Database(t), postgrestest.Patience, 0)
 	long := ""
-	for n := range 20_000 { // nothing that can be compressed
+	for n := range 20_000 { // not compressible
 		long += string(rune('!' + n*n%7919%90))
 	}
 	good := record("good", time.Now())

@@ -20,7 +20,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// made are n records of the last hours, of few targets.
+// made returns n records of the last hours for few targets.
 func made(n int) []history.Record {
 	records := make([]history.Record, n)
 	for i := range records {
@@ -32,7 +32,7 @@ func made(n int) []history.Record {
 	return records
 }
 
-// exact checks that each record is there, once, and that the figures are their sums.
+// exact checks that each record exists and that the figures are the sums of the records.
 func exact(t *testing.T, s *Store, records []history.Record) {
 	t.Helper()
 	want := map[string]map[history.Owned]history.Figures{}
@@ -57,7 +57,7 @@ func exact(t *testing.T, s *Store, records []history.Record) {
 	}
 }
 
-// again writes a batch until that succeeds.
+// again repeats a write until it succeeds.
 func again(t *testing.T, s *Store, batch []history.Record) {
 	t.Helper()
 	for began := time.Now(); ; {
@@ -72,9 +72,9 @@ func again(t *testing.T, s *Store, batch []history.Record) {
 	}
 }
 
-// Two replicas write the same records while their connections are ended in the middle of batches, and answers to
-// commits are lost. Each record counts once.
-func testConnectionsBreak(t *testing.T, server *postgrestest.Server) {
+// Two replicas write the same records while connections break in the middle of batches and answers to commits are lost.
+// Each record counts once.
+func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
 	killer, _ := opened(t, address, postgrestest.Patience, 0)
@@ -89,7 +89,7 @@ func testConnectionsBreak(t *testing.T, server *postgrestest.Server) {
 			if i%5 == 0 {
 				thief.Steal("commit\x00")
 			}
-			// Those that are in a transaction, whatever they are doing there.
+			// All connections in a transaction.
 			if err := killer.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
 				n := 0
 				defer func() { killed += n }()
@@ -101,7 +101,7 @@ func testConnectionsBreak(t *testing.T, server *postgrestest.Server) {
 		}
 	})
 	for i := range 2 {
-		// 100 ms: some calls give up, and are made again.
+		// With 100 ms some calls give up and are repeated.
 		s, _ := opened(t, through, []time.Duration{postgrestest.Patience, 100 * time.Millisecond}[i], 0)
 		testkit.Within(t, postgrestest.Patience, "a schema", func() bool { return s.db.Migrate(t.Context()) == nil })
 		mine := slices.Clone(records)
@@ -109,7 +109,7 @@ func testConnectionsBreak(t *testing.T, server *postgrestest.Server) {
 			slices.Reverse(mine)
 		}
 		writers.Go(func() {
-			for over := false; !over; { // once more after the last that was ended
+			for over := false; !over; { // once more after the last broken connection
 				select {
 				case <-enough:
 					over = true
@@ -140,9 +140,9 @@ func all(t *testing.T, s *Store, batch []history.Record) []error {
 	return []error{s.Write(t.Context(), batch), site, tasks, day, solve, entries, keys, note}
 }
 
-// While the server is away each call fails soon with history.ErrDown, which says why, and no error and no log line
-// holds a part of the address. Once it is back all goes on, and what was written before is there.
-func testAway(t *testing.T, server *postgrestest.Server) {
+// In an outage each call fails soon with a history.ErrDown that says why. No error and no log line contains a part of
+// the address. After the recovery all calls succeed, and the earlier records are complete.
+func testOutages(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	s, logs := opened(t, address, 0, 0)
 	postgrestest.Run(t, s.Run)

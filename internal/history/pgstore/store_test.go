@@ -4,6 +4,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// opened is one daemon's store, until the test ends. The schema is made where the server answers. Nothing is deleted.
+// opened returns the store of one daemon until the test ends. It makes the schema if the server answers, and deletes
+// nothing.
 func opened(t testing.TB, address string, limit, keep time.Duration) (*Store, *testkit.Log) {
 	t.Helper()
 	l := &testkit.Log{}
@@ -28,8 +30,7 @@ func opened(t testing.TB, address string, limit, keep time.Duration) (*Store, *t
 	return New(db, Options{Keep: keep, KeepAudit: keep, Clean: 300 * time.Millisecond}), l
 }
 
-// PostgreSQL keeps records and the audit as the suite wants it, on two replicas that delete at the same time what is
-// old, and no transaction is in the way of another.
+// Two replicas pass the suites while both delete expired rows, without a deadlock.
 func testRecords(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	stores := make([]*Store, 2)
@@ -51,7 +52,7 @@ func testRecords(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// The order of records is that of their IDs' bytes, also where the database's language orders texts in another way.
+// Records are in the order of their IDs' bytes, even if the database sorts texts by a language.
 func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 	server.SQL(t, "postgres", "create database english template template0 locale_provider icu icu_locale 'en'")
 	if got := server.SQL(t, "english", "select 'a' < 'B'"); got != "t" {
@@ -62,7 +63,51 @@ func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 	historytest.AuditSuite["EntriesOfOneMillisecond"](t, func(testing.TB) []history.Audit { return []history.Audit{s} })
 }
 
-// empty deletes all. Of the few rows of a test that is faster than truncate.
+// An option that is not set has its default, whatever the other ones are.
+func TestDefaultOptions(t *testing.T) {
+	for _, c := range []struct{ of, want Options }{
+		{Options{}, Options{quarter, quarter, time.Minute}},
+		{Options{Keep: time.Hour}, Options{time.Hour, quarter, time.Minute}},
+		{Options{KeepAudit: time.Hour}, Options{quarter, time.Hour, time.Minute}},
+		{Options{Clean: time.Hour}, Options{quarter, quarter, time.Hour}},
+	} {
+		if got := New(nil, c.of).o; got != c.want {
+			t.Errorf("%+v becomes %+v, want %+v", c.of, got, c.want)
+		}
+	}
+}
+
+// Records and entries have separate times to keep.
+func testKeepingTimes(t *testing.T, server *postgrestest.Server) {
+	historytest.TestKeepingTimes(t, func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
+		s, _ := opened(t, server.Database(t), postgrestest.Patience, keep)
+		s.o.KeepAudit = keepAudit
+		return s, s
+	})
+}
+
+// Random stories by two replicas. An outage ends their connections.
+func testStories(t *testing.T, server *postgrestest.Server) {
+	thief, through := postgrestest.Through(t, server.Database(t))
+	var place historytest.Place
+	var s *Store
+	for range 2 {
+		s, _ = opened(t, through, postgrestest.Patience, historytest.StoryKeep)
+		place.Stores, place.Audits = append(place.Stores, s), append(place.Audits, s)
+	}
+	place.Down = thief.Close
+	historytest.Stories(t, 1, func(t *testing.T, seed uint64) {
+		empty(t, s)
+		place.Delete = func() {
+			if err := errors.Join(s.forget(t.Context()), s.forgetAudit(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		historytest.Play(t, seed, place)
+	})
+}
+
+// empty deletes all rows. For the few rows of a test this is faster than truncate.
 func empty(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
@@ -73,16 +118,18 @@ func empty(t testing.TB, s *Store) {
 	}
 }
 
-// One server serves all tests that need one.
+// TestOnAServer runs the tests that need a server.
 func TestOnAServer(t *testing.T) {
 	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){
-		"Records":          testRecords,
-		"AnotherLanguage":  testAnotherLanguage,
-		"Indexes":          testIndexes,
-		"OldRecords":       testOldRecords,
-		"OldEntries":       testOldEntries,
-		"ConnectionsBreak": testConnectionsBreak,
-		"Away":             testAway,
-		"BytesThatAreNone": testBytesThatAreNone,
+		"Records":         testRecords,
+		"AnotherLanguage": testAnotherLanguage,
+		"Indexes":         testIndexes,
+		"ExpiredRecords":  testExpiredRecords,
+		"ExpiredEntries":  testExpiredEntries,
+		"Connections":     testBrokenConnections,
+		"Outages":         testOutages,
+		"InvalidTexts":    testInvalidTexts,
+		"KeepingTimes":    testKeepingTimes,
+		"Stories":         testStories,
 	})
 }

@@ -69,7 +69,7 @@ func (s *Arrivals) Read(ctx context.Context, target string, from, to time.Time) 
 			number, _, _ := strings.Cut(name, ":")
 			minute, err := strconv.ParseUint(number, 10, 8)
 			if err != nil {
-				return nil, fmt.Errorf("history: %q in %s is no minute: %w", name, key, err)
+				return nil, fmt.Errorf("history: %q in %s does not begin with a minute: %w", name, key, err)
 			}
 			all = append(all, history.StoredMinute{Target: target, Minute: hour.Add(time.Duration(minute) * time.Minute), Text: text})
 		}

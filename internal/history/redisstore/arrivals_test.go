@@ -14,14 +14,14 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// Every kind of server keeps the moments of requests.
-func TestArrivals(t *testing.T) {
+// The test runs on every kind of server.
+func TestArrivalsAreKept(t *testing.T) {
 	const name = "ArrivalsAreKept"
 	redistest.OnEvery(t, map[string]func(*testing.T, redistest.Place){name: testArrivalsAreKept}, []string{name})
 }
 
-// A minute that is written again replaces what was there of the same replica, and is read with those of the others,
-// for as long as a day matters.
+// A rewritten minute replaces the minute of the same replica, and is read beside those of other replicas. Each hour
+// expires after 25 hours.
 func testArrivalsAreKept(t *testing.T, p redistest.Place) {
 	prefix := "test-" + t.Name()
 	first, second := opened(t, p, prefix), opened(t, p, prefix)
@@ -86,7 +86,7 @@ func testArrivalsAreKept(t *testing.T, p redistest.Place) {
 	if err := first.Slow.HSet(t.Context(), key("junk", "2026-01-02T12"), "x:y", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := one.Read(t.Context(), "junk", noon, noon); err == nil || !strings.Contains(err.Error(), "is no minute") {
+	if _, err := one.Read(t.Context(), "junk", noon, noon); err == nil || !strings.Contains(err.Error(), "does not begin with a minute") {
 		t.Errorf("%v", err)
 	}
 }

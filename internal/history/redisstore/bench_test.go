@@ -33,8 +33,8 @@ func measured(b *testing.B) (store *redisstore.Store, used func() int64) {
 	}
 }
 
-// BenchmarkWrite tells records per second in batches of 100, and the bytes of Redis that a record costs once the
-// lists of its site and status are full.
+// BenchmarkWrite reports the records a second in batches of 100, and the bytes of a record in Redis once the lists of
+// its site and status are full.
 func BenchmarkWrite(b *testing.B) {
 	store, used := measured(b)
 	written := 0
@@ -68,8 +68,8 @@ func BenchmarkWrite(b *testing.B) {
 	b.ReportMetric(float64(before)/2000, "B/record-first-2000")
 }
 
-// BenchmarkWriteEntries tells entries of the audit per second in batches of 100, and the bytes of Redis that an entry
-// costs: those of a key are forgotten beyond 10,000, so there is a key for each 5,000.
+// BenchmarkWriteEntries reports the entries of the audit a second in batches of 100, and the bytes of an entry in
+// Redis. A key keeps 10,000 entries, so the benchmark uses one key for each 5,000.
 func BenchmarkWriteEntries(b *testing.B) {
 	store, used := measured(b)
 	before, written := used(), 0

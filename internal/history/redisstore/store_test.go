@@ -5,10 +5,10 @@ package redisstore_test
 import (
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"poold/internal/history"
 	"poold/internal/history/historytest"
@@ -19,12 +19,12 @@ import (
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
-	os.Exit(m.Run())
+	redistest.Main(m)
 }
 
 var prefixes atomic.Int64
 
-// opened opens the Redis at a place.
+// opened opens a Redis until the test ends.
 func opened(t testing.TB, p redistest.Place, prefix string) *redisdb.DB {
 	t.Helper()
 	db, err := redisdb.Open(redisdb.Options{
@@ -37,7 +37,7 @@ func opened(t testing.TB, p redistest.Place, prefix string) *redisdb.DB {
 	return db
 }
 
-// Redis keeps the history as the suite wants it, in a cluster too.
+// A single server and a cluster pass the suites.
 func TestStore(t *testing.T) {
 	for name, addresses := range map[string]string{
 		"single":  "redis://" + redistest.Server(t),
@@ -50,19 +50,19 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// The embedded server does so too; it is slow, so that it is not asked for all.
+// The embedded server passes a part of the suites, because it is slow.
 func TestEmbedded(t *testing.T) {
 	open := over(redistest.Place{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial})
-	for _, name := range []string{"ARecordComesBackWhole", "ARecordIsKeptOnce", "PagesFollowEachOther", "FromAndTo", "ADaysFigures"} {
+	for _, name := range []string{"RecordsComeBackWhole", "RepeatedRecordsCountOnce", "PagesFollowEachOther", "FromAndTo", "FiguresOfADay"} {
 		t.Run(name, func(t *testing.T) { historytest.Suite[name](t, open) })
 	}
 	openAudit := auditOver(redistest.Place{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial})
-	for _, name := range []string{"AnEntryComesBackWhole", "AnEntryIsKeptOnce", "EntriesOfOneMillisecond", "PagesOfEntries", "ADayByKey"} {
+	for _, name := range []string{"EntriesComeBackWhole", "RepeatedEntriesCountOnce", "EntriesOfOneMillisecond", "PagesOfEntries", "ADayByKey"} {
 		t.Run(name, func(t *testing.T) { historytest.AuditSuite[name](t, openAudit) })
 	}
 }
 
-// over opens two stores over one Redis under a prefix of their own.
+// over opens two stores of one Redis under a new prefix.
 func over(p redistest.Place) historytest.Open {
 	return func(t testing.TB) []history.Store {
 		s := stores(t, p)
@@ -70,7 +70,7 @@ func over(p redistest.Place) historytest.Open {
 	}
 }
 
-// auditOver does so for the audit.
+// auditOver opens two audits in the same way.
 func auditOver(p redistest.Place) historytest.OpenAudit {
 	return func(t testing.TB) []history.Audit {
 		s := stores(t, p)
@@ -84,4 +84,20 @@ func stores(t testing.TB, p redistest.Place) (s [2]*redisstore.Store) {
 		s[i] = redisstore.New(opened(t, p, prefix), redisstore.Options{})
 	}
 	return s
+}
+
+// Random stories on the embedded server, whose clock they move.
+func TestStories(t *testing.T) {
+	historytest.Stories(t, 5, func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) {
+			server := redistest.InBubble(t)
+			o := redisstore.Options{Keep: historytest.StoryKeep, KeepAudit: historytest.StoryKeep}
+			place := historytest.Place{Down: server.SetDown, Bubble: true}
+			for range 2 {
+				s := redisstore.New(opened(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: server.Dial}, "history"), o)
+				place.Stores, place.Audits = append(place.Stores, s), append(place.Audits, s)
+			}
+			historytest.Play(t, seed, place)
+		})
+	})
 }

@@ -17,7 +17,7 @@ func On(t *testing.T, tests map[string]func(*testing.T, *Server)) {
 	server := Start(t)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			// A test that failed during an outage leaves the next one a server that answers.
+			// A test that fails during an outage leaves a working server to the next test.
 			defer func() {
 				server.Thaw()
 				server.Up(t)
@@ -30,7 +30,7 @@ func On(t *testing.T, tests map[string]func(*testing.T, *Server)) {
 // Outage is a time in which a server does not answer.
 type Outage struct{ Begin, End func() }
 
-// Outages are the ways in which the server goes away, by name.
+// Outages returns the kinds of outages by name.
 func (s *Server) Outages(t *testing.T) map[string]Outage {
 	up := func() { s.Up(t) }
 	return map[string]Outage{

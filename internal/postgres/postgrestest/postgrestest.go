@@ -24,10 +24,10 @@ import (
 	"poold/internal/testkit"
 )
 
-// missing is what to do on a machine without the server.
+// missing is the error on a machine without the server.
 const missing = "PostgreSQL's server is not on this machine (scripts/test installs it; Debian: apt-get install postgresql)"
 
-// Password is the password on every server. It is long and rare, so that a test may look for it in logs and errors.
+// Password is the password on every server. It is long and rare, so that a test can search logs and errors for it.
 const Password = "canary-7f3e1c52"
 
 const (
@@ -35,7 +35,7 @@ const (
 	patience  = 30 * time.Second
 )
 
-// Server is one server. It stops with the test.
+// Server is a PostgreSQL server. It stops with the test.
 type Server struct {
 	Port int
 
@@ -51,7 +51,7 @@ func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{bin: programs(t), Port: testkit.FreePort(t)}
 	var err error
-	// Not t.TempDir, which no other user may enter.
+	// t.TempDir is not accessible for another user.
 	if s.dir, err = os.MkdirTemp("", "postgrestest"); err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +69,8 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// cluster is the folder of a cluster of databases as initdb makes it, which costs a second of CPU: the first server
-// on a machine makes it, for all.
+// cluster returns the folder of a database cluster as initdb makes it. initdb takes a second of CPU, so the first
+// server on a machine makes the folder for all later ones.
 func (s *Server) cluster(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "postgrestest")
@@ -97,7 +97,7 @@ func (s *Server) cluster(t testing.TB) string {
 	}
 	s.own(t, dir)
 	s.run(t, "initdb", append(options, "--pgdata", data, "--pwfile", password)...)
-	// Whole or not at all, and only one where several make it at once.
+	// A rename makes the folder complete or not at all, and one of several concurrent ones wins.
 	half, err := os.MkdirTemp(filepath.Dir(made), "half")
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func (s *Server) Database(t testing.TB) string {
 	return s.Address(name)
 }
 
-// Address is the address of a database of the server.
+// Address returns the address of a database of the server.
 func (s *Server) Address(database string) string {
 	return fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%s", superuser, Password, s.Port, database)
 }
@@ -147,7 +147,7 @@ func (s *Server) Connections(t testing.TB, database string) int {
 	return n
 }
 
-// Up starts the server where it is down, and waits until it serves.
+// Up starts the server if it is down, and waits until it serves.
 func (s *Server) Up(t testing.TB) {
 	t.Helper()
 	if s.process != nil {
@@ -164,7 +164,7 @@ func (s *Server) Up(t testing.TB) {
 		if s.serves(t, exited, deadline) {
 			return
 		}
-		// After a kill the memory that its processes share may still be in use.
+		// After a kill the shared memory of the processes may still be in use.
 		if time.Now().After(deadline) {
 			t.Fatalf("postgres does not start:\n%s", s.output.String())
 		}
@@ -185,7 +185,7 @@ func (s *Server) launch(t testing.TB) {
 	}
 }
 
-// serves waits until the server does, or has exited.
+// serves waits until the server accepts connections or has exited.
 func (s *Server) serves(t testing.TB, exited <-chan struct{}, deadline time.Time) bool {
 	t.Helper()
 	for time.Now().Before(deadline) {
@@ -243,12 +243,12 @@ func (s *Server) end(t testing.TB, signal syscall.Signal) {
 	s.process = nil
 }
 
-// Freeze stops all processes of the server where they are: it accepts connections and does not answer. Thaw, or the
-// end of the server, lets them go on.
+// Freeze stops all processes of the server, which then accepts connections and does not answer. Thaw, or the end of the
+// server, continues them.
 func (s *Server) Freeze() {
 	main := s.process.Process.Pid
 	_ = syscall.Kill(main, syscall.SIGSTOP) // from here on it starts no other
-	// The kernel may leave processes out of the list while others end; so it is read until it shows nothing new.
+	// The kernel may omit processes from the list while others end, so the list is read until it has nothing new.
 	s.frozen = []int{main}
 	for children := s.children(); len(children) > 0; children = s.children() {
 		for _, child := range children {
@@ -294,7 +294,7 @@ func (s *Server) run(t testing.TB, program string, args ...string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// programs is the folder of PostgreSQL's programs, of the newest version.
+// programs returns the folder of PostgreSQL's programs, of the newest version.
 func programs(t testing.TB) string {
 	t.Helper()
 	if path, err := exec.LookPath("initdb"); err == nil {
@@ -316,7 +316,7 @@ func programs(t testing.TB) string {
 	return newest
 }
 
-// other says how to run as another user where this is root; else nil.
+// other returns the attributes to run as another user if this is root, else nil.
 func other(t testing.TB) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -340,7 +340,7 @@ func other(t testing.TB) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 }
 
-// own gives a folder and all in it to the server's user alone, as the server wants it.
+// own makes the server's user the only owner of a folder and its contents, as the server requires.
 func (s *Server) own(t testing.TB, dir string) {
 	t.Helper()
 	if err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

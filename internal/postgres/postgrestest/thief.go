@@ -14,10 +14,10 @@ type Thief struct {
 	word   atomic.Pointer[string]
 	stolen atomic.Int32
 	silent atomic.Bool
+	closed atomic.Bool
 }
 
-// Through starts a thief before the server of an address, and returns the address that goes through it. It ends with
-// the test.
+// Through starts a thief before the server of an address, and returns the address of the thief. It ends with the test.
 func Through(t testing.TB, address string) (*Thief, string) {
 	t.Helper()
 	to, err := url.Parse(address)
@@ -45,18 +45,24 @@ func Through(t testing.TB, address string) (*Thief, string) {
 	return f, to.String()
 }
 
-// Steal makes the thief let the next request with the word through, throw the answer away and cut the connection.
+// Steal makes the thief forward the next request with the word, drop the answer and cut the connection.
 func (f *Thief) Steal(word string) { f.word.Store(&word) }
 
-// Stolen is how many answers were stolen.
+// Stolen returns the number of dropped answers.
 func (f *Thief) Stolen() int { return int(f.stolen.Load()) }
 
-// Silence makes the thief swallow all that comes, on old connections and new ones, until it is called with false. A
-// connection that was silent once stays so.
+// Silence makes the thief drop all data, on old connections and new ones, until it is called with false. A connection
+// that was silent once stays silent.
 func (f *Thief) Silence(on bool) { f.silent.Store(on) }
+
+// Close makes the thief end new connections, and old ones at their next request, until it is called with false.
+func (f *Thief) Close(on bool) { f.closed.Store(on) }
 
 func (f *Thief) carry(client net.Conn, address string) {
 	defer func() { _ = client.Close() }()
+	if f.closed.Load() {
+		return
+	}
 	server, err := net.Dial("tcp", address)
 	if err != nil {
 		return
@@ -72,6 +78,9 @@ func (f *Thief) carry(client net.Conn, address string) {
 	go func() {
 		defer func() { _ = server.Close() }()
 		pass(server, client, func(request []byte) action {
+			if f.closed.Load() {
+				return cut
+			}
 			if silent() {
 				return swallow
 			}
@@ -94,7 +103,7 @@ func (f *Thief) carry(client net.Conn, address string) {
 	})
 }
 
-// action is what pass does with the bytes that it read.
+// action is what pass does with data.
 type action int
 
 const (
@@ -103,7 +112,7 @@ const (
 	cut
 )
 
-// pass carries one direction until it ends.
+// pass copies one direction until it ends.
 func pass(to, from net.Conn, judge func([]byte) action) {
 	buffer := make([]byte, 64<<10)
 	for {

@@ -1,0 +1,362 @@
+package historytest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+)
+
+// drawnStories is the number of stories of Stories, and firstStory the seed of the first one:
+//
+//	go test ./internal/history/redisstore -run Stories -history-stories 500
+var (
+	drawnStories = flag.Int("history-stories", 0, "random stories of a history store; 0 = the number of its test")
+	firstStory   = flag.Uint64("first-history-story", 1, "seed of the first story")
+)
+
+// Place is where a story is played. Its stores are empty.
+type Place struct {
+	Stores []history.Store // over the same data, as several replicas have them
+	Audits []history.Audit // the same
+	Down   func(down bool) // begins or ends an outage
+	Delete func()          // deletes expired data, as from time to time; nil = the store does so by itself
+	Bubble bool            // the store's clock is the one of a synctest bubble
+}
+
+// StoryKeep is the time for which the stores of a Place keep records and entries.
+const StoryKeep = 5 * 24 * time.Hour
+
+// Stories runs play n times, unless a flag gives another number. The seed of a story that fails is in its name.
+func Stories(t *testing.T, n int, play func(t *testing.T, seed uint64)) {
+	if *drawnStories > 0 {
+		n = *drawnStories
+	}
+	for seed := *firstStory; seed < *firstStory+uint64(n); seed++ {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { play(t, seed) })
+	}
+}
+
+// Play plays a random story. Records and entries are written in batches, which replicas repeat, shuffle and cut off.
+// Some of them are expired when they are written. The store leaves and returns, and meanwhile each call fails and each
+// write waits for the recovery. The replicas' clock steps back and forth, time passes, and expired data is deleted. The
+// store answers each query as the model does.
+func Play(t *testing.T, seed uint64, p Place) {
+	s := &drawn{
+		t: t, place: p, random: rand.New(rand.NewPCG(seed, 0)),
+		records: &twin{stores: p.Stores, model: model{}}, entries: &auditTwin{audits: p.Audits, model: auditModel{}},
+	}
+	for range 60 {
+		s.step()
+	}
+	s.heal()
+	s.forget()
+	s.compare()
+}
+
+// drawn is one random story.
+type drawn struct {
+	t       *testing.T
+	place   Place
+	random  *rand.Rand
+	records *twin
+	entries *auditTwin
+	lag     time.Duration // of the replicas' clock
+	named   int           // records and entries that have an ID
+	sent    []batch       // written, some of them expired since
+	down    bool
+	pending []batch // not written because of an outage
+}
+
+// batch has the records of one write, and the entries of another one.
+type batch struct {
+	records []history.Record
+	entries []history.Entry
+}
+
+const (
+	// mostLag limits the lag, so that no day of the last three has an expired record.
+	mostLag = 40 * time.Hour
+	// mostWritten limits the records in the model: no store drops one of so few.
+	mostWritten = 50
+)
+
+var drawnKeys = []string{"ci", history.Keyless, "CI"}
+
+// step is one event.
+func (s *drawn) step() {
+	s.forget()
+	switch n := s.random.IntN(24); {
+	case n < 7:
+		s.send(s.draw(0))
+	case n == 7:
+		s.send(s.draw(StoryKeep + time.Hour)) // expired
+	case n < 11:
+		s.repeat()
+	case n == 11:
+		s.change()
+	case n == 12:
+		s.cutOff()
+	case n == 13 && s.down:
+		s.heal()
+	case n == 13:
+		s.place.Down(true)
+		s.down = true
+	case n == 14:
+		s.lag = s.upTo(mostLag)
+	case n == 15 && s.place.Delete != nil && !s.down:
+		s.place.Delete()
+	case n == 15 && s.place.Bubble:
+		time.Sleep(s.upTo(36 * time.Hour))
+	default:
+		s.read()
+	}
+}
+
+// upTo draws a duration of whole milliseconds.
+func (s *drawn) upTo(most time.Duration) time.Duration {
+	return time.Duration(s.random.Int64N(most.Milliseconds())) * time.Millisecond
+}
+
+// pick draws one element.
+func pick[T any](s *drawn, of ...T) T { return of[s.random.IntN(len(of))] }
+
+// at draws a time of an event that is at least age old, one of few.
+func (s *drawn) at(age time.Duration) time.Time {
+	return time.Now().UTC().Truncate(time.Second).Add(-s.lag - age - time.Duration(s.random.IntN(5))*time.Millisecond)
+}
+
+// name draws a new ID, so that the order of IDs is not the one of the times.
+func (s *drawn) name() string {
+	s.named++
+	return pick(s, "A", "B", "a", "aB", "a1", "1") + fmt.Sprint("n", s.named)
+}
+
+// draw draws a batch of new records and entries, which are at least age old. A batch may have one twice.
+func (s *drawn) draw(age time.Duration) (b batch) {
+	for range min(s.random.IntN(9), mostWritten-len(s.records.model)) {
+		b.records = append(b.records, s.record(s.name(), age))
+	}
+	for range s.random.IntN(9) {
+		b.entries = append(b.entries, entry(s.at(age), doing(pick(s, actions...)), by(pick(s, drawnKeys...)), func(e *history.Entry) {
+			e.ID, e.Target = s.name(), pick(s, storyTargets...)
+		}))
+	}
+	if len(b.records) > 1 && s.random.IntN(4) == 0 {
+		b.records[0] = b.records[1]
+	}
+	if len(b.entries) > 1 && s.random.IntN(4) == 0 {
+		b.entries[0] = b.entries[1]
+	}
+	return b
+}
+
+// record draws a record. Its task is its own: which of several records of a task is found is another test's subject.
+func (s *drawn) record(order string, age time.Duration) history.Record {
+	return record(s.at(age), ending(pick(s, hows...)), named(order), func(r *history.Record) {
+		r.Sitekey, r.Target, r.Owner = pick(s, storySites...), pick(s, storyTargets...), pick(s, "a@example.com", "b@example.com")
+		r.Type, r.Task = pick(s, captcha.RecaptchaV2, captcha.Turnstile), "task of "+order
+		if r.Costs() {
+			r.Price = s.random.Int64N(1<<40) - 1
+		}
+	})
+}
+
+// send writes a batch. In an outage the write fails, and the batch waits.
+func (s *drawn) send(b batch) {
+	s.sent = append(s.sent, b)
+	if s.down {
+		s.pending = append(s.pending, b)
+		s.fails("writing records", func(ctx context.Context) error { return s.records.store().Write(ctx, b.records) }, len(b.records))
+		s.fails("writing entries", func(ctx context.Context) error { return s.entries.audit().WriteEntries(ctx, b.entries) }, len(b.entries))
+		return
+	}
+	s.records.write(s.t, b.records...)
+	s.entries.write(s.t, b.entries...)
+	s.forget()
+}
+
+// fails checks that a call of n items fails in an outage, soon or with its context.
+func (s *drawn) fails(what string, call func(context.Context) error, n int) {
+	s.t.Helper()
+	if n == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if err := call(ctx); err == nil || !errors.Is(err, history.ErrDown) && !errors.Is(err, ctx.Err()) {
+		s.t.Fatalf("%s in an outage: %v, want history.ErrDown", what, err)
+	}
+}
+
+// repeat sends an earlier batch again, in another order.
+func (s *drawn) repeat() {
+	if len(s.sent) == 0 {
+		return
+	}
+	b := pick(s, s.sent...)
+	b = batch{slices.Clone(b.records), slices.Clone(b.entries)}
+	s.random.Shuffle(len(b.records), func(i, j int) { b.records[i], b.records[j] = b.records[j], b.records[i] })
+	s.random.Shuffle(len(b.entries), func(i, j int) { b.entries[i], b.entries[j] = b.entries[j], b.entries[i] })
+	s.send(b)
+}
+
+// change writes a record of a known ID with other contents, which the store ignores.
+func (s *drawn) change() {
+	if old, ok := s.known(); ok && !s.down {
+		changed := s.record("other", 0)
+		changed.ID, changed.Identity = old.ID, old.Identity
+		s.records.write(s.t, changed)
+	}
+}
+
+// known draws a record of the model.
+func (s *drawn) known() (history.Record, bool) {
+	all, _ := s.records.model.page(func(history.Record) bool { return true }, history.Query{Limit: mostWritten})
+	if len(all) == 0 {
+		return history.Record{}, false
+	}
+	return pick(s, all...), true
+}
+
+// cutOff writes a batch within a time that may be too short, and then again.
+func (s *drawn) cutOff() {
+	if s.down {
+		return
+	}
+	b := s.draw(0)
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.upTo(4*time.Millisecond))
+	_ = s.records.store().Write(ctx, b.records)
+	_ = s.entries.audit().WriteEntries(ctx, b.entries)
+	cancel()
+	s.send(b)
+}
+
+// heal ends an outage. Replicas then send the batches of the outage in any order.
+func (s *drawn) heal() {
+	if !s.down {
+		return
+	}
+	s.place.Down(false)
+	s.down = false
+	for i := range 2 * len(s.place.Stores) {
+		s.answers(s.place.Stores[i%len(s.place.Stores)], s.place.Audits[i%len(s.place.Audits)])
+	}
+	s.random.Shuffle(len(s.pending), func(i, j int) { s.pending[i], s.pending[j] = s.pending[j], s.pending[i] })
+	for _, b := range s.pending {
+		s.send(b)
+	}
+	s.pending = nil
+}
+
+// answers waits until a replica answers.
+func (s *drawn) answers(store history.Store, audit history.Audit) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		_, records := store.Day(s.t.Context(), time.Now())
+		_, entries := audit.KeyDay(s.t.Context(), time.Now())
+		switch {
+		case records == nil && entries == nil:
+			return
+		case time.Now().After(deadline):
+			s.t.Fatalf("after an outage: %v", errors.Join(records, entries))
+		}
+	}
+}
+
+// forget drops expired records and entries from the model.
+func (s *drawn) forget() {
+	oldest := time.Now().Add(-StoryKeep)
+	s.records.model.forget(oldest)
+	s.entries.model.forget(oldest)
+}
+
+// read compares one answer of the store with the model's.
+func (s *drawn) read() {
+	if s.down {
+		s.fails("reading a site", func(ctx context.Context) error {
+			_, err := s.records.store().Site(ctx, "site", history.Query{Limit: 1})
+			return err
+		}, 1)
+		s.fails("reading a key", func(ctx context.Context) error {
+			_, err := s.entries.audit().Entries(ctx, "ci", history.Query{Limit: 1})
+			return err
+		}, 1)
+		return
+	}
+	known, found := s.known()
+	switch s.random.IntN(6) {
+	case 0:
+		s.records.site(pick(s, storySites...)).pages(s.t, s.query(history.Position{Ended: known.Ended, ID: known.ID}))
+	case 1:
+		s.records.tasks(pick(s, history.StatusSolved, history.StatusError)).pages(s.t, s.query(history.Position{Ended: known.Ended, ID: known.ID}))
+	case 2:
+		s.entries.key(pick(s, drawnKeys...)).pages(s.t, s.query(history.Position{Ended: s.at(0), ID: "a"}))
+	case 3:
+		s.days()
+	case 4:
+		if found {
+			s.records.solve(s.t, known.ID)
+			s.records.task(s.t, known.Task)
+		}
+	case 5:
+		if len(s.sent) > 0 {
+			for _, r := range pick(s, s.sent...).records { // some of them expired
+				s.records.solve(s.t, r.ID)
+				s.records.task(s.t, r.Task)
+			}
+		}
+	}
+}
+
+// compare compares everything that can be read, except the figures of earlier days.
+func (s *drawn) compare() {
+	pages := history.Query{Limit: 7}
+	for _, sitekey := range storySites {
+		s.records.site(sitekey).pages(s.t, pages)
+	}
+	for _, status := range []history.Status{history.StatusSolved, history.StatusError} {
+		s.records.tasks(status).pages(s.t, pages)
+	}
+	for _, key := range drawnKeys {
+		s.entries.key(key).pages(s.t, pages)
+	}
+	for id, r := range s.records.model {
+		s.records.solve(s.t, id)
+		s.records.task(s.t, r.Task)
+	}
+	s.days()
+}
+
+// query draws a query, which may continue after a position.
+func (s *drawn) query(after history.Position) history.Query {
+	q := history.Query{Limit: 1 + s.random.IntN(10)}
+	if s.random.IntN(3) == 0 {
+		q.From = s.at(0)
+	}
+	if s.random.IntN(3) == 0 {
+		q.To = s.at(0)
+	}
+	if s.random.IntN(3) == 0 {
+		q.Before = after
+	}
+	if s.random.IntN(3) == 0 {
+		q.Targets = slices.Clone(storyTargets[:s.random.IntN(len(storyTargets)+1)])
+	}
+	return q
+}
+
+// days compares the figures of the last three days. No record of these days is expired.
+func (s *drawn) days() {
+	for ago := range 3 {
+		day := time.Now().Add(-time.Duration(ago) * 24 * time.Hour)
+		s.records.day(s.t, day)
+		s.entries.day(s.t, day)
+	}
+}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"sync"
@@ -16,7 +17,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// An address that cannot be read is refused, and no error quotes it.
+// An invalid address is refused, and no error quotes it.
 func TestOpenQuotesNoAddress(t *testing.T) {
 	for name, address := range map[string]string{
 		"empty":             "",
@@ -43,8 +44,8 @@ func TestOpenQuotesNoAddress(t *testing.T) {
 	}
 }
 
-// A server that cannot be used is an ErrDown within the limit, which says why and nothing of the address; each change
-// is logged once.
+// If the server cannot be used, each call fails within the limit with an ErrDown that says why and contains no part of
+// the address. Each change is logged once.
 func testDown(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	frozen := func() { server.Freeze() }
@@ -90,16 +91,16 @@ func testDown(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// A server that goes away and comes back is used again by itself, whether it ended or fell silent, or the way to it
-// did. Nothing is left behind.
+// After an outage the server is used again without a restart, whether it ended, was silent, or the network was. No
+// goroutine is left.
 func testHeals(t *testing.T, server *postgrestest.Server) {
 	thief, through := postgrestest.Through(t, server.Database(t))
 	ways := server.Outages(t)
-	// What was sent on the old connections never arrives.
+	// Requests on the old connections never arrive.
 	ways["lost on the way"] = postgrestest.Outage{Begin: func() { thief.Silence(true) }, End: func() { thief.Silence(false) }}
 	for name, c := range ways {
 		t.Run(name, func(t *testing.T) {
-			// The server's own end with the test.
+			// These goroutines of the server end with the test.
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
 				goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2"))
 			db, l := migrated(t, through, 0)
@@ -134,7 +135,50 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// After a restart each connection of before is broken. No call notices.
+// Run connects again at once after a break, even if it has recovered from many breaks: its pauses begin anew after each.
+func testReconnectsSoon(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	db, _ := migrated(t, address, postgrestest.Patience)
+	other, _ := migrated(t, address, postgrestest.Patience)
+	heard, _ := run(t, db)
+	do := func(work func(context.Context, Tx) error) {
+		t.Helper()
+		if err := other.Do(t.Context(), work); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listens := func(payload string) {
+		t.Helper()
+		for began := time.Now(); time.Since(began) < postgrestest.Patience; {
+			do(func(ctx context.Context, tx Tx) error { return tx.Notify(ctx, "news", payload) })
+			select {
+			case got := <-heard:
+				if got == payload {
+					return
+				}
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		t.Fatal("Run does not listen")
+	}
+	listens("first")
+	soonest := time.Hour
+	for n := range 12 { // without new pauses the last six would be about a second
+		do(func(ctx context.Context, tx Tx) error {
+			_, err := tx.Exec(ctx, endOthers)
+			return err
+		})
+		began := time.Now()
+		if listens(fmt.Sprint(n)); n >= 6 {
+			soonest = min(soonest, time.Since(began))
+		}
+	}
+	if soonest > 450*time.Millisecond {
+		t.Errorf("Run listened again after %v at the soonest", soonest)
+	}
+}
+
+// A restart of the server breaks all connections. No call fails.
 func testCallsOutliveARestart(t *testing.T, server *postgrestest.Server) {
 	db, _ := migrated(t, server.Database(t), postgrestest.Patience)
 	all := func() {
@@ -161,7 +205,7 @@ func testCallsOutliveARestart(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// However many call at once, there are four connections at most, and one of them listens.
+// Concurrent calls use at most four connections, including the listening one.
 func testFourConnections(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	db, _ := migrated(t, address+"?pool_max_conns=50", postgrestest.Patience)
@@ -194,7 +238,7 @@ func testFourConnections(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// A pooler gives the server's connections to others between transactions, so nothing may stay on one.
+// A pooler shares the server's connections between transactions, so no statement may stay prepared on one.
 func testNothingIsPrepared(t *testing.T, server *postgrestest.Server) {
 	address, err := url.Parse(server.Database(t))
 	if err != nil {

@@ -15,8 +15,8 @@ const shape = `select table_name, column_name, data_type, is_nullable, column_de
 	from information_schema.columns where table_schema = 'public' order by table_name, column_name;
 	select indexdef from pg_indexes where schemaname = 'public' order by 1`
 
-// A table that was dropped is named in each call's error, with the remedy, and Migrate makes it again as it was. The
-// rows of the other tables stay.
+// Each call without a dropped table fails with the name of the table and the remedy. Migrate makes the table again as
+// it was. The rows of other tables stay.
 func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	db, _ := migrated(t, address, postgrestest.Patience)
@@ -50,7 +50,7 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// A table that is missing in a database of an earlier version is made before the next step, which may change it.
+// A dropped table of an earlier version is made before the next step, which may change it.
 func testDroppedTableOfAnEarlierVersion(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	db, _ := open(t, address, postgrestest.Patience)
@@ -73,8 +73,7 @@ func testDroppedTableOfAnEarlierVersion(t *testing.T, server *postgrestest.Serve
 	}
 }
 
-// Each statement of the released files says which table it is about, so that a table that was dropped can be made
-// again.
+// Each statement of the released files names its table, so that a dropped table can be made again.
 func TestStatementsNameTheirTables(t *testing.T) {
 	for _, step := range steps() {
 		if len(step.statements()) == 0 {

@@ -53,7 +53,7 @@ const readOnly = "25006"
 const silence = "no answer in time"
 
 // errBusy is the error of Alone while another transaction has the lock of the key.
-var errBusy = &fault{reason: "others hold the lock of this key", down: true, again: true}
+var errBusy = &fault{reason: "another transaction holds the lock of this key", down: true, again: true}
 
 // again reports whether an immediate retry may succeed.
 func again(err error) bool {
@@ -76,7 +76,7 @@ func translate(err error) error {
 	case errors.As(err, &answer):
 		return refusal(answer.Code)
 	case errors.As(err, &scan), errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrNoRows):
-		return &fault{reason: "an answer that was not expected"}
+		return &fault{reason: "an unexpected answer"}
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
 	case errors.Is(err, context.DeadlineExceeded), pgconn.Timeout(err):
@@ -100,10 +100,10 @@ var refusals = []struct {
 	{"57014", fault{reason: "it cancelled the statement", down: true}},
 	{"57P0", fault{reason: "it starts or stops", down: true, again: true, stale: true}},
 	{"57", fault{reason: "it starts or stops", down: true, again: true}},
-	{"40", fault{reason: "transactions are in each other's way", down: true, again: true}},
+	{"40", fault{reason: "transactions conflict", down: true, again: true}},
 	{"08", fault{reason: "the connection broke", down: true, again: true}},
-	{"58", fault{reason: "its system fails", down: true}},
-	{"XX", fault{reason: "it fails inside", down: true}},
+	{"58", fault{reason: "its system reports an error", down: true}},
+	{"XX", fault{reason: "it reports an internal error", down: true}},
 }
 
 // refusal returns the error of a SQLSTATE. It omits the server's text, which names users and databases.

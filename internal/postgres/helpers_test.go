@@ -25,7 +25,7 @@ func open(t *testing.T, address string, limit time.Duration) (*DB, *testkit.Log)
 	return db, l
 }
 
-// run runs a database on the channel "news" until stop is called or the test ends, and hands on what it hears.
+// run calls Run on the channel "news" until stop is called or the test ends. heard gets the payloads.
 func run(t *testing.T, db *DB) (heard chan string, stop func()) {
 	t.Helper()
 	heard = make(chan string, 1000)
@@ -34,7 +34,7 @@ func run(t *testing.T, db *DB) (heard chan string, stop func()) {
 	})
 }
 
-// migrated is a database whose schema is there.
+// migrated opens a database and brings its schema up to date.
 func migrated(t *testing.T, address string, limit time.Duration) (*DB, *testkit.Log) {
 	t.Helper()
 	db, l := open(t, address, limit)
@@ -44,7 +44,7 @@ func migrated(t *testing.T, address string, limit time.Duration) (*DB, *testkit.
 	return db, l
 }
 
-// one asks for the number 1.
+// one is a call that selects the number 1.
 func one(ctx context.Context, db *DB) error {
 	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
 		var n int
@@ -52,8 +52,7 @@ func one(ctx context.Context, db *DB) error {
 	})
 }
 
-// inASecond does something again until it took less than a second, which a machine that is busy may not manage at
-// once.
+// inASecond repeats do until it takes less than a second. A busy machine may need several attempts.
 func inASecond(t *testing.T, do func()) {
 	t.Helper()
 	var took time.Duration
@@ -67,7 +66,7 @@ func inASecond(t *testing.T, do func()) {
 	t.Errorf("took %v", took)
 }
 
-// One server serves all tests that need one.
+// TestOnAServer runs the tests that need a server.
 func TestOnAServer(t *testing.T) {
 	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){
 		"Down":                 testDown,
@@ -76,9 +75,12 @@ func TestOnAServer(t *testing.T) {
 		"FourConnections":      testFourConnections,
 		"NothingIsPrepared":    testNothingIsPrepared,
 		"ReadOnly":             testReadOnly,
+		"ReadOnlyWithoutRun":   testReadOnlyWithoutRun,
+		"ReconnectsSoon":       testReconnectsSoon,
 		"Transactions":         testTransactions,
 		"Notifications":        testNotifications,
 		"Migrate":              testMigrate,
+		"Try":                  testTry,
 		"DroppedTable":         testDroppedTable,
 		"DroppedEarlier":       testDroppedTableOfAnEarlierVersion,
 	})

@@ -11,7 +11,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// all is what versions are once each file was applied.
+// all is the result of versions after each file was applied.
 var all = func() string {
 	var numbers []string
 	for i := range steps() {
@@ -20,7 +20,7 @@ var all = func() string {
 	return strings.Join(numbers, " ")
 }()
 
-// versions is what the database says was applied.
+// versions returns the applied versions in the database.
 func versions(t *testing.T, server *postgrestest.Server, address string) string {
 	t.Helper()
 	return strings.ReplaceAll(server.SQL(t, address, "select version from poold_schema where applied_at <= now() order by version"), "\n", " ")
@@ -89,7 +89,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		if err := one(t.Context(), db); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "newer") {
 			t.Errorf("calling: %v", err)
 		}
-		// A program that was there before goes on while its replicas are replaced.
+		// A running program of the former version goes on while its replicas are replaced.
 		server.SQL(t, address, endOthers)
 		testkit.Within(t, postgrestest.Patience, "heard by the old program", func() bool {
 			server.SQL(t, address, "notify news, 'new'")
@@ -100,6 +100,22 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		}
 		server.SQL(t, address, "delete from poold_schema where version = 99")
 		testkit.Within(t, postgrestest.Patience, "healed", func() bool { return one(t.Context(), db) == nil })
+	})
+
+	t.Run("the prefix of an installation", func(t *testing.T) {
+		address := server.Database(t)
+		db, err := Open(address, Options{Prefix: "it's"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if err := db.Migrate(t.Context()); err != nil {
+			t.Errorf("migrating: %v", err)
+		}
+		if got := server.SQL(t, address, `insert into captcha_savings (day, source, requests) values ('2026-01-02', 'pool', 1);
+			select prefix from captcha_savings`); got != "it's" {
+			t.Errorf("the prefix of an old row is %q", got)
+		}
 	})
 
 	t.Run("without the right to make tables", func(t *testing.T) {

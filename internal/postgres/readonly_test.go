@@ -10,7 +10,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// change makes a change that the server must take.
+// change writes to the server.
 func change(ctx context.Context, db *DB) error {
 	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
 		_, err := tx.Exec(ctx, "update poold_schema set version = version")
@@ -18,7 +18,7 @@ func change(ctx context.Context, db *DB) error {
 	})
 }
 
-// A server that takes no changes for a while is used again by itself when it does, also by connections that were made
+// When a read-only server takes changes again, it is used without a restart, even by connections that were made
 // meanwhile and would refuse changes until they end.
 func testReadOnly(t *testing.T, server *postgrestest.Server) {
 	elsewhere := server.Database(t)
@@ -62,5 +62,25 @@ func testReadOnly(t *testing.T, server *postgrestest.Server) {
 			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return change(t.Context(), db) == nil })
 			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
 		})
+	}
+}
+
+// Without Run, too, a refused change drops the connections, so that the next call uses a new one.
+func testReadOnlyWithoutRun(t *testing.T, server *postgrestest.Server) {
+	address, elsewhere := server.Database(t), server.Database(t)
+	migrated(t, address, postgrestest.Patience)
+	database := server.SQL(t, address, "select current_database()")
+	server.SQL(t, elsewhere, "alter database "+database+" set default_transaction_read_only = on")
+	db, _ := migrated(t, address, postgrestest.Patience)
+	if err := change(t.Context(), db); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), readOnly) {
+		t.Fatalf("changing: %v", err)
+	}
+	if err := one(t.Context(), db); err != nil { // opens a connection that refuses changes
+		t.Fatal(err)
+	}
+	server.SQL(t, elsewhere, "alter database "+database+" reset default_transaction_read_only")
+	_ = change(t.Context(), db)
+	if err := change(t.Context(), db); err != nil {
+		t.Errorf("the second change after the recovery: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// scratch is a migrated database with a table of numbers.
+// scratch returns a migrated database with a table of numbers.
 func scratch(t *testing.T, server *postgrestest.Server) (db *DB, address string) {
 	t.Helper()
 	address = server.Database(t)
@@ -60,7 +60,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 		}
 	})
 
-	t.Run("a caller that goes away is told so", func(t *testing.T) {
+	t.Run("a cancelled call returns the error of its context", func(t *testing.T) {
 		db, _ := scratch(t, server)
 		ctx, cancel := context.WithCancel(t.Context())
 		err := db.Do(ctx, func(ctx context.Context, tx Tx) error {
@@ -83,7 +83,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 		}
 	})
 
-	t.Run("work runs again where the connection broke", func(t *testing.T) {
+	t.Run("work runs again if the connection broke", func(t *testing.T) {
 		address := server.Database(t)
 		server.SQL(t, address, "create table numbers (n integer primary key)")
 		thief, through := postgrestest.Through(t, address)
@@ -110,7 +110,30 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 		}
 	})
 
-	t.Run("of one key one is alone", func(t *testing.T) {
+	t.Run("a call is repeated if an error may be gone at once", func(t *testing.T) {
+		db, _ := scratch(t, server)
+		for code, runs := range map[string]int{
+			"40001": 2, "40P01": 2, "53300": 2, "08006": 2, // another transaction, connections
+			"42501": 1, "53100": 1, "57014": 1, "58030": 1, "XX000": 1, "23505": 1,
+		} {
+			n := 0
+			err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
+				if n++; n > 1 {
+					return nil
+				}
+				_, err := tx.Exec(ctx, "do $$ begin raise exception using errcode = '"+code+"'; end $$")
+				return err
+			})
+			if n != runs || (err == nil) != (runs > 1) {
+				t.Errorf("%s: ran %d times, want %d: %v", code, n, runs, err)
+			}
+			if err != nil && errors.Is(err, ErrDown) != (code != "23505") {
+				t.Errorf("%s: %v", code, err)
+			}
+		}
+	})
+
+	t.Run("transactions of one key exclude each other", func(t *testing.T) {
 		db, address := scratch(t, server)
 		other, _ := migrated(t, address, postgrestest.Patience)
 		var inside, entered int
@@ -143,7 +166,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 		}
 	})
 
-	t.Run("whose turn does not come within the limit is told so", func(t *testing.T) {
+	t.Run("waiting for a lock longer than the limit is an ErrDown", func(t *testing.T) {
 		db, address := scratch(t, server)
 		hasty, _ := migrated(t, address, postgrestest.Patience)
 		hasty.limit = 100 * time.Millisecond
@@ -164,8 +187,8 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 	})
 }
 
-// What is told in a transaction is heard on every replica once it is committed, and never otherwise; a replica whose
-// connection broke hears again.
+// A notification of a transaction reaches every replica after the commit, and none without it. A replica receives again
+// after its connection broke.
 func testNotifications(t *testing.T, server *postgrestest.Server) {
 	db, address := scratch(t, server)
 	other, _ := migrated(t, address, postgrestest.Patience)
@@ -186,7 +209,7 @@ func testNotifications(t *testing.T, server *postgrestest.Server) {
 			t.Fatal(err)
 		}
 	}
-	// hears tells until it is heard, and returns what is heard after the first word.
+	// hears repeats a notification until each replica has received it.
 	hears := func(word string) {
 		t.Helper()
 		for name, heard := range news {

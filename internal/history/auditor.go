@@ -53,7 +53,7 @@ type AuditHealth struct {
 // NewAuditor returns an Auditor that writes once Run is called.
 func NewAuditor(to EntryWriter, log *slog.Logger) *Auditor {
 	return &Auditor{to: to, log: log, full: make(chan struct{}, 1), down: outage{
-		log: log, began: "the audit cannot be written; what does not fit in memory meanwhile is dropped and counted", ended: "the audit is written again",
+		log: log, began: "the audit cannot be written; its entries wait in memory while there is room", ended: "the audit is written again",
 	}}
 }
 
@@ -101,7 +101,7 @@ func (a *Auditor) Run(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
 	defer cancel()
 	if err := a.writeAll(limited); err != nil {
-		a.log.Warn("the end of the audit is lost", "entries", a.Health().Queued, "err", err)
+		a.log.Warn("the queued entries of the audit are lost", "entries", a.Health().Queued, "err", err)
 	}
 	a.logDropped(0)
 	return nil

@@ -16,18 +16,18 @@ import (
 	"poold/internal/history"
 )
 
-// shelf is a store of the audit in a test.
+// shelf is a store of the audit for tests.
 type shelf struct {
 	t   *testing.T
 	log bytes.Buffer
 
 	mu     sync.Mutex
-	ids    []string // of the entries that it has
-	writes int      // those that failed too
+	ids    []string // of the kept entries
+	writes int      // including failed ones
 	fault  func(ctx context.Context, batch []history.Entry) error
 }
 
-// WriteEntries keeps a batch, or none of it where fault has an error.
+// WriteEntries keeps a batch, or nothing of it if fault returns an error.
 func (s *shelf) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	s.mu.Lock()
 	s.writes++
@@ -49,7 +49,7 @@ func (s *shelf) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	for _, e := range batch {
 		s.ids = append(s.ids, e.ID)
 	}
-	_ = append(batch, history.Entry{ID: "of the store"}) // it may use what is behind its batch
+	_ = append(batch, history.Entry{ID: "of the store"}) // a store may overwrite the memory after its batch
 	return nil
 }
 
@@ -64,14 +64,14 @@ func away(context.Context, []history.Entry) error {
 	return fmt.Errorf("%w: not now", history.ErrDown)
 }
 
-// tries is how often it was asked.
+// tries returns the number of writes.
 func (s *shelf) tries() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.writes
 }
 
-// has checks that the shelf has the entries from first on to before last, once each and in their order, without one.
+// has checks that the shelf has the entries in [first, last) except without, each once and in order.
 func (s *shelf) has(first, last int, without ...string) {
 	s.t.Helper()
 	var want []string
@@ -89,7 +89,7 @@ func (s *shelf) has(first, last int, without ...string) {
 
 func name(i int) string { return fmt.Sprintf("e%06d", i) }
 
-// auditing runs an auditor in a bubble until it is stopped.
+// auditing runs a test with an auditor in a bubble.
 func auditing(t *testing.T, do func(t *testing.T, s *shelf, a *history.Auditor, stop func())) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{t: t}
@@ -99,7 +99,7 @@ func auditing(t *testing.T, do func(t *testing.T, s *shelf, a *history.Auditor, 
 	})
 }
 
-// auditor runs one until it is stopped.
+// auditor runs an auditor until it is stopped.
 func (s *shelf) auditor(log slog.Handler) (a *history.Auditor, stop func()) {
 	a = history.NewAuditor(s, slog.New(log))
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -122,9 +122,9 @@ func noteAll(a *history.Auditor, first, last int) {
 	}
 }
 
-// What is noted while the store is away waits, what does not fit is dropped and counted, and the log says both; the
-// rest arrives once each when the store is back.
-func TestAnAuditThatIsAway(t *testing.T) {
+// While the store is down, the auditor queues entries, and drops and counts those that do not fit. The log reports both.
+// After the recovery each queued entry arrives once.
+func TestAuditorOutlivesAnOutage(t *testing.T) {
 	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
 		s.setFault(away)
 		for i := range 1070 { // more than fit
@@ -154,8 +154,34 @@ func TestAnAuditThatIsAway(t *testing.T) {
 	})
 }
 
-// An entry that the store refuses for what is in it, or at which it panics, is dropped, and no other one.
-func TestAnEntryThatIsRefused(t *testing.T) {
+// After a recovery a second outage begins anew: with a pause of a second and its own two log lines.
+func TestSecondOutageOfTheAuditBeginsAnew(t *testing.T) {
+	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
+		for n := range 2 {
+			down, began := new(refusals), time.Now()
+			s.setFault(func(context.Context, []history.Entry) error { return down.refuse() })
+			noteAll(a, n, n+1)
+			time.Sleep(5 * time.Minute) // the pauses grow to 30 s
+			down.begun(t, began, 500*time.Millisecond)
+			if h := a.Health(); h.Queued != 1 || h.Down == "" {
+				t.Errorf("in outage %d: health %+v", n, h)
+			}
+			s.setFault(nil)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if h := a.Health(); h != (history.AuditHealth{Written: int64(n + 1)}) {
+				t.Errorf("after outage %d: health %+v", n, h)
+			}
+			if log := s.log.String(); strings.Count(log, "audit cannot be written") != n+1 || strings.Count(log, "audit is written again") != n+1 {
+				t.Errorf("after outage %d the log has\n%s", n, log)
+			}
+		}
+		s.has(0, 2)
+	})
+}
+
+// If the store refuses an entry or panics at it, the auditor drops this entry alone.
+func TestAuditorDropsRefusedEntriesAlone(t *testing.T) {
 	for what, refuse := range map[string]func() error{
 		"refused": func() error { return errors.New("not like this") },
 		"a panic": func() error { panic("not like this") },
@@ -182,8 +208,26 @@ func TestAnEntryThatIsRefused(t *testing.T) {
 	}
 }
 
-// A store that refuses all of it fills no log.
-func TestAllIsRefused(t *testing.T) {
+// The log gives the reason of the drops that it reports, not the reason of earlier ones.
+func TestAuditorLogsTheReasonOfEachDrop(t *testing.T) {
+	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
+		s.setFault(func(context.Context, []history.Entry) error { return errors.New("not like this") })
+		noteAll(a, 0, 1)
+		time.Sleep(2 * time.Minute)
+		s.setFault(away)
+		noteAll(a, 1, 10_002)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		lines := slices.Collect(strings.Lines(s.log.String()))
+		lines = slices.DeleteFunc(lines, func(line string) bool { return !strings.Contains(line, "are dropped") })
+		if len(lines) != 2 || !strings.Contains(lines[0], "not like this") || !strings.Contains(lines[1], "entries=1") || !strings.Contains(lines[1], "the queue is full") {
+			t.Errorf("the log has %q", lines)
+		}
+	})
+}
+
+// A store that refuses each entry does not fill the log, which accounts for all of them.
+func TestRefusedEntriesDoNotFillTheLog(t *testing.T) {
 	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, stop func()) {
 		s.setFault(func(context.Context, []history.Entry) error { return errors.New("never") })
 		for i := range 100 {
@@ -203,14 +247,14 @@ func TestAllIsRefused(t *testing.T) {
 			total += n
 		}
 		if total != 1000 || len(lines) > 4 {
-			t.Errorf("%d are told of, in:\n%s", total, s.log.String())
+			t.Errorf("the log accounts for %d entries:\n%s", total, s.log.String())
 		}
 	})
 }
 
-// A batch is written once it is full, or half a second after its first entry; and while the store is at work the next
-// batch gathers.
-func TestEntriesGather(t *testing.T) {
+// A batch is written when it is full, or half a second after its first entry. The next batch gathers during a slow
+// write.
+func TestEntriesAreWrittenInBatches(t *testing.T) {
 	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
 		time.Sleep(10 * time.Millisecond)
 		noteAll(a, 0, history.MostBatch-1)
@@ -244,8 +288,8 @@ func TestEntriesGather(t *testing.T) {
 	})
 }
 
-// A stop writes what is queued.
-func TestAStopWritesTheRest(t *testing.T) {
+// A stop writes the queued entries.
+func TestStopWritesTheQueue(t *testing.T) {
 	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, stop func()) {
 		noteAll(a, 0, 1050)
 		stop()
@@ -256,8 +300,8 @@ func TestAStopWritesTheRest(t *testing.T) {
 	})
 }
 
-// It does so where it ends a write that is under way, and where the store is in a pause.
-func TestAStopInTheMiddle(t *testing.T) {
+// A stop writes the queued entries even if it interrupts a write or a pause.
+func TestStopWritesTheQueueAfterAnInterruption(t *testing.T) {
 	for what, c := range map[string]struct {
 		fault func(ctx context.Context, batch []history.Entry) error
 		lines int // of the log
@@ -266,7 +310,7 @@ func TestAStopInTheMiddle(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}, 0},
-		"of a pause": {away, 2}, // away, and back
+		"of a pause": {away, 2}, // the outage and the recovery
 	} {
 		t.Run(what, func(t *testing.T) {
 			auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, stop func()) {
@@ -285,8 +329,8 @@ func TestAStopInTheMiddle(t *testing.T) {
 	}
 }
 
-// A stop waits for a slow store for three seconds, and says how much is lost.
-func TestAStopHasALimit(t *testing.T) {
+// A stop waits three seconds for a slow store, and logs the number of lost entries.
+func TestStopGivesUpAfterThreeSeconds(t *testing.T) {
 	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, stop func()) {
 		s.setFault(func(ctx context.Context, _ []history.Entry) error {
 			select {
@@ -308,7 +352,7 @@ func TestAStopHasALimit(t *testing.T) {
 	})
 }
 
-// stuck is a log that nobody reads, until it is closed.
+// stuck is a log whose writes block until it is closed.
 type stuck struct {
 	slog.Handler
 	read chan struct{}
@@ -319,7 +363,7 @@ func (l stuck) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// Who notes an entry waits for nothing: neither for a store that says nothing nor for a log that takes nothing.
+// Note blocks neither on a silent store nor on a blocked log.
 func TestNoteDoesNotBlock(t *testing.T) {
 	for what, fault := range map[string]func(ctx context.Context, batch []history.Entry) error{
 		"the store": func(ctx context.Context, _ []history.Entry) error {

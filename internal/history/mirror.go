@@ -30,7 +30,7 @@ type Mirror struct {
 // NewMirror returns a Mirror of the orders that list returns.
 func NewMirror(list func(ctx context.Context) ([]Record, error), to ActiveStore, log *slog.Logger) *Mirror {
 	return &Mirror{list: list, to: to, shown: map[string]bool{}, down: outage{
-		log: log, began: "the orders under way cannot be shown in the history's store", ended: "the orders under way are shown in the history's store again",
+		log: log, began: "the history's store cannot show the orders under way", ended: "the history's store shows the orders under way again",
 	}}
 }
 

@@ -1,11 +1,13 @@
 package history_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,7 +16,7 @@ import (
 	"poold/internal/history"
 )
 
-// board is an ActiveStore that counts what is written. It may fail after it has done a part of what it was asked for.
+// board is an ActiveStore that counts writes. With fails set, a call does its first item and fails.
 type board struct {
 	shows         map[string]bool
 	puts, removes int
@@ -50,9 +52,10 @@ func (b *board) failure(n int) error {
 	return nil
 }
 
-func TestMirrorShowsWhatIsUnderWay(t *testing.T) {
+func TestMirrorShowsOrdersUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &board{shows: map[string]bool{}}
+		var log bytes.Buffer
 		var mu sync.Mutex
 		var now []string
 		var unread error
@@ -64,7 +67,7 @@ func TestMirrorShowsWhatIsUnderWay(t *testing.T) {
 				orders = append(orders, history.Record{ID: id})
 			}
 			return orders, unread
-		}, store, slog.New(slog.DiscardHandler))
+		}, store, slog.New(slog.NewTextHandler(&log, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- mirror.Run(ctx) }()
@@ -98,6 +101,10 @@ func TestMirrorShowsWhatIsUnderWay(t *testing.T) {
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
+		}
+		// The steps have two outages.
+		if log := log.String(); strings.Count(log, "cannot show") != 2 || strings.Count(log, "under way again") != 2 {
+			t.Errorf("the log has\n%s", log)
 		}
 	})
 }

@@ -62,7 +62,7 @@ type Sender struct {
 func NewSender(from Outbox, to Writer, log *slog.Logger) *Sender {
 	return &Sender{
 		from: from, to: to, log: log, bell: make(chan struct{}, 1), due: map[captcha.ID]bool{}, unread: map[captcha.ID]error{},
-		down: outage{log: log, began: "the history cannot be written; what ends meanwhile is kept in Redis", ended: "the history is written again"},
+		down: outage{log: log, began: "the history cannot be written; Redis keeps the ended orders meanwhile", ended: "the history is written again"},
 	}
 }
 
@@ -124,7 +124,7 @@ func (s *Sender) Run(ctx context.Context) error {
 func (s *Sender) sweep(ctx context.Context) {
 	found, err := s.from.Sweep(ctx)
 	if err != nil && ctx.Err() == nil {
-		s.log.DebugContext(ctx, "the ends of orders were not looked for", "err", err)
+		s.log.DebugContext(ctx, "the sweep for ended orders failed", "err", err)
 	}
 	s.add(found...)
 }
@@ -200,11 +200,11 @@ func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, failed 
 		case unreadable:
 			s.unread[id] = err
 			if !was {
-				s.log.Error("the ends of an identity's orders cannot be read and are not in the history", "identity", id, "err", err)
+				s.log.Error("the ended orders of an identity cannot be read and are missing in the history", "identity", id, "err", err)
 			}
 		case was && failed == nil:
 			delete(s.unread, id)
-			s.log.Info("the ends of an identity's orders can be read again", "identity", id)
+			s.log.Info("the ended orders of an identity can be read again", "identity", id)
 		}
 	}
 }

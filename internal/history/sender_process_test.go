@@ -24,40 +24,40 @@ import (
 	"poold/internal/postgres"
 )
 
-// patience is how long a busy machine may take for anything.
+// patience is the limit of any step on a busy machine.
 const patience = 2 * time.Minute
 
-// sendingEnv makes TestSendersAreKilled one of its processes.
+// sendingEnv turns TestSendersAreKilled into one of its processes.
 const sendingEnv = "POOLD_TEST_SENDER"
 
-// sending is what a process is told.
+// sending has the instructions of a process.
 type sending struct {
 	Redis, Store string // addresses
-	Identities   int    // so many may have ended orders
-	Dies         string // where it kills itself: a point below; "" = nowhere
-	Pass         int    // at which pass of the point
+	Identities   int    // the number of identities with ended orders
+	Dies         string // the point at which it kills itself; "" = none
+	Pass         int    // the pass of the point
 }
 
 // The points at which a process dies.
 const (
-	whileSending = "sending"  // a part of what a Write sends has left
-	halfWritten  = "answered" // the store has answered a part of a Write, and the answer is lost
-	notForgotten = "written"  // the store has the batch, and Redis has it still
+	whileSending = "sending"  // a part of a request is sent
+	halfWritten  = "answered" // the store answered a part of a Write; the answer is lost
+	notForgotten = "written"  // the store has the batch, and so has Redis
 )
 
-// dying is a process that dies. It stands between its sender, the outbox and the store.
+// dying is a process that may kill itself. It wraps the outbox and the store of its sender.
 type dying struct {
 	sending
 	from    *pool.Endings
 	to      history.Store
 	held    []pool.EndedOrder
-	start   chan struct{} // closed once all processes hold some
+	start   chan struct{} // closed when all processes hold ends
 	writing atomic.Bool   // a Write runs
-	asked   atomic.Bool   // the store was sent something, and has not answered yet
+	asked   atomic.Bool   // a request has no answer yet
 	passed  atomic.Int64
 }
 
-// pass is kill -9 where it is the point and the pass.
+// pass kills the process with SIGKILL at its point and pass.
 func (d *dying) pass(point string) {
 	if point == d.Dies && d.passed.Add(1) == int64(d.Pass) {
 		fmt.Println("dies")
@@ -66,8 +66,8 @@ func (d *dying) pass(point string) {
 	}
 }
 
-// Kept is an Outbox's. The first lines are held until all processes hold some. One that dies sends these until it
-// does, whoever has sent them meanwhile.
+// Kept implements history.Outbox. It holds the first ends until all processes have some. A process that dies returns
+// these ends until then, even if others have sent them.
 func (d *dying) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, map[captcha.ID]error, error) {
 	if d.Dies != "" && d.held != nil {
 		return d.held, nil, nil
@@ -81,23 +81,23 @@ func (d *dying) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.En
 	return kept, unread, err
 }
 
-// Forget is an Outbox's.
+// Forget implements history.Outbox.
 func (d *dying) Forget(ctx context.Context, orders []pool.EndedOrder) error {
 	d.pass(notForgotten)
 	return d.from.Forget(ctx, orders)
 }
 
-// Sweep is an Outbox's.
+// Sweep implements history.Outbox.
 func (d *dying) Sweep(ctx context.Context) ([]captcha.ID, error) { return d.from.Sweep(ctx) }
 
-// Write is a Writer's.
+// Write implements history.Writer.
 func (d *dying) Write(ctx context.Context, batch []history.Record) error {
 	d.writing.Store(true)
 	defer d.writing.Store(false)
 	return d.to.Write(ctx, batch)
 }
 
-// wire stands before a store and returns the address that leads through it.
+// wire starts a proxy before a store and returns its address.
 func (d *dying) wire(t *testing.T, address string) string {
 	t.Helper()
 	to, err := url.Parse(address)
@@ -129,8 +129,8 @@ func (d *dying) wire(t *testing.T, address string) string {
 	return to.String()
 }
 
-// carry carries one direction. While a Write runs it passes one point before each answer, or another after each part
-// of a request.
+// carry copies one direction. During a Write it passes the point before ahead of each answer, and the point after
+// behind each part of a request.
 func (d *dying) carry(to, from net.Conn, before, after string) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	buffer := make([]byte, 64<<10)
@@ -155,7 +155,7 @@ func (d *dying) carry(to, from net.Conn, before, after string) {
 	}
 }
 
-// send is the life of a process: it sends what ended until its input ends, or until it dies.
+// send is the main function of a process: it sends ends until its input closes or it dies.
 func send(t *testing.T, text string) {
 	d := &dying{start: make(chan struct{})}
 	if err := json.Unmarshal([]byte(text), &d.sending); err != nil {

@@ -9,12 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
 	"poold/internal/history"
@@ -23,7 +20,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// place is a Redis in a bubble, with a stock and a history.
+// place is a Redis in a bubble with a stock and a history.
 type place struct {
 	t     *testing.T
 	dial  *redistest.Bubble
@@ -32,7 +29,7 @@ type place struct {
 	log   bytes.Buffer
 
 	mu    sync.Mutex
-	sold  map[string]history.How // what became of each order, by its name
+	sold  map[string]history.How // how each order ended, by its ID
 	fault func(batch []history.Record) error
 }
 
@@ -57,7 +54,7 @@ func (p *place) open() *pool.Store {
 	return stock
 }
 
-// Write is the store's, with the faults of a test.
+// Write calls the store's Write, unless the test's fault returns an error.
 func (p *place) Write(ctx context.Context, batch []history.Record) error {
 	p.mu.Lock()
 	fault := p.fault
@@ -76,13 +73,18 @@ func (p *place) setFault(fault func([]history.Record) error) {
 	p.fault = fault
 }
 
-// sender runs one until it is stopped.
+// sender runs a sender to the place's store until it is stopped.
 func (p *place) sender(from history.Outbox) (s *history.Sender, stop func()) {
-	s = history.NewSender(from, p, slog.New(slog.NewTextHandler(&p.log, nil)))
+	return p.senderTo(from, p)
+}
+
+// senderTo runs a sender until it is stopped.
+func (p *place) senderTo(from history.Outbox, to history.Writer) (s *history.Sender, stop func()) {
+	s = history.NewSender(from, to, slog.New(slog.NewTextHandler(&p.log, nil)))
 	return s, p.running(s.Run)
 }
 
-// running runs a part until it is stopped.
+// running calls run until stop is called or the test ends.
 func (p *place) running(run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan struct{})
@@ -104,7 +106,7 @@ func identity(i int) captcha.Identity {
 	return captcha.Identity{Type: captcha.Turnstile, Sitekey: fmt.Sprint("site ", i), Pageurl: "https://example.com/"}
 }
 
-// order has an order end.
+// order places an order and ends it.
 func (p *place) order(i int, name string, how history.How) captcha.ID {
 	p.t.Helper()
 	id := identity(i)
@@ -122,7 +124,7 @@ func (p *place) order(i int, name string, how history.How) captcha.ID {
 	case history.Failed, history.Refused:
 		_, err = p.stock.Orders.Fail(p.t.Context(), pool.Failure{Ref: ref, Bought: how == history.Failed, Asked: asked})
 	case history.Lost:
-		_, err = p.stock.Orders.Mark(p.t.Context(), ref) // and nobody ever hears of it again
+		_, err = p.stock.Orders.Mark(p.t.Context(), ref) // nothing else happens to it: it is lost
 	}
 	if err != nil {
 		p.t.Fatal(err)
@@ -131,7 +133,7 @@ func (p *place) order(i int, name string, how history.How) captcha.ID {
 	return ref.Identity
 }
 
-// counted compares the figures of today with what was sold; nothing is left to be sent.
+// counted compares the figures of today with the sold orders, and checks that the outbox is empty.
 func (p *place) counted() {
 	p.t.Helper()
 	var want, got history.Figures
@@ -156,7 +158,7 @@ func (p *place) counted() {
 	}
 }
 
-// listed is how many records are listed, each with the right end and its code.
+// listed returns the number of records, and checks how each ended and its code.
 func (p *place) listed() (n int) {
 	p.t.Helper()
 	for id, how := range p.sold {
@@ -176,9 +178,8 @@ func (p *place) listed() (n int) {
 
 var ends = []history.How{history.Solved, history.Failed, history.Refused, history.Lost}
 
-// What ends at a replica is sent at once. What nobody told of is found: orders that count as lost, and what ended at
-// a replica without a sender.
-func TestWhatEndsIsSent(t *testing.T) {
+// An order that ends at a replica is sent at once. Sweeps find lost orders and the ends of replicas without a sender.
+func TestEndsAreSent(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(p.stock.Endings)
 		other, _ := p.sender(p.open().Endings)
@@ -194,21 +195,21 @@ func TestWhatEndsIsSent(t *testing.T) {
 			p.order(i%5, fmt.Sprint("o", i), ends[i%4])
 		}
 		time.Sleep(time.Minute)
-		for i := range 5 { // who looks at the stock purges it
+		for i := range 5 { // a look purges the stock
 			if _, err := p.stock.Tokens.Look(p.t.Context(), identity(i).ID(), 0, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(2 * time.Minute)
 		p.counted()
-		if n := p.listed(); n != 5*50 { // of each site the newest
+		if n := p.listed(); n != 5*50 { // the newest 50 of each site
 			t.Errorf("%d records are listed", n)
 		}
 	})
 }
 
-// More than one batch of an identity is sent at once.
-func TestManyEndsOfOneIdentity(t *testing.T) {
+// One wake-up sends several batches of an identity.
+func TestSenderSendsAllBatchesOfAnIdentity(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(p.stock.Endings)
 		for i := range 250 {
@@ -223,46 +224,10 @@ func TestManyEndsOfOneIdentity(t *testing.T) {
 	})
 }
 
-// A store that is away holds nothing up, is said to be away once, and gets it all later.
-func TestAStoreThatIsAway(t *testing.T) {
+// An identity whose ends cannot be read does not block others. The health reports it until it can be read again.
+func TestUnreadableKeyDoesNotBlockOthers(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
-		s, _ := p.sender(p.stock.Endings)
-		var tries atomic.Int64
-		p.setFault(func([]history.Record) error {
-			tries.Add(1)
-			return fmt.Errorf("%w: not now", history.ErrDown)
-		})
-		for i := range 100 {
-			s.Ended(p.order(i%5, fmt.Sprint("o", i), ends[i%3]))
-			time.Sleep(6 * time.Second)
-		}
-		if h := s.Health(); !strings.Contains(h.Down, "not now") || time.Since(h.Since) < 9*time.Minute || h.Sent != 0 {
-			t.Errorf("health %+v", h)
-		}
-		if n := tries.Load(); n < 20 || n > 60 {
-			t.Errorf("tried %d times in ten minutes", n)
-		}
-		p.setFault(nil)
-		time.Sleep(time.Minute)
-		if h := s.Health(); h.Down != "" || h.Sent != 100 || h.Dropped != 0 {
-			t.Errorf("health %+v", h)
-		}
-		p.counted()
-		if n := p.listed(); n != 100 {
-			t.Errorf("%d records are listed", n)
-		}
-		if n := strings.Count(p.log.String(), "\n"); n != 2 {
-			t.Errorf("logged:\n%s", p.log.String())
-		}
-	})
-}
-
-// An identity whose ends cannot be read keeps those of no other one from the history, and is told until it can be
-// read again.
-func TestAnUnreadableKeyHoldsUpNothingElse(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
-		raw := redis.NewClient(&redis.Options{Dialer: p.dial.Dial, Protocol: 2})
-		defer func() { _ = raw.Close() }()
+		raw := p.stock.DB.Slow
 		broken := p.order(1, "a", history.Solved)
 		key := "history:ended:{" + string(broken) + "}"
 		if err := raw.Del(t.Context(), key).Err(); err != nil {
@@ -281,6 +246,14 @@ func TestAnUnreadableKeyHoldsUpNothingElse(t *testing.T) {
 		if h := s.Health(); h.Sent != 3 || h.Down != "" || h.Unread != 1 || !strings.Contains(h.Why, "the key "+key+" holds a string") {
 			t.Errorf("%+v", h)
 		}
+		p.dial.SetDown(true) // an outage of Redis says nothing about the key
+		s.Ended(broken)
+		time.Sleep(time.Minute)
+		if h := s.Health(); h.Unread != 1 {
+			t.Errorf("in an outage of Redis: %+v", h)
+		}
+		p.dial.SetDown(false)
+		time.Sleep(time.Minute)
 		if err := raw.Del(t.Context(), key).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -290,15 +263,18 @@ func TestAnUnreadableKeyHoldsUpNothingElse(t *testing.T) {
 			t.Errorf("afterwards %+v", h)
 		}
 		stop()
-		if n := strings.Count(p.log.String(), "cannot be read and are not in the history"); n != 1 {
+		if n := strings.Count(p.log.String(), "cannot be read and are missing in the history"); n != 1 {
 			t.Errorf("logged %d times:\n%s", n, p.log.String())
+		}
+		if n := strings.Count(p.log.String(), "can be read again"); n != 1 {
+			t.Errorf("the log reports %d recoveries, want one:\n%s", n, p.log.String())
 		}
 		p.counted()
 	})
 }
 
-// A record that the store refuses for what is in it does not hold up the others.
-func TestARecordThatIsRefused(t *testing.T) {
+// A record that the store refuses for its contents does not block others.
+func TestRefusedRecordDoesNotBlockOthers(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(p.stock.Endings)
 		p.setFault(func(batch []history.Record) error {
@@ -324,13 +300,13 @@ func TestARecordThatIsRefused(t *testing.T) {
 	})
 }
 
-// cutOff forgets nothing: its replica dies between the store and the stock.
+// cutOff is an outbox from which nothing can be removed: its replica dies before that.
 type cutOff struct{ history.Outbox }
 
 func (cutOff) Forget(context.Context, []pool.EndedOrder) error { return errors.New("killed") }
 
-// What a replica had written when it died, and not forgotten, is written again by another one, and counts once.
-func TestAReplicaDiesInBetween(t *testing.T) {
+// If a replica dies between the write and the removal, another one writes the records again, and each counts once.
+func TestRecordsOfADeadReplicaCountOnce(t *testing.T) {
 	in(t, func(t *testing.T, p *place) {
 		dying, kill := p.sender(cutOff{p.stock.Endings})
 		for i := range 40 {

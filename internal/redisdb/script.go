@@ -21,15 +21,19 @@ var probe = LoadScripts(sources, nil).Get("probe")
 
 // A Script is one atomic step in Redis: the file lua/NAME.lua of a package. Its text is
 // lua/general.lua of this package, lua/common.lua of its package if there is one, the shared
-// files that its header lists under Uses, and the file. The header also names the keys, the
-// arguments, the fields of a reply in braces, and groups of arguments that repeat:
+// files that its header lists under Uses, and the file. The header states the purpose and names the
+// keys, the arguments, groups of arguments that repeat, the fields of a reply in braces, and the
+// errors. A name that ends in _ms is a duration in ms.
 //
+//	-- Places an order for each caller.
+//	--
 //	-- Uses    journal attempts
 //	-- KEYS    orders journal, then one for each caller
-//	-- ARGV    order lease_ms;
-//	--         explanations follow a comma or a semicolon
+//	-- ARGV    order lease_ms, then each WAITER;
+//	--         order: its ID; one explanation a line, behind a semicolon
 //	-- WAITER  ticket arrival
 //	-- Reply   {placed wait_ms}, or 0 if the order is gone
+//	-- Errors  WRONGTYPE and OOM before any change
 //
 // LoadScripts replaces names in the text by numbers, so that they cost Redis nothing:
 // KEYS.journal becomes KEYS[2], ARGV.order ARGV[1], WAITER.arrival 2, and KEYS.size, the

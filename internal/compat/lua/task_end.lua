@@ -2,8 +2,11 @@
 --
 -- KEYS   task
 -- ARGV   order failed heard;
---        order: that served it, '' = it failed; failed: how; heard: 1 = its caller has it
+--        order: its token's order, '' = it failed
+--        failed: how
+--        heard: 1 = its caller has the answer
 -- Reply  1, or 0 if the task no longer exists
+-- Errors WRONGTYPE and OOM before any change
 expect('HLEN', KEYS.task)
 if redis.call('EXISTS', KEYS.task) == 0 then
   return 0

@@ -2,8 +2,10 @@
 -- idle_ms.
 --
 -- KEYS   task
--- ARGV   replica lease_ms idle_ms; lease_ms: 0 = end
+-- ARGV   replica lease_ms idle_ms;
+--        lease_ms: 0 = end
 -- Reply  1 renewed, 0 ended, -1 another replica holds the task
+-- Errors WRONGTYPE and OOM before any change
 expect('HLEN', KEYS.task)
 local now = now_ms()
 if redis.call('HGET', KEYS.task, 'holder') ~= ARGV.replica then

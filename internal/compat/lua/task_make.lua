@@ -2,8 +2,11 @@
 --
 -- KEYS   task
 -- ARGV   caller identity type guest holder lease_ms life_ms;
---        guest: 1 = no target has the identity; holder: a replica, '' = none
+--        guest: 1 = no target has the identity
+--        holder: a replica, '' = none
+--        life_ms: of the task
 -- Reply  1, or 0 if the number is in use
+-- Errors WRONGTYPE and OOM before any change
 expect('HLEN', KEYS.task)
 if redis.call('EXISTS', KEYS.task) == 1 then
   return 0

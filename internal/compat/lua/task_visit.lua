@@ -1,11 +1,18 @@
--- Notes that a caller asks for its task. The asked replica takes an unfinished task that no
--- live replica holds.
+-- Notes that a caller asks for its task. The asked replica takes an unfinished task that no live
+-- replica holds.
 --
 -- KEYS   task
--- ARGV   caller replica lease_ms; lease_ms: 0 = read only
--- Reply  {identity type guest made left_ms order failed held asked}; empty if this caller has
---        no such task; made: Unix ms; order: that served it; held: 1 = this replica holds it;
---        asked: questions since it was served
+-- ARGV   caller replica lease_ms;
+--        lease_ms: 0 = read only
+-- Reply  {identity type guest made left_ms order failed held asked}; empty if this caller has no such
+--        task;
+--        made: Unix ms
+--        left_ms: life of the task
+--        order: its token's order, '' = none
+--        failed: how it failed
+--        held: 1 = this replica holds it
+--        asked: questions since the task has its token
+-- Errors WRONGTYPE and OOM before any change
 expect('HLEN', KEYS.task)
 local t = pairs_of(redis.call('HGETALL', KEYS.task))
 if t.caller ~= ARGV.caller then

@@ -5,9 +5,13 @@
 -- Uses   standing
 -- KEYS   permits standing
 -- ARGV   order limit ttl_ms answered_ms;
---        answered_ms is the age of the latest call that the provider answered, -1 = none
--- Reply  {outcome now wait_ms refusals}; outcome: 1 permit held, 0 all in use, -1 the provider
---        takes no order for wait_ms; refusals: refused submits in a row
+--        limit: of permits
+--        answered_ms: age of the latest call that the provider answered, -1 = none
+-- Reply  {outcome now wait_ms refusals};
+--        outcome: 1 permit held, 0 all in use, -1 the provider takes no order for wait_ms
+--        now: Unix ms
+--        refusals: refused submits in a row
+-- Errors WRONGTYPE and OOM before any change
 local now, s = now_ms(), standing_of()
 redis.call('ZREMRANGEBYSCORE', KEYS.permits, '-inf', ms(now))
 local used = redis.call('ZCARD', KEYS.permits)

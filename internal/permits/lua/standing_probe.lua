@@ -3,6 +3,7 @@
 -- Uses   standing
 -- KEYS   standing
 -- Reply  1 the provider was down or bounded, 0 it was not
+-- Errors WRONGTYPE and OOM before any change
 local s = standing_of()
 if s.kind == '' and s.refusals < most_refusals then
   return 0

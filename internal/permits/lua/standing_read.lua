@@ -1,5 +1,8 @@
 -- Reads the standing of a provider.
 --
 -- KEYS   standing
--- Reply  {fields now}; fields: name, value, …; now: Unix ms
+-- Reply  {fields now};
+--        fields: name, value, …
+--        now: Unix ms
+-- Errors WRONGTYPE
 return {redis.call('HGETALL', KEYS.standing), now_ms()}

@@ -3,10 +3,13 @@
 -- Uses   standing
 -- KEYS   standing
 -- ARGV   kind code reason action next_ms every_ms polls ago_ms;
---        kind: account, outage or '' (the provider answers); next_ms: until the next probe;
---        every_ms: between two; polls: 1 = polls are answered; ago_ms: since the fault began or,
---        without a kind, since the answered call was sent
+--        kind: account, outage or '' (the provider answers)
+--        next_ms: until the next probe
+--        every_ms: between two probes
+--        polls: 1 = polls are answered
+--        ago_ms: since the fault began or, without a kind, since the answered call was sent
 -- Reply  1 noted, 0 another replica has newer knowledge
+-- Errors WRONGTYPE and OOM before any change
 local s, now = standing_of(), now_ms()
 local at = now - tonumber(ARGV.ago_ms)
 if ARGV.kind == '' then

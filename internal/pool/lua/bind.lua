@@ -3,6 +3,7 @@
 -- KEYS   bound
 -- ARGV   identity life_ms
 -- Reply  1 bound to this identity, 0 to another one
+-- Errors WRONGTYPE and OOM before any change
 local bound = redis.call('GET', KEYS.bound)
 if bound and bound ~= ARGV.identity then
   return 0

@@ -1,7 +1,7 @@
 -- Shared: what settle and fail have in common. Needs counts.
 --
 -- KEYS   tickets seen untold sale
--- ARGV   call channel identity owner margin_ms answer
+-- ARGV   order call channel identity owner margin_ms answer
 
 -- untold_ms is how long a failed caller's answer is kept; the caller asks twice a second.
 local untold_ms = 60000

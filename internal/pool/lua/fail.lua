@@ -4,12 +4,17 @@
 -- KEYS   orders journal stats leases spend sale ended tokens tickets seen untold attempts
 -- ARGV   order kind owner channel identity call message ending answer margin_ms effect reason
 --        attempts_ms;
---        kind: 1 bought and failed, late as 1 and its price is spent, lost the service may have
---        solved it, 0 nothing was bought and its budget is released; owner: '' = a callback;
---        message: to other replicas; answer: for a caller that lacks the order now, '' = none;
---        effect: on the bound: refused, failed, hopeless or '' (none);
---        ending: for the history, '' = no note:
---        how|code|provider|task|ms from placing to submit|polls|callback (1/0)
+--        kind: 1 = bought and failed, late = bought, failed and paid, lost = the service may have
+--          solved it, 0 = not bought, and its budget is released
+--        owner: '' = a callback, which needs no lease
+--        call: number of this call
+--        message: to other replicas
+--        answer: for a caller that lacks the order now, '' = none
+--        effect: on the bound: refused, failed, hopeless or '' (none)
+--        reason: of the bound
+--        attempts_ms: least life of the bound
+--        ending: for the history, '' = no note: how|code|provider|task|ms from placing to submit|polls|
+--          callback (1/0)
 -- Reply  1 removed, 0 no such order, -1 another replica owns it
 -- Errors WRONGTYPE before any change; works without free memory
 expect('LLEN', KEYS.tokens)

@@ -3,7 +3,10 @@
 -- Uses   journal
 -- KEYS   orders journal
 -- ARGV   order
--- Reply  {age_ms left_ms line}; line: of the journal; empty if the order does not exist
+-- Reply  {age_ms left_ms line}; empty if the order does not exist;
+--        left_ms: until its deadline
+--        line: of the journal
+-- Errors WRONGTYPE
 local now = now_ms()
 local deadline = redis.call('ZSCORE', KEYS.orders, ARGV.order)
 local e = entry_of(ARGV.order)

@@ -1,8 +1,9 @@
--- Ends a survey of all guests: reads which figures were added to the row meanwhile.
+-- Ends a survey of all guests, and returns which figures were added to the row during it.
 --
 -- KEYS   row folded hold
 -- ARGV   survey, then names of figures
 -- Reply  how many figures were ever added to the row; then for each name 1 if it was, else 0
+-- Errors WRONGTYPE, after the hold was released
 if redis.call('GET', KEYS.hold) == ARGV.survey then
   redis.call('DEL', KEYS.hold)
 end

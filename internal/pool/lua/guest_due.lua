@@ -1,10 +1,12 @@
 -- Takes guests that are due for a look. They are due again after retry_ms, in case their
--- replica dies meanwhile.
+-- replica dies.
 --
 -- KEYS   guests
 -- ARGV   limit retry_ms, then identities;
---        named guests are taken, due or not; without identities, the guests that are due
+--        limit: guests in one reply
+--        identities: are taken, due or not; without identities, the guests that are due
 -- Reply  the time, Unix ms; then their identities
+-- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 local due = {unpack(ARGV, ARGV.size + 1)}
 if #due == 0 then

@@ -2,9 +2,11 @@
 --
 -- KEYS   row folded hold
 -- ARGV   name not_after known_ms, then of each figure its name and value;
---        name: of the figures; not_after: Unix ms; known_ms: how long the name is remembered,
---        which is longer than the figures live
+--        name: of the figures
+--        not_after: Unix ms
+--        known_ms: how long the name is remembered, which is longer than the figures live
 -- Reply  1 added, 0 added before, -1 too late, -2 a survey is under way
+-- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 if redis.call('ZSCORE', KEYS.folded, ARGV.name) then
   return 0

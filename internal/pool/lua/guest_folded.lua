@@ -1,9 +1,12 @@
--- Deletes a guest's figures that were added to the row of all guests, unless they are of a
--- later time. That the guest was handed over to a target is remembered for left_ms.
+-- Deletes a guest's figures that were added to the row of all guests, unless newer ones took
+-- their place.
 --
 -- KEYS   retired
--- ARGV   name left_ms
+-- ARGV   name left_ms;
+--        name: of the figures
+--        left_ms: how long it is remembered that a target took the guest over
 -- Reply  1 deleted, 0 its figures have another name
+-- Errors WRONGTYPE and OOM before any change
 if redis.call('HGET', KEYS.retired, 'nonce') ~= ARGV.name then
   return 0
 end

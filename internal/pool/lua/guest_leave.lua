@@ -5,8 +5,10 @@
 -- Uses   journal ended purge guests
 -- KEYS   tokens orders journal tickets seen stats leases spend junk retired ended
 -- ARGV   name
--- Reply  {outcome figures}; outcome: -2 handed over now, -1 before, 0 figures of an earlier
---        time must be added first; figures: name, value, …, their own name as nonce
+-- Reply  {outcome figures};
+--        outcome: -2 handed over now, -1 before, 0 older figures must be added first
+--        figures: name, value, …, their own name as nonce
+-- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 expect_guest()
 local older = redis.call('HGETALL', KEYS.retired)

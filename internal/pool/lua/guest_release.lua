@@ -3,9 +3,12 @@
 --
 -- KEYS   guests folded
 -- ARGV   identity due again_ms name known_ms;
---        due: when this replica would look again, Unix ms; again_ms: -1 = never; name: of its
---        deleted figures, '' = none; known_ms: how long that name is still remembered
+--        due: when this replica would look again, Unix ms
+--        again_ms: -1 = never
+--        name: of its deleted figures, '' = none
+--        known_ms: how long that name is still remembered
 -- Reply  1 released, 0 used meanwhile
+-- Errors WRONGTYPE and OOM, after the name was prolonged
 local now, again = now_ms(), tonumber(ARGV.again_ms)
 if ARGV.name ~= '' then
   redis.call('ZADD', KEYS.folded, 'XX', ms(now + tonumber(ARGV.known_ms)), ARGV.name)

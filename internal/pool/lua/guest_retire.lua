@@ -1,14 +1,17 @@
--- Looks at an idle guest. Without token, order and caller its figures are set apart under a
+-- Retires an idle guest: without token, order and caller its figures are set apart under a
 -- name, for the row of all guests, and everything else of it is deleted.
 --
 -- Uses   journal ended purge guests
 -- KEYS   tokens orders journal tickets seen stats leases spend junk retired ended leads verdicts
 --        learned paused warm warmers status hour
--- ARGV   name again_ms; again_ms: until it is due again, at most
--- Reply  {outcome figures}; outcome: above 0 ms until it is due again, because it holds
---        something or was handed over; 0 figures of an earlier time must be added first;
---        -1 nothing is left; -2 its figures were set apart; figures: name, value, …, their own
---        name as nonce
+-- ARGV   name again_ms;
+--        name: of the figures
+--        again_ms: until it is due again, at most
+-- Reply  {outcome figures};
+--        outcome: above 0 = ms until it is due again, because it holds something or was handed over;
+--          0 older figures must be added first; -1 nothing is left; -2 its figures were set apart
+--        figures: name, value, …, their own name as nonce
+-- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 expect_guest()
 local older = redis.call('HGETALL', KEYS.retired)

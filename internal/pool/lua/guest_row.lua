@@ -1,8 +1,12 @@
 -- Begins a survey of all guests: reads the row of the former ones and lists the present ones.
 --
 -- KEYS   guests row hold
--- ARGV   survey hold_ms; hold_ms: how long nothing may be added to the row, 0 = no hold
--- Reply  {row identities}; row: name, value, …
+-- ARGV   survey hold_ms;
+--        survey: its name
+--        hold_ms: how long nothing may be added to the row, 0 = no hold
+-- Reply  {row identities};
+--        row: name, value, …
+-- Errors WRONGTYPE, after the hold was set; OOM before any change
 if ARGV.hold_ms ~= '0' then
   redis.call('SET', KEYS.hold, ARGV.survey, 'PX', ARGV.hold_ms)
 end

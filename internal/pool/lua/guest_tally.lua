@@ -2,8 +2,11 @@
 --
 -- Uses   journal ended purge guests
 -- KEYS   tokens orders journal tickets seen stats leases spend junk retired ended
--- Reply  {tokens orders bought waiting figures apart}; figures: name, value, …; apart: those
---        that were set apart, and nothing else if it was handed over to a target
+-- Reply  {tokens orders bought waiting figures apart};
+--        tokens, orders, bought, waiting: how many; bought: orders
+--        figures: name, value, …
+--        apart: figures that were set apart; nothing else if it was handed over to a target
+-- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 expect_guest()
 local apart = redis.call('HGETALL', KEYS.retired)

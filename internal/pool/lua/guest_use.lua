@@ -1,10 +1,15 @@
 -- Notes a request for a guest, within the rate of all guests and their number. A known guest
 -- keeps its place.
 --
--- KEYS   guests uses; uses: the moments of the last ones
--- ARGV   identity due_ms limit rate rate_per_ms; limit: of guests; rate: 0 = no limit
--- Reply  {outcome wait_ms}; outcome: 1 noted, 0 above the rate, which allows one in wait_ms,
---        -1 too many guests
+-- KEYS   guests uses;
+--        uses: the moments of the last requests
+-- ARGV   identity due_ms limit rate rate_per_ms;
+--        limit: of guests
+--        rate: requests within rate_per_ms, 0 = no limit
+-- Reply  {outcome wait_ms};
+--        outcome: 1 noted, 0 above the rate, -1 too many guests
+--        wait_ms: until the rate allows one, else 0
+-- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 local known = redis.call('ZSCORE', KEYS.guests, ARGV.identity)
 if not known and redis.call('ZCARD', KEYS.guests) >= tonumber(ARGV.limit) then

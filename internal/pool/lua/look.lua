@@ -5,13 +5,24 @@
 -- KEYS   tokens orders journal tickets seen stats paused leads leases spend verdicts warm junk
 --        learned ended hour attempts
 -- ARGV   margin_ms lead_ms keep_ms hour;
---        keep_ms: new life of the keys, 0 = unchanged; hour: 1 = reply the last hour
+--        keep_ms: new life of the keys, 0 = unchanged
+--        hour: 1 = reply the last hour
 -- Reply  {paused fresh outliving orders waiting next_expiry_ms next_look_ms next_end_ms unknown
 --        bought hour_used day_used ages leads verdicts figures windows hour pause resumes_ms
 --        attempts now};
---        next_end_ms: until an order's deadline, 0 = no order; unknown, bought: orders;
---        figures, attempts: name, value, …; windows: of each its tokens, ms until it begins
---        and until it ends; pause: its text; resumes_ms: 0 = unknown; now: Unix ms
+--        paused: 1 or 0
+--        fresh, outliving: tokens; waiting: callers; unknown, bought: orders
+--        next_expiry_ms, next_look_ms: as counts returns them
+--        next_end_ms: until the next deadline of an order, 0 = no order
+--        hour_used, day_used: orders in the budget
+--        ages, leads: ms
+--        figures, attempts: name, value, …
+--        windows: of each its tokens, ms until it begins, ms until it ends
+--        hour: the text of the last hour, or empty
+--        pause: its text
+--        resumes_ms: until the pause ends, 0 = unknown
+--        now: Unix ms
+-- Errors WRONGTYPE and OOM before any change; a foreign pause pauses
 
 local function numbers(text)
   local list = {}
@@ -66,6 +77,8 @@ expect('ZCARD', KEYS.orders, KEYS.tickets, KEYS.seen, KEYS.leases, KEYS.spend, K
 expect('HLEN', KEYS.journal, KEYS.stats)
 local hour_text = redis.call('GET', KEYS.hour)
 local attempts = redis.call('HGETALL', KEYS.attempts)
+local leads, verdicts = redis.call('LRANGE', KEYS.leads, 0, -1), redis.call('LRANGE', KEYS.verdicts, 0, -1)
+local windows = windows_of(now)
 drop_dead(KEYS.tokens, KEYS.stats, KEYS.junk, now + margin)
 purge_orders(now)
 local have = counts(now, margin, lead)
@@ -85,7 +98,7 @@ end
 local figures = redis.call('HGETALL', KEYS.stats)
 hour_text = note_minute(hour_text, figures, now, ARGV.keep_ms ~= '0')
 local warm = {}
-for _, w in ipairs(windows_of(now)) do
+for _, w in ipairs(windows) do
   warm[#warm + 1] = w.tokens
   warm[#warm + 1] = w.begins - now
   warm[#warm + 1] = w.ends - now
@@ -111,6 +124,5 @@ return {paused, have.fresh, have.outliving, have.orders, have.waiting, have.expi
   ends, unknown, bought,
   redis.call('ZCOUNT', KEYS.spend, '(' .. ms(now - hour), '+inf'),
   redis.call('ZCOUNT', KEYS.spend, '(' .. ms(now - day), '+inf'),
-  ages, redis.call('LRANGE', KEYS.leads, 0, -1), redis.call('LRANGE', KEYS.verdicts, 0, -1),
-  figures, warm, ARGV.hour == '1' and hour_text or '', pause, resumes,
+  ages, leads, verdicts, figures, warm, ARGV.hour == '1' and hour_text or '', pause, resumes,
   attempts, now}

@@ -1,10 +1,11 @@
--- Notes that the owner is about to submit an order. Whether an order in this state was bought
--- is unknown to every other replica.
+-- Notes that the owner is about to submit an order. Every other replica then takes it as unknown
+-- whether the order was bought.
 --
 -- Uses   journal
 -- KEYS   orders journal leases
 -- ARGV   order owner lease_ms
 -- Reply  1 go ahead, 0 the order is gone or another replica's
+-- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 expect('ZCARD', KEYS.orders, KEYS.leases)
 local e = entry_of(ARGV.order)

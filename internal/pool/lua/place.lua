@@ -4,10 +4,17 @@
 -- Uses   journal ended purge spend counts attempts
 -- KEYS   tokens orders journal tickets seen stats paused leases spend junk ended attempts
 -- ARGV   order depth margin_ms lead_ms life_ms owner lease_ms price facts per_hour per_day
---        not_after; not_after: Unix ms, 0 = no limit
--- Reply  {outcome wait_ms hopeless reason}; outcome: 1 placed, also before, 0 enough, -1 paused,
---        -2 no budget, -3 too late, -4 bounded; wait_ms: until the budget or the bound allows
---        one, else 0; hopeless (1/0) and reason: with -4 alone
+--        not_after;
+--        depth: tokens
+--        life_ms: until its deadline
+--        price: in billionths of the currency
+--        per_hour, per_day: orders, 0 = no limit
+--        not_after: Unix ms, 0 = no limit
+-- Reply  {outcome wait_ms hopeless reason};
+--        outcome: 1 placed, also before, 0 enough, -1 paused, -2 no budget, -3 too late, -4 bounded
+--        wait_ms: until the budget or the bound allows one, else 0
+--        hopeless (1/0) and reason: with -4 alone
+-- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 local order, margin, lead = ARGV.order, tonumber(ARGV.margin_ms), tonumber(ARGV.lead_ms)
 local per_hour, per_day = tonumber(ARGV.per_hour), tonumber(ARGV.per_day)

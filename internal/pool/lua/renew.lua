@@ -2,7 +2,8 @@
 --
 -- Uses   journal
 -- KEYS   journal leases
--- ARGV   owner lease_ms, then ids of orders; lease_ms: 0 = end
+-- ARGV   owner lease_ms, then order IDs;
+--        lease_ms: 0 = end
 -- Reply  for each order 1 if this owner still has it, else 0
 -- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()

@@ -1,9 +1,14 @@
 -- Counts whether a site accepted a token, once.
 --
 -- KEYS   sale stats verdicts
--- ARGV   accepted call; accepted: 1 or 0
--- Reply  {outcome age_ms seller}; outcome: 1 counted, 0 no such sale, or too long ago,
---        -1 reported before; seller: provider|task
+-- ARGV   accepted call;
+--        accepted: 1 or 0
+--        call: number of this call
+-- Reply  {outcome age_ms seller};
+--        outcome: 1 counted, 0 no such sale, or too long ago, -1 reported before
+--        age_ms: since the birth of the token
+--        seller: provider|task
+-- Errors WRONGTYPE and OOM before any change
 local sale = redis.call('GET', KEYS.sale)
 if not sale then
   return {0, 0, ''}

@@ -5,11 +5,17 @@
 -- KEYS   tokens orders journal tickets stats leads leases sale values ended seen untold attempts
 -- ARGV   order birth_ms lifetime_ms lead_ms rest channel identity owner call seller sale_ms hash
 --        submit answer margin_ms attempts_ms;
---        birth_ms: after placement; lead_ms: 0 = not to be learned; rest: of the element;
---        owner: '' = a callback, which needs no lease; call: number of this call; seller:
---        provider|task; sale_ms: life of the sale beyond the token's; hash: of the token, '' =
---        its text may repeat; submit: ms from placing to submit|polls|callback (1/0); answer:
---        for a caller that lacks the order if it ends as failed, '' = none
+--        birth_ms: after the placing
+--        lead_ms: 0 = not to be learned
+--        rest: of the element
+--        owner: '' = a callback, which needs no lease
+--        call: number of this call
+--        seller: provider|task
+--        sale_ms: life of the sale beyond the token's
+--        hash: of the token, '' = its text may repeat
+--        submit: ms from placing to submit|polls|callback (1/0)
+--        answer: for a caller that lacks the order if it ends as failed, '' = none
+--        attempts_ms: least life of the bound
 -- Reply  1 settled, 2 ended as failed because a living token has the same text, 0 no such order,
 --        -1 another replica owns it
 -- Errors WRONGTYPE before any change; works without free memory

@@ -1,9 +1,10 @@
--- Writes the provider's task id into the journal, if the order still exists. The replica that
+-- Writes the provider's task ID into the journal, if the order still exists. The replica that
 -- knows the task becomes the owner, also after its lease ended: no other one could poll it.
 --
 -- Uses   journal
 -- KEYS   orders journal leases stats
--- ARGV   order task owner lease_ms; task: escaped
+-- ARGV   order task owner lease_ms;
+--        task: query-escaped
 -- Reply  1 written, 0 the order is gone
 -- Errors WRONGTYPE before any change; works without free memory
 expect('ZCARD', KEYS.orders, KEYS.leases)

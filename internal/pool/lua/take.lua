@@ -1,28 +1,45 @@
--- Hands out tokens to the callers of one replica that asked since its last call: to waiters,
--- which may have a ticket in the queue, in the order of their tickets, and then to the
--- immediate callers, which want nothing but a token and never queue.
+-- Hands out tokens to the callers of one replica that asked since its last call. First come the
+-- waiters, which may have a ticket in the queue, in the order of their tickets; then the
+-- immediate callers, which take any token at once and never queue.
 --
 -- KEYS   tokens tickets seen stats receipt rate junk untold, then one for each Idempotency-Key
 -- ARGV   number receipt_ms margin_ms rate rate_per_ms most_waiting immediate departures waiters,
---        then each DEPARTURE and each WAITER; number: of this call, grows by replica; rate:
---        tokens within rate_per_ms, 0 = no limit; most_waiting: tickets; immediate,
---        departures, waiters: how many there are
--- DEPARTURE  ticket outcome holder, of a ticket to be given up;
---        holder: as of a waiter; outcome: an OUTCOME, 0 = the request is not counted
--- OUTCOME  missed refused; missed: its wait ended; refused: no token could come
--- WAITER  ticket arrival need_ms once min_ttl holder told;
---        ticket: '' = does not wait; arrival: '' = asks for the first time; need_ms: life of
---        the token; once: number of its Idempotency-Key's key, 0 = none; min_ttl: as requested;
---        holder: "ticket|replica" if other replicas may have the ticket, too, else '';
+--        then each DEPARTURE and each WAITER;
+--        number: of this call; grows by replica
+--        receipt_ms: life of the receipt
+--        rate: tokens within rate_per_ms, 0 = no limit
+--        most_waiting: tickets
+--        immediate, departures, waiters: how many there are
+-- DEPARTURE  ticket outcome holder;
+--        ticket: to be given up
+--        outcome: an OUTCOME, 0 = the request is not counted
+--        holder: as of a WAITER
+-- OUTCOME  missed refused;
+--        missed: its wait ended
+--        refused: no token could come
+-- WAITER ticket arrival need_ms once min_ttl holder told;
+--        ticket: '' = does not wait
+--        arrival: Unix microseconds, '' = asks for the first time
+--        need_ms: life of the token
+--        once: number of its Idempotency-Key's key, 0 = none
+--        min_ttl: as requested, ms
+--        holder: "ticket|replica" if other replicas may have the ticket, too, else ''
 --        told: 1 = its answer may be in `untold`
 -- Reply  {now rate_wait_ms}, then of each waiter an answer and its value, then the elements for
---        the immediate callers; now: Unix ms; rate_wait_ms: 0 = the rate refused no caller.
---        A retry gets the reply of its number again; an older number gets {'stale'}.
---        Answers: token (element), replay (element that its Idempotency-Key got before), parked
---        (arrival: has a ticket), held (arrival: as parked, and only the rate keeps a token from
---        it), none (no token), full (too many tickets), conflict (its Idempotency-Key was used
---        with another min_ttl), limited (refused by the rate), failed (text of the failure: its
---        order failed, and its ticket is removed)
+--        the immediate callers. A retry gets the reply of its number again; an older number gets
+--        {'stale'}.
+--        now: Unix ms
+--        rate_wait_ms: until the rate allows one more, 0 = the rate refused no caller
+-- Answer and its value:
+--        token: the element
+--        replay: the element that its Idempotency-Key got before
+--        parked: its arrival; it has a ticket
+--        held: its arrival; as parked, and only the rate keeps a token from it
+--        none: ''; there is no token for it
+--        full: ''; there are too many tickets
+--        conflict: ''; its Idempotency-Key was used with another min_ttl
+--        limited: ''; refused by the rate
+--        failed: text of the failure; its order failed, and its ticket is removed
 -- Errors WRONGTYPE before any token is given away; works without free memory
 local number = tonumber(ARGV.number)
 local known = tonumber(redis.call('LINDEX', KEYS.receipt, 0) or '')

@@ -3,7 +3,8 @@
 --
 -- Uses   journal
 -- KEYS   orders journal leases stats
--- ARGV   order owner left_ms; left_ms: longest time of a solve from now
+-- ARGV   order owner left_ms;
+--        left_ms: longest time of a solve from now
 -- Reply  1 noted, 0 the order is gone, in another state or another replica's
 -- Errors WRONGTYPE before any change; works without free memory
 expect('ZCARD', KEYS.orders, KEYS.leases)

@@ -1,10 +1,15 @@
--- Keeps a warm window until it is over, or ends all of them.
+-- Keeps a warm window until it is over, or ends all windows.
 --
 -- Uses   windows
 -- KEYS   warm warmers
 -- ARGV   tokens begins_ms ends_ms limit slack_ms caller caller_limit;
---        tokens: 0 = end all; caller: '' = one without a caller_limit
+--        tokens: 0 = end all
+--        begins_ms, ends_ms: from now
+--        limit: of windows
+--        caller: '' = one without a caller_limit
+--        caller_limit: of its windows
 -- Reply  1 done, 0 there are too many windows
+-- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 local new = {tokens = tonumber(ARGV.tokens), begins = now + math.max(0, tonumber(ARGV.begins_ms)),
   ends = now + tonumber(ARGV.ends_ms)}

@@ -1,10 +1,10 @@
 -- The text that every script begins with.
 --
--- Times come from Redis' clock, in ms. A key of another type makes a script fail with WRONGTYPE
--- before it changes anything, unless its header says otherwise.
+-- Times come from Redis' clock, in ms. The header of each script names its errors: WRONGTYPE if
+-- a key has another type, OOM if Redis has no free memory. Expired entries may be gone by then.
 
--- clocks is the assumed difference between the clocks of Redis' nodes, in ms, where no
--- margin covers it.
+-- clocks is the assumed difference between the clocks of Redis' nodes, in ms. It is used
+-- where no margin covers the difference.
 local clocks = 10000
 
 local function now_ms()

@@ -4,5 +4,6 @@
 -- KEYS   probe
 -- ARGV   life_ms
 -- Reply  1
+-- Errors the answer of this part of Redis to a write
 redis.call('SET', KEYS.probe, '1', 'PX', ARGV.life_ms)
 return 1

@@ -2,11 +2,17 @@
 --
 -- KEYS   (of each record: ITSKEYS)
 -- ARGV   keep_ms site_limit status_limit, then of each record a RECORD and its figures as
---        name, number, …
+--        name, number, …;
+--        keep_ms: life of the records
+--        site_limit, status_limit: records in one list
 -- ITSKEYS  mark site status day alias
--- RECORD  ended record marked alias figures;
---        ended: Unix ms; marked: the mark's value; alias: '' = none; figures: their number
+-- RECORD ended record marked alias figures;
+--        ended: Unix ms
+--        marked: the mark's value
+--        alias: its value, '' = none
+--        figures: their number
 -- Reply  the number of new records
+-- Errors WRONGTYPE and OOM before any change
 local keep = tonumber(ARGV.keep_ms)
 for i = 0, #KEYS - 1, ITSKEYS.size do
   expect('ZCARD', KEYS[i + ITSKEYS.site], KEYS[i + ITSKEYS.status])

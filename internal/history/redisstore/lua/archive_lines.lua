@@ -1,10 +1,15 @@
 -- Keeps lines of the audit, each once, and adds them to the figures of their days.
 --
 -- KEYS   (of each line: ITSKEYS)
--- ARGV   keep_ms limit, then of each line a LINE and its figures as name, number, …
+-- ARGV   keep_ms limit, then of each line a LINE and its figures as name, number, …;
+--        keep_ms: life of the lines
+--        limit: lines in one list
 -- ITSKEYS  lines day
--- LINE   at line figures; at: Unix ms; figures: their number
+-- LINE   at line figures;
+--        at: Unix ms
+--        figures: their number
 -- Reply  the number of new lines
+-- Errors WRONGTYPE and OOM before any change
 local keep = tonumber(ARGV.keep_ms)
 for i = 0, #KEYS - 1, ITSKEYS.size do
   expect('ZCARD', KEYS[i + ITSKEYS.lines])

@@ -3,8 +3,11 @@
 -- Uses   claims
 -- KEYS   claim token failure
 -- ARGV   fence failed value keep_ms longest_ms claim_ms channel key;
---        failed: 1, or 0 if value is a token; keep_ms and claim_ms: how long the value and the
---        claim live; longest_ms: limit of a solve
+--        failed: 1, or 0 if value is a token
+--        keep_ms: life of the value
+--        longest_ms: limit of a solve
+--        claim_ms: life of the claim
+--        key: as other replicas know it
 -- Reply  1 ended, also by an earlier try of this call; 0 another holder has the claim
 -- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()

@@ -3,13 +3,18 @@
 --
 -- Uses   claims savings
 -- KEYS   claim token failure savings mark;
---        savings: of the caller's day; mark: of this call
+--        savings: of the caller's day
+--        mark: of this call
 -- ARGV   waits_for call identity callers lease_ms longest_ms shared_ms failure_ms;
---        waits_for: a solve, '' = a new caller; call: also names the solve that it begins;
---        longest_ms: limit of a solve; shared_ms, failure_ms: how long a token and a failure
---        are shared
--- Reply  {state solve fence identity left_ms known value}; state: solved, solving, held or
---        error; known: 1 if there is a value
+--        waits_for: a solve, '' = a new caller
+--        call: also names the solve that it begins
+--        callers: how many share the token
+--        longest_ms: limit of a solve
+--        shared_ms, failure_ms: how long a token and a failure are shared
+-- Reply  {state solve fence identity left_ms known value};
+--        state: solved, solving, held or error
+--        left_ms: of the token or the solve
+--        known: 1 if there is a value
 -- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()
 local claim, token, failure = pairs_of(redis.call('HGETALL', KEYS.claim)), pairs_of(redis.call('HGETALL', KEYS.token)), pairs_of(redis.call('HGETALL', KEYS.failure))

@@ -4,7 +4,11 @@
 -- KEYS   claim
 -- ARGV   fence identity lease_ms waiting_ms longest_ms;
 --        waiting_ms: how long after its question a replica counts as waiting
--- Reply  {held wanted}; held: 1 if this holder still has it; wanted: 1 if a replica waits
+--        longest_ms: limit of a solve
+-- Reply  {held wanted};
+--        held: 1 if this holder still has it
+--        wanted: 1 if a replica waits
+-- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()
 local claim = pairs_of(redis.call('HGETALL', KEYS.claim))
 writable('HDEL', KEYS.claim)

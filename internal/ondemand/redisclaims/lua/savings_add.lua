@@ -1,7 +1,9 @@
 -- Counts requests by the source of their token.
 --
 -- Uses   savings
--- KEYS   savings mark; savings: of the caller's day; mark: of this call
+-- KEYS   savings mark;
+--        savings: of the caller's day
+--        mark: of this call
 -- ARGV   (of each source: its name and number)
 -- Reply  1
 -- Errors WRONGTYPE before any change; works without free memory

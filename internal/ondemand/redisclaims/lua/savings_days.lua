@@ -1,8 +1,10 @@
 -- Reads the savings of today and of the six days before.
 --
 -- Uses   savings
--- KEYS   savings; of the caller's day
+-- KEYS   savings;
+--        savings: of the caller's day
 -- Reply  of each day, today first, its date and a list of source, number, …
+-- Errors WRONGTYPE
 local now, days = now_ms(), {}
 for ago = 0, 6 do
   local moment = now - ago * day_ms

@@ -5,12 +5,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"poold/internal/captcha"
 	"poold/internal/redisdb/redistest"
 )
 
-// Redis' clock is set back. A jump within the margin lets no token outlive its true
-// life. A longer one shows in tokens that are born in the future: then nobody knows
-// how old any of the stock is, and none of it is handed out.
+// Redis' clock is set back. A jump within the margin lets no token outlive its true life. A
+// longer jump shows in tokens that are born in the future: the age of the whole stock is unknown,
+// and none of it is handed out.
 func TestRedisClockIsSetBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		back  time.Duration
@@ -44,12 +47,76 @@ func TestRedisClockIsSetBack(t *testing.T) {
 			if f := got.Figures; f.Bought != f.Hits+f.Expired+int64(got.Fresh) {
 				t.Errorf("%s: the books: %+v", name, got)
 			}
-			// What is bought from here on counts as ever, and a rate is not stuck until
-			// the clock is where it was.
+			// Later purchases count as usual, and a rate is not stuck until the clock has
+			// caught up.
 			stock(t, s, id, 2, 0, lifetime)
 			if _, err := s.Take(t.Context(), limited); err != nil {
 				t.Errorf("%s: bought afterwards: %v", name, err)
 			}
 		})
 	}
+}
+
+// Redis' clock is set back. A replica that died before delays nothing until the clock has caught
+// up: its tickets are skipped, its orders adopted, and it does not count as alive. A step of up
+// to 10 s may be the difference between the clocks of two nodes, and changes nothing.
+func TestDeadReplicasAfterRedisClockIsSetBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		back    time.Duration
+		forgets bool
+	}{"within the nodes' difference": {9 * time.Second, false}, "by an hour": {time.Hour, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := redistest.InBubble(t)
+				o := Options{Addresses: "redis://bubble", Dial: server.Dial, Prefix: "set back"}
+				dead, s, id := open(t, o), open(t, o), identity("set back")
+				ctx, k := t.Context(), s.keys(id)
+				for _, order := range []string{"marked", "unknown"} {
+					place(t, dead, id, order)
+					expect(t, true)(dead.Mark(ctx, Ref{id, order}))
+				}
+				expect(t, true)(dead.Unknown(ctx, Ref{id, "unknown"}, time.Minute))
+				_, _, err := dead.Beat(ctx, 5*time.Second)
+				must(t, err)
+				must(t, s.db.Slow.ZAdd(ctx, k.tickets, redis.Z{Score: float64(time.Now().UnixMicro()), Member: "0:dead:1"}).Err())
+				must(t, s.db.Slow.ZAdd(ctx, k.seen, redis.Z{Score: float64(time.Now().UnixMilli()), Member: "0:dead:1"}).Err())
+				alive := parkOne(t, s, Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 9})
+
+				server.SetTime(time.Now().Add(-c.back))
+				_, live, err := s.Beat(ctx, 5*time.Second)
+				if forgotten := len(live) == 1; err != nil || forgotten != c.forgets {
+					t.Errorf("alive: %q, %v", live, err)
+				}
+				adopted, _, err := s.Adopt(ctx, id, []string{"marked", "unknown"})
+				if err != nil || c.forgets != (len(adopted) == 1 && adopted[0].Order == "marked") || !c.forgets && len(adopted) > 0 {
+					t.Errorf("adopted %+v, %v", adopted, err)
+				}
+				if got := look(t, s, id); c.forgets && got.Waiting > 1 || !c.forgets && got.Waiting != 2 {
+					t.Errorf("%d tickets", got.Waiting)
+				}
+				if !c.forgets {
+					s.SendAway()
+					<-alive
+					return
+				}
+				stock(t, s, id, 1, 0, time.Minute)
+				began := time.Now()
+				if got := <-alive; got.err != nil || got.token.Source != FromWait || time.Since(began) > 2*time.Second {
+					t.Errorf("behind the dead replica's ticket, after %v: %+v", time.Since(began), got)
+				}
+			})
+		})
+	}
+}
+
+// A birth is never in the future: a service that claims one gains no lifetime.
+func TestBirthsAreNotInTheFuture(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		place(t, s, id, "a")
+		time.Sleep(5 * time.Second)
+		land(t, s, id, "a", -time.Hour, 100*time.Second)
+		if token := take(t, s, Request{ID: id}, 1)[0]; token.TTL != 100*time.Second || !token.Born.Equal(time.Now()) {
+			t.Errorf("born %v, lives for %v", token.Born, token.TTL)
+		}
+	})
 }

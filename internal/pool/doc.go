@@ -44,5 +44,6 @@
 //
 // No script walks a list, except a take with a min_ttl. If Redis loses writes (failover, restart
 // without AOF), they are lost here. If its clock goes back by more than the margin, the stock is
-// discarded once its newest token is born in the future.
+// discarded once its newest token is born in the future. If it goes back by more than 10 s, the
+// tickets, leases and signs of life of before are void; live replicas renew theirs.
 package pool

@@ -1,10 +1,14 @@
--- Takes over orders whose lease ended. An order of unknown fate has a lease for life.
+-- Takes over orders whose lease expired. The lease of an order of unknown fate ends at its
+-- deadline.
 --
 -- Uses   journal ended purge
 -- KEYS   orders journal leases stats spend junk ended
--- ARGV   owner lease_ms, then ids of orders
--- Reply  {taken gone}; taken: of each adopted order its id, ms since placement, ms until its
---        deadline, its line of the journal; gone: ids of orders that no longer exist
+-- ARGV   owner lease_ms, then order IDs
+-- Reply  {taken gone};
+--        taken: of each adopted order its ID, ms since its placing, ms until its deadline, its line of
+--          the journal
+--        gone: IDs of orders that no longer exist
+-- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()
 expect('ZCARD', KEYS.orders, KEYS.leases, KEYS.spend, KEYS.ended)
 expect('HLEN', KEYS.journal)
@@ -16,9 +20,11 @@ for i = ARGV.size + 1, #ARGV do
   local e = entry_of(order)
   local deadline = redis.call('ZSCORE', KEYS.orders, order)
   local lease = tonumber(redis.call('ZSCORE', KEYS.leases, order) or 0)
+  -- A lease from before Redis' clock was set back. If its owner lived, it would have renewed it.
+  local stale = lease > now + tonumber(ARGV.lease_ms) + clocks
   if not e or not deadline then
     gone[#gone + 1] = order
-  elseif lease <= now then
+  elseif lease <= now or (stale and e.state ~= 'u') then
     e.owner = ARGV.owner
     write_entry(order, e)
     redis.call('ZADD', KEYS.leases, ms(now + tonumber(ARGV.lease_ms)), order)

@@ -1,11 +1,16 @@
--- Notes that a replica is alive.
+-- Notes that a replica is alive, and returns all live replicas.
 --
 -- KEYS   replicas
 -- ARGV   replica life_ms
--- Reply  the names of the live replicas
+-- Reply  names of replicas
+-- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 expect('ZCARD', KEYS.replicas)
 redis.call('ZADD', KEYS.replicas, ms(now + ARGV.life_ms), ARGV.replica)
 redis.call('ZREMRANGEBYSCORE', KEYS.replicas, '-inf', ms(now))
+-- A longer life than any replica asks for is from before Redis' clock was set back. A live
+-- replica is back with its next beat.
+local longest = 60000
+redis.call('ZREMRANGEBYSCORE', KEYS.replicas, '(' .. ms(now + longest + clocks), '+inf')
 redis.call('PEXPIRE', KEYS.replicas, ARGV.life_ms)
 return redis.call('ZRANGE', KEYS.replicas, 0, -1)

@@ -133,12 +133,16 @@ local function insert(list, element)
 end
 
 -- live_tickets removes the tickets of replicas that were silent for two seconds and returns
--- the number of the others.
+-- the number of the others. A sign of life in the future is from before Redis' clock was set
+-- back: its age is unknown. A live replica shows the ticket again, at its old place.
 local function live_tickets(tickets, seen, now)
   if redis.call('ZCARD', seen) == 0 then
     return 0
   end
   local silent = redis.call('ZRANGEBYSCORE', seen, '-inf', '(' .. ms(now - 2000))
+  if #silent == 0 then
+    silent = redis.call('ZRANGEBYSCORE', seen, '(' .. ms(now + clocks), '+inf')
+  end
   for _, ticket in ipairs(silent) do
     redis.call('ZREM', tickets, ticket)
     redis.call('ZREM', seen, ticket)

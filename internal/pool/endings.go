@@ -83,7 +83,7 @@ func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) (all []E
 			line, _ := member.Member.(string)
 			o, err := readEnded(id, line, int64(member.Score))
 			if err != nil {
-				s.log.Error("the end of an order cannot be read, and is dropped", "err", err)
+				s.log.Error("dropped an unreadable end of an order", "identity", id, "err", err)
 				s.db.Slow.ZRem(ctx, s.keys(id).ended, line)
 				continue
 			}

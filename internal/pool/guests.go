@@ -26,7 +26,7 @@ const (
 )
 
 // errRestless: guests retired during each try of a survey.
-var errRestless = errors.New("pool: guests come and go too fast to be counted")
+var errRestless = errors.New("pool: guests retired during every try of a survey; ask again")
 
 // Guests are the requested identities that no target has. All replicas share them until their
 // last token and order have ended; then their figures join one common row. It is safe for

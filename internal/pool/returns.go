@@ -2,7 +2,7 @@ package pool
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -13,7 +13,7 @@ import (
 // mostBack bounds the tokens of one identity that wait to be returned.
 const mostBack = 10_000
 
-var errFullBack = errors.New("pool: too many tokens wait to be put back")
+var errFullBack = fmt.Errorf("pool: %d tokens already wait to be returned", mostBack)
 
 // Return takes back a token whose caller hung up before a byte of the answer was written. A
 // token of an Idempotency-Key stays with its caller. Return does not wait for Redis: a failed
@@ -28,7 +28,7 @@ func (s *Tokens) Return(t Token) error {
 // giveBack returns a token whose caller left, and logs a failure.
 func (s *Tokens) giveBack(t Token) {
 	if err := s.Return(t); err != nil {
-		s.log.Warn("a token whose caller hung up could not be put back", "err", err)
+		s.log.Warn("token not returned after its caller hung up", "identity", t.identity, "err", err)
 	}
 }
 
@@ -78,7 +78,7 @@ func (r *returns) putBackAll(id captcha.ID) {
 	for next, ok := r.next(id, 0); ok; next, ok = r.next(id, 1) {
 		for err := r.putBack(next.token); err != nil; err = r.putBack(next.token) {
 			if failing == nil {
-				r.log.Warn("tokens whose callers hung up cannot be put back yet", "err", err)
+				r.log.Warn("cannot return tokens of callers that hung up yet; retrying", "identity", id, "err", err)
 			}
 			failing = err
 			if !time.Now().Before(next.until) {
@@ -90,14 +90,14 @@ func (r *returns) putBackAll(id captcha.ID) {
 			case <-time.After(wait):
 				wait = min(2*wait, time.Second)
 			case <-r.closing:
-				r.log.Warn("tokens whose callers hung up were not put back before the stop", "tokens", r.forget(id), "err", err)
+				r.log.Warn("tokens of callers that hung up not returned before the stop", "identity", id, "tokens", r.forget(id), "err", err)
 				return
 			}
 		}
 		returned++
 	}
 	if failing != nil {
-		r.log.Info("tokens whose callers hung up are put back", "tokens", returned, "died", dead)
+		r.log.Info("returned tokens of callers that hung up", "identity", id, "tokens", returned, "expired", dead)
 	}
 }
 

@@ -111,7 +111,7 @@ func (q *takeQueue) refuse(c *takeCall, err error) {
 	q.stuck = false
 	if !q.refused {
 		q.refused = true
-		q.tokens.log.Warn("redis refuses to hand out tokens", "err", err)
+		q.tokens.log.Warn("redis refuses to hand out tokens", "identity", q.id, "err", err)
 	}
 	for _, w := range slices.Concat(c.immediate, c.waiters) {
 		w.asked = false
@@ -128,7 +128,7 @@ func (q *takeQueue) fail(c *takeCall, err error) {
 		return
 	}
 	c.failed, q.stuck = true, true
-	q.tokens.log.Warn("a take has no answer yet; its tokens will be put back", "err", err)
+	q.tokens.log.Warn("no reply to a take yet; its tokens will be returned", "identity", q.id, "err", err)
 	down := answer{err: redisdb.Down(err)}
 	for _, group := range [][]*waiter{c.immediate, c.waiters, q.newcomers, q.parked} {
 		for _, w := range group {
@@ -146,7 +146,7 @@ func (q *takeQueue) fail(c *takeCall, err error) {
 func (q *takeQueue) deliver(c *takeCall, reply []string) {
 	answers, err := q.decode(c, reply)
 	if err != nil && reply != nil {
-		q.tokens.log.Error("a take was answered with something unreadable", "err", err)
+		q.tokens.log.Error("unreadable reply to a take", "identity", q.id, "err", err)
 	}
 	callers := append(c.waiters, c.immediate...)
 	if err == nil {
@@ -156,7 +156,7 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 	q.mu.Lock()
 	if q.refused {
 		q.refused = false
-		q.tokens.log.Info("redis lets tokens be handed out again")
+		q.tokens.log.Info("redis hands out tokens again", "identity", q.id)
 	}
 	q.stuck = false
 	for i, w := range callers {

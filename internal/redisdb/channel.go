@@ -12,7 +12,7 @@ func (db *DB) Channel() string { return db.Prefix + ":wake" }
 // announces has happened, and replicas find it a little later by polling.
 func (db *DB) Announce(ctx context.Context, message string) {
 	if err := db.Slow.Publish(ctx, db.Channel(), message).Err(); err != nil {
-		db.log.DebugContext(ctx, "other replicas were not told of a change", "err", err) // review says why
+		db.log.DebugContext(ctx, "change not announced to other replicas", "err", err) // review says why
 	}
 }
 

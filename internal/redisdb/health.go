@@ -113,9 +113,9 @@ func (m *monitor) turn(was, now *condition) {
 		default:
 		}
 	case now.away != nil:
-		m.log.Error("a part of redis does not serve: nothing is handed out or bought for the targets in it", "reason", Reason(now.err), "err", now.err)
+		m.log.Error("part of redis is down: its targets hand out and buy nothing", "reason", Reason(now.err), "err", now.err)
 	default:
-		m.log.Error("redis does not serve: nothing is bought, and nothing handed out but what a full memory allows", "reason", Reason(now.err), "err", now.err)
+		m.log.Error("redis is down: nothing is bought, and tokens are handed out only if its memory is full", "reason", Reason(now.err), "err", now.err)
 	}
 }
 

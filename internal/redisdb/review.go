@@ -67,7 +67,7 @@ func (m *monitor) faults(ctx context.Context) []string {
 	})
 	if err != nil {
 		// Without the right to INFO the settings are unknown.
-		m.log.DebugContext(ctx, "redis does not tell its settings", "err", err)
+		m.log.DebugContext(ctx, "redis settings unknown", "err", err)
 	}
 	found := slices.Sorted(maps.Keys(where))
 	if m.Mode == ModeCluster {

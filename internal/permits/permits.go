@@ -114,7 +114,7 @@ func (s *Permits) Providers(ctx context.Context) ([]string, error) {
 	}).Result()
 }
 
-// Release returns the permit of an order; it is no error if the order has none.
+// Release returns the permit of an order; without one it is a no-op.
 func (s *Permits) Release(ctx context.Context, provider string, order pool.Ref) error {
 	return s.db.Slow.ZRem(ctx, s.keys(provider).permits, order.String()).Err()
 }

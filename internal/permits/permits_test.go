@@ -118,7 +118,7 @@ func testPermits(t *testing.T, o redisdb.Options) {
 	}
 }
 
-// A longer permit prolongs the life of the list, a shorter one does not shorten it.
+// A longer permit prolongs the life of the list, and a shorter one does not shorten it.
 func TestPermitsLiveAsLongAsTheLongest(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, s, _ *Permits) {
 		for i, lasts := range []time.Duration{time.Minute, 10 * time.Minute, 2 * time.Minute} {
@@ -129,11 +129,15 @@ func TestPermitsLiveAsLongAsTheLongest(t *testing.T) {
 		if got := redis.TTL("test:places:{p}"); got != 11*time.Minute {
 			t.Errorf("%v", got)
 		}
+		time.Sleep(3 * time.Minute) // without a further permit
+		if counts, err := s.InFlight(t.Context(), []string{"p"}); err != nil || !slices.Equal(counts, []int{1}) {
+			t.Errorf("in flight %v, %v", counts, err)
+		}
 	})
 }
 
-// The permits at a node that does not answer are unknown; the others are counted.
-func TestInFlightWithoutANode(t *testing.T) {
+// The permits at a node without an answer are unknown; the others are counted.
+func TestInFlightMarksUnknownCounts(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, s, _ *Permits) {
 		if err := redis.Set("test:places:{b}", "of another type"); err != nil {
 			t.Fatal(err)
@@ -147,9 +151,9 @@ func TestInFlightWithoutANode(t *testing.T) {
 	})
 }
 
-// A replica that acquires a permit writes the provider's name for the others, once an hour. They
-// find the name for longer than a permit can last.
-func TestProvidersAreFoundByOthers(t *testing.T) {
+// A replica that acquires a permit writes the name of the provider for the others, once an hour.
+// The name lives longer than any permit.
+func TestReplicasShareProviderNames(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, buys, looks *Permits) {
 		acquire := func(provider string) {
 			t.Helper()
@@ -191,7 +195,7 @@ func TestProvidersAreFoundByOthers(t *testing.T) {
 		found("one", "two")
 		time.Sleep(2*time.Hour - 2*time.Minute)
 		found("one")
-		acquire("three") // and what is over goes
+		acquire("three") // which removes expired names
 		if kept, err := redis.ZMembers("test:providers"); err != nil || slices.Contains(kept, "two") {
 			t.Errorf("names that are over are kept: %q, %v", kept, err)
 		}
@@ -204,7 +208,7 @@ func TestProvidersAreFoundByOthers(t *testing.T) {
 }
 
 // A permit is refused if the name of its provider cannot be written.
-func TestNoPermitWithoutItsName(t *testing.T) {
+func TestAcquireFailsIfTheNameCannotBeWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, s, _ *Permits) {
 		if err := redis.Set("test:providers", "foreign"); err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// A fault of a provider is known to all replicas, and one of them gets the probe.
+// All replicas know the fault of a provider, and one of them gets the probe.
 func testStanding(t *testing.T, o redisdb.Options) {
 	o.Prefix = "standings"
 	one, two := open(t, o), open(t, o)
@@ -74,7 +74,7 @@ func testStanding(t *testing.T, o redisdb.Options) {
 	if waited, err := two.ProbeNow(t.Context(), "main"); err != nil || waited {
 		t.Errorf("a provider that is up: %v, %v", waited, err)
 	}
-	// A replica that has not heard of the end learns that polls are answered.
+	// A replica that missed the end of the fault reports that polls are answered.
 	late := fault
 	late.Since, late.Polls = time.Hour, true
 	if err := one.ReportFault(t.Context(), "main", late); err != nil {
@@ -99,7 +99,7 @@ func testStanding(t *testing.T, o redisdb.Options) {
 }
 
 // An outage that one replica meets stops no replica that reaches the provider.
-func TestAnOutageOfOneReplica(t *testing.T) {
+func TestOutageOfOneReplicaStopsNoOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redistest.Bubble, one, two *Permits) {
 		fault := Fault{Kind: "outage", Code: "unreachable", Next: 10 * time.Second, Every: 10 * time.Second}
 		if err := one.ReportFault(t.Context(), "main", fault); err != nil {
@@ -118,8 +118,9 @@ func TestAnOutageOfOneReplica(t *testing.T) {
 	})
 }
 
-// After 20 refused submits in a row a provider gets one in 5 s; an accepted one ends that.
-func TestRefusalsOfAProvider(t *testing.T) {
+// After 20 refused submits in a row a provider gets one submit in 5 s. An accepted one ends the
+// bound.
+func TestRefusalsBoundAProvider(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, one, two *Permits) {
 		for range MostRefusals {
 			if err := one.ReportRefusal(t.Context(), "main"); err != nil {
@@ -151,8 +152,140 @@ func TestRefusalsOfAProvider(t *testing.T) {
 				t.Errorf("%+v, %v", p, err)
 			}
 		}
-		if ttl := redis.TTL("test:standing:{main}"); ttl <= 23*time.Hour {
+		if ttl := redis.TTL("test:standing:{main}"); ttl != standingKept {
 			t.Errorf("it expires in %v", ttl)
+		}
+	})
+}
+
+// The turn of a bounded provider goes to one order. Only this order can give it back, once, and
+// ProbeNow grants the next one.
+func TestTurnsOfABoundedProvider(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redistest.Bubble, one, two *Permits) {
+		for range MostRefusals {
+			if err := one.ReportRefusal(t.Context(), "main"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		granted := func(s *Permits, name string, want bool) {
+			t.Helper()
+			p, err := s.Acquire(t.Context(), "main", order(name), 99, time.Minute, 0)
+			if err != nil || p.OK != want || !want && p.Wait != 5*time.Second {
+				t.Errorf("%s: %+v, %v", name, p, err)
+			}
+		}
+		giveBack := func(s *Permits, name string) {
+			t.Helper()
+			if err := s.GiveBack(t.Context(), "main", order(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		granted(one, "first", true)
+		granted(two, "second", false)
+		giveBack(two, "second")
+		granted(two, "second", false)
+		giveBack(one, "first")
+		granted(two, "second", true)
+		giveBack(one, "first") // it has no turn any more
+		granted(one, "third", false)
+		if waited, err := one.ProbeNow(t.Context(), "main"); err != nil || !waited {
+			t.Error(waited, err)
+		}
+		granted(one, "third", true)
+		granted(two, "fourth", false)
+	})
+}
+
+// Replicas that meet the same fault agree on its begin and its next probe. A fault that began
+// after the answered call was sent is a new one.
+func TestReportsOfOneFault(t *testing.T) {
+	inBubble(t, func(t *testing.T, redis *redistest.Bubble, one, two *Permits) {
+		report := func(s *Permits, f Fault) {
+			t.Helper()
+			f.Every = time.Minute
+			if err := s.ReportFault(t.Context(), "main", f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		standing := func() *Fault {
+			t.Helper()
+			s, err := one.Standing(t.Context(), "main")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Fault
+		}
+		report(one, Fault{Kind: "account", Code: "first", Since: time.Second, Next: time.Minute})
+		time.Sleep(10 * time.Second)
+		report(two, Fault{Kind: "account", Code: "second", Next: time.Second})
+		if f := standing(); f == nil || f.Since != 11*time.Second || f.Next != 50*time.Second || f.Every != time.Minute || f.Code != "second" {
+			t.Errorf("%+v", f)
+		}
+		report(two, Fault{Kind: "outage", Code: "third"})
+		if f := standing(); f == nil || f.Kind != "account" || f.Code != "second" {
+			t.Errorf("an outage replaced it: %+v", f)
+		}
+		if ttl := redis.TTL("test:standing:{main}"); ttl != standingKept {
+			t.Errorf("it expires in %v", ttl)
+		}
+		if err := two.ReportUp(t.Context(), "main", 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		report(one, Fault{Kind: "outage", Code: "before", Since: 6 * time.Second})
+		if f := standing(); f != nil {
+			t.Errorf("a fault that had ended is back: %+v", f)
+		}
+		report(one, Fault{Kind: "outage", Code: "after", Since: 4 * time.Second})
+		if f := standing(); f == nil || f.Code != "after" {
+			t.Errorf("a new fault is unknown: %+v", f)
+		}
+	})
+}
+
+// Redis' clock is set back by a day. A provider that is down or bounded does not wait for the day
+// to pass, and a fault that is met now is noted.
+func TestStandingAfterRedisClockIsSetBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, redis *redistest.Bubble, s, _ *Permits) {
+		wait := func(provider string) time.Duration {
+			t.Helper()
+			p, err := s.Acquire(t.Context(), provider, order("x"), 9, time.Minute, -1)
+			if err != nil || p.OK {
+				t.Errorf("%s: %+v, %v", provider, p, err)
+			}
+			return p.Wait
+		}
+		for range MostRefusals {
+			if err := s.ReportRefusal(t.Context(), "bounded"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if p, err := s.Acquire(t.Context(), "bounded", order("turn"), 9, time.Minute, -1); err != nil || !p.OK {
+			t.Fatal(p, err)
+		}
+		down := Fault{Kind: "account", Code: "c", Since: time.Second, Next: time.Hour, Every: time.Minute}
+		for _, provider := range []string{"down", "up"} {
+			if err := s.ReportFault(t.Context(), provider, down); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.ReportUp(t.Context(), "up", 0); err != nil {
+			t.Fatal(err)
+		}
+		redis.SetTime(time.Now().Add(-24 * time.Hour))
+		if got := wait("bounded"); got != 5*time.Second {
+			t.Errorf("bounded for %v", got)
+		}
+		if got := wait("down"); got != 10*time.Minute {
+			t.Errorf("down for %v", got)
+		}
+		if f, err := s.Standing(t.Context(), "down"); err != nil || f.Fault == nil || f.Fault.Since != 0 {
+			t.Errorf("%+v, %v", f.Fault, err)
+		}
+		if err := s.ReportFault(t.Context(), "up", down); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := s.Standing(t.Context(), "up"); err != nil || f.Fault == nil {
+			t.Errorf("the new fault is unknown: %v", err)
 		}
 	})
 }

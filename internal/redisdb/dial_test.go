@@ -9,8 +9,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// Redis cuts all connections at once, of which nothing can be seen before they are used, as
-// by TLS. No call fails because of it, however many there were.
+// Redis cuts all connections, and the client cannot see this before it uses them, as behind TLS.
+// No call fails, whatever their number.
 func TestManyConnectionsBreakAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)

@@ -19,9 +19,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// What keeps a store from Redis is named, with the address and without the password, in
-// what Health says and in the log.
-func TestARefusalIsNamed(t *testing.T) {
+// Health and the log name the fault of Redis with the address, without the password.
+func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 	t.Parallel()
 	const password = "canary-password"
 	locked := redistest.Server(t, "--requirepass", "other")
@@ -76,7 +75,7 @@ func TestARefusalIsNamed(t *testing.T) {
 			if !errors.Is(now.err, ErrDown) || !strings.Contains(log.String(), c.reason) || strings.Contains(log.String()+now.err.Error(), password) {
 				t.Errorf("%v\nlog: %s", now.err, log.String())
 			}
-			s.monitor.met = true // one that has served speaks what the address says
+			s.monitor.met = true // a server that has served speaks the protocol of the address
 			if now = s.monitor.probe(t.Context()); strings.Contains(Reason(now.err), "or speaks no TLS") || strings.Contains(Reason(now.err), "if it wants TLS") {
 				t.Errorf("of one that has served: %s", Reason(now.err))
 			}

@@ -13,7 +13,8 @@ import (
 	"poold/internal/testkit"
 )
 
-func TestFaultsOfSettings(t *testing.T) {
+// INFO shows which settings are dangerous. Absent settings are ignored.
+func TestDangerousSettingsAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		info string
 		want []string // a word of each
@@ -41,9 +42,9 @@ func TestFaultsOfSettings(t *testing.T) {
 	}
 }
 
-// What is dangerous about Redis' settings is warned of once at the start and once
-// each time that Redis is back, and is on the status.
-func TestSettingsAreReviewed(t *testing.T) {
+// A dangerous setting is logged once at the start and once after each outage, and is among the
+// notices.
+func TestDangerousSettingsAreLoggedAndShown(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Server(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")
 	var log testkit.Log
@@ -51,7 +52,7 @@ func TestSettingsAreReviewed(t *testing.T) {
 	listening, stop := context.WithCancel(t.Context())
 	var listener sync.WaitGroup
 	listener.Go(func() {
-		s.Listen(listening, func(message string) { t.Errorf("heard %q", message) }) // what a review publishes means nothing
+		s.Listen(listening, func(message string) { t.Errorf("heard %q", message) }) // a review publishes empty messages
 	})
 	t.Cleanup(func() { stop(); listener.Wait() })
 	holds := func(word string) func() bool {
@@ -79,7 +80,7 @@ func TestSettingsAreReviewed(t *testing.T) {
 	if log.Count("allkeys-lru") != 2 || log.Count("level=WARN") != 5 {
 		t.Errorf("after an outage: %s", log.String())
 	}
-	// Who may not ask is told nothing, least of all that something is wrong.
+	// Without the right to INFO there is no notice.
 	redistest.Do(t, addr, "ACL", "SETUSER", "default", "-info")
 	if found := s.monitor.faults(t.Context()); len(found) != 0 {
 		t.Errorf("without the right to INFO: %q", found)

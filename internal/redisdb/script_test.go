@@ -17,7 +17,8 @@ func panics(do func()) (message string) {
 	return ""
 }
 
-func TestHeader(t *testing.T) {
+// A header has lists of names, which may continue on the next line and end before an explanation.
+func TestHeadersHaveListsOfNames(t *testing.T) {
 	h := headerOf(`-- Does something with ARGV.
 --
 -- Uses   journal purge
@@ -49,9 +50,9 @@ local order = 1
 	}
 }
 
-// A script consists of the general functions, those of its package, those that its header lists
-// and its own text. Mistakes in its names are found when it is loaded.
-func TestLoadScripts(t *testing.T) {
+// A script consists of the general text, the common text of its package, the shared files under
+// Uses, and its own text. LoadScripts finds mistakes in names.
+func TestLoadScriptsFindsMistakesInNames(t *testing.T) {
 	load := func(text string) Scripts {
 		return LoadScripts(fstest.MapFS{
 			"lua/common.lua": {Data: []byte(sharedFile + "everywhere.\n-- common")},

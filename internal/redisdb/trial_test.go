@@ -14,9 +14,8 @@ func try(t *testing.T, addresses string) Trial {
 	return opened(t, Options{Addresses: addresses, Prefix: "captcha"}).Try(t.Context())
 }
 
-// A trial finds each right that is missing, and what is dangerous, and leaves nothing
-// behind.
-func TestTry(t *testing.T) {
+// Try finds each missing right and each dangerous setting, and leaves no key behind.
+func TestTryFindsMissingRightsAndDangerousSettings(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Server(t, "--appendonly", "yes", "--dir", t.TempDir())
 	ask := func(words string) string {

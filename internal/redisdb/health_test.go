@@ -1,0 +1,49 @@
+package redisdb
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
+)
+
+// A server that has served before gets no hint about TLS when it closes its connections. The log
+// has each change of its health once.
+func TestOutagesOfAServerThatServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble := redistest.InBubble(t)
+		var closed atomic.Bool
+		var log testkit.Log
+		db := running(t, Options{Addresses: redistest.BubbleAddress, Log: log.Logger(), Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if closed.Load() {
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: io.EOF}
+			}
+			return bubble.Dial(ctx, network, address)
+		}})
+		time.Sleep(5 * time.Second)
+		for outage := 1; outage <= 2; outage++ {
+			closed.Store(true)
+			bubble.SetDown(true)
+			time.Sleep(10 * time.Second)
+			if h := db.Health(); h.Up || !strings.HasPrefix(h.Reason, reasonClosed+" (") {
+				t.Errorf("outage %d: %+v", outage, h)
+			}
+			closed.Store(false)
+			bubble.SetDown(false)
+			time.Sleep(5 * time.Second)
+			if h := db.Health(); !h.Up || h.Reason != "" {
+				t.Errorf("after outage %d: %+v", outage, h)
+			}
+			if down, back := log.Count("redis is down"), log.Count("redis serves again"); down != outage || back != outage {
+				t.Errorf("after outage %d: %d lines of outages, %d of their ends", outage, down, back)
+			}
+		}
+	})
+}

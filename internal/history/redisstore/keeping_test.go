@@ -1,0 +1,121 @@
+//go:build !race
+
+package redisstore_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/history"
+	"poold/internal/history/redisstore"
+	"poold/internal/redisdb/redistest"
+)
+
+// kept is a store in a bubble with times to keep that differ.
+func kept(t *testing.T, test func(t *testing.T, redis *redistest.Bubble, s *redisstore.Store)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		redis := redistest.InBubble(t)
+		db := opened(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "kept")
+		test(t, redis, redisstore.New(db, redisstore.Options{Keep: 48 * time.Hour, KeepAudit: 24 * time.Hour}))
+	})
+}
+
+// solved is a record that ends now.
+func solved(sitekey string, n int) history.Record {
+	id := captcha.Identity{Type: captcha.Turnstile, Sitekey: sitekey}.ID()
+	return history.Record{
+		ID: fmt.Sprintf("order%d.%s", n, id), Identity: id, Target: "login", Type: captcha.Turnstile, Sitekey: sitekey,
+		Provider: "p", Task: fmt.Sprint("task", n), How: history.Solved, Placed: time.Now(), Submitted: time.Now(), Ended: time.Now(),
+	}
+}
+
+// counted returns the number of members of the keys with this part.
+func counted(t *testing.T, redis *redistest.Bubble, part string) (n int) {
+	t.Helper()
+	for _, key := range redis.Keys() {
+		if strings.Contains(key, part) {
+			members, err := redis.ZMembers(key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(members)
+		}
+	}
+	return n
+}
+
+// Each key of the history lives as long as its newest value is kept, and a write removes older
+// values from the lists.
+func TestHistoryIsKeptForItsTime(t *testing.T) {
+	kept(t, func(t *testing.T, redis *redistest.Bubble, s *redisstore.Store) {
+		write := func(n int) {
+			t.Helper()
+			if err := s.Write(t.Context(), []history.Record{solved("site", n)}); err != nil {
+				t.Fatal(err)
+			}
+			entry := history.Entry{ID: fmt.Sprint("entry", n), At: time.Now(), Key: "alice", Action: history.Taken, Target: "login"}
+			if err := s.WriteEntries(t.Context(), []history.Entry{entry}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n, pause := range []time.Duration{0, 20 * time.Hour, 30 * time.Hour} {
+			time.Sleep(pause)
+			write(n)
+		}
+		lives := map[string]time.Duration{}
+		for _, key := range redis.Keys() {
+			lives[key] = redis.TTL(key)
+		}
+		newest := 0
+		for key, life := range lives {
+			want := 48 * time.Hour
+			if strings.HasPrefix(key, "kept:audit:") || strings.HasPrefix(key, "kept:usage:") {
+				want = 24 * time.Hour
+			}
+			// The marks, aliases and days of the first two writes are older.
+			if life == want {
+				newest++
+			} else if life <= 0 || life > want {
+				t.Errorf("%s lives for %v, want at most %v", key, life, want)
+			}
+		}
+		if newest != 7 { // mark, alias, site, status, day; entries, their day
+			t.Errorf("%d keys live as long as the newest value: %v", newest, lives)
+		}
+		for part, want := range map[string]int{":records:{history}:site:": 2, ":records:{history}:solved": 2, ":audit:": 1} {
+			if got := counted(t, redis, part); got != want {
+				t.Errorf("%d members in %s, want %d", got, part, want)
+			}
+		}
+	})
+}
+
+// A sitekey keeps 50 records and a status more.
+func TestListsOfRecordsHaveTheirOwnLimits(t *testing.T) {
+	kept(t, func(t *testing.T, redis *redistest.Bubble, s *redisstore.Store) {
+		var batch []history.Record
+		for n := range 60 {
+			time.Sleep(time.Second)
+			batch = append(batch, solved("site", n))
+		}
+		if err := s.Write(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		for part, want := range map[string]int{":records:{history}:site:": 50, ":records:{history}:solved": 60} {
+			if got := counted(t, redis, part); got != want {
+				t.Errorf("%d members in %s, want %d", got, part, want)
+			}
+		}
+		if _, known, err := s.Task(t.Context(), "task59"); err != nil || !known {
+			t.Errorf("the newest record: %v, %v", known, err)
+		}
+		if _, known, err := s.Task(t.Context(), "task9"); err != nil || known {
+			t.Errorf("a record beyond the limit: %v, %v", known, err)
+		}
+	})
+}

@@ -73,9 +73,9 @@ func testAttemptsAreBounded(t *testing.T, o Options) {
 	}
 }
 
-// The first minute of a bound sees 15 orders in all, those before it included; then there is
+// The first minute of a bound has 15 orders, the failed ones before it included. Then there is
 // one in 5 s.
-func TestTheFirstMinuteOfABound(t *testing.T) {
+func TestFirstMinuteOfABoundHas15Orders(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		n, placed := 0, []time.Duration{}
 		began := time.Now()
@@ -101,8 +101,8 @@ func TestTheFirstMinuteOfABound(t *testing.T) {
 	})
 }
 
-// Orders that were under way when the bound began take the place of probes.
-func TestABurstIsPaidFor(t *testing.T) {
+// Orders in flight when the bound began replace probes.
+func TestBurstsReplaceProbes(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		var orders []Ref
 		for i := range 20 {
@@ -120,8 +120,8 @@ func TestABurstIsPaidFor(t *testing.T) {
 	})
 }
 
-// Rejected parameters are probed after 1, 2, 4 … 60 minutes, and remembered meanwhile; those
-// of a guest are forgotten soon.
+// Rejected parameters are probed after 1, 2, 4 … 60 minutes, and remembered meanwhile. The
+// rejection of a guest is forgotten soon.
 func TestRejectedParametersAreProbed(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		n := 0
@@ -141,8 +141,8 @@ func TestRejectedParametersAreProbed(t *testing.T) {
 		if ttl := one.db.Slow.PTTL(t.Context(), one.keys(id).attempts).Val(); ttl < 22*time.Hour {
 			t.Errorf("it is forgotten in %v", ttl)
 		}
-		// A try on request begins again with short intervals, and one that is refused for
-		// another reason does not end the rejection.
+		// Retry begins again with short intervals. A refusal for another reason does not end
+		// the rejection.
 		if _, err := two.Retry(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}

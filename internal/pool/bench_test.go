@@ -140,7 +140,7 @@ func BenchmarkGuests(b *testing.B) {
 	})
 	b.StopTimer()
 	for listed(b, s) > 0 {
-		time.Sleep(time.Second) // until tokens that nobody took are dead, and claims are over
+		time.Sleep(time.Second) // until untaken tokens are dead, and claims are over
 		for _, id := range s.db.Slow.ZRange(b.Context(), s.guests().guests, 0, -1).Val() {
 			makeDue(b, s, captcha.ID(id))
 		}
@@ -152,7 +152,7 @@ func BenchmarkGuests(b *testing.B) {
 		b.Errorf("%d of %d are counted", got.Figures.Solved, b.N)
 	}
 	s.forget(time.Now().Add(time.Hour), queueIdle)
-	// What can be said of a token is known for 15 min after it; nobody waits for that.
+	// Reports are accepted for 15 min after the death of a token; the benchmark does not wait.
 	left := 0
 	for it := s.db.Slow.Scan(b.Context(), 0, "bench:*", 10_000).Iterator(); it.Next(b.Context()); {
 		if key := it.Val(); !strings.Contains(key, ":sold:") && !strings.Contains(key, ":last:") && !strings.Contains(key, ":values:") {
@@ -184,7 +184,7 @@ func BenchmarkLandings(b *testing.B) {
 				if how, err := s.Settle(b.Context(), Landing{Ref: ref, Provider: "p", Value: ref.Order, Lifetime: time.Second}); err != nil || how != Ended {
 					b.Fatal(how, err)
 				}
-				if i%100 == 99 { // what a sender removes
+				if i%100 == 99 { // as a sender removes them
 					for n := range 100 {
 						s.db.Slow.Del(b.Context(), s.keys(identity(fmt.Sprint("landings ", n))).ended)
 					}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,9 +12,9 @@ import (
 	"poold/internal/captcha"
 )
 
-// A token counts and is handed out up to the very millisecond in which it meets its
-// margin, and outlives a lead time up to the one before.
-func TestWhereLivesEnd(t *testing.T) {
+// A token counts and is handed out until the millisecond in which it meets its margin. It
+// outlives a lead time until one millisecond earlier.
+func TestTokensLiveToTheMillisecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		const margin, lead = 40 * time.Second, 15 * time.Second
 		stock(t, s, id, 1, 0, 100*time.Second) // outlives the lead for 45 s, the margin for 60
@@ -33,7 +32,7 @@ func TestWhereLivesEnd(t *testing.T) {
 		at(Stock{Fresh: 1, Outliving: 1, NextExpiry: 15*time.Second + time.Millisecond, NextLook: time.Millisecond})
 		time.Sleep(time.Millisecond)
 		at(Stock{Fresh: 1, NextExpiry: 15 * time.Second, NextLook: -time.Millisecond})
-		// Somebody who needs all that it has left gets it, who needs more does not.
+		// A caller that needs its whole rest gets it, a caller that needs more does not.
 		if _, err := s.Take(t.Context(), Request{ID: id, Margin: margin, MinTTL: 55*time.Second + time.Millisecond}); !isEmpty(err) {
 			t.Errorf("a millisecond more than it has: %v", err)
 		}
@@ -49,8 +48,8 @@ func TestWhereLivesEnd(t *testing.T) {
 	})
 }
 
-// A token that comes back within its margin is of no use, whoever looks.
-func TestReturnedWithinItsMargin(t *testing.T) {
+// A token that is returned within its margin expires, at whichever replica.
+func TestReturnWithinTheMarginExpires(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for _, c := range []struct {
 			left  time.Duration
@@ -72,9 +71,8 @@ func TestReturnedWithinItsMargin(t *testing.T) {
 	})
 }
 
-// An order that stands nowhere but in the journal, or nowhere but among the orders,
-// is gone for everybody.
-func TestHalfAnOrder(t *testing.T) {
+// An order that is only in the journal, or only among the orders, does not exist.
+func TestHalfWrittenOrdersAreGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		k := one.keys(id)
 		for _, half := range []struct {
@@ -120,8 +118,8 @@ func TestHalfAnOrder(t *testing.T) {
 	})
 }
 
-// An order's time is over at its deadline, for whoever asks first.
-func TestWhereAnOrderEnds(t *testing.T) {
+// An order ends at its deadline, whichever call comes first.
+func TestOrdersEndAtTheirDeadline(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		k, placed := one.keys(id), time.Now()
 		place(t, one, id, "a")
@@ -142,7 +140,7 @@ func TestWhereAnOrderEnds(t *testing.T) {
 		if err != nil || len(adopted) != 0 || len(gone) != 1 {
 			t.Errorf("adopted %+v, gone %+v, %v", adopted, gone, err)
 		}
-		// Whoever comes first counts it as lost, and nothing of it is left.
+		// The first call counts it as lost and removes all of it.
 		if lost, err := one.db.Slow.HGet(t.Context(), k.stats, "lost").Int(); err != nil || lost != 1 {
 			t.Errorf("%d lost: %v", lost, err)
 		}
@@ -152,8 +150,8 @@ func TestWhereAnOrderEnds(t *testing.T) {
 	})
 }
 
-// An order that ended leaves nothing but its sale.
-func TestWhatAnEndLeaves(t *testing.T) {
+// An ended order leaves nothing but its sale.
+func TestEndedOrdersLeaveOnlyTheirSale(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k := s.keys(id)
 		for i, end := range []func(order Ref) (Ending, error){
@@ -172,9 +170,8 @@ func TestWhatAnEndLeaves(t *testing.T) {
 	})
 }
 
-// A task that is known is submitted no second time, and a repeated token is told as
-// such also when its answer was lost.
-func TestAnswersThatComeAgain(t *testing.T) {
+// A known task is not submitted again, and the retry of a repeated landing gets the same answer.
+func TestRetriedMarksAndRepeatedTexts(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		place(t, s, id, "a")
 		expect(t, true)(s.Submitted(t.Context(), Ref{id, "a"}, "t"))
@@ -195,31 +192,9 @@ func TestAnswersThatComeAgain(t *testing.T) {
 	})
 }
 
-// A budget forgets what left its window, and a solve stays as old as it is when its
-// order comes again.
-func TestWhatABudgetKeeps(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		spend, began := s.keys(id).spend, time.Now()
-		order := Order{Ref: Ref{id, "a"}, Depth: 9, TTL: time.Minute, PerDay: 5}
-		placeOrder(t, s, order)
-		expect(t, true)(s.Mark(t.Context(), order.Ref))
-		time.Sleep(2 * time.Minute) // it is lost, and counts as bought
-		placeOrder(t, s, order)
-		if at, err := s.db.Slow.ZScore(t.Context(), spend, "a").Result(); err != nil || !time.UnixMilli(int64(at)).Equal(began) {
-			t.Errorf("it counts from %v, want %v: %v", time.UnixMilli(int64(at)), began, err)
-		}
-		shift(t, s, spend, 24*time.Hour)
-		order.Order = "b"
-		placeOrder(t, s, order)
-		if n, err := s.db.Slow.ZCard(t.Context(), spend).Result(); err != nil || n != 1 {
-			t.Errorf("%d solves are kept a day later, want 1: %v", n, err)
-		}
-	})
-}
-
-// Who looks at an identity keeps what it has learned and counted; a line of the
-// journal that cannot be read stays as long as its order counts.
-func TestWhatALookKeeps(t *testing.T) {
+// A look with Keep prolongs the learned state and the figures. An unreadable line of the journal
+// stays as long as its order counts.
+func TestLooksProlongKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		const month = 30 * 24 * time.Hour
 		k := s.keys(id)
@@ -245,14 +220,14 @@ func TestWhatALookKeeps(t *testing.T) {
 		time.Sleep(time.Second)
 		look(t, s, id)
 		lives("a look", month)
-		// What nobody wants any more outlives every token and order by little, and no more.
+		// After Leave the keys outlive every token and order by a little.
 		must(t, s.Leave(t.Context(), id, 0))
 		lives("the last look", keptLeft)
 		if _, err := s.Survey(t.Context(), []Query{{ID: id}}); err != nil {
 			t.Fatal(err)
 		}
 		lives("a survey that keeps nothing", keptLeft)
-		if _, err := s.Survey(t.Context(), []Query{{ID: id, Keep: true}}); err != nil { // somebody wants it again
+		if _, err := s.Survey(t.Context(), []Query{{ID: id, Keep: true}}); err != nil { // a target has it again
 			t.Fatal(err)
 		}
 		lives("a survey", month)
@@ -270,8 +245,8 @@ func TestWhatALookKeeps(t *testing.T) {
 	})
 }
 
-// What is over makes room for an order at once, whether anybody looked or not.
-func TestWhatIsOverMakesRoom(t *testing.T) {
+// Expired tokens and orders make room for an order at once, even without a look.
+func TestExpiredTokensAndOrdersMakeRoom(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		wanted := func(name string, want bool) {
 			t.Helper()
@@ -291,8 +266,8 @@ func TestWhatIsOverMakesRoom(t *testing.T) {
 	})
 }
 
-// Another program's value under a key that an order needs leaves nothing of it.
-func TestNoHalfOrderBesideAForeignKey(t *testing.T) {
+// If a key that an order needs holds a foreign value, placing leaves no part of the order.
+func TestPlaceChangesNothingBesideAForeignKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k := s.keys(id)
 		for _, foreign := range []string{k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.leases, k.spend} {
@@ -308,9 +283,9 @@ func TestNoHalfOrderBesideAForeignKey(t *testing.T) {
 	})
 }
 
-// A token that lands dead is counted and never kept; lead times and reports stand
-// newest first, and no more of them than are told.
-func TestWhatLandsAndIsReported(t *testing.T) {
+// A token that lands dead is counted and not kept. Lead times and reports are kept newest first,
+// up to their limits.
+func TestDeadLandingsLeadsAndReports(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k := s.keys(id)
 		place(t, s, id, "late")
@@ -347,31 +322,8 @@ func TestWhatLandsAndIsReported(t *testing.T) {
 	})
 }
 
-// A text may be sold again when its token is dead, and not before.
-func TestATextMayComeAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		sold := func(order, text string, lifetime time.Duration, want Ending) {
-			t.Helper()
-			place(t, s, id, order)
-			if how, err := s.Settle(t.Context(), Landing{Ref: Ref{id, order}, Value: text, Lifetime: lifetime}); err != nil || how != want {
-				t.Errorf("%s: %v, %v", order, how, err)
-			}
-		}
-		sold("a", "short", 10*time.Second, Ended)
-		sold("b", "long", 100*time.Second, Ended)
-		time.Sleep(10*time.Second - time.Millisecond)
-		sold("c", "short", 10*time.Second, Repeated)
-		if got := ttl(t, s, s.keys(id).sale+"c"); got != time.Minute {
-			t.Errorf("the answer to it is kept for %v", got)
-		}
-		time.Sleep(time.Millisecond)
-		sold("d", "short", 10*time.Second, Ended)
-		sold("e", "long", 100*time.Second, Repeated)
-	})
-}
-
-// Who hangs up while waiting is no miss, whose wait runs out is one.
-func TestWhatAMissIs(t *testing.T) {
+// A caller that hangs up while it waits is not a miss. A wait that ends is one.
+func TestHangUpsAreNoMisses(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		ctx, hangUp := context.WithCancel(t.Context())
 		request := Request{ID: id, Wait: 10 * time.Second, MaxWaiting: 9}
@@ -395,44 +347,6 @@ func TestWhatAMissIs(t *testing.T) {
 	})
 }
 
-// A hand-out leaves the window of a rate in the very millisecond in which it is as
-// old as the window.
-func TestWhereARatesWindowEnds(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		stock(t, s, id, 3, 0, time.Hour)
-		request := Request{ID: id, Rate: 1, RatePer: 10 * time.Second}
-		take(t, s, request, 1)
-		time.Sleep(10*time.Second - time.Millisecond)
-		var limited *RateError
-		if _, err := s.Take(t.Context(), request); !errors.As(err, &limited) || limited.RetryAfter != time.Millisecond {
-			t.Errorf("a millisecond before: %v, %+v", err, limited)
-		}
-		time.Sleep(time.Millisecond)
-		take(t, s, request, 1)
-	})
-}
-
-// Who needs more than a token and does not wait is told of the rate like any other, and
-// is no request that the stock could have served.
-func TestARateRefusesThoseWithAKey(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		stock(t, s, id, 2, 0, time.Hour)
-		request := Request{ID: id, Rate: 1, RatePer: 10 * time.Second}
-		take(t, s, request, 1)
-		withKey, choosy := request, request
-		withKey.Idempotency, choosy.MinTTL = "k", time.Minute
-		for _, r := range []Request{withKey, choosy} {
-			var limited *RateError
-			if _, err := s.Take(t.Context(), r); !errors.As(err, &limited) || limited.RetryAfter != 10*time.Second {
-				t.Errorf("%+v: %v", r, err)
-			}
-		}
-		if f := look(t, s, id).Figures; f.Requests != 1 || f.Hits != 1 || f.Misses != 0 {
-			t.Errorf("%+v", f)
-		}
-	})
-}
-
 // call makes one call of take.lua for these requests, none of them immediate.
 func call(t *testing.T, s *replica, requests ...Request) ([]string, error) {
 	t.Helper()
@@ -444,8 +358,8 @@ func call(t *testing.T, s *replica, requests ...Request) ([]string, error) {
 	return s.takeOnce(time.Second, keys, args)
 }
 
-// Those that come in one call count for each other.
-func TestTheQueueOfOneCall(t *testing.T) {
+// Callers of one call count against the same limit.
+func TestCallersOfOneCallShareTheLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		waits := Request{ID: id, Wait: time.Minute, MaxWaiting: 2}
 		reply, err := call(t, s, waits, waits, waits)
@@ -459,22 +373,9 @@ func TestTheQueueOfOneCall(t *testing.T) {
 	})
 }
 
-// The last caller of a key takes its ticket along, at once.
-func TestASharedTicketIsGivenUpAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		if _, err := s.Take(t.Context(), Request{ID: id, Wait: time.Second, MaxWaiting: 9, Idempotency: "k"}); !isEmpty(err) {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		if got := look(t, s, id); got.Waiting != 0 || got.Figures.Misses != 1 {
-			t.Errorf("%+v", got)
-		}
-	})
-}
-
-// Where the queue is another program's value, a call hands nothing out, also to
-// those who need no place in it.
-func TestNoHalfTakeBesideAForeignKey(t *testing.T) {
+// If the queue holds a foreign value, a call hands nothing out, even to callers that need no
+// ticket.
+func TestTakeHandsOutNothingBesideAForeignQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 1, 0, time.Hour)
 		k := s.keys(id)
@@ -489,21 +390,6 @@ func TestNoHalfTakeBesideAForeignKey(t *testing.T) {
 		}
 		if got := look(t, s, id); got.Fresh != 1 || got.Figures.Hits != 0 {
 			t.Errorf("%+v", got)
-		}
-	})
-}
-
-// A window is told up to the millisecond before its end.
-func TestWhereAWindowEnds(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		must(t, s.Warm(t.Context(), id, Window{Tokens: 5, Left: time.Minute}, WindowLimit{}))
-		time.Sleep(time.Minute - time.Millisecond)
-		if got := look(t, s, id).Windows; len(got) != 1 || got[0] != (Window{Tokens: 5, In: time.Millisecond - time.Minute, Left: time.Millisecond}) {
-			t.Errorf("a millisecond before: %+v", got)
-		}
-		time.Sleep(time.Millisecond)
-		if got := look(t, s, id).Windows; len(got) != 0 {
-			t.Errorf("at its end: %+v", got)
 		}
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// A unix socket and TLS are other ways to the same server. Lost replies and cut
-// connections lose no token there either.
+// A store also works over a unix socket and over TLS. Lost replies and cut connections lose no
+// token there either.
 func TestUnixSocketAndTLS(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "redis.sock")
 	redistest.Server(t, "--unixsocket", socket)
@@ -95,7 +95,7 @@ func TestUnixSocketAndTLS(t *testing.T) {
 	}
 }
 
-// Every key that a store leaves behind runs out by itself.
+// Every key of a store has a TTL.
 func TestEveryKeyHasATTL(t *testing.T) {
 	options := Options{Addresses: "redis://" + redistest.Server(t), Prefix: "ttl"}
 	s, id := open(t, options), identity("ttl")

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A failed order whose time was over may be solved later: its price is spent, as that of a
-// lost one. One that the service says brings nothing costs nothing.
-func testWhatAFailedOrderCosts(t *testing.T, o Options) {
+// The service may still solve an order whose timeout passed, so its price is spent, like the
+// price of a lost order. An order that the service failed costs nothing.
+func testLateAndLostOrdersSpendTheirPrice(t *testing.T, o Options) {
 	o.Prefix = "cost"
 	s, id := open(t, o), identity("cost")
 	for _, step := range []struct {

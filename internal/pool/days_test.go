@@ -22,8 +22,8 @@ func openIdle(t *testing.T) *replica {
 	return s
 }
 
-// The figures of each day are told, over midnight and for seven days, whoever counts first
-// on a day; together they are all there are.
+// Days lists the figures of each day, over midnight and for seven days, whichever replica counts
+// first on a day. Their sum is the total.
 func TestDaysOfAnIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("days")
@@ -38,7 +38,7 @@ func TestDaysOfAnIdentity(t *testing.T) {
 		for day := range 12 {
 			date := fmt.Sprintf("2026-01-%02d", 3+day)
 			if day == 6 {
-				continue // nobody came
+				continue // no caller came
 			}
 			at(day, time.Millisecond)
 			if day%2 == 0 { // the first to count is a landing
@@ -82,8 +82,8 @@ func TestDaysOfAnIdentity(t *testing.T) {
 	})
 }
 
-// Counters that an older version left are of no day.
-func TestDaysBeganLater(t *testing.T) {
+// Counts of an older version belong to no day.
+func TestDaysOmitOlderCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("older")
 		s.db.Slow.HSet(t.Context(), s.keys(id).stats, "requests", 70, "misses", 60, "hits", 10)

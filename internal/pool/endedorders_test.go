@@ -17,7 +17,7 @@ func asked(code string) *Asked {
 	return &Asked{Provider: "p|2", Task: "t 1", Code: code, Submitted: 50 * time.Millisecond, Polls: 3}
 }
 
-// ends are those of one identity.
+// ends returns the kept ends of one identity.
 func ends(t testing.TB, s *replica, id captcha.ID) []EndedOrder {
 	t.Helper()
 	orders, unread, err := s.Endings.Kept(t.Context(), []captcha.ID{id}, 1000)
@@ -27,7 +27,7 @@ func ends(t testing.TB, s *replica, id captcha.ID) []EndedOrder {
 	return orders
 }
 
-// Each end of an order leaves one line, from the step that ends it until it is forgotten.
+// Each end of an order leaves one line, from the step that ends it until Forget.
 func testEachEndIsKept(t *testing.T, o Options) {
 	o.Endings = 100
 	s, id := open(t, o), identity("each end")
@@ -115,8 +115,8 @@ func testEachEndIsKept(t *testing.T, o Options) {
 	}
 }
 
-// No more ends are kept than may be; the others are counted. Without the option none is.
-func testEndsThatAreTooMany(t *testing.T, o Options) {
+// Ends beyond the limit are counted and not kept. Without the option no end is kept.
+func testEndsAreLimited(t *testing.T, o Options) {
 	for most, unrecorded := range map[int]int64{0: 0, 4: 3} {
 		o.Endings = most
 		o.Prefix = fmt.Sprint("test-too many ", most)
@@ -131,9 +131,9 @@ func testEndsThatAreTooMany(t *testing.T, o Options) {
 	}
 }
 
-// The ends that nobody heard of are found, of targets and of guests; a guest stays on the
-// list until nothing is kept of it.
-func testEndsAreFound(t *testing.T, o Options) {
+// Sweep finds the ends that no replica has reported, of targets and of guests. A guest stays on
+// the list until its ends are gone.
+func testSweepFindsEnds(t *testing.T, o Options) {
 	o.Endings = 10
 	o.Prefix = "test-ends are found"
 	s, other := open(t, o), open(t, o)
@@ -163,7 +163,7 @@ func testEndsAreFound(t *testing.T, o Options) {
 	if found, err := other.Endings.Sweep(t.Context()); err != nil || len(found) != 0 {
 		t.Errorf("found %v, %v", found, err)
 	}
-	// What nobody buys for any more is written down no longer than it may matter.
+	// An identity without orders leaves the list once it cannot have ends.
 	listed := s.placed()
 	if n := s.db.Slow.ZCard(t.Context(), listed).Val(); n != 2 {
 		t.Errorf("%d are written down", n)
@@ -180,8 +180,8 @@ func testEndsAreFound(t *testing.T, o Options) {
 	}
 }
 
-// An end that is sent again, since its reply was lost, leaves one line.
-func testAnEndSentAgainIsOne(t *testing.T, o Options) {
+// An end that is retried after a lost reply leaves one line.
+func testRetriedEndsLeaveOneLine(t *testing.T, o Options) {
 	o.Endings = 1000
 	o.Prefix = "test-one end"
 	s, id := open(t, o), identity("one end")

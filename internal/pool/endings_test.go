@@ -20,9 +20,8 @@ func idle(t *testing.T, redis *redistest.Bubble) *replica {
 	return s
 }
 
-// An ending that is sent again under its name ends the order once and says so each
-// time; another one finds nothing. How long it is known that the order ended is how
-// long somebody may ask.
+// A retried end ends the order once and gets the same answer. Another call finds no order.
+// Remembers knows the end for as long as the API promises.
 func TestEndingsAreRemembered(t *testing.T) {
 	for _, solved := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -12,9 +12,9 @@ func init() {
 		"OrderLandsAndIsTaken", "LifeIsJudgedInTheScript", "IdempotencyKeyRepeatsTheToken", "ReturnHappensOnce",
 		"RateIsAWindow", "OrdersRunOutAndPauseStopsThem", "SurveyNeedsNoLoadedScript",
 		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
-		"TheBudgetOfGuests", "Reports", "FlushThrowsAway", "WindowsThatCoverOthers",
-		"AWindowIsToldToAllReplicas", "JunkIsSetAside", "ReplicasKnowEachOther", "ReplicasShareWhatTheySay",
-		"ASurveyHoldsFoldsUp", "ALateFoldIsRefused", "EveryFailureIsTold", "EachEndIsKept", "EndsThatAreTooMany", "EndsAreFound",
+		"SharedBudgetsHaveCaps", "ReportsCountOnce", "FlushDiscardsTheStock", "WindowsReplaceWindowsTheyCover",
+		"WindowsReachAllReplicas", "JunkIsSetAside", "BeatListsLiveReplicas", "ReplicasShareStatuses",
+		"SurveyDelaysFolds", "LateFoldsAreRefused", "RepeatedLandingsAndCallbacksEndAWait", "EachEndIsKept", "EndsAreLimited", "SweepFindsEnds",
 	} {
 		RightsSuite[name] = suite[name]
 	}

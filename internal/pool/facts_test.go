@@ -30,8 +30,8 @@ func fillStruct(t *testing.T, v reflect.Value) {
 	}
 }
 
-// The adopter of an order reads all of its facts but the proxy, which is a secret.
-func TestFactsTellTheIdentity(t *testing.T) {
+// The adopter of an order reads all of its facts except the proxy, which is a secret.
+func TestFactsContainTheIdentity(t *testing.T) {
 	var f Facts
 	fillStruct(t, reflect.ValueOf(&f).Elem())
 	f.Type, f.Enterprise, f.Unpriced = "", false, false // of the stored form alone
@@ -47,7 +47,7 @@ func TestFactsTellTheIdentity(t *testing.T) {
 	}
 }
 
-// The stored form is that of older versions, which read what this one writes.
+// The stored form equals the form of older versions, which read the lines of this version.
 func TestStoredFacts(t *testing.T) {
 	wanted := captcha.Identity{Type: captcha.HCaptcha, Enterprise: true, Sitekey: "k", Pageurl: "https://example.com/"}
 	full := Facts{
@@ -74,7 +74,7 @@ func TestStoredFacts(t *testing.T) {
 	}
 }
 
-// Of facts that a later version writes in another form, the readable part is read.
+// If a later version writes facts in another form, the readable part is read.
 func TestUnreadableFacts(t *testing.T) {
 	f, price, err := decodeFacts(`{"target":["?"],"provider":"one","type":"hcaptcha"}`, 7)
 	if err == nil || f != (Facts{Provider: "one", Identity: captcha.Identity{Type: captcha.HCaptcha}}) || price != 7 {

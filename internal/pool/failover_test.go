@@ -16,8 +16,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A master is killed while tokens are landed and taken: everything goes on with its
-// replica within seconds, and nothing is handed out twice.
+// A master is killed while tokens land and are taken. Its replica takes over within seconds, and
+// no token is handed out twice.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
@@ -63,7 +63,7 @@ func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []ca
 	for i, id := range ids {
 		after[i] = make(chan struct{})
 		working.Go(func() {
-			var late bool // what is bought now is bought after the kill
+			var late bool // orders from now on are placed after the kill
 			for n := 0; ctx.Err() == nil; n++ {
 				select {
 				case <-killed:

@@ -10,8 +10,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// What is no token stops nobody, wherever it stands in the list: it is set aside
-// and counted, and every token is handed out once.
+// A foreign value in the list is set aside and counted, wherever it is, and every token is handed
+// out once.
 func testJunkIsSetAside(t *testing.T, o Options) {
 	s, id := open(t, o), identity("junk")
 	k := s.keys(id)
@@ -59,8 +59,8 @@ func testJunkIsSetAside(t *testing.T, o Options) {
 	balanced(t, got)
 }
 
-// Several junk elements in front of many immediate takes cost nobody a token.
-func testJunkAmongManyImmediateTakes(t *testing.T, o Options) {
+// Foreign values in front of many immediate takes cost no caller a token.
+func testJunkCostsNoImmediateCallerAToken(t *testing.T, o Options) {
 	s, id := open(t, o), identity("much junk")
 	stock(t, s, id, 2, 40*time.Second, time.Minute)
 	s.db.Slow.RPush(t.Context(), s.keys(id).tokens, "a", "b", "c")
@@ -87,8 +87,8 @@ func testJunkAmongManyImmediateTakes(t *testing.T, o Options) {
 	balanced(t, got)
 }
 
-// The kept junk has an end.
-func testJunkIsBounded(t *testing.T, o Options) {
+// The number of kept foreign values is limited.
+func testKeptJunkIsLimited(t *testing.T, o Options) {
 	s, id := open(t, o), identity("bounded junk")
 	for range 50 {
 		s.db.Slow.RPush(t.Context(), s.keys(id).tokens, "junk")
@@ -101,9 +101,9 @@ func testJunkIsBounded(t *testing.T, o Options) {
 	}
 }
 
-// A line of the journal that cannot be read is no order that could end; it is set
-// aside when its time is over, and one of no order at once.
-func testJunkInTheJournal(t *testing.T, o Options) {
+// An unreadable line of the journal cannot be settled. It is set aside at the deadline of its
+// order, and at once if it has no order.
+func testUnreadableJournalLinesAreSetAside(t *testing.T, o Options) {
 	s, id := open(t, o), identity("junk line")
 	ctx, k := t.Context(), s.keys(id)
 	placeOrder(t, s, Order{Ref: Ref{id, "a"}, Depth: 5, TTL: 300 * time.Millisecond})
@@ -118,10 +118,10 @@ func testJunkInTheJournal(t *testing.T, o Options) {
 	balanced(t, look(t, s, id))
 }
 
-// Another program put a value of another type where one of our keys belongs. What
-// needs the key fails with an error that names it, loses nothing and changes
-// nothing; without it all goes on, and so do other identities meanwhile.
-func testForeignTypes(t *testing.T, o Options) {
+// A key holds a value of another type. Calls that need the key fail with an error that names it,
+// lose no token and change nothing. Once it is removed, all works again; other identities work
+// meanwhile.
+func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 	s, id, other := open(t, o), identity("foreign"), identity("not foreign")
 	ctx, k := t.Context(), s.keys(id)
 	stock(t, s, id, 20, 0, time.Minute)

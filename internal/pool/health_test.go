@@ -16,8 +16,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// What keeps tokens from being handed out or landed is seen without anybody
-// asking, named, and over as soon as it is over.
+// A fault that keeps tokens from being handed out or landed is found without a call, named, and
+// cleared once it is over.
 func TestHealthNamesWhatIsWrong(t *testing.T) {
 	addr := redistest.Server(t)
 	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
@@ -89,8 +89,8 @@ func homes(t *testing.T, s *replica) map[string]captcha.ID {
 	return ids
 }
 
-// A master of a cluster hangs that has no replica: what the others have is handed
-// out, landed and told, what it has is refused at once.
+// A master without a replica hangs. Tokens at the other masters are handed out and landed, and
+// waiters are woken; calls for its identities are refused at once.
 func TestAPartOfAClusterServes(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.ClusterOf(t, 0)

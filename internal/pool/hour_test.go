@@ -18,8 +18,8 @@ func hour(t *testing.T, s *replica, q Query) []Minute {
 	return stocks[0].Hour(time.Now())
 }
 
-// What is counted is told by minute, for an hour, whoever looked; together the minutes are
-// what the counters rose by.
+// Hour lists the counts of each minute of the last hour, whichever replica looked. Their sum is
+// the increase of the counters.
 func TestTheLastHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("hour")
@@ -56,7 +56,7 @@ func TestTheLastHour(t *testing.T) {
 		}
 		at(0)
 		miss(2)
-		look(t, s, id) // refill looks; nobody watches
+		look(t, s, id) // a look of refill; no status
 		miss(1)
 		want(misses(0, 3))
 		at(1)
@@ -86,8 +86,8 @@ func TestTheLastHour(t *testing.T) {
 	})
 }
 
-// What an older version counted is of no minute, nor is it where figures began anew.
-func TestTheHourBeginsLater(t *testing.T) {
+// Counts of an older version belong to no minute, and neither does a reset of the figures.
+func TestHourOmitsOlderCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("later")
 		s.db.Slow.HSet(t.Context(), s.keys(id).stats, "requests", 70, "misses", 70)

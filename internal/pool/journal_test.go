@@ -11,9 +11,9 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Orders of several identities, in whichever part of a cluster, are read in more than
-// one exchange, without those that are gone.
-func testManyOrdersAreRead(t *testing.T, o Options) {
+// FindAll reads orders of several identities, at all nodes of a cluster, in more than one
+// exchange, and omits orders that are gone.
+func testFindAllReadsManyOrders(t *testing.T, o Options) {
 	o.Prefix = "many orders"
 	s := open(t, o)
 	var asked, there []Ref

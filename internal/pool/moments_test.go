@@ -34,20 +34,28 @@ func ttl(t testing.TB, s *replica, key string) time.Duration {
 	return got
 }
 
-// Each key lives for as long as what it says matters.
-func TestHowLongKeysLive(t *testing.T) {
+// Each key lives as long as its value matters.
+func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k, month := s.keys(id), 30*24*time.Hour
 		order := Ref{id, "a"}
 		placeOrder(t, s, Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5})
 		expect(t, time.Duration(0))(s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, 0))
 		must(t, s.Pause(t.Context(), id, Pause{}))
+		must(t, s.Remember(t.Context(), id, []byte("learned")))
+		must(t, s.Share(t.Context(), id, []byte("ok")))
+		must(t, s.Bind(t.Context(), "key", id, time.Hour))
+		must(t, s.Bind(t.Context(), "key", id, time.Minute)) // does not shorten it
+		if _, _, err := s.Beat(t.Context(), 7*time.Second); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := s.Report(t.Context(), id, "x", "", true); err == nil {
 			t.Fatal("reported on nothing")
 		}
 		for key, want := range map[string]time.Duration{
 			k.orders: month, k.journal: month, k.leases: month, k.spend: 24*time.Hour + time.Minute,
 			s.shared(Overall): 24*time.Hour + time.Minute, k.paused: month,
+			k.learned: month, k.status: sharedFor, s.bound("key"): time.Hour, s.replicas(): 7 * time.Second,
 		} {
 			if got := ttl(t, s, key); got != want {
 				t.Errorf("%s lives for %v, want %v", key, got, want)
@@ -64,13 +72,19 @@ func TestHowLongKeysLive(t *testing.T) {
 				t.Errorf("%s lives for %v, want %v", key, got, want)
 			}
 		}
+		place(t, s, id, "fails")
+		end(t, s, Ref{id, "fails"}, Unsolved)
 		request := Request{ID: id, Idempotency: "k", Rate: 5, RatePer: 7 * time.Second}
 		token, err := s.Take(t.Context(), request)
 		if err != nil || token.TTL != 90*time.Second {
 			t.Fatal(token.TTL, err)
 		}
+		if _, err := s.Report(t.Context(), id, token.ID, "", true); err != nil {
+			t.Fatal(err)
+		}
 		for key, want := range map[string]time.Duration{
 			s.queue(id).newWaiter(request, nil).once: 90 * time.Second, k.receipt: receiptLife, k.rate: 7 * time.Second,
+			k.verdicts: month, k.attempts: attemptsLife, k.sale + "a": 100*time.Second + saleKept,
 		} {
 			if got := ttl(t, s, key); got != want {
 				t.Errorf("%s lives for %v, want %v", key, got, want)
@@ -90,79 +104,55 @@ func TestHowLongKeysLive(t *testing.T) {
 	})
 }
 
-// Each step for an order gives it a lease of its own length, from then on.
-func TestEveryStepRenewsTheLease(t *testing.T) {
-	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
-		order := Ref{id, "a"}
-		lease := func(after string, want time.Duration) {
+// The keys of guests live until their figures are in the row, and the row for a month after the
+// last survey.
+func TestKeysOfGuestsLiveAsLongAsNeeded(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		g, k, month := s.guests(), s.keys(id), 30*24*time.Hour
+		lives := func(step string, want map[string]time.Duration) {
 			t.Helper()
-			score, err := one.db.Slow.ZScore(t.Context(), one.keys(id).leases, "a").Result()
-			if got := time.Until(time.UnixMilli(int64(score))); err != nil || got != want {
-				t.Errorf("after %s the lease is %v, want %v: %v", after, got, want, err)
-			}
-			time.Sleep(time.Second)
-		}
-		place(t, one, id, "a")
-		lease("placing", Lease)
-		for range 2 { // sent again, it is the same mark
-			expect(t, true)(one.Mark(t.Context(), order))
-			lease("marking", Lease)
-			if r, ok, err := one.Find(t.Context(), order); err != nil || !ok || r.Unsolved != time.Second || r.State != Submitting {
-				t.Errorf("marked: %+v, %v, %v", r, ok, err)
+			for key, want := range want {
+				if got := ttl(t, s, key); got != want {
+					t.Errorf("after %s %s lives for %v, want %v", step, key, got, want)
+				}
 			}
 		}
-		expect(t, true)(one.Submitted(t.Context(), order, "t"))
-		lease("the submit", Lease)
-		if lost, err := one.Renew(t.Context(), []Ref{order}); err != nil || len(lost) != 0 {
-			t.Fatal(lost, err)
+		served(t, s, id)
+		must(t, s.Guests.Count(t.Context(), 1, 2))
+		lives("a request", map[string]time.Duration{g.guests: month, g.row: month})
+		makeDue(t, s, id)
+		due, err := s.Guests.due(t.Context())
+		must(t, err)
+		must(t, s.Guests.look(t.Context(), due))
+		lives("a look", map[string]time.Duration{k.retired: month})
+		must(t, s.Guests.fold(t.Context(), due))
+		lives("the fold", map[string]time.Duration{g.folded: nonceApart})
+		known := func(step string, want time.Duration) {
+			t.Helper()
+			until := s.db.Slow.ZScore(t.Context(), g.folded, due[0].nonce).Val()
+			if got := time.Until(time.UnixMilli(int64(until))); got != want {
+				t.Errorf("after %s the figures' name is known for %v, want %v", step, got, want)
+			}
 		}
-		lease("renewing", Lease)
-		// Under it nobody adopts the order; after it somebody does, once.
-		if adopted, _, err := two.Adopt(t.Context(), id, []string{"a"}); err != nil || len(adopted) != 0 {
-			t.Errorf("adopted early: %+v, %v", adopted, err)
+		known("the fold", nonceApart)
+		must(t, s.Guests.forget(t.Context(), due))
+		must(t, s.Guests.release(t.Context(), due))
+		known("the release", nonceKept)
+		use(t, s, id)
+		must(t, s.Guests.Leave(t.Context(), []captcha.ID{id}))
+		lives("the hand-over", map[string]time.Duration{k.retired: leftFor})
+		time.Sleep(time.Hour)
+		use(t, s, identity("another"))
+		time.Sleep(time.Hour)
+		if f := survey(t, s).Figures; f.Refused != 1 || f.Replays != 2 || f.Requests != 2 {
+			t.Errorf("%+v", f)
 		}
-		time.Sleep(Lease - time.Second)
-		adopted, _, err := two.Adopt(t.Context(), id, []string{"a"})
-		if err != nil || len(adopted) != 1 || !adopted[0].Until.Equal(adopted[0].Placed.Add(time.Minute)) {
-			t.Fatalf("adopted: %+v, %v", adopted, err)
-		}
-		lease("adopting", Lease)
-		if again, _, err := one.Adopt(t.Context(), id, []string{"a"}); err != nil || len(again) != 0 {
-			t.Errorf("adopted back: %+v, %v", again, err)
-		}
-		must(t, two.LetGo(t.Context(), []Ref{order}))
-		lease("letting go", 0)
+		lives("a survey", map[string]time.Duration{g.guests: month, g.row: month})
 	})
 }
 
-// A budget of the day alone is kept, and one of the hour alone.
-func TestABudgetOfOneWindowAlone(t *testing.T) {
-	for name, c := range map[string]struct {
-		order Order
-		wait  time.Duration
-	}{
-		"day":  {Order{PerDay: 2}, 24 * time.Hour},
-		"hour": {Order{PerHour: 2}, time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-				for i, want := range []Placing{{Placed: true}, {Placed: true}, {BudgetWait: c.wait}} {
-					c.order.Ref, c.order.Depth, c.order.TTL = Ref{id, string(rune('a' + i))}, 9, time.Minute
-					if got, err := s.Place(t.Context(), c.order); err != nil || got != want {
-						t.Errorf("order %d: %+v, want %+v: %v", i, got, want, err)
-					}
-				}
-				shift(t, s, s.keys(id).spend, c.wait)
-				if got, err := s.Place(t.Context(), c.order); err != nil || !got.Placed {
-					t.Errorf("afterwards: %+v, %v", got, err)
-				}
-			})
-		})
-	}
-}
-
-// Who waits has an order beyond the depth, each caller one.
-func TestOrdersForCallersThatWait(t *testing.T) {
+// Each pending caller gets one order beyond the depth.
+func TestPendingCallersGetOrdersBeyondTheDepth(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		parkOne(t, one, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
 		parkOne(t, two, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
@@ -175,8 +165,7 @@ func TestOrdersForCallersThatWait(t *testing.T) {
 	})
 }
 
-// Who waits is woken by a landing or a return at any replica, and does not wait for
-// its next poll.
+// A landing or a return at any replica wakes a pending caller before its next poll.
 func TestWaitersAreWoken(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		stock(t, one, id, 1, 0, time.Hour)
@@ -215,8 +204,8 @@ func TestWaitersAreWoken(t *testing.T) {
 	})
 }
 
-// Tokens are handed out in the order of their deaths, in whatever order they land.
-func TestTheListIsSorted(t *testing.T) {
+// Tokens are handed out in the order of their deaths, whatever the order of landing.
+func TestTokensAreHandedOutByDeath(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for i, lifetime := range []time.Duration{50, 60, 70, 70, 55, 40, 70, 65, 100, 41, 40} {
 			stock(t, s, id, 1, 0, lifetime*time.Second)
@@ -232,21 +221,9 @@ func TestTheListIsSorted(t *testing.T) {
 	})
 }
 
-// A birth is never in the future: a service that claims so gives no longer life.
-func TestABirthIsNotInTheFuture(t *testing.T) {
-	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		place(t, s, id, "a")
-		time.Sleep(5 * time.Second)
-		land(t, s, id, "a", -time.Hour, 100*time.Second)
-		if token := take(t, s, Request{ID: id}, 1)[0]; token.TTL != 100*time.Second || !token.Born.Equal(time.Now()) {
-			t.Errorf("born %v, lives for %v", token.Born, token.TTL)
-		}
-	})
-}
-
-// A take that comes late, after a newer one of its replica, hands nothing out; one
-// that comes again gets the same answer.
-func TestATakeOlderThanTheLast(t *testing.T) {
+// A take that arrives after a newer one of its replica hands nothing out. A retried take gets the
+// same answer.
+func TestLateTakesHandOutNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 5, 0, time.Minute)
 		q := s.queue(id)
@@ -273,8 +250,8 @@ func TestATakeOlderThanTheLast(t *testing.T) {
 	})
 }
 
-// A caller that hung up, with or without a wait, and in whatever moment, loses no
-// token: it is counted as returned. Under a key it stays with the key.
+// A caller that hangs up at any moment, with or without a wait, loses no token: the token is
+// counted as returned. With a key it stays with the key.
 func TestHangUpsInEveryMoment(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 1, 0, time.Hour)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A pause says who made it and why, and one with an end is over then, however often
-// somebody looks; one without an end lasts.
-func TestAPause(t *testing.T) {
+// A pause names its author and reason. With an end it is over then, whatever the number of looks;
+// without one it lasts.
+func TestPausesKeepTheirCauseAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("paused")
 		until := time.Now().Add(2 * time.Hour).Truncate(time.Millisecond)
@@ -42,7 +42,7 @@ func TestAPause(t *testing.T) {
 		if got := look(t, s, id); got.Paused || got.Pause != (Pause{}) {
 			t.Errorf("after its end: %+v", got.Pause)
 		}
-		// What an older version left says only that there is a pause.
+		// A pause of an older version has no author and no reason.
 		s.db.Slow.Set(t.Context(), s.keys(id).paused, "1", 0)
 		if got := look(t, s, id); !got.Paused || got.Pause != (Pause{}) {
 			t.Errorf("of an older version: %v %+v", got.Paused, got.Pause)

@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -101,7 +100,7 @@ func testLifeIsJudgedInTheScript(t *testing.T, o Options) {
 			t.Fatalf("%+v: %v left, %v", step.request, token.TTL, err)
 		}
 	}
-	// A changed margin acts at once on what is held.
+	// A changed margin applies at once to the stock.
 	stock(t, s, id, 2, 60*time.Second, lifetime)
 	if _, err := s.Take(t.Context(), Request{ID: id, Margin: 41 * time.Second}); !isEmpty(err) {
 		t.Fatalf("a token inside its margin: %v", err)
@@ -179,56 +178,6 @@ func testReturnHappensOnce(t *testing.T, o Options) {
 	}
 }
 
-func testRateIsAWindow(t *testing.T, o Options) {
-	s, id := open(t, o), identity("e")
-	stock(t, s, id, 10, 0, time.Minute)
-	// A window so long that a slow machine does not get out of it by itself; the
-	// times of the hand-outs are moved instead.
-	request := Request{ID: id, Rate: 2, RatePer: time.Minute}
-	move := func(by time.Duration) {
-		t.Helper()
-		times, err := s.db.Slow.LRange(t.Context(), s.keys(id).rate, 0, -1).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, at := range times {
-			ms, _ := strconv.ParseInt(at, 10, 64)
-			// Pushed before the old one goes, so that there is never room in between.
-			if err := errors.Join(s.db.Slow.RPush(t.Context(), s.keys(id).rate, ms-by.Milliseconds()).Err(),
-				s.db.Slow.LPop(t.Context(), s.keys(id).rate).Err()); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	refused := func(least, most time.Duration) {
-		t.Helper()
-		_, err := s.Take(t.Context(), request)
-		var limited *RateError
-		if !errors.As(err, &limited) || limited.RetryAfter < least || limited.RetryAfter > most {
-			t.Fatalf("beyond the rate: %v, %+v", err, limited)
-		}
-	}
-	take(t, s, request, 1)
-	move(20 * time.Second)
-	take(t, s, request, 1)
-	refused(30*time.Second, 40*time.Second)
-	waiting := request
-	waiting.Wait, waiting.MaxWaiting = 20*time.Second, 10
-	waiter := parkOne(t, s, waiting)
-	move(41 * time.Second) // the first one leaves the window, the second does not
-	if got := <-waiter; got.err != nil || got.token.Source != FromWait {
-		t.Fatalf("waiting for the window: %+v", got)
-	}
-	// What was handed out to one that waited counts as well.
-	refused(10*time.Second, 19*time.Second)
-	move(20 * time.Second)
-	take(t, s, request, 1)
-	refused(30*time.Second, 40*time.Second)
-	if got := look(t, s, id); got.Fresh != 6 {
-		t.Errorf("%d left", got.Fresh)
-	}
-}
-
 func testOrdersRunOutAndPauseStopsThem(t *testing.T, o Options) {
 	s, id := open(t, o), identity("f")
 	order := Order{Ref: Ref{id, "x"}, Depth: 1, TTL: 60 * time.Millisecond, PerHour: 10}
@@ -240,8 +189,8 @@ func testOrdersRunOutAndPauseStopsThem(t *testing.T, o Options) {
 		}
 		return got
 	}
-	// An intent that nobody came back to was not bought; what was about to be
-	// submitted may have been.
+	// An intent past its deadline was not bought; an order that was about to be submitted
+	// may have been.
 	if !put().Placed {
 		t.Fatal("not placed")
 	}
@@ -282,8 +231,8 @@ func testSurveyNeedsNoLoadedScript(t *testing.T, o Options) {
 	}
 }
 
-// Of calls that are sent again with the text of the script, one that fails says why.
-func testAForgottenScriptSaysWhatFails(t *testing.T, o Options) {
+// Calls are retried with the text of a missing script. A call that then fails has its error.
+func testMissingScriptKeepsErrors(t *testing.T, o Options) {
 	s, ctx := open(t, o), t.Context()
 	queries := []Query{{ID: identity("foreign")}, {ID: identity("stocked")}}
 	stock(t, s, queries[1].ID, 2, 0, time.Minute)

@@ -9,9 +9,9 @@ import (
 	"poold/internal/redisdb"
 )
 
-// What an Idempotency-Key got is told without a take, and a caller that holds a ticket is
-// told so.
-func testRepeat(t *testing.T, o Options) {
+// Repeat returns the token of an Idempotency-Key without a take. Parked is called for a caller
+// that holds a ticket.
+func testRepeatReturnsTheTokenOfAKey(t *testing.T, o Options) {
 	s, id := open(t, o), identity("repeat")
 	if _, known, err := s.Repeat(t.Context(), id, "caller\x00k", "caller\x00"); known || err != nil {
 		t.Fatalf("before: %v, %v", known, err)
@@ -30,7 +30,7 @@ func testRepeat(t *testing.T, o Options) {
 	if waiting := look(t, s, id).Waiting; waiting != 1 {
 		t.Fatalf("%d wait", waiting)
 	}
-	// One that comes to the same ticket is told at once.
+	// A caller that joins the ticket hears of it at once.
 	second := make(chan struct{})
 	if _, err := s.Take(t.Context(), Request{
 		ID: id, Idempotency: "caller\x00k", Caller: "caller\x00", Wait: time.Millisecond, MaxWaiting: 9, Parked: func() { close(second) },

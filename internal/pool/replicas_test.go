@@ -9,8 +9,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A replica lives as long as it said last, and no longer than until it ends.
-func testReplicasKnowEachOther(t *testing.T, o Options) {
+// A replica is alive until the time of its last beat, or until End.
+func testBeatListsLiveReplicas(t *testing.T, o Options) {
 	o.Prefix = "test-" + t.Name()
 	a, b := open(t, o), open(t, o)
 	live := func(r *replica, lasts time.Duration, want ...*replica) {
@@ -37,8 +37,8 @@ func testReplicasKnowEachOther(t *testing.T, o Options) {
 	})
 }
 
-// What one replica says of an identity the others read, in the order in which they ask.
-func testReplicasShareWhatTheySay(t *testing.T, o Options) {
+// Replicas read the statuses that another one shared, in the order of their question.
+func testReplicasShareStatuses(t *testing.T, o Options) {
 	o.Prefix = "test-" + t.Name()
 	a, b := open(t, o), open(t, o)
 	one, two, none := identity("one"), identity("two"), identity("none")

@@ -39,9 +39,9 @@ func balanced(t testing.TB, got Stock) {
 	}
 }
 
-// Redis is away, and no handler is held for it. What callers that hung up
-// did not want is in the stock again when it is back, but for what died meanwhile.
-func TestWhatCannotBeReturnedNowIsReturnedLater(t *testing.T) {
+// While Redis is away, Return does not block. Once Redis is back, the unwanted tokens are in the
+// stock again, except those that died meanwhile.
+func TestReturnsAreRetriedUntilRedisAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		s, id := open(t, Options{Addresses: "redis://bubble", Dial: redis.Dial}), identity("later")
@@ -72,8 +72,8 @@ func TestWhatCannotBeReturnedNowIsReturnedLater(t *testing.T) {
 	})
 }
 
-// A store that closes before it could return tokens says how many.
-func TestTokensNotReturnedBeforeTheStopAreSaid(t *testing.T) {
+// A store that closes before it could return tokens logs their number.
+func TestCloseLogsUnreturnedTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		var log bytes.Buffer
@@ -98,7 +98,7 @@ func TestTokensNotReturnedBeforeTheStopAreSaid(t *testing.T) {
 		if !strings.Contains(log.String(), "tokens=3") {
 			t.Errorf("the log says:\n%s", &log)
 		}
-		// The store is closed: one more is said too, and holds nobody.
+		// After Close another return is logged, too, and does not block.
 		if err := s.Return(tokens[3]); err != nil {
 			t.Error(err)
 		}
@@ -108,9 +108,9 @@ func TestTokensNotReturnedBeforeTheStopAreSaid(t *testing.T) {
 	})
 }
 
-// A token whose caller hung up comes with the answer of a take that is under way while
-// the store closes: it is put back before the connections are closed.
-func TestTokensThatComeWhileTheStoreCloses(t *testing.T) {
+// A take is in flight while the store closes, and its caller hung up: the token is returned
+// before the connections are closed.
+func TestCloseReturnsTokensOfCallersThatHungUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		stock(t, one, id, 1, 0, time.Minute)
 		token := take(t, one, Request{ID: id}, 1)[0]
@@ -129,8 +129,8 @@ func TestTokensThatComeWhileTheStoreCloses(t *testing.T) {
 	})
 }
 
-// The tokens that wait to be returned are bounded.
-func TestOnlySoManyTokensWaitToBeReturned(t *testing.T) {
+// The number of pending returns is limited.
+func TestPendingReturnsAreLimited(t *testing.T) {
 	testkit.WithoutRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
@@ -153,8 +153,8 @@ func TestOnlySoManyTokensWaitToBeReturned(t *testing.T) {
 	})
 }
 
-// A Redis that is out of memory hands out and takes back all the same: what a token
-// needs was there before it was taken.
+// A Redis that is out of memory still hands out and takes back tokens, because their memory was
+// allocated before.
 func TestOutOfMemory(t *testing.T) {
 	address := redistest.Server(t, "--maxmemory-policy", "noeviction")
 	s, id := open(t, Options{Addresses: "redis://" + address}), identity("memory")
@@ -180,7 +180,7 @@ func TestOutOfMemory(t *testing.T) {
 	if again, err := s.Take(t.Context(), request); err != nil || again.Value != first.Value || again.Source != FromReplay {
 		t.Errorf("with a key: %+v, %v", again, err)
 	}
-	// What is under way goes on; nothing new is bought.
+	// Orders in flight go on; no new order is placed.
 	if got, err := s.Place(t.Context(), Order{Ref: Ref{id, "new"}, Depth: 100, TTL: time.Minute}); !errors.Is(err, redisdb.ErrDown) {
 		t.Errorf("a new order: %+v, %v", got, err)
 	}
@@ -194,9 +194,9 @@ func TestOutOfMemory(t *testing.T) {
 	balanced(t, look(t, s, id))
 }
 
-// What Redis refuses in so many words is over: the next caller asks anew, and is
-// served as soon as Redis lets it.
-func TestARefusalIsNoLostReply(t *testing.T) {
+// A take that Redis refuses is over: the next caller asks again, and is served as soon as Redis
+// allows it.
+func TestTakeEndsAfterARefusal(t *testing.T) {
 	address := redistest.Server(t)
 	s, id := open(t, Options{Addresses: "redis://" + address}), identity("refused")
 	stock(t, s, id, 10, 0, time.Minute)
@@ -204,7 +204,7 @@ func TestARefusalIsNoLostReply(t *testing.T) {
 	waiter := parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
 	for round := range 3 {
 		must(t, s.db.Slow.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
-		if round == 0 { // who waits is told too
+		if round == 0 { // a pending caller gets the error, too
 			s.wake(id)
 			if got := <-waiter; !errors.Is(got.err, redisdb.ErrDown) {
 				t.Errorf("the caller that waited: %v", got.err)
@@ -229,9 +229,9 @@ func TestARefusalIsNoLostReply(t *testing.T) {
 	balanced(t, got)
 }
 
-// An answer that was lost, and after it a refusal that says nothing of it: the call
-// goes on until it is known what it did.
-func TestARefusalAfterALostReply(t *testing.T) {
+// A reply is lost, and the retry is refused before the script ran: the take goes on until its
+// outcome is known.
+func TestTakeGoesOnAfterALostReply(t *testing.T) {
 	s, err := openStore(Options{Addresses: "redis://127.0.0.1:1", Prefix: "x", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -259,8 +259,8 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// Redis loses the connections of takes under load and refuses some; each token is
-// with a caller or in the stock afterwards.
+// Redis loses connections of takes under load and refuses some takes. Each token is afterwards
+// with a caller or in the stock.
 func TestRefusalsLoseNoToken(t *testing.T) {
 	address := redistest.Server(t)
 	o := Options{Addresses: "redis://" + address, Prefix: "refusals"}
@@ -295,4 +295,17 @@ func TestRefusalsLoseNoToken(t *testing.T) {
 	all.Wait()
 	testkit.Within(t, 10*time.Second, "every token to be somewhere", func() bool { return look(t, s, id).Fresh+len(taken) == 200 })
 	balanced(t, look(t, s, id))
+}
+
+// A token is returned if it outlives the margin, even if its caller had asked for a longer life.
+func TestReturnNeedsTheMarginAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		stock(t, s, id, 1, 0, time.Minute)
+		token := take(t, s, Request{ID: id, Margin: 10 * time.Second, MinTTL: 50 * time.Second}, 1)[0]
+		time.Sleep(20 * time.Second)
+		giveBack(t, s, token)
+		if got := look(t, s, id); got.Fresh != 1 || got.Figures.Returned != 1 || got.Figures.Expired != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
 }

@@ -13,7 +13,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// testForeignKey is what the error over another program's value needs.
+// testForeignKey uses the rights that the error about a foreign value needs.
 func testForeignKey(t *testing.T, o Options) {
 	s, id := open(t, o), identity("f")
 	must(t, s.db.Slow.Set(t.Context(), s.keys(id).stats, "another program's", time.Minute).Err())
@@ -22,7 +22,7 @@ func testForeignKey(t *testing.T, o Options) {
 	}
 }
 
-// testMemory is what the buyer and the health need.
+// testMemory uses the rights that the buyer and the health need.
 func testMemory(t *testing.T, o Options) {
 	s, id := open(t, o), identity("m")
 	testkit.Within(t, 10*time.Second, "reviewed", func() bool { return len(s.DB.Health().Notices) > 0 })
@@ -44,8 +44,8 @@ func testMemory(t *testing.T, o Options) {
 	}
 }
 
-// A user without the right to the channel can do everything; what is done is not
-// called undone, and the missing right is said.
+// A user without the right to the channel can do everything: calls succeed, and a notice names
+// the missing right.
 func TestWithoutTheRightToTheChannel(t *testing.T) {
 	t.Parallel()
 	var words []string

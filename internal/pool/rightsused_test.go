@@ -61,7 +61,7 @@ func opened(t *testing.T, addresses string) *redisdb.DB {
 	return db
 }
 
-// testClaims is what the claims need.
+// testClaims uses the rights that the claims need.
 func testClaims(t *testing.T, db *redisdb.DB) {
 	claims, ctx := redisclaims.New(db, redisclaims.Options{}), t.Context()
 	held, err := claims.Enter(ctx, dedup.ClaimEntry{Key: "k", Identity: "x"})
@@ -88,7 +88,7 @@ func testClaims(t *testing.T, db *redisdb.DB) {
 	}
 }
 
-// testPermits is what the permits and standings need.
+// testPermits uses the rights that the permits and standings need.
 func testPermits(t *testing.T, db *redisdb.DB) {
 	s, ctx, order := permits.New(db), t.Context(), pool.Ref{Identity: captcha.Identity{Type: captcha.Turnstile}.ID(), Order: "o"}
 	fault := permits.Fault{Kind: "account", Next: time.Minute, Every: time.Minute}
@@ -114,7 +114,7 @@ func testPermits(t *testing.T, db *redisdb.DB) {
 	}
 }
 
-// testArchive is what the history needs.
+// testArchive uses the rights that the history needs.
 func testArchive(t *testing.T, db *redisdb.DB) {
 	const ofSite = 60 // more than are kept
 	s, ctx, ended := redisstore.New(db, redisstore.Options{}), t.Context(), time.Now().UTC().Truncate(time.Millisecond)
@@ -144,7 +144,7 @@ func testArchive(t *testing.T, db *redisdb.DB) {
 	}
 }
 
-// testAudit is what the audit needs.
+// testAudit uses the rights that the audit needs.
 func testAudit(t *testing.T, db *redisdb.DB) {
 	const keep, most, batch = 48 * time.Hour, 10_000, 1000
 	s, ctx := redisstore.New(db, redisstore.Options{KeepAudit: keep}), t.Context()
@@ -188,7 +188,7 @@ func testAudit(t *testing.T, db *redisdb.DB) {
 	}
 }
 
-// testArrivals is what the moments of requests need.
+// testArrivals uses the rights that the arrivals need.
 func testArrivals(t *testing.T, db *redisdb.DB) {
 	s, minute := redisstore.NewArrivals(db), time.Now().UTC().Truncate(time.Minute)
 	if err := s.Write(t.Context(), []history.StoredMinute{{Target: "login", Minute: minute, Text: "1"}}); err != nil {
@@ -199,7 +199,7 @@ func testArrivals(t *testing.T, db *redisdb.DB) {
 	}
 }
 
-// testTasks is what the compatible endpoints need.
+// testTasks uses the rights that the compatible endpoints need.
 func testTasks(t *testing.T, db *redisdb.DB) {
 	s, ctx := compat.NewRecords(db), t.Context()
 	if fresh, err := s.Make(ctx, "1", compat.Task{Caller: "c", Identity: "x"}, true); err != nil || !fresh {

@@ -5,13 +5,15 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/testkit"
 )
 
-// gather starts takes that wait with one key and returns when all of them stand in
-// the queue together.
+// gather starts takes that wait with one key and returns when all of them are in
+// the queue.
 func gather(t *testing.T, s *replica, r Request, callers int) <-chan answer {
 	t.Helper()
 	results := make(chan answer, callers)
@@ -37,9 +39,9 @@ func listeners(q *takeQueue) (n int) {
 	return n
 }
 
-// Twenty callers with one Idempotency-Key at two replicas are one caller to the
-// depth sentence, and all of them get the one token.
-func testCallersOfOneKeyHoldOneTicket(t *testing.T, o Options) {
+// Twenty callers with one Idempotency-Key at two replicas count as one pending caller, and all
+// get the same token.
+func testCallersOfOneKeyShareATicket(t *testing.T, o Options) {
 	o.Prefix = "one ticket"
 	one, two, id := open(t, o), open(t, o), identity("one ticket")
 	request := Request{ID: id, Idempotency: "k", Wait: 20 * time.Second, MaxWaiting: 1}
@@ -82,9 +84,9 @@ func testCallersOfOneKeyHoldOneTicket(t *testing.T, o Options) {
 	}
 }
 
-// The ticket stands until the last caller has left, whichever replica it asked,
-// and one that comes later takes its place in the queue.
-func testASharedTicketGoesWithItsLastCaller(t *testing.T, o Options) {
+// A shared ticket lasts until its last caller leaves, at whichever replica. A later caller takes
+// over its place in the queue.
+func testSharedTicketsLastUntilTheLastCallerLeaves(t *testing.T, o Options) {
 	o.Prefix = "last caller"
 	one, two, id := open(t, o), open(t, o), identity("last caller")
 	long := Request{ID: id, Idempotency: "k", Wait: 20 * time.Second, MaxWaiting: 10}
@@ -101,7 +103,7 @@ func testASharedTicketGoesWithItsLastCaller(t *testing.T, o Options) {
 		if got := look(t, one, id); got.Waiting != 1 {
 			t.Errorf("%d tickets while a caller waits", got.Waiting)
 		}
-		// Nobody overtakes it.
+		// No caller overtakes it.
 		behind := parkOne(t, two, Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 10})
 		stock(t, two, id, 1, 0, time.Minute)
 		if got := <-patient; got.err != nil || got.token.Source != FromWait {
@@ -124,9 +126,9 @@ func testASharedTicketGoesWithItsLastCaller(t *testing.T, o Options) {
 	}
 }
 
-// A replica that dies with a caller of a key leaves the ticket to the other
-// replica; where there is none, the ticket is forgotten.
-func testADeadReplicaLeavesASharedTicket(t *testing.T, o Options) {
+// A replica that dies with a caller of a key leaves the ticket to the other replica. Without
+// another holder the ticket is forgotten.
+func testSharedTicketsOutliveADeadReplica(t *testing.T, o Options) {
 	o.Prefix = "dead holder"
 	s, id := open(t, o), identity("dead holder")
 	o.Log = slog.New(slog.DiscardHandler)
@@ -158,9 +160,9 @@ func testADeadReplicaLeavesASharedTicket(t *testing.T, o Options) {
 	all.Wait()
 }
 
-// Whoever waits first of those with one key and hangs up leaves the place to the
-// others; a key whose callers are all gone begins anew.
-func testTheFirstOfAKeyHangsUp(t *testing.T, o Options) {
+// If the first caller of a key hangs up, the ticket stays with the others. Once all callers of a
+// key are gone, the key begins again.
+func testSharedTicketsOutliveTheirFirstCaller(t *testing.T, o Options) {
 	s, id := open(t, o), identity("first of a key")
 	request := Request{ID: id, Idempotency: "k", Wait: 200 * time.Millisecond, MaxWaiting: 10}
 	first := gather(t, s, request, 1)
@@ -181,4 +183,17 @@ func testTheFirstOfAKeyHangsUp(t *testing.T, o Options) {
 	if n := len(s.queue(id).shared); n != 0 {
 		t.Errorf("%d keys are kept", n)
 	}
+}
+
+// The last caller of a key removes the shared ticket at once.
+func TestSharedTicketsLeaveWithTheLastCaller(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		if _, err := s.Take(t.Context(), Request{ID: id, Wait: time.Second, MaxWaiting: 9, Idempotency: "k"}); !isEmpty(err) {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := look(t, s, id); got.Waiting != 0 || got.Figures.Misses != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
 }

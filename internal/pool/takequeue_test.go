@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -13,13 +14,14 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // size is how many queues a replica keeps.
 func (s *replica) size() int { return len(s.all()) }
 
-// A queue is forgotten when nobody used it for a minute, not while somebody waits in
-// it, and the next caller finds a new one.
+// A queue is forgotten after a minute without use, but not while a caller waits in it. The next
+// caller gets a new queue.
 func TestIdleQueuesAreForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 3, 0, time.Hour)
@@ -52,8 +54,8 @@ func TestIdleQueuesAreForgotten(t *testing.T) {
 	})
 }
 
-// Callers that come in the moment in which their queue is forgotten are served, each
-// once, and never by two calls at the same time: the older one would be refused.
+// Callers that come in the moment in which their queue is forgotten are served, each once, and
+// never by two calls at the same time: the older call would be refused.
 func TestTakesWhileQueuesAreForgotten(t *testing.T) {
 	const callers, each = 8, 100
 	s, id := open(t, Options{Addresses: "redis://" + redistest.Server(t)}), identity("forgotten")
@@ -106,9 +108,9 @@ func (d hanging) Write(b []byte) (int, error) {
 	return d.Conn.Write(b)
 }
 
-// Who found nothing shares a look that says when to come again. Redis hangs at it: one
-// who hangs up leaves at once, and does not spoil it for the others.
-func TestALookThatHangsHoldsNobody(t *testing.T) {
+// Callers without a token share a look for RetryAfter, and Redis hangs during it. A caller that
+// hangs up leaves at once, and the others still get the result.
+func TestHangingLooksBlockNoCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		s := open(t, Options{Addresses: "redis://bubble", Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -135,5 +137,122 @@ func TestALookThatHangsHoldsNobody(t *testing.T) {
 			})
 		}
 		all.Wait()
+	})
+}
+
+// RetryAfter is when an order should land for one more caller than the pending ones: the median
+// lead time less the age of that order.
+func TestRetryAfterIsTheNextFreeLanding(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		const median = 4 * time.Second
+		for i, lead := range []time.Duration{6 * time.Second, 2 * time.Second, median} {
+			ref := Ref{id, fmt.Sprint("lead", i)}
+			placeOrder(t, s, Order{Ref: ref, Depth: 9, TTL: time.Minute})
+			expect(t, Ended)(s.Settle(t.Context(), Landing{Ref: ref, Value: ref.Order, Lifetime: time.Minute, Lead: lead}))
+		}
+		take(t, s, Request{ID: id}, 3)
+		retry := func(waiting int, want time.Duration) {
+			t.Helper()
+			q := s.queue(id)
+			q.mu.Lock()
+			q.look = nil // it is shared for a while
+			q.mu.Unlock()
+			_, err := s.Take(t.Context(), Request{ID: id})
+			var empty *EmptyError
+			if !errors.As(err, &empty) {
+				t.Fatal(err)
+			}
+			if (empty.RetryAfter-want).Abs() > 5*time.Millisecond || empty.Orders != 2 || empty.Waiting != waiting || empty.Full {
+				t.Errorf("%v; got %+v, want %v beside %d callers", err, empty.RetryAfter, want, waiting)
+			}
+		}
+		first := time.Now()
+		place(t, s, id, "first")
+		time.Sleep(time.Second)
+		second := time.Now()
+		place(t, s, id, "second")
+		time.Sleep(time.Second)
+		retry(0, median-time.Since(first))
+		waits := Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 9}
+		one := parkOne(t, s, waits)
+		retry(1, median-time.Since(second))
+		two := parkOne(t, s, waits)
+		retry(2, median)
+		time.Sleep(10 * time.Second)
+		retry(2, median)
+		s.SendAway()
+		<-one
+		<-two
+		testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
+		retry(0, time.Millisecond) // overdue
+	})
+}
+
+// A wait that the rate kept from a token is an ordinary miss once there is no token: what kept the
+// caller waiting last is its error.
+func TestRateNoLongerExplainsAWaitWithoutTokens(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		request := Request{ID: id, Rate: 1, RatePer: time.Minute, MaxWaiting: 9}
+		stock(t, s, id, 2, 0, time.Minute)
+		take(t, s, request, 1)
+		request.Wait = 10 * time.Second
+		caller := parkOne(t, s, request)
+		if _, err := s.Flush(t.Context(), id, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-caller; !isEmpty(got.err) {
+			t.Errorf("%+v", got)
+		}
+		synctest.Wait()
+		if f := look(t, s, id).Figures; f.Requests != 2 || f.Hits != 1 || f.Misses != 1 {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+// The ticket of a caller whose wait ended or that hung up is removed at once, not with the next
+// poll of its replica.
+func TestTicketsLeaveWithTheirCaller(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		over := make(chan struct{})
+		ctx, hangUp := context.WithCancel(t.Context())
+		parkOne(t, s, Request{ID: id, Wait: time.Minute, MaxWaiting: 9}) // the queue goes on polling
+		ended := parkOne(t, s, Request{ID: id, Wait: time.Minute, MaxWaiting: 9, Over: over})
+		gone := make(chan error)
+		go func() {
+			_, err := s.Take(ctx, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
+			gone <- err
+		}()
+		synctest.Wait()
+		now := time.Now()
+		close(over)
+		<-ended
+		hangUp()
+		<-gone
+		synctest.Wait()
+		if got := look(t, s, id); got.Waiting != 1 || !time.Now().Equal(now) {
+			t.Errorf("%d tickets after %v", got.Waiting, time.Since(now))
+		}
+		s.SendAway()
+	})
+}
+
+// A stop counts the pending callers of a guest as refused, and those of a target not at all.
+func TestSendAwayCountsCallersOfGuestsAsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		guest := identity("guest")
+		callers := []<-chan answer{parkOne(t, s, asking(guest)), parkOne(t, s, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})}
+		s.SendAway()
+		for _, caller := range callers {
+			if got := <-caller; !errors.Is(got.err, ErrClosed) {
+				t.Errorf("%+v", got)
+			}
+		}
+		synctest.Wait()
+		for id, want := range map[captcha.ID]Figures{guest: {Requests: 1, Refused: 1}, id: {Requests: 1}} {
+			if got := look(t, s, id); got.Waiting != 0 || got.Figures != want {
+				t.Errorf("%d tickets, %+v", got.Waiting, got.Figures)
+			}
+		}
 	})
 }

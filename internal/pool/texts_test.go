@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"poold/internal/captcha"
 )
 
-// A token's text is what was landed, through the stock, a receipt and a repeated take:
-// the text of a picture, JSON, or what looks like a part of an element. Two tokens with
-// one text land where that may be.
-func testTextsStayAsTheyAre(t *testing.T, o Options) {
+// A token has the text that landed, through the stock, a receipt and a repeated take: the text of
+// a picture, JSON, or a text that looks like a part of an element. Two tokens with one text land
+// if that is allowed.
+func testTokenTextsAreUnchanged(t *testing.T, o Options) {
 	s, id := open(t, o), identity("texts")
 	n := 0
 	settle := func(l Landing) Ending {
@@ -33,7 +35,7 @@ func testTextsStayAsTheyAre(t *testing.T, o Options) {
 			t.Fatalf("%q: %v", text, how)
 		}
 		request := Request{ID: id, Idempotency: fmt.Sprint("caller\x00", i)}
-		if i%2 == 1 { // an immediate take, or one of its own
+		if i%2 == 1 { // an immediate take; else one with a key
 			request.Idempotency = ""
 		}
 		got := take(t, s, request, 1)[0]
@@ -66,4 +68,27 @@ func testTextsStayAsTheyAre(t *testing.T, o Options) {
 		t.Errorf("%+v, before %+v", f, before)
 	}
 	balanced(t, look(t, s, id))
+}
+
+// A text may land again once its token is dead, and not earlier.
+func TestTextsMayRepeatAfterTheTokenDied(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		sold := func(order, text string, lifetime time.Duration, want Ending) {
+			t.Helper()
+			place(t, s, id, order)
+			if how, err := s.Settle(t.Context(), Landing{Ref: Ref{id, order}, Value: text, Lifetime: lifetime}); err != nil || how != want {
+				t.Errorf("%s: %v, %v", order, how, err)
+			}
+		}
+		sold("a", "short", 10*time.Second, Ended)
+		sold("b", "long", 100*time.Second, Ended)
+		time.Sleep(10*time.Second - time.Millisecond)
+		sold("c", "short", 10*time.Second, Repeated)
+		if got := ttl(t, s, s.keys(id).sale+"c"); got != time.Minute {
+			t.Errorf("the answer to it is kept for %v", got)
+		}
+		time.Sleep(time.Millisecond)
+		sold("d", "short", 10*time.Second, Ended)
+		sold("e", "long", 100*time.Second, Repeated)
+	})
 }

@@ -21,7 +21,7 @@ import (
 // parkOne starts a waiting take and returns when it holds a ticket.
 func parkOne(t testing.TB, s *replica, r Request) <-chan answer {
 	t.Helper()
-	time.Sleep(time.Millisecond) // a bubble's clock stands still, and arrivals are told apart by it
+	time.Sleep(time.Millisecond) // a bubble's clock does not move by itself, and arrivals must differ
 	before := look(t, s, r.ID).Waiting
 	result := make(chan answer, 1)
 	go func() {
@@ -32,8 +32,8 @@ func parkOne(t testing.TB, s *replica, r Request) <-chan answer {
 	return result
 }
 
-// A wait that is over before its time ends like one whose time has passed.
-func testAWaitThatIsOver(t *testing.T, o Options) {
+// A wait that Over ends has the same result as one whose time has passed.
+func testOverEndsAWait(t *testing.T, o Options) {
 	s, id := open(t, o), identity("over")
 	place(t, s, id, "under way")
 	over := make(chan struct{})
@@ -56,9 +56,8 @@ func testAWaitThatIsOver(t *testing.T, o Options) {
 	}
 }
 
-// Callers wait over two replicas and are served in the order in which they came;
-// nobody without a ticket overtakes them, and who needs a longer life than the
-// token has is passed over.
+// Callers that wait at two replicas are served in the order of arrival. A caller without a ticket
+// overtakes none of them. A caller that needs a longer life than the token has is passed over.
 func testWaitersAreServedInOrder(t *testing.T, o Options) {
 	one, two, id := open(t, o), open(t, o), identity("order")
 	long := Request{ID: id, MinTTL: 50 * time.Second, Wait: 20 * time.Second, MaxWaiting: 10}
@@ -73,7 +72,7 @@ func testWaitersAreServedInOrder(t *testing.T, o Options) {
 	if got := <-first; got.err != nil || got.token.Source != FromWait {
 		t.Fatalf("first: %+v", got)
 	}
-	// Two good ones land; a caller that comes now must not get what is theirs.
+	// Two fitting tokens land; a new caller must not get them.
 	stock(t, two, id, 2, 0, time.Minute)
 	if token, err := two.Take(t.Context(), Request{ID: id}); !isEmpty(err) {
 		t.Fatalf("a caller overtook two tickets: %+v, %v", token, err)
@@ -88,7 +87,7 @@ func testWaitersAreServedInOrder(t *testing.T, o Options) {
 	}
 }
 
-func testTheQueueHasAnEnd(t *testing.T, o Options) {
+func testTheQueueIsLimited(t *testing.T, o Options) {
 	s, id := open(t, o), identity("full")
 	request := Request{ID: id, Wait: 300 * time.Millisecond, MaxWaiting: 1}
 	waiter := parkOne(t, s, request)
@@ -106,9 +105,9 @@ func testTheQueueHasAnEnd(t *testing.T, o Options) {
 	})
 }
 
-// A replica dies with a caller in the queue: its ticket holds nobody up for
-// longer than two seconds.
-func testADeadReplicasTicketIsSkipped(t *testing.T, o Options) {
+// A replica dies with a caller in the queue: its ticket delays other callers by at most two
+// seconds.
+func testTicketsOfDeadReplicasAreSkipped(t *testing.T, o Options) {
 	s, id := open(t, o), identity("dead")
 	now := time.Now()
 	k := s.keys(id)
@@ -145,9 +144,9 @@ func testSendAwayEndsWaits(t *testing.T, o Options) {
 	}
 }
 
-// 200 callers hang up while they wait, many of them in the very moment in which
-// tokens land. Every token is afterwards either with a caller or in the stock.
-func testHangingUpLosesNothing(t *testing.T, o Options) {
+// 200 callers hang up while they wait, many of them in the moment in which tokens land. Every
+// token is afterwards with a caller or in the stock.
+func testHangUpsLoseNoToken(t *testing.T, o Options) {
 	const callers, tokens = 200, 120
 	s, id := open(t, o), identity("hang")
 	random := rand.New(rand.NewPCG(3, 4))
@@ -192,9 +191,9 @@ func testHangingUpLosesNothing(t *testing.T, o Options) {
 	}
 }
 
-// A fifth of all replies to takes are lost. Every token is afterwards in
-// exactly one place: taken + left + expired = pushed.
-func testLostRepliesLoseNoToken(t *testing.T, o Options) {
+// A fifth of all replies to takes are lost. Every token is afterwards in exactly one place: taken
+// + left + expired = pushed.
+func testTakesSurviveLostReplies(t *testing.T, o Options) {
 	const callers, each, pushed = 16, 60, 700
 	s, id := open(t, o), identity("lost")
 	thief := thiefOfTakes(s)
@@ -213,14 +212,14 @@ func testLostRepliesLoseNoToken(t *testing.T, o Options) {
 				request := Request{ID: id}
 				switch {
 				case n%5 == 0:
-					// What is taken under a key stays with it, so the books hold only
-					// where the caller asks until it has it, and before it dies.
+					// A token stays with its key, so the figures balance only
+					// if the caller asks until it has the token, before it dies.
 					request.Idempotency, request.MinTTL = fmt.Sprintf("%d-%d", caller, n), 5*time.Second
 				case n%7 == 0:
 					request.Wait, request.MaxWaiting = 50*time.Millisecond, 100
 				}
 				token, err := robbed.Take(t.Context(), request)
-				for errors.Is(err, redisdb.ErrDown) { // the caller tries again, as it is told to
+				for errors.Is(err, redisdb.ErrDown) { // the caller tries again, as it should
 					time.Sleep(20 * time.Millisecond)
 					token, err = robbed.Take(t.Context(), request)
 				}
@@ -251,8 +250,8 @@ func testLostRepliesLoseNoToken(t *testing.T, o Options) {
 	t.Logf("%d replies lost, %d tokens taken of %d", thief.Stolen(), len(taken), pushed)
 }
 
-// Redis hangs for longer than its callers are told to wait. They get ErrDown in
-// about a second, the tokens come back, and nothing has to be restarted.
+// Redis hangs for longer than the limit of its callers. They get ErrDown in about a second, the
+// tokens come back, and no restart is needed.
 func TestRedisHangsAndHeals(t *testing.T) {
 	options := Options{Addresses: "redis://" + redistest.Server(t)}
 	s, id := open(t, options), identity("hung")
@@ -286,9 +285,9 @@ func TestRedisHangsAndHeals(t *testing.T) {
 	}
 }
 
-// Redis hangs with a landing in its socket and carries it out when it goes on.
-// The token is as old as it is all the same (promise 2).
-func TestALateLandingIsNoYounger(t *testing.T) {
+// Redis hangs with a landing in its socket and executes it later. The token has its true age all
+// the same (promise 2).
+func TestLateLandingsAreNoYounger(t *testing.T) {
 	address, process := redistest.Process(t)
 	s, id := open(t, Options{Addresses: "redis://" + address}), identity("late")
 	place(t, s, id, "late")
@@ -336,66 +335,4 @@ func TestWaitsThatEndInAHangAreAnsweredTogether(t *testing.T) {
 func signal(t testing.TB, process *os.Process, s syscall.Signal) {
 	t.Helper()
 	must(t, process.Signal(s))
-}
-
-// Callers without a wait ask all the time and use up the rate as it comes. The
-// one with a ticket gets its turn at its next poll.
-func testARateDoesNotStarveTickets(t *testing.T, o Options) {
-	one, two, id := open(t, o), open(t, o), identity("fair rate")
-	stock(t, one, id, 200, 0, time.Minute)
-	request := Request{ID: id, Rate: 5, RatePer: time.Second}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var greedy sync.WaitGroup
-	greedy.Go(func() {
-		for ctx.Err() == nil {
-			_, _ = two.Take(ctx, request)
-			time.Sleep(2 * time.Millisecond)
-		}
-	})
-	time.Sleep(300 * time.Millisecond) // the rate is used up by now
-	patient := request
-	patient.Wait, patient.MaxWaiting = 10*time.Second, 10
-	began := time.Now()
-	if _, err := one.Take(t.Context(), patient); err != nil {
-		t.Errorf("the caller with a ticket: %v", err)
-	}
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("the caller with a ticket waited for %v", took)
-	}
-	stop()
-	greedy.Wait()
-}
-
-// A caller that only the rate keeps from a token is told so, also after a wait;
-// one that finds the pool empty is told that.
-func testRateAndEmptinessAreToldApart(t *testing.T, o Options) {
-	s, id := open(t, o), identity("apart")
-	stock(t, s, id, 2, 0, time.Minute)
-	request := Request{ID: id, Rate: 1, RatePer: time.Minute}
-	if _, err := s.Take(t.Context(), request); err != nil {
-		t.Fatal(err)
-	}
-	patient := request
-	patient.Wait, patient.MaxWaiting = 100*time.Millisecond, 5
-	for _, r := range []Request{request, patient} {
-		_, err := s.Take(t.Context(), r)
-		var limited *RateError
-		if !errors.As(err, &limited) || limited.RetryAfter < 50*time.Second {
-			t.Errorf("wait %v, with a token in stock: %v", r.Wait, err)
-		}
-	}
-	testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
-	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil { // without the rate
-		t.Fatal(err)
-	}
-	for _, r := range []Request{request, patient} {
-		if _, err := s.Take(t.Context(), r); !isEmpty(err) {
-			t.Errorf("wait %v, without a token: %v", r.Wait, err)
-		}
-	}
-	testkit.Within(t, 10*time.Second, "the figures", func() bool {
-		f := look(t, s, id).Figures
-		return f.Hits == 2 && f.Misses == 2
-	})
 }

@@ -25,8 +25,8 @@ func warm(t testing.TB, s *replica, id captcha.ID, windows ...Window) {
 	}
 }
 
-// checkWindows compares what is told with what was asked for since began: by so
-// much the times may be less.
+// checkWindows compares windows with the ones that were made since began. The time since then
+// may be missing.
 func checkWindows(t testing.TB, got, want []Window, began time.Time) {
 	t.Helper()
 	late := time.Since(began) + 2*time.Millisecond
@@ -42,7 +42,7 @@ func checkWindows(t testing.TB, got, want []Window, began time.Time) {
 	}
 }
 
-func testWindowsAreToldUntilTheyAreOver(t *testing.T, o Options) {
+func testWindowsAreListedUntilTheyEnd(t *testing.T, o Options) {
 	s, id, other := open(t, o), identity("warm"), identity("warm other")
 	// Nothing is known of the identity before.
 	warm(t, s, id, Window{})
@@ -92,7 +92,7 @@ func testWindowsAreToldUntilTheyAreOver(t *testing.T, o Options) {
 	}
 }
 
-func testWindowsThatCoverOthers(t *testing.T, o Options) {
+func testWindowsReplaceWindowsTheyCover(t *testing.T, o Options) {
 	const m = time.Minute
 	s := open(t, o)
 	for name, c := range map[string]struct{ asked, want []Window }{
@@ -128,7 +128,7 @@ func testWindowsThatCoverOthers(t *testing.T, o Options) {
 		}
 	}
 
-	// One that has run for an hour counts as beginning now.
+	// A window that has run for an hour counts as beginning now.
 	began, id := time.Now(), identity("cover running")
 	running := redis.Z{Score: float64(began.Add(5 * m).UnixMilli()), Member: fmt.Sprintf("%d|5", began.Add(-time.Hour).UnixMilli())}
 	must(t, s.db.Slow.ZAdd(t.Context(), s.keys(id).warm, running).Err())
@@ -141,7 +141,7 @@ func testWindowsThatCoverOthers(t *testing.T, o Options) {
 	checkWindows(t, got, []Window{{5, 0, 20 * m}}, began)
 }
 
-func testNoMoreWindowsThanAHundred(t *testing.T, o Options) {
+func testWindowsAreLimited(t *testing.T, o Options) {
 	const m = time.Minute
 	s, id := open(t, o), identity("hundred")
 	for i := range time.Duration(100) {
@@ -165,7 +165,7 @@ func testNoMoreWindowsThanAHundred(t *testing.T, o Options) {
 	further.In, further.Left = 3000*m, 3005*m
 	refused("after one that covers two")
 
-	// One that is over makes room, also where nobody has looked since.
+	// A window that is over makes room, also without a look.
 	k := s.keys(id).warm
 	first, err := s.db.Slow.ZRange(t.Context(), k, 0, 0).Result()
 	if err != nil || len(first) != 1 {
@@ -182,8 +182,8 @@ func testNoMoreWindowsThanAHundred(t *testing.T, o Options) {
 	}
 }
 
-// A caller with a limit has so many windows and no more, leaves the others theirs,
-// and takes no room from a caller without one.
+// A caller with a limit has at most as many windows, leaves the windows of others alone, and
+// takes no room from a caller without a limit.
 func testWindowsOfACallerWithALimit(t *testing.T, o Options) {
 	const m = time.Minute
 	s, id := open(t, o), identity("limited")
@@ -247,9 +247,8 @@ func testWindowsOfACallerWithALimit(t *testing.T, o Options) {
 	}
 }
 
-// All replicas see a window and are told of each change; the one that made it
-// needs no message for that.
-func testAWindowIsToldToAllReplicas(t *testing.T, o Options) {
+// All replicas see a window and hear of each change. The replica that made it needs no message.
+func testWindowsReachAllReplicas(t *testing.T, o Options) {
 	id, ready := identity("replicas"), identity("replicas ready")
 	var here, there, listens atomic.Int64
 	o.Prefix, o.Log = "replicas", slog.New(slog.DiscardHandler)
@@ -287,8 +286,8 @@ func testAWindowIsToldToAllReplicas(t *testing.T, o Options) {
 	}
 }
 
-// go-redis sends a command again whose answer was lost, and callers try again.
-func testACallMadeAgainLeavesOneWindow(t *testing.T, o Options) {
+// go-redis retries a command whose reply was lost, and callers try again: one window is left.
+func testRetriedWindowsAreOne(t *testing.T, o Options) {
 	plain := open(t, o)
 	thief := redistest.NewThief(0.4, plain.script("warm").Hash())
 	o.Prefix, o.Dial = plain.prefix, thief.Over(o.Dial)
@@ -316,4 +315,19 @@ func testACallMadeAgainLeavesOneWindow(t *testing.T, o Options) {
 		t.Fatalf("%d answers lost, windows %+v", thief.Stolen(), got)
 	}
 	checkWindows(t, got, want, began)
+}
+
+// A window is listed until the millisecond before its end.
+func TestWindowsEndToTheMillisecond(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		must(t, s.Warm(t.Context(), id, Window{Tokens: 5, Left: time.Minute}, WindowLimit{}))
+		time.Sleep(time.Minute - time.Millisecond)
+		if got := look(t, s, id).Windows; len(got) != 1 || got[0] != (Window{Tokens: 5, In: time.Millisecond - time.Minute, Left: time.Millisecond}) {
+			t.Errorf("a millisecond before: %+v", got)
+		}
+		time.Sleep(time.Millisecond)
+		if got := look(t, s, id).Windows; len(got) != 0 {
+			t.Errorf("at its end: %+v", got)
+		}
+	})
 }

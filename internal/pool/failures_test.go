@@ -13,7 +13,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// asking is a request that hears of failed orders.
+// asking is a request with EndOnFailure.
 func asking(id captcha.ID) Request {
 	return Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 20, EndOnFailure: true}
 }
@@ -27,7 +27,7 @@ func fail(t testing.TB, s *replica, id captcha.ID, order, reason string) {
 	}
 }
 
-// wantFailed checks that a caller is told of a failed order.
+// wantFailed checks that a caller gets this failure.
 func wantFailed(t testing.TB, caller <-chan answer, want FailedError) {
 	t.Helper()
 	got := <-caller
@@ -45,9 +45,9 @@ func noOrder(t testing.TB, s *replica, id captcha.ID, order string) {
 	}
 }
 
-// A failed order answers the caller that has waited longest at the replica that worked on
-// it, else anywhere, and gives up its ticket in the same step.
-func testAFailedOrderAnswersOneCaller(t *testing.T, o Options) {
+// A failed order ends one wait, and removes its ticket in the same step: of the caller that has
+// waited longest at the replica that owned the order, else at all replicas.
+func testFailedOrdersEndOneWait(t *testing.T, o Options) {
 	o.Prefix = "test-failed orders"
 	one, two, id := open(t, o), open(t, o), identity("failed orders")
 	elsewhere := parkOne(t, two, asking(id))
@@ -82,8 +82,9 @@ func testAFailedOrderAnswersOneCaller(t *testing.T, o Options) {
 	}
 }
 
-// Whether a caller lacks an order is judged as a placing judges it.
-func testWhoLacksAFailedOrder(t *testing.T, o Options) {
+// A failed order ends no wait if fresh tokens and orders suffice for the pending callers, by the
+// rule of Place.
+func testFailedOrdersEndNoWaitIfTheStockSuffices(t *testing.T, o Options) {
 	s, id := open(t, o), identity("who lacks")
 	picky := asking(id)
 	picky.MinTTL = 59 * time.Second // so that it does not take the token
@@ -102,8 +103,8 @@ func testWhoLacksAFailedOrder(t *testing.T, o Options) {
 	failAt(40*time.Second, "b", "the token is not fresh")
 	wantFailed(t, caller, FailedError{Reason: "the token is not fresh", Refused: true})
 
-	// An order that is said to have failed to nobody, and a caller that does not ask to be
-	// told, wait for the next one.
+	// A failure without an answer ends no wait. A caller without EndOnFailure waits for the
+	// next order.
 	id = identity("who does not ask")
 	deaf := asking(id)
 	deaf.EndOnFailure = false
@@ -124,9 +125,9 @@ func testWhoLacksAFailedOrder(t *testing.T, o Options) {
 	}
 }
 
-// All that hold one ticket are told, at each replica; who comes with the same key after
-// that is not.
-func testHoldersOfOneTicketAreTold(t *testing.T, o Options) {
+// All holders of a ticket get the failure, at each replica. A later caller with the same key does
+// not.
+func testFailuresReachAllHoldersOfATicket(t *testing.T, o Options) {
 	o.Prefix = "test-told together"
 	one, two, id := open(t, o), open(t, o), identity("told together")
 	request := asking(id)
@@ -155,9 +156,8 @@ func testHoldersOfOneTicketAreTold(t *testing.T, o Options) {
 	}
 }
 
-// A landing that ends as failed tells one too; so does an end by a callback, wherever it
-// comes.
-func testEveryFailureIsTold(t *testing.T, o Options) {
+// A landing that ends as failed ends a wait, too, and so does a callback at any replica.
+func testRepeatedLandingsAndCallbacksEndAWait(t *testing.T, o Options) {
 	o.Prefix = "test-every failure"
 	one, two, id := open(t, o), open(t, o), identity("every failure")
 	settle := func(s *replica, order string, callback bool) Ending {
@@ -206,9 +206,9 @@ func testEveryFailureIsTold(t *testing.T, o Options) {
 	wantFailed(t, elsewhere, FailedError{Reason: "the last"})
 }
 
-// A fifth of all replies are lost: each failure ends the wait of one caller, also where
-// its end or the take that tells it is sent again.
-func testLostRepliesOfFailures(t *testing.T, o Options) {
+// A fifth of all replies are lost. Each failure ends the wait of one caller, also if its end or
+// the take that delivers it is retried.
+func testFailuresSurviveLostReplies(t *testing.T, o Options) {
 	o.Prefix = "test-lost failures"
 	s, id := open(t, o), identity("lost failures")
 	ends, takes := redistest.NewThief(0.2, s.script("fail").Hash()), thiefOfTakes(s)
@@ -248,10 +248,9 @@ func testLostRepliesOfFailures(t *testing.T, o Options) {
 	}
 }
 
-// A caller is told in the moment in which its order fails, at whichever replica it
-// waits. Who has left by then is not asked for, and what it was to be told is forgotten
-// after a minute.
-func TestHowLongAFailureIsKept(t *testing.T) {
+// A caller gets a failure in the moment in which the order fails, at whichever replica it waits.
+// The answer of a caller that has left is forgotten after a minute.
+func TestFailuresAreKeptForAMinute(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, other *replica, id captcha.ID) {
 		for _, at := range []*replica{s, other} {
 			caller := parkOne(t, at, asking(id))
@@ -311,9 +310,8 @@ func TestHowLongAFailureIsKept(t *testing.T) {
 	})
 }
 
-// A caller that asks for the first time is not told what was to be told to one that has
-// left, with the same key.
-func TestANewcomerIsNotTold(t *testing.T) {
+// A new caller does not get the failure of a caller that left with the same key.
+func TestNewcomersMissEarlierFailures(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		request := asking(id)
 		request.Idempotency = "k"
@@ -331,7 +329,7 @@ func TestANewcomerIsNotTold(t *testing.T) {
 	})
 }
 
-// A member that another program put beside ours is nobody's.
+// A foreign member among the failures goes to no caller.
 func TestJunkAmongFailures(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for _, junk := range []string{"junk", "a|b|c", ""} {
@@ -344,7 +342,7 @@ func TestJunkAmongFailures(t *testing.T) {
 	})
 }
 
-// Reasons are kept as they are, within bounds.
+// Reasons are kept unchanged, within limits.
 func TestReasonsOfFailures(t *testing.T) {
 	for _, want := range []FailedError{{}, {Reason: "a|b\nc é", Refused: true}, {Reason: strings.Repeat("x", mostReason)}} {
 		if got := readFailed(want.text()); *got != want {

@@ -1,0 +1,181 @@
+package pool
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+)
+
+// shift moves the moments in a zset into the past, so that a test can let time pass.
+func shift(t *testing.T, s *replica, key string, by time.Duration) {
+	t.Helper()
+	entries, err := s.db.Slow.ZRangeWithScores(t.Context(), key, 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		entry.Score -= float64(by.Milliseconds())
+		must(t, s.db.Slow.ZAdd(t.Context(), key, entry).Err())
+	}
+}
+
+func testBudgetsSlide(t *testing.T, o Options) {
+	s, id := open(t, o), identity("budget")
+	next := 0
+	order := Order{Depth: 1000, TTL: time.Hour, PerHour: 3, PerDay: 5}
+	put := func() Placing {
+		t.Helper()
+		next++
+		order.Ref = Ref{id, "o" + strconv.Itoa(next)}
+		got, err := s.Place(t.Context(), order)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	about := func(got Placing, want time.Duration) {
+		t.Helper()
+		if got.Placed || got.BudgetWait > want || got.BudgetWait < want-10*time.Second {
+			t.Errorf("%+v, want a wait of %v", got, want)
+		}
+	}
+	key := s.keys(id).spend
+	for range 3 {
+		if got := put(); !got.Placed {
+			t.Fatalf("within the budget: %+v", got)
+		}
+	}
+	// The same order again costs nothing more.
+	order.Ref = Ref{id, "o3"}
+	placeOrder(t, s, order)
+	about(put(), time.Hour)
+	// The budget of an order that was not bought comes back; that of a failed order does not.
+	expect(t, Ended)(s.Fail(t.Context(), Failure{Ref: Ref{id, "o3"}}))
+	expect(t, Ended)(s.Fail(t.Context(), Failure{Ref: Ref{id, "o2"}, Bought: true}))
+	if got := put(); !got.Placed {
+		t.Fatalf("after a refund: %+v", got)
+	}
+	about(put(), time.Hour)
+	shift(t, s, key, 40*time.Minute)
+	about(put(), 20*time.Minute)
+	shift(t, s, key, 21*time.Minute)
+	if got := look(t, s, id); got.HourUsed != 0 || got.DayUsed != 3 {
+		t.Errorf("used: %d, %d", got.HourUsed, got.DayUsed)
+	}
+	// The hour is over, the day is not.
+	for range 2 {
+		if got := put(); !got.Placed {
+			t.Fatalf("in the next hour: %+v", got)
+		}
+	}
+	about(put(), 24*time.Hour-61*time.Minute)
+	// A lower limit waits for more than the oldest.
+	order.PerDay = 3
+	about(put(), 24*time.Hour-61*time.Minute)
+	order.PerDay = 2
+	about(put(), 24*time.Hour)
+	// None is none.
+	order.PerHour, order.PerDay = 0, 0
+	if got := put(); !got.Placed {
+		t.Fatalf("without a budget: %+v", got)
+	}
+}
+
+// The guests' budget has caps for the hour and for the day. It is independent of the overall
+// budget, also in a refund.
+func testSharedBudgetsHaveCaps(t *testing.T, o Options) {
+	s := open(t, o)
+	book := func(order string) time.Duration {
+		t.Helper()
+		wait, err := s.Book(t.Context(), OfGuests, Ref{identity(order), order}, Caps{PerHour: 2, PerDay: 3}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wait
+	}
+	used := func(of Budget, wantHour, wantDay int) {
+		t.Helper()
+		if hour, day, err := s.Booked(t.Context(), of); err != nil || hour != wantHour || day != wantDay {
+			t.Errorf("%d and %d of %s used, %v; want %d and %d", hour, day, of, err, wantHour, wantDay)
+		}
+	}
+	if book("one") != 0 || book("two") != 0 || book("two") != 0 {
+		t.Fatal("within the budget")
+	}
+	if wait := book("three"); wait < 59*time.Minute || wait > time.Hour {
+		t.Errorf("beyond the hour's: %v", wait)
+	}
+	for _, order := range []string{"two", "alone"} {
+		expect(t, time.Duration(0))(s.Book(t.Context(), Overall, Ref{identity(order), order}, Caps{PerDay: 2}, 0))
+	}
+	used(Overall, 2, 2)
+	must(t, s.Refund(t.Context(), Overall, Ref{identity("two"), "two"}))
+	must(t, s.Refund(t.Context(), Overall, Ref{identity("none"), "none"})) // no-op
+	used(Overall, 1, 1)
+	used(OfGuests, 2, 2) // a refund is of one budget
+	shift(t, s, s.shared(OfGuests), 2*time.Hour)
+	if book("three") != 0 {
+		t.Error("in another hour")
+	}
+	used(OfGuests, 1, 3)
+	used(Overall, 1, 1)
+	if wait := book("four"); wait < 22*time.Hour-time.Minute || wait > 22*time.Hour {
+		t.Errorf("beyond the day's: %v", wait)
+	}
+	if err := s.Refund(t.Context(), OfGuests, Ref{identity("three"), "three"}); err != nil {
+		t.Error(err)
+	}
+	if book("four") != 0 {
+		t.Error("after a refund")
+	}
+}
+
+// A budget may limit the day alone, or the hour alone.
+func TestABudgetOfOneWindowAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		order Order
+		wait  time.Duration
+	}{
+		"day":  {Order{PerDay: 2}, 24 * time.Hour},
+		"hour": {Order{PerHour: 2}, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+				for i, want := range []Placing{{Placed: true}, {Placed: true}, {BudgetWait: c.wait}} {
+					c.order.Ref, c.order.Depth, c.order.TTL = Ref{id, string(rune('a' + i))}, 9, time.Minute
+					if got, err := s.Place(t.Context(), c.order); err != nil || got != want {
+						t.Errorf("order %d: %+v, want %+v: %v", i, got, want, err)
+					}
+				}
+				shift(t, s, s.keys(id).spend, c.wait)
+				if got, err := s.Place(t.Context(), c.order); err != nil || !got.Placed {
+					t.Errorf("afterwards: %+v, %v", got, err)
+				}
+			})
+		})
+	}
+}
+
+// A budget forgets solves that left its window. A retry for an order does not make its solve
+// younger.
+func TestBudgetsForgetOldSolves(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		spend, began := s.keys(id).spend, time.Now()
+		order := Order{Ref: Ref{id, "a"}, Depth: 9, TTL: time.Minute, PerDay: 5}
+		placeOrder(t, s, order)
+		expect(t, true)(s.Mark(t.Context(), order.Ref))
+		time.Sleep(2 * time.Minute) // it is lost, and counts as bought
+		placeOrder(t, s, order)
+		if at, err := s.db.Slow.ZScore(t.Context(), spend, "a").Result(); err != nil || !time.UnixMilli(int64(at)).Equal(began) {
+			t.Errorf("it counts from %v, want %v: %v", time.UnixMilli(int64(at)), began, err)
+		}
+		shift(t, s, spend, 24*time.Hour)
+		order.Order = "b"
+		placeOrder(t, s, order)
+		if n, err := s.db.Slow.ZCard(t.Context(), spend).Result(); err != nil || n != 1 {
+			t.Errorf("%d solves are kept a day later, want 1: %v", n, err)
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/testkit"
+)
+
+func testRateIsAWindow(t *testing.T, o Options) {
+	s, id := open(t, o), identity("e")
+	stock(t, s, id, 10, 0, time.Minute)
+	// A window so long that a slow machine does not get out of it by itself; the
+	// times of the hand-outs are moved instead.
+	request := Request{ID: id, Rate: 2, RatePer: time.Minute}
+	move := func(by time.Duration) {
+		t.Helper()
+		times, err := s.db.Slow.LRange(t.Context(), s.keys(id).rate, 0, -1).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range times {
+			ms, _ := strconv.ParseInt(at, 10, 64)
+			// Pushed before the old one goes, so that there is never room in between.
+			if err := errors.Join(s.db.Slow.RPush(t.Context(), s.keys(id).rate, ms-by.Milliseconds()).Err(),
+				s.db.Slow.LPop(t.Context(), s.keys(id).rate).Err()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	refused := func(least, most time.Duration) {
+		t.Helper()
+		_, err := s.Take(t.Context(), request)
+		var limited *RateError
+		if !errors.As(err, &limited) || limited.RetryAfter < least || limited.RetryAfter > most {
+			t.Fatalf("beyond the rate: %v, %+v", err, limited)
+		}
+	}
+	take(t, s, request, 1)
+	move(20 * time.Second)
+	take(t, s, request, 1)
+	refused(30*time.Second, 40*time.Second)
+	waiting := request
+	waiting.Wait, waiting.MaxWaiting = 20*time.Second, 10
+	waiter := parkOne(t, s, waiting)
+	move(41 * time.Second) // the first one leaves the window, the second does not
+	if got := <-waiter; got.err != nil || got.token.Source != FromWait {
+		t.Fatalf("waiting for the window: %+v", got)
+	}
+	// A hand-out to a pending caller counts as well.
+	refused(10*time.Second, 19*time.Second)
+	move(20 * time.Second)
+	take(t, s, request, 1)
+	refused(30*time.Second, 40*time.Second)
+	if got := look(t, s, id); got.Fresh != 6 {
+		t.Errorf("%d left", got.Fresh)
+	}
+}
+
+// A hand-out leaves the window of a rate in the millisecond in which it is as old as the window.
+func TestRateWindowsEndToTheMillisecond(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		stock(t, s, id, 3, 0, time.Hour)
+		request := Request{ID: id, Rate: 1, RatePer: 10 * time.Second}
+		take(t, s, request, 1)
+		time.Sleep(10*time.Second - time.Millisecond)
+		var limited *RateError
+		if _, err := s.Take(t.Context(), request); !errors.As(err, &limited) || limited.RetryAfter != time.Millisecond {
+			t.Errorf("a millisecond before: %v, %+v", err, limited)
+		}
+		time.Sleep(time.Millisecond)
+		take(t, s, request, 1)
+	})
+}
+
+// A caller with a key that does not wait gets a RateError, and does not count as a request.
+func TestRateRefusesCallersWithAKey(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		stock(t, s, id, 2, 0, time.Hour)
+		request := Request{ID: id, Rate: 1, RatePer: 10 * time.Second}
+		take(t, s, request, 1)
+		withKey, choosy := request, request
+		withKey.Idempotency, choosy.MinTTL = "k", time.Minute
+		for _, r := range []Request{withKey, choosy} {
+			var limited *RateError
+			if _, err := s.Take(t.Context(), r); !errors.As(err, &limited) || limited.RetryAfter != 10*time.Second {
+				t.Errorf("%+v: %v", r, err)
+			}
+		}
+		if f := look(t, s, id).Figures; f.Requests != 1 || f.Hits != 1 || f.Misses != 0 {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+// Callers without a wait ask all the time and use up the rate. The caller with a ticket gets its
+// turn at its next poll.
+func testARateDoesNotStarveTickets(t *testing.T, o Options) {
+	one, two, id := open(t, o), open(t, o), identity("fair rate")
+	stock(t, one, id, 200, 0, time.Minute)
+	request := Request{ID: id, Rate: 5, RatePer: time.Second}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var greedy sync.WaitGroup
+	greedy.Go(func() {
+		for ctx.Err() == nil {
+			_, _ = two.Take(ctx, request)
+			time.Sleep(2 * time.Millisecond)
+		}
+	})
+	time.Sleep(300 * time.Millisecond) // the rate is used up by now
+	patient := request
+	patient.Wait, patient.MaxWaiting = 10*time.Second, 10
+	began := time.Now()
+	if _, err := one.Take(t.Context(), patient); err != nil {
+		t.Errorf("the caller with a ticket: %v", err)
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("the caller with a ticket waited for %v", took)
+	}
+	stop()
+	greedy.Wait()
+}
+
+// A caller that only the rate keeps from a token gets a RateError, also after a wait. A caller
+// that finds an empty stock gets an EmptyError.
+func testRateErrorsDifferFromEmptyErrors(t *testing.T, o Options) {
+	s, id := open(t, o), identity("apart")
+	stock(t, s, id, 2, 0, time.Minute)
+	request := Request{ID: id, Rate: 1, RatePer: time.Minute}
+	if _, err := s.Take(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	patient := request
+	patient.Wait, patient.MaxWaiting = 100*time.Millisecond, 5
+	for _, r := range []Request{request, patient} {
+		_, err := s.Take(t.Context(), r)
+		var limited *RateError
+		if !errors.As(err, &limited) || limited.RetryAfter < 50*time.Second {
+			t.Errorf("wait %v, with a token in stock: %v", r.Wait, err)
+		}
+	}
+	testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
+	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil { // without the rate
+		t.Fatal(err)
+	}
+	for _, r := range []Request{request, patient} {
+		if _, err := s.Take(t.Context(), r); !isEmpty(err) {
+			t.Errorf("wait %v, without a token: %v", r.Wait, err)
+		}
+	}
+	testkit.Within(t, 10*time.Second, "the figures", func() bool {
+		f := look(t, s, id).Figures
+		return f.Hits == 2 && f.Misses == 2
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/redisdb"
 	"poold/internal/testkit"
 )
@@ -64,7 +65,7 @@ func testJunkCostsNoImmediateCallerAToken(t *testing.T, o Options) {
 	s, id := open(t, o), identity("much junk")
 	stock(t, s, id, 2, 40*time.Second, time.Minute)
 	s.db.Slow.RPush(t.Context(), s.keys(id).tokens, "a", "b", "c")
-	stock(t, s, id, 4, 0, time.Minute)
+	stock(t, s, id, 10, 0, time.Minute)
 	results := make(chan error, 6)
 	q := s.queue(id)
 	q.mu.Lock() // so that they go together in one call, or two
@@ -81,8 +82,8 @@ func testJunkCostsNoImmediateCallerAToken(t *testing.T, o Options) {
 		}
 	}
 	got := look(t, s, id)
-	if got.Figures.Hits != 6 || got.Figures.Junk != 3 {
-		t.Errorf("%+v", got.Figures)
+	if got.Figures.Hits != 6 || got.Figures.Junk != 3 || got.Fresh != 6 {
+		t.Errorf("%+v", got)
 	}
 	balanced(t, got)
 }
@@ -215,4 +216,18 @@ func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 			}
 		}
 	}
+}
+
+// A token that lands behind a foreign value is handed out by its death all the same.
+func TestTokensAreSortedBesideJunk(t *testing.T) {
+	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
+		stock(t, s, id, 1, 0, time.Minute)
+		must(t, s.db.Slow.RPush(t.Context(), s.keys(id).tokens, "junk").Err())
+		stock(t, s, id, 1, 40*time.Second, time.Minute)
+		for _, want := range []time.Duration{20 * time.Second, time.Minute} {
+			if got := take(t, s, Request{ID: id}, 1)[0].TTL; got != want {
+				t.Errorf("a token that lives for %v, want %v", got, want)
+			}
+		}
+	})
 }

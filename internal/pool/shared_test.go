@@ -78,6 +78,9 @@ func testCallersOfOneKeyShareATicket(t *testing.T, o Options) {
 	if len(tokens) != 1 || waited != 1 {
 		t.Errorf("%d waited for it: %v", waited, tokens)
 	}
+	if k := one.keys(id); one.db.Slow.Exists(t.Context(), k.tickets, k.seen).Val() != 0 {
+		t.Errorf("left of the queue: %q", one.db.Slow.ZRange(t.Context(), k.seen, 0, -1).Val())
+	}
 	got := look(t, one, id)
 	if f := got.Figures; got.Waiting != 0 || got.Fresh != 2 || f.Requests != 1 || f.Waited != 1 || f.Replays != 1 {
 		t.Errorf("afterwards: %+v", got)
@@ -194,6 +197,28 @@ func TestSharedTicketsLeaveWithTheLastCaller(t *testing.T) {
 		synctest.Wait()
 		if got := look(t, s, id); got.Waiting != 0 || got.Figures.Misses != 1 {
 			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// All holders of a ticket get the last token, at each replica at once.
+func TestHoldersOfATicketShareTheLastToken(t *testing.T) {
+	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
+		request := Request{ID: id, Idempotency: "k", Wait: time.Minute, MaxWaiting: 9}
+		callers := []<-chan answer{gather(t, one, request, 1), gather(t, two, request, 1)}
+		time.Sleep(5 * time.Second)
+		stock(t, one, id, 1, 0, time.Minute)
+		began := time.Now()
+		var values []string
+		for _, caller := range callers {
+			got := <-caller
+			if got.err != nil || time.Since(began) > time.Second {
+				t.Fatalf("after %v: %+v", time.Since(began), got)
+			}
+			values = append(values, got.token.Value)
+		}
+		if values[0] != values[1] || look(t, one, id).Fresh != 0 {
+			t.Errorf("got %q", values)
 		}
 	})
 }

@@ -139,3 +139,56 @@ func TestPostedWindowsBeginAtTheirTime(t *testing.T) {
 		}
 	}
 }
+
+// A sample is settled when its horizon has passed, in scaled time, and relative to the expected requests. It is
+// late if a request came after the near horizon.
+func TestSamplesAreSettledAtTheirHorizon(t *testing.T) {
+	for _, scale := range []float64{1, 0.1} {
+		for later, late := range map[float64]uint32{0: 0, 30: sampleUnit} {
+			tab, ends := new(table), [horizons]float64{20, 40, 100}
+			const shape = 12 // two requests in the near horizon
+			tab.note(0, shape, 0, 0)
+			tab.settle(19.9*scale, 2, &ends, scale)
+			if tab.done[0] != 0 {
+				t.Errorf("scale %g: settled before the horizon", scale)
+			}
+			tab.settle(20*scale, 2, &ends, scale)
+			count := uint32(2)
+			if later > 0 {
+				count++
+			}
+			tab.settle(100*scale, count, &ends, scale)
+			c := tab.cells[0]
+			if c == nil || c.After[0].Bins[binsZero] != sampleUnit || c.Late != late {
+				t.Errorf("scale %g, a request after %g s: %+v", scale, later, c)
+			}
+		}
+	}
+}
+
+// Silences count in scaled time.
+func TestSilencesAreScaled(t *testing.T) {
+	k := newKnowledge(&Params{Adaptive: true, Usable: 80 * time.Second})
+	k.scale = 0.1
+	for n := range 30 {
+		k.asked(1000 + 3*float64(n))
+	}
+	w := k.table.gaps.after(k.busy, 0)
+	if before, at := w.within(25), w.within(35); before != 0 || at != 1 {
+		t.Errorf("a request each 30 scaled seconds comes within 25 with %g, within 35 with %g", before, at)
+	}
+}
+
+// A token for the next request of a timer is wanted a lead time before it, and not yet when it would expire before.
+func TestTimerTokensAreWantedInTime(t *testing.T) {
+	m := NewState(usual())
+	end := requests(m, 0, 60, 300) - 300 // of the last request
+	for _, x := range []struct {
+		silence float64
+		want    int
+	}{{150, 0}, {205, 0}, {250, 1}, {280, 1}} {
+		if w := m.Plan(after(end+x.silence), 0); w.Want != x.want {
+			t.Errorf("%g s after the last request: %+v, want %d", x.silence, w, x.want)
+		}
+	}
+}

@@ -44,3 +44,39 @@ func TestCreditIsEarned(t *testing.T) {
 		t.Errorf("saved up %.0f, at most %.0f", m.credit.left, m.credit.most())
 	}
 }
+
+// A free expiry is used up by the tokens that expire. Tokens and orders together are at most twice what the credit
+// pays for, and at most the cap.
+func TestFreeExpiriesAreUsedUp(t *testing.T) {
+	c := newCredit(3)
+	c.accrue(1e9, 4, 80)
+	start := c.left
+	for n, want := range []float64{start, start - 4, start - 8} {
+		if c.charge(4, 10); c.left != want {
+			t.Errorf("charge %d: %g left, want %g", n, c.left, want)
+		}
+	}
+	for affordable, want := range map[int]int{0: 3, 10: 20, 90: 100} {
+		if got := (&limits{floor: 3, most: 100, affordable: affordable}).held(); got != want {
+			t.Errorf("%d held with a credit for %d, want %d", got, affordable, want)
+		}
+	}
+}
+
+// Orders for a warm window precede it by nearly the longest lead time, but not by more than half a life.
+func TestWindowsAreOrderedByTheLongestLeads(t *testing.T) {
+	m := NewState(usual())
+	for scale, want := range map[time.Duration][2]time.Duration{
+		500 * time.Millisecond: {22 * time.Second, 24 * time.Second},
+		time.Second:            {40 * time.Second, 40 * time.Second},
+	} {
+		var leads []time.Duration
+		for n := range leadsKept {
+			leads = append(leads, time.Duration(n+1)*scale)
+		}
+		m.Learn(after(0), leads)
+		if got := m.warmLead(); got < want[0] || got > want[1] {
+			t.Errorf("lead times up to %v: %v before, want %v", leads[leadsKept-1], got, want)
+		}
+	}
+}

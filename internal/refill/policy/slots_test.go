@@ -75,6 +75,9 @@ func TestFewSlotsWantMoreAhead(t *testing.T) {
 	if failing != fewer {
 		t.Errorf("%d wanted if half of the solves fail, %d with half as many slots", failing, fewer)
 	}
+	if p := m.Plan(at, 0); p.Risk > 0.05 { // of the next lead time, not of a later one
+		t.Errorf("with %d tokens ahead the risk is %.3f", p.Want, p.Risk)
+	}
 	if again := want(0, 0); again != free {
 		t.Errorf("%d wanted with free slots again, %d before", again, free)
 	}

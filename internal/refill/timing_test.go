@@ -57,20 +57,25 @@ func TestLooksComeWhenAsked(t *testing.T) {
 	asks := []time.Duration{0, 30 * time.Millisecond, time.Second, 4900 * time.Millisecond, gather, 7 * time.Second, 25 * time.Second, 2 * time.Hour}
 	other := target("other", 1)
 	for name, beside := range map[string]struct {
-		asks []time.Duration // of the other target
-		kick time.Duration   // how often the other target is woken up; 0 = never
+		asks     []time.Duration // of the other target
+		kick     time.Duration   // how often the other target is woken up; 0 = never
+		replicas Replicas        // nil = none beside this one
 	}{
 		"a target that is looked at seldom":     {asks: []time.Duration{time.Hour}},
 		"a target that is looked at often":      {asks: []time.Duration{37 * time.Millisecond}},
 		"a target whose budget is used up":      {},
 		"the same, and callers ask for a token": {kick: 70 * time.Millisecond},
+		"another replica":                       {asks: []time.Duration{time.Hour}, replicas: &shares{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				login := target("login", 1)
+				login := named("me")
+				if beside.replicas == nil {
+					beside.replicas = alone{}
+				}
 				stock := &paced{asks: map[captcha.ID][]time.Duration{login.ID: asks, other.ID: beside.asks}, looks: map[captcha.ID][]time.Time{}}
 				buyer := &counter{place: func(string) error { return &purchase.BudgetError{RetryAfter: time.Hour} }}
-				m := NewManager(stock, alone{}, buyer, noOthers, slog.New(slog.DiscardHandler))
+				m := NewManager(stock, beside.replicas, buyer, noOthers, slog.New(slog.DiscardHandler))
 				running(t, m, func() {
 					for began := time.Now(); time.Since(began) < 2*time.Minute; time.Sleep(max(beside.kick, 10*time.Millisecond)) {
 						if beside.kick > 0 {

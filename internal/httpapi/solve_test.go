@@ -130,7 +130,8 @@ func TestSolveRequestsReachOndemand(t *testing.T) {
 	}
 	equal(t, "answered", fmt.Sprint(got), fmt.Sprint(want))
 	d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging))
-	if r := d.solver.last(); r.Guest != nil || r.Take.ID != d.target("staging-login").ID || r.Take.Wait != 2*time.Minute || r.Take.Margin != 40*time.Second {
+	if r := d.solver.last(); r.Guest != nil || r.Take.ID != d.target("staging-login").ID || r.Take.Wait != 2*time.Minute || r.Take.Margin != 40*time.Second ||
+		r.Take.MaxWaiting != ondemand.MostWaiting { // more than for a take of this target
 		t.Errorf("of a target: %+v", r)
 	}
 	equal(t, "as text", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Accept: text/plain").body, "canary-token")

@@ -51,9 +51,9 @@ type fault struct{ code, why string }
 
 func (f *fault) Error() string { return f.code + ": " + f.why }
 
-// notDone refuses what would have no effect: a client would wait for it.
-func notDone(what string) error {
-	return &fault{wire.CodeBadParams, what + " is not done here"}
+// unsupported refuses a part of a call that would have no effect: its client could wait for it.
+func unsupported(what string) error {
+	return &fault{wire.CodeBadParams, "poold does not support " + what}
 }
 
 // unreadable is the fault of a call that is not one of its protocol.
@@ -155,9 +155,9 @@ func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	case o.Bad != "":
 		return &fault{o.Bad, "the parameters are missing, doubled or not well-formed"}
 	case o.Pingback != "":
-		return notDone("a pingback")
+		return unsupported("a pingback: poll instead")
 	case len(o.Undone) > 0:
-		return notDone("the parameter " + shown(o.Undone[0]))
+		return unsupported("the parameter " + shown(o.Undone[0]))
 	}
 	terms, err := p.submitTerms(c, o)
 	if err != nil {

@@ -59,7 +59,7 @@ func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call
 			return wire.Reply{}, compat.NoAction
 		}
 	}
-	return wire.Reply{}, notDone("the action " + shown(asked.Word))
+	return wire.Reply{}, unsupported("the action " + shown(asked.Word))
 }
 
 // legacyPrice is the price of a token for its client.
@@ -89,7 +89,7 @@ func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
 // legacyMany answers several ids at once: bare values in the order of the ids.
 func (p *Routes) legacyMany(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.LegacyCall) error {
 	if len(asked.IDs) > mostIDs {
-		return notDone("asking for more than " + strconv.Itoa(mostIDs) + " ids at once")
+		return unsupported("more than " + strconv.Itoa(mostIDs) + " ids in one call")
 	}
 	for _, id := range asked.IDs {
 		if _, ok := wire.TaskNumber(id); !ok {

@@ -29,7 +29,7 @@ func (p *Routes) submitTerms(c *kernel.Call, o wire.Order) (compat.Terms, error)
 	p.noteNearMiss(c, o.Identity)
 	switch buys := c.Caller.Globs == nil && c.Caller.May(targets.ScopeSolve); {
 	case !buys && o.Identity.Proxy != "":
-		return compat.Terms{}, notDone("a proxy that no target has, for a key that may not have what no target has,")
+		return compat.Terms{}, unsupported("a proxy without a target for this key, which may not buy for guests")
 	case !buys:
 		return compat.Terms{}, compat.NotAllowed
 	}

@@ -48,6 +48,10 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 		}
 	}
 	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).has(t, "resume", 204)
+	// A resume also lets a target whose orders fail place the next one at once.
+	if n := d.stock.count("retry"); n != 2 || d.logged.Count(`"msg":"target resumed"`, `"tried_at_once":`) != 2 {
+		t.Errorf("%d of 2 resumes try at once: %s", n, d.logged)
+	}
 	id := set.Targets[1].ID
 	if len(d.refill.kicked) != 4 || d.refill.kicked[1] != id {
 		t.Errorf("refill was told of %q", d.refill.kicked)

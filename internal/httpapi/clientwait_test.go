@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/refill"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // tokenComes polls a task for 20 s, in which its order runs. Then the order lands, and the next
@@ -102,5 +104,65 @@ func TestGuestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 		equal(t, "without the scope solve", d.handle(t, "GET", "/res.php?action=get&key="+keyAll+"&id="+id, "").body, "ERROR_DOMAIN_NOT_ALLOWED")
 		d.config.set.Store(set)
 		d.tokenComes(t, "a guest's task", id, ref)
+	})
+}
+
+// TestManyIDsCountEachTokenOnce: a poll of several tasks hands out each token once, in the metrics
+// and in the audit.
+func TestManyIDsCountEachTokenOnce(t *testing.T) {
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	d.fill(t, "checkout", 3)
+	var ids []string
+	for range 3 {
+		id, _ := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
+		ids = append(ids, id)
+	}
+	equal(t, "tokens", strings.Count(d.get(t, "/res.php?action=get&key="+keyAll+"&ids="+strings.Join(ids, ",")), tokenValue), 3)
+	// The last token is counted after its answer is sent.
+	testkit.Within(t, 5*time.Second, "three tokens are counted", func() bool {
+		return strings.Contains(d.ask(t, "GET", "/metrics", bearer(keyAll)).body, `poold_token_age_seconds_count{target="checkout"} 3`+"\n")
+	})
+	equal(t, "in the audit", len(d.audit.noted()), 3)
+}
+
+// leaver is a client that hangs up while its answer is written.
+type leaver struct {
+	*httptest.ResponseRecorder
+
+	leave func()
+}
+
+func (w leaver) Write(b []byte) (int, error) {
+	w.leave()
+	return w.ResponseRecorder.Write(b)
+}
+
+// TestSubmitIsLostIfItsClientLeavesDuringTheAnswer: such a client did not get the number, so its
+// next equal submit gets the same task. The one after that gets its own.
+func TestSubmitIsLostIfItsClientLeavesDuringTheAnswer(t *testing.T) {
+	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
+		ctx, leave := context.WithCancel(t.Context())
+		w := leaver{httptest.NewRecorder(), leave}
+		func() {
+			defer func() { _ = recover() }() // http.ErrAbortHandler
+			d.Handler().ServeHTTP(w, d.request(t, "GET", in(keyAll, "checkout"), nil).WithContext(ctx))
+		}()
+		first := w.Body.String()
+		second := d.handle(t, "GET", in(keyAll, "checkout"), "").body
+		third := d.handle(t, "GET", in(keyAll, "checkout"), "").body
+		if !strings.HasPrefix(first, "OK|") || second != first || third == first {
+			t.Errorf("the submits got %s, %s and %s", first, second, third)
+		}
+	})
+}
+
+// TestWaitOfATakeIsMeasured: the histogram of waits has the time from the request to its token.
+func TestWaitOfATakeIsMeasured(t *testing.T) {
+	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
+		ref := d.stock.order(t, d.target("checkout"))
+		time.AfterFunc(3*time.Second, func() { d.stock.land(t, ref, 0) })
+		d.handle(t, "GET", "/pool/checkout/token?wait=60s", "", bearer(keyAll)).has(t, "the take", 200, tokenValue)
+		d.handle(t, "GET", "/metrics", "", bearer(keyAll)).has(t, "the metrics", 200,
+			`poold_token_wait_seconds_bucket{target="checkout",le="2.5"} 0`+"\n", `poold_token_wait_seconds_bucket{target="checkout",le="5"} 1`+"\n")
 	})
 }

@@ -79,6 +79,7 @@ func TestCountsSurviveAFailedWrite(t *testing.T) {
 		count()
 		count()
 		has(0)
+		time.Sleep(countEvery) // an odd number of failures
 		failing.Store(false)
 		count()
 		has(3)

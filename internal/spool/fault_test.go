@@ -41,10 +41,16 @@ func TestAnUnusableFolderIsAnError(t *testing.T) {
 func TestAMissingFolderIsEmpty(t *testing.T) {
 	s := opened(t)
 	s.mustKeep(t, letter(1))
+	s.plant(t, nameOf("bad"), "{")
+	if _, err := s.all(); err == nil {
+		t.Error("the bad file is not reported")
+	}
+	s.wantCounts(t, 1, 1)
 	if err := os.RemoveAll(s.dir); err != nil {
 		t.Fatal(err)
 	}
 	s.wantAll(t)
+	s.wantCounts(t, 0, 0)
 	if err := s.Remove(letter(1).Order); err != nil {
 		t.Error(err)
 	}

@@ -239,6 +239,18 @@ func TestExpandReplacesReferences(t *testing.T) {
 	}
 }
 
+// An invalid default leaves open which solve a target shapes, so targets are not compared then.
+func TestInvalidDefaultsAreTheOnlyProblem(t *testing.T) {
+	again := "  again:" + strings.SplitAfterN(minimal(), "  login:", 2)[1]
+	_, err := Parse("pools.yaml", []byte("defaults: {user_agent: ' a'}\n"+minimal()+again), nil)
+	if want := "pools.yaml:1: defaults.user_agent: must not begin or end with a space"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if _, err := Parse("pools.yaml", []byte(minimal()+again), nil); err == nil || !strings.Contains(err.Error(), "has the same identity as targets.login") {
+		t.Errorf("equal targets: %v", err)
+	}
+}
+
 // 10,000 targets are parsed at each reload of the largest installations.
 func BenchmarkParse(b *testing.B) {
 	var text strings.Builder

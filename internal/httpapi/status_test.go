@@ -84,7 +84,7 @@ func busyDay(t *testing.T, d *daemon) {
 	}
 	for _, n := range []string{"1", "2"} { // two who want more life than there is
 		must(d.stock.redis.ZAdd(key("tickets", login), 1, "600000:other:"+n))
-		must(d.stock.redis.ZAdd(key("seen", login), float64(time.Now().Add(time.Hour).UnixMilli()), "600000:other:"+n))
+		must(d.stock.redis.ZAdd(key("seen", login), float64(time.Now().Add(9*time.Second).UnixMilli()), "600000:other:"+n))
 	}
 	d.stock.figures(login, pool.Figures{
 		Requests: 100, Hits: 97, Waited: 2, Misses: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,

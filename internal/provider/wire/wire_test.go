@@ -158,7 +158,7 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 			t.Errorf("%s, want %s", row.got.Body, row.want)
 		}
 	}
-	if ErrorID("unheard of") != 1 || TasksCode(CodeUnknownTask) != CodeNoTask {
+	if ErrorID("unheard of") != 1 || ErrorID(CodeNoImage) != 3 || ErrorID(CodeTooBig) != 4 || TasksCode(CodeUnknownTask) != CodeNoTask {
 		t.Error("the codes of the tasks protocol")
 	}
 }
@@ -253,15 +253,19 @@ func TestServersReadTheNamesOfAllServices(t *testing.T) {
 			t.Errorf("%s: %+v", fields, o)
 		}
 	}
+	fields, err := CreateTask(captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "ru"}}, nil, "", twoCaptcha)
+	if err != nil || fields["languagePool"] != "rn" {
+		t.Errorf("the pool of Russian workers is %v, %v", fields["languagePool"], err)
+	}
 	// The largest picture, with captchaai's other names of its options.
 	form, err := LegacyForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...), captchaAI)
 	if err != nil {
 		t.Fatal(err)
 	}
-	form.Set("minLen", "2")
+	form.Set("minLen", "9")
 	form.Set("maxLen", "9")
 	o := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
-	if p := o.Identity.Picture; o.Bad != "" || p.MinLength != 2 || p.MaxLength != 9 || p.SHA256 == "" {
+	if p := o.Identity.Picture; o.Bad != "" || p.MinLength != 9 || p.MaxLength != 9 || p.SHA256 == "" {
 		t.Errorf("%s: %+v", o.Bad, p)
 	}
 }

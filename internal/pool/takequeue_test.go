@@ -228,7 +228,9 @@ func TestTicketsLeaveWithTheirCaller(t *testing.T) {
 		close(over)
 		<-ended
 		hangUp()
-		<-gone
+		if err := <-gone; err == nil {
+			t.Error("a caller that hung up got a token")
+		}
 		synctest.Wait()
 		if got := look(t, s, id); got.Waiting != 1 || !time.Now().Equal(now) {
 			t.Errorf("%d tickets after %v", got.Waiting, time.Since(now))

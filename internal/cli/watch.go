@@ -34,7 +34,7 @@ func watch(ctx context.Context, c *Console, daemon *Client, v *statusView) error
 	return nil // an interrupt is the normal end
 }
 
-// taker shows a document. Its error ends the command.
+// taker receives a document and shows it. Its error ends the command.
 type taker func(*status.Document) error
 
 // errShown marks an error of showing the status, in contrast to one of the daemon.

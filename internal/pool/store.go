@@ -42,7 +42,7 @@ type Options struct {
 	// Endings limits the ends of orders that are kept of an identity until Endings.Forget,
 	// 600 bytes each; 0 = none. Figures.Unrecorded counts the ends beyond it.
 	Endings int
-	// Dial opens connections to Redis; nil = the network. Tests lose replies here.
+	// Dial opens connections to Redis; nil = the network. Tests set it to simulate lost replies.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 

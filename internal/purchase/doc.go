@@ -46,7 +46,8 @@
 //   - After a submit without an answer the order is kept until it expires, because it may have
 //     been bought.
 //   - Once the task id is known, a token settles the order. A task fault, a parameter fault or
-//     the time-out removes it as failed. After a capacity or account fault it is polled again.
+//     the time-out removes it as failed, or as lost if its last polls had no answer. After a
+//     capacity or account fault it is polled again.
 //   - An adopted order is removed if it was not marked, and kept if it was marked and has no task
 //     id. It is collected if its task id and its account are known, and otherwise logged and left
 //     to other replicas.

@@ -28,7 +28,7 @@ type Options struct {
 	// Probe is the time between two probes of Redis' health; 0 = half a second. Tests that
 	// play hours probe less often.
 	Probe time.Duration
-	// Dial opens connections to Redis; nil = the network. Tests lose replies here.
+	// Dial opens connections to Redis; nil = the network. Tests set it to simulate lost replies.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 

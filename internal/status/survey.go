@@ -16,7 +16,7 @@ const (
 	// surveyPart is the number of identities of one exchange. A busy Redis answers that many
 	// within partLimit.
 	surveyPart = 50
-	// partLimit limits one exchange, and the sum of all failed ones. So a status comes within a
+	// partLimit limits each exchange with Redis, and the total time of failing ones. So a status comes within a
 	// second while Redis hangs, and a cluster node that is away does not hide the others.
 	partLimit = 500 * time.Millisecond
 )

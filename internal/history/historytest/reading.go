@@ -101,7 +101,7 @@ func testFromAndTo(t *testing.T, open Open) {
 	}
 }
 
-// Only the records of the allowed targets are listed. A page is full, however many other records are in between.
+// Only the records of the allowed targets are listed. Records of other targets do not shorten a page.
 func testAllowedTargets(t *testing.T, open Open) {
 	w := opened(t, open)
 	target := func(name string) func(*history.Record) {

@@ -18,8 +18,7 @@ if new.tokens == 0 then
   return 1
 end
 
--- covers reports whether window a includes b, give or take `give` ms at either end. A window
--- that has begun begins now.
+-- covers reports whether window a includes b, give or take `give` ms at either end. Of a window that has begun, the rest counts.
 local function covers(a, b, give)
   local from, start = math.max(a.begins, now), math.max(b.begins, now)
   return a.tokens >= b.tokens and from <= start + give and a.ends >= b.ends - give

@@ -12,7 +12,7 @@ import (
 )
 
 // afterStart is a moment at which Unix milliseconds have 13 digits, as the
-// scripts expect of a moment. Bubbles begin in 2000, with 12.
+// scripts expect of a moment. Bubbles begin in 2000, with 12 digits.
 var afterStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // Bubble is an embedded server for synctest bubbles: scripts, TIME and TTLs run in the bubble's

@@ -15,7 +15,7 @@ import (
 // slow is a provider whose tasks take some seconds.
 func slow() simulated.Options {
 	o := quick()
-	o.Median, o.Min, o.Max = 3*time.Second, 2*time.Second, 5*time.Second
+	o.Median, o.Min, o.Max = 5*time.Second, 4*time.Second, 6*time.Second
 	return o
 }
 
@@ -65,7 +65,7 @@ func (p *process) notices() string {
 func TestARenamedProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
-	w := newWorld(t, slow(), terms{depth: 6})
+	w := newWorld(t, slow(), terms{depth: 6, timeout: "60s"})
 	w.underWay(t)
 	w.edit(t, "name: service", "name: renamed")
 	p := w.start(t)
@@ -87,7 +87,7 @@ func TestCallbacksOfARenamedProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
 	door := newCallbackDoor(t)
-	w := newWorld(t, slow(), terms{depth: 6, provider: `, callback_url: "` + door.url + `", fallback_after: 7s`})
+	w := newWorld(t, slow(), terms{depth: 6, timeout: "60s", provider: `, callback_url: "` + door.url + `", fallback_after: 7s`})
 	w.underWay(t)
 	w.edit(t, "name: service", "name: renamed")
 	p := w.start(t)
@@ -106,7 +106,7 @@ func TestCallbacksOfARenamedProvider(t *testing.T) {
 func TestARemovedProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
-	w := newWorld(t, slow(), terms{depth: 6, provider: ", concurrency: 7"})
+	w := newWorld(t, slow(), terms{depth: 6, timeout: "60s", provider: ", concurrency: 7"})
 	other := startProvider(t, quick())
 	w.underWay(t)
 	w.edit(t, `url: "`+w.provider+`"`, `url: "`+other+`"`)
@@ -118,7 +118,7 @@ func TestARemovedProvider(t *testing.T) {
 	if s := p.target("login"); s.InFlight != 6 || s.Lost != 0 {
 		t.Errorf("%d under way, %d lost", s.InFlight, s.Lost)
 	}
-	w.edit(t, `- {name: another`, `- {name: service, api: legacy, profile: 2captcha, url: "`+w.provider+`", key: 0123456789abcdef0123456789abcdef, first_poll: 200ms, poll_interval: 100ms, timeout: 8s}
+	w.edit(t, `- {name: another`, `- {name: service, api: legacy, profile: 2captcha, url: "`+w.provider+`", key: 0123456789abcdef0123456789abcdef, first_poll: 200ms, poll_interval: 100ms, timeout: 60s}
   - {name: another`)
 	if code := p.post("/-/reload"); code != http.StatusNoContent {
 		t.Fatalf("reload: %d", code)
@@ -140,24 +140,31 @@ func TestARemovedProvider(t *testing.T) {
 // orders that the killed one had bought there.
 func TestAReloadAndAKilledReplica(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, slow(), terms{depth: 6})
+	w := newWorld(t, slow(), terms{depth: 1, timeout: "60s"})
 	other := startProvider(t, quick())
 	dying := w.start(t)
 	living := w.start(t)
+	reload := func() {
+		for _, p := range []*process{dying, living} {
+			if code := p.post("/-/reload"); code != http.StatusNoContent {
+				t.Fatalf("reload: %d", code)
+			}
+		}
+	}
+	// Both run before the orders are placed, so that a slow start does not outlast the solves.
+	w.atRest(t, living, 20*time.Second)
+	w.edit(t, "depth: 1", "depth: 7")
+	reload()
 	testkit.Within(t, 20*time.Second, "six orders to be under way", func() bool {
 		s := living.target("login")
-		return s.Bought == 6 && s.InFlight == 6
+		return s.Bought == 7 && s.InFlight > 0
 	})
 	w.edit(t, `url: "`+w.provider+`"`, `url: "`+other+`"`)
 	w.edit(t, "name: service", "name: another")
-	for _, p := range []*process{dying, living} {
-		if code := p.post("/-/reload"); code != http.StatusNoContent {
-			t.Fatalf("reload: %d", code)
-		}
-	}
+	reload()
 	dying.signal(syscall.SIGKILL)
 	s := w.atRest(t, living, 20*time.Second)
-	if n := ledger(t, w.provider).Totals.Submitted + ledger(t, other).Totals.Submitted; n != 6 || s.Lost != 0 || s.Failed != 0 {
-		t.Errorf("%d tasks were bought for a depth of 6, %d lost, %d failed", n, s.Lost, s.Failed)
+	if n := ledger(t, w.provider).Totals.Submitted + ledger(t, other).Totals.Submitted; n != 7 || s.Lost != 0 || s.Failed != 0 {
+		t.Errorf("%d tasks were bought for a depth of 7, %d lost, %d failed", n, s.Lost, s.Failed)
 	}
 }

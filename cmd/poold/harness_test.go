@@ -64,7 +64,7 @@ func shipped(t testing.TB, args ...string) *exec.Cmd {
 // alone is a command whose environment has nothing else of this process's.
 func alone(path string, args []string) *exec.Cmd {
 	command := exec.Command(path, args...)
-	command.Env = []string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1", pooldRole + "=yes"}
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1 atexit_sleep_ms=0", pooldRole + "=yes"}
 	return command
 }
 

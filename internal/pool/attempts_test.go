@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 // failNext places an order and ends it without a token. It returns nil if the bound refused
@@ -123,6 +124,8 @@ func TestBurstsReplaceProbes(t *testing.T) {
 // Rejected parameters are probed after 1, 2, 4 … 60 minutes, and remembered meanwhile. The
 // rejection of a guest is forgotten soon.
 func TestRejectedParametersAreProbed(t *testing.T) {
+	testkit.WithoutRace(t)
+	t.Parallel()
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		n := 0
 		for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {

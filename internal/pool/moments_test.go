@@ -10,6 +10,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // inBubble runs a test with two stores of one prefix on a server in the bubble's
@@ -107,6 +108,8 @@ func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 // The keys of guests live until their figures are in the row, and the row for a month after the
 // last survey.
 func TestKeysOfGuestsLiveAsLongAsNeeded(t *testing.T) {
+	testkit.WithoutRace(t)
+	t.Parallel()
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		g, k, month := s.guests(), s.keys(id), 30*24*time.Hour
 		lives := func(step string, want map[string]time.Duration) {

@@ -9,6 +9,7 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // If a provider is full, pending callers come before a stock that is being filled.
@@ -178,6 +179,7 @@ func TestJobsShareFewSlots(t *testing.T) {
 
 // A target that waits for a slot needs no goroutine, and gets its token as soon as there is a slot.
 func TestWaitingForASlotTakesNoGoroutine(t *testing.T) {
+	testkit.WithoutRace(t) // not parallel: it counts goroutines
 	play(t, 4, func(t *testing.T, w *scenario) {
 		const many = 300
 		w.provider.lead = func() time.Duration { return 10 * time.Second }

@@ -136,11 +136,11 @@ func TestCallbacksWhileRedisIsAway(t *testing.T) {
 			w := newWorld(t, o, terms{depth: depth, redis: address, provider: `, callback_url: "` + door.url + `", fallback_after: 7500ms`})
 			p := w.start(t)
 			door.leadsTo(p)
-			testkit.Within(t, 10*time.Second, "the orders to be submitted", func() bool {
+			testkit.Within(t, 20*time.Second, "the orders to be submitted", func() bool {
 				return ledger(t, w.provider).Totals.Submitted == depth
 			})
 			network.Stop()
-			testkit.Within(t, 10*time.Second, "the callbacks to be kept", func() bool { return len(letters(t, w)) == depth })
+			testkit.Within(t, 20*time.Second, "the callbacks to be kept", func() bool { return len(letters(t, w)) == depth })
 			for _, file := range letters(t, w) {
 				if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 					t.Errorf("%s: %v, %v", file, info.Mode(), err)

@@ -121,7 +121,7 @@ func TestTwoCaptchaClient(t *testing.T) {
 		}
 		lastID = id
 	}
-	testkit.Within(t, 10*time.Second, "the status to show that each was in the pool at the first poll", func() bool {
+	testkit.Within(t, 20*time.Second, "the status to show that each was in the pool at the first poll", func() bool {
 		for _, s := range allTargets(t, p) {
 			if s.Requests != 1 || s.Hits != 1 {
 				return false
@@ -163,7 +163,7 @@ func TestTwoCaptchaClient(t *testing.T) {
 
 	operate(t, http.MethodPost, p.url+"/pool/ts/pause", clientKey, "")
 	operate(t, http.MethodDelete, p.url+"/pool/ts/tokens", clientKey, "")
-	testkit.Within(t, 5*time.Second, "a paused pool to refuse", func() bool {
+	testkit.Within(t, 20*time.Second, "a paused pool to refuse", func() bool {
 		return p.legacy("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl", "https://e.example.com/ts") == "ERROR_NO_SLOT_AVAILABLE"
 	})
 	operate(t, http.MethodPut, service+"/faults", "", `[{"On":"poll","Kind":"code","Code":"ERROR_CAPTCHA_UNSOLVABLE","Accepted":true}]`)
@@ -213,7 +213,7 @@ func TestTasksSurviveAKill(t *testing.T) {
 		}
 		seen[got] = true
 	}
-	testkit.Within(t, 5*time.Second, "one request for each task", func() bool { return again.target("ts").Hits == 4 })
+	testkit.Within(t, 20*time.Second, "one request for each task", func() bool { return again.target("ts").Hits == 4 })
 	if s := again.target("ts"); s.Requests != 4 {
 		t.Errorf("%d requests of 4 tasks", s.Requests)
 	}

@@ -28,7 +28,7 @@ func TestAPipeInPlaceOfTheFile(t *testing.T) {
 		if err := syscall.Mkfifo(path, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Within(t, 5*time.Second, "the status to tell of the pipe", func() bool { return !configOK(t, p) })
+		testkit.Within(t, 20*time.Second, "the status to tell of the pipe", func() bool { return !configOK(t, p) })
 	}
 	pipe()
 	response, err := http.Post(p.url+"/-/reload", "", nil)
@@ -44,7 +44,7 @@ func TestAPipeInPlaceOfTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, path, text)
-	testkit.Within(t, 5*time.Second, "the new file to be used", func() bool { return configOK(t, p) && p.target("login").Depth == 2 })
+	testkit.Within(t, 20*time.Second, "the new file to be used", func() bool { return configOK(t, p) && p.target("login").Depth == 2 })
 	pipe()
 	if err := p.stop(); err != nil {
 		t.Error(err)

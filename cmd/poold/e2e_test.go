@@ -133,14 +133,14 @@ func TestEndToEnd(t *testing.T) {
 			"",
 		} {
 			writeFile(t, config, broken)
-			testkit.Within(t, 5*time.Second, "the status to tell of a broken file", func() bool { return !configOK(t, p) })
+			testkit.Within(t, 20*time.Second, "the status to tell of a broken file", func() bool { return !configOK(t, p) })
 			if h, code, err := p.take(t.Context(), http.DefaultClient, "added", "?wait=5s"); err != nil || code != http.StatusOK {
 				t.Fatalf("a target of the last good file: %d, %v", code, err)
 			} else {
 				tokens = append(tokens, h.Token)
 			}
 			writeFile(t, config, text+extraTarget)
-			testkit.Within(t, 5*time.Second, "the status to be well again", func() bool { return configOK(t, p) })
+			testkit.Within(t, 20*time.Second, "the status to be well again", func() bool { return configOK(t, p) })
 		}
 	})
 
@@ -294,7 +294,7 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 			t.Log(log.String())
 		}
 	})
-	testkit.Within(t, 10*time.Second, "the daemon", func() bool { _, code := command("healthcheck"); return code == exitDone })
+	testkit.Within(t, 20*time.Second, "the daemon", func() bool { _, code := command("healthcheck"); return code == exitDone })
 
 	var document struct {
 		Targets   []targetStatus
@@ -378,7 +378,7 @@ func changeAll(t *testing.T, command func(args ...string) (string, int), target 
 			t.Errorf("%s: exit %d: %s", c.args, code, text)
 		}
 		if strings.HasPrefix(c.args, "pause") {
-			testkit.Within(t, 10*time.Second, "the pause to be shown with its reason", func() bool {
+			testkit.Within(t, 20*time.Second, "the pause to be shown with its reason", func() bool {
 				text, _ := command("status", target, "--state", "paused")
 				return strings.Contains(text, "tried")
 			})

@@ -48,7 +48,7 @@ func TestPostgresFreezesAsASolveEnds(t *testing.T) {
 	if len(tokens) != 1 || sources["solve"] != 1 || sources["shared"] != 11 {
 		t.Errorf("12 callers: %v, %d tokens", sources, len(tokens))
 	}
-	testkit.Within(t, 10*time.Second, "the savings to be counted", func() bool {
+	testkit.Within(t, 20*time.Second, "the savings to be counted", func() bool {
 		var document struct {
 			Dedup struct{ Requests, Missed, Refused, Shared int }
 		}

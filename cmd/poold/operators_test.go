@@ -43,7 +43,7 @@ func TestOperatorsActOnAllReplicas(t *testing.T) {
 	w.atRest(t, one, 20*time.Second)
 
 	one.order(http.MethodPost, "/pool/login/pause", "", http.StatusNoContent)
-	testkit.Within(t, 5*time.Second, "the other replica to know", func() bool { return two.target("login").State == "paused" })
+	testkit.Within(t, 20*time.Second, "the other replica to know", func() bool { return two.target("login").State == "paused" })
 	h, code, err := two.take(t.Context(), http.DefaultClient, "login", "")
 	if code != http.StatusOK {
 		t.Fatal(code, err)
@@ -62,12 +62,12 @@ func TestOperatorsActOnAllReplicas(t *testing.T) {
 	one.order(http.MethodPost, "/pool/login/token/"+h.ID+"/report", `{"outcome":"rejected"}`, http.StatusNoContent)
 	two.order(http.MethodPost, "/pool/login/token/"+h.ID+"/report", `{"outcome":"accepted"}`, http.StatusConflict)
 	two.order(http.MethodPost, "/pool/login/token/"+h.ID+"x/report", `{"outcome":"accepted"}`, http.StatusNotFound)
-	testkit.Within(t, 5*time.Second, "the report to arrive", func() bool {
+	testkit.Within(t, 20*time.Second, "the report to arrive", func() bool {
 		return sales(ledger(t, w.provider))[hash(h.Token)].Report == "bad"
 	})
 
 	two.order(http.MethodDelete, "/pool/login/tokens", "", http.StatusNoContent)
-	testkit.Within(t, 10*time.Second, "the stock to be bought anew", func() bool {
+	testkit.Within(t, 20*time.Second, "the stock to be bought anew", func() bool {
 		s := one.target("login")
 		return s.Discarded == depth && s.Fresh == depth && s.InFlight == 0
 	})
@@ -122,7 +122,7 @@ func TestAdaptiveOverReplicas(t *testing.T) {
 		t.Error(err)
 	}
 	next := w.start(t)
-	testkit.Within(t, 5*time.Second, "what was learned to be read", func() bool { return next.target("login").Credit > 2*atFirst })
+	testkit.Within(t, 20*time.Second, "what was learned to be read", func() bool { return next.target("login").Credit > 2*atFirst })
 	testkit.Within(t, 20*time.Second, "the orders to be collected", func() bool { return next.target("login").InFlight == 0 })
 	if bought, books := next.balance(), ledger(t, w.provider); bought != books.Totals.Submitted {
 		t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)

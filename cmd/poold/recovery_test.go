@@ -213,7 +213,7 @@ func TestTheRestartedCollects(t *testing.T) {
 	w := newWorld(t, o, terms{depth: 8, timeout: "60s"})
 	first := w.start(t)
 	// Until their ids are stored too: what dies in between costs an order (promise 6).
-	testkit.Within(t, 10*time.Second, "the orders to be under way", func() bool {
+	testkit.Within(t, 20*time.Second, "the orders to be under way", func() bool {
 		s := first.target("login")
 		return ledger(t, w.provider).Totals.Submitted == 8 && s.Bought == 8 && s.InFlight == 8
 	})
@@ -387,7 +387,7 @@ func TestAdoptedOrdersSayNothingOfACorrectedTarget(t *testing.T) {
 	o.Faults = []simulated.Fault{{On: simulated.Poll, Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY", Times: 2}}
 	w := newWorld(t, o, terms{depth: 2, pace: "first_poll: 4s, poll_interval: 100ms"})
 	p := w.start(t)
-	testkit.Within(t, 10*time.Second, "two submits", func() bool { return ledger(t, w.provider).Totals.Submitted == 2 })
+	testkit.Within(t, 20*time.Second, "two submits", func() bool { return ledger(t, w.provider).Totals.Submitted == 2 })
 	text, err := os.ReadFile(w.config)
 	if err != nil {
 		t.Fatal(err)

@@ -176,7 +176,7 @@ func TestFailedSolves(t *testing.T) {
 	w := newWorld(t, o, terms{top: buying, timeout: "60s"})
 	replicas := []*process{w.start(t), w.start(t), w.start(t)}
 	c := ask(t, replicas, 200, same(guest("own")), noHeaders)
-	testkit.Within(t, 5*time.Second, "the books to balance", func() bool { return replicas[0].balance() == 200 })
+	testkit.Within(t, 20*time.Second, "the books to balance", func() bool { return replicas[0].balance() == 200 })
 	sold := ledger(t, w.provider).Totals
 	told := slices.DeleteFunc(slices.Clone(c.failed), func(reason string) bool { return !strings.HasPrefix(reason, "502 solve_failed") })
 	if len(told) != len(c.failed) || len(told) != sold.Failed || len(c.tokens) != sold.Solved || sold.Submitted != 200 || sold.Failed < 40 {
@@ -247,7 +247,7 @@ func TestSharersHangUp(t *testing.T) {
 	if err != nil || code != http.StatusOK || a.Source != "pool" && a.Source != "solve" {
 		t.Errorf("the next call: %d %q, %v", code, a.Source, err)
 	}
-	testkit.Within(t, 5*time.Second, "the books to balance", func() bool { return replicas[0].balance() == 2 })
+	testkit.Within(t, 20*time.Second, "the books to balance", func() bool { return replicas[0].balance() == 2 })
 	if sold := ledger(t, w.provider).Totals.Submitted; sold != 2 {
 		t.Errorf("%d solves were bought for two identities", sold)
 	}
@@ -348,17 +348,17 @@ func TestAGuestBecomesATarget(t *testing.T) {
 		t.Errorf("%v were bought for guests", n)
 	}
 	writeFile(t, w.config, string(file)+"  new: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: \"https://example.com/new\", owner: qa@example.com, depth: 0}\n")
-	testkit.Within(t, 10*time.Second, "the target", func() bool { return bought("new") >= 0 })
+	testkit.Within(t, 20*time.Second, "the target", func() bool { return bought("new") >= 0 })
 	if of, guests := bought("new"), bought("/solve"); of != 0 || guests != 1 {
 		t.Errorf("the target begins with %v, the guests have %v", of, guests)
 	}
 	if a, code, err := p.solve(t.Context(), http.DefaultClient, guest("new")); err != nil || code != http.StatusOK || a.Target != "new" {
 		t.Errorf("%d %+v, %v", code, a.Target, err)
 	}
-	testkit.Within(t, 5*time.Second, "the target to count what comes", func() bool { return bought("new") == 1 && p.balance() == 2 })
+	testkit.Within(t, 20*time.Second, "the target to count what comes", func() bool { return bought("new") == 1 && p.balance() == 2 })
 
 	writeFile(t, w.config, string(file))
-	testkit.Within(t, 10*time.Second, "the target to go", func() bool { return bought("new") < 0 })
+	testkit.Within(t, 20*time.Second, "the target to go", func() bool { return bought("new") < 0 })
 	if a, code, err := p.solve(t.Context(), http.DefaultClient, guest("new")); err != nil || code != http.StatusOK || a.Target != "" {
 		t.Errorf("%d %+v, %v", code, a.Target, err)
 	}
@@ -426,9 +426,8 @@ func TestPostgresGoesAway(t *testing.T) {
 		}
 		return code
 	}
-	if code := shared(); code != http.StatusOK {
-		t.Fatalf("a shared solve: %d", code)
-	}
+	// A start does not wait long for the server, which a busy machine may make slow.
+	testkit.Within(t, 20*time.Second, "a shared solve", func() bool { return shared() == http.StatusOK })
 	server.Kill(t)
 	quickly := false // a busy machine gets another try
 	for range 5 {
@@ -449,7 +448,7 @@ func TestPostgresGoesAway(t *testing.T) {
 		t.Errorf("a take: %d, %v", code, err)
 	}
 	server.Up(t)
-	testkit.Within(t, 10*time.Second, "sharing to go on", func() bool { return shared() == http.StatusOK })
+	testkit.Within(t, 20*time.Second, "sharing to go on", func() bool { return shared() == http.StatusOK })
 
 	// The daemon makes missing tables when it connects to watch the server.
 	testkit.Within(t, 20*time.Second, "the server to be watched", func() bool {

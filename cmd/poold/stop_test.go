@@ -84,7 +84,7 @@ func TestConnectionsOfAStop(t *testing.T) {
 	}
 	began := time.Now()
 	p.signal(syscall.SIGTERM)
-	testkit.Within(t, 10*time.Second, "the stop to begin", func() bool { return strings.Contains(p.output.String(), "msg=stopping") })
+	testkit.Within(t, 20*time.Second, "the stop to begin", func() bool { return strings.Contains(p.output.String(), "msg=stopping") })
 	used.send(token)
 	if status, last := used.answer(); status != http.StatusServiceUnavailable || !last {
 		t.Errorf("a request on a connection that was idle: %d, last %v", status, last)
@@ -120,7 +120,7 @@ func TestPendingCallersOfAStop(t *testing.T) {
 	p := w.start(t)
 	caller := connect(t, p)
 	caller.send("/pool/login/token?wait=60s")
-	testkit.Within(t, 10*time.Second, "the caller to wait", func() bool { return p.target("login").Waiting == 1 })
+	testkit.Within(t, 20*time.Second, "the caller to wait", func() bool { return p.target("login").Waiting == 1 })
 	began := time.Now()
 	p.signal(syscall.SIGTERM)
 	if status, last := caller.answer(); status != http.StatusServiceUnavailable || !last {

@@ -94,7 +94,7 @@ func TestWarmWindowOfTheFile(t *testing.T) {
 			return s.Fresh >= tokens && s.Expired >= expired && s.Want == tokens && s.Warm == tokens
 		}
 	}
-	testkit.Within(t, 10*time.Second, "the tokens", full(0))
+	testkit.Within(t, 20*time.Second, "the tokens", full(0))
 	testkit.Within(t, 20*time.Second, "the tokens to be renewed, twice", full(2*tokens))
 	s := p.windows()
 	if s.Requests != 0 || s.State != "ok" || s.Refill != "adaptive" || s.Limit != "" {
@@ -120,16 +120,16 @@ func TestWarmWindowToCome(t *testing.T) {
 	at := time.Now().Add(4 * time.Second)
 	p.order(http.MethodPost, "/pool/login/warm",
 		fmt.Sprintf(`{"tokens":%d,"at":"%s","for":"1m"}`, tokens, at.Format(time.RFC3339Nano)), http.StatusNoContent)
-	testkit.Within(t, 10*time.Second, "the first order", func() bool { return p.windows().InFlight > 0 })
+	testkit.Within(t, 20*time.Second, "the first order", func() bool { return p.windows().InFlight > 0 })
 	if early := time.Until(at); early > 2*time.Second {
 		t.Errorf("ordered %v before the window begins", early)
 	}
-	testkit.Within(t, 10*time.Second, "the tokens", func() bool { return p.windows().Fresh >= tokens })
+	testkit.Within(t, 20*time.Second, "the tokens", func() bool { return p.windows().Fresh >= tokens })
 	if late := time.Since(at); late > time.Second {
 		t.Errorf("complete %v after the window began", late)
 	}
 	t.Logf("complete %v before the window began", time.Until(at).Round(time.Millisecond))
-	testkit.Within(t, 10*time.Second, "the window to begin", func() bool {
+	testkit.Within(t, 20*time.Second, "the window to begin", func() bool {
 		s := p.windows()
 		return time.Now().After(at) && s.Warm == tokens && s.Want == tokens
 	})
@@ -137,6 +137,6 @@ func TestWarmWindowToCome(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	p.order(http.MethodPost, "/pool/login/warm", `{"tokens":0}`, http.StatusNoContent)
-	testkit.Within(t, 5*time.Second, "the window to end", func() bool { s := p.windows(); return s.Warm == 0 && s.Want == 0 })
+	testkit.Within(t, 20*time.Second, "the window to end", func() bool { s := p.windows(); return s.Warm == 0 && s.Want == 0 })
 	p.balance()
 }

@@ -83,7 +83,7 @@ func TestWatch(t *testing.T) {
 	d.events <- `change {"as_of":"2026-01-02T03:04:08Z","targets":[{"name":"login","state":"starved","reason":"why\u001b[2J"}]}`
 	d.events <- `change {"as_of":"2026-01-02T03:04:09Z","gone":["login"]}`
 	d.events <- `news {}`
-	testkit.Within(t, 10*time.Second, "the last event", func() bool { return strings.Contains(printed.String(), ":09Z\n") })
+	testkit.Within(t, 20*time.Second, "the last event", func() bool { return strings.Contains(printed.String(), ":09Z\n") })
 	code, stderr := stop()
 	text := printed.String()
 	if code != exitDone || stderr != "" || strings.Count(text, "as of ") != 3 || !strings.HasPrefix(text, "as of 2026-01-02T03:04:05Z\nPROVIDER") ||
@@ -99,7 +99,7 @@ func TestWatchAsJSON(t *testing.T) {
 	d.events <- `status {"version":"1","as_of":"a","targets":[{"name":"login","state":"ok","fresh":3}]}`
 	d.events <- `change {"as_of":"b"}`
 	d.events <- `change {"as_of":"c","targets":[{"name":"login","state":"ok","fresh":2}]}`
-	testkit.Within(t, 10*time.Second, "two lines", func() bool { return strings.Count(printed.String(), "\n") == 2 })
+	testkit.Within(t, 20*time.Second, "two lines", func() bool { return strings.Count(printed.String(), "\n") == 2 })
 	if code, stderr := stop(); code != exitDone || stderr != "" {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
@@ -115,7 +115,7 @@ func TestWatchAsJSON(t *testing.T) {
 // answer that is not a stream.
 func TestWatchWithoutStreams(t *testing.T) {
 	printed, stop := watching(t, &watchedDaemon{polled: someStatus})
-	testkit.Within(t, 10*time.Second, "the status", func() bool { return strings.Contains(printed.String(), "\ndead letters: 3") })
+	testkit.Within(t, 20*time.Second, "the status", func() bool { return strings.Contains(printed.String(), "\ndead letters: 3") })
 	if code, stderr := stop(); code != exitDone || stderr != "" {
 		t.Errorf("exit %d: %s", code, stderr)
 	}

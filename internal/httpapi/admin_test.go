@@ -143,7 +143,7 @@ func TestReloadFinishesWithoutItsCaller(t *testing.T) {
 func TestHealthAndReadiness(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.redis.SetDown(true)
-	testkit.Within(t, 5*time.Second, "it is noticed", func() bool { return !d.stock.Health().Up })
+	testkit.Within(t, 20*time.Second, "it is noticed", func() bool { return !d.stock.Health().Up })
 	if a := d.ask(t, "GET", "/healthz"); a.status != 200 || a.header.Get("Content-Type") != "application/json" {
 		t.Errorf("healthz falls with redis: %d", a.status)
 	}
@@ -153,7 +153,7 @@ func TestHealthAndReadiness(t *testing.T) {
 		t.Errorf("%v %s", a.header, a.body)
 	}
 	d.stock.redis.SetDown(false)
-	testkit.Within(t, 5*time.Second, "it is back", func() bool { return d.stock.Health().Up })
+	testkit.Within(t, 20*time.Second, "it is back", func() bool { return d.stock.Health().Up })
 	if a := d.ask(t, "GET", "/readyz"); a.status != 200 || strings.TrimSpace(a.body) != `{"ready":true}` {
 		t.Errorf("%d %s", a.status, a.body)
 	}

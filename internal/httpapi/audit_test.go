@@ -29,7 +29,7 @@ func withPrices(set *targets.Set) *targets.Set {
 // nextEntry waits for entry n of the audit, and holds what each entry has against now.
 func (d *daemon) nextEntry(t *testing.T, n int) history.Entry {
 	t.Helper()
-	testkit.Within(t, 5*time.Second, "it is noted", func() bool { return len(d.audit.noted()) > n })
+	testkit.Within(t, 20*time.Second, "it is noted", func() bool { return len(d.audit.noted()) > n })
 	e := d.audit.noted()[n]
 	if age := time.Since(e.At); age < 0 || age > time.Minute || e.At.Location() != time.UTC || e.At.Nanosecond()%1e6 != 0 {
 		t.Errorf("entry %d is of %v", n, e.At)
@@ -90,7 +90,7 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 	} {
 		got := make(chan answer, 1)
 		go func() { got <- d.ask(t, "GET", "/pool/"+c.target+"/token"+c.query, bearer(keyAll)) }()
-		testkit.Within(t, 5*time.Second, "it waits", func() bool { return d.stock.look(t, d.target(c.target)).Waiting == 1 })
+		testkit.Within(t, 20*time.Second, "it waits", func() bool { return d.stock.look(t, d.target(c.target)).Waiting == 1 })
 		d.fill(t, c.target, 1)
 		c.want.Target, c.want.Token = c.target, idIn(t, <-got)
 		noted("for which its caller waited", c.want)
@@ -143,7 +143,7 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), again).has(t, "the answer", 200)
 	d.solver.err = &pool.EmptyError{}
 	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll))
-	testkit.Within(t, 5*time.Second, "all requests are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 20 })
+	testkit.Within(t, 20*time.Second, "all requests are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 20 })
 	if all := d.audit.noted(); len(all) != n || strings.Contains(fmt.Sprint(all), "canary") {
 		t.Errorf("%d entries, want %d: %+v", len(all), n, all)
 	}
@@ -200,7 +200,7 @@ func TestKeyRequestsCountByOutcome(t *testing.T) {
 	}
 	var got []string
 	// A request is counted after its answer is out.
-	testkit.Within(t, 5*time.Second, "all are counted", func() bool { got = series(); return len(got) >= len(want) })
+	testkit.Within(t, 20*time.Second, "all are counted", func() bool { got = series(); return len(got) >= len(want) })
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -210,7 +210,7 @@ func TestKeyRequestsCountByOutcome(t *testing.T) {
 	}
 	d.config.set.Store(sampleSet())
 	d.ask(t, "GET", "/pool/checkout/token?x")
-	testkit.Within(t, 5*time.Second, "it is counted", func() bool { return slices.Equal(series(), []string{`{key="-",outcome="bad_request"} 1`}) })
+	testkit.Within(t, 20*time.Second, "it is counted", func() bool { return slices.Equal(series(), []string{`{key="-",outcome="bad_request"} 1`}) })
 	d.config.set.Store(sampleSet(allKeys()...))
 	equal(t, "of callers without a key, where all need one", len(series()), 0)
 }

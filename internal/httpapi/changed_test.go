@@ -44,7 +44,7 @@ func TestKeyThatLostRightsGetsNoToken(t *testing.T) {
 			}
 			answered := make(chan answer)
 			go func() { answered <- d.ask(t, "GET", "/pool/staging-login/token?wait=20s", headers...) }()
-			testkit.Within(t, 5*time.Second, "it waits", func() bool { return d.stock.look(t, login).Waiting == 1 })
+			testkit.Within(t, 20*time.Second, "it waits", func() bool { return d.stock.look(t, login).Waiting == 1 })
 			d.config.set.Store(test.set)
 			d.fill(t, "staging-login", 1)
 			a := <-answered

@@ -276,7 +276,7 @@ func TestClientsOfAnEmptyPoolWaitOrHearNoSlot(t *testing.T) {
 		t.Errorf("it does not wait: %+v", s)
 	}
 	d.fill(t, "checkout", 1)
-	testkit.Within(t, 5*time.Second, "the token is told", func() bool {
+	testkit.Within(t, 20*time.Second, "the token is told", func() bool {
 		return strings.HasPrefix(d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id), "OK|")
 	})
 	d.refill.mu.Lock()
@@ -378,7 +378,7 @@ func TestLostSubmitIsRepeated(t *testing.T) {
 	}
 	<-began // the order is placed, and its client leaves before the answer
 	reset(t, conn)
-	testkit.Within(t, 5*time.Second, "the submit is over", func() bool { return strings.Contains(d.logged.String(), `"route":"/createTask"`) })
+	testkit.Within(t, 20*time.Second, "the submit is over", func() bool { return strings.Contains(d.logged.String(), `"route":"/createTask"`) })
 	first := d.task(t, "/createTask", body)["taskId"]
 	if n := len(began); first == nil || n > 0 {
 		t.Errorf("the repeated submit got %v and bought %d", first, n)

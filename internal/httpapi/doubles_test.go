@@ -296,7 +296,7 @@ func (w *watchedStock) look(t testing.TB, target *targets.Target) pool.Stock {
 // putBack returns the stock after n tokens were returned to it.
 func (w *watchedStock) putBack(t *testing.T, target *targets.Target, n int) (stock pool.Stock) {
 	t.Helper()
-	testkit.Within(t, 5*time.Second, "tokens without a receiver are back", func() bool {
+	testkit.Within(t, 20*time.Second, "tokens without a receiver are back", func() bool {
 		stock = w.look(t, target)
 		return stock.Figures.Returned >= int64(n)
 	})

@@ -82,7 +82,7 @@ func TestTokenOfALeavingCallerReturnsOnce(t *testing.T) {
 			}
 			c.leave(t, conn)
 			close(left)
-			testkit.Within(t, 5*time.Second, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"status":499`) })
+			testkit.Within(t, 20*time.Second, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"status":499`) })
 			d.checkGivenBack(t, 1, c.back)
 			if strings.Contains(name, "only") { // it can still read: there must be nothing
 				if got, err := io.ReadAll(conn); len(got) > 0 {
@@ -109,12 +109,12 @@ func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	conn := dial(t, d.addr)
 	write(t, conn, requestLine+"\r\n")
-	testkit.Within(t, 5*time.Second, "it waits", func() bool { return d.stock.look(t, d.target("staging-login")).Waiting == 1 })
+	testkit.Within(t, 20*time.Second, "it waits", func() bool { return d.stock.look(t, d.target("staging-login")).Waiting == 1 })
 	noError(t, conn.CloseWrite())
 	if got, err := io.ReadAll(conn); len(got) > 0 {
 		t.Errorf("read %q, %v", got, err)
 	}
-	testkit.Within(t, 5*time.Second, "the request is counted", func() bool {
+	testkit.Within(t, 20*time.Second, "the request is counted", func() bool {
 		body := d.ask(t, "GET", "/metrics").body
 		return strings.Contains(body, `poold_http_requests_total{code="499"} 1`) &&
 			strings.Contains(body, `poold_key_requests_total{key="-",outcome="hung_up"} 1`)
@@ -173,7 +173,7 @@ func TestTokenReturnsIfNoByteWasSent(t *testing.T) {
 			if got, _ := io.ReadAll(conn); len(got) > c.room { // net/http resets an unfinished answer
 				t.Errorf("read %d bytes", len(got))
 			}
-			testkit.Within(t, 5*time.Second, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"route"`) })
+			testkit.Within(t, 20*time.Second, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"route"`) })
 			d.checkGivenBack(t, 1, c.back)
 			if noted := d.audit.noted(); len(noted) != c.noted || c.noted > 0 && noted[0].Key != "-" {
 				t.Errorf("the audit has %+v, want %d of a caller without a key", noted, c.noted)
@@ -204,9 +204,9 @@ func TestEarlierAnswersDoNotCountAsSent(t *testing.T) {
 	}
 	_ = response.Body.Close()
 	write(t, conn, requestLine+"\r\n")
-	testkit.Within(t, 5*time.Second, "the second take", func() bool { return takes.Load() == 2 })
+	testkit.Within(t, 20*time.Second, "the second take", func() bool { return takes.Load() == 2 })
 	reset(t, conn)
-	testkit.Within(t, 5*time.Second, "the second token is back", func() bool { return d.stock.look(t, d.target("staging-login")).Fresh == 1 })
+	testkit.Within(t, 20*time.Second, "the second token is back", func() bool { return d.stock.look(t, d.target("staging-login")).Fresh == 1 })
 }
 
 // TestHangUpsNeitherLoseNorRepeatTokens: callers hang up at random moments. No token is both
@@ -240,7 +240,7 @@ func TestHangUpsNeitherLoseNorRepeatTokens(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	testkit.Within(t, 5*time.Second, "all requests are over", func() bool {
+	testkit.Within(t, 20*time.Second, "all requests are over", func() bool {
 		n, _ := d.stock.asked()
 		return strings.Count(d.logged.String(), `"status":`) == n
 	})

@@ -131,7 +131,7 @@ func TestIdleTargetDoesNotAlarm(t *testing.T) {
 	d.refill.statuses["staging-login"] = refill.Status{State: refill.OK}
 	waiting := make(chan answer)
 	go func() { waiting <- d.ask(t, "GET", "/pool/staging-login/token?wait=9s") }()
-	testkit.Within(t, 5*time.Second, "it is not idle while a caller waits", func() bool {
+	testkit.Within(t, 20*time.Second, "it is not idle while a caller waits", func() bool {
 		d.status.Changed()
 		row, _ := d.status.Snapshot(t.Context()).Document.Target("staging-login")
 		return row.Waiting == 1 && row.State == refill.OK

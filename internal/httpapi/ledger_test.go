@@ -83,7 +83,7 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 	if ok, err := d.stock.Submitted(t.Context(), ref, "t-lost"); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	testkit.Within(t, 5*time.Second, "one is lost", func() bool { return d.stock.look(t, target).Figures.Lost == 1 })
+	testkit.Within(t, 20*time.Second, "one is lost", func() bool { return d.stock.look(t, target).Figures.Lost == 1 })
 	land(2, 0)
 	for range 6 {
 		order()

@@ -43,7 +43,7 @@ func work(t *testing.T, d *daemon) {
 	d.metrics.Report("solver", purchase.ReportLate)
 	d.metrics.Reported("checkout", false, 31*time.Second)
 	// A request is counted after its answer is out.
-	testkit.Within(t, 5*time.Second, "two requests are counted", func() bool { return testutil.ToFloat64(d.metrics.requests.WithLabelValues("200")) == 2 })
+	testkit.Within(t, 20*time.Second, "two requests are counted", func() bool { return testutil.ToFloat64(d.metrics.requests.WithLabelValues("200")) == 2 })
 }
 
 func TestMetricsOfTheSampleSet(t *testing.T) {

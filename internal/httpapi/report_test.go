@@ -156,12 +156,12 @@ func TestReportOfALeavingCallerCounts(t *testing.T) {
 	reset(t, conn)
 	time.Sleep(10 * time.Millisecond) // for net/http to notice
 	close(finish)
-	testkit.Within(t, 5*time.Second, "the buyer is told", func() bool { return len(d.buyer.told()) == 1 })
+	testkit.Within(t, 20*time.Second, "the buyer is told", func() bool { return len(d.buyer.told()) == 1 })
 
 	conn = dial(t, d.addr) // half of one is none
 	write(t, conn, "POST "+reportPath+" HTTP/1.1\r\nHost: localhost\r\n"+isJSON+"\r\nContent-Length: 40\r\n\r\n"+body)
 	reset(t, conn)
-	testkit.Within(t, 5*time.Second, "the take and both reports are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })
+	testkit.Within(t, 20*time.Second, "the take and both reports are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })
 	if n := len(d.buyer.told()); n != 1 {
 		t.Errorf("%d reports", n)
 	}

@@ -212,7 +212,7 @@ func TestLogHasOneLinePerRequest(t *testing.T) {
 	d.ask(t, "GET", "/canary-query", bearer(keyAll))
 	d.ask(t, "GET", "/pool/checkout/token", bearer("canary-key-unknown"))
 	d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll))
-	testkit.Within(t, 5*time.Second, "the last line", func() bool { return strings.Count(d.logged.String(), "\n") >= 5 })
+	testkit.Within(t, 20*time.Second, "the last line", func() bool { return strings.Count(d.logged.String(), "\n") >= 5 })
 	log := d.logged.String()
 	for _, part := range []string{`"route":"/pool/:target/token","status":400`, `"target":"checkout","key":"all"`, `"status":404`, `"status":401`} {
 		if !strings.Contains(log, part) {

@@ -186,7 +186,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		t.Error("no Retry-After")
 	}
 	_ = open[0].answer.Body.Close()
-	testkit.Within(t, 5*time.Second, "room for one more", func() bool { return d.stream(t).answer.StatusCode == 200 })
+	testkit.Within(t, 20*time.Second, "room for one more", func() bool { return d.stream(t).answer.StatusCode == 200 })
 	d.Stopping()
 	for _, s := range open[1:] {
 		s.ends("the daemon stops")

@@ -59,7 +59,7 @@ func (d *daemon) read(t testing.TB, n int) *readers {
 			}
 		})
 	}
-	testkit.Within(t, 5*time.Second, "the streams begin", func() bool { return r.begun.Load() == int64(n) })
+	testkit.Within(t, 20*time.Second, "the streams begin", func() bool { return r.begun.Load() == int64(n) })
 	return r
 }
 
@@ -84,7 +84,7 @@ func TestStreamsLeaveNoGoroutineOrDescriptor(t *testing.T) {
 	d.read(t, 1).close() // what the first one leaves on purpose is there
 	d.client.CloseIdleConnections()
 	files, routines, same := 0, 0, 0
-	testkit.Within(t, 5*time.Second, "it is quiet", func() bool {
+	testkit.Within(t, 20*time.Second, "it is quiet", func() bool {
 		same++
 		if f, r := openFiles(t), runtime.NumGoroutine(); f != files || r != routines {
 			files, routines, same = f, r, 0
@@ -95,7 +95,7 @@ func TestStreamsLeaveNoGoroutineOrDescriptor(t *testing.T) {
 	for _, end := range []func(*readers){(*readers).close, func(r *readers) { d.Stopping(); r.ended.Wait() }} {
 		end(d.read(t, 100))
 		d.client.CloseIdleConnections()
-		testkit.Within(t, 5*time.Second, "nothing is left", func() bool { return openFiles(t) <= files && runtime.NumGoroutine() <= routines })
+		testkit.Within(t, 20*time.Second, "nothing is left", func() bool { return openFiles(t) <= files && runtime.NumGoroutine() <= routines })
 	}
 }
 
@@ -127,8 +127,8 @@ func (d *daemon) burden(t testing.TB, n, snapshots int, commands func() int) (ea
 	taken := func() int { return d.stock.count("survey") / surveys }
 	next := func() (count int) { // after the next snapshot, while the feed is idle
 		was := taken()
-		testkit.Within(t, 5*time.Second, "another snapshot", func() bool { return taken() > was })
-		testkit.Within(t, 5*time.Second, "its end", func() bool {
+		testkit.Within(t, 20*time.Second, "another snapshot", func() bool { return taken() > was })
+		testkit.Within(t, 20*time.Second, "its end", func() bool {
 			before := commands()
 			time.Sleep(20 * time.Millisecond)
 			count = commands()

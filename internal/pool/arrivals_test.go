@@ -42,7 +42,7 @@ func testOnRequestReportsEachRequest(t *testing.T, o Options) {
 	check := func(what string, id captcha.ID, want int64) {
 		t.Helper()
 		// OnRequest is called a moment after the reply; a caller that hangs up does not wait for it.
-		testkit.Within(t, 10*time.Second, what+": all to be told", func() bool { return int64(len(told.of(id))) >= want })
+		testkit.Within(t, 20*time.Second, what+": all to be told", func() bool { return int64(len(told.of(id))) >= want })
 		if counted, n := look(t, s, id).Figures.Requests, int64(len(told.of(id))); counted != want || n != want {
 			t.Errorf("%s: Redis has counted %d, and %d were told; want %d", what, counted, n, want)
 		}
@@ -90,7 +90,7 @@ func testOnRequestReportsEachRequest(t *testing.T, o Options) {
 		_, err := s.Take(ctx, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
 		gone <- err
 	}()
-	testkit.Within(t, 10*time.Second, "somebody waits", func() bool { return look(t, s, id).Waiting == 1 })
+	testkit.Within(t, 20*time.Second, "somebody waits", func() bool { return look(t, s, id).Waiting == 1 })
 	hangUp()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
 		t.Error(err)

@@ -51,7 +51,7 @@ func TestFailover(t *testing.T) {
 func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []captcha.ID)) {
 	o.Prefix = "test-failover"
 	s, buyer := open(t, o), open(t, o)
-	testkit.Within(t, 10*time.Second, "healthy", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
+	testkit.Within(t, 20*time.Second, "healthy", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
 	doomed, ids := prepare(s)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -102,7 +102,7 @@ func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []ca
 			}
 		})
 	}
-	testkit.Within(t, 10*time.Second, "tokens flow", func() bool { mu.Lock(); defer mu.Unlock(); return len(taken) > 10*len(ids) })
+	testkit.Within(t, 20*time.Second, "tokens flow", func() bool { mu.Lock(); defer mu.Unlock(); return len(taken) > 10*len(ids) })
 	began := time.Now()
 	must(t, doomed.Kill())
 	close(killed)
@@ -114,7 +114,7 @@ func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []ca
 			t.Errorf("identity %d: nothing that was bought after the failover was taken within 20 s", i)
 		}
 	}
-	testkit.Within(t, 10*time.Second, "healthy again", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
+	testkit.Within(t, 20*time.Second, "healthy again", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
 	cancel()
 	working.Wait()
 	// Replicas lag by what the master wrote last: a token whose take was lost with it

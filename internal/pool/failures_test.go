@@ -116,7 +116,7 @@ func testFailedOrdersEndNoWaitIfTheStockSuffices(t *testing.T, o Options) {
 	behind := parkOne(t, s, asking(id)) // is asked for in the same take
 	place(t, s, id, "b")
 	fail(t, s, id, "b", "in vain")
-	testkit.Within(t, 10*time.Second, "its ticket", func() bool { return look(t, s, id).Waiting == 2 })
+	testkit.Within(t, 20*time.Second, "its ticket", func() bool { return look(t, s, id).Waiting == 2 })
 	stock(t, s, id, 2, 0, time.Minute)
 	for _, caller := range []<-chan answer{patient, behind} {
 		if got := <-caller; got.err != nil {
@@ -134,7 +134,7 @@ func testFailuresReachAllHoldersOfATicket(t *testing.T, o Options) {
 	request.Idempotency = "k"
 	other := parkOne(t, two, asking(id)) // came before them
 	callers := []<-chan answer{gather(t, one, request, 2), gather(t, two, request, 1)}
-	testkit.Within(t, 10*time.Second, "a place at each replica", func() bool { return look(t, one, id).Figures.Requests == 3 })
+	testkit.Within(t, 20*time.Second, "a place at each replica", func() bool { return look(t, one, id).Figures.Requests == 3 })
 	place(t, one, id, "a")
 	place(t, two, id, "b")
 	fail(t, one, id, "a", "for one")
@@ -147,7 +147,7 @@ func testFailuresReachAllHoldersOfATicket(t *testing.T, o Options) {
 		t.Errorf("in the queue: %q", names)
 	}
 	again := gather(t, one, request, 1)
-	testkit.Within(t, 10*time.Second, "its ticket", func() bool { return look(t, one, id).Waiting == 2 })
+	testkit.Within(t, 20*time.Second, "its ticket", func() bool { return look(t, one, id).Waiting == 2 })
 	stock(t, one, id, 2, 0, time.Minute)
 	for _, caller := range []<-chan answer{again, other} {
 		if got := <-caller; got.err != nil {

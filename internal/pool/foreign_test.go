@@ -112,7 +112,7 @@ func testUnreadableJournalLinesAreSetAside(t *testing.T, o Options) {
 	if how, err := s.Settle(ctx, Landing{Ref: Ref{id, "a"}, Value: "v", Lifetime: time.Minute}); err != nil || how != Gone {
 		t.Errorf("settled an order that cannot be read: %v, %v", how, err)
 	}
-	testkit.Within(t, 10*time.Second, "both to be set aside", func() bool { return look(t, s, id).Figures.Junk == 2 })
+	testkit.Within(t, 20*time.Second, "both to be set aside", func() bool { return look(t, s, id).Figures.Junk == 2 })
 	if n := s.db.Slow.HLen(ctx, k.journal).Val(); n != 0 {
 		t.Errorf("%d lines are left", n)
 	}
@@ -198,7 +198,7 @@ func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 			t.Fatal(err)
 		}
 		// Also what could not be returned then.
-		testkit.Within(t, 10*time.Second, "the token is back", func() bool {
+		testkit.Within(t, 20*time.Second, "the token is back", func() bool {
 			return look(t, s, id).Figures.Returned == before.Figures.Returned+1
 		})
 		after := look(t, s, id)

@@ -47,7 +47,7 @@ func TestHealthNamesWhatIsWrong(t *testing.T) {
 	} {
 		do(c.fault)
 		began := time.Now()
-		testkit.Within(t, 10*time.Second, c.fault, func() bool { return !s.DB.Health().Up })
+		testkit.Within(t, 20*time.Second, c.fault, func() bool { return !s.DB.Health().Up })
 		if h := s.DB.Health(); h.Reason != c.reason+" ("+addr+")" {
 			t.Errorf("%s: %+v", c.fault, h)
 		}
@@ -61,14 +61,14 @@ func TestHealthNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: took %v", c.fault, err)
 		}
 		do(c.mended)
-		testkit.Within(t, 10*time.Second, c.mended, func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
+		testkit.Within(t, 20*time.Second, c.mended, func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
 		if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
 			t.Errorf("after %s: %v", c.mended, err)
 		}
 	}
 	do("CONFIG SET requirepass secret")
 	do("CLIENT KILL TYPE normal SKIPME yes")
-	testkit.Within(t, 10*time.Second, "a password is wanted", func() bool { return s.DB.Health().Reason == "redis wants a password ("+addr+")" })
+	testkit.Within(t, 20*time.Second, "a password is wanted", func() bool { return s.DB.Health().Reason == "redis wants a password ("+addr+")" })
 }
 
 // homes returns an identity of each master of a cluster.
@@ -101,8 +101,8 @@ func TestAPartOfAClusterServes(t *testing.T) {
 		stock(t, s, ids[node.Addr], 2, 0, time.Minute)
 		queries = append(queries, Query{ID: ids[node.Addr]})
 	}
-	testkit.Within(t, 10*time.Second, "all is well", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
-	testkit.Within(t, 10*time.Second, "reviewed", func() bool { return len(s.DB.Health().Notices) == 1 })
+	testkit.Within(t, 20*time.Second, "all is well", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
+	testkit.Within(t, 20*time.Second, "reviewed", func() bool { return len(s.DB.Health().Notices) == 1 })
 	for _, node := range nodes {
 		if notice := s.DB.Health().Notices[0]; !strings.Contains(notice, node.Addr) || !strings.Contains(notice, "append-only") {
 			t.Errorf("%s is not in: %s", node.Addr, notice)
@@ -117,7 +117,7 @@ func TestAPartOfAClusterServes(t *testing.T) {
 	must(t, nodes[0].Process.Signal(syscall.SIGSTOP))
 	t.Cleanup(func() { _ = nodes[0].Process.Signal(syscall.SIGCONT) })
 	// By default a cluster wants all slots served, and answers for none.
-	testkit.Within(t, 10*time.Second, "the cluster is down", func() bool { return strings.Contains(s.DB.Health().Reason, "the redis cluster is down") })
+	testkit.Within(t, 20*time.Second, "the cluster is down", func() bool { return strings.Contains(s.DB.Health().Reason, "the redis cluster is down") })
 	if s.DB.Health().Up {
 		t.Errorf("a cluster that is down: %+v", s.DB.Health())
 	}
@@ -129,7 +129,7 @@ func TestAPartOfAClusterServes(t *testing.T) {
 		_ = admin.Close()
 	}
 	missed := "1 of the 3 masters of the redis cluster cannot be used (" + nodes[0].Addr + "): "
-	testkit.Within(t, 10*time.Second, "the node is missed", func() bool { return strings.Contains(s.DB.Health().Reason, missed) })
+	testkit.Within(t, 20*time.Second, "the node is missed", func() bool { return strings.Contains(s.DB.Health().Reason, missed) })
 	if !s.DB.Health().Up {
 		t.Fatalf("two of three masters serve: %+v", s.DB.Health())
 	}
@@ -151,7 +151,7 @@ func TestAPartOfAClusterServes(t *testing.T) {
 		t.Errorf("the survey: %+v, %v", stocks, err)
 	}
 	must(t, nodes[0].Process.Signal(syscall.SIGCONT))
-	testkit.Within(t, 10*time.Second, "all is well again", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
+	testkit.Within(t, 20*time.Second, "all is well again", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
 	if _, err := s.Take(t.Context(), Request{ID: queries[0].ID}); err != nil {
 		t.Errorf("a take after all came back: %v", err)
 	}

@@ -104,7 +104,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 // listening waits until this number of stores listen to the channel.
 func listening(t *testing.T, s *replica, stores int64) {
 	t.Helper()
-	testkit.Within(t, 10*time.Second, "the stores listen", func() bool {
+	testkit.Within(t, 20*time.Second, "the stores listen", func() bool {
 		var hear int64
 		count := func(ctx context.Context, node redis.Cmdable) error {
 			n, err := node.PubSubNumSub(ctx, s.db.Channel()).Result()

@@ -145,7 +145,7 @@ func testRateErrorsDifferFromEmptyErrors(t *testing.T, o Options) {
 			t.Errorf("wait %v, with a token in stock: %v", r.Wait, err)
 		}
 	}
-	testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
+	testkit.Within(t, 20*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
 	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil { // without the rate
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func testRateErrorsDifferFromEmptyErrors(t *testing.T, o Options) {
 			t.Errorf("wait %v, without a token: %v", r.Wait, err)
 		}
 	}
-	testkit.Within(t, 10*time.Second, "the figures", func() bool {
+	testkit.Within(t, 20*time.Second, "the figures", func() bool {
 		f := look(t, s, id).Figures
 		return f.Hits == 2 && f.Misses == 2
 	})

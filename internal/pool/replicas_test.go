@@ -31,7 +31,7 @@ func testBeatListsLiveReplicas(t *testing.T, o Options) {
 	must(t, b.End(t.Context()))
 	live(a, time.Minute, a)
 	live(b, 100*time.Millisecond, a, b)
-	testkit.Within(t, 10*time.Second, "forgotten", func() bool {
+	testkit.Within(t, 20*time.Second, "forgotten", func() bool {
 		_, live, err := a.Beat(t.Context(), time.Minute)
 		return err == nil && len(live) == 1
 	})

@@ -221,7 +221,7 @@ func TestTakeEndsAfterARefusal(t *testing.T) {
 		must(t, s.db.Slow.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
 		take(t, s, Request{ID: id}, 1)
 	}
-	testkit.Within(t, 10*time.Second, "the token to be back", func() bool { return look(t, s, id).Figures.Returned == 1 })
+	testkit.Within(t, 20*time.Second, "the token to be back", func() bool { return look(t, s, id).Figures.Returned == 1 })
 	got := look(t, s, id)
 	if got.Fresh != 7 || got.Figures.Hits != 4 {
 		t.Errorf("afterwards: %+v", got)
@@ -293,7 +293,7 @@ func TestRefusalsLoseNoToken(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	all.Wait()
-	testkit.Within(t, 10*time.Second, "every token to be somewhere", func() bool { return look(t, s, id).Fresh+len(taken) == 200 })
+	testkit.Within(t, 20*time.Second, "every token to be somewhere", func() bool { return look(t, s, id).Fresh+len(taken) == 200 })
 	balanced(t, look(t, s, id))
 }
 

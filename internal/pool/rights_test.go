@@ -25,7 +25,7 @@ func testForeignKey(t *testing.T, o Options) {
 // testMemory uses the rights that the buyer and the health need.
 func testMemory(t *testing.T, o Options) {
 	s, id := open(t, o), identity("m")
-	testkit.Within(t, 10*time.Second, "reviewed", func() bool { return len(s.DB.Health().Notices) > 0 })
+	testkit.Within(t, 20*time.Second, "reviewed", func() bool { return len(s.DB.Health().Notices) > 0 })
 	if h := s.DB.Health(); !h.Up || h.Reason != "" || len(h.Notices) != 1 || !strings.Contains(h.Notices[0], "append-only") {
 		t.Errorf("health of a server without AOF: %+v", h)
 	}
@@ -60,7 +60,7 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 		Addresses: "redis://poold:" + redistest.Password + "@" + addr,
 		OnChange:  func(captcha.ID) { changes.Add(1) },
 	}), identity("a")
-	testkit.Within(t, 10*time.Second, "the missing right is said", func() bool {
+	testkit.Within(t, 20*time.Second, "the missing right is said", func() bool {
 		return strings.Contains(strings.Join(s.DB.Health().Notices, " "), "denies its user SUBSCRIBE or PUBLISH")
 	})
 	if h := s.DB.Health(); !h.Up || h.Reason != "" {
@@ -92,7 +92,7 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 			_, err := s.Take(t.Context(), Request{ID: id, Wait: 5 * time.Second, MaxWaiting: 9})
 			got <- err
 		}()
-		testkit.Within(t, 10*time.Second, "somebody waits", func() bool { return look(t, s, id).Waiting == 1 })
+		testkit.Within(t, 20*time.Second, "somebody waits", func() bool { return look(t, s, id).Waiting == 1 })
 		place(t, s, id, order)
 		land(t, s, id, order, 0, time.Minute)
 		if err := <-got; err != nil {

@@ -25,7 +25,7 @@ func gather(t *testing.T, s *replica, r Request, callers int) <-chan answer {
 			results <- answer{token: token, err: err}
 		}()
 	}
-	testkit.Within(t, 10*time.Second, "all callers in one place", func() bool { return listeners(q) == before+callers })
+	testkit.Within(t, 20*time.Second, "all callers in one place", func() bool { return listeners(q) == before+callers })
 	return results
 }
 
@@ -46,7 +46,7 @@ func testCallersOfOneKeyShareATicket(t *testing.T, o Options) {
 	one, two, id := open(t, o), open(t, o), identity("one ticket")
 	request := Request{ID: id, Idempotency: "k", Wait: 20 * time.Second, MaxWaiting: 1}
 	here, there := gather(t, one, request, 10), gather(t, two, request, 10)
-	testkit.Within(t, 10*time.Second, "a place at each replica", func() bool { return look(t, one, id).Figures.Requests == 2 })
+	testkit.Within(t, 20*time.Second, "a place at each replica", func() bool { return look(t, one, id).Figures.Requests == 2 })
 	if got := look(t, one, id); got.Waiting != 1 {
 		t.Errorf("%d tickets for callers of one key", got.Waiting)
 	}
@@ -101,7 +101,7 @@ func testSharedTicketsLastUntilTheLastCallerLeaves(t *testing.T, o Options) {
 			t.Fatalf("after its wait: %+v", got)
 		}
 		if replica == two { // its place at the other replica is given up by another call
-			testkit.Within(t, 10*time.Second, "the miss", func() bool { return look(t, one, id).Figures.Misses == 1 })
+			testkit.Within(t, 20*time.Second, "the miss", func() bool { return look(t, one, id).Figures.Misses == 1 })
 		}
 		if got := look(t, one, id); got.Waiting != 1 {
 			t.Errorf("%d tickets while a caller waits", got.Waiting)
@@ -122,7 +122,7 @@ func testSharedTicketsLastUntilTheLastCallerLeaves(t *testing.T, o Options) {
 	if got := <-gather(t, one, short, 3); !isEmpty(got.err) {
 		t.Errorf("after its wait: %+v", got)
 	}
-	testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, one, id).Waiting == 0 })
+	testkit.Within(t, 20*time.Second, "no ticket", func() bool { return look(t, one, id).Waiting == 0 })
 	f := look(t, one, id).Figures
 	if f.Requests != f.Hits+f.Waited+f.Misses {
 		t.Errorf("requests are not what became of them: %+v", f)
@@ -142,14 +142,14 @@ func testSharedTicketsOutliveADeadReplica(t *testing.T, o Options) {
 	request := Request{ID: id, Idempotency: "k", Wait: 20 * time.Second, MaxWaiting: 10}
 	var all sync.WaitGroup
 	all.Go(func() { _, _ = dead.Take(t.Context(), request) })
-	testkit.Within(t, 10*time.Second, "a ticket", func() bool { return look(t, s, id).Waiting == 1 })
+	testkit.Within(t, 20*time.Second, "a ticket", func() bool { return look(t, s, id).Waiting == 1 })
 	patient := gather(t, s, request, 1)
-	testkit.Within(t, 10*time.Second, "both places", func() bool { return look(t, s, id).Figures.Requests == 2 })
+	testkit.Within(t, 20*time.Second, "both places", func() bool { return look(t, s, id).Figures.Requests == 2 })
 	_, _ = dead.db.Hot.Close(), dead.db.Slow.Close() // it can say nothing any more
 	short := request
 	short.Idempotency, short.Wait = "other", 10*time.Millisecond
 	_, _ = s.Take(t.Context(), short)
-	testkit.Within(t, 10*time.Second, "the dead replica to be forgotten", func() bool {
+	testkit.Within(t, 20*time.Second, "the dead replica to be forgotten", func() bool {
 		members, err := s.db.Slow.ZCard(t.Context(), s.keys(id).seen).Result()
 		return err == nil && members == 2 // the ticket, and this replica's part of it
 	})
@@ -158,7 +158,7 @@ func testSharedTicketsOutliveADeadReplica(t *testing.T, o Options) {
 	}
 	s.SendAway()
 	<-patient
-	testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
+	testkit.Within(t, 20*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
 	_ = dead.Close()
 	all.Wait()
 }

@@ -44,7 +44,7 @@ func testOverEndsAWait(t *testing.T, o Options) {
 	if got := <-result; !errors.As(got.err, &empty) || !empty.Paused || empty.Full || empty.Orders != 1 {
 		t.Errorf("%+v", got)
 	}
-	testkit.Within(t, 10*time.Second, "the ticket to go", func() bool { return look(t, s, id).Waiting == 0 })
+	testkit.Within(t, 20*time.Second, "the ticket to go", func() bool { return look(t, s, id).Waiting == 0 })
 	if f := look(t, s, id).Figures; f.Requests != 1 || f.Misses != 1 {
 		t.Errorf("%+v", f)
 	}
@@ -99,7 +99,7 @@ func testTheQueueIsLimited(t *testing.T, o Options) {
 	if got := <-waiter; !isEmpty(got.err) {
 		t.Fatalf("after its wait: %+v", got)
 	}
-	testkit.Within(t, 10*time.Second, "no ticket", func() bool {
+	testkit.Within(t, 20*time.Second, "no ticket", func() bool {
 		got := look(t, s, id)
 		return got.Waiting == 0 && got.Figures.Misses == 2
 	})
@@ -137,7 +137,7 @@ func testSendAwayEndsWaits(t *testing.T, o Options) {
 	if _, err := s.Take(t.Context(), Request{ID: id, Wait: time.Second}); !errors.Is(err, ErrClosed) {
 		t.Fatalf("a new wait: %v", err)
 	}
-	testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
+	testkit.Within(t, 20*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
 	stock(t, s, id, 1, 0, time.Minute)
 	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
 		t.Fatalf("a take without a wait: %v", err)
@@ -183,8 +183,8 @@ func testHangUpsLoseNoToken(t *testing.T, o Options) {
 		time.Sleep(4 * time.Millisecond)
 	}
 	all.Wait()
-	testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
-	testkit.Within(t, 10*time.Second, "every token to be somewhere", func() bool { return len(taken)+look(t, s, id).Fresh == tokens })
+	testkit.Within(t, 20*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
+	testkit.Within(t, 20*time.Second, "every token to be somewhere", func() bool { return len(taken)+look(t, s, id).Fresh == tokens })
 	got := look(t, s, id)
 	if n := got.Figures.Hits + got.Figures.Waited - got.Figures.Returned; n != int64(len(taken)) {
 		t.Fatalf("%d are with callers, counted %d: %+v", len(taken), n, got.Figures)
@@ -242,7 +242,7 @@ func testTakesSurviveLostReplies(t *testing.T, o Options) {
 	if thief.Stolen() == 0 {
 		t.Fatal("no reply was lost: the test shows nothing")
 	}
-	testkit.Within(t, 10*time.Second, "taken + left + expired = pushed", func() bool {
+	testkit.Within(t, 20*time.Second, "taken + left + expired = pushed", func() bool {
 		left := look(t, s, id)
 		return len(taken)+left.Fresh+int(left.Figures.Expired) == pushed
 	})
@@ -272,11 +272,11 @@ func TestRedisHangsAndHeals(t *testing.T) {
 		t.Fatalf("the next caller: %v after %v", err, time.Since(began))
 	}
 	// Redis may look before it carries out the take: both are there then, and one goes and returns.
-	testkit.Within(t, 10*time.Second, "both tokens to be back", func() bool {
+	testkit.Within(t, 20*time.Second, "both tokens to be back", func() bool {
 		got, err := s.Look(t.Context(), id, 0, 0)
 		return err == nil && got.Fresh == 2 && got.Figures.Returned == 1
 	})
-	testkit.Within(t, 10*time.Second, "callers to be told so", func() bool { return s.DB.Health().Up }) // by the next ping
+	testkit.Within(t, 20*time.Second, "callers to be told so", func() bool { return s.DB.Health().Up }) // by the next ping
 	if _, err := s.Take(t.Context(), Request{ID: id}); err != nil {
 		t.Fatalf("after it healed: %v", err)
 	}
@@ -322,7 +322,7 @@ func TestWaitsThatEndInAHangAreAnsweredTogether(t *testing.T) {
 			}
 		})
 	}
-	testkit.Within(t, 10*time.Second, "20 tickets", func() bool { return look(t, s, id).Waiting == 20 })
+	testkit.Within(t, 20*time.Second, "20 tickets", func() bool { return look(t, s, id).Waiting == 20 })
 	signal(t, process, syscall.SIGSTOP)
 	defer signal(t, process, syscall.SIGCONT)
 	began := time.Now()

@@ -71,14 +71,14 @@ func testWindowsAreListedUntilTheyEnd(t *testing.T, o Options) {
 	}
 	checkWindows(t, stocks[1].Windows, asked, began)
 
-	testkit.Within(t, 10*time.Second, "the end of the first", func() bool { return len(look(t, s, id).Windows) == 1 })
+	testkit.Within(t, 20*time.Second, "the end of the first", func() bool { return len(look(t, s, id).Windows) == 1 })
 	if took := time.Since(began); took < asked[0].Left-2*time.Millisecond { // Redis counts whole ones
 		t.Errorf("a window of %v was over after %v", asked[0].Left, took)
 	}
 	if n := s.db.Slow.ZCard(t.Context(), s.keys(id).warm).Val(); n != 1 {
 		t.Errorf("%d windows are kept", n)
 	}
-	testkit.Within(t, 10*time.Second, "the begin of the second", func() bool { return look(t, s, id).Windows[0].In <= 0 })
+	testkit.Within(t, 20*time.Second, "the begin of the second", func() bool { return look(t, s, id).Windows[0].In <= 0 })
 	if took := time.Since(began); took < asked[1].In-2*time.Millisecond {
 		t.Errorf("a window in %v ran after %v", asked[1].In, took)
 	}
@@ -267,7 +267,7 @@ func testWindowsReachAllReplicas(t *testing.T, o Options) {
 		}
 	}
 	two := open(t, o)
-	testkit.Within(t, 10*time.Second, "the other replica to listen", func() bool {
+	testkit.Within(t, 20*time.Second, "the other replica to listen", func() bool {
 		_ = one.db.Slow.Publish(t.Context(), one.db.Channel(), string(ready)).Err()
 		return listens.Load() > 0
 	})
@@ -277,7 +277,7 @@ func testWindowsReachAllReplicas(t *testing.T, o Options) {
 		if n := here.Load(); n != int64(i+1) {
 			t.Errorf("%+v: told %d times where it was made", w, n)
 		}
-		testkit.Within(t, 10*time.Second, "the other replica to be told", func() bool { return there.Load() == int64(i+1) })
+		testkit.Within(t, 20*time.Second, "the other replica to be told", func() bool { return there.Load() == int64(i+1) })
 		var want []Window
 		if w.Tokens > 0 {
 			want = []Window{{3, 0, time.Minute}}

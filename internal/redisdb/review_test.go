@@ -60,7 +60,7 @@ func TestDangerousSettingsAreLoggedAndShown(t *testing.T) {
 			return slices.ContainsFunc(s.Health().Notices, func(n string) bool { return strings.Contains(n, word) })
 		}
 	}
-	testkit.Within(t, 10*time.Second, "eviction is seen", holds("maxmemory-policy allkeys-lru"))
+	testkit.Within(t, 20*time.Second, "eviction is seen", holds("maxmemory-policy allkeys-lru"))
 	if !holds("no append-only file")() || holds("90 %")() || log.Count("allkeys-lru") != 1 {
 		t.Errorf("at the start: %q, %d warnings", s.Health().Notices, log.Count("allkeys-lru"))
 	}
@@ -74,9 +74,9 @@ func TestDangerousSettingsAreLoggedAndShown(t *testing.T) {
 	}
 	redistest.Do(t, addr, "CONFIG", "SET", "maxmemory", strconv.Itoa(bytes*107/100))
 	redistest.Do(t, addr, "CONFIG", "SET", "min-replicas-to-write", "1")
-	testkit.Within(t, 10*time.Second, "an outage", func() bool { return !s.Health().Up })
+	testkit.Within(t, 20*time.Second, "an outage", func() bool { return !s.Health().Up })
 	redistest.Do(t, addr, "CONFIG", "SET", "min-replicas-to-write", "0")
-	testkit.Within(t, 10*time.Second, "a full memory is seen", holds("90 %"))
+	testkit.Within(t, 20*time.Second, "a full memory is seen", holds("90 %"))
 	if log.Count("allkeys-lru") != 2 || log.Count("level=WARN") != 5 {
 		t.Errorf("after an outage: %s", log.String())
 	}

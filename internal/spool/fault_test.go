@@ -107,7 +107,7 @@ func TestTwoProcessesShareAFolder(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	testkit.Within(t, 10*time.Second, "a letter is unfinished", func() bool { return len(s.files(t)) == 40 })
+	testkit.Within(t, 20*time.Second, "a letter is unfinished", func() bool { return len(s.files(t)) == 40 })
 	other.mustOpen(t) // removes it
 	s.names.Unlock()
 	wg.Wait()

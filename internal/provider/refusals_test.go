@@ -33,6 +33,9 @@ func TestNoFaultMakesPooldHammer(t *testing.T) {
 	} {
 		for _, n := range []int{1, 3} {
 			for _, adaptive := range []bool{false, true} {
+				if testing.Short() && adaptive != (n == 3) {
+					continue
+				}
 				for name, fault := range map[string]simulated.Fault{
 					"a refusal": {Kind: simulated.Code, Code: "ERROR_CAPTCHA_UNSOLVABLE"}, "unknown code": {Kind: simulated.Code, Code: "ERROR_VISIBLE_RECAPTCHA"},
 					"parameters": {Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY"}, "account": {Kind: simulated.Code, Code: "IP_BANNED"},

@@ -34,7 +34,7 @@ func TestExitCodes(t *testing.T) {
 		{"--version", 0, "poold dev, commit ", ""},
 		{"help", 0, "usage: poold", ""},
 		{"schema", 0, `"$schema": "https://json-schema.org/draft/2020-12/schema"`, ""},
-		{"schema pools.yaml", 2, "", `has no use for the argument "pools.yaml"`},
+		{"schema pools.yaml", 2, "", `unexpected argument "pools.yaml"`},
 		{"-h", 0, "usage: poold", ""},
 		{"serve --help", 0, "-log-level", ""},
 		{"check --config " + good, 0, "is valid; targets: 1, providers: 1", ""},
@@ -47,7 +47,7 @@ func TestExitCodes(t *testing.T) {
 		{"healthcheck --url http://user:password@127.0.0.1:1", 2, "", "--url holds a user or a password, which other users could read"},
 		{"healthcheck --key-file " + dir + "/none", 1, "", "reading the key: "},
 		{"healthcheck --key-file " + dir + "/blank", 1, "", "reading the key: " + dir + "/blank is empty\n"},
-		{"healthcheck now", 2, "", `has no use for the argument "now"`},
+		{"healthcheck now", 2, "", `unexpected argument "now"`},
 		{"check --no-such-flag", 2, "", "no-such-flag"},
 		{"nonsense", 2, "", `there is no command "nonsense"`},
 		{"serve --log-level loud", 2, "", "--log-level is debug, info, warn or error"},
@@ -55,7 +55,7 @@ func TestExitCodes(t *testing.T) {
 		{"serve --listen 127.0.0.1", 2, "", "--listen (or POOLD_LISTEN) is host:port"},
 		{"serve --listen 127.0.0.1:65536", 2, "", "--listen (or POOLD_LISTEN) is host:port"},
 		{"token", 2, "", "needs the name of a target"},
-		{"token a b", 2, "", `has no use for the argument "b"`},
+		{"token a b", 2, "", `unexpected argument "b"`},
 	} {
 		code, stdout, stderr := runCommand(t, nil, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) ||

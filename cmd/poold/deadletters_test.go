@@ -55,7 +55,7 @@ func TestDeadLettersCommand(t *testing.T) {
 		{"a wrong word", "lits", 200, "", exitUsage, "", []string{"list, replay and does not know \"lits\"; did you mean list?\n"}, ""},
 		{"two words", "list replay", 200, "", exitUsage, "", []string{`"replay"`}, ""},
 		{"help of one", "list --help", 200, "", exitDone, "", []string{"usage: poold dead-letters list [flags]\n", "--json", "--key-file"}, "TARGET"},
-		{"help", "--help", 200, "", exitDone, "", []string{"usage: poold dead-letters COMMAND\n", "  replay  try now"}, "TARGET"},
+		{"help", "--help", 200, "", exitDone, "", []string{"usage: poold dead-letters COMMAND\n", "  replay  store these"}, "TARGET"},
 	} {
 		printed, code, sent := askDaemon(t, c.status, c.answer, append([]string{"dead-letters"}, strings.Fields(c.args)...)...)
 		if code != c.code || sent != c.sent {

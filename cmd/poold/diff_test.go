@@ -54,9 +54,9 @@ func TestCheckDiff(t *testing.T) {
 		t.Errorf("the same but for passwords: exit %d\n%s%s", code, out, log)
 	}
 	const want = "+ comes is new\n" +
-		"~ moves changes its identity; discarded: tokens 2, orders under way 11\n" +
+		"~ moves changes its identity; discarded: tokens 2, orders in flight 11\n" +
 		"+ now is new, with the tokens of was\n" +
-		"- goes is removed; discarded: tokens 1, orders under way 10\n" +
+		"- goes is removed; discarded: tokens 1, orders in flight 10\n" +
 		"- was is removed; its tokens go to now\n" +
 		"! dead_letters needs a restart: now ./dead-letters, in the file /new\n" +
 		"! history needs a restart: now postgres keep 2160h audit 168h postgres://db/h, in the file redis keep 168h audit 168h\n" +

@@ -367,10 +367,10 @@ func changeAll(t *testing.T, command func(args ...string) (string, int), target 
 	}{
 		{"report " + target + " " + answer.ID + " accepted", "1 token reported as accepted\n"},
 		{"warm " + target + " --tokens 1 --for 5m", "1 token kept ready from "},
-		{"warm " + target + " --tokens 0", "the windows that were not made in the file are ended; "},
+		{"warm " + target + " --tokens 0", "all windows ended, except those in the file; "},
 		{"pause " + target + " --for 1h --reason tried", " ready and "},
 		{"flush " + target, " discarded; "},
-		{"resume " + target, "tokens are bought for it again; "},
+		{"resume " + target, "buying continues; "},
 		{"reload", "the file was read again: targets 3, of them new 0, with another identity 0; removed 0; providers 1; "},
 		{"__complete pause " + target[:3], target + "\n"},
 	} {

@@ -13,8 +13,8 @@ import (
 
 const (
 	// simulatedNow warns an operator who expects real tokens.
-	simulatedNow = "the provider is simulated: its tokens open nothing"
-	demoMode     = "demo: embedded Redis, simulated provider, its tokens open nothing"
+	simulatedNow = "the provider is simulated: no site accepts its tokens"
+	demoMode     = "demo: embedded Redis, simulated provider; no site accepts its tokens"
 )
 
 // greet logs how a daemon that has just started is run, and where to look.

@@ -19,15 +19,15 @@ import (
 func newHistoryInit(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "init",
-		Short: "prepare the place that the file wants the history kept in",
-		Long: "Prepares the place that the file wants the history kept in: DynamoDB's table, PostgreSQL's tables. The section\n" +
-			"dedup uses the same tables in its own database. The command may be repeated: it makes tables that were dropped\n" +
-			"and keeps all others. A table of DynamoDB that differs is an error that names the differences.",
+		Short: "prepare the store of the history",
+		Long: "Prepares the store of the history that the file names: DynamoDB's table, or PostgreSQL's tables. The section\n" +
+			"dedup uses the same tables in its own database. You may repeat the command: it makes tables that were dropped\n" +
+			"and keeps all others. If DynamoDB's table differs, the error names the differences.",
 		Example: "  poold history init --config pools.yaml",
 		Args:    cli.Words(0),
 	}
 	config := cli.ConfigFlag(command, c)
-	stream := command.Flags().Bool("stream", false, "DynamoDB: with a stream of new images, for functions of your own")
+	stream := command.Flags().Bool("stream", false, "DynamoDB: add a stream of new images, for your own functions")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		return initHistory(command.Context(), c, *config, *stream)
 	}
@@ -41,9 +41,9 @@ func initHistory(ctx context.Context, c *cli.Console, config string, stream bool
 		return err
 	}
 	if stream && set.History.Backend != targets.HistoryDynamoDB {
-		return cli.UsageError("--stream is of the backend dynamodb, and the history of " + config + " has " + string(set.History.Backend))
+		return cli.UsageError("--stream needs the backend dynamodb; the history of " + config + " has " + string(set.History.Backend))
 	}
-	done := "nothing is to be prepared for the backend " + string(set.History.Backend)
+	done := "there is nothing to prepare for the backend " + string(set.History.Backend)
 	if set.History.Backend == targets.HistoryDynamoDB {
 		table, err := dynamostore.Open(ctx, backend.TableOptions(set.History))
 		if err != nil {

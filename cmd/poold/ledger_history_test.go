@@ -86,7 +86,7 @@ func (w *world) initHistory(t testing.TB, env []string) {
 	t.Helper()
 	command := poold(t, "history", "init", "--config", w.config)
 	command.Env = append(command.Env, env...)
-	if out, err := command.CombinedOutput(); err != nil || !regexp.MustCompile(`ready|nothing is to be prepared`).Match(out) {
+	if out, err := command.CombinedOutput(); err != nil || !regexp.MustCompile(`ready|there is nothing to prepare`).Match(out) {
 		t.Fatalf("%v: %s", err, out)
 	}
 }

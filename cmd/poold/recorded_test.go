@@ -85,7 +85,7 @@ func TestSimulateFromHistory(t *testing.T) {
 		`has no target "other"`:          {"--from-history", "other"},
 		"such as 2026-01-02":             {"--from-history", "login", "--from", "yesterday"},
 		"arrivals are kept for 24 hours": {"--from-history", "login", "--from", "2020-01-01"},
-		"the demand holds no request":    {"--from-history", "login", "--to", from.Format(time.RFC3339)},
+		"the demand has no request":      {"--from-history", "login", "--to", from.Format(time.RFC3339)},
 	} {
 		code, out, problems := runCommand(t, map[string]string{"POOLD_URL": p.url}, append([]string{"simulate", "--config", w.config}, args...)...)
 		if code != 1 || out != "" || !strings.Contains(problems, says) {

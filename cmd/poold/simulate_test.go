@@ -226,7 +226,7 @@ func TestSimulateUsage(t *testing.T) {
 		"1000 solves cost, a number":    {"--depth", "1", "--demand", "poisson:1", "--price", "1000000.1"},
 		"\"2.99 EUR\" for flag --price": {"--depth", "1", "--demand", "poisson:1", "--price", "2.99 EUR"},
 		"\"\" for flag --price":         {"--depth", "1", "--demand", "poisson:1", "--price", ""},
-		"has no use for the argument":   {"--depth", "1", "--demand", "poisson:1", "more"},
+		"unexpected argument":           {"--depth", "1", "--demand", "poisson:1", "more"},
 	} {
 		if code, _, problems := simulateWith(t, args...); code != exitUsage || !strings.Contains(problems, says) {
 			t.Errorf("%v: exit %d: %s", args, code, problems)

@@ -161,7 +161,7 @@ func TestSolveCommand(t *testing.T) {
 		{v2, 503, `{"code":"budget_exhausted","detail":"it is used up"}`, 1, "", "poold solve: budget_exhausted: it is used up; try again in 7 s\n", 1},
 		{v2, 502, "<html>", 1, "", "poold solve: the daemon answered 502 Bad Gateway\n", 1},
 		{"", 200, "", 2, "", "poold solve: needs --type\n", 0},
-		{v2 + " now", 200, "", 2, "", `poold solve: has no use for the argument "now"`, 0},
+		{v2 + " now", 200, "", 2, "", `poold solve: unexpected argument "now"`, 0},
 		{v2 + " --timeout soon", 200, "", 2, "", "poold solve: invalid value \"soon\" for flag --timeout: ", 0},
 		{v2 + " --proxy user:password@host:1", 200, "", 2, "", "poold solve: solve has no --proxy; did you mean --proxy-file?\n", 0},
 		{v2 + " --proxy-file " + dir + "/none", 200, "", 1, "", "poold solve: reading the proxy: open ", 0},

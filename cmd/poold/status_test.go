@@ -49,7 +49,7 @@ overall budget: 12/20000 a day
 on-demand solves: guests 7, fresh 2, orders 5, waiting 3, requests 90, bought 96, solved 84, failed
   7, spent 0.25; budget 33/300 a day
 on-demand solves: redis does not answer; the figures are the last known ones
-savings: 20 of 60 tokens in the last 7 days were another request's too (33.3 %); 3 requests missed,
+savings: 20 of 60 tokens in the last 7 days served another request too (33.3 %); 3 requests missed,
   2 were refused
 dead letters: 3 (poold dead-letters list)
 `

@@ -46,7 +46,7 @@ func differences(running *status.Document, set *targets.Set) string {
 		if name, kept := after[captcha.ID(t.Identity)]; kept {
 			return "its tokens go to " + name
 		}
-		return fmt.Sprintf("discarded: tokens %d, orders under way %d", t.Fresh, t.InFlight)
+		return fmt.Sprintf("discarded: tokens %d, orders in flight %d", t.Fresh, t.InFlight)
 	}
 	for i := range set.Targets {
 		t := &set.Targets[i]

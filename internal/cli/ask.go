@@ -75,7 +75,7 @@ func newProbe(c *Console) *cobra.Command {
 	return newAsk(c, &cobra.Command{
 		Use:   "probe PROVIDER",
 		Short: "try a provider that is down, before its next retry",
-		Long: "Tries a provider at once, after you have put its account in order: asks for the balance if the file says\n" +
+		Long: "Tries a provider at once, after you have corrected its account. Asks for the balance if the file has\n" +
 			"`balance: true`, and lets the next order through.",
 		Example: "  poold probe captchaai",
 		Args:    Words(0, "the name of a provider"),
@@ -104,7 +104,7 @@ func newDeadLetters(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dead-letters COMMAND",
 		Short: "list or replay callbacks that a running daemon could not store",
-		Long:  "Lists the callbacks that a running daemon could not store, or has it try them again.",
+		Long:  "Lists the callbacks that a running daemon could not store, or makes it store them now.",
 	}
 	list := question{method: http.MethodGet, path: "/dead-letters", limit: StatusTime}
 	replay := question{method: http.MethodPost, path: "/dead-letters/replay", limit: replayTime}
@@ -113,7 +113,7 @@ func newDeadLetters(c *Console) *cobra.Command {
 			Use: "list", Short: "list these callbacks, without tokens", Example: "  poold dead-letters list", Args: Words(0),
 		}, func([]string) question { return list }, shown(letterText)),
 		newAsk(c, &cobra.Command{
-			Use: "replay", Short: "try now to store them in Redis", Example: "  poold dead-letters replay", Args: Words(0),
+			Use: "replay", Short: "store these callbacks in Redis now", Example: "  poold dead-letters replay", Args: Words(0),
 		}, func([]string) question { return replay }, shown(replayText)),
 	)
 	return command

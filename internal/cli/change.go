@@ -142,8 +142,8 @@ func newResume(c *Console) *cobra.Command {
 	return newChange(c, &cobra.Command{
 		Use:   "resume TARGET",
 		Short: "end a pause that was not made in the file, or try a refused target at once",
-		Long: "Ends a pause that was made by poold pause, by the API or on the page. One in the file lasts until the file changes.\n" +
-			"A target that the provider refuses is tried at once with one order, and the command prints the outcome.",
+		Long: "Ends a pause that was made by poold pause, by the API or on the page. A pause in the file lasts until the file\n" +
+			"changes. If the provider refuses the target, poold tries one order at once, and the command prints the outcome.",
 		Example: "  poold resume staging-login",
 	}, change{
 		method: http.MethodPost, path: "/resume", compares: true, decided: tried,
@@ -151,7 +151,7 @@ func newResume(c *Console) *cobra.Command {
 			if before != nil && before.State == refill.Refused && after != nil {
 				return triedText(before, after)
 			}
-			text := "tokens are bought for it again"
+			text := "buying continues"
 			if after != nil {
 				text += fmt.Sprintf("; %s ready, %d on order, depth %d", tokens(after.Fresh), after.InFlight, after.Depth)
 			}
@@ -174,9 +174,9 @@ func triedText(before, after *status.Target) string {
 	case after.FailedInARow > before.FailedInARow:
 		return "tried at once, and refused again: " + after.Reason
 	case after.BoughtInFlight > before.BoughtInFlight:
-		return "tried at once, and the provider accepted the order; it is in order again when that one is solved"
+		return "tried at once, and the provider accepted the order; the refusal ends when this order is solved"
 	}
-	return "the next order is placed at once; none is wanted now, or none was answered yet"
+	return "the next order is placed at once; no order is wanted now, or none was answered yet"
 }
 
 // newFlush is `poold flush`.
@@ -184,8 +184,8 @@ func newFlush(c *Console) *cobra.Command {
 	return newChange(c, &cobra.Command{
 		Use:   "flush TARGET",
 		Short: "discard the ready tokens of a target",
-		Long: "Discards the ready tokens of a target, at once and without a question. As many are bought again, unless it\n" +
-			"is paused. What is on order still lands.",
+		Long: "Discards the ready tokens of a target at once, without confirmation. poold buys new ones, unless the target\n" +
+			"is paused. Orders in flight still land.",
 		Example: "  poold flush staging-login",
 	}, change{
 		method: http.MethodDelete, path: "/tokens", compares: true,
@@ -201,7 +201,7 @@ func newFlush(c *Console) *cobra.Command {
 			}
 			text := tokens(int(discarded)) + " discarded"
 			if before.Solved > 0 && before.Spent > 0 {
-				text += fmt.Sprintf(", about %s at what they cost so far", Amount(float64(discarded)*float64(before.Spent)/float64(before.Solved)))
+				text += fmt.Sprintf(", worth about %s at the mean cost so far", Amount(float64(discarded)*float64(before.Spent)/float64(before.Solved)))
 			}
 			return text + fmt.Sprintf("; %d on order still land", after.InFlight)
 		},
@@ -239,7 +239,7 @@ func newWarm(c *Console) *cobra.Command {
 			return fields, nil
 		},
 		text: func(_, after *status.Target) string {
-			text := "the windows that were not made in the file are ended"
+			text := "all windows ended, except those in the file"
 			if *wanted > 0 {
 				begin := time.Now()
 				if begins, err := time.Parse(time.RFC3339, *at); err == nil {

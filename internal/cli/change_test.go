@@ -63,10 +63,10 @@ func TestResumeReportsTheOutcome(t *testing.T) {
 		took   time.Duration
 	}{
 		"refused again": {refused, []status.Target{refused, refused, again}, "tried at once, and refused again: ERROR_NEW", 2 * step},
-		"accepted":      {refused, []status.Target{refused, accepted}, "tried at once, and the provider accepted the order; it is in order again when that one is solved", step},
+		"accepted":      {refused, []status.Target{refused, accepted}, "tried at once, and the provider accepted the order; the refusal ends when this order is solved", step},
 		"recovered":     {refused, []status.Target{recovered}, "the provider takes orders for it again; its state is ok", 0},
-		"no outcome":    {refused, []status.Target{refused}, "the next order is placed at once; none is wanted now, or none was answered yet", outcomeTime},
-		"not refused":   {fine, []status.Target{fine}, "tokens are bought for it again; 1 token ready, 2 on order, depth 5", 0},
+		"no outcome":    {refused, []status.Target{refused}, "the next order is placed at once; no order is wanted now, or none was answered yet", outcomeTime},
+		"not refused":   {fine, []status.Target{fine}, "buying continues; 1 token ready, 2 on order, depth 5", 0},
 	} {
 		printed, took := changing(t, newResume, []string{"login"}, c.before, c.after...)
 		if printed != "login: "+c.want+"\n" || took < c.took || took > c.took+2*step {

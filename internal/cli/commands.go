@@ -110,7 +110,7 @@ func Words(more int, needed ...string) cobra.PositionalArgs {
 		case len(given) < len(needed):
 			return UsageError("needs " + needed[len(given)])
 		case len(given) > most:
-			return UsageError(fmt.Sprintf("has no use for the argument %q", given[most]))
+			return UsageError(fmt.Sprintf("unexpected argument %q", given[most]))
 		}
 		return nil
 	}
@@ -151,7 +151,7 @@ func mustBe(invalid *pflag.InvalidValueError) string {
 	case "bool", "boolfunc":
 		return "must be true or false"
 	case "duration":
-		return "must be a time with its unit, as 1m30s"
+		return "must be a duration with its unit, such as 1m30s"
 	case "int", "uint64":
 		return "must be a whole number"
 	case "float64":

@@ -51,7 +51,7 @@ func historyViews() []historyView {
 			path: only("/tasks"), show: taskTable,
 		},
 		{
-			use: "active", short: "list the orders under way", args: Words(0), query: paged, path: only("/active"), show: shown(activeTable),
+			use: "active", short: "list the orders in flight", args: Words(0), query: paged, path: only("/active"), show: shown(activeTable),
 		},
 		{
 			use: "solve ID|TASK", short: "show one order, by its id or by the service's id of its task", example: "73105422",
@@ -73,8 +73,8 @@ func historyViews() []historyView {
 func newHistory(c *Console, prepare *cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "history COMMAND",
-		Short: "show how orders ended, what is under way, who took which token, and the spend",
-		Long:  "Asks a running daemon how orders ended, which are under way, who took which token, and for the spend.",
+		Short: "show ended orders, orders in flight, the audit and the spend",
+		Long:  "Asks a running daemon for ended orders, orders in flight, the spend, and the audit: which key took which token.",
 	}
 	of := []*cobra.Command{prepare}
 	for _, view := range historyViews() {
@@ -89,7 +89,7 @@ func (v historyView) command(c *Console) *cobra.Command {
 	command.Example = strings.TrimRight("  poold history "+command.Name()+" "+v.example, " ")
 	flags := command.Flags()
 	asJSON := flags.Bool("json", false, "print the daemon's answer as JSON")
-	asCSV := flags.Bool("csv", false, "print it as CSV")
+	asCSV := flags.Bool("csv", false, "print the answer as CSV")
 	given := historyParameters(command, v.query)
 	onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
 		if *asJSON && *asCSV {
@@ -151,7 +151,7 @@ func historyParameters(command *cobra.Command, names []string) url.Values {
 				text, whole := strings.CutSuffix(value, "d")
 				days, err := strconv.ParseUint(text, 10, 16)
 				if err != nil || !whole || days == 0 {
-					return errors.New("must be days, as 7d")
+					return errors.New("must be days, such as 7d")
 				}
 				given.Set("from", time.Now().UTC().AddDate(0, 0, 1-int(days)).Format(time.DateOnly))
 				return nil

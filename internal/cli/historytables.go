@@ -36,7 +36,7 @@ func recordsTable(list *historyapi.List) string {
 
 func activeTable(list *historyapi.ActiveList) string {
 	if len(list.Records) == 0 {
-		return "no orders are under way\n"
+		return "no orders are in flight\n"
 	}
 	t := &table{}
 	t.plainRow("PLACED", "TARGET", "TYPE", "STATE", "SECONDS", "PROVIDER", "TASK", "PRICE", "ORDER")
@@ -84,7 +84,7 @@ func figureCells(f *historyapi.DayFigures) []any {
 
 func dayTable(day *historyapi.Day) string {
 	if len(day.Types)+len(day.Targets) == 0 {
-		return "no order is known to have ended on " + plain(day.Date) + " (UTC)\n"
+		return "no known order ended on " + plain(day.Date) + " (UTC)\n"
 	}
 	t := &table{}
 	t.plainRow(append([]any{"TARGET", "OWNER"}, figureColumns...)...)
@@ -116,7 +116,7 @@ func usageTable(answer []byte) (string, error) {
 
 func keyUsageTable(usage *historyapi.KeyUsage) string {
 	if len(usage.Lines) == 0 {
-		return fmt.Sprintf("no key is known to have taken or reported anything from %s to %s (UTC)\n", plain(usage.First), plain(usage.Last))
+		return fmt.Sprintf("no key took or reported a token from %s to %s (UTC)\n", plain(usage.First), plain(usage.Last))
 	}
 	t := &table{}
 	t.plainRow("DATE", "KEY", "HANDED OUT", "ACCEPTED", "REJECTED", "BOUGHT", "SPENT")
@@ -129,7 +129,7 @@ func keyUsageTable(usage *historyapi.KeyUsage) string {
 
 func spentTable(usage *historyapi.Usage) string {
 	if len(usage.Lines) == 0 {
-		return fmt.Sprintf("no order is known to have ended from %s to %s (UTC)\n", plain(usage.First), plain(usage.Last))
+		return fmt.Sprintf("no known order ended from %s to %s (UTC)\n", plain(usage.First), plain(usage.Last))
 	}
 	t := &table{}
 	t.plainRow(append(append([]any{"DATE", "TARGET", "OWNER"}, figureColumns...), "HANDED OUT", "EXPIRED")...)

@@ -141,7 +141,7 @@ func figures(t *status.Target) *table {
 	line("requests", "%d, hits %d, waited %d, misses %d, hit rate %s", t.Requests, t.Hits, t.Waited, t.Misses,
 		known(t.Hits+t.Waited+t.Misses > 0, "%.1f %%", 100*t.HitRate))
 	line("bought", "%d, solved %d, expired %d, discarded %d, failed %d, lost %d", t.Bought, t.Solved, t.Expired, t.Discarded, t.Failed, t.Lost)
-	line("bought each", "%s for one served", known(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed))
+	line("bought each", "%s per token served", known(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed))
 	line("reports", "accepted %d, rejected %d", t.Accepted, t.Rejected)
 	line("lead time", "p50 %s, p90 %s", known(t.LeadTime.P50 > 0, "%.1f s", t.LeadTime.P50), known(t.LeadTime.P90 > 0, "%.1f s", t.LeadTime.P90))
 	line("spent", "%s in all", price(t.Spent))
@@ -204,7 +204,7 @@ func onDemandLines(d *status.Document) (lines []string) {
 		}
 	}
 	if s := d.Dedup; s != nil && (s.Requests > 0 || s.Reason != "") {
-		lines = append(lines, fmt.Sprintf("savings: %d of %d tokens in the last 7 days were another request's too (%.1f %%); %d requests missed, %d were refused",
+		lines = append(lines, fmt.Sprintf("savings: %d of %d tokens in the last 7 days served another request too (%.1f %%); %d requests missed, %d were refused",
 			s.Saved, s.Served(), s.SavedPct, s.Missed, s.Refused))
 		if s.Reason != "" {
 			lines = append(lines, "savings: "+s.Reason)

@@ -118,7 +118,7 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		{name: "no provider at all", code: kernel.CodeProviderDown, retry: 1},
 		{name: "paused by an operator", paused: &pool.Pause{By: "nightly", Reason: "the page changes", Until: time.Now().Add(time.Hour)}, code: kernel.CodePaused, detail: "paused by nightly until 20", retry: 1},
 		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"}, providers: []purchase.Status{busy}, code: kernel.CodePoolEmpty, detail: "provider other is busy; no token", retry: 1},
-		{name: "no requests", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: kernel.CodePoolEmpty, detail: "nobody asked for a while", retry: 1},
+		{name: "no requests", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: kernel.CodePoolEmpty, detail: "no caller asked for a while", retry: 1},
 	} {
 		set := sampleSet()
 		set.Targets[1].Paused = c.inFile

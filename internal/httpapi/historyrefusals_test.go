@@ -49,7 +49,7 @@ func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 		"usage": "owner, target or key", "usage?by=": "owner, target or key", "usage?by=keys": "owner, target or key", "usage?by=owner&by=target": "by is given more than once",
 		"usage?by=owner&per=": "per must be day", "usage?by=key&per=week": "per must be day", "usage?by=owner&limit=5": "known: by, per, from, to",
 		"usage?by=owner&from=yesterday": moment, "usage?by=owner&to=": moment, "usage?by=target&from=2026-01-02&to=2026-01-02": "from must be before to",
-		"usage?by=owner&from=2026-01-02&to=2026-01-03": "the history keeps 2160 hours", "usage?by=key&from=2026-01-02&to=2026-01-03": "the audit keeps 720 hours",
+		"usage?by=owner&from=2026-01-02&to=2026-01-03": "the history (history.keep) keeps 2160 hours", "usage?by=key&from=2026-01-02&to=2026-01-03": "the audit (history.audit) keeps 720 hours",
 		"usage?by=key&from=2100-01-01":          "from must not be after today",
 		"arrivals/staging-login?from=yesterday": moment, "arrivals/staging-login?to=": moment, "arrivals/staging-login?limit=5": "known: from, to",
 		"arrivals/staging-login?from=2026-01-02&from=2026-01-02": "from is given more than once", "arrivals/staging-login?from=2026-01-02&to=2026-01-02": "from must be before to",

@@ -48,20 +48,20 @@ func NewMetrics(version, commit string) *Metrics {
 		registry: prometheus.NewRegistry(),
 		age: histogram("token_age_seconds", "Age of a token when this replica handed it out.",
 			[]float64{1, 2, 5, 10, 20, 30, 45, 60, 80, 100, 150, 200, 300}, "target"),
-		wait: histogram("token_wait_seconds", "Time from a request to the token that this replica answered it with, also where the token was ready.",
+		wait: histogram("token_wait_seconds", "Time from a request to its token, at this replica; includes requests whose token was ready.",
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 60}, "target"),
-		reportAge: histogram("token_report_age_seconds", "Age of a token when its caller reported to this replica how it did.",
+		reportAge: histogram("token_report_age_seconds", "Age of a token when its caller reported the result to this replica.",
 			[]float64{1, 2, 5, 10, 20, 30, 45, 60, 80, 100, 150, 200, 300, 600}, "target", "outcome"),
 		solves: counter("solves_total", "Orders that ended at this replica, by outcome.", "target", "provider", "outcome"),
-		solveDuration: histogram("solve_duration_seconds", "Time from the submit of an order to its token, for those solved.",
+		solveDuration: histogram("solve_duration_seconds", "Time from the submit of an order to its token, for solved orders.",
 			[]float64{1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300}, "target", "provider"),
 		providerCalls: counter("provider_requests_total", "Calls from this replica to a provider, by outcome.", "provider", "action", "outcome"),
-		passedOn:      counter("provider_reports_total", "Reports on tokens that this replica had to pass on, by outcome.", "provider", "outcome"),
+		passedOn:      counter("provider_reports_total", "Reports for a provider at this replica, by outcome.", "provider", "outcome"),
 		callbacks:     counter("callbacks_total", "Callbacks that came in at this replica, by outcome.", "outcome"),
-		letters:       counter("dead_letters_total", "Kept callbacks that this replica is done with, by outcome.", "outcome"),
-		requests:      counter("http_requests_total", "Requests answered by this replica; code 499 stands for callers that hung up.", "code"),
+		letters:       counter("dead_letters_total", "Dead letters that ended at this replica, by outcome.", "outcome"),
+		requests:      counter("http_requests_total", "Requests answered by this replica; code 499 counts callers that hung up.", "code"),
 		keyRequests: counter("key_requests_total",
-			"Requests for a token, for a solve or to report, that this replica answered, by key (- without one): ok, hung_up, or the code of the problem.", "key", "outcome"),
+			"Requests for a token, a solve or a report that this replica answered, by key (- without one) and outcome: ok, hung_up, or the code of the problem.", "key", "outcome"),
 		targets:   make(map[string]bool),
 		providers: make(map[string]*traffic),
 		keys:      make(map[string]bool),
@@ -76,7 +76,7 @@ func NewMetrics(version, commit string) *Metrics {
 		m.letters.WithLabelValues(outcome)
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "poold_build_info", Help: "What is running; always 1.",
+		Name: "poold_build_info", Help: "The running build; always 1.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": commit, "goversion": runtime.Version()},
 	})
 	build.Set(1)

@@ -41,7 +41,7 @@ func TestPageShowsTheDocument(t *testing.T) {
 		"8 of 10 an hour, 77 of 500 a day", "Over all targets 1234 of 20000 solves", "Dead letters: 2.", "0.105123", "1 / 1", "9 / 7", "starved mostly_rejected",
 		"refused failing", "yes", "pausedpaused by POST /pool/checkout/pause", "failingthe provider refuses this target: ERROR_GOOGLEKEY", "busyno slot", "12.50",
 		"On-demand solves", "ops@example.com7253", "906843 / 7", "969 of 30 an hour, 33 of 300 a day0.25",
-		"20 of 60 tokens of on-demand solves in the last 7 days served further requests too: 33.3 %. 0 requests missed, 0 were refused.", "2026-01-0260040191000", "Redis: single", "As of 20",
+		"20 of 60 tokens of on-demand solves in the last 7 days served another request too: 33.3 %. 0 requests missed, 0 were refused.", "2026-01-0260040191000", "Redis: single", "As of 20",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in:\n%s", part, text)

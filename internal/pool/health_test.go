@@ -68,7 +68,7 @@ func TestHealthNamesWhatIsWrong(t *testing.T) {
 	}
 	do("CONFIG SET requirepass secret")
 	do("CLIENT KILL TYPE normal SKIPME yes")
-	testkit.Within(t, 20*time.Second, "a password is wanted", func() bool { return s.DB.Health().Reason == "redis wants a password ("+addr+")" })
+	testkit.Within(t, 20*time.Second, "a password is wanted", func() bool { return s.DB.Health().Reason == "redis requires a password ("+addr+")" })
 }
 
 // homes returns an identity of each master of a cluster.

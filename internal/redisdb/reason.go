@@ -36,8 +36,8 @@ var reasons = []struct{ words, reason string }{
 	{"can't run this command", reasonDenied},
 	{"can't access at least one of the keys", reasonDenied},
 	{"WRONGPASS", "redis refuses the user or its password"},
-	{"NOAUTH", "redis wants a password"},
-	{"max number of clients", "redis has as many clients as it takes"},
+	{"NOAUTH", "redis requires a password"},
+	{"max number of clients", "redis has as many clients as its maxclients allows"},
 }
 
 // ErrDown: Redis does not answer, or refuses the call; Reason says why. The call did nothing,
@@ -120,9 +120,9 @@ func meaningOfSentinels(err error) string {
 	case errors.Is(err, redis.Nil):
 		return "the sentinels know no master of the name in redis.sentinel_master"
 	case strings.Contains(text, "unknown command"):
-		return "the address in redis.url is no sentinel's"
+		return "the address in redis.url is not a sentinel"
 	case strings.Contains(text, "NOAUTH"):
-		return "the sentinels want a password, and poold sends them none"
+		return "the sentinels require a password, and poold sends none"
 	}
 	return "no sentinel knows a master that answers"
 }
@@ -137,13 +137,13 @@ func meaningOfNetwork(err error) string {
 	)
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return "DNS knows no host of redis' name"
+		return "DNS does not know the name of redis' host"
 	case errors.As(err, &dns):
 		return "DNS does not answer for the name of redis' host"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "redis refuses the connection: nothing listens there"
 	case errors.Is(err, syscall.ENOENT):
-		return "redis has no socket there"
+		return "redis' socket does not exist"
 	case errors.Is(err, syscall.EACCES):
 		return "the user of poold may not open redis' socket"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
@@ -153,7 +153,7 @@ func meaningOfNetwork(err error) string {
 	case errors.As(err, &plain):
 		return "redis speaks no TLS there: name its port for TLS, or begin with redis://"
 	case errors.As(err, &alert) && alert.Op == "remote error":
-		return "redis ends the TLS handshake; it may want a certificate of its client, and poold sends none"
+		return "redis ends the TLS handshake; it may require a client certificate, and poold sends none"
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return reasonClosed
 	}
@@ -170,7 +170,7 @@ func meaningOfCertificate(err error) string {
 	case errors.As(err, &host):
 		return "it is for another host"
 	case errors.As(err, &signer):
-		return "nobody whom this machine trusts has signed it (SSL_CERT_FILE can name a file with more)"
+		return "this machine does not trust its issuer (SSL_CERT_FILE can name a file with more issuers)"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "it has expired, or is not valid yet"
 	}
@@ -187,7 +187,7 @@ func strange(err error, secure bool) error {
 	case secure && known.reason == reasonSilent:
 		return &downError{reason: reasonSilent + ", or speaks no TLS there", where: known.where, cause: known.cause}
 	case !secure && known.reason == reasonClosed:
-		return &downError{reason: reasonClosed + ": if it wants TLS, begin with rediss://", where: known.where, cause: known.cause}
+		return &downError{reason: reasonClosed + ": if it requires TLS, begin with rediss://", where: known.where, cause: known.cause}
 	}
 	return err
 }

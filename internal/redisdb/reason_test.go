@@ -38,22 +38,22 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 		reason, where   string
 	}{
 		"wrong password":  {"redis://:" + password + "@" + locked, "", nil, "redis refuses the user or its password", locked},
-		"no password":     {"redis://" + locked, "", nil, "redis wants a password", locked},
-		"no sentinel":     {"redis://" + locked, "main", nil, "the address in redis.url is no sentinel's", "sentinels " + locked},
+		"no password":     {"redis://" + locked, "", nil, "redis requires a password", locked},
+		"no sentinel":     {"redis://" + locked, "main", nil, "the address in redis.url is not a sentinel", "sentinels " + locked},
 		"nobody there":    {"redis://:" + password + "@127.0.0.1:1", "", nil, "redis refuses the connection: nothing listens there", "127.0.0.1:1"},
-		"no socket":       {"unix://:" + password + "@/no/such.sock", "", nil, "redis has no socket there", "/no/such.sock"},
+		"no socket":       {"unix://:" + password + "@/no/such.sock", "", nil, "redis' socket does not exist", "/no/such.sock"},
 		"locked socket":   {at, "", of(syscall.EACCES), "the user of poold may not open redis' socket", ""},
-		"no such host":    {at, "", of(&net.DNSError{Err: "no such host", IsNotFound: true}), "DNS knows no host of redis' name", ""},
+		"no such host":    {at, "", of(&net.DNSError{Err: "no such host", IsNotFound: true}), "DNS does not know the name of redis' host", ""},
 		"no DNS":          {at, "", of(&net.DNSError{Err: "i/o timeout", IsTimeout: true}), "DNS does not answer for the name of redis' host", ""},
 		"no route":        {at, "", of(syscall.EHOSTUNREACH), "there is no route to redis", ""},
-		"signer":          {secure, "", untrusted(x509.UnknownAuthorityError{}), "redis' TLS certificate is not accepted: nobody whom this machine trusts has signed it (SSL_CERT_FILE can name a file with more)", ""},
+		"signer":          {secure, "", untrusted(x509.UnknownAuthorityError{}), "redis' TLS certificate is not accepted: this machine does not trust its issuer (SSL_CERT_FILE can name a file with more issuers)", ""},
 		"other host":      {secure, "", untrusted(x509.HostnameError{Certificate: new(x509.Certificate)}), "redis' TLS certificate is not accepted: it is for another host", ""},
 		"too old":         {secure, "", untrusted(x509.CertificateInvalidError{Reason: x509.Expired}), "redis' TLS certificate is not accepted: it has expired, or is not valid yet", ""},
 		"no TLS":          {secure, "", tls.RecordHeaderError{}, "redis speaks no TLS there: name its port for TLS, or begin with redis://", ""},
-		"client's":        {secure, "", &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}, "redis ends the TLS handshake; it may want a certificate of its client, and poold sends none", ""},
+		"client's":        {secure, "", &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}, "redis ends the TLS handshake; it may require a client certificate, and poold sends none", ""},
 		"silent with TLS": {secure, "", context.DeadlineExceeded, "redis does not answer, or speaks no TLS there", ""},
 		"silent":          {at, "", context.DeadlineExceeded, "redis does not answer", ""},
-		"closed":          {at, "", io.EOF, "redis closes the connection without an answer: if it wants TLS, begin with rediss://", ""},
+		"closed":          {at, "", io.EOF, "redis closes the connection without an answer: if it requires TLS, begin with rediss://", ""},
 		"closed with TLS": {secure, "", io.EOF, "redis closes the connection without an answer", ""},
 		"sentinels away":  {at + "," + at, "main", of(syscall.ECONNREFUSED), "no sentinel knows a master that answers", "sentinels redis.example.com:6379, redis.example.com:6379"},
 	} {
@@ -93,7 +93,7 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 	const sentinels = "redis: all sentinels specified in configuration are unreachable: %w"
 	for want, err := range map[string]error{
 		"the sentinels know no master of the name in redis.sentinel_master": errors.Join(of(syscall.ECONNREFUSED), redis.Nil),
-		"the sentinels want a password, and poold sends them none":          errors.New("NOAUTH Authentication required."),
+		"the sentinels require a password, and poold sends none":            errors.New("NOAUTH Authentication required."),
 	} {
 		if got := Reason(Down(fmt.Errorf(sentinels, err))); got != want {
 			t.Errorf("%v: %s, want %s", err, got, want)

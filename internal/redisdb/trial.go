@@ -84,7 +84,7 @@ func (m *monitor) deniedCommands(ctx context.Context) []string {
 	}
 	slices.Sort(denied)
 	return []string{"Redis denies its user, on keys that begin with " + m.Prefix + ":, the commands " + strings.Join(slices.Compact(denied), ", ") +
-		". README, Redis, lists the rights that poold needs."}
+		". docs/configuration.md, Redis, lists the rights that poold needs."}
 }
 
 // deniedBy tries the commands at one node.

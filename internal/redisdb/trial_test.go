@@ -57,7 +57,7 @@ func TestTryFindsMissingRightsAndDangerousSettings(t *testing.T) {
 	}
 
 	for _, c := range []struct{ fault, mended, want string }{
-		{"ACL SETUSER poold -getex -zadd -info", "ACL SETUSER poold +getex +zadd +info", "the commands getex, info, zadd. README, Redis"},
+		{"ACL SETUSER poold -getex -zadd -info", "ACL SETUSER poold +getex +zadd +info", "the commands getex, info, zadd. docs/configuration.md, Redis"},
 		{"ACL SETUSER poold resetkeys ~other:*", "ACL SETUSER poold resetkeys ~captcha:*", "denies its user, on keys that begin with captcha:, the commands del, eval"},
 		{"ACL SETUSER poold -evalsha", "ACL SETUSER poold +evalsha", "the commands evalsha."},
 		{"ACL SETUSER poold resetchannels", "ACL SETUSER poold &captcha:*", "denies its user SUBSCRIBE or PUBLISH"},

@@ -108,14 +108,14 @@ func (s *status) decided(d policy.Decision, stock pool.Stock, shadow *policy.Sha
 		s.refuseLocked(a, at)
 	case s.now.Failing:
 		s.setLocked(Starved, fmt.Sprintf("%d orders in a row failed or were refused, one try each %v (has the sitekey changed?); the last: %s",
-			max(a.Refused+a.Failed, policy.FailuresInARow), policy.ProbeEvery, cmp.Or(a.Reason, "not known any more")))
+			max(a.Refused+a.Failed, policy.FailuresInARow), policy.ProbeEvery, cmp.Or(a.Reason, "unknown")))
 	case d.Order > 0 && s.now.State == Budget:
 		// Until an order is placed.
 	case s.starvesLocked(at):
 		s.starveLocked()
 	case stock.Unknown > 0 && stock.Fresh == 0 && d.Order == 0:
 		// Such orders count until they expire.
-		s.setLocked(Starved, fmt.Sprintf("the outcome of %d of %d orders under way is unknown: their submits got no clear answer", stock.Unknown, stock.Orders))
+		s.setLocked(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown: their submits got no clear answer", stock.Unknown, stock.Orders))
 	case d.Order == 0 || s.trouble == "":
 		s.setLocked(OK, "")
 	case s.now.State == Starved:

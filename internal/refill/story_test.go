@@ -342,7 +342,7 @@ func TestOrdersOfUnknownFateAreShown(t *testing.T) {
 		if n := w.provider.asked(); n != 3 {
 			t.Errorf("%d submits for a depth of 3: what may have been bought was bought again", n)
 		}
-		if n := w.status("login"); n.State != Starved || !strings.Contains(n.Reason, "the outcome of 3 of 3 orders under way is unknown") {
+		if n := w.status("login"); n.State != Starved || !strings.Contains(n.Reason, "the outcome of 3 of 3 orders in flight is unknown") {
 			t.Errorf("note: %+v", n)
 		}
 	})

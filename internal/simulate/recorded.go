@@ -25,10 +25,10 @@ type recording struct {
 func (r *recording) addFlags(command *cobra.Command, c *cli.Console) {
 	r.within = url.Values{}
 	flags := command.Flags()
-	flags.StringVar(&r.target, "from-history", "", "instead of a trace, when requests for a `target` came, as a running daemon has counted them in the last 24 h; --target defaults to it")
+	flags.StringVar(&r.target, "from-history", "", "instead of a trace, the arrivals of a `target` in the last 24 h, as a running daemon counted them; --target defaults to it")
 	for name, usage := range map[string]string{
-		"from": "of --from-history: `time`, or day, from which on requests came (default all that is known)",
-		"to":   "of --from-history: `time`, or day, before which they did (default now)",
+		"from": "with --from-history: `time` or day at which the arrivals begin (default the first known one)",
+		"to":   "with --from-history: `time` or day at which the arrivals end (default now)",
 	} {
 		flags.Func(name, usage, func(value string) error {
 			r.within.Set(name, value)

@@ -56,27 +56,27 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	s := new(simulation)
 	flags := command.Flags()
 	flags.StringVar(&s.config, "config", c.Env("POOLD_CONFIG", "pools.yaml"), "the `file` that --target is in (env POOLD_CONFIG)")
-	flags.StringVar(&s.target, "target", "", "the `name` of a target; without it give --depth, and no file is read; its warm windows count with second 0 as Monday, 00:00 UTC, with --from-history as they were")
+	flags.StringVar(&s.target, "target", "", "the `name` of a target in the file; without it give --depth, and no file is read. For warm windows second 0 is Monday, 00:00 UTC; with --from-history they have the real times")
 	flags.StringVar(&s.trace, "trace", "", "`file` with one arrival per line, in seconds from the start")
-	flags.StringVar(&s.demand, "demand", "", "instead of a trace, a `model`: "+policy.DemandHelp)
+	flags.StringVar(&s.demand, "demand", "", "instead of a trace, random arrivals of a `model`: "+policy.DemandHelp)
 	s.recorded.addFlags(command, c)
-	flags.DurationVar(&s.length, "length", modelLength, "how long --demand goes on; what is spent a day is counted over it (default with --trace to its last arrival, with --from-history from --from to --to)")
-	flags.StringVar(&s.lead, "lead", "lognormal:18s,0.45,6s,120s", "lead times, as `model`:MEDIAN,SIGMA,LEAST,MOST")
+	flags.DurationVar(&s.length, "length", modelLength, "length of --demand; the spend a day is counted over it, with --trace by default until its last arrival, with --from-history from --from to --to")
+	flags.StringVar(&s.lead, "lead", "lognormal:18s,0.45,6s,120s", "lead times of the provider, as `model`:MEDIAN,SIGMA,LEAST,MOST")
 	flags.Float64Var(&s.fail, "fail", policy.DefaultSolves().Fail, "share of solves that fail, 0 to 1")
-	flags.IntVar(&s.concurrency, "concurrency", defaultConcurrency, "most orders at once")
-	flags.DurationVar(&s.wait, "wait", 0, "how long a request waits for a token; 0 = it is lost at once")
-	flags.DurationVar(&s.lifetime, "lifetime", 0, "of a token (default the target's, else 2m)")
-	flags.DurationVar(&s.margin, "margin", 0, "last part of the lifetime that is not used (default the target's, else 40s)")
+	flags.IntVar(&s.concurrency, "concurrency", defaultConcurrency, "most orders in flight")
+	flags.DurationVar(&s.wait, "wait", 0, "how long a request waits for a token before it is a miss (default 0s: it does not wait)")
+	flags.DurationVar(&s.lifetime, "lifetime", 0, "lifetime of a token (default the target's, else 2m)")
+	flags.DurationVar(&s.margin, "margin", 0, "last part of the lifetime, in which a token is not handed out (default the target's, else 40s)")
 	flags.StringVar(&s.refill, "refill", "", "fixed or adaptive (default the target's, else fixed)")
-	flags.IntVar(&s.params.Depth, "depth", 0, "fixed: kept; adaptive: the most ever kept and on order (default the target's)")
-	flags.IntVar(&s.params.Min, "min", 0, "adaptive: kept even when nobody asks (default the target's, else 0)")
+	flags.IntVar(&s.params.Depth, "depth", 0, "fixed: tokens kept; adaptive: most tokens kept and on order (default the target's)")
+	flags.IntVar(&s.params.Min, "min", 0, "adaptive: tokens kept without demand (default the target's, else 0)")
 	flags.Float64Var(&s.params.HitRate, "hit-rate", 0, "adaptive: wanted share of hits (default the target's, else 0.97)")
 	flags.Float64Var(&s.params.MaxWaste, "max-waste", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
-	flags.DurationVar(&s.params.IdleAfter, "idle-after", 0, "no demand for this long: fall to --min; 0 = never (default the target's)")
-	flags.Uint64Var(&s.seed, "seed", 1, "of what is drawn at random; the same one gives the same answer")
-	flags.Float64Var(&s.price, "price", 0, "of 1000 solves, in any currency; 0 = say no money (default price_per_1000 of the target's provider)")
-	flags.BoolVar(&s.json, "json", false, "answer as JSON")
-	flags.BoolVar(&s.compare, "compare", false, "fixed depths and the adaptive policy side by side")
+	flags.DurationVar(&s.params.IdleAfter, "idle-after", 0, "without a request for this time, fall to --min; 0 = never (default the target's)")
+	flags.Uint64Var(&s.seed, "seed", 1, "seed of the random arrivals and lead times; the same seed gives the same answer")
+	flags.Float64Var(&s.price, "price", 0, "price of 1000 solves, in any currency; 0 = show no money (default price_per_1000 of the target's provider)")
+	flags.BoolVar(&s.json, "json", false, "print the answer as JSON")
+	flags.BoolVar(&s.compare, "compare", false, "compare fixed depths and the adaptive policy")
 	flags.StringVar(&s.plot, "plot", "", "write hit rate against waste to an SVG `file`: fixed depths as a line, adaptive as points")
 	cli.FilesFor(command, "config", "trace", "plot")
 	cli.OneOf(command, "refill", string(targets.RefillFixed), string(targets.RefillAdaptive))
@@ -89,7 +89,7 @@ func Command(c *cli.Console) *cobra.Command {
 		Use:   "simulate",
 		Short: "replay demand against a refill policy",
 		Long: "Replays demand against a target's refill policy, in virtual time and without a provider. The demand is a\n" +
-			"trace, a model, or what a running daemon has counted.",
+			"trace, a model, or the arrivals that a running daemon has counted.",
 		Example: "  poold simulate --target staging-login --trace requests.txt\n" +
 			"  poold simulate --depth 5 --demand office:0.1 --compare\n" +
 			"  poold simulate --from-history staging-login",
@@ -170,7 +170,7 @@ func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag s
 		return none, err
 	}
 	if len(asked.arrivals) == 0 {
-		return none, errors.New("the demand holds no request")
+		return none, errors.New("the demand has no request")
 	}
 	if given("length") {
 		asked.length = s.length

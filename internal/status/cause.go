@@ -48,7 +48,7 @@ func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outa
 		return Cause{State: state, Reason: reason}
 	}
 	if state == refill.OK && reason == "" && isIdle(t, refilling, stock) {
-		state, reason = StateIdle, "nobody asked for a while, so none is kept"
+		state, reason = StateIdle, "no caller asked for a while, so no token is kept"
 	}
 	if outage == "" {
 		return Cause{State: state, Reason: reason}

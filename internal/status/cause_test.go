@@ -49,8 +49,8 @@ func TestCauseOf(t *testing.T) {
 		"budget":                {refill: refill.Status{State: refill.Budget}, outage: outage, state: refill.Budget, reason: "the budget is used up"},
 		"which budget":          {refill: refill.Status{State: refill.Budget, Reason: "the overall budget"}, state: refill.Budget, reason: "the overall budget"},
 
-		"idle":                       {target: targets.Target{Refill: targets.RefillAdaptive}, refill: refill.Status{State: refill.OK}, state: StateIdle, reason: "nobody asked for a while, so none is kept"},
-		"idle by the limit":          {target: targets.Target{Refill: targets.RefillFixed}, refill: refill.Status{State: refill.OK, Limit: policy.LimitIdle}, state: StateIdle, reason: "nobody asked for a while, so none is kept"},
+		"idle":                       {target: targets.Target{Refill: targets.RefillAdaptive}, refill: refill.Status{State: refill.OK}, state: StateIdle, reason: "no caller asked for a while, so no token is kept"},
+		"idle by the limit":          {target: targets.Target{Refill: targets.RefillFixed}, refill: refill.Status{State: refill.OK, Limit: policy.LimitIdle}, state: StateIdle, reason: "no caller asked for a while, so no token is kept"},
 		"wants none by another rule": {target: targets.Target{Refill: targets.RefillAdaptive}, refill: refill.Status{State: refill.OK, Limit: policy.LimitCredit}, state: refill.OK},
 		"fixed, wants none":          {target: targets.Target{Refill: targets.RefillFixed}, refill: refill.Status{State: refill.OK}, state: refill.OK},
 		"not idle with callers":      {target: targets.Target{Refill: targets.RefillAdaptive}, refill: refill.Status{State: refill.OK}, stock: pool.Stock{Waiting: 1}, state: refill.OK},

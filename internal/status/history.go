@@ -44,9 +44,9 @@ func (h *History) notices() []string {
 	case h == nil || h.OK:
 		return nil
 	case h.Unread > 0:
-		return []string{fmt.Sprintf("The history lacks orders, because those of %d identities cannot be read from Redis: %s", h.Unread, h.Reason)}
+		return []string{fmt.Sprintf("The history lacks the orders of %d identities, which cannot be read from Redis: %s", h.Unread, h.Reason)}
 	}
-	return []string{"The history cannot be written: " + h.Reason + ". What ends meanwhile is kept in Redis."}
+	return []string{"The history cannot be written: " + h.Reason + ". Redis keeps the ended orders meanwhile."}
 }
 
 // notices reports that the audit cannot be written, and entries that were dropped.
@@ -55,10 +55,10 @@ func (a *Audit) notices() (list []string) {
 		return nil
 	}
 	if !a.OK {
-		list = append(list, "The audit cannot be written: "+a.Reason+". What keys do meanwhile is kept in memory, while there is room.")
+		list = append(list, "The audit cannot be written: "+a.Reason+". Its entries wait in memory while there is room.")
 	}
 	if a.Dropped > 0 {
-		list = append(list, fmt.Sprintf("The audit is not whole: entries that this replica had to drop since its start: %d.", a.Dropped))
+		list = append(list, fmt.Sprintf("The audit is incomplete: entries that this replica dropped since its start: %d.", a.Dropped))
 	}
 	return list
 }

@@ -25,15 +25,15 @@ func testHistoryHealthIsShown(t *testing.T) {
 		t.Errorf("notices %q", snapshot.Document.Notices)
 	}
 	const want = `
-# HELP poold_history_records_total Ends of orders that this replica sent to the history, by whether it took them: sent, dropped.
+# HELP poold_history_records_total Ended orders that this replica sent to the history, by outcome: sent, dropped.
 # TYPE poold_history_records_total counter
 poold_history_records_total{outcome="dropped"} 4
 poold_history_records_total{outcome="sent"} 120
-# HELP poold_history_unrecorded_total Ends of orders that were not kept for the history, because too many waited; absent where there were none. Counted over all replicas, as on /status: take the maximum over instances, not the sum.
+# HELP poold_history_unrecorded_total Ended orders that the history lacks, because too many waited; absent if there are none. Counted over all replicas, as on /status: take the maximum over instances, not the sum.
 # TYPE poold_history_unrecorded_total counter
 poold_history_unrecorded_total{target="/solve"} 20
 poold_history_unrecorded_total{target="staging-login"} 3
-# HELP poold_history_up 1 where the history can be written, as far as this replica knows; absent where none is kept.
+# HELP poold_history_up 1 if this replica can write the history; absent without a history.
 # TYPE poold_history_up gauge
 poold_history_up 0
 `
@@ -67,14 +67,14 @@ func TestAuditHealthIsShown(t *testing.T) { synctest.Test(t, testAuditHealthIsSh
 func testAuditHealthIsShown(t *testing.T) {
 	s := busySources()
 	const metrics = `
-# HELP poold_audit_dropped_total Entries of the audit that this replica dropped, because too many waited or the store refused them; absent where none is kept.
+# HELP poold_audit_dropped_total Audit entries that this replica dropped, because too many waited or the store refused them; absent without an audit.
 # TYPE poold_audit_dropped_total counter
 poold_audit_dropped_total 1
-# HELP poold_audit_entries_total Entries of the audit that this replica wrote; absent where none is kept.
+# HELP poold_audit_entries_total Audit entries that this replica wrote; absent without an audit.
 # TYPE poold_audit_entries_total counter
 poold_audit_entries_total 20
 `
-	const cannot, dropped = "The audit cannot be written: gone. What keys do", "The audit is not whole: entries that this replica had to drop since its start: 1."
+	const cannot, dropped = "The audit cannot be written: gone. Its entries wait", "The audit is incomplete: entries that this replica dropped since its start: 1."
 	for _, c := range []struct {
 		health  *fixedAudit // nil = none is kept
 		want    *Audit

@@ -13,11 +13,11 @@ import (
 func (c *Collector) notices(set *targets.Set, providers []purchase.Status, health redisdb.Health) []string {
 	list := append(waysOfRunning(set, providers), health.Notices...)
 	if n := c.DeadLetters.DeadLettersSetAside(); n > 0 {
-		list = append(list, fmt.Sprintf("%d files of the dead letters could not be read and were set aside as *.bad: they may hold paid tokens.", n))
+		list = append(list, fmt.Sprintf("%d dead letters could not be read and were renamed to *.bad: they may hold paid tokens.", n))
 	}
 	for _, lost := range c.Purchases.Stranded() {
 		list = append(list,
-			fmt.Sprintf("%d paid tasks of provider %s cannot be collected: no provider of the file has its account. They count until %s UTC; list it again (api, url and key as they were) to collect them.",
+			fmt.Sprintf("%d paid tasks of provider %s cannot be collected: no provider of the file has its account. They count as in flight until %s UTC. To collect them, list the account again with the same api, url and key.",
 				lost.Orders, lost.Provider, lost.Until.UTC().Format("15:04:05")))
 	}
 	return list
@@ -28,7 +28,7 @@ func waysOfRunning(set *targets.Set, providers []purchase.Status) []string {
 	list := []string{}
 	for _, p := range providers {
 		if p.Silent {
-			list = append(list, "No callback of provider "+p.Name+" came for its last tasks, so they are polled: is its callback_url reachable for the service, and the base address alone?")
+			list = append(list, "No callbacks arrived for the last tasks of provider "+p.Name+", so they are polled. Check that the service can reach callback_url, and that it is the base address alone.")
 		}
 	}
 	simulated := slices.ContainsFunc(set.Providers, func(p targets.Provider) bool { return p.API == targets.APISimulated })

@@ -262,10 +262,10 @@ func TestGuestsInMetrics(t *testing.T) { synctest.Test(t, testGuestsInMetrics) }
 func testGuestsInMetrics(t *testing.T) {
 	snapshot := NewCollector(busySources()).Snapshot(t.Context())
 	const want = `
-# HELP poold_solve_guests Identities that POST /solve was asked for, that no target has, and of which anything is still known. Counted over all replicas, as on /status: take the maximum over instances, not the sum.
+# HELP poold_solve_guests Guests, which are identities of POST /solve without a target, that are still known. Counted over all replicas, as on /status: take the maximum over instances, not the sum.
 # TYPE poold_solve_guests gauge
 poold_solve_guests 7
-# HELP poold_solve_requests_today Requests to POST /solve since midnight UTC, when it falls to 0, by how they ended: pool (was ready), solve (was bought for it), shared_wait (shared a solve under way), shared_cache (shared one that had ended), replay (Idempotency-Key), missed (no token came), refused (no token can come). Counted over all replicas, as on /status: take the maximum over instances, not the sum.
+# HELP poold_solve_requests_today Requests to POST /solve since midnight UTC, when it is reset, by source: pool (the token was ready), solve (bought for the request), shared_wait (shared a solve in flight), shared_cache (shared an ended solve), replay (Idempotency-Key), missed (no token came), refused (no token can come). Counted over all replicas, as on /status: take the maximum over instances, not the sum.
 # TYPE poold_solve_requests_today gauge
 poold_solve_requests_today{source="missed"} 2
 poold_solve_requests_today{source="pool"} 1

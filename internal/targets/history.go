@@ -35,7 +35,7 @@ type History struct {
 	Table       string         `key:"table" form:"[A-Za-z0-9_.-]{3,255}" want:"a table's name: 3 to 255 letters, digits, _, . and -" doc:"Name of the table; dynamodb only. Default: CaptchaSolves."`
 	Endpoint    string         `key:"endpoint" as:"endpoint" doc:"Address of a server other than AWS, such as an emulator; dynamodb only. Default: AWS."`
 	Region      string         `key:"region" form:"[a-z0-9-]{1,63}" want:"a region's name such as eu-central-1" doc:"Region of the table; dynamodb only. Default: from AWS_REGION or the configuration of AWS."`
-	ActiveItems bool           `key:"active_items" default:"true" doc:"Whether the table has an item for each order under way, for other programs; dynamodb only. false saves 4 write units an order."`
+	ActiveItems bool           `key:"active_items" default:"true" doc:"Whether the table has an item for each order in flight, for other programs; dynamodb only. false saves 4 write units an order."`
 }
 
 // check also fills in the defaults that depend on the backend.

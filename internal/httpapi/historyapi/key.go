@@ -59,7 +59,7 @@ func (h *Routes) usageByKey(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	if h.Audit == nil {
 		return h.errNoAudit()
 	}
-	first, last, err := asked.days(time.Now(), c.Access.Set.History.Audit, "audit")
+	first, last, err := asked.days(time.Now(), c.Access.Set.History.Audit, "audit (history.audit)")
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (h *Routes) Usage(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 		return errNoHistory()
 	}
 	now := time.Now()
-	first, last, err := asked.days(now, c.Access.Set.History.Keep, "history")
+	first, last, err := asked.days(now, c.Access.Set.History.Keep, "history (history.keep)")
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (d *daemon) startServing(ctx context.Context, failed func()) *stage {
 // callers.
 func (d *daemon) turnAway() {
 	d.server.Stopping()
-	d.store.SendAway()
+	d.store.EndWaits()
 }
 
 // keepPortOpen gives balancers the time to notice /readyz.

@@ -151,8 +151,8 @@ func (d *daemon) openStock(set *targets.Set) error {
 	d.store, err = pool.Open(pool.Options{
 		Addresses: address, SentinelMaster: set.Redis.SentinelMaster, Prefix: set.Redis.Prefix, Log: d.log,
 		OnChange: func(id captcha.ID) {
-			d.manager.Kick(id)
-			d.solver.Kick(id)
+			d.manager.Wake(id)
+			d.solver.Wake(id)
 		},
 		OnEnded: func(order pool.Ref, how string) { d.buyer.Ended(order, how) },
 		Endings: endings(set.History), OnRequest: d.onRequest(set.History),
@@ -185,7 +185,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
-	if d.claims, err = openClaims(ctx, set.Dedup, set.Redis.Prefix, d.store.DB, func(key captcha.ID) { d.solver.Kick(key) }, d.log); err != nil {
+	if d.claims, err = openClaims(ctx, set.Dedup, set.Redis.Prefix, d.store.DB, func(key captcha.ID) { d.solver.Wake(key) }, d.log); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
 	if err := await(ctx, d.log, d.history.look, d.claims.look); err != nil {

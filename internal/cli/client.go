@@ -92,6 +92,7 @@ type refusal struct {
 	text   string
 }
 
+// Error returns the text of the refusal.
 func (r *refusal) Error() string { return r.text }
 
 // Ask sends a request without a body and returns the body of a 200.

@@ -70,6 +70,7 @@ func (c Cause) Tasks() string { return words[c].tasks }
 // Why returns the text; "" for NotReady.
 func (c Cause) Why() string { return words[c].why }
 
+// Error returns the code of the older protocol and the explanation.
 func (c Cause) Error() string { return "compat: " + words[c].legacy + ": " + words[c].why }
 
 // CauseOf returns the cause of an error of Tasks.

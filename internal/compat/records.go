@@ -50,15 +50,15 @@ type Task struct {
 // TaskState is a record.
 type TaskState struct {
 	Task
-	Made   time.Time     // on Redis' clock
-	Left   time.Duration // rest of the record's life
-	Order  string        // the order whose token served it; "" = none
-	Failed string        // the reason if it ended without a token; else ""
-	Mine   bool          // this replica holds it, for taskLease from now on
-	Told   int           // number of questions since it was served
+	Made          time.Time     // on Redis' clock
+	Left          time.Duration // rest of the record's life
+	Order         string        // the order whose token served it; "" = none
+	Failed        string        // the reason if it ended without a token; else ""
+	HeldHere      bool          // this replica holds it, for taskLease from now on
+	PollsSinceEnd int           // number of questions since it was served
 }
 
-// Make makes a record; false if there is one of this number. held: this replica holds it.
+// Make makes a record. It returns false if the number is in use. held: this replica holds it.
 func (s *Records) Make(ctx context.Context, number string, t Task, held bool) (fresh bool, err error) {
 	holder := ""
 	if held {
@@ -71,8 +71,8 @@ func (s *Records) Make(ctx context.Context, number string, t Task, held bool) (f
 	return n == 1, err
 }
 
-// Visit notes a question for a task. This replica then holds it, unless it has ended or another
-// live replica holds it. known is false if the caller has no such task.
+// Visit notes a poll of a task. This replica then holds it, unless it has ended or another live
+// replica holds it. known is false if the caller has no such task.
 func (s *Records) Visit(ctx context.Context, number, caller string) (state TaskState, known bool, err error) {
 	return s.visit(ctx, number, caller, taskLease)
 }
@@ -90,7 +90,7 @@ func (s *Records) visit(ctx context.Context, number, caller string, lease time.D
 	state = TaskState{
 		Task: Task{Caller: caller, Identity: captcha.ID(r.Text("identity")), Type: captcha.Type(r.Text("type")), Guest: r.Text("guest") == "1"},
 		Made: time.UnixMilli(int64(r.Int("made"))).UTC(), Left: r.Duration("left_ms"),
-		Order: r.Text("order"), Failed: r.Text("failed"), Mine: r.Is("held"), Told: r.Int("asked"),
+		Order: r.Text("order"), Failed: r.Text("failed"), HeldHere: r.Is("held"), PollsSinceEnd: r.Int("asked"),
 	}
 	return state, r.Err == nil, r.Err
 }
@@ -117,21 +117,21 @@ func (s *Records) Hold(ctx context.Context, numbers []string) (over []string, er
 	return over, err
 }
 
-// LetGo ends the lease of a task that this replica holds, so that the replica of the next
-// question can hold it.
-func (s *Records) LetGo(ctx context.Context, number string) error {
+// Release ends the lease of a task that this replica holds, so that the replica of the next
+// poll can hold it.
+func (s *Records) Release(ctx context.Context, number string) error {
 	_, err := s.db.CallNumber(ctx, scripts.Get("task_hold"), s.keys(number), redisdb.Args{"replica": s.db.Replica, "lease_ms": 0, "idle_ms": taskIdle})
 	return err
 }
 
-// Serve notes the order whose token a task got. told: its caller gets the token at once.
-func (s *Records) Serve(ctx context.Context, number, order string, told bool) error {
-	_, err := s.db.CallNumber(ctx, scripts.Get("task_end"), s.keys(number), redisdb.Args{"order": order, "failed": "", "heard": told})
+// Serve notes the order whose token a task got. delivered: its caller gets the token at once.
+func (s *Records) Serve(ctx context.Context, number, order string, delivered bool) error {
+	_, err := s.db.CallNumber(ctx, scripts.Get("task_end"), s.keys(number), redisdb.Args{"order": order, "failed": "", "delivered": delivered})
 	return err
 }
 
 // Fail notes that a task ends without a token, and why.
 func (s *Records) Fail(ctx context.Context, number, how string) error {
-	_, err := s.db.CallNumber(ctx, scripts.Get("task_end"), s.keys(number), redisdb.Args{"order": "", "failed": how, "heard": false})
+	_, err := s.db.CallNumber(ctx, scripts.Get("task_end"), s.keys(number), redisdb.Args{"order": "", "failed": how, "delivered": false})
 	return err
 }

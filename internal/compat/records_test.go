@@ -59,22 +59,22 @@ func testATaskOfAClient(t *testing.T, p redistest.Place) {
 	if state, known := visit(one, "key\x00b\x00"); known {
 		t.Fatalf("another caller sees %+v", state)
 	}
-	if state, known := visit(two, task.Caller); !known || state.Mine || state.Task != task || state.Left <= 14*time.Minute || time.Since(state.Made).Abs() > time.Minute {
+	if state, known := visit(two, task.Caller); !known || state.HeldHere || state.Task != task || state.Left <= 14*time.Minute || time.Since(state.Made).Abs() > time.Minute {
 		t.Fatalf("at the other replica: %+v, %v", state, known)
 	}
-	if state, _ := visit(one, task.Caller); !state.Mine {
+	if state, _ := visit(one, task.Caller); !state.HeldHere {
 		t.Fatalf("at its holder: %+v", state)
 	}
 	hold(one, 0)
 	hold(two, 1)
-	if err := two.LetGo(t.Context(), number); err != nil {
+	if err := two.Release(t.Context(), number); err != nil {
 		t.Fatal(err)
 	}
 	hold(one, 0) // the other replica does not hold it
-	if err := one.LetGo(t.Context(), number); err != nil {
+	if err := one.Release(t.Context(), number); err != nil {
 		t.Fatal(err)
 	}
-	if state, _ := visit(two, task.Caller); !state.Mine {
+	if state, _ := visit(two, task.Caller); !state.HeldHere {
 		t.Fatalf("nobody held it: %+v", state)
 	}
 	hold(one, 1)
@@ -87,10 +87,10 @@ func testATaskOfAClient(t *testing.T, p redistest.Place) {
 	}
 	hold(two, 1)
 	for told := 1; told <= 2; told++ {
-		if state, _ := visit(one, task.Caller); state.Mine || state.Order != "order" || state.Failed != "" || state.Told != told {
+		if state, _ := visit(one, task.Caller); state.HeldHere || state.Order != "order" || state.Failed != "" || state.PollsSinceEnd != told {
 			t.Fatalf("after it was served: %+v", state)
 		}
-		if state, known, err := one.Look(t.Context(), number, task.Caller); err != nil || !known || state.Told != told {
+		if state, known, err := one.Look(t.Context(), number, task.Caller); err != nil || !known || state.PollsSinceEnd != told {
 			t.Fatalf("looked at: %+v, %v, %v", state, known, err)
 		}
 	}

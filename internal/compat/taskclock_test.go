@@ -39,7 +39,7 @@ func TestTaskLeasesAndRecordsEnd(t *testing.T) {
 		visit := func(s *Records, mine bool) {
 			t.Helper()
 			state, known, err := s.Visit(t.Context(), number, task.Caller)
-			if err != nil || !known || state.Mine != mine {
+			if err != nil || !known || state.HeldHere != mine {
 				t.Fatalf("%+v, %v, %v; want it held: %v", state, known, err, mine)
 			}
 		}
@@ -75,13 +75,13 @@ func TestServingATaskCountsItsAnswer(t *testing.T) {
 		if err := one.Serve(t.Context(), number, "order", true); err != nil {
 			t.Fatal(err)
 		}
-		if state, known, err := one.Look(t.Context(), number, task.Caller); err != nil || !known || state.Told != 1 || state.Order != "order" {
+		if state, known, err := one.Look(t.Context(), number, task.Caller); err != nil || !known || state.PollsSinceEnd != 1 || state.Order != "order" {
 			t.Errorf("%+v, %v, %v", state, known, err)
 		}
 		if over, err := one.Hold(t.Context(), []string{number}); err != nil || len(over) != 1 {
 			t.Errorf("%v are over, %v", over, err)
 		}
-		if state, known, err := one.Visit(t.Context(), number, task.Caller); err != nil || !known || state.Told != 2 {
+		if state, known, err := one.Visit(t.Context(), number, task.Caller); err != nil || !known || state.PollsSinceEnd != 2 {
 			t.Errorf("%+v, %v, %v", state, known, err)
 		}
 	})
@@ -97,7 +97,7 @@ func TestTaskLeasesAfterRedisClockIsSetBack(t *testing.T) {
 		inBubble(t, func(t *testing.T, redis *redistest.Bubble, _, two *Records, number string, task Task) {
 			redis.SetTime(time.Now().Add(-c.back))
 			state, known, err := two.Visit(t.Context(), number, task.Caller)
-			if err != nil || !known || state.Mine == c.stays {
+			if err != nil || !known || state.HeldHere == c.stays {
 				t.Errorf("back by %v: %+v, %v, %v", c.back, state, known, err)
 			}
 		})

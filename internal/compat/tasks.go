@@ -27,7 +27,7 @@ type Stock interface {
 	Take(ctx context.Context, r pool.Request) (pool.Token, error)
 	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
 	Repeat(ctx context.Context, id captcha.ID, idempotency, caller string) (token pool.Token, known bool, err error)
-	Name(ctx context.Context, order, caller string) (string, error)
+	TokenID(ctx context.Context, order, caller string) (string, error)
 }
 
 // Solver buys for guests; *ondemand.Service implements it.
@@ -165,7 +165,7 @@ func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task
 		return Result{}, UnknownTask
 	case state.Failed != "":
 		return Result{}, failure(state.Failed)
-	case state.Order != "" || !state.Mine:
+	case state.Order != "" || !state.HeldHere:
 		return t.repeat(ctx, number, state)
 	}
 	w := t.find(number)
@@ -192,7 +192,7 @@ func (t *Tasks) repeat(ctx context.Context, number string, state TaskState) (Res
 	case !there:
 		return Result{}, UnknownTask // its token has expired
 	}
-	if state.Told == 1 {
+	if state.PollsSinceEnd == 1 {
 		token.Source = pool.FromWait // the first poll since it landed
 		if state.Guest {
 			token.Source = ondemand.FromSolve
@@ -208,13 +208,13 @@ func (t *Tasks) take(ctx context.Context, number string, state TaskState, terms 
 		err = NoSlot // without a request in the figures
 	}
 	if err != nil {
-		t.letGo(number) //nolint:contextcheck // even if its caller has gone
+		t.release(number) //nolint:contextcheck // even if its caller has gone
 		return nil, err
 	}
 	on.Take.Wait = state.Left
 	w, err := t.begin(number, state.Task, on, true) //nolint:contextcheck // its wait outlives the call
 	if err != nil {
-		t.letGo(number) //nolint:contextcheck // another replica may have room
+		t.release(number) //nolint:contextcheck // another replica may have room
 	}
 	return w, err
 }
@@ -230,7 +230,7 @@ func (t *Tasks) Report(ctx context.Context, number, caller string) (state TaskSt
 	case state.Order == "":
 		return state, "", NotReported
 	}
-	token, err = t.stock.Name(ctx, state.Order, caller)
+	token, err = t.stock.TokenID(ctx, state.Order, caller)
 	return state, token, err
 }
 

@@ -87,7 +87,7 @@ func start(t *testing.T, bubble *redistest.Bubble) *replica {
 	running.Go(func() { _ = store.Run(ctx) })
 	running.Go(func() { _ = r.Run(ctx) })
 	r.stop = sync.OnceFunc(func() {
-		store.SendAway()
+		store.EndWaits()
 		cancel()
 		running.Wait()
 		if err := store.Close(); err != nil {

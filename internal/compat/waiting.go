@@ -104,7 +104,7 @@ func (t *Tasks) wait(ctx context.Context, w *waiter, terms Terms) {
 	case cause == Refused:
 		unnoted = t.records.Fail(noting, w.number, failedRefused)
 	default:
-		unnoted = t.records.LetGo(noting, w.number)
+		unnoted = t.records.Release(noting, w.number)
 	}
 	if unnoted != nil { // the next poll finds the receipt of the take
 		t.log.Debug("end of a client's task not recorded", "task", w.number, "err", unnoted)
@@ -234,11 +234,11 @@ func (w *waiter) began(ctx context.Context, patience time.Duration) error {
 	}
 }
 
-// letGo ends the lease of a task without a waiter.
-func (t *Tasks) letGo(number string) {
+// release ends the lease of a task without a waiter.
+func (t *Tasks) release(number string) {
 	ctx, cancel := context.WithTimeout(context.Background(), noteLimit)
 	defer cancel()
-	if err := t.records.LetGo(ctx, number); err != nil {
+	if err := t.records.Release(ctx, number); err != nil {
 		t.log.Debug("client's task not released; its lease expires by itself", "task", number, "err", err)
 	}
 }

@@ -85,7 +85,7 @@ func (b *books) place(ctx context.Context, s sale) error {
 	if err != nil || !placed.Placed {
 		return fmt.Errorf("placed %+v, %w", placed, err)
 	}
-	_, err = b.stock.Orders.Mark(ctx, s.Ref)
+	_, err = b.stock.Orders.MarkSubmitting(ctx, s.Ref)
 	return err
 }
 

@@ -124,7 +124,7 @@ func (p *place) order(i int, name string, how history.How) captcha.ID {
 	case history.Failed, history.Refused:
 		_, err = p.stock.Orders.Fail(p.t.Context(), pool.Failure{Ref: ref, Bought: how == history.Failed, Asked: asked})
 	case history.Lost:
-		_, err = p.stock.Orders.Mark(p.t.Context(), ref) // nothing else happens to it: it is lost
+		_, err = p.stock.Orders.MarkSubmitting(p.t.Context(), ref) // nothing else happens to it: it is lost
 	}
 	if err != nil {
 		p.t.Fatal(err)

@@ -43,9 +43,9 @@ type Operations interface {
 	Replay(ctx context.Context) (purchase.Replayed, error)
 }
 
-// Kicker makes refill look at an identity soon. It does not block.
-type Kicker interface {
-	Kick(id captcha.ID)
+// Waker makes refill look at an identity soon. It does not block.
+type Waker interface {
+	Wake(id captcha.ID)
 }
 
 // Reloader reads the configuration file now. It fails with targets.Problems if the file is
@@ -57,7 +57,7 @@ type Reloader interface {
 // admin are the routes of an operator, and of a caller that warms a target.
 type admin struct {
 	stock  Controls
-	refill Kicker
+	refill Waker
 	file   Reloader
 	buyer  Operations
 	status *status.Collector
@@ -118,7 +118,7 @@ func (a *admin) altered(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	attrs := append([]slog.Attr{slog.String("target", c.Target.Name), slog.String("key", c.Caller.Name)}, more...)
 	a.log.LogAttrs(r.Context(), slog.LevelInfo, what, attrs...)
 	a.status.Changed()
-	a.refill.Kick(c.Target.ID)
+	a.refill.Wake(c.Target.ID)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

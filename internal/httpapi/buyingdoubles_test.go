@@ -32,7 +32,7 @@ func (f *fakeRefill) Current(_ context.Context, name string) (refill.Status, boo
 	return f.Status(name)
 }
 
-func (f *fakeRefill) Kick(id captcha.ID) { f.kicked = append(f.kicked, id) }
+func (f *fakeRefill) Wake(id captcha.ID) { f.kicked = append(f.kicked, id) }
 
 // fakeBuyer answers with the fields that a test sets, and notes its calls.
 type fakeBuyer struct {

@@ -126,7 +126,7 @@ func (w *watchedStock) Return(t pool.Token) error {
 	return w.guard(context.Background(), "return", func() error { return w.Store.Return(t) })
 }
 
-func (w *watchedStock) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+func (w *watchedStock) LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	w.mu.Lock()
 	w.queries = queries
 	w.mu.Unlock()
@@ -136,7 +136,7 @@ func (w *watchedStock) Survey(ctx context.Context, queries []pool.Query) ([]pool
 	if w.crowd != nil {
 		return w.crowd.survey(queries), nil
 	}
-	stocks, err := w.Store.Survey(ctx, queries)
+	stocks, err := w.Store.LookAll(ctx, queries)
 	if w.short && err == nil {
 		stocks = stocks[1:]
 	}
@@ -275,7 +275,7 @@ func (w *watchedStock) land(t testing.TB, ref pool.Ref, age time.Duration) {
 // landText lands a token of this text.
 func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age time.Duration) {
 	t.Helper()
-	how, err := repeated(func() (pool.Ending, error) {
+	how, err := repeated(func() (pool.EndResult, error) {
 		return w.Settle(t.Context(), pool.Landing{
 			Ref: ref, Provider: "solver", Task: "t-" + ref.Order, Value: value, SincePlaced: -age, Lifetime: 120 * time.Second, Lead: 18 * time.Second,
 		})

@@ -27,7 +27,7 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 	order := func() pool.Ref {
 		t.Helper()
 		ref := d.stock.order(t, target)
-		if _, err := d.stock.Mark(t.Context(), ref); err != nil {
+		if _, err := d.stock.MarkSubmitting(t.Context(), ref); err != nil {
 			t.Fatal(err)
 		}
 		if ok, err := d.stock.Submitted(t.Context(), ref, "t-"+ref.Order); err != nil || !ok {
@@ -77,7 +77,7 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 	if placed, err := d.stock.Place(t.Context(), pool.Order{Ref: ref, Depth: 1 << 20, TTL: 50 * time.Millisecond}); err != nil || !placed.Placed {
 		t.Fatal(placed, err)
 	}
-	if _, err := d.stock.Mark(t.Context(), ref); err != nil {
+	if _, err := d.stock.MarkSubmitting(t.Context(), ref); err != nil {
 		t.Fatal(err)
 	}
 	if ok, err := d.stock.Submitted(t.Context(), ref, "t-lost"); err != nil || !ok {

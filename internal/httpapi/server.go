@@ -35,7 +35,7 @@ type Stock interface {
 // Refill decides when to buy; *refill.Manager implements it.
 type Refill interface {
 	delivery.Notes
-	Kicker
+	Waker
 }
 
 // Buyer is the buying side; *purchase.Buyer implements it.

@@ -68,7 +68,7 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	}
 	// A reload may have removed the key or some of its rights.
 	if err := s.readmit(r, c, asked); err != nil {
-		s.GiveBack(r.Context(), c, &out)
+		s.ReturnToken(r.Context(), c, &out)
 		return err
 	}
 	out.Solution = captcha.Named(out.Kind, token.Value)

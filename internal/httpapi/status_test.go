@@ -74,7 +74,7 @@ func busyDay(t *testing.T, d *daemon) {
 		func(pool.Ref) (bool, error) { return true, nil },
 	} {
 		ref := d.stock.order(t, login)
-		marked, err := d.stock.Mark(t.Context(), ref)
+		marked, err := d.stock.MarkSubmitting(t.Context(), ref)
 		if err != nil || !marked {
 			t.Fatal(marked, err)
 		}

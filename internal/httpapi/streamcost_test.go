@@ -264,7 +264,7 @@ func startCrowd(t testing.TB, n, minutes int) *daemon {
 	id := set.Targets[0].ID
 	noError(t, d.stock.redis.Set("captcha:hour:{"+string(id)+"}", hour))
 	d.stock.redis.HSet("captcha:stats:{"+string(id)+"}", strings.Fields("requests 6000 hits 5820 misses 180 bought 6300 solved 6000 spent 6000000000")...)
-	stocks, err := d.stock.Store.Survey(t.Context(), []pool.Query{{ID: id, Hour: true}})
+	stocks, err := d.stock.Store.LookAll(t.Context(), []pool.Query{{ID: id, Hour: true}})
 	noError(t, err)
 	d.stock.crowd = &crowd{like: stocks[0], members: map[captcha.ID]*member{}}
 	return d

@@ -61,7 +61,7 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	// A reload may have removed the key or the target, or given its name to another
 	// identity, while the caller waited.
 	if err := t.gate.readmit(c, r); err != nil {
-		t.GiveBack(r.Context(), c, &out)
+		t.ReturnToken(r.Context(), c, &out)
 		return err
 	}
 	return t.Deliver(w, r, c, &out)

@@ -50,6 +50,7 @@ type SolveError struct {
 	Reason  string
 }
 
+// Error returns the reason after "no token".
 func (e *SolveError) Error() string { return "no token: " + e.Reason }
 
 // BudgetError reports that a budget is used up.
@@ -58,6 +59,7 @@ type BudgetError struct {
 	RetryAfter time.Duration // until there is room again
 }
 
+// Error returns the reason alone, a whole sentence.
 func (e *BudgetError) Error() string { return e.Reason }
 
 // OutageError reports that no provider can be asked.
@@ -66,16 +68,17 @@ type OutageError struct {
 	Until  time.Time // when a provider may be asked again; zero = unknown
 }
 
+// Error returns the reason after "no provider can be asked".
 func (e *OutageError) Error() string { return "no provider can be asked: " + e.Reason }
 
 // Tokens is the stock of tokens; *pool.Tokens implements it.
 type Tokens interface {
 	Take(ctx context.Context, r pool.Request) (pool.Token, error)
 	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
-	// Name returns the id of an order's token for one caller.
-	Name(ctx context.Context, order, caller string) (string, error)
-	// First reports whether holder is the first holder of a claim to hand out a token.
-	First(ctx context.Context, id captcha.ID, t pool.Token, holder string) (bool, error)
+	// TokenID returns the id of an order's token for one caller.
+	TokenID(ctx context.Context, order, caller string) (string, error)
+	// FirstHolder reports whether holder is the first holder of a claim to hand out a token.
+	FirstHolder(ctx context.Context, id captcha.ID, t pool.Token, holder string) (bool, error)
 }
 
 // Guests is the list of all guests; *pool.Guests implements it.
@@ -94,14 +97,14 @@ type Buyer interface {
 }
 
 // Claims decides which replica solves for a key; *redisclaims.Claims and *pgclaims.Claims implement
-// it. LetGo and End cause a call of Service.Kick with the key at each replica.
+// it. Release and End cause a call of Service.Wake with the key at each replica.
 type Claims interface {
 	Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error)
-	// Hold renews the lease and notes the identity whose stock the holder takes from. wanted: a
-	// replica entered lately.
+	// Hold renews the lease and notes the identity from whose stock the holder takes. wanted: a
+	// replica has called Enter within dedup.ClaimWanted.
 	Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error)
-	// LetGo ends the lease. The next replica that enters continues the solve.
-	LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error
+	// Release ends the lease. The next replica that enters continues the solve.
+	Release(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error
 	End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (ok bool, err error)
 }
 

@@ -77,7 +77,7 @@ func replicasOn(b *testing.B, backend string, ended *atomic.Int64) []*Service {
 		var s *Service
 		store, err := pool.Open(pool.Options{
 			Addresses: "redis://" + address, Prefix: "bench", Log: log,
-			OnChange: func(id captcha.ID) { s.Kick(id) },
+			OnChange: func(id captcha.ID) { s.Wake(id) },
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -87,7 +87,7 @@ func replicasOn(b *testing.B, backend string, ended *atomic.Int64) []*Service {
 			*permits.Permits
 		}{store.Orders, permits.New(store.DB)}, b.TempDir(), noObserver{}, log)
 		buyer.SetProviders([]purchase.Entry{{Provider: seller, Concurrency: 50}})
-		kept := redisclaims.New(store.DB, redisclaims.Options{Wake: func(key captcha.ID) { s.Kick(key) }})
+		kept := redisclaims.New(store.DB, redisclaims.Options{Wake: func(key captcha.ID) { s.Wake(key) }})
 		parts := Parts{
 			Tokens: store.Tokens, Guests: store.Guests, Buyer: buyer, Savings: kept,
 			HasTarget: func(captcha.ID) bool { return false }, Log: log,
@@ -101,7 +101,7 @@ func replicasOn(b *testing.B, backend string, ended *atomic.Int64) []*Service {
 			if err := db.Migrate(b.Context()); err != nil {
 				b.Fatal(err)
 			}
-			claims := pgclaims.New(db, pgclaims.Options{Wake: func(key captcha.ID) { s.Kick(key) }})
+			claims := pgclaims.New(db, pgclaims.Options{Wake: func(key captcha.ID) { s.Wake(key) }})
 			parts.Claims, parts.Savings = timed{claims, ended}, claims
 			run(claims.Run)
 			b.Cleanup(db.Close)

@@ -48,11 +48,11 @@ func (c frozen) Hold(ctx context.Context, key captcha.ID, fence int64, id captch
 	return c.Claims.Hold(ctx, key, fence, id)
 }
 
-func (c frozen) LetGo(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) error {
+func (c frozen) Release(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) error {
 	if c.f.fails() {
 		return redisdb.ErrDown
 	}
-	return c.Claims.LetGo(ctx, key, fence, id)
+	return c.Claims.Release(ctx, key, fence, id)
 }
 
 func (c frozen) End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (bool, error) {

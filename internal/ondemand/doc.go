@@ -35,7 +35,7 @@
 //
 // One caller of a solve gets the token as bought, and all others as shared, over all holders. A
 // holder that ended the claim with its own token knows that it is the first. Other holders ask
-// Tokens.First in Redis, which works while the claim store is away. Then the holder serves all
+// Tokens.FirstHolder in Redis, which works while the claim store is away. Then the holder serves all
 // callers of its replica from memory.
 //
 // Packages redisclaims and pgclaims are the two claim stores.

@@ -92,11 +92,11 @@ func (c *clockedClaims) Hold(ctx context.Context, key captcha.ID, fence int64, i
 	return c.Claims.Hold(ctx, key, fence, id)
 }
 
-func (c *clockedClaims) LetGo(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) error {
+func (c *clockedClaims) Release(ctx context.Context, key captcha.ID, fence int64, id captcha.ID) error {
 	if err := c.set(ctx); err != nil {
 		return err
 	}
-	return c.Claims.LetGo(ctx, key, fence, id)
+	return c.Claims.Release(ctx, key, fence, id)
 }
 
 func (c *clockedClaims) End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (bool, error) {

@@ -58,7 +58,7 @@ type slow struct {
 	by time.Duration
 }
 
-func (s slow) Fail(ctx context.Context, f pool.Failure) (pool.Ending, error) {
+func (s slow) Fail(ctx context.Context, f pool.Failure) (pool.EndResult, error) {
 	how, err := s.Orders.Fail(ctx, f)
 	time.Sleep(s.by)
 	return how, err

@@ -35,7 +35,7 @@ type guest struct {
 	calls  []*call // in the order of arrival
 	orders int     // placed here and in flight
 	queued bool    // a placer works on it, or will
-	kicked bool    // an event came since the placer looked
+	woken  bool    // an event came since the placer looked
 }
 
 // call is a pending caller of a guest.
@@ -79,7 +79,7 @@ func (gs *guests) run(ctx context.Context) {
 	looking.Wait()
 }
 
-// keepLooking kicks all guests, because an order of another replica can end without an event here.
+// keepLooking wakes all guests, because an order of another replica can end without an event here.
 func (gs *guests) keepLooking(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -90,19 +90,19 @@ func (gs *guests) keepLooking(ctx context.Context) {
 		case <-ticker.C:
 			gs.mu.Lock()
 			for _, g := range gs.of {
-				gs.kickLocked(g)
+				gs.wakeLocked(g)
 			}
 			gs.mu.Unlock()
 		}
 	}
 }
 
-// kick reports an event of an identity.
-func (gs *guests) kick(id captcha.ID) {
+// wake reports an event of an identity.
+func (gs *guests) wake(id captcha.ID) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	if g := gs.of[id]; g != nil {
-		gs.kickLocked(g)
+		gs.wakeLocked(g)
 	}
 }
 
@@ -156,8 +156,8 @@ func (gs *guests) refused(id captcha.ID, at time.Time) *SolveError {
 	return nil
 }
 
-// enter adds a call to its guest. It places no order: the stock announces the call's ticket, and
-// Kick follows.
+// enter adds a call to its guest. It places no order: when the call has its ticket, the stock
+// calls Wake.
 func (gs *guests) enter(id captcha.ID, c *call) *guest {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -203,11 +203,11 @@ func (g *guest) uncoveredLocked() (calls []*call) {
 	return calls
 }
 
-// kickLocked has a placer look at a guest.
-func (gs *guests) kickLocked(g *guest) {
+// wakeLocked makes a placer look at a guest.
+func (gs *guests) wakeLocked(g *guest) {
 	switch {
 	case g.queued:
-		g.kicked = true
+		g.woken = true
 	case len(g.uncoveredLocked()) > 0:
 		g.queued = true
 		gs.due.add(g)
@@ -251,7 +251,7 @@ func (gs *guests) endedLocked(g *guest, r purchase.Result) {
 		gs.refuseLocked(g, &SolveError{Refused: true, Reason: r.Err.Error()}, refusedFor)
 	}
 	if r.Outcome != purchase.Failed {
-		gs.kickLocked(g)
+		gs.wakeLocked(g)
 	}
 }
 

@@ -44,7 +44,7 @@ func (ss *shares) hold(ctx context.Context, sh *share, claim dedup.Claim) {
 	h.stock.Store(&claim.Identity)
 	waiters := ss.waitersOf(sh)
 	if len(waiters) == 0 {
-		ss.letGo(ctx, h)
+		ss.release(ctx, h)
 		return
 	}
 	solving, cancel := context.WithCancelCause(ctx)
@@ -58,9 +58,9 @@ func (ss *shares) hold(ctx context.Context, sh *share, claim dedup.Claim) {
 	case err == nil:
 		ss.settle(ctx, h, token, waiters[0].r)
 	case errors.Is(cause, errUnwanted), ctx.Err() != nil, errors.Is(err, pool.ErrClosed):
-		ss.letGo(ctx, h) // the next holder takes the token
+		ss.release(ctx, h) // the next holder takes the token
 	case errors.Is(err, redisdb.ErrDown):
-		ss.letGo(ctx, h)
+		ss.release(ctx, h)
 		ss.answer(sh, ss.waitersOf(sh), outcome{err: err})
 	case errors.Is(cause, errLost), errors.Is(err, errLost):
 	default:
@@ -149,7 +149,7 @@ func (ss *shares) former(ctx context.Context, id captcha.ID, r Request) (pool.To
 // bought.
 func (ss *shares) settle(ctx context.Context, h *holding, token pool.Token, r Request) {
 	if len(ss.waitersOf(h.share)) == 0 {
-		ss.letGo(ctx, h)
+		ss.release(ctx, h)
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -197,7 +197,7 @@ func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, en
 	if ended && token.Source != pool.FromReplay {
 		return source
 	}
-	mine, err := ss.tokens.First(ctx, h.identity(), token, strconv.FormatInt(h.claim.Fence, 10))
+	mine, err := ss.tokens.FirstHolder(ctx, h.identity(), token, strconv.FormatInt(h.claim.Fence, 10))
 	if err != nil {
 		ss.log.Warn("shared token counts as shared: its first hand-out is not recorded", "order", token.Order, "err", err)
 	}
@@ -217,9 +217,9 @@ func (ss *shares) fail(ctx context.Context, h *holding, cause error) {
 	ss.answer(h.share, waiters, outcome{err: cause})
 }
 
-// letGo leaves a claim to the next replica that enters.
-func (ss *shares) letGo(ctx context.Context, h *holding) {
-	if err := ss.claims.LetGo(context.WithoutCancel(ctx), h.key, h.claim.Fence, h.identity()); err != nil {
+// release leaves a claim to the next replica that enters.
+func (ss *shares) release(ctx context.Context, h *holding) {
+	if err := ss.claims.Release(context.WithoutCancel(ctx), h.key, h.claim.Fence, h.identity()); err != nil {
 		ss.log.Debug("claim not released; its lease expires by itself", "identity", h.identity(), "err", err)
 	}
 }

@@ -35,8 +35,8 @@ func (gs *guests) place(ctx context.Context, g *guest) {
 func (gs *guests) nextCall(ctx context.Context, g *guest, enough bool) *call {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	if calls := g.uncoveredLocked(); len(calls) > 0 && ctx.Err() == nil && (!enough || g.kicked) {
-		g.kicked = false
+	if calls := g.uncoveredLocked(); len(calls) > 0 && ctx.Err() == nil && (!enough || g.woken) {
+		g.woken = false
 		return calls[0]
 	}
 	gs.doneLocked(g)
@@ -51,7 +51,7 @@ func (gs *guests) done(g *guest) {
 }
 
 func (gs *guests) doneLocked(g *guest) {
-	g.queued, g.kicked = false, false
+	g.queued, g.woken = false, false
 	gs.forgetLocked(g)
 }
 
@@ -78,10 +78,10 @@ func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool)
 	}
 	gs.ordered(g, -1)
 	var budget *purchase.BudgetError
-	var held *pool.HeldError
+	var held *pool.BoundedError
 	switch {
 	case errors.As(err, &held):
-		return gs.held(g, held)
+		return gs.bounded(g, held)
 	case errors.Is(err, purchase.ErrDepth):
 		return true
 	case errors.As(err, &budget):
@@ -93,13 +93,13 @@ func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool)
 	}
 }
 
-// held answers the calls without an order: the last orders failed, and the next one would be
+// bounded answers the calls without an order: the last orders failed, and the next one would be
 // placed after the time-outs of these calls.
-func (gs *guests) held(g *guest, held *pool.HeldError) (enough bool) {
-	if held.Hopeless {
-		gs.refuse(g, &SolveError{Refused: true, Reason: held.Reason}, min(refusedFor, held.RetryAfter))
+func (gs *guests) bounded(g *guest, bound *pool.BoundedError) (enough bool) {
+	if bound.Hopeless {
+		gs.refuse(g, &SolveError{Refused: true, Reason: bound.Reason}, min(refusedFor, bound.RetryAfter))
 	} else {
-		gs.answer(g, MostWaiting, &SolveError{Reason: held.Error()})
+		gs.answer(g, MostWaiting, &SolveError{Reason: bound.Error()})
 	}
 	return true
 }

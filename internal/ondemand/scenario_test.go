@@ -226,13 +226,13 @@ func (w *scenario) start(with doubles) *replica {
 	var err error
 	r.store, err = pool.Open(pool.Options{
 		Addresses: "redis://bubble:6379", Prefix: "story", Log: log, Dial: w.dial, Probe: time.Minute, Endings: with.ends,
-		OnChange: func(id captcha.ID) { r.Kick(id) },
+		OnChange: func(id captcha.ID) { r.Wake(id) },
 		OnEnded:  func(order pool.Ref, how string) { r.buyer.Ended(order, how) },
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r.claims = redisclaims.New(r.store.DB, redisclaims.Options{Wake: func(key captcha.ID) { r.Kick(key) }})
+	r.claims = redisclaims.New(r.store.DB, redisclaims.Options{Wake: func(key captcha.ID) { r.Wake(key) }})
 	orders := purchase.Orders(struct {
 		*pool.Orders
 		*permits.Permits
@@ -287,7 +287,7 @@ func (w *scenario) end(r *replica) {
 	}
 	r.ended = true
 	r.stop()
-	r.store.SendAway()
+	r.store.EndWaits()
 	<-r.done
 	if err := r.store.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
 		w.t.Errorf("closing: %v", err)

@@ -86,11 +86,11 @@ func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	return token, nil
 }
 
-// Kick reports an event of an identity or of a claim. It is a no-op for an unknown one, and never
+// Wake reports an event of an identity or of a claim. It is a no-op for an unknown one, and never
 // blocks for long.
-func (s *Service) Kick(id captcha.ID) {
-	s.guests.kick(id)
-	s.shares.kick(id)
+func (s *Service) Wake(id captcha.ID) {
+	s.guests.wake(id)
+	s.shares.wake(id)
 }
 
 // Ended reports the end of an order that another replica placed and this one adopted. Its

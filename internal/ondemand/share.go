@@ -54,8 +54,8 @@ type shares struct {
 	of map[captcha.ID]*share
 }
 
-// kick reports an event of a claim.
-func (ss *shares) kick(key captcha.ID) {
+// wake reports an event of a claim.
+func (ss *shares) wake(key captcha.ID) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if sh := ss.of[key]; sh != nil {
@@ -86,7 +86,7 @@ func (ss *shares) solveFor(ctx context.Context, r Request) (pool.Token, error) {
 		return pool.Token{}, pool.ErrClosed
 	}
 	if got.err == nil {
-		got.token.ID, got.err = ss.tokens.Name(ctx, got.token.ID, r.Take.Caller)
+		got.token.ID, got.err = ss.tokens.TokenID(ctx, got.token.ID, r.Take.Caller)
 	}
 	return got.token, got.err
 }

@@ -84,8 +84,8 @@ func (s *Permits) ProbeNow(ctx context.Context, provider string) (waited bool, e
 	return n == 1, err
 }
 
-// GiveBack returns the permit of an order that was not placed, and the probe that it took.
-func (s *Permits) GiveBack(ctx context.Context, provider string, order pool.Ref) error {
+// ReleaseUnplaced returns the permit of an order that was not placed, and the probe that it took.
+func (s *Permits) ReleaseUnplaced(ctx context.Context, provider string, order pool.Ref) error {
 	_, err := s.db.CallNumber(ctx, scripts.Get("release"), s.keys(provider), redisdb.Args{"order": order.String()})
 	return err
 }

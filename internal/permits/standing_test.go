@@ -52,7 +52,7 @@ func testStanding(t *testing.T, o redisdb.Options) {
 		t.Errorf("beside the probe: %+v", p)
 	}
 	// A probe that was not placed is another order's.
-	if err := two.GiveBack(t.Context(), "main", order("probe")); err != nil {
+	if err := two.ReleaseUnplaced(t.Context(), "main", order("probe")); err != nil {
 		t.Fatal(err)
 	}
 	if p := acquire(one, "c", -1); !p.OK {
@@ -176,7 +176,7 @@ func TestTurnsOfABoundedProvider(t *testing.T) {
 		}
 		giveBack := func(s *Permits, name string) {
 			t.Helper()
-			if err := s.GiveBack(t.Context(), "main", order(name)); err != nil {
+			if err := s.ReleaseUnplaced(t.Context(), "main", order(name)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -31,11 +31,13 @@ type EmptyError struct {
 	Waiting    int           // pending callers
 }
 
+// Error returns a constant text; the fields have the details.
 func (e *EmptyError) Error() string { return "pool: empty" }
 
 // RateError says that the target's rate is used up.
 type RateError struct{ RetryAfter time.Duration }
 
+// Error returns a constant text.
 func (e *RateError) Error() string { return "pool: rate limited" }
 
 // FailedError says that an order failed and the stock has no other one for a caller.
@@ -44,6 +46,7 @@ type FailedError struct {
 	Refused bool // the provider rejects the parameters
 }
 
+// Error names the reason of the failure.
 func (e *FailedError) Error() string { return "pool: an order failed: " + e.Reason }
 
 // Source says how a caller got its token.
@@ -163,7 +166,7 @@ type Stock struct {
 	Windows   []Window        // running and future ones, by their ends
 	Attempts  Attempts        // the orders that failed since the last solve
 	Figures   Figures
-	Err       error // of Survey: why the rest is unknown
+	Err       error // of LookAll: why the other fields are unknown
 
 	dayStarts map[int64]string // see Days
 	hour      string           // see Hour

@@ -62,15 +62,16 @@ func readAttempts(h redisdb.Hash, now int64) Attempts {
 	return a
 }
 
-// HeldError says that an order was not placed because the last ones of its identity
+// BoundedError says that an order was not placed because the last ones of its identity
 // failed. Nothing was bought.
-type HeldError struct {
+type BoundedError struct {
 	RetryAfter time.Duration // until the next order may be placed
 	Hopeless   bool          // the provider rejects the parameters
 	Reason     string        // of the last failure
 }
 
-func (e *HeldError) Error() string {
+// Error names the wait and the reason of the last failure.
+func (e *BoundedError) Error() string {
 	return fmt.Sprintf("the last orders failed, the next one is placed in %v: %s", e.RetryAfter.Round(time.Second), e.Reason)
 }
 

@@ -11,16 +11,16 @@ import (
 
 // failNext places an order and ends it without a token. It returns nil if the bound refused
 // the order.
-func failNext(t *testing.T, s *replica, id captcha.ID, n *int, a Attempt) *HeldError {
+func failNext(t *testing.T, s *replica, id captcha.ID, n *int, a Attempt) *BoundedError {
 	t.Helper()
 	*n++
 	order := Ref{id, "attempt" + strconv.Itoa(*n)}
 	placing, err := s.Place(t.Context(), Order{Ref: order, Depth: 1000, TTL: time.Minute})
-	if err != nil || placing.Placed == (placing.Held != nil) {
+	if err != nil || placing.Placed == (placing.Bounded != nil) {
 		t.Fatalf("placing: %+v, %v", placing, err)
 	}
-	if placing.Held != nil {
-		return placing.Held
+	if placing.Bounded != nil {
+		return placing.Bounded
 	}
 	end(t, s, order, a)
 	return nil

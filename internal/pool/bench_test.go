@@ -234,7 +234,7 @@ func BenchmarkSurveyWithTheHour(b *testing.B) {
 					b.StartTimer()
 				}
 				for some := range slices.Chunk(queries, part) {
-					if _, err := s.Survey(b.Context(), some); err != nil {
+					if _, err := s.LookAll(b.Context(), some); err != nil {
 						b.Fatal(err)
 					}
 				}

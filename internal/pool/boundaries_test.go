@@ -84,10 +84,10 @@ func TestHalfWrittenOrdersAreGone(t *testing.T) {
 		} {
 			place(t, one, id, half.name)
 			order := Ref{id, half.name}
-			expect(t, true)(one.Mark(t.Context(), order))
+			expect(t, true)(one.MarkSubmitting(t.Context(), order))
 			must(t, half.cut(half.name))
 			before := look(t, one, id).Figures
-			if ok, err := one.Mark(t.Context(), order); err != nil || ok {
+			if ok, err := one.MarkSubmitting(t.Context(), order); err != nil || ok {
 				t.Errorf("%s: marked: %v", half.name, err)
 			}
 			if ok, err := one.Submitted(t.Context(), order, "t"); err != nil || ok {
@@ -123,7 +123,7 @@ func TestOrdersEndAtTheirDeadline(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		k, placed := one.keys(id), time.Now()
 		place(t, one, id, "a")
-		expect(t, true)(one.Mark(t.Context(), Ref{id, "a"}))
+		expect(t, true)(one.MarkSubmitting(t.Context(), Ref{id, "a"}))
 		time.Sleep(time.Minute - time.Millisecond)
 		r, ok, err := one.Find(t.Context(), Ref{id, "a"})
 		if err != nil || !ok || !r.Placed.Equal(placed) || !r.Until.Equal(placed.Add(time.Minute)) {
@@ -154,12 +154,12 @@ func TestOrdersEndAtTheirDeadline(t *testing.T) {
 func TestEndedOrdersLeaveOnlyTheirSale(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k := s.keys(id)
-		for i, end := range []func(order Ref) (Ending, error){
-			func(order Ref) (Ending, error) {
+		for i, end := range []func(order Ref) (EndResult, error){
+			func(order Ref) (EndResult, error) {
 				return s.Settle(t.Context(), Landing{Ref: order, Value: "x", Lifetime: time.Minute})
 			},
-			func(order Ref) (Ending, error) { return s.Fail(t.Context(), Failure{Ref: order, Bought: true}) },
-			func(order Ref) (Ending, error) { return s.Fail(t.Context(), Failure{Ref: order}) },
+			func(order Ref) (EndResult, error) { return s.Fail(t.Context(), Failure{Ref: order, Bought: true}) },
+			func(order Ref) (EndResult, error) { return s.Fail(t.Context(), Failure{Ref: order}) },
 		} {
 			place(t, s, id, "a")
 			expect(t, Ended)(end(Ref{id, "a"}))
@@ -175,7 +175,7 @@ func TestRetriedMarksAndRepeatedTexts(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		place(t, s, id, "a")
 		expect(t, true)(s.Submitted(t.Context(), Ref{id, "a"}, "t"))
-		if ok, err := s.Mark(t.Context(), Ref{id, "a"}); err != nil || ok {
+		if ok, err := s.MarkSubmitting(t.Context(), Ref{id, "a"}); err != nil || ok {
 			t.Errorf("marked although its task is known: %v", err)
 		}
 		expect(t, Ended)(s.Settle(t.Context(), Landing{Ref: Ref{id, "a"}, Value: "x", Lifetime: time.Minute}))
@@ -221,13 +221,13 @@ func TestLooksProlongKeys(t *testing.T) {
 		look(t, s, id)
 		lives("a look", month)
 		// After Leave the keys outlive every token and order by a little.
-		must(t, s.Leave(t.Context(), id, 0))
+		must(t, s.LastLook(t.Context(), id, 0))
 		lives("the last look", keptLeft)
-		if _, err := s.Survey(t.Context(), []Query{{ID: id}}); err != nil {
+		if _, err := s.LookAll(t.Context(), []Query{{ID: id}}); err != nil {
 			t.Fatal(err)
 		}
 		lives("a survey that keeps nothing", keptLeft)
-		if _, err := s.Survey(t.Context(), []Query{{ID: id, Keep: true}}); err != nil { // a target has it again
+		if _, err := s.LookAll(t.Context(), []Query{{ID: id, Keep: true}}); err != nil { // a target has it again
 			t.Fatal(err)
 		}
 		lives("a survey", month)

@@ -165,7 +165,7 @@ func TestBudgetsForgetOldSolves(t *testing.T) {
 		spend, began := s.keys(id).spend, time.Now()
 		order := Order{Ref: Ref{id, "a"}, Depth: 9, TTL: time.Minute, PerDay: 5}
 		placeOrder(t, s, order)
-		expect(t, true)(s.Mark(t.Context(), order.Ref))
+		expect(t, true)(s.MarkSubmitting(t.Context(), order.Ref))
 		time.Sleep(2 * time.Minute) // it is lost, and counts as bought
 		placeOrder(t, s, order)
 		if at, err := s.db.Slow.ZScore(t.Context(), spend, "a").Result(); err != nil || !time.UnixMilli(int64(at)).Equal(began) {

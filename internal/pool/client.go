@@ -52,8 +52,8 @@ var types = map[string]string{
 	"attempts": "hash", "guests": "zset", "folded": "zset", "retired": "hash",
 }
 
-// news passes changes of identities between the parts of a store, and between the replicas.
-type news struct {
+// notifier passes changes of identities between the parts of a store, and between the replicas.
+type notifier struct {
 	*client
 
 	wake    func(captcha.ID) // makes this replica's waiting callers ask again
@@ -62,14 +62,14 @@ type news struct {
 }
 
 // wakeWaiters makes the waiting callers of an identity ask again, and calls OnChange.
-func (n *news) wakeWaiters(id captcha.ID) {
+func (n *notifier) wakeWaiters(id captcha.ID) {
 	n.wake(id)
 	n.changed(id)
 }
 
 // listen passes on the messages of the channel until ctx ends: changes of identities, keys of
 // claims, and ends of orders. A lost message costs little, because queues and leases poll.
-func (n *news) listen(ctx context.Context) {
+func (n *notifier) listen(ctx context.Context) {
 	n.db.Listen(ctx, func(message string) {
 		id, rest, _ := strings.Cut(message, " ")
 		n.wakeWaiters(captcha.ID(id))
@@ -80,7 +80,7 @@ func (n *news) listen(ctx context.Context) {
 }
 
 // announce reports a change of an identity to this replica and to the others.
-func (n *news) announce(ctx context.Context, id captcha.ID) {
+func (n *notifier) announce(ctx context.Context, id captcha.ID) {
 	n.changed(id)
 	n.db.Announce(ctx, string(id))
 }

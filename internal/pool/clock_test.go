@@ -73,17 +73,17 @@ func TestDeadReplicasAfterRedisClockIsSetBack(t *testing.T) {
 				ctx, k := t.Context(), s.keys(id)
 				for _, order := range []string{"marked", "unknown"} {
 					place(t, dead, id, order)
-					expect(t, true)(dead.Mark(ctx, Ref{id, order}))
+					expect(t, true)(dead.MarkSubmitting(ctx, Ref{id, order}))
 				}
 				expect(t, true)(dead.Unknown(ctx, Ref{id, "unknown"}, time.Minute))
-				_, _, err := dead.Beat(ctx, 5*time.Second)
+				_, _, err := dead.Heartbeat(ctx, 5*time.Second)
 				must(t, err)
 				must(t, s.db.Slow.ZAdd(ctx, k.tickets, redis.Z{Score: float64(time.Now().UnixMicro()), Member: "0:dead:1"}).Err())
 				must(t, s.db.Slow.ZAdd(ctx, k.seen, redis.Z{Score: float64(time.Now().UnixMilli()), Member: "0:dead:1"}).Err())
 				alive := parkOne(t, s, Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 9})
 
 				server.SetTime(time.Now().Add(-c.back))
-				_, live, err := s.Beat(ctx, 5*time.Second)
+				_, live, err := s.Heartbeat(ctx, 5*time.Second)
 				if forgotten := len(live) == 1; err != nil || forgotten != c.forgets {
 					t.Errorf("alive: %q, %v", live, err)
 				}
@@ -95,7 +95,7 @@ func TestDeadReplicasAfterRedisClockIsSetBack(t *testing.T) {
 					t.Errorf("%d tickets", got.Waiting)
 				}
 				if !c.forgets {
-					s.SendAway()
+					s.EndWaits()
 					<-alive
 					return
 				}

@@ -103,7 +103,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	order := Ref{id, "underway"}
 	placeOrder(t, s, Order{Ref: order, Depth: 9, TTL: time.Minute, PerDay: 5})
 	expect(t, time.Duration(0))(s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, 0))
-	expect(t, true)(s.Claim(t.Context(), "p", "4711", order, time.Minute))
+	expect(t, true)(s.ClaimTask(t.Context(), "p", "4711", order, time.Minute))
 	first, err := s.Take(t.Context(), Request{ID: id, Rate: 10, RatePer: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if _, err := s.Report(t.Context(), id, got.ID, "", true); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, true)(s.First(t.Context(), id, got, "1"))
+	expect(t, true)(s.FirstHolder(t.Context(), id, got, "1"))
 	must(t, s.db.Slow.LPush(t.Context(), s.keys(id).tokens, "junk").Err())
 	take(t, s, Request{ID: id}, 1)
 	must(t, s.Pause(t.Context(), id, Pause{}))
@@ -129,7 +129,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	if learned, err := s.Recall(t.Context(), identity("none")); err != nil || learned != nil {
 		t.Fatalf("recalled %v, %v of nothing", learned, err)
 	}
-	if _, _, err := s.Beat(t.Context(), time.Minute); err != nil {
+	if _, _, err := s.Heartbeat(t.Context(), time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	must(t, s.Share(t.Context(), id, []byte("ok")))
@@ -167,6 +167,6 @@ func TestEveryKeyHasATTL(t *testing.T) {
 			t.Errorf("lua/README.md does not list the keys of the kind %s", kind)
 		}
 	}
-	s.SendAway()
+	s.EndWaits()
 	<-waiter
 }

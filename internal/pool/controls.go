@@ -17,7 +17,7 @@ import (
 type Controls struct {
 	*client
 
-	news *news
+	notify *notifier
 }
 
 // Pause stops the buying for an identity at all replicas until p ends or Resume. Stock is still
@@ -30,7 +30,7 @@ func (s *Controls) Pause(ctx context.Context, id captcha.ID, p Pause) error {
 	if err := s.db.Slow.Set(ctx, s.keys(id).paused, p.text(), lives).Err(); err != nil {
 		return err
 	}
-	s.news.announce(ctx, id)
+	s.notify.announce(ctx, id)
 	return nil
 }
 
@@ -39,7 +39,7 @@ func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
 	if err := s.db.Slow.Del(ctx, s.keys(id).paused).Err(); err != nil {
 		return err
 	}
-	s.news.announce(ctx, id)
+	s.notify.announce(ctx, id)
 	return nil
 }
 
@@ -50,7 +50,7 @@ func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err 
 	if err != nil {
 		return false, err
 	}
-	s.news.announce(ctx, id)
+	s.notify.announce(ctx, id)
 	return n == 1, nil
 }
 
@@ -74,7 +74,7 @@ func (s *Controls) Flush(ctx context.Context, id captcha.ID, margin time.Duratio
 	if err != nil {
 		return 0, err
 	}
-	s.news.announce(ctx, id)
+	s.notify.announce(ctx, id)
 	return int(n), nil
 }
 

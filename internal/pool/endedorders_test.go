@@ -43,13 +43,13 @@ func testEachEndIsKept(t *testing.T, o Options) {
 			Lifetime: lifetime, Submitted: 10 * time.Millisecond, Polls: 2, Callback: callback,
 		}
 	}
-	settled := func(l Landing, want Ending) {
+	settled := func(l Landing, want EndResult) {
 		t.Helper()
-		for _, want := range []Ending{want, Gone} { // the second one changes nothing
+		for _, want := range []EndResult{want, Gone} { // the second one changes nothing
 			expect(t, want)(s.Settle(t.Context(), l))
 		}
 	}
-	ended := func(f Failure, want Ending) {
+	ended := func(f Failure, want EndResult) {
 		t.Helper()
 		expect(t, want)(s.Fail(t.Context(), f))
 	}
@@ -65,7 +65,7 @@ func testEachEndIsKept(t *testing.T, o Options) {
 	for _, order := range []string{"lost", "unplaced"} {
 		ref := placed(order, 30*time.Millisecond)
 		if order == "lost" {
-			expect(t, true)(s.Mark(t.Context(), ref))
+			expect(t, true)(s.MarkSubmitting(t.Context(), ref))
 			expect(t, true)(s.Submitted(t.Context(), ref, "t|9"))
 		}
 	}

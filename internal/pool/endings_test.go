@@ -34,9 +34,9 @@ func TestEndingsAreRemembered(t *testing.T) {
 					t.Errorf("remembers = %v, %v; want %v", got, err, want)
 				}
 			}
-			end := func(call string, want Ending) {
+			end := func(call string, want EndResult) {
 				t.Helper()
-				var how Ending
+				var how EndResult
 				var err error
 				if solved {
 					how, err = s.Settle(t.Context(), Landing{Ref: order, Call: call, Provider: "p", Value: "v", Lifetime: 2 * time.Minute})

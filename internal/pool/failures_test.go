@@ -77,7 +77,7 @@ func testFailedOrdersEndOneWait(t *testing.T, o Options) {
 	}
 	balanced(t, got)
 	k := one.keys(id)
-	if n := one.db.Slow.Exists(t.Context(), k.tickets, k.seen, k.untold).Val(); n != 0 {
+	if n := one.db.Slow.Exists(t.Context(), k.tickets, k.seen, k.failures).Val(); n != 0 {
 		t.Errorf("%d keys are left", n)
 	}
 }
@@ -160,7 +160,7 @@ func testFailuresReachAllHoldersOfATicket(t *testing.T, o Options) {
 func testRepeatedLandingsAndCallbacksEndAWait(t *testing.T, o Options) {
 	o.Prefix = "test-every failure"
 	one, two, id := open(t, o), open(t, o), identity("every failure")
-	settle := func(s *replica, order string, callback bool) Ending {
+	settle := func(s *replica, order string, callback bool) EndResult {
 		t.Helper()
 		place(t, one, id, order)
 		how, err := s.Settle(t.Context(), Landing{
@@ -193,7 +193,7 @@ func testRepeatedLandingsAndCallbacksEndAWait(t *testing.T, o Options) {
 	caller := parkOne(t, one, asking(id))
 	place(t, one, id, "called")
 	place(t, one, id, "calledOther")
-	failure := Failure{Ref: Ref{id, "called"}, Bought: true, Callback: true, Tell: "CODE", Answer: &FailedError{Reason: "called"}}
+	failure := Failure{Ref: Ref{id, "called"}, Bought: true, Callback: true, Message: "CODE", Answer: &FailedError{Reason: "called"}}
 	expect(t, Ended)(two.Fail(t.Context(), failure))
 	wantFailed(t, caller, FailedError{Reason: "called"})
 	place(t, one, id, "unbought")
@@ -284,12 +284,12 @@ func TestFailuresAreKeptForAMinute(t *testing.T) {
 		fail(t, s, id, "b", "x")
 		untold := func(want int64) {
 			t.Helper()
-			if got := s.db.Slow.ZCard(t.Context(), s.keys(id).untold).Val(); got != want {
+			if got := s.db.Slow.ZCard(t.Context(), s.keys(id).failures).Val(); got != want {
 				t.Errorf("%d failures are kept, want %d", got, want)
 			}
 		}
 		untold(1)
-		if got := ttl(t, s, s.keys(id).untold); got != time.Minute {
+		if got := ttl(t, s, s.keys(id).failures); got != time.Minute {
 			t.Errorf("kept for %v", got)
 		}
 		time.Sleep(59 * time.Second)
@@ -333,7 +333,7 @@ func TestNewcomersMissEarlierFailures(t *testing.T) {
 func TestJunkAmongFailures(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for _, junk := range []string{"junk", "a|b|c", ""} {
-			must(t, s.db.Slow.Do(t.Context(), "zadd", s.keys(id).untold, 9e15, junk).Err())
+			must(t, s.db.Slow.Do(t.Context(), "zadd", s.keys(id).failures, 9e15, junk).Err())
 		}
 		caller := parkOne(t, s, asking(id))
 		place(t, s, id, "a")

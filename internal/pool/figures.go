@@ -103,7 +103,7 @@ type Minute struct {
 }
 
 // Hour returns the minutes of the last 60 with any counts, oldest first. A count belongs to the
-// minute of the next look at the identity. It needs a Survey with Query.Hour.
+// minute of the next look at the identity. It needs a LookAll with Query.Hour.
 func (s *Stock) Hour(now time.Time) []Minute {
 	list := []Minute{}
 	_, lines, _ := strings.Cut(s.hour, "|") // the counters before it are for the next look

@@ -13,7 +13,7 @@ func TestScriptsCountEveryFigure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables := regexp.MustCompile(`(?:count\((?:KEYS\.)?stats, |local figures = )\{([^}]*)\}`)
+	tables := regexp.MustCompile(`(?:add_figures\((?:KEYS\.)?stats, |local figures = )\{([^}]*)\}`)
 	name := regexp.MustCompile(`(\w+) = `)
 	var counted []string
 	for _, file := range files {

@@ -18,11 +18,11 @@ func TestFirstHolderStaysFirst(t *testing.T) {
 		holder string
 		want   bool
 	}{{one, "1", true}, {one, "1", true}, {two, "2", false}, {two, "1", true}, {one, "2", false}} {
-		if got, err := c.s.First(t.Context(), id, token, c.holder); err != nil || got != c.want {
+		if got, err := c.s.FirstHolder(t.Context(), id, token, c.holder); err != nil || got != c.want {
 			t.Errorf("call %d: %v, %v", i, got, err)
 		}
 	}
-	if got, err := two.First(t.Context(), id, Token{Order: "another", TTL: time.Minute}, "2"); err != nil || !got {
+	if got, err := two.FirstHolder(t.Context(), id, Token{Order: "another", TTL: time.Minute}, "2"); err != nil || !got {
 		t.Errorf("another token: %v, %v", got, err)
 	}
 	key := one.keys(id).first + token.Order
@@ -31,7 +31,7 @@ func TestFirstHolderStaysFirst(t *testing.T) {
 	}
 	foreign := Token{Order: "foreign", TTL: time.Minute}
 	must(t, one.db.Slow.RPush(t.Context(), one.keys(id).first+foreign.Order, "x").Err())
-	if got, err := one.First(t.Context(), id, foreign, "1"); err == nil || got {
+	if got, err := one.FirstHolder(t.Context(), id, foreign, "1"); err == nil || got {
 		t.Errorf("a foreign value: %v, %v", got, err)
 	}
 }

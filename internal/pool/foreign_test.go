@@ -131,12 +131,12 @@ func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 	once := s.queue(id).newWaiter(Request{ID: id, Idempotency: key}, nil).once
 	foreign := []string{
 		k.tokens, k.orders, k.journal, k.tickets, k.seen, k.stats, k.leads, k.rate, k.leases, k.spend, k.verdicts,
-		k.warm, k.values, k.untold, once,
+		k.warm, k.values, k.failures, once,
 	}
 	for i, name := range foreign {
 		order := Ref{id, "o" + string(rune('a'+i))}
 		place(t, s, id, order.Order)
-		expect(t, true)(s.Mark(ctx, order))
+		expect(t, true)(s.MarkSubmitting(ctx, order))
 		held := take(t, s, Request{ID: id}, 1)[0]
 		before := look(t, s, id)
 		if s.db.Slow.Exists(ctx, name).Val() == 1 {
@@ -170,7 +170,7 @@ func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 		}
 		_, err := s.Place(ctx, Order{Ref: Ref{id, order.Order + "x"}, Depth: 100, TTL: time.Minute, PerDay: 100})
 		check("placing", err)
-		_, err = s.Mark(ctx, order)
+		_, err = s.MarkSubmitting(ctx, order)
 		check("marking", err)
 		_, err = s.Submitted(ctx, order, "1")
 		check("noting a task", err)

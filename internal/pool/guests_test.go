@@ -249,10 +249,10 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 		last := map[captcha.ID]Figures{}
 		until(func() {
 			for _, id := range promoted {
-				if !all[3].db.Slow.HExists(t.Context(), all[3].keys(id).retired, leftField).Val() {
+				if !all[3].db.Slow.HExists(t.Context(), all[3].keys(id).apart, leftField).Val() {
 					continue // a guest
 				}
-				if err := all[3].Guests.Leave(t.Context(), []captcha.ID{id}); err != nil {
+				if err := all[3].Guests.HandOver(t.Context(), []captcha.ID{id}); err != nil {
 					t.Error(err)
 				}
 				got := look(t, all[3], id)
@@ -271,7 +271,7 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 				order := fmt.Sprintf("o%dx%d", i, round)
 				place(t, s, id, order)
 				if slices.Contains(promoted, id) && round >= rounds/2 {
-					if err := s.Guests.Leave(t.Context(), []captcha.ID{id}); err != nil {
+					if err := s.Guests.HandOver(t.Context(), []captcha.ID{id}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -307,7 +307,7 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 	handedOver := f.Discarded
 	for _, id := range promoted {
 		target := look(t, all[0], id).Figures
-		if fields := all[0].db.Slow.HKeys(t.Context(), all[0].keys(id).retired).Val(); len(fields) != 1 || fields[0] != leftField {
+		if fields := all[0].db.Slow.HKeys(t.Context(), all[0].keys(id).apart).Val(); len(fields) != 1 || fields[0] != leftField {
 			t.Errorf("%s was handed over: %q", id, fields)
 		}
 		f.Bought, f.Failed, f.Expired = f.Bought+target.Bought, f.Failed+target.Failed, f.Expired+target.Expired
@@ -359,7 +359,7 @@ func TestGuestsLeaveNoKeys(t *testing.T) {
 			if f := survey(t, s).Figures; f.Solved != int64(guests*(round+1)) || f.Expired != int64(guests/2*(round+1)) {
 				t.Errorf("%+v", f)
 			}
-			if n := s.db.Slow.ZCard(t.Context(), s.guests().folded).Val(); n > guests {
+			if n := s.db.Slow.ZCard(t.Context(), s.guests().added).Val(); n > guests {
 				t.Errorf("%d names are known", n)
 			}
 		}

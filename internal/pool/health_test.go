@@ -146,7 +146,7 @@ func TestAPartOfAClusterServes(t *testing.T) {
 		t.Errorf("a take from a node that serves: %v", err)
 	}
 	stock(t, s, queries[2].ID, 1, 0, time.Minute)
-	stocks, err := s.Survey(soon(), queries)
+	stocks, err := s.LookAll(soon(), queries)
 	if err != nil || !errors.Is(stocks[0].Err, redisdb.ErrDown) || stocks[1].Err != nil || stocks[1].Fresh != 0 || stocks[2].Err != nil || stocks[2].Fresh != 3 {
 		t.Errorf("the survey: %+v, %v", stocks, err)
 	}

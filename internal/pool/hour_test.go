@@ -11,7 +11,7 @@ import (
 func hour(t *testing.T, s *replica, q Query) []Minute {
 	t.Helper()
 	q.Hour = true
-	stocks, err := s.Survey(t.Context(), []Query{q})
+	stocks, err := s.LookAll(t.Context(), []Query{q})
 	if err != nil {
 		t.Fatal(err)
 	}

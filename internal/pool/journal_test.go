@@ -30,7 +30,7 @@ func testFindAllReadsManyOrders(t *testing.T, o Options) {
 	}
 	marked, bought := there[1], there[2]
 	for _, order := range []Ref{marked, bought} {
-		expect(t, true)(s.Mark(t.Context(), order))
+		expect(t, true)(s.MarkSubmitting(t.Context(), order))
 	}
 	expect(t, true)(s.Submitted(t.Context(), bought, "task|4711"))
 	found, err := s.FindAll(t.Context(), asked)

@@ -11,7 +11,7 @@ import (
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, receipt string
 	leases, spend, verdicts, learned, warm, warmers, values, junk, status       string
-	retired, ended, untold, hour, attempts                                      string
+	apart, ended, failures, hour, attempts                                      string
 	once, handout, sale, first                                                  string // the caller adds the last part
 }
 
@@ -36,12 +36,12 @@ func (n *keyspace) keys(id captcha.ID) keys {
 		return all.String()[begin:]
 	}
 	return keys{
-		tokens: key("pool", ""), tickets: key("tickets", ""), seen: key("seen", ""), rate: key("rate", ""), untold: key("untold", ""),
+		tokens: key("pool", ""), tickets: key("tickets", ""), seen: key("seen", ""), rate: key("rate", ""), failures: key("untold", ""),
 		receipt: key("last", ":"+n.replica), once: key("once", ":"), handout: key("back", ":"), first: key("first", ":"),
 		orders: key("orders", ""), journal: key("journal", ""), leases: key("leases", ""), spend: key("spend", ""), attempts: key("attempts", ""),
 		ended: key("ended", ""), sale: key("sold", ":"), values: key("values", ""), verdicts: key("verdicts", ""), junk: key("junk", ""),
 		stats: key("stats", ""), hour: key("hour", ""), leads: key("leads", ""), learned: key("mind", ""), status: key("status", ""),
-		paused: key("paused", ""), warm: key("warm", ""), warmers: key("warmers", ""), retired: key("retired", ""),
+		paused: key("paused", ""), warm: key("warm", ""), warmers: key("warmers", ""), apart: key("retired", ""),
 	}
 }
 
@@ -68,15 +68,15 @@ func (n *keyspace) bound(idempotency string) string {
 
 // guestKeys are the keys of all guests together, in one slot. No identity has its name.
 type guestKeys struct {
-	guests, uses, row, folded, hold string
-	mark                            string // the caller adds the last part
+	guests, uses, row, added, hold string
+	mark                           string // the caller adds the last part
 }
 
 func (n *keyspace) guests() guestKeys {
 	const tag = ":{" + string(OfGuests) + "}"
 	return guestKeys{
 		guests: n.prefix + ":guests" + tag, uses: n.prefix + ":rate" + tag, row: n.prefix + ":stats" + tag,
-		folded: n.prefix + ":folded" + tag, hold: n.prefix + ":hold" + tag, mark: n.prefix + ":counted" + tag + ":",
+		added: n.prefix + ":folded" + tag, hold: n.prefix + ":hold" + tag, mark: n.prefix + ":counted" + tag + ":",
 	}
 }
 

@@ -69,8 +69,9 @@ func (s *Orders) Renew(ctx context.Context, orders []Ref) (lost []Ref, err error
 	return s.lease(ctx, orders, Lease)
 }
 
-// LetGo ends the leases of this replica's orders, so that other replicas can adopt them at once.
-func (s *Orders) LetGo(ctx context.Context, orders []Ref) error {
+// ReleaseLeases ends the leases of this replica's orders, so that other replicas can adopt them at
+// once.
+func (s *Orders) ReleaseLeases(ctx context.Context, orders []Ref) error {
 	_, err := s.lease(ctx, orders, 0)
 	return err
 }

@@ -21,7 +21,7 @@ func testLeasesAndAdoption(t *testing.T, o Options) {
 	one, two, id := open(t, o), open(t, o), identity("lease")
 	order := Ref{id, "a"}
 	placeOrder(t, one, Order{Ref: order, Depth: 5, TTL: time.Minute, Price: PriceUnknown, Facts: Facts{Target: "what | the buyer says"}})
-	expect(t, true)(one.Mark(t.Context(), order))
+	expect(t, true)(one.MarkSubmitting(t.Context(), order))
 	expect(t, true)(one.Submitted(t.Context(), order, "task|4711"))
 
 	// No other replica gets the order while its lease lasts.
@@ -66,7 +66,7 @@ func testALostLeaseIsFenced(t *testing.T, o Options) {
 	if got, _, err := two.Adopt(t.Context(), id, []string{"a"}); err != nil || len(got) != 1 || got[0].State != Intent {
 		t.Fatalf("adopting: %+v, %v", got, err)
 	}
-	if ok, err := one.Mark(t.Context(), order); err != nil || ok {
+	if ok, err := one.MarkSubmitting(t.Context(), order); err != nil || ok {
 		t.Errorf("the old owner may submit: %v, %v", ok, err)
 	}
 	if how, err := one.Settle(t.Context(), Landing{Ref: order, Value: "x", Lifetime: time.Minute}); err != nil || how != Stolen {
@@ -77,11 +77,11 @@ func testALostLeaseIsFenced(t *testing.T, o Options) {
 			t.Errorf("the old owner gave up: %v, %v", how, err)
 		}
 	}
-	if ok, err := two.Mark(t.Context(), order); err != nil || !ok {
+	if ok, err := two.MarkSubmitting(t.Context(), order); err != nil || !ok {
 		t.Errorf("the new owner may not submit: %v, %v", ok, err)
 	}
 	// Twice is once: the same command can arrive again.
-	if ok, err := two.Mark(t.Context(), order); err != nil || !ok {
+	if ok, err := two.MarkSubmitting(t.Context(), order); err != nil || !ok {
 		t.Errorf("the mark cannot be repeated: %v, %v", ok, err)
 	}
 	// A submit of the old owner that was under way all the time brings a task
@@ -95,7 +95,7 @@ func testALostLeaseIsFenced(t *testing.T, o Options) {
 	if how, err := one.Settle(t.Context(), Landing{Ref: order, Value: "x", Lifetime: time.Minute}); err != nil || how != Ended {
 		t.Errorf("with the task: %v, %v", how, err)
 	}
-	if ok, err := one.Mark(t.Context(), order); err != nil || ok {
+	if ok, err := one.MarkSubmitting(t.Context(), order); err != nil || ok {
 		t.Errorf("an order that has ended may be submitted: %v, %v", ok, err)
 	}
 	if ok, err := one.Submitted(t.Context(), order, "1"); err != nil || ok {
@@ -118,7 +118,7 @@ func TestEveryStepRenewsTheLease(t *testing.T) {
 		place(t, one, id, "a")
 		lease("placing", Lease)
 		for range 2 { // sent again, it is the same mark
-			expect(t, true)(one.Mark(t.Context(), order))
+			expect(t, true)(one.MarkSubmitting(t.Context(), order))
 			lease("marking", Lease)
 			if r, ok, err := one.Find(t.Context(), order); err != nil || !ok || r.Unsolved != time.Second || r.State != Submitting {
 				t.Errorf("marked: %+v, %v, %v", r, ok, err)
@@ -143,7 +143,7 @@ func TestEveryStepRenewsTheLease(t *testing.T) {
 		if again, _, err := one.Adopt(t.Context(), id, []string{"a"}); err != nil || len(again) != 0 {
 			t.Errorf("adopted back: %+v, %v", again, err)
 		}
-		must(t, two.LetGo(t.Context(), []Ref{order}))
+		must(t, two.ReleaseLeases(t.Context(), []Ref{order}))
 		lease("letting go", 0)
 	})
 }
@@ -181,7 +181,7 @@ func TestMarkWithAClockThatIsBehind(t *testing.T) {
 	redis.SetTime(now)
 	place(t, s, order.Identity, order.Order)
 	redis.SetTime(now.Add(-30 * time.Millisecond))
-	expect(t, true)(s.Mark(t.Context(), order))
+	expect(t, true)(s.MarkSubmitting(t.Context(), order))
 	if r, ok, err := s.Find(t.Context(), order); err != nil || !ok || r.Unsolved != 0 {
 		t.Errorf("marked before it was placed: %+v, %v", r, err)
 	}

@@ -48,17 +48,17 @@ func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Dura
 	return detailedStock(r)
 }
 
-// Leave is the last look at an identity without a target, after its tokens and orders have
-// ended: it counts how they ended and lets the keys expire in two days, unless another look
+// LastLook is the last look at an identity without a target, after its tokens and orders have
+// ended. It counts how they ended and lets the keys expire in two days, unless another look
 // keeps them.
-func (s *Tokens) Leave(ctx context.Context, id captcha.ID, margin time.Duration) error {
+func (s *Tokens) LastLook(ctx context.Context, id captcha.ID, margin time.Duration) error {
 	_, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": 0, "keep_ms": keptLeft, "hour": false})
 	return err
 }
 
-// Survey looks at many identities in one exchange. An identity without an answer has the cause
-// in its Stock's Err. Survey fails if none has an answer.
-func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
+// LookAll looks at many identities in one exchange. An identity without an answer has the cause
+// in its Stock's Err. LookAll fails if none has an answer.
+func (s *Tokens) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	stocks := make([]Stock, len(queries))
 	for i, q := range queries {
 		// A node that hangs would delay the answers of the others.
@@ -72,7 +72,7 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 			}
 		}
 	})
-	told := 0
+	answered := 0
 	for i, answer := range answers {
 		if stocks[i].Err != nil {
 			continue
@@ -83,10 +83,10 @@ func (s *Tokens) Survey(ctx context.Context, queries []Query) ([]Stock, error) {
 		}
 		stocks[i], stocks[i].Err = stock, err
 		if err == nil {
-			told++
+			answered++
 		}
 	}
-	if told == 0 && len(queries) > 0 {
+	if answered == 0 && len(queries) > 0 {
 		return nil, stocks[0].Err
 	}
 	return stocks, nil

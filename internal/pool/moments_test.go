@@ -47,7 +47,7 @@ func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 		must(t, s.Share(t.Context(), id, []byte("ok")))
 		must(t, s.Bind(t.Context(), "key", id, time.Hour))
 		must(t, s.Bind(t.Context(), "key", id, time.Minute)) // does not shorten it
-		if _, _, err := s.Beat(t.Context(), 7*time.Second); err != nil {
+		if _, _, err := s.Heartbeat(t.Context(), 7*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Report(t.Context(), id, "x", "", true); err == nil {
@@ -127,23 +127,23 @@ func TestKeysOfGuestsLiveAsLongAsNeeded(t *testing.T) {
 		due, err := s.Guests.due(t.Context())
 		must(t, err)
 		must(t, s.Guests.look(t.Context(), due))
-		lives("a look", map[string]time.Duration{k.retired: month})
-		must(t, s.Guests.fold(t.Context(), due))
-		lives("the fold", map[string]time.Duration{g.folded: nonceApart})
+		lives("a look", map[string]time.Duration{k.apart: month})
+		must(t, s.Guests.addToRow(t.Context(), due))
+		lives("the fold", map[string]time.Duration{g.added: nonceApart})
 		known := func(step string, want time.Duration) {
 			t.Helper()
-			until := s.db.Slow.ZScore(t.Context(), g.folded, due[0].nonce).Val()
+			until := s.db.Slow.ZScore(t.Context(), g.added, due[0].nonce).Val()
 			if got := time.Until(time.UnixMilli(int64(until))); got != want {
 				t.Errorf("after %s the figures' name is known for %v, want %v", step, got, want)
 			}
 		}
 		known("the fold", nonceApart)
-		must(t, s.Guests.forget(t.Context(), due))
+		must(t, s.Guests.deleteAdded(t.Context(), due))
 		must(t, s.Guests.release(t.Context(), due))
 		known("the release", nonceKept)
 		use(t, s, id)
-		must(t, s.Guests.Leave(t.Context(), []captcha.ID{id}))
-		lives("the hand-over", map[string]time.Duration{k.retired: leftFor})
+		must(t, s.Guests.HandOver(t.Context(), []captcha.ID{id}))
+		lives("the hand-over", map[string]time.Duration{k.apart: leftFor})
 		time.Sleep(time.Hour)
 		use(t, s, identity("another"))
 		time.Sleep(time.Hour)

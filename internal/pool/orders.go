@@ -28,7 +28,7 @@ const saleKept = 15 * time.Minute
 type Orders struct {
 	*client
 
-	news *news
+	notify *notifier
 
 	endings int // Options.Endings
 
@@ -76,8 +76,8 @@ type Placing struct {
 	Placed     bool
 	Paused     bool          // buying is paused
 	BudgetWait time.Duration // above 0: a budget of the target has room only then
-	// Held is set if the identity's last orders failed and the next one must wait.
-	Held *HeldError
+	// Bounded is set if the identity's last orders failed and the next one must wait.
+	Bounded *BoundedError
 }
 
 // Place creates an order beside the stock while outliving + orders - waiting < depth, within the
@@ -99,23 +99,23 @@ func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 	case -3:
 		return Placing{}, errLate
 	case -4:
-		held := &HeldError{RetryAfter: r.Duration("wait_ms"), Hopeless: r.Is("hopeless"), Reason: r.Text("reason")}
-		return Placing{Held: held}, r.Err
+		bounded := &BoundedError{RetryAfter: r.Duration("wait_ms"), Hopeless: r.Is("hopeless"), Reason: r.Text("reason")}
+		return Placing{Bounded: bounded}, r.Err
 	default:
 		return Placing{Placed: outcome == 1, Paused: outcome == -1, BudgetWait: r.Duration("wait_ms")}, r.Err
 	}
 }
 
-// Mark notes that the order's submit is about to leave, and renews its lease. If it returns
-// false, the order is gone or another replica's, and must not be submitted.
-func (s *Orders) Mark(ctx context.Context, order Ref) (bool, error) {
+// MarkSubmitting notes that the order's submit is about to leave, and renews its lease. If it
+// returns false, the order is gone or another replica's, and must not be submitted.
+func (s *Orders) MarkSubmitting(ctx context.Context, order Ref) (bool, error) {
 	n, err := s.callNumber(ctx, "mark", s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "lease_ms": Lease})
 	return n == 1, err
 }
 
-// Claim assigns a provider's task to the order; false if another order has it. A service that
+// ClaimTask assigns a provider's task to the order; false if another order has it. A service that
 // answers with the id of another task must not fill two orders with one token.
-func (s *Orders) Claim(ctx context.Context, provider, task string, order Ref, ttl time.Duration) (bool, error) {
+func (s *Orders) ClaimTask(ctx context.Context, provider, task string, order Ref, ttl time.Duration) (bool, error) {
 	key := s.task(provider, task)
 	fresh, err := s.db.Slow.SetNX(ctx, key, order.String(), ttl).Result()
 	if err != nil || fresh {
@@ -155,21 +155,21 @@ type Asked struct {
 }
 
 // Ending is the result of Settle or Fail.
-type Ending int
+type EndResult int
 
 // The endings.
 const (
-	Gone   Ending = 0  // the order does not exist: it ended before
-	Ended  Ending = 1  // this call ended it
-	Stolen Ending = -1 // another replica owns it; unchanged
+	Gone   EndResult = 0  // the order does not exist: it ended before
+	Ended  EndResult = 1  // this call ended it
+	Stolen EndResult = -1 // another replica owns it; unchanged
 	// Repeated: Settle ended it as failed, because a living token of the identity, taken or
 	// not, has the same text.
-	Repeated Ending = 2
+	Repeated EndResult = 2
 )
 
 // Settle ends an order with its token: one script removes the order and puts
 // the token into the stock, unless a service sold the same text before.
-func (s *Orders) Settle(ctx context.Context, l Landing) (Ending, error) {
+func (s *Orders) Settle(ctx context.Context, l Landing) (EndResult, error) {
 	k := s.keys(l.Identity)
 	k.sale += l.Order
 	hash := ""
@@ -186,8 +186,8 @@ func (s *Orders) Settle(ctx context.Context, l Landing) (Ending, error) {
 	if err != nil {
 		return Gone, err
 	}
-	s.news.wakeWaiters(l.Identity)
-	return Ending(reply), nil
+	s.notify.wakeWaiters(l.Identity)
+	return EndResult(reply), nil
 }
 
 // Failure says how an order ended without a token.
@@ -198,7 +198,7 @@ type Failure struct {
 	Lost     bool   // with Bought: the service may have solved it, so it counts as lost and its price as spent
 	Late     bool   // with Bought: its time was over, and the service may still solve it: it counts as failed and its price as spent
 	Callback bool   // said by a callback, which needs no lease
-	Tell     string // the argument of OnEnded at other replicas, in a callback
+	Message  string // the argument of OnEnded at other replicas, in a callback
 	// Asked is how the provider took part; nil = it was not asked, and the history gets no
 	// record.
 	Asked *Asked
@@ -216,7 +216,7 @@ type Failure struct {
 
 // Fail ends an order without a token. An order that counts as bought cannot end as not bought:
 // that returns Stolen, too.
-func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
+func (s *Orders) Fail(ctx context.Context, f Failure) (EndResult, error) {
 	k := s.keys(f.Identity)
 	k.sale += f.Order
 	kind := "0"
@@ -230,7 +230,7 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 	}
 	reply, err := s.callNumber(ctx, "fail", k, args{
 		"order": f.Order, "kind": kind, "owner": s.owner(f.Callback), "call": cmp.Or(f.Call, rand.Text()),
-		"channel": s.db.Channel(), "identity": f.Identity, "message": f.Tell, "ending": f.endFields(),
+		"channel": s.db.Channel(), "identity": f.Identity, "message": f.Message, "ending": f.endFields(),
 		"answer": f.Answer.text(), "margin_ms": f.Margin,
 		"effect": f.Attempt, "reason": CutReason(f.Reason), "attempts_ms": attemptsKept(f.Attempt, f.Guest),
 	})
@@ -238,11 +238,11 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (Ending, error) {
 		return Gone, err
 	}
 	if f.Answer == nil {
-		s.news.changed(f.Identity)
+		s.notify.changed(f.Identity)
 	} else {
-		s.news.wakeWaiters(f.Identity)
+		s.notify.wakeWaiters(f.Identity)
 	}
-	return Ending(reply), nil
+	return EndResult(reply), nil
 }
 
 // Remembers reports whether an order ended, at any replica. It remembers an end with a token

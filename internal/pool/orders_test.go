@@ -20,7 +20,7 @@ import (
 // expire lets the lease of an order end now.
 func expire(t *testing.T, s *replica, order Ref) {
 	t.Helper()
-	must(t, s.LetGo(t.Context(), []Ref{order}))
+	must(t, s.ReleaseLeases(t.Context(), []Ref{order}))
 }
 
 func testATaskHasOneOrder(t *testing.T, o Options) {
@@ -31,7 +31,7 @@ func testATaskHasOneOrder(t *testing.T, o Options) {
 		order          Ref
 		ok             bool
 	}{{"p", "1", a, true}, {"p", "1", a, true}, {"p", "1", b, false}, {"q", "1", b, true}, {"p", "2", b, true}} {
-		ok, err := s.Claim(t.Context(), step.provider, step.task, step.order, time.Minute)
+		ok, err := s.ClaimTask(t.Context(), step.provider, step.task, step.order, time.Minute)
 		if err != nil || ok != step.ok {
 			t.Errorf("%+v: %v, %v", step, ok, err)
 		}
@@ -44,7 +44,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 	for _, name := range []string{"a", "b"} {
 		order := Ref{id, name}
 		place(t, one, id, name)
-		expect(t, true)(one.Mark(t.Context(), order))
+		expect(t, true)(one.MarkSubmitting(t.Context(), order))
 		// Its life is the order's where that is shorter.
 		for _, step := range []struct{ hold, least, most time.Duration }{
 			{time.Hour, 50 * time.Second, time.Minute}, {20 * time.Second, 50 * time.Second, time.Minute},
@@ -57,7 +57,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 	}
 	brief := Ref{identity("unknown for a moment"), "c"}
 	place(t, one, brief.Identity, "c")
-	expect(t, true)(one.Mark(t.Context(), brief))
+	expect(t, true)(one.MarkSubmitting(t.Context(), brief))
 	expect(t, true)(one.Unknown(t.Context(), brief, 10*time.Second))
 	if left := look(t, one, brief.Identity).NextEnd; left < 5*time.Second || left > 10*time.Second {
 		t.Errorf("forgotten in %v", left)
@@ -65,7 +65,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 	// Only the owner may report it, and only of a marked order.
 	place(t, one, id, "intent")
 	place(t, one, id, "marked")
-	expect(t, true)(one.Mark(t.Context(), Ref{id, "marked"}))
+	expect(t, true)(one.MarkSubmitting(t.Context(), Ref{id, "marked"}))
 	if ok, err := one.Unknown(t.Context(), Ref{id, "intent"}, time.Minute); err != nil || ok {
 		t.Errorf("an intent is of unknown fate: %v, %v", ok, err)
 	}
@@ -137,14 +137,14 @@ func testCallbacksNeedNoLease(t *testing.T, o Options) {
 	listening(t, one, 2)
 	for _, name := range []string{"a", "b"} {
 		place(t, one, id, name)
-		expect(t, true)(one.Mark(t.Context(), Ref{id, name}))
+		expect(t, true)(one.MarkSubmitting(t.Context(), Ref{id, name}))
 	}
 	landing := Landing{Ref: Ref{id, "a"}, Provider: "p", Task: "9", Value: "v", Lifetime: time.Minute, Callback: true}
 	expect(t, Ended)(two.Settle(t.Context(), landing))
 	if how, err := two.Settle(t.Context(), landing); err != nil || how != Gone {
 		t.Fatalf("twice: %v, %v", how, err)
 	}
-	expect(t, Ended)(two.Fail(t.Context(), Failure{Ref: Ref{id, "b"}, Bought: true, Callback: true, Tell: "refused CODE"}))
+	expect(t, Ended)(two.Fail(t.Context(), Failure{Ref: Ref{id, "b"}, Bought: true, Callback: true, Message: "refused CODE"}))
 	// The replica that waits for them hears it.
 	for _, want := range []ending{{Ref{id, "a"}, Solved}, {Ref{id, "b"}, "refused CODE"}} {
 		select {
@@ -185,7 +185,7 @@ func testRepeatedTextsLandOnce(t *testing.T, o Options) {
 	o.OnEnded = nil
 	two, other := open(t, o), identity("not repeated")
 	listening(t, one, 2)
-	settle := func(s *replica, id captcha.ID, order string, callback bool) Ending {
+	settle := func(s *replica, id captcha.ID, order string, callback bool) EndResult {
 		t.Helper()
 		placeOrder(t, one, Order{Ref: Ref{id, order}, Depth: 100, TTL: time.Minute})
 		how, err := s.Settle(t.Context(), Landing{
@@ -201,7 +201,7 @@ func testRepeatedTextsLandOnce(t *testing.T, o Options) {
 		t.Fatal(how)
 	}
 	take(t, one, Request{ID: id}, 1)
-	for _, how := range []Ending{settle(one, id, "b", false), settle(two, id, "c", true)} {
+	for _, how := range []EndResult{settle(one, id, "b", false), settle(two, id, "c", true)} {
 		if how != Repeated && time.Since(began) < time.Second {
 			t.Errorf("the same text landed again: %v", how)
 		}
@@ -270,7 +270,7 @@ func testTheLedgerBalances(t *testing.T, o Options) {
 			orders = append(orders, ref)
 			_, err = s.Place(t.Context(), Order{Ref: ref, Depth: 1000, TTL: time.Duration(random.IntN(400)+1) * time.Millisecond, Price: price, PerDay: 1e6})
 		case 3, 4:
-			_, err = s.Mark(t.Context(), pick())
+			_, err = s.MarkSubmitting(t.Context(), pick())
 		case 5:
 			_, err = s.Submitted(t.Context(), pick(), "t")
 		case 6:

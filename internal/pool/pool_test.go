@@ -202,7 +202,7 @@ func testOrdersRunOutAndPauseStopsThem(t *testing.T, o Options) {
 	if !put().Placed {
 		t.Fatal("not placed")
 	}
-	expect(t, true)(s.Mark(t.Context(), order.Ref))
+	expect(t, true)(s.MarkSubmitting(t.Context(), order.Ref))
 	time.Sleep(70 * time.Millisecond)
 	if got := look(t, s, id); got.Orders != 0 || got.Figures.Lost != 1 || got.Figures.Bought != 1 || got.HourUsed != 1 {
 		t.Fatalf("an order past its time: %+v", got)
@@ -221,11 +221,11 @@ func testOrdersRunOutAndPauseStopsThem(t *testing.T, o Options) {
 func testSurveyNeedsNoLoadedScript(t *testing.T, o Options) {
 	s := open(t, o)
 	queries := []Query{{ID: identity("g")}, {ID: identity("h")}, {ID: identity("i")}}
-	if _, err := s.Survey(t.Context(), queries); err != nil {
+	if _, err := s.LookAll(t.Context(), queries); err != nil {
 		t.Fatal(err)
 	}
 	stock(t, s, queries[1].ID, 2, 0, time.Minute)
-	stocks, err := s.Survey(t.Context(), queries)
+	stocks, err := s.LookAll(t.Context(), queries)
 	if err != nil || len(stocks) != 3 || stocks[0].Fresh != 0 || stocks[1].Fresh != 2 {
 		t.Fatalf("%+v, %v", stocks, err)
 	}
@@ -238,7 +238,7 @@ func testMissingScriptKeepsErrors(t *testing.T, o Options) {
 	stock(t, s, queries[1].ID, 2, 0, time.Minute)
 	s.db.Slow.Set(ctx, s.keys(queries[0].ID).tokens, "foreign", 0)
 	must(t, s.db.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.ScriptFlush(ctx).Err() }))
-	stocks, err := s.Survey(ctx, queries)
+	stocks, err := s.LookAll(ctx, queries)
 	if err != nil || !errors.Is(stocks[0].Err, redisdb.ErrDown) || stocks[1].Err != nil || stocks[1].Fresh != 2 {
 		t.Errorf("%+v, %v", stocks, err)
 	}

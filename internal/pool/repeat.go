@@ -59,10 +59,10 @@ func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller 
 	return token, true, nil
 }
 
-// First reports whether holder is the first holder of a claim to hand out this token. It notes
-// the first holder until the token dies. A repeated call of the same holder gets the same
+// FirstHolder reports whether holder is the first holder of a claim to hand out this token. It
+// notes the first holder until the token dies. A repeated call of the same holder gets the same
 // answer.
-func (s *Tokens) First(ctx context.Context, id captcha.ID, t Token, holder string) (bool, error) {
+func (s *Tokens) FirstHolder(ctx context.Context, id captcha.ID, t Token, holder string) (bool, error) {
 	if err := s.db.Away(ctx, string(id)); err != nil {
 		return false, err
 	}

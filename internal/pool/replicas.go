@@ -18,9 +18,9 @@ const sharedFor = time.Hour
 // Replicas lists the live replicas and keeps the status that they share.
 type Replicas struct{ *client }
 
-// Beat registers this replica as alive for a time. It returns the replica's name and the sorted
+// Heartbeat registers this replica as alive for a time. It returns its name and the sorted
 // names of all live replicas, including its own.
-func (s *Replicas) Beat(ctx context.Context, lasts time.Duration) (self string, live []string, err error) {
+func (s *Replicas) Heartbeat(ctx context.Context, lasts time.Duration) (self string, live []string, err error) {
 	r, err := s.call(ctx, "beat", redisdb.Keys{"replicas": s.replicas()}, args{"replica": s.replica, "life_ms": lasts})
 	if err != nil {
 		return "", nil, err
@@ -34,8 +34,8 @@ func (s *Replicas) Beat(ctx context.Context, lasts time.Duration) (self string, 
 	return s.replica, live, nil
 }
 
-// End removes this replica from the live ones.
-func (s *Replicas) End(ctx context.Context) error {
+// Leave removes this replica from the live ones.
+func (s *Replicas) Leave(ctx context.Context) error {
 	return s.db.Slow.ZRem(ctx, s.replicas(), s.replica).Err()
 }
 

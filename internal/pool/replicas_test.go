@@ -15,7 +15,7 @@ func testBeatListsLiveReplicas(t *testing.T, o Options) {
 	a, b := open(t, o), open(t, o)
 	live := func(r *replica, lasts time.Duration, want ...*replica) {
 		t.Helper()
-		self, live, err := r.Beat(t.Context(), lasts)
+		self, live, err := r.Heartbeat(t.Context(), lasts)
 		var names []string
 		for _, w := range want {
 			names = append(names, w.replica)
@@ -28,11 +28,11 @@ func testBeatListsLiveReplicas(t *testing.T, o Options) {
 	live(a, time.Minute, a)
 	live(b, time.Minute, a, b)
 	live(a, time.Minute, a, b)
-	must(t, b.End(t.Context()))
+	must(t, b.Leave(t.Context()))
 	live(a, time.Minute, a)
 	live(b, 100*time.Millisecond, a, b)
 	testkit.Within(t, 20*time.Second, "forgotten", func() bool {
-		_, live, err := a.Beat(t.Context(), time.Minute)
+		_, live, err := a.Heartbeat(t.Context(), time.Minute)
 		return err == nil && len(live) == 1
 	})
 }

@@ -19,9 +19,9 @@ type Sale struct {
 	Age      time.Duration // since it can have been solved
 }
 
-// Name returns the ID of an order's token for a caller that shares the token. One report is
-// counted for all callers together.
-func (s *Tokens) Name(ctx context.Context, order, caller string) (string, error) {
+// TokenID returns the ID of an order's token for a caller that shares the token. All callers of
+// the token together can report once.
+func (s *Tokens) TokenID(ctx context.Context, order, caller string) (string, error) {
 	signer, err := s.signing.signer(ctx)
 	if err != nil {
 		return "", err

@@ -85,7 +85,7 @@ func testSharedTokensAreReportedOnce(t *testing.T, o Options) {
 	}
 	name := func(caller string) string {
 		t.Helper()
-		name, err := other.Name(t.Context(), token.Order, caller)
+		name, err := other.TokenID(t.Context(), token.Order, caller)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,10 +37,10 @@ const (
 	leftField  = "left"  // a target has the identity
 )
 
-// Leave hands guests over to new targets before these are shown: their figures so far join the
-// common row, and later ones are the targets'. Their tokens and orders become the targets', too.
+// HandOver hands guests over to new targets; call it before the targets are shown. The guests'
+// figures so far join the common row. Later figures, and the tokens and orders, are the targets'.
 // If Redis does not answer, Retire does the same later.
-func (g *Guests) Leave(ctx context.Context, ids []captcha.ID) error {
+func (g *Guests) HandOver(ctx context.Context, ids []captcha.ID) error {
 	for some := range slices.Chunk(ids, leaveBatch) {
 		for range leaveTries {
 			guests, err := g.due(ctx, some...)
@@ -51,9 +51,9 @@ func (g *Guests) Leave(ctx context.Context, ids []captcha.ID) error {
 				break
 			}
 			for _, l := range guests {
-				l.leave = true
+				l.handOver = true
 			}
-			if err := g.seeTo(ctx, guests); err != nil {
+			if err := g.advance(ctx, guests); err != nil {
 				return err
 			}
 		}
@@ -62,7 +62,7 @@ func (g *Guests) Leave(ctx context.Context, ids []captcha.ID) error {
 }
 
 // Retire looks once at each due guest. The figures of an empty one join the common row, and the
-// guest is deleted. A guest that has a target now is handed over, as by Leave. Retire ends when
+// guest is deleted. A guest that has a target now is handed over, as by HandOver. Retire ends when
 // no guest is due, or Redis does not answer.
 func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (retired int, err error) {
 	for {
@@ -71,11 +71,11 @@ func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (r
 			return retired, err
 		}
 		for _, l := range due {
-			l.leave = hasTarget(l.id)
+			l.handOver = hasTarget(l.id)
 		}
-		err = g.seeTo(ctx, due)
+		err = g.advance(ctx, due)
 		for _, l := range due {
-			if l.released && l.gone && !l.leave {
+			if l.released && l.gone && !l.handOver {
 				retired++
 			}
 		}
@@ -85,30 +85,30 @@ func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (r
 	}
 }
 
-// seeTo takes each guest as many steps towards its end as possible now.
-func (g *Guests) seeTo(ctx context.Context, due []*leaver) error {
-	return errors.Join(g.look(ctx, due), g.fold(ctx, due), g.forget(ctx, due), g.release(ctx, due))
+// advance takes each guest as many steps towards its end as possible now.
+func (g *Guests) advance(ctx context.Context, due []*dueGuest) error {
+	return errors.Join(g.look(ctx, due), g.addToRow(ctx, due), g.deleteAdded(ctx, due), g.release(ctx, due))
 }
 
-// leaver is a due guest. The replica that takes it next repeats the steps that failed.
-type leaver struct {
+// dueGuest is a guest that is due. The replica that takes it next repeats the steps that failed.
+type dueGuest struct {
 	id     captcha.ID
-	leased Moment // until then it is left to this replica
+	leased Moment // until then it belongs to this replica
 
-	leave   bool          // a target has it: it is handed over
-	gone    bool          // nothing is left of it, or it is handed over
-	again   time.Duration // else: when it is to be looked at again
-	nonce   string        // names its figures that are set apart; "" = there are none
-	figures []any         // name, value, …
-	folded  bool          // they are in the row
-	free    bool          // it was looked at, and nothing is set apart of it any more
+	handOver bool          // a target has it: it is handed over
+	gone     bool          // nothing is left of it, or it is handed over
+	again    time.Duration // else: when it is to be looked at again
+	nonce    string        // names its figures that are set apart; "" = there are none
+	figures  []any         // name, value, …
+	added    bool          // they are in the row
+	free     bool          // it was looked at, and nothing is set apart of it any more
 
 	released bool // off the list, or to be looked at again
 }
 
 // due takes a batch of guests: the ones among the named identities or, without names, the ones
 // that are due for a look.
-func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*leaver, error) {
+func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*dueGuest, error) {
 	identities := make([]any, len(of))
 	for i, id := range of {
 		identities[i] = string(id)
@@ -121,33 +121,33 @@ func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*leaver, error) {
 	if err != nil {
 		return nil, err
 	}
-	due := make([]*leaver, 0, len(r.List())-1)
+	due := make([]*dueGuest, 0, len(r.List())-1)
 	for _, id := range r.List()[1:] {
 		name, _ := id.(string)
-		due = append(due, &leaver{id: captcha.ID(name), leased: Moment(now[0]).After(guestLease)})
+		due = append(due, &dueGuest{id: captcha.ID(name), leased: Moment(now[0]).After(guestLease)})
 	}
 	return due, nil
 }
 
 // look sets the figures of empty and of handed-over guests apart.
-func (g *Guests) look(ctx context.Context, due []*leaver) error {
+func (g *Guests) look(ctx context.Context, due []*dueGuest) error {
 	return errors.Join(
-		g.each(ctx, "guest_retire", due, func(l *leaver) (keys any, a args, tail []any) {
-			if l.leave {
+		g.each(ctx, "guest_retire", due, func(l *dueGuest) (keys any, a args, tail []any) {
+			if l.handOver {
 				return nil, nil, nil
 			}
 			return g.keys(l.id), args{"name": rand.Text(), "again_ms": guestLook}, nil
-		}, func(l *leaver, answer any) error { return l.looked(g.script("guest_retire").Read(answer)) }),
-		g.each(ctx, "guest_leave", due, func(l *leaver) (keys any, a args, tail []any) {
-			if !l.leave {
+		}, func(l *dueGuest, answer any) error { return l.looked(g.script("guest_retire").Read(answer)) }),
+		g.each(ctx, "guest_leave", due, func(l *dueGuest) (keys any, a args, tail []any) {
+			if !l.handOver {
 				return nil, nil, nil
 			}
 			return g.keys(l.id), args{"name": rand.Text()}, nil
-		}, func(l *leaver, answer any) error { return l.looked(g.script("guest_leave").Read(answer)) }))
+		}, func(l *dueGuest, answer any) error { return l.looked(g.script("guest_leave").Read(answer)) }))
 }
 
 // looked reads the reply of guest_retire.lua and guest_leave.lua.
-func (l *leaver) looked(r *redisdb.Reply) error {
+func (l *dueGuest) looked(r *redisdb.Reply) error {
 	outcome, figures := r.Duration("outcome"), r.Items("figures")
 	if r.Err != nil {
 		return r.Err
@@ -166,36 +166,36 @@ func (l *leaver) looked(r *redisdb.Reply) error {
 	return nil
 }
 
-// fold adds the figures that were set apart to the row.
-func (g *Guests) fold(ctx context.Context, due []*leaver) error {
-	return g.each(ctx, "guest_fold", due, func(l *leaver) (keys any, a args, tail []any) {
+// addToRow adds the figures that were set apart to the row.
+func (g *Guests) addToRow(ctx context.Context, due []*dueGuest) error {
+	return g.each(ctx, "guest_add", due, func(l *dueGuest) (keys any, a args, tail []any) {
 		if l.nonce == "" {
 			return nil, nil, nil
 		}
 		return g.guests(), args{"name": l.nonce, "not_after": l.leased, "known_ms": nonceApart}, l.figures
-	}, func(l *leaver, reply any) error {
+	}, func(l *dueGuest, reply any) error {
 		n, _ := reply.(int64)
-		l.folded = n >= 0
+		l.added = n >= 0
 		return nil
 	})
 }
 
-// forget deletes the figures that are in the row.
-func (g *Guests) forget(ctx context.Context, due []*leaver) error {
-	return g.each(ctx, "guest_folded", due, func(l *leaver) (keys any, a args, tail []any) {
-		if !l.folded {
+// deleteAdded deletes the figures that are in the row.
+func (g *Guests) deleteAdded(ctx context.Context, due []*dueGuest) error {
+	return g.each(ctx, "guest_delete", due, func(l *dueGuest) (keys any, a args, tail []any) {
+		if !l.added {
 			return nil, nil, nil
 		}
 		return g.keys(l.id), args{"name": l.nonce, "left_ms": leftFor}, nil
-	}, func(l *leaver, _ any) error {
+	}, func(l *dueGuest, _ any) error {
 		l.free = true
 		return nil
 	})
 }
 
 // release ends the lease of each guest that was not used meanwhile.
-func (g *Guests) release(ctx context.Context, due []*leaver) error {
-	return g.each(ctx, "guest_release", due, func(l *leaver) (keys any, a args, tail []any) {
+func (g *Guests) release(ctx context.Context, due []*dueGuest) error {
+	return g.each(ctx, "guest_release", due, func(l *dueGuest) (keys any, a args, tail []any) {
 		if !l.free {
 			return nil, nil, nil
 		}
@@ -204,7 +204,7 @@ func (g *Guests) release(ctx context.Context, due []*leaver) error {
 			again = -time.Millisecond
 		}
 		return g.guests(), args{"identity": l.id, "due": l.leased, "again_ms": again, "name": l.nonce, "known_ms": nonceKept}, nil
-	}, func(l *leaver, reply any) error {
+	}, func(l *dueGuest, reply any) error {
 		l.released = reply == int64(1)
 		return nil
 	})
@@ -212,10 +212,10 @@ func (g *Guests) release(ctx context.Context, due []*leaver) error {
 
 // each runs one script for all guests for which ask returns keys, in one exchange. It returns
 // the first error.
-func (g *Guests) each(ctx context.Context, script string, due []*leaver,
-	ask func(*leaver) (keys any, a args, tail []any), answered func(*leaver, any) error,
+func (g *Guests) each(ctx context.Context, script string, due []*dueGuest,
+	ask func(*dueGuest) (keys any, a args, tail []any), answered func(*dueGuest, any) error,
 ) (err error) {
-	calls := map[*leaver]*redisdb.Answer{}
+	calls := map[*dueGuest]*redisdb.Answer{}
 	g.pipelined(ctx, script, func(call redisdb.Add) {
 		for _, l := range due {
 			if keys, a, tail := ask(l); keys != nil {

@@ -63,7 +63,7 @@ func testGuestsAreRetired(t *testing.T, o Options) {
 	if f := survey(t, s).Figures; f.Hits != want.Figures.Hits+1 || f.Solved != want.Figures.Solved+1 {
 		t.Errorf("after its second time: %+v", f)
 	}
-	s.SendAway()
+	s.EndWaits()
 }
 
 // holding is a guest that was asked for and served once, with a token, an order that was
@@ -111,7 +111,7 @@ func testLeaveHandsAGuestOver(t *testing.T, o Options) {
 	stock(t, s, never, 1, 0, time.Minute)
 	must(t, s.Pause(ctx, id, Pause{}))
 	want := survey(t, s)
-	must(t, s.Guests.Leave(ctx, []captcha.ID{never, id}))
+	must(t, s.Guests.HandOver(ctx, []captcha.ID{never, id}))
 	if got := look(t, s, never).Figures; got.Bought != 1 || got.Solved != 1 {
 		t.Errorf("a target that was no guest: %+v", got)
 	}
@@ -156,7 +156,7 @@ func testLeaveHandsAGuestOver(t *testing.T, o Options) {
 	check("looked at by this one", after)
 
 	// The target goes, and the identity is asked for again.
-	if err := s.db.Slow.Del(ctx, s.keys(id).retired).Err(); err != nil { // leftFor passes
+	if err := s.db.Slow.Del(ctx, s.keys(id).apart).Err(); err != nil { // leftFor passes
 		t.Fatal(err)
 	}
 	use(t, s, id)
@@ -180,13 +180,13 @@ func testHandOverSurvivesKills(t *testing.T, o Options) {
 			if err != nil || len(due) != 1 {
 				t.Fatalf("%d guests, %v", len(due), err)
 			}
-			due[0].leave = true
-			run := func(steps []func(context.Context, []*leaver) error) {
+			due[0].handOver = true
+			run := func(steps []func(context.Context, []*dueGuest) error) {
 				for _, step := range steps {
 					must(t, step(ctx, due))
 				}
 			}
-			all := []func(context.Context, []*leaver) error{one.Guests.look, one.Guests.fold, one.Guests.forget, one.Guests.release}
+			all := []func(context.Context, []*dueGuest) error{one.Guests.look, one.Guests.addToRow, one.Guests.deleteAdded, one.Guests.release}
 			run(all[:steps])
 			want.Bought, want.Hits, want.Requests, want.Solved = want.Bought+3, want.Hits+1, want.Requests+1, want.Solved+2
 			check := func(when string, handed int64) {
@@ -204,7 +204,7 @@ func testHandOverSurvivesKills(t *testing.T, o Options) {
 					t.Fatal(err)
 				}
 			}
-			must(t, two.Guests.Leave(ctx, []captcha.ID{id}))
+			must(t, two.Guests.HandOver(ctx, []captcha.ID{id}))
 			check("at the end", 2)
 			run(all[steps:])
 			check("when it goes on", 2)
@@ -228,7 +228,7 @@ func testHandOverAddsOlderFiguresFirst(t *testing.T, o Options) {
 		t.Fatal(err)
 	}
 	served(t, s, id)
-	must(t, s.Guests.Leave(ctx, []captcha.ID{id}))
+	must(t, s.Guests.HandOver(ctx, []captcha.ID{id}))
 	if got := survey(t, s); got.Guests != 0 || got.Figures.Hits != 2 {
 		t.Errorf("the guests: %+v", got)
 	}
@@ -247,8 +247,8 @@ func testRetireSurvivesKills(t *testing.T, o Options) {
 		if err != nil || len(due) != 1 {
 			t.Fatalf("%d are due, %v", len(due), err)
 		}
-		all := []func(context.Context, []*leaver) error{s.Guests.look, s.Guests.fold, s.Guests.forget, s.Guests.release}
-		run := func(steps []func(context.Context, []*leaver) error) {
+		all := []func(context.Context, []*dueGuest) error{s.Guests.look, s.Guests.addToRow, s.Guests.deleteAdded, s.Guests.release}
+		run := func(steps []func(context.Context, []*dueGuest) error) {
 			for _, step := range steps {
 				must(t, step(ctx, due))
 			}
@@ -318,8 +318,8 @@ func testLateFoldsAreRefused(t *testing.T, o Options) {
 	}
 	must(t, s.Guests.look(t.Context(), due))
 	due[0].leased = due[0].leased.After(-guestLease - time.Minute)
-	if err := s.Guests.fold(t.Context(), due); err != nil || due[0].folded {
-		t.Errorf("folded: %v, %v", due[0].folded, err)
+	if err := s.Guests.addToRow(t.Context(), due); err != nil || due[0].added {
+		t.Errorf("folded: %v, %v", due[0].added, err)
 	}
 	if got := survey(t, s).Figures; got.Hits != 1 {
 		t.Errorf("%+v", got)
@@ -329,7 +329,7 @@ func testLateFoldsAreRefused(t *testing.T, o Options) {
 // A replica that is late to delete the figures it added keeps the newer figures of the guest.
 func testLateForgetKeepsNewerFigures(t *testing.T, o Options) {
 	s, id, ctx := open(t, o), identity("late forget"), t.Context()
-	look := func() []*leaver {
+	look := func() []*dueGuest {
 		served(t, s, id)
 		makeDue(t, s, id)
 		due, err := s.Guests.due(ctx)
@@ -342,15 +342,15 @@ func testLateForgetKeepsNewerFigures(t *testing.T, o Options) {
 		return due
 	}
 	slow := look()
-	if err := s.Guests.fold(ctx, slow); err != nil || !slow[0].folded {
-		t.Fatal(slow[0].folded, err)
+	if err := s.Guests.addToRow(ctx, slow); err != nil || !slow[0].added {
+		t.Fatal(slow[0].added, err)
 	}
 	makeDue(t, s, id)
 	retire(t, s, 0) // forgets for the slow one
 	makeDue(t, s, id)
 	retire(t, s, 1)
 	look() // and dies
-	must(t, s.Guests.forget(ctx, slow))
+	must(t, s.Guests.deleteAdded(ctx, slow))
 	makeDue(t, s, id)
 	retire(t, s, 0)
 	if got := survey(t, s).Figures; got.Hits != 2 {

@@ -25,8 +25,8 @@ func (s *Tokens) Return(t Token) error {
 	return s.returns.add(t)
 }
 
-// giveBack returns a token whose caller left, and logs a failure.
-func (s *Tokens) giveBack(t Token) {
+// returnToken returns a token whose caller left, and logs a failure.
+func (s *Tokens) returnToken(t Token) {
 	if err := s.Return(t); err != nil {
 		s.log.Warn("token not returned after its caller hung up", "identity", t.identity, "err", err)
 	}
@@ -37,7 +37,7 @@ func (s *Tokens) giveBack(t Token) {
 type returns struct {
 	*client
 
-	news    *news
+	notify  *notifier
 	spawn   func(func()) bool // Tokens.spawn
 	closing <-chan struct{}
 
@@ -113,7 +113,7 @@ func (r *returns) putBack(t Token) error {
 	keys, values := r.script("giveback").Input(k, args{"element": t.element, "margin_ms": t.margin, "channel": r.db.Channel(), "identity": t.identity})
 	err := r.script("giveback").Run(ctx, r.db.Hot, keys, values...).Err()
 	if err == nil {
-		r.news.wakeWaiters(t.identity)
+		r.notify.wakeWaiters(t.identity)
 	}
 	return err
 }

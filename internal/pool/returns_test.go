@@ -118,7 +118,7 @@ func TestCloseReturnsTokensOfCallersThatHungUp(t *testing.T) {
 		one.spawn(func() { // as a call that is answered now
 			<-one.closing
 			time.Sleep(time.Second)
-			one.giveBack(token)
+			one.returnToken(token)
 			close(closing)
 		})
 		one.close()
@@ -161,7 +161,7 @@ func TestOutOfMemory(t *testing.T) {
 	stock(t, s, id, 40, 0, time.Minute)
 	paid := Ref{id, "paid"}
 	place(t, s, id, "paid")
-	expect(t, true)(s.Mark(t.Context(), paid))
+	expect(t, true)(s.MarkSubmitting(t.Context(), paid))
 	take(t, s, Request{ID: id}, 1)
 	must(t, s.db.Slow.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	for range 20 {

@@ -101,7 +101,7 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 	}
 	waits("one")
 	place(t, s, id, "two")
-	if how, err := s.Fail(ctx, Failure{Ref: Ref{id, "two"}, Bought: true, Callback: true, Tell: "x"}); err != nil || how != Ended {
+	if how, err := s.Fail(ctx, Failure{Ref: Ref{id, "two"}, Bought: true, Callback: true, Message: "x"}); err != nil || how != Ended {
 		t.Errorf("an end by a callback: %v, %v", how, err)
 	}
 	place(t, s, id, "three")
@@ -117,5 +117,5 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 	if _, err := s.Take(ctx, Request{ID: id}); err != nil && !errors.Is(err, redisdb.ErrDown) {
 		t.Errorf("the returned token: %v", err)
 	}
-	s.SendAway()
+	s.EndWaits()
 }

@@ -71,7 +71,7 @@ func testClaims(t *testing.T, db *redisdb.DB) {
 	if mine, _, err := claims.Hold(ctx, "k", held.Fence, "x"); err != nil || !mine {
 		t.Errorf("holding: %v, %v", mine, err)
 	}
-	if err := claims.LetGo(ctx, "k", held.Fence, "x"); err != nil {
+	if err := claims.Release(ctx, "k", held.Fence, "x"); err != nil {
 		t.Errorf("letting go: %v", err)
 	}
 	if ok, err := claims.End(ctx, "k", held.Fence, dedup.ClaimEnd{Value: []byte("v"), Lasts: time.Minute}); err != nil || !ok {
@@ -104,7 +104,7 @@ func testPermits(t *testing.T, db *redisdb.DB) {
 	if names, err := s.Providers(ctx); err != nil || len(names) != 1 {
 		t.Errorf("providers: %v, %v", names, err)
 	}
-	err := errors.Join(s.GiveBack(ctx, "p", order), s.Release(ctx, "p", order), s.ReportFault(ctx, "p", fault),
+	err := errors.Join(s.ReleaseUnplaced(ctx, "p", order), s.Release(ctx, "p", order), s.ReportFault(ctx, "p", fault),
 		s.ReportRefusal(ctx, "p"), s.ReportAccepted(ctx, "p"))
 	if standing, unread := s.Standing(ctx, "p"); err != nil || unread != nil || standing.Fault == nil {
 		t.Errorf("standing: %+v, %v, %v", standing, err, unread)
@@ -211,7 +211,7 @@ func testTasks(t *testing.T, db *redisdb.DB) {
 	if err := s.Serve(ctx, "1", "order", false); err != nil {
 		t.Error(err)
 	}
-	if state, known, err := s.Visit(ctx, "1", "c"); err != nil || !known || state.Told != 1 {
+	if state, known, err := s.Visit(ctx, "1", "c"); err != nil || !known || state.PollsSinceEnd != 1 {
 		t.Errorf("%+v, %v, %v", state, known, err)
 	}
 }

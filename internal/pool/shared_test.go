@@ -156,7 +156,7 @@ func testSharedTicketsOutliveADeadReplica(t *testing.T, o Options) {
 	if got := look(t, s, id); got.Waiting != 1 {
 		t.Errorf("%d tickets", got.Waiting)
 	}
-	s.SendAway()
+	s.EndWaits()
 	<-patient
 	testkit.Within(t, 20*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
 	_ = dead.Close()

@@ -30,7 +30,7 @@ type Options struct {
 	// may be nil.
 	OnChange func(captcha.ID)
 	// OnEnded is called when a callback ended an order at any replica: with Solved,
-	// RepeatedText or Failure.Tell. It must not block; may be nil.
+	// RepeatedText or Failure.Message. It must not block; may be nil.
 	OnEnded func(order Ref, how string)
 	// OnRequest is called once for each request of this replica that Figures.Requests
 	// counts, with the time of its arrival, after Redis has counted it. It must not block;
@@ -58,7 +58,7 @@ type Store struct {
 	// DB is the Redis that keeps all of it.
 	DB *redisdb.DB
 
-	news *news
+	notify *notifier
 }
 
 // Open opens Redis and prepares the parts. It does no I/O: while Redis is away every call
@@ -72,7 +72,7 @@ func Open(o Options) (*Store, error) {
 	}
 	db.Declare(types)
 	c := &client{keyspace: keyspace{prefix: db.Prefix, replica: db.Replica}, db: db, scripts: loadScripts(o.Endings), log: o.Log}
-	n := &news{client: c, changed: o.OnChange, ended: o.OnEnded}
+	n := &notifier{client: c, changed: o.OnChange, ended: o.OnEnded}
 	if n.changed == nil {
 		n.changed = func(captcha.ID) {}
 	}
@@ -80,18 +80,18 @@ func Open(o Options) (*Store, error) {
 		n.ended = func(Ref, string) {}
 	}
 	secrets := &signing{client: c}
-	tokens := &Tokens{client: c, news: n, signing: secrets, onRequest: o.OnRequest, closing: make(chan struct{}), queues: map[captcha.ID]*takeQueue{}}
-	tokens.returns = &returns{client: c, news: n, spawn: tokens.spawn, closing: tokens.closing, pending: map[captcha.ID][]unwanted{}}
+	tokens := &Tokens{client: c, notify: n, signing: secrets, onRequest: o.OnRequest, closing: make(chan struct{}), queues: map[captcha.ID]*takeQueue{}}
+	tokens.returns = &returns{client: c, notify: n, spawn: tokens.spawn, closing: tokens.closing, pending: map[captcha.ID][]unwanted{}}
 	n.wake = tokens.wake
 	return &Store{
 		Tokens:   tokens,
-		Orders:   &Orders{client: c, news: n, endings: o.Endings, listed: redisdb.Seldom{Every: placedEvery}},
-		Controls: &Controls{client: c, news: n},
+		Orders:   &Orders{client: c, notify: n, endings: o.Endings, listed: redisdb.Seldom{Every: placedEvery}},
+		Controls: &Controls{client: c, notify: n},
 		Guests:   &Guests{client: c, most: mostGuests},
 		Replicas: &Replicas{client: c},
 		Endings:  &Endings{client: c},
 		DB:       db,
-		news:     n,
+		notify:   n,
 	}, nil
 }
 
@@ -100,16 +100,16 @@ func Open(o Options) (*Store, error) {
 func (s *Store) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { _ = s.DB.Run(ctx) }) // it ends without an error
-	group.Go(func() { s.news.listen(ctx) })
+	group.Go(func() { s.notify.listen(ctx) })
 	group.Go(func() { s.Tokens.signing.keep(ctx) })
 	group.Go(func() { s.Tokens.forgetIdle(ctx) })
 	group.Wait()
 	return nil
 }
 
-// SendAway ends every wait with ErrClosed and refuses new ones. Takes without a wait work until
+// EndWaits ends every wait with ErrClosed and refuses new ones. Takes without a wait work until
 // Close.
-func (s *Store) SendAway() { s.Tokens.sendAway() }
+func (s *Store) EndWaits() { s.Tokens.endWaits() }
 
 // Close ends all waits, waits for the calls in flight and closes the connections. A take
 // without a reply by then counts as handed out.

@@ -134,7 +134,7 @@ func openStore(o Options) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &replica{s.news.client, s, s.Tokens, s.Orders, s.Controls, s.Replicas}, nil
+	return &replica{s.notify.client, s, s.Tokens, s.Orders, s.Controls, s.Replicas}, nil
 }
 
 // open makes a store with the prefix of the test. It runs until the test ends.

@@ -49,7 +49,7 @@ func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, r Reque
 		got := <-mine
 		if err := ctx.Err(); err != nil {
 			if got.err == nil {
-				q.tokens.giveBack(got.token)
+				q.tokens.returnToken(got.token)
 			}
 			return answer{}, err
 		}

@@ -42,11 +42,11 @@ func TestTakeSendsArgumentsInTheOrderOfTheHeader(t *testing.T) {
 		{"DEPARTURE", map[string]any{"ticket": "gone", "outcome": 1 + slices.Index(take.Names("OUTCOME"), "missed"), "holder": "gone|here"}},
 		{"DEPARTURE", map[string]any{"ticket": "refused", "outcome": 1 + slices.Index(take.Names("OUTCOME"), "refused"), "holder": ""}},
 		{"WAITER", map[string]any{
-			"ticket": "", "arrival": "", "need_ms": int64(1000), "once": own + 1, "min_ttl": int64(500), "holder": "", "told": 0,
+			"ticket": "", "arrival": "", "need_ms": int64(1000), "once": own + 1, "min_ttl": int64(500), "holder": "", "end_on_failure": 0,
 		}},
 		{"WAITER", map[string]any{
 			"ticket": parked.ticket, "arrival": "1700000000000000", "need_ms": int64(30000), "once": own + 2, "min_ttl": int64(30000),
-			"holder": parked.ticket + "|" + s.replica, "told": 1,
+			"holder": parked.ticket + "|" + s.replica, "end_on_failure": 1,
 		}},
 	} {
 		got := map[string]any{}

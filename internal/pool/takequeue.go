@@ -128,8 +128,8 @@ func (q *takeQueue) wake() {
 	}
 }
 
-// sendAway answers every waiting caller with ErrClosed.
-func (q *takeQueue) sendAway() {
+// endWaits answers every waiting caller with ErrClosed.
+func (q *takeQueue) endWaits() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, w := range q.parked {
@@ -155,7 +155,7 @@ func (q *takeQueue) abandon(w *waiter, mine listener, outcome int) error {
 		q.mu.Unlock()
 		// The answer came in this moment.
 		if got := <-mine; got.err == nil {
-			q.tokens.giveBack(got.token)
+			q.tokens.returnToken(got.token)
 		}
 		return errNothing
 	}

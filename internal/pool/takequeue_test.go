@@ -180,7 +180,7 @@ func TestRetryAfterIsTheNextFreeLanding(t *testing.T) {
 		retry(2, median)
 		time.Sleep(10 * time.Second)
 		retry(2, median)
-		s.SendAway()
+		s.EndWaits()
 		<-one
 		<-two
 		testkit.Within(t, 10*time.Second, "no ticket", func() bool { return look(t, s, id).Waiting == 0 })
@@ -235,7 +235,7 @@ func TestTicketsLeaveWithTheirCaller(t *testing.T) {
 		if got := look(t, s, id); got.Waiting != 1 || !time.Now().Equal(now) {
 			t.Errorf("%d tickets after %v", got.Waiting, time.Since(now))
 		}
-		s.SendAway()
+		s.EndWaits()
 	})
 }
 
@@ -244,7 +244,7 @@ func TestSendAwayCountsCallersOfGuestsAsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		guest := identity("guest")
 		callers := []<-chan answer{parkOne(t, s, asking(guest)), parkOne(t, s, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})}
-		s.SendAway()
+		s.EndWaits()
 		for _, caller := range callers {
 			if got := <-caller; !errors.Is(got.err, ErrClosed) {
 				t.Errorf("%+v", got)

@@ -29,7 +29,7 @@ func (q *takeQueue) serve() {
 			case <-q.bell:
 			case <-sleep.C:
 			case <-q.tokens.closing:
-				q.sendAway()
+				q.endWaits()
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 	}
 	callers := append(c.waiters, c.immediate...)
 	if err == nil {
-		q.tellRequests(callers, answers)
+		q.reportRequests(callers, answers)
 	}
 	var orphans []Token
 	q.mu.Lock()
@@ -184,13 +184,13 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 	}
 	q.mu.Unlock()
 	for _, token := range orphans {
-		q.tokens.giveBack(token)
+		q.tokens.returnToken(token)
 	}
-	q.tokens.news.changed(q.id)
+	q.tokens.notify.changed(q.id)
 }
 
-// tellRequests reports the callers that take.lua saw for the first time.
-func (q *takeQueue) tellRequests(callers []*waiter, answers []answer) {
+// reportRequests reports the callers that take.lua saw for the first time.
+func (q *takeQueue) reportRequests(callers []*waiter, answers []answer) {
 	for i, w := range callers {
 		came := w.came
 		if came.IsZero() {

@@ -14,7 +14,7 @@ import (
 func testTokenTextsAreUnchanged(t *testing.T, o Options) {
 	s, id := open(t, o), identity("texts")
 	n := 0
-	settle := func(l Landing) Ending {
+	settle := func(l Landing) EndResult {
 		t.Helper()
 		n++
 		l.Ref, l.Provider, l.Lifetime = Ref{id, fmt.Sprint("order", n)}, "p", time.Minute
@@ -73,7 +73,7 @@ func testTokenTextsAreUnchanged(t *testing.T, o Options) {
 // A text may land again once its token is dead, and not earlier.
 func TestTextsMayRepeatAfterTheTokenDied(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		sold := func(order, text string, lifetime time.Duration, want Ending) {
+		sold := func(order, text string, lifetime time.Duration, want EndResult) {
 			t.Helper()
 			place(t, s, id, order)
 			if how, err := s.Settle(t.Context(), Landing{Ref: Ref{id, order}, Value: text, Lifetime: lifetime}); err != nil || how != want {

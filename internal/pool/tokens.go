@@ -15,7 +15,7 @@ import (
 type Tokens struct {
 	*client
 
-	news    *news
+	notify  *notifier
 	signing *signing
 	returns *returns
 	// onRequest is Options.OnRequest; may be nil.
@@ -99,11 +99,11 @@ func (s *Tokens) wake(id captcha.ID) {
 	}
 }
 
-// sendAway ends every wait with ErrClosed and refuses new ones.
-func (s *Tokens) sendAway() {
+// endWaits ends every wait with ErrClosed and refuses new ones.
+func (s *Tokens) endWaits() {
 	s.draining.Store(true)
 	for _, q := range s.all() {
-		q.sendAway()
+		q.endWaits()
 	}
 }
 
@@ -120,7 +120,7 @@ func (s *Tokens) spawn(work func()) bool {
 
 // close ends all waits and waits for the calls in flight.
 func (s *Tokens) close() {
-	s.sendAway()
+	s.endWaits()
 	s.mu.Lock()
 	if !s.closed {
 		s.closed = true

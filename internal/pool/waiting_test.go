@@ -130,7 +130,7 @@ func testTicketsOfDeadReplicasAreSkipped(t *testing.T, o Options) {
 func testSendAwayEndsWaits(t *testing.T, o Options) {
 	s, id := open(t, o), identity("away")
 	waiter := parkOne(t, s, Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 10})
-	s.SendAway()
+	s.EndWaits()
 	if got := <-waiter; !errors.Is(got.err, ErrClosed) {
 		t.Fatalf("sent away: %+v", got)
 	}

@@ -42,7 +42,7 @@ func (s *Controls) Warm(ctx context.Context, id captcha.ID, w Window, limit Wind
 	if kept == 0 {
 		return ErrWindows
 	}
-	s.news.announce(ctx, id)
+	s.notify.announce(ctx, id)
 	return nil
 }
 
@@ -58,13 +58,13 @@ func readWindows(items []any) ([]Window, error) {
 	if len(n)%3 != 0 {
 		return nil, fmt.Errorf("pool: look answered windows of %d values", len(n))
 	}
-	told := make([]Window, 0, len(n)/3)
+	windows := make([]Window, 0, len(n)/3)
 	for ; len(n) > 0; n = n[3:] {
-		told = append(told, Window{
+		windows = append(windows, Window{
 			Tokens: int(n[0]),
 			In:     time.Duration(n[1]) * time.Millisecond,
 			Left:   time.Duration(n[2]) * time.Millisecond,
 		})
 	}
-	return told, nil
+	return windows, nil
 }

@@ -65,7 +65,7 @@ func testWindowsAreListedUntilTheyEnd(t *testing.T, o Options) {
 	if ttl := s.db.Slow.PTTL(t.Context(), s.keys(id).warm).Val(); ttl < 59*time.Minute {
 		t.Errorf("the later window is forgotten in %v", ttl)
 	}
-	stocks, err := s.Survey(t.Context(), []Query{{ID: other}, {ID: id}})
+	stocks, err := s.LookAll(t.Context(), []Query{{ID: other}, {ID: id}})
 	if err != nil || stocks[0].Windows != nil {
 		t.Fatalf("%+v, %v", stocks, err)
 	}

@@ -22,6 +22,7 @@ const (
 	Task                        // this one task is dead
 )
 
+// String names the class in lower case.
 func (c Class) String() string {
 	switch c {
 	case Capacity:
@@ -50,6 +51,7 @@ type Error struct {
 	Err     error // the cause, with the key scrubbed; may be nil
 }
 
+// Error names the action, the code and the cause.
 func (e *Error) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("%s fault %s: %v", e.Class, e.Code, e.Err)
@@ -57,6 +59,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s fault %s", e.Class, e.Code)
 }
 
+// Unwrap returns the cause, such as a network error; nil if the provider answered.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Request describes the task to buy.

@@ -97,7 +97,7 @@ func (f *fleet) start(list ...targets.Target) *replica {
 		Addresses: "redis://bubble", Prefix: "test", Log: quiet, Dial: f.redis.Dial,
 		OnChange: func(id captcha.ID) {
 			if r.manager != nil {
-				r.manager.Kick(id)
+				r.manager.Wake(id)
 			}
 		},
 	})

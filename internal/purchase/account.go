@@ -28,28 +28,28 @@ func Account(api, url string, key captcha.Secret) string {
 type account struct {
 	Provider
 
-	id          string    // see Account; "" = unknown
-	concurrency int       // of the file
-	callbacks   Callbacks // of new orders
-	price       func(captcha.Type) float64
-	threads     int       // limit that the provider reports; 0 = none
-	taken       int       // slots in use on this replica
-	fullUntil   time.Time // until then other replicas have the remaining permits
-	turnAt      time.Time // while the account is probed: when this replica asks for the next turn
-	asked       bool      // maintenance has read this provider's threads
-	went        time.Time // when a reload removed it; zero = it is configured
-	unread      bool      // reading the threads failed; logged once
-	unanswered  bool      // the last submit had no answer; logged once
-	uncalled    int       // tasks in a row whose callback did not arrive
-	shared      met       // the fault that replicas share
-	refusals    int       // refused submits in a row, over all replicas, as last read
+	id               string    // see Account; "" = unknown
+	concurrency      int       // of the file
+	callbacks        Callbacks // of new orders
+	price            func(captcha.Type) float64
+	threads          int       // limit that the provider reports; 0 = none
+	slotsUsed        int       // slots in use on this replica
+	fullUntil        time.Time // until then other replicas have the remaining permits
+	turnAt           time.Time // while the account is probed: when this replica asks for the next turn
+	threadsRead      bool      // maintenance has read this provider's threads
+	removed          time.Time // when a reload removed it; zero = it is configured
+	threadsFailed    bool      // reading the threads failed; logged once
+	unanswered       bool      // the last submit had no answer; logged once
+	missingCallbacks int       // tasks in a row whose callback did not arrive
+	shared           faultKey  // the fault that replicas share
+	refusals         int       // refused submits in a row, over all replicas, as last read
 }
 
 // silentAfter is the number of missing callbacks in a row after which tasks are polled at once.
 const silentAfter = 3
 
 // silentLocked reports whether the account's callbacks do not arrive.
-func (a *account) silentLocked() bool { return a.uncalled >= silentAfter }
+func (a *account) silentLocked() bool { return a.missingCallbacks >= silentAfter }
 
 // limitLocked returns the most orders at once: the smaller limit of the file and the provider.
 func (a *account) limitLocked() int {
@@ -95,7 +95,7 @@ func (as *accounts) set(entries []Entry) {
 		if i >= 0 {
 			a = old[i]
 		}
-		a.id, a.went = e.Account, time.Time{}
+		a.id, a.removed = e.Account, time.Time{}
 		a.concurrency, a.callbacks, a.price = max(1, e.Concurrency), e.Callbacks, e.Price
 		if a.price == nil {
 			a.price = func(captcha.Type) float64 { return 0 }
@@ -121,7 +121,7 @@ func (as *accounts) notifyLocked() {
 func (as *accounts) retireLocked(old []*account, at time.Time) {
 	for _, a := range old {
 		if !slices.Contains(as.listed, a) {
-			a.went = at
+			a.removed = at
 			as.former = append([]*account{a}, as.former...)
 		}
 	}
@@ -132,7 +132,7 @@ func (as *accounts) retireLocked(old []*account, at time.Time) {
 	as.former = slices.DeleteFunc(as.former, func(a *account) bool {
 		known := a.id == "" || slices.Contains(seen, a.id)
 		seen = append(seen, a.id)
-		return known || at.Sub(a.went) > formerFor
+		return known || at.Sub(a.removed) > formerFor
 	})
 }
 
@@ -209,13 +209,13 @@ func (as *accounts) silent(a *account) bool {
 }
 
 // called records whether an expected callback arrived, and logs if silent changes.
-func (as *accounts) called(a *account, came bool) {
+func (as *accounts) noteCallback(a *account, came bool) {
 	as.mu.Lock()
 	before := a.silentLocked()
 	if came {
-		a.uncalled = 0
+		a.missingCallbacks = 0
 	} else {
-		a.uncalled++
+		a.missingCallbacks++
 	}
 	after := a.silentLocked()
 	as.mu.Unlock()
@@ -229,12 +229,12 @@ func (as *accounts) called(a *account, came bool) {
 }
 
 // answered records whether a submit had an answer, and reports whether that changed.
-func (as *accounts) answered(a *account, answered bool) (news bool) {
+func (as *accounts) noteAnswer(a *account, answered bool) (changed bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	news = a.unanswered == answered
+	changed = a.unanswered == answered
 	a.unanswered = !answered
-	return news
+	return changed
 }
 
 // list returns the states of the configured providers; InFlight counts only this replica's
@@ -255,5 +255,5 @@ func (as *accounts) status(a *account, at time.Time) Status {
 		state.Kind = provider.StateBusy
 		state.Reason = "it refused the last submits of all targets, so one order is tried each 5s"
 	}
-	return Status{Name: a.Name(), State: state, InFlight: a.taken, Concurrency: a.limitLocked(), Silent: a.silentLocked()}
+	return Status{Name: a.Name(), State: state, InFlight: a.slotsUsed, Concurrency: a.limitLocked(), Silent: a.silentLocked()}
 }

@@ -52,7 +52,7 @@ func (r *replica) leave(t *testing.T, n int) (orders []*Order) {
 	t.Helper()
 	for i := range n {
 		o := mustPlace(t, r.buyer, spec())
-		if ok, err := r.store.Mark(t.Context(), o.Ref); err != nil || !ok {
+		if ok, err := r.store.MarkSubmitting(t.Context(), o.Ref); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 		if ok, err := r.store.Submitted(t.Context(), o.Ref, fmt.Sprint("t", i)); err != nil || !ok {
@@ -301,7 +301,7 @@ func TestOrdersWithoutATaskAreNeverStranded(t *testing.T) {
 		for _, marked := range []bool{false, true} {
 			o := mustPlace(t, died.buyer, spec())
 			if marked {
-				if ok, err := died.store.Mark(t.Context(), o.Ref); err != nil || !ok {
+				if ok, err := died.store.MarkSubmitting(t.Context(), o.Ref); err != nil || !ok {
 					t.Fatal(ok, err)
 				}
 			}

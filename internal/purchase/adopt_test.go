@@ -35,7 +35,7 @@ func (s *testBuyer) foundFor(t *testing.T, target Spec, state pool.State) *Order
 	}
 	time.Sleep(2 * time.Second)
 	if state != pool.Intent {
-		must(store.Mark(ctx, o.Ref))
+		must(store.MarkSubmitting(ctx, o.Ref))
 	}
 	switch state {
 	case pool.Bought:
@@ -44,7 +44,7 @@ func (s *testBuyer) foundFor(t *testing.T, target Spec, state pool.State) *Order
 		must(store.Unknown(ctx, o.Ref, o.timeout))
 	case pool.Intent, pool.Submitting:
 	}
-	must(true, store.LetGo(ctx, []pool.Ref{o.Ref}))
+	must(true, store.ReleaseLeases(ctx, []pool.Ref{o.Ref}))
 	return o
 }
 

@@ -29,6 +29,7 @@ type BudgetError struct {
 	RetryAfter time.Duration // until the oldest solve leaves the window
 }
 
+// Error names the budget and when it has room.
 func (e *BudgetError) Error() string {
 	whose := "the target's budget"
 	switch e.Of {
@@ -71,11 +72,11 @@ type Provider interface {
 // Orders is the part of the store that the buyer uses; *pool.Orders with *permits.Permits
 // implement it.
 type Orders interface {
-	// Permits: they count the orders at each provider over all replicas. GiveBack releases the
+	// Permits count the orders at each provider over all replicas. ReleaseUnplaced returns the
 	// permit of an order that was not placed. Providers lists the names with permits, also of
 	// providers that only other replicas have or had.
 	Acquire(ctx context.Context, provider string, order pool.Ref, limit int, ttl, answered time.Duration) (permits.Permit, error)
-	GiveBack(ctx context.Context, provider string, order pool.Ref) error
+	ReleaseUnplaced(ctx context.Context, provider string, order pool.Ref) error
 	Release(ctx context.Context, provider string, order pool.Ref) error
 	Holders(ctx context.Context, provider string) ([]pool.Ref, error)
 	Providers(ctx context.Context) ([]string, error)
@@ -97,8 +98,8 @@ type Orders interface {
 
 	// The journal keeps the orders beside the stock of their identity.
 	Place(ctx context.Context, o pool.Order) (pool.Placing, error)
-	Mark(ctx context.Context, order pool.Ref) (ok bool, err error)
-	Claim(ctx context.Context, provider, task string, order pool.Ref, ttl time.Duration) (ok bool, err error)
+	MarkSubmitting(ctx context.Context, order pool.Ref) (ok bool, err error)
+	ClaimTask(ctx context.Context, provider, task string, order pool.Ref, ttl time.Duration) (ok bool, err error)
 	Submitted(ctx context.Context, order pool.Ref, task string) (ok bool, err error)
 	Unknown(ctx context.Context, order pool.Ref, hold time.Duration) (ok bool, err error)
 
@@ -106,14 +107,14 @@ type Orders interface {
 	// knows that a missing order has ended.
 	Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error)
 	FindAll(ctx context.Context, orders []pool.Ref) ([]pool.Record, error)
-	Settle(ctx context.Context, l pool.Landing) (pool.Ending, error)
-	Fail(ctx context.Context, f pool.Failure) (pool.Ending, error)
+	Settle(ctx context.Context, l pool.Landing) (pool.EndResult, error)
+	Fail(ctx context.Context, f pool.Failure) (pool.EndResult, error)
 	Remembers(ctx context.Context, order pool.Ref) (bool, error)
 
 	// Leases record which replica runs an order.
 	Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []pool.Record, gone []pool.Ref, err error)
 	Renew(ctx context.Context, orders []pool.Ref) (lost []pool.Ref, err error)
-	LetGo(ctx context.Context, orders []pool.Ref) error
+	ReleaseLeases(ctx context.Context, orders []pool.Ref) error
 }
 
 // The outcomes of a report.

@@ -31,10 +31,10 @@ type base struct {
 	log     *slog.Logger
 }
 
-// letGo ends this replica's leases on orders, so that other replicas can adopt them. If Redis
-// does not answer, the leases expire.
-func (b *base) letGo(ctx context.Context, orders ...pool.Ref) {
-	_ = withTimeout(ctx, func(ctx context.Context) error { return b.stock.LetGo(ctx, orders) })
+// releaseLeases ends this replica's leases on orders, so that other replicas can adopt them. If
+// Redis does not answer, the leases expire.
+func (b *base) releaseLeases(ctx context.Context, orders ...pool.Ref) {
+	_ = withTimeout(ctx, func(ctx context.Context) error { return b.stock.ReleaseLeases(ctx, orders) })
 }
 
 // NewBuyer returns a buyer without providers. folder is the directory of the dead letters.
@@ -104,11 +104,11 @@ func (b *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 //
 //   - ErrBusy: all replicas together have as many orders at the provider as it accepts.
 //   - *BudgetError: a budget is used up.
-//   - *pool.HeldError: the last orders of the identity failed.
+//   - *pool.BoundedError: the last orders of the identity failed.
 //   - ErrDepth: the stock has enough, or buying is paused.
 //
-// After an error no reservation is left, or it is removed once Redis answers. Buy always frees the slot. When a placed order ends,
-// its goroutine calls ended with the result.
+// After an error no reservation is left, or it is removed once Redis answers. After an error Buy
+// has freed the slot. When a placed order ends, its goroutine calls ended with the result.
 //
 // When ctx ends the order buys nothing more, and a submitted order stays in the journal.
 func (b *Buyer) Buy(ctx context.Context, slot *Slot, spec Spec, ended func(Result)) error {
@@ -126,7 +126,7 @@ func (b *Buyer) Adopt(ctx context.Context, within time.Duration, ended func(capt
 	defer cancel()
 	adopted, err := b.recovery.adopt(search)
 	for _, o := range adopted {
-		if !b.orders.goOn(ctx, o, ended) {
+		if !b.orders.runAdopted(ctx, o, ended) {
 			b.recovery.abandon(ctx, o)
 		}
 	}

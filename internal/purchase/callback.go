@@ -97,7 +97,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 	outcome, err = cs.deliver(ctx, l, cs.arrivals.first(order, c.At))
 	crash.At("delivered")
 	if a := cs.accounts.named(c.Provider); a != nil {
-		cs.accounts.called(a, true)
+		cs.accounts.noteCallback(a, true)
 	}
 	if err == nil {
 		cs.arrivals.forget(order)
@@ -150,7 +150,7 @@ func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.T
 	n := noticeOf(l)
 	// The solve was after the submit, and at most o.delay before the callback.
 	n.took, n.age = max(0, arrived.Sub(o.submitted)), o.delay
-	e := endOf(pool.Bought, n.news)
+	e := endOf(pool.Bought, n.trigger)
 	how, err := cs.carryOut(ctx, o, e, n, "")
 	if err != nil {
 		return "", err
@@ -172,10 +172,10 @@ func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.T
 	return CallbackFailed, nil
 }
 
-// noticeOf returns the news of a dead letter.
+// noticeOf returns the notice of a dead letter.
 func noticeOf(l spool.Letter) notice {
 	if l.Code == "" {
-		return notice{news: solved, callback: true, solution: provider.Solution{Token: l.Token, UserAgent: l.UserAgent}}
+		return notice{trigger: solved, callback: true, solution: provider.Solution{Token: l.Token, UserAgent: l.UserAgent}}
 	}
 	return calledBack(l.Code, l.Refused)
 }
@@ -189,7 +189,7 @@ func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter)
 	if r.Task != "" {
 		return false, nil
 	}
-	return cs.stock.Claim(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
+	return cs.stock.ClaimTask(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
 }
 
 // arrivals has the first arrivals of callbacks that this replica could not deliver yet, because a

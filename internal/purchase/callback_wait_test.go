@@ -97,7 +97,7 @@ func TestTasksArePolledIfCallbacksDoNotArrive(t *testing.T) {
 		}
 		silent := func() bool { return s.buyer.Providers(boundedCtx(t), time.Now())[0].Silent }
 		for range silentAfter {
-			if wait := first(); wait != 40*time.Second || silent() && s.buyer.accounts.listed[0].uncalled < silentAfter {
+			if wait := first(); wait != 40*time.Second || silent() && s.buyer.accounts.listed[0].missingCallbacks < silentAfter {
 				t.Errorf("the first poll after %v, silent %v", wait, silent())
 			}
 		}

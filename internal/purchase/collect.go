@@ -41,13 +41,13 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 	}
 	n := ords.await(ctx, o)
 	crash.At("polled")
-	if outside := o.outside.Load(); n.news == stopped && outside != nil {
+	if outside := o.outside.Load(); n.trigger == stopped && outside != nil {
 		return *outside
 	}
-	late := o.called && time.Since(o.submitted) >= o.fallback
+	late := o.hasCallback && time.Since(o.submitted) >= o.fallback
 	r = ords.conclude(ctx, o, pool.Bought, n)
-	if late && n.news == solved && r.Outcome != Elsewhere && !o.maybeCalled() {
-		ords.accounts.called(o.account, false)
+	if late && n.trigger == solved && r.Outcome != Elsewhere && !o.maybeCalled() {
+		ords.accounts.noteCallback(o.account, false)
 	}
 	return r
 }
@@ -55,7 +55,7 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 // maybeCalled reports whether a callback about the order may have come to some replica. If a
 // step of this order failed in Redis, another replica may have spooled a callback meanwhile.
 func (o *Order) maybeCalled() bool {
-	return o.hampered || o.arrived.Load() || o.outside.Load() != nil
+	return o.stepFailed || o.arrived.Load() || o.outside.Load() != nil
 }
 
 // buy submits the order and stores its task id. bought is false if the order ended instead.
@@ -80,27 +80,27 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	crash.At("submitted")
 	var mine bool
 	err := ords.retryUntilDeadline(ctx, o, "claiming a task", func(ctx context.Context) (err error) {
-		mine, err = ords.stock.Claim(ctx, o.provider, o.task, o.Ref, lifetime(o.account))
+		mine, err = ords.stock.ClaimTask(ctx, o.provider, o.task, o.Ref, longestFlight(o.account))
 		return err
 	})
 	if err == nil && !mine {
 		ords.log.Error("the provider answered a submit with the task of another order",
 			"target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
 		return ords.conclude(ctx, o, pool.Submitting, notice{
-			news: unanswered, err: errors.New("its answer named the task of another order"),
+			trigger: unanswered, err: errors.New("its answer named the task of another order"),
 		}), false
 	}
-	stands := false
+	exists := false
 	if err == nil {
 		err = ords.retryUntilDeadline(ctx, o, "storing the task id", func(ctx context.Context) (err error) {
-			stands, err = ords.stock.Submitted(ctx, o.Ref, o.task)
+			exists, err = ords.stock.Submitted(ctx, o.Ref, o.task)
 			return err
 		})
 	}
 	switch {
 	case err != nil:
 		return ords.unlessElsewhere(ctx, o, fmt.Errorf("storing the task id: %w", err)), false
-	case !stands:
+	case !exists:
 		return ords.forgotten(ctx, o), false
 	}
 	crash.At("stored")
@@ -114,7 +114,7 @@ func (ords *orders) mark(ctx context.Context, o *Order) (r Result, marked bool) 
 		asked := time.Now()
 		var mine bool
 		err := withTimeout(ctx, func(ctx context.Context) (err error) {
-			mine, err = ords.stock.Mark(ctx, o.Ref)
+			mine, err = ords.stock.MarkSubmitting(ctx, o.Ref)
 			return err
 		})
 		switch {
@@ -142,7 +142,7 @@ func (ords *orders) submit(ctx context.Context, o *Order) error {
 	o.task = task
 	ords.accounts.submitted(ctx, o.account, o.refusals, err)
 	unanswered := err != nil && isUnknown(err)
-	if ords.accounts.answered(o.account, !unanswered) && unanswered {
+	if ords.accounts.noteAnswer(o.account, !unanswered) && unanswered {
 		ords.log.Warn("a submit had no answer: the order counts as bought until it expires",
 			"target", o.spec.Target, "provider", o.account.Name(), "err", err)
 	}
@@ -158,7 +158,7 @@ func isUnknown(err error) bool {
 
 // unsold returns the notice about a submit that failed.
 func unsold(err error) notice {
-	n := notice{news: unanswered, err: err, code: codeOf(err)}
+	n := notice{trigger: unanswered, err: err, code: codeOf(err)}
 	if isUnknown(err) {
 		return n
 	}
@@ -166,28 +166,28 @@ func unsold(err error) notice {
 	errors.As(err, &fault)
 	switch fault.Class {
 	case provider.Parameters:
-		n.news = badParameters
+		n.trigger = badParameters
 	case provider.Task:
-		n.news = failed
+		n.trigger = failed
 	case provider.Capacity, provider.Account:
-		n.news = unavailable
+		n.trigger = unavailable
 	}
 	return n
 }
 
-// conclude ends an order as the table of ends says for its state and the news.
+// conclude ends an order as the table of ends says for its state and the trigger.
 func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n notice) Result {
-	e := endOf(state, n.news)
+	e := endOf(state, n.trigger)
 	switch e.script {
 	case keep:
 		return ords.keep(ctx, o, e, n)
 	case leave:
-		ords.letGo(ctx, o.Ref)
+		ords.releaseLeases(ctx, o.Ref)
 		return Result{Outcome: e.outcome, Err: n.err}
 	}
 	now := time.Now()
 	n.took, n.age = now.Sub(o.submitted), now.Sub(o.unsolved)
-	var how pool.Ending
+	var how pool.EndResult
 	call := rand.Text() // identifies a retry, as an attempt without an answer may have succeeded
 	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {
 		how, err = ords.carryOut(ctx, o, e, n, call)
@@ -197,7 +197,7 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 		if how == pool.Ended && e.script == settle {
 			crash.At("settled")
 		}
-		ords.giveBack(ctx, o, e)
+		ords.releaseEnded(ctx, o, e)
 	}
 	switch {
 	case e.refund: // the order was not bought, so its end elsewhere does not matter
@@ -227,9 +227,9 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 	return e.result(o, n)
 }
 
-// giveBack returns the permit of an order that ended, and its budget reservations if nothing
+// releaseEnded returns the permit of an order that ended, and its budget reservations if nothing
 // was bought. If that fails, they expire.
-func (ords *orders) giveBack(ctx context.Context, o *Order, e end) {
+func (ords *orders) releaseEnded(ctx context.Context, o *Order, e end) {
 	if e.refund {
 		for _, of := range o.booked {
 			_ = ords.retryUntilDeadline(ctx, o, "returning a budget reservation", func(ctx context.Context) error {
@@ -245,12 +245,12 @@ func (ords *orders) giveBack(ctx context.Context, o *Order, e end) {
 // keep stores that the outcome of the submit is unknown. The order still counts in the depth,
 // at the provider and in the budgets until it expires, and only a callback can collect it.
 func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result {
-	stands := true
+	exists := true
 	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {
-		stands, err = ords.unknown(ctx, o.provider, o.Ref, o.timeout)
+		exists, err = ords.unknown(ctx, o.provider, o.Ref, o.timeout)
 		return err
 	})
-	if err == nil && !stands {
+	if err == nil && !exists {
 		// If the order still exists, another replica has it, with its permit.
 		there := false
 		err := ords.retryUntilDeadline(ctx, o, "looking for an order", func(ctx context.Context) (err error) {
@@ -267,10 +267,10 @@ func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result 
 }
 
 // unknown stores that an order's outcome is unknown. It returns false if the order has ended.
-func (ords *orders) unknown(ctx context.Context, provider string, order pool.Ref, hold time.Duration) (stands bool, err error) {
-	stands, err = ords.stock.Unknown(ctx, order, hold)
-	if err != nil || !stands {
-		return stands, err
+func (ords *orders) unknown(ctx context.Context, provider string, order pool.Ref, hold time.Duration) (exists bool, err error) {
+	exists, err = ords.stock.Unknown(ctx, order, hold)
+	if err != nil || !exists {
+		return exists, err
 	}
 	// The order has a permit. Acquire shortens its time and is never refused.
 	_, err = ords.stock.Acquire(ctx, provider, order, 1, hold, -1)
@@ -282,7 +282,7 @@ var errForgotten = errors.New("redis has forgotten the order")
 // forgotten ends a bought order that is gone from Redis: a callback or another replica ended
 // it, or it has expired.
 func (ords *orders) forgotten(ctx context.Context, o *Order) Result {
-	ords.giveBack(ctx, o, end{}) // the replica that ended it may have died before that
+	ords.releaseEnded(ctx, o, end{}) // the replica that ended it may have died before that
 	return ords.unlessElsewhere(ctx, o, errForgotten)
 }
 

@@ -10,7 +10,7 @@
 //	scheduler  gives each free slot to the best bid, and every fourth one to the oldest request
 //	           (scheduler.go)
 //	placer     places orders beside the stock with their reservations, and removes those that
-//	           were not placed (place.go)
+//	           were not submitted (place.go)
 //	orders     run each order in a goroutine (orders.go), from submit to end (collect.go), with
 //	           its polls (wait.go), its journal line (order.go), and the list of all orders in
 //	           flight (underway.go)
@@ -39,8 +39,8 @@
 //
 // # How an order ends
 //
-// All ends are one table (end.go), whether a poll, a callback, a stop or an adoption brings the
-// news. Each end at this replica is one Event. In short:
+// One table has all ends (end.go), whether a poll, a callback, a stop or an adoption triggers
+// them. Each end at this replica is one Event. In short:
 //
 //   - A refused submit returns the budget reservations, since nothing was bought.
 //   - After a submit without an answer the order is kept until it expires, because it may have

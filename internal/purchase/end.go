@@ -12,18 +12,18 @@ import (
 	"poold/internal/provider"
 )
 
-// news is an event about an order.
-type news string
+// trigger is what makes an order end, or change its state.
+type trigger string
 
 const (
-	solved        news = "solved"         // the provider has a token
-	failed        news = "failed"         // the provider has no token, or the order timed out
-	badParameters news = "bad parameters" // the provider rejects the target's parameters
-	unavailable   news = "unavailable"    // the provider has no capacity, or a fault of the account
-	unanswered    news = "unanswered"     // the provider may have accepted the submit
-	uncollected   news = "uncollected"    // the order timed out, and its last polls had no answer
-	stopped       news = "stopped"        // this replica stops
-	abandoned     news = "abandoned"      // the replica that ran the order is dead
+	solved        trigger = "solved"         // the provider has a token
+	failed        trigger = "failed"         // the provider has no token, or the order timed out
+	badParameters trigger = "bad parameters" // the provider rejects the target's parameters
+	unavailable   trigger = "unavailable"    // the provider has no capacity, or a fault of the account
+	unanswered    trigger = "unanswered"     // the provider may have accepted the submit
+	uncollected   trigger = "uncollected"    // the order timed out, and its last polls had no answer
+	stopped       trigger = "stopped"        // this replica stops
+	abandoned     trigger = "abandoned"      // the replica that ran the order is dead
 )
 
 // script is the change of the order in Redis, in words for the log.
@@ -37,10 +37,10 @@ const (
 	collect script = "collecting an order of a replica"    // this replica continues it
 )
 
-// situation is the state of an order and an event about it.
+// situation is the state of an order and the trigger.
 type situation struct {
-	state pool.State
-	news  news
+	state   pool.State
+	trigger trigger
 }
 
 // end is how an order ends.
@@ -53,8 +53,8 @@ type end struct {
 	attempt  pool.Attempt
 }
 
-// ends has all ends of an order, whether the answer to the submit, a poll, a callback, a stop
-// or an adoption brings the news. After a callback the state is Bought, whatever the journal
+// ends has all ends of an order, whether the trigger comes from the answer to the submit, a poll,
+// a callback, a stop or an adoption. After a callback the state is Bought, whatever the journal
 // says: the callback proves it.
 var ends = map[situation]end{
 	// Before its submit.
@@ -81,7 +81,7 @@ var ends = map[situation]end{
 
 // endOf returns the end for a situation. It panics if the table lacks it; a test tries every
 // situation that can occur.
-func endOf(state pool.State, n news) end {
+func endOf(state pool.State, n trigger) end {
 	e, ok := ends[situation{state, n}]
 	if !ok {
 		panic(fmt.Sprintf("an order in state %q cannot be %s", state, n))
@@ -89,9 +89,9 @@ func endOf(state pool.State, n news) end {
 	return e
 }
 
-// notice is news with its details.
+// notice is a trigger with its details.
 type notice struct {
-	news     news
+	trigger  trigger
 	err      error             // of the provider; nil if it solved the task
 	code     string            // of err; "" = none
 	solution provider.Solution // if it solved the task
@@ -103,9 +103,9 @@ type notice struct {
 // refused precedes the code of a parameter fault in a message between replicas.
 const refused = "refused "
 
-// message encodes the news of a callback for the other replicas.
+// message encodes the notice of a callback for the other replicas.
 func (n notice) message() string {
-	switch n.news {
+	switch n.trigger {
 	case solved:
 		return pool.Solved
 	case badParameters:
@@ -117,18 +117,18 @@ func (n notice) message() string {
 // readMessage is the inverse of message.
 func readMessage(word string) notice {
 	if word == pool.Solved {
-		return notice{news: solved, callback: true}
+		return notice{trigger: solved, callback: true}
 	}
 	code, params := strings.CutPrefix(word, refused)
 	return calledBack(code, params)
 }
 
-// calledBack returns the news of a callback with an error code. refused: the service rejects
+// calledBack returns the notice of a callback with an error code. refused: the service rejects
 // the target's parameters.
 func calledBack(code string, refused bool) notice {
-	n := notice{news: failed, err: errors.New(code), code: code, callback: true}
+	n := notice{trigger: failed, err: errors.New(code), code: code, callback: true}
 	if refused {
-		n.news = badParameters
+		n.trigger = badParameters
 	}
 	return n
 }
@@ -140,8 +140,8 @@ func (b *base) repeated(o *Order, n notice) (end, notice) {
 }
 
 func withoutToken(n notice) (end, notice) {
-	n.news, n.err, n.code = failed, errors.New(pool.RepeatedText), pool.RepeatedText
-	return endOf(pool.Bought, n.news), n
+	n.trigger, n.err, n.code = failed, errors.New(pool.RepeatedText), pool.RepeatedText
+	return endOf(pool.Bought, n.trigger), n
 }
 
 // result returns the result for the caller of Buy.
@@ -178,7 +178,7 @@ func (n *notice) solvedAfter() time.Duration {
 
 // carryOut runs the script of an end that removes the order. call identifies the end, so that
 // a retry is recognised.
-func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call string) (pool.Ending, error) {
+func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call string) (pool.EndResult, error) {
 	if e.script == settle {
 		repeated, as := withoutToken(n)
 		return b.stock.Settle(ctx, pool.Landing{
@@ -200,7 +200,7 @@ func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call str
 		f.Attempt, f.Reason, f.Guest = e.attempt, e.result(o, n).Err.Error(), o.spec.isGuest()
 	}
 	if n.callback {
-		f.Tell = n.message()
+		f.Message = n.message()
 	}
 	return b.stock.Fail(ctx, f)
 }

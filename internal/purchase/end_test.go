@@ -21,7 +21,7 @@ import (
 // Each event that can occur in a state has an end. Reservations are returned only if nothing was
 // bought, and an order that may have been bought stays or is counted.
 func TestEachEventHasAnEnd(t *testing.T) {
-	can := map[pool.State][]news{
+	can := map[pool.State][]trigger{
 		pool.Intent:     {stopped, abandoned},
 		pool.Submitting: {badParameters, failed, unavailable, unanswered, abandoned},
 		pool.Bought:     {solved, failed, badParameters, uncollected, stopped, abandoned},
@@ -58,13 +58,13 @@ func TestEachEventHasAnEnd(t *testing.T) {
 // A message between replicas is read as it was written.
 func TestMessagesBetweenReplicasAreReadAsWritten(t *testing.T) {
 	for text, n := range map[string]notice{
-		pool.Solved:                     {news: solved, callback: true},
-		"refused ERROR_WRONG_GOOGLEKEY": {news: badParameters, code: "ERROR_WRONG_GOOGLEKEY", callback: true},
-		"ERROR_CAPTCHA_UNSOLVABLE":      {news: failed, code: "ERROR_CAPTCHA_UNSOLVABLE", callback: true},
-		pool.RepeatedText:               {news: failed, code: pool.RepeatedText, callback: true},
+		pool.Solved:                     {trigger: solved, callback: true},
+		"refused ERROR_WRONG_GOOGLEKEY": {trigger: badParameters, code: "ERROR_WRONG_GOOGLEKEY", callback: true},
+		"ERROR_CAPTCHA_UNSOLVABLE":      {trigger: failed, code: "ERROR_CAPTCHA_UNSOLVABLE", callback: true},
+		pool.RepeatedText:               {trigger: failed, code: pool.RepeatedText, callback: true},
 	} {
 		got := readMessage(text)
-		if (got.err == nil) != (n.news == solved) || got.err != nil && got.err.Error() != n.code {
+		if (got.err == nil) != (n.trigger == solved) || got.err != nil && got.err.Error() != n.code {
 			t.Errorf("%q: error %v", text, got.err)
 		}
 		got.err = nil
@@ -219,7 +219,7 @@ func TestRecordsOfOlderVersionsAreRead(t *testing.T) {
 		Target: "login", ID: r.Identity, Identity: captcha.Identity{Type: captcha.Turnstile, Enterprise: true},
 		Margin: 40 * time.Second, Lifetime: 300 * time.Second,
 	}
-	if !reflect.DeepEqual(o.spec, want) || o.provider != "one" || o.accountID != "abc" || o.timeout != 3*time.Minute || !o.called || o.delay != 10*time.Second || o.price != 7 {
+	if !reflect.DeepEqual(o.spec, want) || o.provider != "one" || o.accountID != "abc" || o.timeout != 3*time.Minute || !o.hasCallback || o.delay != 10*time.Second || o.price != 7 {
 		t.Errorf("read as %+v of %+v", o.spec, o)
 	}
 	r.State = 'x'

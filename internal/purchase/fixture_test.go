@@ -367,7 +367,7 @@ func (b *Buyer) slots() (taken []int) {
 	b.accounts.mu.Lock()
 	defer b.accounts.mu.Unlock()
 	for _, a := range b.accounts.listed {
-		taken = append(taken, a.taken)
+		taken = append(taken, a.slotsUsed)
 	}
 	return taken
 }

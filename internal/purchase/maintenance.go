@@ -35,8 +35,8 @@ func (as *accounts) refresh(ctx context.Context, all bool) {
 	as.mu.Lock()
 	var due []*account
 	for _, a := range as.listed {
-		if all || !a.asked {
-			a.asked = true
+		if all || !a.threadsRead {
+			a.threadsRead = true
 			due = append(due, a)
 		}
 	}
@@ -71,8 +71,8 @@ func (as *accounts) refreshAccount(ctx context.Context, a *account) {
 // threads one order is allowed, whose answer says why there are none.
 func (as *accounts) resize(a *account, total int, ok bool, err error) {
 	as.mu.Lock()
-	before, turned := a.limitLocked(), a.unread != (err != nil)
-	a.unread = err != nil
+	before, turned := a.limitLocked(), a.threadsFailed != (err != nil)
+	a.threadsFailed = err != nil
 	switch {
 	case err != nil:
 	case ok:

@@ -31,32 +31,32 @@ const (
 // once.
 type Order struct {
 	pool.Ref
-	spec      Spec
-	slot      *Slot
-	account   *account      // at which to submit and poll
-	provider  string        // its name when the order was placed, under which it has its permit
-	accountID string        // of the account when the order was placed
-	timeout   time.Duration // of the provider when the order was placed
-	booked    []pool.Budget // shared budgets in which it may have a reservation
-	refusals  int           // submits in a row that the provider had refused before the placing
-	pingback  string        // callback address for the submit; "" = none, or already submitted
-	called    bool          // the submit had a callback address
-	fallback  time.Duration // how long to wait for the callback before polling
-	delay     time.Duration // age of a token when its callback arrives
-	price     int64         // of the token, in billionths of the currency; below 0 = unknown
+	spec        Spec
+	slot        *Slot
+	account     *account      // at which to submit and poll
+	provider    string        // its name when the order was placed, under which it has its permit
+	accountID   string        // of the account when the order was placed
+	timeout     time.Duration // of the provider when the order was placed
+	booked      []pool.Budget // shared budgets in which it may have a reservation
+	refusals    int           // submits in a row that the provider had refused before the placing
+	pingback    string        // callback address for the submit; "" = none, or already submitted
+	hasCallback bool          // the submit had a callback address
+	fallback    time.Duration // how long to wait for the callback before polling
+	delay       time.Duration // age of a token when its callback arrives
+	price       int64         // of the token, in billionths of the currency; below 0 = unknown
 	// deadline is when the order expires in Redis, or a little earlier.
 	deadline time.Time
 
 	placed time.Time // when place returned; the latest possible time if it was adopted
 	// Set by collect, in this order; already set in an adopted order.
-	submitted time.Time // just before the submit
-	answered  time.Time // when the task id came
-	task      string    // the provider's id
-	unsolved  time.Time // latest moment at which the task is known to be unsolved
-	polls     int       // by this replica
-	asked     time.Time // start of the last poll, else of the submit
-	slowly    int       // polls during an account fault
-	hampered  bool      // a step failed in Redis at first
+	submitted  time.Time // just before the submit
+	answered   time.Time // when the task id came
+	task       string    // the provider's id
+	unsolved   time.Time // latest moment at which the task is known to be unsolved
+	polls      int       // by this replica
+	lastCall   time.Time // start of the last poll, else of the submit
+	slowPolls  int       // polls during an account fault
+	stepFailed bool      // a step failed in Redis at first
 
 	stop       context.CancelFunc     // ends collect; set while the order is in flight
 	outside    atomic.Pointer[Result] // set when a callback or another replica ended the order
@@ -83,7 +83,7 @@ func readOrder(r pool.Record) (*Order, error) {
 	f, submitted := r.Facts, r.Placed.Add(r.Unsolved)
 	return &Order{
 		Ref: r.Ref, provider: f.Provider, accountID: f.Account,
-		timeout: milliseconds(f.TimeoutMS), called: f.Called, delay: milliseconds(f.DelayMS), price: r.Price,
+		timeout: milliseconds(f.TimeoutMS), hasCallback: f.Called, delay: milliseconds(f.DelayMS), price: r.Price,
 		spec: Spec{
 			Target: f.Target, Owner: f.Owner, ID: r.Identity, Identity: f.Identity,
 			Margin: milliseconds(f.MarginMS), Lifetime: milliseconds(f.LifetimeMS),
@@ -95,15 +95,15 @@ func readOrder(r pool.Record) (*Order, error) {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// lifetime returns the longest time that an order can be in flight: the provider's time-out,
+// longestFlight returns the longest time that an order can be in flight: the provider's time-out,
 // and a call before and after it.
-func lifetime(p Provider) time.Duration { return p.Timeout() + 2*callTime }
+func longestFlight(p Provider) time.Duration { return p.Timeout() + 2*callTime }
 
 // facts returns what the journal keeps about the order for the replica that adopts it.
 func (o *Order) facts() pool.Facts {
 	return pool.Facts{
 		Target: o.spec.Target, Owner: o.spec.Owner, Provider: o.provider, Account: o.accountID, Identity: o.spec.Identity,
 		LifetimeMS: o.spec.Lifetime.Milliseconds(), MarginMS: o.spec.Margin.Milliseconds(),
-		Called: o.called, DelayMS: o.delay.Milliseconds(), TimeoutMS: o.timeout.Milliseconds(),
+		Called: o.hasCallback, DelayMS: o.delay.Milliseconds(), TimeoutMS: o.timeout.Milliseconds(),
 	}
 }

@@ -69,8 +69,8 @@ func (ords *orders) run(ctx context.Context, slot *Slot, spec *Spec, placed chan
 	}
 }
 
-// goOn runs an adopted order. It returns false if mostOrders are in flight.
-func (ords *orders) goOn(ctx context.Context, o *Order, ended func(captcha.ID, Result)) (started bool) {
+// runAdopted runs an adopted order. It returns false if mostOrders are in flight.
+func (ords *orders) runAdopted(ctx context.Context, o *Order, ended func(captcha.ID, Result)) (started bool) {
 	return ords.group.TryGo(func() error {
 		ords.contain(func() { ended(o.Identity, ords.collect(ctx, o)) })
 		return nil
@@ -138,11 +138,11 @@ func (ords *orders) endedByCallback(order pool.Ref, how string) {
 	if o == nil {
 		return
 	}
-	if o.called {
-		ords.accounts.called(o.account, true)
+	if o.hasCallback {
+		ords.accounts.noteCallback(o.account, true)
 	}
 	n := readMessage(how)
-	o.finish(endOf(pool.Bought, n.news).result(o, n))
+	o.finish(endOf(pool.Bought, n.trigger).result(o, n))
 }
 
 // foreign returns the orders that this replica does not run, by identity.

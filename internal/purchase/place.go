@@ -77,11 +77,11 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	case err != nil:
 		return nil, p.rollbackUnanswered(ctx, o, fmt.Errorf("reserving in a budget: %w", err))
 	case full != nil:
-		p.giveBack(ctx, o)
+		p.releaseUnplaced(ctx, o)
 		return nil, full
 	}
 	placing, err := p.stock.Place(bounded, pool.Order{
-		Ref: o.Ref, Guest: spec.isGuest(), Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: lifetime(o.account),
+		Ref: o.Ref, Guest: spec.isGuest(), Depth: spec.Depth, Margin: spec.Margin, Lead: spec.Lead, TTL: longestFlight(o.account),
 		Price: o.price, Facts: o.facts(),
 		PerHour: spec.PerHour, PerDay: spec.PerDay, NotAfter: notAfter,
 	})
@@ -89,13 +89,13 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	case err != nil:
 		return nil, p.rollbackUnanswered(ctx, o, fmt.Errorf("placing an order: %w", err))
 	case placing.BudgetWait > 0:
-		p.giveBack(ctx, o)
+		p.releaseUnplaced(ctx, o)
 		return nil, &BudgetError{RetryAfter: placing.BudgetWait}
-	case placing.Held != nil:
-		p.giveBack(ctx, o)
-		return nil, placing.Held
+	case placing.Bounded != nil:
+		p.releaseUnplaced(ctx, o)
+		return nil, placing.Bounded
 	case !placing.Placed:
-		p.giveBack(ctx, o)
+		p.releaseUnplaced(ctx, o)
 		return nil, ErrDepth
 	}
 	o.placed = time.Now()
@@ -107,7 +107,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 // returns an error, one of Buy's, it has freed the slot.
 func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at pool.Moment, err error) {
 	name := o.account.Name()
-	permit, err := p.stock.Acquire(bounded, o.provider, o.Ref, limit, lifetime(o.account)+placeMargin, sinceAnswered(o.account))
+	permit, err := p.stock.Acquire(bounded, o.provider, o.Ref, limit, longestFlight(o.account)+placeMargin, sinceAnswered(o.account))
 	if err != nil {
 		return 0, p.rollbackUnanswered(ctx, o, fmt.Errorf("acquiring a permit at %s: %w", name, err))
 	}
@@ -142,11 +142,11 @@ func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
 	o := &Order{
 		Ref:  pool.Ref{Identity: spec.ID, Order: rand.Text()},
 		spec: spec, slot: slot, account: slot.account, provider: slot.account.Name(), accountID: terms.id,
-		timeout: slot.account.Timeout(), deadline: time.Now().Add(lifetime(slot.account)),
+		timeout: slot.account.Timeout(), deadline: time.Now().Add(longestFlight(slot.account)),
 		delay: terms.callbacks.Delay, price: billionths(terms.price(spec.Identity.Type)),
 	}
 	o.pingback = terms.callbacks.address(o.provider, o.Ref)
-	o.called = o.pingback != ""
+	o.hasCallback = o.pingback != ""
 	o.fallback = terms.callbacks.fallback(o.timeout, spec.Lifetime-spec.Margin)
 	return o
 }
@@ -187,9 +187,9 @@ func (p *placer) rollbackUnanswered(ctx context.Context, o *Order, cause error) 
 	return cause
 }
 
-// giveBack frees the slot and the reservations of an order that was not placed. If Redis does
-// not answer, they expire.
-func (p *placer) giveBack(ctx context.Context, o *Order) {
+// releaseUnplaced frees the slot and the reservations of an order that was not placed. If Redis
+// does not answer, the reservations expire.
+func (p *placer) releaseUnplaced(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	if err := p.release(ctx, o.provider, o.Ref, o.booked); err != nil {
 		p.log.Debug("reservations are not returned", "target", o.spec.Target, "provider", o.account.Name(), "err", err)
@@ -209,7 +209,7 @@ func (p *placer) rollback(ctx context.Context, o *Order) {
 // remove removes an order that was not bought, and then its reservations. In this order Redis
 // counts a permit too many if the process dies in between, and never one too few.
 func (p *placer) remove(ctx context.Context, provider string, order pool.Ref, booked []pool.Budget) error {
-	var how pool.Ending
+	var how pool.EndResult
 	err := withTimeout(ctx, func(ctx context.Context) (err error) {
 		how, err = p.stock.Fail(ctx, pool.Failure{Ref: order})
 		return err
@@ -231,7 +231,7 @@ func (p *placer) release(ctx context.Context, provider string, order pool.Ref, b
 		}
 	}
 	return withTimeout(ctx, func(ctx context.Context) error {
-		return p.stock.GiveBack(ctx, provider, order)
+		return p.stock.ReleaseUnplaced(ctx, provider, order)
 	})
 }
 

@@ -152,7 +152,7 @@ func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o
 // abandon leaves an adopted order to other replicas, because this replica cannot run it.
 func (rc *recovery) abandon(ctx context.Context, o *Order) {
 	defer o.slot.Free()
-	rc.letGo(ctx, o.Ref)
+	rc.releaseLeases(ctx, o.Ref)
 }
 
 // sweep releases the permits at a provider whose orders have been missing for orphanedFor: a
@@ -238,7 +238,7 @@ func (rc *recovery) strand(ctx context.Context, name string, orders []pool.Recor
 	}
 	rc.mu.Unlock()
 	if len(refs) > 0 {
-		rc.letGo(ctx, refs...)
+		rc.releaseLeases(ctx, refs...)
 	}
 	if !grew {
 		return

@@ -162,7 +162,7 @@ func (w *testRedis) landElsewhere(ctx context.Context, order pool.Ref) {
 func (w *testRedis) claimElsewhere(task string) {
 	w.t.Helper()
 	another := pool.Ref{Identity: spec().ID, Order: "another"}
-	if ok, err := w.other().Claim(w.t.Context(), "one", task, another, time.Hour); err != nil || !ok {
+	if ok, err := w.other().ClaimTask(w.t.Context(), "one", task, another, time.Hour); err != nil || !ok {
 		w.t.Error(ok, err)
 	}
 }

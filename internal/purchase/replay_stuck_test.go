@@ -51,7 +51,7 @@ func (r *replica) kept(t *testing.T, name string, letters int) captcha.ID {
 		}
 		slot.Free() // no goroutine collects it
 		task := fmt.Sprint(name, i)
-		if ok, err := r.store.Mark(t.Context(), o.Ref); err != nil || !ok {
+		if ok, err := r.store.MarkSubmitting(t.Context(), o.Ref); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 		if ok, err := r.store.Submitted(t.Context(), o.Ref, task); err != nil || !ok {

@@ -19,7 +19,7 @@ func (b *Buyer) Run(ctx context.Context) error {
 		do    func(context.Context)
 	}{
 		{renewEvery, b.orders.renew}, {retryEvery, b.placer.retry}, {replayEvery, b.replay.quietly},
-		{stepEvery, b.accounts.step},
+		{exchangeEvery, b.accounts.exchange},
 	} {
 		duties.Go(func() { b.repeat(ctx, duty.every, duty.do) })
 	}
@@ -69,7 +69,7 @@ func (ords *orders) retryUntil(ctx context.Context, o *Order, until time.Time, d
 		if err == nil {
 			return nil
 		}
-		o.hampered = true
+		o.stepFailed = true
 		// The store logs an outage of Redis once for all orders.
 		ords.log.Debug("redis did not take a step of an order", "target", o.spec.Target,
 			"provider", o.account.Name(), "task", o.task, "doing", doing, "err", err)

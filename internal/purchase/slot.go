@@ -22,7 +22,7 @@ func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	offers := make([]offer, len(as.listed))
 	for i, a := range as.listed {
 		offers[i] = offer{account: a, bounded: a.refusals >= permits.MostRefusals}
-		if a.taken >= a.limitLocked() {
+		if a.slotsUsed >= a.limitLocked() {
 			offers[i].full, offers[i].after = true, lookAgain
 		} else if wait := max(a.fullUntil.Sub(at), a.turnAt.Sub(at)); wait > 0 {
 			offers[i].full, offers[i].after = true, wait
@@ -57,7 +57,7 @@ func choose(offers []offer, at time.Time) (*account, time.Duration) {
 func (as *accounts) take(a *account) *Slot {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	a.taken++
+	a.slotsUsed++
 	return &Slot{accounts: as, account: a}
 }
 
@@ -94,7 +94,7 @@ func (s *Slot) freeLocked(fullUntil time.Time) {
 		return
 	}
 	s.freed = true
-	s.account.taken--
+	s.account.slotsUsed--
 	s.account.fullUntil = fullUntil
 	s.accounts.notifyLocked()
 }

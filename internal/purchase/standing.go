@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// stepEvery is how often a replica reads the providers' standings from Redis.
-	stepEvery = time.Second
+	// exchangeEvery is how often a replica reads the providers' standings from Redis.
+	exchangeEvery = time.Second
 	// slowPoll is the time between two polls of a task while the account's polls are refused.
 	slowPoll = time.Minute
 )
 
-// met identifies a provider's fault, so that a change is recognised. The zero value is a provider
-// that is up.
-type met struct {
+// faultKey identifies a provider's fault, so that a change is recognised. The zero value is a
+// provider that is up.
+type faultKey struct {
 	kind         provider.FaultKind
 	code, action string
 	since        time.Time
 	polls        bool
 }
 
-func metOf(f *provider.Fault) met {
+func faultKeyOf(f *provider.Fault) faultKey {
 	if f == nil {
-		return met{}
+		return faultKey{}
 	}
-	return met{kind: f.Kind, code: f.Code, action: f.Action, since: f.Since, polls: f.Polls}
+	return faultKey{kind: f.Kind, code: f.Code, action: f.Action, since: f.Since, polls: f.Polls}
 }
 
 // share reports to the other replicas that a provider's fault began or ended here.
 func (as *accounts) share(ctx context.Context, a *account) {
 	f := a.Fault()
-	now := metOf(f)
+	now := faultKeyOf(f)
 	as.mu.Lock()
 	known := a.shared
 	as.mu.Unlock()
@@ -50,7 +50,7 @@ func (as *accounts) share(ctx context.Context, a *account) {
 		at := time.Now()
 		next := f.Next.Sub(at)
 		if known.polls = now.polls; now == known {
-			next = 0 // the fault was not met again, so the next probe keeps its time
+			next = 0 // the same fault: Redis keeps the time of the next probe
 		}
 		return as.stock.ReportFault(ctx, a.Name(), permits.Fault{
 			Kind: string(f.Kind), Code: f.Code, Reason: f.Reason, Action: f.Action,
@@ -59,12 +59,12 @@ func (as *accounts) share(ctx context.Context, a *account) {
 	})
 	if err != nil {
 		as.log.Debug("a provider's fault is not shared with other replicas", "provider", a.Name(), "err", err)
-		return // step tries again
+		return // the next exchange tries again
 	}
 	as.setShared(a, now)
 }
 
-func (as *accounts) setShared(a *account, now met) {
+func (as *accounts) setShared(a *account, now faultKey) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	a.shared = now
@@ -72,8 +72,8 @@ func (as *accounts) setShared(a *account, now met) {
 	as.notifyLocked()
 }
 
-// step exchanges the state of the providers with the other replicas.
-func (as *accounts) step(ctx context.Context) {
+// exchange exchanges the state of the providers with the other replicas.
+func (as *accounts) exchange(ctx context.Context) {
 	for _, a := range as.configured() {
 		as.share(ctx, a)
 		var standing permits.Standing
@@ -100,11 +100,11 @@ func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	as.mu.Unlock()
 	mine := a.Fault()
 	switch {
-	case metOf(mine) != known: // changed meanwhile: the next step shares it
+	case faultKeyOf(mine) != known: // changed meanwhile: the next exchange shares it
 	case s.Fault == nil && mine == nil:
 	case s.Fault == nil:
 		a.Adopt(ctx, nil)
-		as.setShared(a, met{})
+		as.setShared(a, faultKey{})
 	default:
 		at := time.Now()
 		f := provider.Fault{
@@ -115,7 +115,7 @@ func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 			return // this replica reaches the provider
 		}
 		a.Adopt(ctx, &f)
-		as.setShared(a, metOf(a.Fault()))
+		as.setShared(a, faultKeyOf(a.Fault()))
 	}
 }
 
@@ -187,7 +187,7 @@ func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
 		return err
 	})
 	if err == nil {
-		b.accounts.step(ctx)
+		b.accounts.exchange(ctx)
 		b.accounts.mu.Lock()
 		b.accounts.notifyLocked()
 		b.accounts.mu.Unlock()

@@ -108,7 +108,7 @@ func TestAProviderWithoutItsPermitsIsDown(t *testing.T) {
 func TestTheFaultOfAnotherReplicaIsAdopted(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		step := func() *provider.Fault {
-			s.buyer.accounts.step(t.Context())
+			s.buyer.accounts.exchange(t.Context())
 			return s.provider.Fault()
 		}
 		began := time.Now()
@@ -172,7 +172,7 @@ func TestTheEndOfAFaultEndsTheWaitForATurn(t *testing.T) {
 		runBubble(t, name, func(t *testing.T) {
 			s := newTestBuyer(t, 5)
 			c.begin(t, s)
-			s.buyer.accounts.step(t.Context())
+			s.buyer.accounts.exchange(t.Context())
 			slot, _, _ := mustAdmit(t, s.buyer)
 			if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, c.refused) {
 				t.Fatalf("place = %v, want %v", err, c.refused)
@@ -189,7 +189,7 @@ func TestTheEndOfAFaultEndsTheWaitForATurn(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(100 * time.Millisecond)
 			c.end(t, s)
-			s.buyer.accounts.step(t.Context())
+			s.buyer.accounts.exchange(t.Context())
 			if took := <-admitted; took != 100*time.Millisecond {
 				t.Errorf("the next order waited %v, want until the end", took)
 			}
@@ -243,7 +243,7 @@ func TestRefusedSubmitsAreCounted(t *testing.T) {
 func TestABoundedProviderServesTargetsInTurns(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.refuse(t, permits.MostRefusals)
-		s.buyer.accounts.step(t.Context())
+		s.buyer.accounts.exchange(t.Context())
 		began := time.Now()
 		var got []string
 		next := func(keeps bool) {
@@ -292,7 +292,7 @@ func TestABoundedProviderServesTargetsInTurns(t *testing.T) {
 func TestAnOperatorsProbeAllowsTheNextOrder(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.reportElsewhere(t, permits.Fault{Kind: "account", Code: "IP_BANNED", Next: time.Minute, Every: time.Minute})
-		s.buyer.accounts.step(t.Context())
+		s.buyer.accounts.exchange(t.Context())
 		if _, err := s.buyer.Probe(t.Context(), "one"); err != nil {
 			t.Fatal(err)
 		}

@@ -138,8 +138,8 @@ func (s *stock) Acquire(ctx context.Context, name string, order pool.Ref, limit 
 	})
 }
 
-func (s *stock) GiveBack(ctx context.Context, name string, order pool.Ref) error {
-	_, err := limited(ctx, s.testRedis, "release", silent(func() error { return s.Store.GiveBack(ctx, name, order) }))
+func (s *stock) ReleaseUnplaced(ctx context.Context, name string, order pool.Ref) error {
+	_, err := limited(ctx, s.testRedis, "release", silent(func() error { return s.Store.ReleaseUnplaced(ctx, name, order) }))
 	return err
 }
 
@@ -199,12 +199,12 @@ func (s *stock) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
 	})
 }
 
-func (s *stock) Mark(ctx context.Context, order pool.Ref) (bool, error) {
-	return limited(ctx, s.testRedis, "mark", func() (bool, error) { return s.Store.Mark(ctx, order) })
+func (s *stock) MarkSubmitting(ctx context.Context, order pool.Ref) (bool, error) {
+	return limited(ctx, s.testRedis, "mark", func() (bool, error) { return s.Store.MarkSubmitting(ctx, order) })
 }
 
-func (s *stock) Claim(ctx context.Context, name, task string, order pool.Ref, ttl time.Duration) (bool, error) {
-	return limited(ctx, s.testRedis, "claim "+task, func() (bool, error) { return s.Store.Claim(ctx, name, task, order, ttl) })
+func (s *stock) ClaimTask(ctx context.Context, name, task string, order pool.Ref, ttl time.Duration) (bool, error) {
+	return limited(ctx, s.testRedis, "claim "+task, func() (bool, error) { return s.Store.ClaimTask(ctx, name, task, order, ttl) })
 }
 
 func (s *stock) Submitted(ctx context.Context, order pool.Ref, task string) (bool, error) {
@@ -215,8 +215,8 @@ func (s *stock) Unknown(ctx context.Context, order pool.Ref, hold time.Duration)
 	return limited(ctx, s.testRedis, "unknown", func() (bool, error) { return s.Store.Unknown(ctx, order, hold) })
 }
 
-func (s *stock) Settle(ctx context.Context, l pool.Landing) (pool.Ending, error) {
-	return limited(ctx, s.testRedis, "settle", func() (pool.Ending, error) {
+func (s *stock) Settle(ctx context.Context, l pool.Landing) (pool.EndResult, error) {
+	return limited(ctx, s.testRedis, "settle", func() (pool.EndResult, error) {
 		how, err := s.Store.Settle(ctx, l)
 		if err == nil && how == pool.Ended {
 			s.change(func() { s.landings = append(s.landings, l) })
@@ -225,8 +225,8 @@ func (s *stock) Settle(ctx context.Context, l pool.Landing) (pool.Ending, error)
 	})
 }
 
-func (s *stock) Fail(ctx context.Context, f pool.Failure) (pool.Ending, error) {
-	return limited(ctx, s.testRedis, fmt.Sprintf("fail bought=%v", f.Bought), func() (pool.Ending, error) { return s.Store.Fail(ctx, f) })
+func (s *stock) Fail(ctx context.Context, f pool.Failure) (pool.EndResult, error) {
+	return limited(ctx, s.testRedis, fmt.Sprintf("fail bought=%v", f.Bought), func() (pool.EndResult, error) { return s.Store.Fail(ctx, f) })
 }
 
 func (s *stock) Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error) {
@@ -261,8 +261,8 @@ func (s *stock) Renew(ctx context.Context, orders []pool.Ref) ([]pool.Ref, error
 	return carry(s.testRedis, "look renew", func() ([]pool.Ref, error) { return s.Store.Renew(ctx, orders) })
 }
 
-func (s *stock) LetGo(ctx context.Context, orders []pool.Ref) error {
-	_, err := limited(ctx, s.testRedis, "let go", silent(func() error { return s.Store.LetGo(ctx, orders) }))
+func (s *stock) ReleaseLeases(ctx context.Context, orders []pool.Ref) error {
+	_, err := limited(ctx, s.testRedis, "let go", silent(func() error { return s.Store.ReleaseLeases(ctx, orders) }))
 	return err
 }
 

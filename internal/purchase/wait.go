@@ -11,29 +11,29 @@ import (
 	"poold/internal/provider"
 )
 
-// await polls the task until there is news. A callback ends ctx.
+// await polls the task until it ends or the time is over. A callback ends ctx.
 func (ords *orders) await(ctx context.Context, o *Order) notice {
 	first, interval := o.pace(ords.accounts.silent(o.account))
 	giveUp := o.submitted.Add(o.timeout)
 	wait := time.Until(first)
-	o.asked = o.submitted
+	o.lastCall = o.submitted
 	for {
 		// The last poll is at the time-out, not an interval before it.
 		if err := backoff.Sleep(ctx, min(wait, time.Until(giveUp))); err != nil {
-			return notice{news: stopped, err: err}
+			return notice{trigger: stopped, err: err}
 		}
 		asked := time.Now()
 		if wait = o.pollsLater(asked, giveUp); wait > 0 {
 			continue
 		}
-		o.asked = asked
+		o.lastCall = asked
 		o.polls++
 		solution, err := ords.poll(ctx, o)
 		if err == nil {
-			return notice{news: solved, solution: solution}
+			return notice{trigger: solved, solution: solution}
 		}
 		if err := ctx.Err(); err != nil {
-			return notice{news: stopped, err: err}
+			return notice{trigger: stopped, err: err}
 		}
 		var fault *provider.Error
 		wait = jitter(interval)
@@ -44,9 +44,9 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 		case !errors.As(err, &fault):
 			// The call was cancelled.
 		case fault.Class == provider.Task:
-			return notice{news: failed, err: err, code: fault.Code}
+			return notice{trigger: failed, err: err, code: fault.Code}
 		case fault.Class == provider.Parameters:
-			return notice{news: badParameters, err: err, code: fault.Code}
+			return notice{trigger: badParameters, err: err, code: fault.Code}
 		case fault.Class == provider.Account:
 			// pollsLater decides when to poll again.
 		default:
@@ -55,9 +55,9 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 		if !time.Now().Before(giveUp) {
 			err = fmt.Errorf("not solved within %v: %w", o.timeout, err)
 			if !answered {
-				return notice{news: uncollected, err: err, code: codeOf(err)}
+				return notice{trigger: uncollected, err: err, code: codeOf(err)}
 			}
-			return notice{news: failed, err: err, code: pool.CodeTimeout}
+			return notice{trigger: failed, err: err, code: pool.CodeTimeout}
 		}
 	}
 }
@@ -68,7 +68,7 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 // token's age.
 func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 	wait, interval := o.account.Pace(o.spec.Identity.Type)
-	if o.called && !silent {
+	if o.hasCallback && !silent {
 		return o.submitted.Add(o.fallback), interval
 	}
 	return o.answered.Add(max(wait, o.spec.Shortest-interval)), interval
@@ -80,15 +80,15 @@ func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 func (o *Order) pollsLater(at, giveUp time.Time) time.Duration {
 	ok, wait := o.account.PollTurn(at)
 	if ok {
-		o.slowly = 0
+		o.slowPolls = 0
 		return 0
 	}
-	due := o.asked.Add(slowPoll)
-	if half := o.asked.Add(giveUp.Sub(o.asked) / 2); o.slowly == 0 && half.Before(due) {
+	due := o.lastCall.Add(slowPoll)
+	if half := o.lastCall.Add(giveUp.Sub(o.lastCall) / 2); o.slowPolls == 0 && half.Before(due) {
 		due = half
 	}
 	if !at.Before(due) || !at.Before(giveUp) {
-		o.slowly++
+		o.slowPolls++
 		return 0
 	}
 	return min(wait, due.Sub(at))

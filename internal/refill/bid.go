@@ -19,13 +19,13 @@ type ordering struct {
 	on      func(nth int) terms
 	nth     int       // orders placed
 	began   time.Time // the look
-	passive bool      // see rest
+	passive bool      // see waitRange
 }
 
-// rest returns the worker's wait after the last order.
-func (o *ordering) rest() rest {
+// wait returns the worker's wait after the last order.
+func (o *ordering) wait() waitRange {
 	placing := time.Since(o.began)
-	return rest{least: max(0, coalesce-placing), most: max(0, o.Look-placing), passive: o.passive}
+	return waitRange{least: max(0, coalesce-placing), most: max(0, o.Look-placing), passive: o.passive}
 }
 
 // grant answers a request for a slot.
@@ -48,23 +48,23 @@ func (w *worker) bid(o *ordering, at time.Time) purchase.Bid {
 	}
 }
 
-// place places the next order in a granted slot. It returns the rest of the ordering, or nil and
+// place places the next order in a granted slot. It returns the ordering if orders are left, else
 // how long to wait. It drops a stale decision.
-func (w *worker) place(ctx context.Context, o *ordering, g grant) (next rest, left *ordering) {
+func (w *worker) place(ctx context.Context, o *ordering, g grant) (next waitRange, left *ordering) {
 	if g.err != nil {
 		return w.hindered(ctx, g.err), nil
 	}
 	// Orders may have ended while the worker waited for the slot.
 	if ctx.Err() != nil || w.status.heldFor(time.Now()) > 0 {
 		g.free()
-		w.kicked.Store(true)
-		return o.rest(), nil
+		w.woken.Store(true)
+		return o.wait(), nil
 	}
 	err := w.buy(w, g.slot, o.on(o.nth))
 	if errors.Is(err, purchase.ErrDepth) {
 		// Another replica has ordered since the look. Its landings do not wake this worker, so
 		// it must look again soon.
-		pause := o.rest()
+		pause := o.wait()
 		pause.most = min(pause.most, bidFor)
 		return pause, nil
 	}
@@ -76,20 +76,20 @@ func (w *worker) place(ctx context.Context, o *ordering, g grant) (next rest, le
 		w.log.Info("the budget has room again")
 	}
 	if o.nth++; o.nth < o.Order {
-		return rest{}, o
+		return waitRange{}, o
 	}
-	return o.rest(), nil
+	return o.wait(), nil
 }
 
-// goOn ends a turn: the worker waits. If it has orders left, it bids for a slot meanwhile, or
+// endTurn ends a turn: the worker waits. If it has orders left, it bids for a slot meanwhile, or
 // changes its pending bid.
-func (l *looker) goOn(w *worker, o *ordering, pause rest) {
+func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 	w.ordering = o
 	if o == nil {
 		l.mu.Lock()
 		w.withdrawLocked()
 		l.mu.Unlock()
-		l.rest(w, pause)
+		l.schedule(w, pause)
 		return
 	}
 	at := time.Now()
@@ -106,11 +106,11 @@ func (l *looker) goOn(w *worker, o *ordering, pause rest) {
 	}
 	l.mu.Unlock()
 	// The next look changes the bid: soon after a wake-up, and when the target becomes starved.
-	pause = rest{least: bidFor, most: policy.Never}
+	pause = waitRange{least: bidFor, most: policy.Never}
 	if starved := bid.Since.Add(starvedAfter); starved.After(at) {
 		pause.most = starved.Sub(at)
 	}
-	l.rest(w, pause)
+	l.schedule(w, pause)
 }
 
 // granted gives a worker the answer to its nth request. If the worker is in a turn, it keeps
@@ -136,12 +136,12 @@ func (l *looker) granted(w *worker, n int, g grant) {
 // order lets a worker place an order. The caller has removed the worker from the queue.
 func (l *looker) order(w *worker, g grant) {
 	var left *ordering
-	pause := w.contained(func() (pause rest) {
+	pause := w.contained(func() (pause waitRange) {
 		pause, left = w.place(w.ctx, w.ordering, g)
 		return pause
 	})
 	l.share(w)
-	l.goOn(w, left, pause)
+	l.endTurn(w, left, pause)
 }
 
 // withdrawLocked ends the worker's bid, and frees a slot that was granted meanwhile.

@@ -24,8 +24,8 @@ type shares struct {
 	left     time.Time // when the other replica stopped; zero = it is alive
 }
 
-func (s *shares) Beat(_ context.Context, lasts time.Duration) (string, []string, error) {
-	if lasts <= 2*beatEvery {
+func (s *shares) Heartbeat(_ context.Context, lasts time.Duration) (string, []string, error) {
+	if lasts <= 2*heartbeatEvery {
 		return "", nil, fmt.Errorf("one lost beat in %v looks like a dead replica", lasts)
 	}
 	if !s.left.IsZero() && !time.Now().Before(s.left) {
@@ -44,7 +44,7 @@ func TestWhenAStatusIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := &shares{}
 		l := newLooker(nil, told, slog.New(slog.DiscardHandler))
-		l.watch.Store(&watch{self: "a", live: []string{"a", "b"}})
+		l.division.Store(&division{self: "a", live: []string{"a", "b"}})
 		h := newWorker(t.Context(), target("login", 3), nil, &counter{}, nil, slog.New(slog.DiscardHandler))
 		h.watched.Store(true)
 		steps := []struct {
@@ -80,7 +80,7 @@ func TestWhenAStatusIsShared(t *testing.T) {
 func named(by string) targets.Target {
 	for n := 0; ; n++ {
 		x := target(fmt.Sprint("login", n), 1)
-		if (&watch{self: by, live: []string{"me", "you"}}).mine(x.ID) {
+		if (&division{self: by, live: []string{"me", "you"}}).watches(x.ID) {
 			return x
 		}
 	}
@@ -93,10 +93,10 @@ func TestTheFirstDecisionAloneNeedsALook(t *testing.T) {
 		mine := named("me")
 		mine.Refill, mine.HitRate, mine.MaxWaste = targets.RefillAdaptive, 0.97, 3
 		stock := &paced{asks: map[captcha.ID][]time.Duration{mine.ID: {time.Hour}}, looks: map[captcha.ID][]time.Time{}}
-		left := time.Now().Add(5*beatEvery - beatEvery/2)
-		noticed := left.Add(beatEvery / 2)
+		left := time.Now().Add(5*heartbeatEvery - heartbeatEvery/2)
+		noticed := left.Add(heartbeatEvery / 2)
 		m := NewManager(stock, &shares{left: left}, &counter{}, noOthers, slog.New(slog.DiscardHandler))
-		running(t, m, func() { time.Sleep(15 * beatEvery) }, mine)
+		running(t, m, func() { time.Sleep(15 * heartbeatEvery) }, mine)
 		const decides = 1200 * time.Millisecond // at most, with this lead time and without demand
 		looks := stock.at(mine)
 		if len(looks) < 2 || looks[1].Sub(looks[0]) > decides {
@@ -122,7 +122,7 @@ func TestStatusIsSharedAgainAfterAHang(t *testing.T) {
 		var list []targets.Target
 		for n := 0; len(list) < many; n++ {
 			x := target(fmt.Sprint("t", n), 1)
-			if (&watch{self: "me", live: []string{"me", "you"}}).mine(x.ID) {
+			if (&division{self: "me", live: []string{"me", "you"}}).watches(x.ID) {
 				list, stock.asks[x.ID] = append(list, x), []time.Duration{time.Hour}
 			}
 		}
@@ -145,10 +145,10 @@ func TestStatusIsSharedAgainAfterAHang(t *testing.T) {
 				hangs := make(chan struct{})
 				hang(hangs)
 				for _, x := range list { // each look hangs alone
-					m.Kick(x.ID)
+					m.Wake(x.ID)
 					time.Sleep(time.Millisecond)
 				}
-				time.Sleep(2 * beatLasts)
+				time.Sleep(2 * heartbeatLife)
 				hang(nil)
 				close(hangs)
 				time.Sleep(2 * time.Minute)
@@ -190,12 +190,12 @@ func TestTheRuleOfTheDivisionIsFixed(t *testing.T) {
 		"one": "c", "two": "a", "three": "b", "four": "a", "five": "a", "six": "c", "seven": "b", "eight": "c",
 	} {
 		for _, self := range []string{"a", "b", "c"} {
-			w := &watch{self: self, live: []string{"a", "b", "c"}}
-			if w.mine(id) != (self == want) {
+			w := &division{self: self, live: []string{"a", "b", "c"}}
+			if w.watches(id) != (self == want) {
 				t.Errorf("%s is divided otherwise: %s", id, self)
 			}
 		}
-		if w := (&watch{self: "d", live: []string{"a", "b", "c"}}); !w.mine(id) {
+		if w := (&division{self: "d", live: []string{"a", "b", "c"}}); !w.watches(id) {
 			t.Error("a replica that is not among the live ones leaves a target to others")
 		}
 	}
@@ -237,19 +237,19 @@ func TestAReplicaWithoutBeatsWatchesAll(t *testing.T) {
 		}
 		for outage := range 2 {
 			beats(true)
-			if n := strangers(beatEvery); n > 0 {
+			if n := strangers(heartbeatEvery); n > 0 {
 				t.Errorf("outage %d: after one failed beat %d targets of other replicas were looked at", outage, n)
 			}
 			beats(false)
-			if n := strangers(beatLasts + beatEvery); n > 0 {
+			if n := strangers(heartbeatLife + heartbeatEvery); n > 0 {
 				t.Errorf("outage %d: after it %d targets of other replicas were looked at", outage, n)
 			}
 			beats(true)
-			if n := strangers(beatLasts + 2*beatEvery + takeOver); n != all {
+			if n := strangers(heartbeatLife + 2*heartbeatEvery + takeOver); n != all {
 				t.Errorf("outage %d: %d of the %d targets of other replicas were looked at", outage, n, all)
 			}
 			beats(false)
-			w.after(2 * beatEvery)
+			w.after(2 * heartbeatEvery)
 			if got := watchedBy(cutOff); fmt.Sprint(got) != fmt.Sprint(own) {
 				t.Errorf("outage %d: after it the targets are divided otherwise: %v, before %v", outage, got, own)
 			}

@@ -13,8 +13,8 @@
 //  1. prepare chooses the lead time by which to judge the stock.
 //  2. The looker looks at the stock. A turn without a possible change skips the look (look.go).
 //  3. decide computes the policy's plan and decision.
-//  4. goOn requests a slot with a bid, and place buys with the granted slot, one order at a time. While the
-//     worker waits for a slot, a wake-up changes its bid (bid.go).
+//  4. endTurn requests a slot with a bid, and place buys with the granted slot, one order at a
+//     time. While the worker waits for a slot, a wake-up changes its bid (bid.go).
 //  5. The worker waits until a wake-up, the time that the policy named, or the backstop.
 //
 // A wake-up means that a token was taken or landed, or that a caller waits. Wake-ups within 20 ms

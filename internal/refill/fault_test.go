@@ -77,12 +77,12 @@ func (c *counter) Pace(captcha.Type) (time.Duration, time.Duration) { return tim
 // eye is a stock with a fixed answer.
 type eye func(ctx context.Context) (pool.Stock, error)
 
-func (e eye) Recall(context.Context, captcha.ID) ([]byte, error)     { return nil, nil }
-func (e eye) Remember(context.Context, captcha.ID, []byte) error     { return nil }
-func (e eye) Retry(context.Context, captcha.ID) (bool, error)        { return false, nil }
-func (e eye) Leave(context.Context, captcha.ID, time.Duration) error { return nil }
+func (e eye) Recall(context.Context, captcha.ID) ([]byte, error)        { return nil, nil }
+func (e eye) Remember(context.Context, captcha.ID, []byte) error        { return nil }
+func (e eye) Retry(context.Context, captcha.ID) (bool, error)           { return false, nil }
+func (e eye) LastLook(context.Context, captcha.ID, time.Duration) error { return nil }
 
-func (e eye) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+func (e eye) LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	stocks := make([]pool.Stock, len(queries))
 	for i := range stocks {
 		stocks[i], stocks[i].Err = e(ctx)
@@ -93,10 +93,10 @@ func (e eye) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, er
 // alone is the only live replica.
 type alone struct{}
 
-func (alone) Beat(context.Context, time.Duration) (string, []string, error) {
+func (alone) Heartbeat(context.Context, time.Duration) (string, []string, error) {
 	return "me", []string{"me"}, nil
 }
-func (alone) End(context.Context) error                              { return nil }
+func (alone) Leave(context.Context) error                            { return nil }
 func (alone) Share(context.Context, captcha.ID, []byte) error        { return nil }
 func (alone) Shared(context.Context, []captcha.ID) ([][]byte, error) { return nil, nil }
 

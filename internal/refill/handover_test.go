@@ -84,7 +84,7 @@ func TestUnwantedSlotsAreFreed(t *testing.T) {
 				w.replica = w.newReplica()
 				late := &lateBuyer{Buyer: w.buyer, holds: true}
 				w.manager = NewManager(w.store, w.store, late, noOthers, slog.New(slog.NewTextHandler(w.log, nil)))
-				w.store.with(func() { w.store.changed = w.manager.Kick })
+				w.store.with(func() { w.store.changed = w.manager.Wake })
 				w.run(w.replica)
 				login, other := target("login", 1), target("other", 1)
 				w.apply(login)

@@ -43,19 +43,19 @@ func (s *lookResult) validFor() time.Duration {
 // reconsider decides by the last look. holds is true if nothing can have changed and there is
 // nothing to order; otherwise the worker must look. It is false beside another live replica, whose
 // changes do not wake this worker.
-func (w *worker) reconsider(ctx context.Context, at time.Time, plan policy.Plan) (pause rest, holds bool) {
+func (w *worker) reconsider(ctx context.Context, at time.Time, plan policy.Plan) (pause waitRange, holds bool) {
 	saw := &w.last
 	if !w.calm || !at.Before(saw.until) {
-		return rest{}, false
+		return waitRange{}, false
 	}
-	if !w.close(plan.Lead, saw.query.Lead) {
-		return rest{}, false
+	if !w.nearEnough(plan.Lead, saw.query.Lead) {
+		return waitRange{}, false
 	}
 	plan.Lead = saw.query.Lead
 	d := bounded(w.tracker.Decide(at, plan, seen(&saw.stock)), saw.stock.Attempts)
 	if d.Order > 0 {
-		return rest{}, false
+		return waitRange{}, false
 	}
 	w.note(ctx, at, d, saw.stock)
-	return rest{least: coalesce, most: min(d.Look, saw.until.Sub(at)), passive: true}, true
+	return waitRange{least: coalesce, most: min(d.Look, saw.until.Sub(at)), passive: true}, true
 }

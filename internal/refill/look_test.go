@@ -42,7 +42,7 @@ func TestLooksWhereNothingHappens(t *testing.T) {
 			t.Errorf("%d requests are known after a take, want %d", n, requests+1)
 		}
 		w.start(login)
-		w.after(beatEvery + takeOver)
+		w.after(heartbeatEvery + takeOver)
 		before = looks()
 		w.after(long)
 		if n := looks() - before; n < 30 {

@@ -31,14 +31,14 @@ const (
 // looker looks at the identities that are due, many in one exchange, and runs the turns of their
 // workers. One timer serves all of them. It is safe for concurrent use.
 type looker struct {
-	stock    Stock
-	replicas Replicas
-	log      *slog.Logger
-	batches  errgroup.Group
-	saves    errgroup.Group
-	wake     chan struct{} // of one: a worker is due earlier than the timer
-	lastPass atomic.Int64  // when the loop of run last began, Unix ns
-	watch    atomic.Pointer[watch]
+	stock      Stock
+	replicas   Replicas
+	log        *slog.Logger
+	batches    errgroup.Group
+	saves      errgroup.Group
+	resetTimer chan struct{} // capacity 1; a worker is due earlier than the timer
+	lastPass   atomic.Int64  // when the loop of run last began, Unix ns
+	division   atomic.Pointer[division]
 
 	mu      sync.Mutex
 	queue   queue // waiting workers
@@ -46,8 +46,8 @@ type looker struct {
 }
 
 func newLooker(stock Stock, replicas Replicas, log *slog.Logger) *looker {
-	l := &looker{stock: stock, replicas: replicas, log: log, wake: make(chan struct{}, 1), workers: map[*worker]bool{}}
-	l.watch.Store(&watch{})
+	l := &looker{stock: stock, replicas: replicas, log: log, resetTimer: make(chan struct{}, 1), workers: map[*worker]bool{}}
+	l.division.Store(&division{})
 	l.batches.SetLimit(batchesAtOnce)
 	l.saves.SetLimit(savesAtOnce)
 	return l
@@ -71,30 +71,30 @@ func (l *looker) run(ctx context.Context) {
 		timer.Reset(min(wait, hangsAfter/4))
 		select {
 		case <-ctx.Done():
-		case <-l.wake:
+		case <-l.resetTimer:
 		case <-timer.C:
 		}
 	}
 	_ = l.batches.Wait()
 }
 
-// hangs reports whether run has been blocked for long by exchanges with Redis that do not end.
+// hangs reports whether unfinished exchanges with Redis have blocked run for hangsAfter.
 func (l *looker) hangs() bool {
 	return time.Since(time.Unix(0, l.lastPass.Load())) > hangsAfter
 }
 
-// divide changes which identities this replica watches. It looks soon at those that it did not
-// watch before. Unless again is set, it keeps the old division if the replicas are the same.
-func (l *looker) divide(next *watch, again bool) {
-	if old := l.watch.Load(); !again && old.self == next.self && slices.Equal(old.live, next.live) {
+// divide changes which identities this replica watches, and looks soon at the new ones. If the
+// replicas are the same, it keeps the old division, unless again is set.
+func (l *looker) divide(next *division, again bool) {
+	if old := l.division.Load(); !again && old.self == next.self && slices.Equal(old.live, next.live) {
 		return
 	}
-	l.watch.Store(next)
+	l.division.Store(next)
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for w := range l.workers {
-		mine := next.mine(w.target.ID)
+		mine := next.watches(w.target.ID)
 		if was := w.watched.Swap(mine); was || !mine || w.queueIndex < 0 {
 			continue
 		}
@@ -107,7 +107,7 @@ func (l *looker) divide(next *watch, again bool) {
 // next removes the due workers from the queue. If none is due, it returns how long until the next
 // one is.
 func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
-	watch := l.watch.Load()
+	current := l.division.Load()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.queue) > 0 && len(batch) < batchMost {
@@ -123,9 +123,9 @@ func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
 		}
 		heap.Pop(&l.queue)
 		// The next look covers every wake-up so far.
-		kicked := w.kicked.Swap(false)
-		w.calm = !kicked && w.division == watch && watch.only()
-		w.division = watch
+		woken := w.woken.Swap(false)
+		w.calm = !woken && w.division == current && current.only()
+		w.division = current
 		w.absent = !w.passiveSince.IsZero() && at.Sub(w.passiveSince) > absence
 		w.passiveSince = time.Time{}
 		batch = append(batch, w)
@@ -137,13 +137,13 @@ func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
 func (l *looker) add(w *worker, delay time.Duration) {
 	l.mu.Lock()
 	l.workers[w] = true
-	w.watched.Store(l.watch.Load().mine(w.target.ID))
+	w.watched.Store(l.division.Load().watches(w.target.ID))
 	l.mu.Unlock()
-	l.rest(w, rest{most: delay})
+	l.schedule(w, waitRange{most: delay})
 }
 
-// rest schedules a worker's next turn.
-func (l *looker) rest(w *worker, r rest) {
+// schedule schedules a worker's next turn.
+func (l *looker) schedule(w *worker, r waitRange) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,23 +165,23 @@ func (l *looker) rest(w *worker, r rest) {
 	if r.passive && !w.watched.Load() {
 		w.due, w.passiveSince = now.Add(policy.Never), now
 	}
-	if w.kicked.Load() {
+	if w.woken.Load() {
 		w.due = w.earliest
 	}
 	heap.Push(&l.queue, w)
 	l.wakeLocked(w)
 }
 
-// kick wakes a worker: it looks soon. Until then further calls are no-ops.
-func (l *looker) kick(w *worker) {
-	if w.kicked.Swap(true) {
+// wake makes a worker look soon. Until then further calls are no-ops.
+func (l *looker) wake(w *worker) {
+	if w.woken.Swap(true) {
 		return // a look is due already
 	}
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w.queueIndex < 0 || w.dismissed {
-		return // the turn's end sees kicked
+		return // the end of the turn reads woken
 	}
 	l.callLocked(w, later(now, w.earliest))
 }
@@ -202,7 +202,7 @@ func later(a, b time.Time) time.Time {
 func (l *looker) wakeLocked(w *worker) {
 	if w.queueIndex == 0 {
 		select {
-		case l.wake <- struct{}{}:
+		case l.resetTimer <- struct{}{}:
 		default:
 		}
 	}
@@ -244,12 +244,12 @@ func (l *looker) turns(ctx context.Context, batch []*worker) {
 	for _, w := range batch {
 		var q pool.Query
 		var look bool
-		pause := w.contained(func() (pause rest) {
+		pause := w.contained(func() (pause waitRange) {
 			q, pause, look = w.prepare(w.ctx, at)
 			return pause
 		})
 		if !look {
-			l.goOn(w, nil, pause)
+			l.endTurn(w, nil, pause)
 			continue
 		}
 		queries, looking = append(queries, q), append(looking, w)
@@ -257,22 +257,22 @@ func (l *looker) turns(ctx context.Context, batch []*worker) {
 	stocks := l.look(ctx, queries)
 	for i, w := range looking {
 		var order *ordering
-		pause := w.contained(func() (pause rest) {
+		pause := w.contained(func() (pause waitRange) {
 			pause, order = w.turn(w.ctx, at, queries[i], stocks[i])
 			return pause
 		})
 		l.share(w)
-		l.goOn(w, order, pause)
+		l.endTurn(w, order, pause)
 	}
 }
 
-// look returns the stocks of Survey. After an error of the whole survey each stock has it.
+// look returns the stocks of LookAll. If LookAll fails, each stock has its error.
 func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.Stock) {
 	if len(queries) == 0 {
 		return nil
 	}
 	var err error
-	if fault := panics.Contain(l.log, "panic in a target's worker", func() { stocks, err = l.stock.Survey(ctx, queries) }); fault != nil {
+	if fault := panics.Contain(l.log, "panic in a target's worker", func() { stocks, err = l.stock.LookAll(ctx, queries) }); fault != nil {
 		err = fault
 	}
 	if err != nil {

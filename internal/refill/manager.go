@@ -32,10 +32,10 @@ const (
 
 // Stock is the part of pool.Tokens and pool.Controls that refill uses.
 type Stock interface {
-	// Survey looks at many identities in one exchange; see pool.Tokens.Survey.
-	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
-	// Leave looks a last time at an identity without a target.
-	Leave(ctx context.Context, id captcha.ID, margin time.Duration) error
+	// LookAll looks at many identities in one exchange; see pool.Tokens.LookAll.
+	LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
+	// LastLook looks a last time at an identity without a target.
+	LastLook(ctx context.Context, id captcha.ID, margin time.Duration) error
 	// Recall returns the learned state that Remember stored last for an identity, or nil.
 	Recall(ctx context.Context, id captcha.ID) ([]byte, error)
 	Remember(ctx context.Context, id captcha.ID, learned []byte) error
@@ -129,10 +129,10 @@ func (m *Manager) Apply(ctx context.Context, set *targets.Set) {
 	}
 }
 
-// Kick wakes the worker of an identity: it looks soon. Without a worker it is a no-op.
-func (m *Manager) Kick(id captcha.ID) {
+// Wake makes the worker of an identity look soon. Without a worker it is a no-op.
+func (m *Manager) Wake(id captcha.ID) {
 	if w := m.workers.Load().byID[id]; w != nil {
-		m.looker.kick(w)
+		m.looker.wake(w)
 	}
 }
 
@@ -154,7 +154,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer close(m.ended)
 	// Orders have Run's ctx: they outlive the worker that placed them.
 	buy := func(w *worker, slot *purchase.Slot, on terms) error {
-		return m.buyer.Buy(ctx, slot, w.spec(on), func(r purchase.Result) { w.ended(r, m.Kick) })
+		return m.buyer.Buy(ctx, slot, w.spec(on), func(r purchase.Result) { w.ended(r, m.Wake) })
 	}
 
 	// Orders of dead replicas are adopted before anything is bought.
@@ -201,7 +201,7 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 			delete(went, t.ID)
 			if otherProviders {
 				m.retry(ctx, w)
-				m.looker.kick(w)
+				m.looker.wake(w)
 			}
 		} else {
 			if w != nil {
@@ -215,7 +215,7 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 	}
 	m.looker.dismiss(slices.Collect(maps.Values(went)))
 	m.workers.Store(next)
-	m.seeOff(went, next, slices.Concat(old.providers, set.Providers))
+	m.recordDeparted(went, next, slices.Concat(old.providers, set.Providers))
 	for i, w := range came {
 		m.looker.add(w, min(time.Duration(i)*startStep, startMost))
 	}

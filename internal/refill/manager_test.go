@@ -147,7 +147,7 @@ func TestKicksAreCoalesced(t *testing.T) {
 		w.after(time.Minute)
 		before, _ := w.store.lookCount(login.ID)
 		for range 1000 {
-			w.manager.Kick(login.ID)
+			w.manager.Wake(login.ID)
 			w.after(time.Millisecond)
 		}
 		now, _ := w.store.lookCount(login.ID)
@@ -156,12 +156,12 @@ func TestKicksAreCoalesced(t *testing.T) {
 		}
 		w.after(2 * coalesce) // the look that the last kick caused, and coalesce
 		settled, _ := w.store.lookCount(login.ID)
-		w.manager.Kick(login.ID)
+		w.manager.Wake(login.ID)
 		w.after(0)
 		if now, _ := w.store.lookCount(login.ID); now != settled+1 {
 			t.Errorf("%d looks right after a single kick, want 1", now-settled)
 		}
-		w.manager.Kick("nobody's")
+		w.manager.Wake("nobody's")
 	})
 }
 
@@ -209,7 +209,7 @@ func TestLooksShareExchanges(t *testing.T) {
 		})
 		_, looks := w.store.lookCount("")
 		for _, x := range list {
-			w.manager.Kick(x.ID)
+			w.manager.Wake(x.ID)
 		}
 		w.after(2 * coalesce) // some may have been looked at a moment before
 		w.store.with(func() { surveys = w.store.surveys - surveys })
@@ -220,11 +220,11 @@ func TestLooksShareExchanges(t *testing.T) {
 		hangs := make(chan struct{})
 		defer close(hangs)
 		w.store.with(func() { w.store.strangle = hangs })
-		w.manager.Kick(list[0].ID)
+		w.manager.Wake(list[0].ID)
 		w.after(0)
 		w.store.with(func() { w.store.strangle = nil })
 		before, _ := w.store.lookCount(list[1].ID)
-		w.manager.Kick(list[1].ID)
+		w.manager.Wake(list[1].ID)
 		w.after(0)
 		if n, _ := w.store.lookCount(list[1].ID); n != before+1 {
 			t.Errorf("%d looks at one while another hangs", n-before)
@@ -255,7 +255,7 @@ func TestStopLeavesOrdersInTheJournal(t *testing.T) {
 		}
 		// After the end Apply and Kick do nothing, and return.
 		m.Apply(t.Context(), &targets.Set{})
-		m.Kick(login.ID)
+		m.Wake(login.ID)
 		w.close()
 	})
 }

@@ -33,7 +33,7 @@ func (m *Manager) adopt(ctx context.Context, within time.Duration) {
 	_ = panics.Contain(m.log, "panic while looking for orders", func() {
 		err := m.buyer.Adopt(ctx, within, func(id captcha.ID, r purchase.Result) {
 			if w := m.workers.Load().byID[id]; w != nil {
-				w.ended(r, m.Kick)
+				w.ended(r, m.Wake)
 			} else {
 				m.others(id, r)
 			}
@@ -62,7 +62,7 @@ func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
 	})
 	m.mu.Unlock()
 	for _, d := range due {
-		if err := m.stock.Leave(ctx, d.id, d.margin); err != nil {
+		if err := m.stock.LastLook(ctx, d.id, d.margin); err != nil {
 			m.mu.Lock()
 			m.departed = append(m.departed, d)
 			m.mu.Unlock()
@@ -70,8 +70,8 @@ func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
 	}
 }
 
-// seeOff records the removed identities as departed.
-func (m *Manager) seeOff(went map[captcha.ID]*worker, next *workers, providers []targets.Provider) {
+// recordDeparted records the removed identities as departed.
+func (m *Manager) recordDeparted(went map[captcha.ID]*worker, next *workers, providers []targets.Provider) {
 	longest := time.Duration(0)
 	for _, p := range providers {
 		longest = max(longest, p.Timeout)

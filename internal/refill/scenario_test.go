@@ -129,7 +129,7 @@ func (w *scenario) newReplica() *replica {
 	r.buyer = purchase.NewBuyer(r.store, "no letters", noObserver{}, quiet)
 	r.buyer.SetProviders([]purchase.Entry{{Provider: w.provider, Concurrency: w.concurrency}})
 	r.manager = NewManager(r.store, r.store, r.buyer, noOthers, slog.New(slog.NewTextHandler(r.log, nil)))
-	r.store.with(func() { r.store.changed = r.manager.Kick })
+	r.store.with(func() { r.store.changed = r.manager.Wake })
 	w.all = append(w.all, r)
 	w.book.came()
 	return r

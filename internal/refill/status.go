@@ -190,10 +190,10 @@ func (s *status) placed(at time.Time) (recovered bool) {
 
 // outOfBudget sets the state Budget, and reports whether it is new. The next try comes before there is
 // room, because a reload can raise the budget.
-func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (news bool) {
+func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	news = s.now.State != Budget
+	changed = s.now.State != Budget
 	whose := "the budget of this target"
 	if err.Of == pool.Overall {
 		whose = "the overall budget"
@@ -202,7 +202,7 @@ func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (news bool
 	s.setLocked(Budget, fmt.Sprintf("%s is used up; there is room again at %s", whose, until.UTC().Format(time.RFC3339)))
 	s.now.Until = until
 	s.heldUntil = at.Add(min(err.RetryAfter, budgetWait))
-	return news
+	return changed
 }
 
 // busy notes that the provider refused an order for lack of capacity, and delays the next one.

@@ -62,7 +62,7 @@ func (b *book) went() {
 func (b *book) lonely() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.replicas == 1 && time.Since(b.ended) > 4*beatLasts
+	return b.replicas == 1 && time.Since(b.ended) > 4*heartbeatLife
 }
 
 // placing is a placed order.
@@ -91,7 +91,7 @@ func newTestStore(t testing.TB, redis *redistest.Bubble, b *book) *testStore {
 	return s
 }
 
-func (s *testStore) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+func (s *testStore) LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	s.mu.Lock()
 	strangle := s.strangle
 	s.surveys++
@@ -105,12 +105,12 @@ func (s *testStore) Survey(ctx context.Context, queries []pool.Query) ([]pool.St
 	if strangle != nil {
 		<-strangle
 	}
-	return s.Store.Survey(ctx, queries)
+	return s.Store.LookAll(ctx, queries)
 }
 
 // Beat knows the answer without Redis where no second replica is there: a story would spend
 // up to half of its time on the scripts.
-func (s *testStore) Beat(ctx context.Context, lasts time.Duration) (self string, live []string, err error) {
+func (s *testStore) Heartbeat(ctx context.Context, lasts time.Duration) (self string, live []string, err error) {
 	s.mu.Lock()
 	fails := s.beatsFail
 	s.mu.Unlock()
@@ -118,15 +118,15 @@ func (s *testStore) Beat(ctx context.Context, lasts time.Duration) (self string,
 		return "", nil, errors.New("no answer")
 	}
 	if s.book.lonely() {
-		return alone{}.Beat(ctx, lasts)
+		return alone{}.Heartbeat(ctx, lasts)
 	}
-	return s.Store.Beat(ctx, lasts)
+	return s.Store.Heartbeat(ctx, lasts)
 }
 
 // Leave counts as a look.
-func (s *testStore) Leave(ctx context.Context, id captcha.ID, margin time.Duration) error {
+func (s *testStore) LastLook(ctx context.Context, id captcha.ID, margin time.Duration) error {
 	s.with(func() { s.looks[id]++ })
-	return s.Store.Leave(ctx, id, margin)
+	return s.Store.LastLook(ctx, id, margin)
 }
 
 func (s *testStore) Remember(ctx context.Context, id captcha.ID, learned []byte) error {

@@ -235,7 +235,7 @@ func TestRedisAway(t *testing.T) {
 		// The next outage begins with the shortest wait again.
 		w.redis.SetDown(true)
 		before, _ := w.store.lookCount(login.ID)
-		w.manager.Kick(login.ID)
+		w.manager.Wake(login.ID)
 		w.after(time.Second)
 		if looks, _ := w.store.lookCount(login.ID); looks < before+3 {
 			t.Errorf("%d looks in the first second of the second outage, want at least 3", looks-before)

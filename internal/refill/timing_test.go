@@ -25,7 +25,7 @@ type paced struct {
 	hang  chan struct{} // looks wait for it; nil = they do not
 }
 
-func (p *paced) Survey(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
+func (p *paced) LookAll(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	p.mu.Lock()
 	stocks := make([]pool.Stock, len(queries))
 	for i, q := range queries {
@@ -79,7 +79,7 @@ func TestLooksComeWhenAsked(t *testing.T) {
 				running(t, m, func() {
 					for began := time.Now(); time.Since(began) < 2*time.Minute; time.Sleep(max(beside.kick, 10*time.Millisecond)) {
 						if beside.kick > 0 {
-							m.Kick(other.ID)
+							m.Wake(other.ID)
 						}
 					}
 				}, login, other)
@@ -114,20 +114,20 @@ func TestWakeUpsCauseLooks(t *testing.T) {
 		m := NewManager(stock, alone{}, &counter{}, noOthers, slog.New(slog.DiscardHandler))
 		running(t, m, func() {
 			time.Sleep(time.Second)
-			m.Kick(login.ID)
+			m.Wake(login.ID)
 			first := time.Now()
 			time.Sleep(5 * time.Millisecond)
-			m.Kick(login.ID)
+			m.Wake(login.ID)
 			time.Sleep(time.Second)
 
 			hang := make(chan struct{})
 			stock.mu.Lock()
 			stock.hang = hang
 			stock.mu.Unlock()
-			m.Kick(login.ID)
+			m.Wake(login.ID)
 			third := time.Now()
 			time.Sleep(300 * time.Millisecond)
-			m.Kick(login.ID)
+			m.Wake(login.ID)
 			time.Sleep(300 * time.Millisecond)
 			stock.mu.Lock()
 			stock.hang = nil

@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	// A replica announces each beatEvery that it is alive for beatLasts. Another replica looks at
-	// a dead replica's targets at most beatLasts + beatEvery + takeOver after its last beat.
-	beatEvery = time.Second
-	beatLasts = 2500 * time.Millisecond
+	// A replica announces each heartbeatEvery that it is alive for heartbeatLife. Another replica
+	// looks at a dead replica's targets at most heartbeatLife + heartbeatEvery + takeOver after
+	// its last heartbeat.
+	heartbeatEvery = time.Second
+	heartbeatLife  = 2500 * time.Millisecond
 	// takeOver spreads the first looks at a dead replica's targets.
 	takeOver = 500 * time.Millisecond
-	// A replica whose looker is blocked for hangsAfter sends no more beats.
+	// A replica whose looker is blocked for hangsAfter sends no more heartbeats.
 	hangsAfter = time.Second
 	// absence is the time without a turn after which a worker loads the learned state again, because
 	// the watching replica may have saved another one.
@@ -37,33 +38,33 @@ const (
 
 // Replicas are the daemons on the same stock; *pool.Replicas implements it.
 type Replicas interface {
-	// Beat announces that this replica is alive for lasts, and returns the live replicas with
-	// this one.
-	Beat(ctx context.Context, lasts time.Duration) (self string, live []string, err error)
-	// End announces that this replica stops.
-	End(ctx context.Context) error
+	// Heartbeat announces that this replica is alive for lasts. It returns the live replicas,
+	// including this one.
+	Heartbeat(ctx context.Context, lasts time.Duration) (self string, live []string, err error)
+	// Leave announces that this replica stops.
+	Leave(ctx context.Context) error
 	// Share stores an identity's status for the other replicas; Shared returns the last ones.
 	Share(ctx context.Context, id captcha.ID, status []byte) error
 	Shared(ctx context.Context, ids []captcha.ID) ([][]byte, error)
 }
 
-// watch is the division of the identities between the live replicas. A replica looks at the
-// identities that it watches also without a wake-up. A watch is immutable.
-type watch struct {
+// division divides the identities between the live replicas. A replica watches its identities:
+// it looks at them also without a wake-up. A division is immutable.
+type division struct {
 	self string
 	live []string
 }
 
 // undivided reports whether this replica watches all identities, because it knows no other live
 // replica.
-func (w *watch) undivided() bool { return len(w.live) < 2 || !slices.Contains(w.live, w.self) }
+func (w *division) undivided() bool { return len(w.live) < 2 || !slices.Contains(w.live, w.self) }
 
 // only reports whether this is certainly the only live replica.
-func (w *watch) only() bool { return len(w.live) == 1 && w.live[0] == w.self }
+func (w *division) only() bool { return len(w.live) == 1 && w.live[0] == w.self }
 
-// mine reports whether this replica watches the identity: among the live replicas its name has the
-// highest hash together with the identity (rendezvous hashing).
-func (w *watch) mine(id captcha.ID) bool {
+// watches reports whether this replica watches the identity. The replica whose name and the
+// identity together have the highest hash watches it (rendezvous hashing).
+func (w *division) watches(id captcha.ID) bool {
 	if w.undivided() {
 		return true
 	}
@@ -78,7 +79,7 @@ func weight(replica string, id captcha.ID) uint64 {
 // keepWatching keeps the division up to date until ctx ends. Then it leaves the identities to the
 // other replicas.
 func (m *Manager) keepWatching(ctx context.Context) {
-	ticker := time.NewTicker(beatEvery)
+	ticker := time.NewTicker(heartbeatEvery)
 	defer ticker.Stop()
 	answered, hung := time.Now(), false
 	for ctx.Err() == nil {
@@ -87,12 +88,12 @@ func (m *Manager) keepWatching(ctx context.Context) {
 				m.log.Warn("looks at the stock hang; other replicas take over the targets of this one")
 			}
 			hung = true
-		} else if self, live, err := m.replicas.Beat(ctx, beatLasts); err == nil {
+		} else if self, live, err := m.replicas.Heartbeat(ctx, heartbeatLife); err == nil {
 			// After a gap other replicas may have watched this one's targets meanwhile.
-			m.looker.divide(&watch{self: self, live: live}, time.Since(answered) > beatLasts)
+			m.looker.divide(&division{self: self, live: live}, time.Since(answered) > heartbeatLife)
 			answered, hung = time.Now(), false
-		} else if time.Since(answered) > beatLasts {
-			m.looker.divide(&watch{}, false) // the live replicas are unknown
+		} else if time.Since(answered) > heartbeatLife {
+			m.looker.divide(&division{}, false) // the live replicas are unknown
 		}
 		select {
 		case <-ctx.Done():
@@ -101,19 +102,19 @@ func (m *Manager) keepWatching(ctx context.Context) {
 	}
 	ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveLimit)
 	defer cancel()
-	if err := m.replicas.End(ended); err != nil {
+	if err := m.replicas.Leave(ended); err != nil {
 		m.log.Debug("announcing the stop to other replicas failed", "err", err)
 	}
 }
 
 // share stores the status of a target that this replica watches for the other replicas.
 func (l *looker) share(w *worker) {
-	division := l.watch.Load()
+	division := l.division.Load()
 	if division.undivided() || !w.watched.Load() {
 		return
 	}
 	at, now := time.Now(), w.status.snapshot()
-	// Under another division another replica may have shared its status meanwhile.
+	// Since the division changed, another replica may have shared a status of the target.
 	urgent := division != w.sharedIn || !reflect.DeepEqual(withoutFigures(now), withoutFigures(w.shared))
 	since := at.Sub(w.sharedAt)
 	if !urgent && (since < shareEvery || since < sharedAgain && reflect.DeepEqual(now, w.shared)) {
@@ -187,9 +188,9 @@ type sharedStatus struct {
 	at time.Time
 }
 
-// shown returns the target's status by the replica that watches it, unless this replica has a
-// problem with it or knows that its orders fail. Each replica knows only the failures of the
-// orders that it placed; shown returns the later ones.
+// shown returns the target's status as the watching replica reports it. It returns this replica's
+// own status if that has a problem, or if orders fail here. A replica knows only the failures of
+// the orders that it placed; shown returns the later ones.
 func (w *worker) shown() Status {
 	own := w.status.snapshot()
 	if s := w.remote.Load(); s != nil && time.Since(s.at) < sharedFor && !w.watched.Load() && (own.State == OK || own.Failing) {

@@ -95,7 +95,7 @@ func TestWatchersAreReplaced(t *testing.T) {
 			hangs := make(chan struct{})
 			r.store.with(func() { r.store.strangle = hangs })
 			for _, h := range r.manager.workers.Load().byID { // all that it looks at from now on
-				r.manager.looker.kick(h)
+				r.manager.looker.wake(h)
 				w.after(time.Millisecond)
 			}
 			return func() {
@@ -115,7 +115,7 @@ func TestWatchersAreReplaced(t *testing.T) {
 				back := end(w, gone)
 				limit := 5 * time.Second
 				if name == "stopped" { // its last message says so, so no beat has to expire
-					limit = beatEvery + takeOver + 50*time.Millisecond
+					limit = heartbeatEvery + takeOver + 50*time.Millisecond
 				}
 				w.after(limit)
 				after := w.counts(list)
@@ -249,7 +249,7 @@ func TestAbsentWorkersLearnNothingTwice(t *testing.T) {
 		}
 		w.demand(login, 4*time.Second, 20*time.Minute)
 		before := w.held(login)
-		idle.manager.Kick(login.ID)
+		idle.manager.Wake(login.ID)
 		w.after(30 * time.Second)
 		if n := w.held(login); n > before+6 {
 			t.Errorf("%d tokens and orders after a kick, %d before", n, before)
@@ -278,7 +278,7 @@ func TestWatcherSeesWhatOthersBought(t *testing.T) {
 		w.provider.lead = func() time.Duration { return time.Second }
 		w.apply(login)
 		w.start(login)
-		w.after(2 * beatEvery) // each of the two knows which of them watches
+		w.after(2 * heartbeatEvery) // each of the two knows which of them watches
 		for range 200 {
 			if w.held(login) >= 3 && w.stock(login).Orders == 0 {
 				break
@@ -291,7 +291,7 @@ func TestWatcherSeesWhatOthersBought(t *testing.T) {
 			orders = append(orders, w.foreign(login))
 		}
 		for _, r := range w.all {
-			r.manager.Kick(login.ID)
+			r.manager.Wake(login.ID)
 		}
 		w.after(time.Second)
 		for _, ref := range orders {

@@ -54,7 +54,7 @@ type worker struct {
 	buyer  Buyer
 	log    *slog.Logger
 	buy    buy
-	kicked atomic.Bool // something happened since the last look
+	woken  atomic.Bool // something happened since the last look
 	status status      // shared with the goroutines of orders and with Status
 	// owner is the target's owner. A reload that changes it does not replace the worker.
 	owner atomic.Pointer[string]
@@ -68,26 +68,26 @@ type worker struct {
 	refreshed atomic.Int64                 // when Current last read remote, Unix ns
 
 	// Owned by the goroutine that runs the turn.
-	tracker  *policy.Tracker
-	away     time.Duration // the last wait for Redis; 0 while it answers
-	kept     time.Time     // when a look last extended the TTLs of the identity's keys
-	looked   bool          // whether a look has succeeded
-	figures  pool.Figures  // at the last look
-	quiet    int           // looks in a row without a change
-	absent   bool          // another replica has watched the target meanwhile
-	calm     bool          // since the last turn, no wake-up and no other live replica
-	last     lookResult    // zero = the last turn has no look that a decision can use again
-	shared   Status        // as last shared with the other replicas
-	sharedAt time.Time
-	sharedIn *watch    // the division of the identities at that time
-	ordering *ordering // for which the worker bids; nil = none
+	tracker      *policy.Tracker
+	stockBackoff time.Duration // the last wait for Redis; 0 while it answers
+	kept         time.Time     // when a look last extended the TTLs of the identity's keys
+	looked       bool          // whether a look has succeeded
+	figures      pool.Figures  // at the last look
+	quiet        int           // looks in a row without a change
+	absent       bool          // another replica has watched the target meanwhile
+	calm         bool          // since the last turn, no wake-up and no other live replica
+	last         lookResult    // zero = the last turn has no look that a decision can use again
+	shared       Status        // as last shared with the other replicas
+	sharedAt     time.Time
+	sharedIn     *division // the division of the identities at that time
+	ordering     *ordering // for which the worker bids; nil = none
 
 	// Guarded by the looker's mu.
 	due          time.Time // next turn
 	earliest     time.Time // next turn after a wake-up
 	queueIndex   int       // in the looker's queue; -1 = its turn runs
 	passiveSince time.Time // since when only a wake-up makes it due; zero = it has a due time
-	division     *watch    // of the identities at its last turn
+	division     *division // of the identities at its last turn
 	dismissed    bool
 	bidding      bool // the last request is pending or its answer not handled
 	bids         int  // requests so far
@@ -105,8 +105,8 @@ type terms struct {
 	lead, shortest time.Duration
 }
 
-// rest is how long a worker waits after a turn.
-type rest struct {
+// waitRange is how long a worker waits after a turn.
+type waitRange struct {
 	least time.Duration // also after a wake-up
 	most  time.Duration // without a wake-up; at most the backstop
 	// passive reports whether only a wake-up can bring work here while another replica watches
@@ -139,19 +139,19 @@ func (w *worker) backstop() time.Duration {
 }
 
 // contained runs a part of a turn. A panic ends the turn, not the daemon.
-func (w *worker) contained(part func() rest) (next rest) {
+func (w *worker) contained(part func() waitRange) (next waitRange) {
 	if err := panics.Contain(w.log, "panic in a target's worker", func() { next = part() }); err != nil {
 		w.status.set(Starved, err.Error())
-		return rest{least: panicWait, most: panicWait}
+		return waitRange{least: panicWait, most: panicWait}
 	}
 	return next
 }
 
 // prepare begins a turn. If look is true, it returns how to look at the stock, else how long to
 // wait.
-func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause rest, look bool) {
+func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause waitRange, look bool) {
 	if w.target.Paused {
-		return q, rest{least: coalesce, most: policy.Never, passive: true}, false
+		return q, waitRange{least: coalesce, most: policy.Never, passive: true}, false
 	}
 	if w.absent {
 		w.tracker.Resume()
@@ -170,7 +170,7 @@ func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause
 	if q.Keep = at.Sub(w.kept) >= keepEvery; q.Keep {
 		w.kept = at
 	}
-	return q, rest{}, true
+	return q, waitRange{}, true
 }
 
 func (w *worker) query(lead time.Duration) pool.Query {
@@ -179,13 +179,13 @@ func (w *worker) query(lead time.Duration) pool.Query {
 
 // turn decides by the stock that a look returned. It returns what to order, or nil and how long
 // to wait.
-func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (next rest, order *ordering) {
+func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (next waitRange, order *ordering) {
 	w.last = lookResult{}
 	d, saw, err := w.decide(ctx, at, lookResult{query: q, stock: stock})
 	if err != nil {
 		return w.stockAway(ctx, err), nil
 	}
-	w.away = 0
+	w.stockBackoff = 0
 	d = bounded(d, saw.stock.Attempts)
 	w.note(ctx, at, d, saw.stock)
 	w.notice(&saw.stock)
@@ -196,9 +196,9 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 	if d.Order == 0 {
 		saw.until = at.Add(min(w.backstop(), saw.validFor()))
 		w.last = saw
-		return rest{least: coalesce, most: d.Look, passive: passive}, nil
+		return waitRange{least: coalesce, most: d.Look, passive: passive}, nil
 	}
-	return rest{}, &ordering{
+	return waitRange{}, &ordering{
 		Decision: d, stock: saw.stock, on: w.terms(d, saw.stock),
 		began: at, passive: passive,
 	}
@@ -262,12 +262,12 @@ func (w *worker) decide(ctx context.Context, at time.Time, saw lookResult) (poli
 		s := seen(&saw.stock)
 		w.tracker.Learn(at, s, w.buyer.Concurrency())
 		plan := w.tracker.Plan(at)
-		if w.close(plan.Lead, saw.query.Lead) || n == looks {
+		if w.nearEnough(plan.Lead, saw.query.Lead) || n == looks {
 			plan.Lead = saw.query.Lead
 			return w.tracker.Decide(at, plan, s), saw, nil
 		}
 		saw.query = w.query(plan.Lead)
-		again, err := w.stock.Survey(ctx, []pool.Query{saw.query})
+		again, err := w.stock.LookAll(ctx, []pool.Query{saw.query})
 		if err != nil {
 			return policy.Decision{}, saw, err
 		}
@@ -275,9 +275,9 @@ func (w *worker) decide(ctx context.Context, at time.Time, saw lookResult) (poli
 	}
 }
 
-// close reports whether a look with one lead time serves a decision with another. The lead time
-// of an adaptive target changes with every request.
-func (w *worker) close(wanted, looked time.Duration) bool {
+// nearEnough reports whether a look with one lead time serves a decision with another. The lead
+// time of an adaptive target changes with every request.
+func (w *worker) nearEnough(wanted, looked time.Duration) bool {
 	if w.target.Refill != targets.RefillAdaptive {
 		return wanted == looked
 	}
@@ -307,25 +307,25 @@ func (w *worker) spec(on terms) purchase.Spec {
 }
 
 // hindered returns how long to wait after an order could not be placed.
-func (w *worker) hindered(ctx context.Context, err error) rest {
+func (w *worker) hindered(ctx context.Context, err error) waitRange {
 	var budget *purchase.BudgetError
-	var held *pool.HeldError
+	var held *pool.BoundedError
 	switch {
 	case errors.As(err, &held):
 		// The next look finds out until when.
-		return rest{least: coalesce, most: coalesce}
+		return waitRange{least: coalesce, most: coalesce}
 	case errors.As(err, &budget):
 		if w.status.outOfBudget(budget, time.Now()) {
 			w.log.Warn("nothing more is bought for now", "err", err)
 		}
-		return rest{least: coalesce, most: budget.RetryAfter}
+		return waitRange{least: coalesce, most: budget.RetryAfter}
 	case errors.Is(err, purchase.ErrNoProvider):
 		// A reload that adds a provider wakes the worker.
 		w.status.set(Starved, err.Error())
-		return rest{least: coalesce, most: policy.Never}
+		return waitRange{least: coalesce, most: policy.Never}
 	case errors.Is(err, purchase.ErrBusy):
 		w.status.busy(err, time.Now())
-		return rest{least: coalesce} // the status delays the next order
+		return waitRange{least: coalesce} // the status delays the next order
 	default:
 		return w.stockAway(ctx, err)
 	}
@@ -333,9 +333,9 @@ func (w *worker) hindered(ctx context.Context, err error) rest {
 
 // stockAway returns the next backoff while Redis is away. It logs at debug level only, because
 // the store logs the outage once for all targets.
-func (w *worker) stockAway(ctx context.Context, err error) rest {
+func (w *worker) stockAway(ctx context.Context, err error) waitRange {
 	if ctx.Err() != nil {
-		return rest{} // not Redis' fault: this worker is being stopped
+		return waitRange{} // not Redis' fault: this worker is being stopped
 	}
 	reason := err.Error()
 	if errors.Is(err, redisdb.ErrDown) {
@@ -343,9 +343,9 @@ func (w *worker) stockAway(ctx context.Context, err error) rest {
 	}
 	w.log.Debug("stock not reached", "err", err)
 	w.status.set(Starved, reason)
-	w.away = min(awayMost, max(awayFirst, 2*w.away))
-	wait := w.away - backoff.UpTo(w.away/4)
-	return rest{least: wait, most: wait}
+	w.stockBackoff = min(awayMost, max(awayFirst, 2*w.stockBackoff))
+	wait := w.stockBackoff - backoff.UpTo(w.stockBackoff/4)
+	return waitRange{least: wait, most: wait}
 }
 
 // ended updates the status by the end of an order, and wakes the worker unless a token landed.

@@ -47,10 +47,10 @@ type File interface {
 	Status() targets.Status
 }
 
-// Stock reads the stock of identities; *pool.Tokens has Survey, and *redisdb.DB has Health.
+// Stock reads the stock of identities; *pool.Tokens has LookAll, and *redisdb.DB has Health.
 type Stock interface {
-	// Survey answers in the order of the queries.
-	Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
+	// LookAll answers in the order of the queries.
+	LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
 	// Health does not block.
 	Health() redisdb.Health
 }

@@ -57,7 +57,7 @@ type fixedStock struct {
 	before func(ctx context.Context) error
 }
 
-func (f *fixedStock) Survey(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+func (f *fixedStock) LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	f.surveys.Add(1)
 	if f.before != nil {
 		if err := f.before(ctx); err != nil {

@@ -72,7 +72,7 @@ func (s *surveyor) survey(ctx context.Context, queries []pool.Query) ([]observat
 func (s *surveyor) ask(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	ctx, cancel := context.WithTimeout(ctx, partLimit)
 	defer cancel()
-	stocks, err := s.stock.Survey(ctx, queries)
+	stocks, err := s.stock.LookAll(ctx, queries)
 	if err == nil && len(stocks) != len(queries) {
 		return nil, redisdb.ErrDown
 	}

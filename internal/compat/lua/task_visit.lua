@@ -19,11 +19,11 @@ if t.caller ~= ARGV.caller then
   return {}
 end
 local now, lease = now_ms(), tonumber(ARGV.lease_ms)
-local order, failed, told = t.order or '', t.failed or '', tonumber(t.told or 0)
+local order, failed, polls = t.order or '', t.failed or '', tonumber(t.told or 0)
 local mine = false
 if lease > 0 and failed == '' then
   if order ~= '' then
-    told = redis.call('HINCRBY', KEYS.task, 'told', 1)
+    polls = redis.call('HINCRBY', KEYS.task, 'told', 1)
   else
     redis.call('HSET', KEYS.task, 'asked', ms(now))
     mine = t.holder == '' or t.holder == ARGV.replica or tonumber(t.lease) <= now or tonumber(t.lease) > now + lease + clocks
@@ -32,4 +32,4 @@ if lease > 0 and failed == '' then
     end
   end
 end
-return {t.identity, t.type, t.guest, tonumber(t.made), redis.call('PTTL', KEYS.task), order, failed, mine and 1 or 0, told}
+return {t.identity, t.type, t.guest, tonumber(t.made), redis.call('PTTL', KEYS.task), order, failed, mine and 1 or 0, polls}

@@ -49,6 +49,7 @@ type Routes struct {
 // fault is a code of the wire, in the legacy protocol's words, and why for people.
 type fault struct{ code, why string }
 
+// Error returns the code and the explanation.
 func (f *fault) Error() string { return f.code + ": " + f.why }
 
 // unsupported refuses a part of a call that would have no effect: its client could wait for it.

@@ -79,7 +79,7 @@ func (s stamp) MarshalText() ([]byte, error) { return kernel.AppendStamp(nil, ti
 // Deliver answers with a token: as text if the caller prefers that, else as JSON.
 func (d *Sender) Deliver(w http.ResponseWriter, r *http.Request, c *kernel.Call, t *Handout) error {
 	if r.Context().Err() != nil {
-		d.GiveBack(r.Context(), c, t)
+		d.ReturnToken(r.Context(), c, t)
 		return kernel.ErrHungUp
 	}
 	token := t.Token
@@ -99,7 +99,7 @@ func (d *Sender) Deliver(w http.ResponseWriter, r *http.Request, c *kernel.Call,
 	if *buffer = body; !plain {
 		var err error
 		if body, err = a.encode(); err != nil {
-			d.GiveBack(r.Context(), c, t)
+			d.ReturnToken(r.Context(), c, t)
 			return err
 		}
 	}
@@ -169,7 +169,7 @@ func (d *Sender) Send(w http.ResponseWriter, r *http.Request, c *kernel.Call, t 
 		d.Arrived(c, t)
 		return nil
 	case before.nothingSince():
-		d.GiveBack(r.Context(), c, t)
+		d.ReturnToken(r.Context(), c, t)
 	default:
 		d.Audit.Taken(c, t) // a part of the answer is out
 	}
@@ -182,9 +182,9 @@ func (d *Sender) Arrived(c *kernel.Call, t *Handout) {
 	d.Metrics.HandedOut(c.TargetName(), t.Token, time.Since(c.Began))
 }
 
-// GiveBack returns a token that reached no caller to the stock, without blocking. A
+// ReturnToken returns a token that reached no caller to the stock, without blocking. A
 // repeatable or shared token is not returned.
-func (d *Sender) GiveBack(ctx context.Context, c *kernel.Call, t *Handout) {
+func (d *Sender) ReturnToken(ctx context.Context, c *kernel.Call, t *Handout) {
 	switch {
 	case t.Repeatable:
 		d.Audit.Taken(c, t)

@@ -22,7 +22,7 @@ import (
 type Claims interface {
 	Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error)
 	Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error)
-	LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error
+	Release(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error
 	End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (ok bool, err error)
 	Count(ctx context.Context, requests map[dedup.SavingsSource]int) error
 	Days(ctx context.Context) ([]dedup.SavingsDay, error)
@@ -139,10 +139,10 @@ func hold(t *testing.T, c Claims, key captcha.ID, fence int64, want bool) (wante
 	return wanted
 }
 
-// letGo calls LetGo.
+// letGo calls Release.
 func letGo(t *testing.T, c Claims, key captcha.ID, fence int64, identity captcha.ID) {
 	t.Helper()
-	if err := c.LetGo(t.Context(), key, fence, identity); err != nil {
+	if err := c.Release(t.Context(), key, fence, identity); err != nil {
 		t.Fatalf("letting go: %v", err)
 	}
 }

@@ -79,7 +79,7 @@ func (m *model) hold(fence int64, identity captcha.ID, now time.Time) (mine, wan
 	return true, now.Before(m.asked.Add(m.times.Wanted))
 }
 
-// letGo applies LetGo.
+// letGo applies Release.
 func (m *model) letGo(fence int64, identity captcha.ID, now time.Time) {
 	if fence == m.fence && m.running(now) {
 		m.identity, m.lease = identity, now
@@ -202,7 +202,7 @@ func (s *story) hold(rt *rapid.T) {
 func (s *story) letGo(rt *rapid.T) {
 	fence, identity := late(rt, s.fences, "fence"), s.identity(rt)
 	s.m.letGo(fence, identity, time.Now())
-	if err := s.replica(rt).LetGo(s.t.Context(), s.key, fence, identity); err != nil {
+	if err := s.replica(rt).Release(s.t.Context(), s.key, fence, identity); err != nil {
 		rt.Fatalf("letting go by %d: %v", fence, err)
 	}
 }

@@ -94,7 +94,7 @@ func testKeysAreApart(t *testing.T, open Open) {
 	is(t, "the other key", enter(t, b.Replicas[1], two, ""), dedup.ClaimSolving, second.Solve)
 }
 
-// The end of a solve and LetGo wake every replica, including the caller.
+// The end of a solve and Release wake every replica, including the caller.
 func testAllReplicasAreWoken(t *testing.T, open Open) {
 	b := open(t, long)
 	for _, wake := range []func(key captcha.ID, fence int64){

@@ -135,9 +135,9 @@ func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity
 	return mine, wanted, nil
 }
 
-// LetGo ends the lease of a solve that this replica holds, so that the next caller of Enter
+// Release ends the lease of a solve that this replica holds, so that the next caller of Enter
 // continues it. It is a no-op if another replica holds the solve.
-func (c *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
+func (c *Claims) Release(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
 	return failed("letting a claim go", c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)
 		if err != nil || !r.heldBy(fence) {

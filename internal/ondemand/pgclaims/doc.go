@@ -19,6 +19,6 @@
 // before prefixes write rows without one, so both versions share them. The lock of a key and
 // the notifications have no prefix: installations only delay and wake each other by them.
 //
-// A notification on End and on LetGo wakes the replicas. One may be lost: waiting
+// A notification on End and on Release wakes the replicas. One may be lost: waiting
 // callers ask again with Enter each second.
 package pgclaims

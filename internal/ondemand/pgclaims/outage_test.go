@@ -39,7 +39,7 @@ func all(t *testing.T, c *replica) []error {
 	t.Helper()
 	_, entered := c.Enter(t.Context(), asking(""))
 	_, _, held := c.Hold(t.Context(), key, 1, "identity")
-	letGo := c.LetGo(t.Context(), key, 1, "identity")
+	letGo := c.Release(t.Context(), key, 1, "identity")
 	_, ended := c.End(t.Context(), key, 1, dedup.ClaimEnd{})
 	counted := c.Count(t.Context(), map[dedup.SavingsSource]int{dedup.SavedPool: 1})
 	_, read := c.Days(t.Context())

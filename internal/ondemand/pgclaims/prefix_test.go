@@ -101,7 +101,7 @@ func testInstallationsAreApart(t *testing.T, server *postgrestest.Server) {
 	for i, c := range installations {
 		held := must(t, c, "", dedup.ClaimHeld)
 		solves[held.Solve] = true
-		if err := c.LetGo(t.Context(), key, held.Fence, "identity"); err != nil {
+		if err := c.Release(t.Context(), key, held.Fence, "identity"); err != nil {
 			t.Fatal(err)
 		}
 		held = must(t, c, held.Solve, dedup.ClaimHeld)

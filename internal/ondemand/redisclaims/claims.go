@@ -96,9 +96,9 @@ func (c *Claims) hold(ctx context.Context, key captcha.ID, fence int64, identity
 	})
 }
 
-// LetGo ends the lease of a claim that this replica holds, so that the next replica to enter
+// Release ends the lease of a claim that this replica holds, so that the next replica to enter
 // continues the solve. It is a no-op if another replica holds the claim.
-func (c *Claims) LetGo(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
+func (c *Claims) Release(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
 	_, err := c.hold(ctx, key, fence, identity, 0)
 	if err == nil {
 		c.wake(key)

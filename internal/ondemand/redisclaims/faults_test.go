@@ -251,7 +251,7 @@ func TestClaimsWithoutRedis(t *testing.T) {
 	_, ending := s.End(t.Context(), "k", 1, dedup.ClaimEnd{})
 	_, telling := s.Days(t.Context())
 	for what, err := range map[string]error{
-		"entering": entering, "holding": holding, "letting go": s.LetGo(t.Context(), "k", 1, "x"), "ending": ending, "telling": telling,
+		"entering": entering, "holding": holding, "letting go": s.Release(t.Context(), "k", 1, "x"), "ending": ending, "telling": telling,
 		"counting": s.Count(t.Context(), map[dedup.SavingsSource]int{dedup.SavedPool: 1}),
 	} {
 		if !errors.Is(err, redisdb.ErrDown) {
@@ -405,7 +405,7 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 	s := New(running(t, o, func(string) {}), Options{Wake: func(captcha.ID) { woken++ }})
 	key := identity("deaf")
 	held := claimed(t, s, key)
-	if err := s.LetGo(t.Context(), key, held.Fence, "x"); err != nil || woken != 1 {
+	if err := s.Release(t.Context(), key, held.Fence, "x"); err != nil || woken != 1 {
 		t.Errorf("letting go: %v, woken %d times", err, woken)
 	}
 	if ok, err := s.End(t.Context(), key, held.Fence, dedup.ClaimEnd{Failed: true}); err != nil || !ok || woken != 2 {

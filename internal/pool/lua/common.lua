@@ -35,8 +35,8 @@ local function begin_day(stats)
   redis.call('HSET', stats, 'day', ms(today), 'day:' .. ms(today), table.concat(without_days(all), ' '))
 end
 
--- count adds to figures and extends their life to stats_ttl.
-local function count(stats, figures)
+-- add_figures adds to figures and extends their life to stats_ttl.
+local function add_figures(stats, figures)
   begin_day(stats)
   for name, value in pairs(figures) do
     if value ~= 0 then
@@ -58,7 +58,7 @@ local function set_aside(junk, stats, value)
   redis.pcall('LPUSH', junk, value)
   redis.pcall('LTRIM', junk, 0, 19)
   redis.pcall('PEXPIRE', junk, 604800000)
-  count(stats, {junk = 1})
+  add_figures(stats, {junk = 1})
 end
 
 -- first_at_least returns the index (from 0) of the first token that dies at `moment` or
@@ -111,7 +111,7 @@ local function drop_dead(list, stats, junk, moment, slack)
     end
   end
   if dropped > 0 then
-    count(stats, {expired = dropped})
+    add_figures(stats, {expired = dropped})
   end
 end
 

@@ -17,7 +17,7 @@ local function note_end(now, order, e, detail)
     return
   end
   if redis.call('ZCARD', KEYS.ended) >= LIMIT.endings then
-    count(KEYS.stats, {unrecorded = 1})
+    add_figures(KEYS.stats, {unrecorded = 1})
     return
   end
   redis.call('ZADD', KEYS.ended, ms(now), table.concat({order, ms(e.placed), ms(e.unsolved),

@@ -1,10 +1,10 @@
--- Shared: what settle and fail have in common. Needs counts.
+-- Shared: what settle and fail have in common. Needs stock_counts.
 --
--- KEYS   tickets seen untold sale
+-- KEYS   tickets seen failures sale
 -- ARGV   order call channel identity owner margin_ms answer
 
--- untold_ms is how long a failed caller's answer is kept; the caller asks twice a second.
-local untold_ms = 60000
+-- failures_ms is how long a failed caller's answer is kept; the caller asks twice a second.
+local failures_ms = 60000
 
 -- ended_before returns the reply for an order that is gone: the first reply to this very
 -- call if that was lost (1, or 2 for a repeated token), else 0.
@@ -37,16 +37,16 @@ local function answer_one(replica)
     return false
   end
   local now = now_ms()
-  local have = counts(now, tonumber(ARGV.margin_ms), 0)
+  local have = stock_counts(now, tonumber(ARGV.margin_ms), 0)
   if have.outliving + have.orders >= have.waiting then
     return false
   end
   local ticket, arrival, alone = longest_waiting(replica)
   redis.call('ZREM', KEYS.tickets, ticket)
   redis.call('ZREM', KEYS.seen, ticket)
-  redis.call('ZREMRANGEBYSCORE', KEYS.untold, '-inf', ms(now))
-  redis.call('ZADD', KEYS.untold, ms(now + untold_ms), ticket .. '|' .. ms(tonumber(arrival)) .. '|' .. ARGV.answer)
-  redis.call('PEXPIRE', KEYS.untold, untold_ms)
+  redis.call('ZREMRANGEBYSCORE', KEYS.failures, '-inf', ms(now))
+  redis.call('ZADD', KEYS.failures, ms(now + failures_ms), ticket .. '|' .. ms(tonumber(arrival)) .. '|' .. ARGV.answer)
+  redis.call('PEXPIRE', KEYS.failures, failures_ms)
   return not alone
 end
 

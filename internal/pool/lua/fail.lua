@@ -1,7 +1,7 @@
 -- Ends an order without a token.
 --
--- Uses   journal ended counts attempts ending
--- KEYS   orders journal stats leases spend sale ended tokens tickets seen untold attempts
+-- Uses   journal ended stock_counts attempts ending
+-- KEYS   orders journal stats leases spend sale ended tokens tickets seen failures attempts
 -- ARGV   order kind owner channel identity call message ending answer margin_ms effect reason
 --        attempts_ms;
 --        kind: 1 = bought and failed, late = bought, failed and paid, lost = the service may have
@@ -18,7 +18,7 @@
 -- Reply  1 removed, 0 no such order, -1 another replica owns it
 -- Errors WRONGTYPE before any change; works without free memory
 expect('LLEN', KEYS.tokens)
-expect('ZCARD', KEYS.orders, KEYS.leases, KEYS.spend, KEYS.ended, KEYS.tickets, KEYS.seen, KEYS.untold)
+expect('ZCARD', KEYS.orders, KEYS.leases, KEYS.spend, KEYS.ended, KEYS.tickets, KEYS.seen, KEYS.failures)
 expect('HLEN', KEYS.attempts)
 writable('HDEL', KEYS.stats)
 local e = entry_of(ARGV.order)
@@ -32,7 +32,7 @@ end
 remove(ARGV.order)
 redis.call('SET', KEYS.sale, ARGV.call .. '|', 'PX', 60000)
 if bought then
-  count(KEYS.stats, {failed = lost and 0 or 1, lost = lost and 1 or 0, spent = (lost or ARGV.kind == 'late') and e.price or 0,
+  add_figures(KEYS.stats, {failed = lost and 0 or 1, lost = lost and 1 or 0, spent = (lost or ARGV.kind == 'late') and e.price or 0,
     bought = is_bought(e.state) and 0 or 1})
 else
   redis.call('ZREM', KEYS.spend, ARGV.order)

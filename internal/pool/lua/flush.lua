@@ -8,5 +8,5 @@ writable('HDEL', KEYS.stats)
 drop_dead(KEYS.tokens, KEYS.stats, KEYS.junk, now_ms() + tonumber(ARGV.margin_ms))
 local thrown = redis.call('LLEN', KEYS.tokens)
 redis.call('DEL', KEYS.tokens)
-count(KEYS.stats, {discarded = thrown})
+add_figures(KEYS.stats, {discarded = thrown})
 return thrown

@@ -14,7 +14,7 @@ if not redis.call('SET', KEYS.handout, '1', 'NX', 'PX', math.max(60000, left)) t
   return 0
 end
 local late = left < tonumber(ARGV.margin_ms)
-count(KEYS.stats, {returned = 1, expired = late and 1 or 0})
+add_figures(KEYS.stats, {returned = 1, expired = late and 1 or 0})
 if late then
   return 0
 end

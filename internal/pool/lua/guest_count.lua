@@ -12,6 +12,6 @@ if redis.call('SET', KEYS.mark, '', 'NX', 'PX', 10000) then
   for i = 1, #ARGV, 2 do
     figures[ARGV[i]] = tonumber(ARGV[i + 1])
   end
-  count(KEYS.row, figures)
+  add_figures(KEYS.row, figures)
 end
 return 1

@@ -3,7 +3,7 @@
 -- tokens and bought orders as discarded and the target as bought, so that both balance.
 --
 -- Uses   journal ended purge guests
--- KEYS   tokens orders journal tickets seen stats leases spend junk retired ended
+-- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended
 -- ARGV   name
 -- Reply  {outcome figures};
 --        outcome: -2 handed over now, -1 before, 0 older figures must be added first
@@ -11,15 +11,15 @@
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 expect_guest()
-local older = redis.call('HGETALL', KEYS.retired)
+local older = redis.call('HGETALL', KEYS.apart)
 if #older > 0 then
   return {handed_over() and -1 or 0, older}
 end
 drop_expired(now)
 local held = redis.call('LLEN', KEYS.tokens) + bought_orders()
-count(KEYS.stats, {discarded = held})
-redis.call('HSET', KEYS.retired, 'nonce', ARGV.name, 'left', 1, unpack(without_days(redis.call('HGETALL', KEYS.stats))))
-redis.call('PEXPIRE', KEYS.retired, stats_ttl)
+add_figures(KEYS.stats, {discarded = held})
+redis.call('HSET', KEYS.apart, 'nonce', ARGV.name, 'left', 1, unpack(without_days(redis.call('HGETALL', KEYS.stats))))
+redis.call('PEXPIRE', KEYS.apart, stats_ttl)
 redis.call('DEL', KEYS.stats)
-count(KEYS.stats, {bought = held})
-return {-2, redis.call('HGETALL', KEYS.retired)}
+add_figures(KEYS.stats, {bought = held})
+return {-2, redis.call('HGETALL', KEYS.apart)}

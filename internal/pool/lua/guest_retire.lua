@@ -2,7 +2,7 @@
 -- name, for the row of all guests, and everything else of it is deleted.
 --
 -- Uses   journal ended purge guests
--- KEYS   tokens orders journal tickets seen stats leases spend junk retired ended leads verdicts
+-- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended leads verdicts
 --        learned paused warm warmers status hour
 -- ARGV   name again_ms;
 --        name: of the figures
@@ -14,11 +14,11 @@
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 expect_guest()
-local older = redis.call('HGETALL', KEYS.retired)
-if redis.call('HGET', KEYS.retired, 'nonce') then
+local older = redis.call('HGETALL', KEYS.apart)
+if redis.call('HGET', KEYS.apart, 'nonce') then
   return {0, older}
 elseif handed_over() then
-  return {math.max(1, redis.call('PTTL', KEYS.retired)), {}}
+  return {math.max(1, redis.call('PTTL', KEYS.apart)), {}}
 end
 drop_expired(now)
 local rest, held = tonumber(ARGV.again_ms), live_tickets(KEYS.tickets, KEYS.seen, now) > 0
@@ -40,6 +40,6 @@ redis.call('DEL', KEYS.journal, KEYS.tickets, KEYS.seen, KEYS.stats, KEYS.leases
 if #figures == 0 then
   return {-1, {}}
 end
-redis.call('HSET', KEYS.retired, 'nonce', ARGV.name, unpack(figures))
-redis.call('PEXPIRE', KEYS.retired, stats_ttl)
-return {-2, redis.call('HGETALL', KEYS.retired)}
+redis.call('HSET', KEYS.apart, 'nonce', ARGV.name, unpack(figures))
+redis.call('PEXPIRE', KEYS.apart, stats_ttl)
+return {-2, redis.call('HGETALL', KEYS.apart)}

@@ -1,7 +1,7 @@
 -- Reads a guest's stock and figures.
 --
 -- Uses   journal ended purge guests
--- KEYS   tokens orders journal tickets seen stats leases spend junk retired ended
+-- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended
 -- Reply  {tokens orders bought waiting figures apart};
 --        tokens, orders, bought, waiting: how many; bought: orders
 --        figures: name, value, …
@@ -9,7 +9,7 @@
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 expect_guest()
-local apart = redis.call('HGETALL', KEYS.retired)
+local apart = redis.call('HGETALL', KEYS.apart)
 if handed_over() then
   return {0, 0, 0, 0, {}, apart}
 end

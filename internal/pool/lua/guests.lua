@@ -1,12 +1,12 @@
 -- Shared: the stock of a guest. Needs journal, ended and purge.
 --
--- KEYS   tokens orders journal tickets seen stats leases spend junk retired ended
+-- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended
 
 -- expect_guest reads each key, as expect does.
 local function expect_guest()
   expect('LLEN', KEYS.tokens)
   expect('ZCARD', KEYS.orders, KEYS.tickets, KEYS.seen, KEYS.leases, KEYS.spend, KEYS.ended)
-  expect('HLEN', KEYS.journal, KEYS.stats, KEYS.retired)
+  expect('HLEN', KEYS.journal, KEYS.stats, KEYS.apart)
 end
 
 -- drop_expired removes expired tokens and orders.
@@ -18,7 +18,7 @@ end
 -- handed_over reports whether a target has the identity, or had it some minutes ago: its
 -- tokens, orders and figures are the target's then.
 local function handed_over()
-  return redis.call('HGET', KEYS.retired, 'left') ~= false
+  return redis.call('HGET', KEYS.apart, 'left') ~= false
 end
 
 -- bought_orders returns how many of the orders under way count as bought.

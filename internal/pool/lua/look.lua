@@ -1,7 +1,7 @@
 -- Reads an identity's stock, orders and figures, for the refill and for the status, and
 -- extends the life of its keys.
 --
--- Uses   journal ended purge spend counts windows
+-- Uses   journal ended purge spend stock_counts windows
 -- KEYS   tokens orders journal tickets seen stats paused leads leases spend verdicts warm junk
 --        learned ended hour attempts
 -- ARGV   margin_ms lead_ms keep_ms hour;
@@ -12,7 +12,7 @@
 --        attempts now};
 --        paused: 1 or 0
 --        fresh, outliving: tokens; waiting: callers; unknown, bought: orders
---        next_expiry_ms, next_look_ms: as counts returns them
+--        next_expiry_ms, next_look_ms: as stock_counts returns them
 --        next_end_ms: until the next deadline of an order, 0 = no order
 --        hour_used, day_used: orders in the budget
 --        ages, leads: ms
@@ -81,7 +81,7 @@ local leads, verdicts = redis.call('LRANGE', KEYS.leads, 0, -1), redis.call('LRA
 local windows = windows_of(now)
 drop_dead(KEYS.tokens, KEYS.stats, KEYS.junk, now + margin)
 purge_orders(now)
-local have = counts(now, margin, lead)
+local have = stock_counts(now, margin, lead)
 local ages, unknown, bought = {}, 0, 0
 local lines = redis.call('HGETALL', KEYS.journal)
 for i = 1, #lines, 2 do

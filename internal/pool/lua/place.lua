@@ -1,7 +1,7 @@
 -- Creates an order beside the stock while outliving + orders - waiting < depth, within the
 -- target's budgets and the bound on failing attempts.
 --
--- Uses   journal ended purge spend counts attempts
+-- Uses   journal ended purge spend stock_counts attempts
 -- KEYS   tokens orders journal tickets seen stats paused leases spend junk ended attempts
 -- ARGV   order depth margin_ms lead_ms life_ms owner lease_ms price facts per_hour per_day
 --        not_after;
@@ -23,7 +23,7 @@ expect('ZCARD', KEYS.orders, KEYS.tickets, KEYS.seen, KEYS.leases, KEYS.spend, K
 expect('HLEN', KEYS.journal, KEYS.stats)
 local attempts = attempts_of()
 purge_orders(now)
-local have = counts(now, margin, lead)
+local have = stock_counts(now, margin, lead)
 if redis.call('ZSCORE', KEYS.orders, order) then
   return {1, 0}
 end

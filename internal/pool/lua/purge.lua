@@ -14,7 +14,7 @@ local function purge_orders(now)
     elseif e and e.state == 'i' then
       redis.call('ZREM', KEYS.spend, order)
     elseif e then
-      count(KEYS.stats, {lost = 1, bought = is_bought(e.state) and 0 or 1, spent = e.price})
+      add_figures(KEYS.stats, {lost = 1, bought = is_bought(e.state) and 0 or 1, spent = e.price})
       note_end(now, order, e, 'lost||||-1|0|0|-1')
     end
   end

@@ -25,7 +25,7 @@ expect('HLEN', KEYS.stats)
 expect('LLEN', KEYS.verdicts)
 redis.call('SET', KEYS.sale, ARGV.call .. '|' .. born .. '|' .. rest .. '|reported', 'PX',
   math.max(1000, redis.call('PTTL', KEYS.sale)))
-count(KEYS.stats, {accepted = tonumber(ARGV.accepted), rejected = 1 - tonumber(ARGV.accepted)})
+add_figures(KEYS.stats, {accepted = tonumber(ARGV.accepted), rejected = 1 - tonumber(ARGV.accepted)})
 redis.call('LPUSH', KEYS.verdicts, ARGV.accepted)
 redis.call('LTRIM', KEYS.verdicts, 0, 19)
 redis.call('PEXPIRE', KEYS.verdicts, stats_ttl)

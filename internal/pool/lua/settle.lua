@@ -1,8 +1,8 @@
 -- Ends an order with a token: removes the order and inserts the token, in one step. A second
 -- settle finds no order and changes nothing.
 --
--- Uses   journal ended counts attempts ending
--- KEYS   tokens orders journal tickets stats leads leases sale values ended seen untold attempts
+-- Uses   journal ended stock_counts attempts ending
+-- KEYS   tokens orders journal tickets stats leads leases sale values ended seen failures attempts
 -- ARGV   order birth_ms lifetime_ms lead_ms rest channel identity owner call seller sale_ms hash
 --        submit answer margin_ms attempts_ms;
 --        birth_ms: after the placing
@@ -22,7 +22,7 @@
 local order = ARGV.order
 expect('LLEN', KEYS.tokens, KEYS.leads)
 expect('HLEN', KEYS.attempts)
-expect('ZCARD', KEYS.orders, KEYS.tickets, KEYS.leases, KEYS.values, KEYS.ended, KEYS.seen, KEYS.untold)
+expect('ZCARD', KEYS.orders, KEYS.tickets, KEYS.leases, KEYS.values, KEYS.ended, KEYS.seen, KEYS.failures)
 writable('HDEL', KEYS.stats)
 local e = entry_of(order)
 if not e or not redis.call('ZSCORE', KEYS.orders, order) then
@@ -41,7 +41,7 @@ local dead = born + lifetime
 local expired = dead <= now
 redis.call('ZREMRANGEBYSCORE', KEYS.values, '-inf', ms(now))
 if redis.call('ZSCORE', KEYS.values, ARGV.hash) then
-  count(KEYS.stats, {failed = 1, bought = is_bought(e.state) and 0 or 1})
+  add_figures(KEYS.stats, {failed = 1, bought = is_bought(e.state) and 0 or 1})
   note_end(now, order, e, 'failed|repeated|' .. ARGV.seller .. '|' .. ARGV.submit .. '|-1')
   redis.call('SET', KEYS.sale, ARGV.call .. '|repeated', 'PX', 60000)
   attempts_failed(now, 'failed', 'the service sold this token before', e.placed, ARGV.attempts_ms)
@@ -57,7 +57,7 @@ if not expired then
   end
   insert(KEYS.tokens, ms(dead) .. '|' .. ms(born) .. '|' .. ARGV.rest)
 end
-count(KEYS.stats, {solved = 1, expired = expired and 1 or 0, spent = e.price,
+add_figures(KEYS.stats, {solved = 1, expired = expired and 1 or 0, spent = e.price,
   bought = is_bought(e.state) and 0 or 1})
 note_end(now, order, e, (expired and 'discarded||' or 'solved||') .. ARGV.seller .. '|' ..
   ARGV.submit .. '|' .. ms(born - e.placed))

@@ -13,7 +13,7 @@ local e = entry_of(ARGV.order)
 if not e or not redis.call('ZSCORE', KEYS.orders, ARGV.order) then
   return 0
 end
-count(KEYS.stats, {bought = is_bought(e.state) and 0 or 1})
+add_figures(KEYS.stats, {bought = is_bought(e.state) and 0 or 1})
 e.state, e.task, e.owner = 'b', ARGV.task, ARGV.owner
 write_entry(ARGV.order, e)
 redis.call('ZADD', KEYS.leases, ms(now_ms() + tonumber(ARGV.lease_ms)), ARGV.order)

@@ -2,7 +2,7 @@
 -- waiters, which may have a ticket in the queue, in the order of their tickets; then the
 -- immediate callers, which take any token at once and never queue.
 --
--- KEYS   tokens tickets seen stats receipt rate junk untold, then one for each Idempotency-Key
+-- KEYS   tokens tickets seen stats receipt rate junk failures, then one for each Idempotency-Key
 -- ARGV   number receipt_ms margin_ms rate rate_per_ms most_waiting immediate departures waiters,
 --        then each DEPARTURE and each WAITER;
 --        number: of this call; grows by replica
@@ -17,14 +17,14 @@
 -- OUTCOME  missed refused;
 --        missed: its wait ended
 --        refused: no token could come
--- WAITER ticket arrival need_ms once min_ttl holder told;
+-- WAITER ticket arrival need_ms once min_ttl holder end_on_failure;
 --        ticket: '' = does not wait
 --        arrival: Unix microseconds, '' = asks for the first time
 --        need_ms: life of the token
 --        once: number of its Idempotency-Key's key, 0 = none
 --        min_ttl: as requested, ms
 --        holder: "ticket|replica" if other replicas may have the ticket, too, else ''
---        told: 1 = its answer may be in `untold`
+--        end_on_failure: 1 = a failed order ends its wait; the answer is in `failures` then
 -- Reply  {now rate_wait_ms}, then of each waiter an answer and its value, then the elements for
 --        the immediate callers. A retry gets the reply of its number again; an older number gets
 --        {'stale'}.
@@ -116,9 +116,9 @@ local function remove_departed()
 end
 
 -- Waiters: reads them from the arguments, and what their Idempotency-Keys got. Returns whether
--- one of them may find its answer in `untold`.
+-- one of them may find its answer in `failures`.
 local function read_waiters(at)
-  local told = false
+  local may_fail = false
   local size = tonumber(ARGV.waiters)
   if size > 0 then
     redis.call('ZCARD', tickets) -- another type must fail before any token is given away
@@ -131,31 +131,31 @@ local function read_waiters(at)
       need = tonumber(ARGV[at + WAITER.need_ms]),
       min_ttl = ARGV[at + WAITER.min_ttl],
       once = KEYS[tonumber(ARGV[at + WAITER.once])],
-      told = ARGV[at + WAITER.told] == '1',
+      end_on_failure = ARGV[at + WAITER.end_on_failure] == '1',
     }
     waiters[i] = waiter
     at = at + WAITER.size
     waiter.new = waiter.arrival == ''
-    told = told or waiter.told and not waiter.new
+    may_fail = may_fail or waiter.end_on_failure and not waiter.new
     if waiter.once and once[waiter.once] == nil then
       once[waiter.once] = redis.call('GET', waiter.once)
     end
   end
-  return told
+  return may_fail
 end
 
 -- Queue: refreshes the tickets, and answers the waiters whose order failed. Their tickets are
 -- removed already; a caller with the same ticket that came later has another arrival.
-local function update_queue(told)
-  local untold = {}
-  if told then
-    for _, member in ipairs(redis.call('ZRANGE', KEYS.untold, 0, -1)) do
+local function update_queue(may_fail)
+  local failures = {}
+  if may_fail then
+    for _, member in ipairs(redis.call('ZRANGE', KEYS.failures, 0, -1)) do
       local caller, answer = string.match(member, '^([^|]*|%d+)|(.*)$')
-      untold[caller or ''] = {member = member, answer = answer}
+      failures[caller or ''] = {member = member, answer = answer}
     end
   end
   for _, waiter in ipairs(waiters) do
-    local failure = waiter.told and untold[waiter.ticket .. '|' .. waiter.arrival]
+    local failure = waiter.end_on_failure and failures[waiter.ticket .. '|' .. waiter.arrival]
     if waiter.new then
       figures.requests = figures.requests + 1
       local held = waiter.holder ~= '' and redis.call('ZSCORE', tickets, waiter.ticket)
@@ -167,7 +167,7 @@ local function update_queue(told)
       waiter.answer = {'failed', failure.answer}
       figures.misses = figures.misses + 1
       if waiter.holder == '' then
-        redis.call('ZREM', KEYS.untold, failure.member)
+        redis.call('ZREM', KEYS.failures, failure.member)
       else -- other replicas may hold the same ticket, and ask too
         redis.call('ZREM', seen, waiter.holder)
       end
@@ -354,7 +354,7 @@ local reply = {ms(now), '0'}
 answer_waiters(reply)
 serve_immediate(reply)
 rate_use(KEYS.rate, now, figures.hits + figures.waited, limit, rate_per)
-count(KEYS.stats, figures)
+add_figures(KEYS.stats, figures)
 
 reply[2] = ms(limited and rate_wait or 0)
 redis.call('DEL', KEYS.receipt)

@@ -14,7 +14,7 @@ local deadline = tonumber(redis.call('ZSCORE', KEYS.orders, ARGV.order) or nil)
 if not e or not deadline or e.owner ~= ARGV.owner or e.state ~= 's' then
   return e and e.state == 'u' and 1 or 0
 end
-count(KEYS.stats, {bought = 1})
+add_figures(KEYS.stats, {bought = 1})
 e.state = 'u'
 write_entry(ARGV.order, e)
 deadline = math.min(deadline, now_ms() + tonumber(ARGV.left_ms))

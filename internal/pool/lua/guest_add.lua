@@ -1,6 +1,6 @@
 -- Adds a guest's figures to the row of all guests, once.
 --
--- KEYS   row folded hold
+-- KEYS   row added hold
 -- ARGV   name not_after known_ms, then of each figure its name and value;
 --        name: of the figures
 --        not_after: Unix ms
@@ -8,7 +8,7 @@
 -- Reply  1 added, 0 added before, -1 too late, -2 a survey is under way
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
-if redis.call('ZSCORE', KEYS.folded, ARGV.name) then
+if redis.call('ZSCORE', KEYS.added, ARGV.name) then
   return 0
 end
 -- A later replica may have read the figures before another one added them, and their name
@@ -20,12 +20,12 @@ if redis.call('EXISTS', KEYS.hold) == 1 then
   return -2
 end
 expect('HLEN', KEYS.row)
-redis.call('ZREMRANGEBYSCORE', KEYS.folded, '-inf', ms(now))
-redis.call('ZADD', KEYS.folded, ms(now + tonumber(ARGV.known_ms)), ARGV.name)
-redis.call('PEXPIRE', KEYS.folded, ARGV.known_ms)
+redis.call('ZREMRANGEBYSCORE', KEYS.added, '-inf', ms(now))
+redis.call('ZADD', KEYS.added, ms(now + tonumber(ARGV.known_ms)), ARGV.name)
+redis.call('PEXPIRE', KEYS.added, ARGV.known_ms)
 local figures = {folds = 1}
 for i = ARGV.size + 1, #ARGV, 2 do
   figures[ARGV[i]] = tonumber(ARGV[i + 1])
 end
-count(KEYS.row, figures)
+add_figures(KEYS.row, figures)
 return 1

@@ -2,10 +2,10 @@
 --
 -- KEYS   tokens orders tickets seen
 
--- counts returns how many tokens are fresh, how many of them outlive margin and lead, how many
+-- stock_counts returns how many tokens are fresh, how many of them outlive margin and lead, how many
 -- orders are under way and how many callers wait; the ms until the first fresh token meets its
 -- margin (expiry) and until the first outliving one stops outliving (look), -1 = no such token.
-local function counts(now, margin, lead)
+local function stock_counts(now, margin, lead)
   local list = KEYS.tokens
   local length = redis.call('LLEN', list)
   local rest = first_at_least(list, length, now + margin + lead + 1)

@@ -95,9 +95,9 @@ func (s *Records) visit(ctx context.Context, number, caller string, lease time.D
 	return state, r.Err == nil, r.Err
 }
 
-// Hold renews the leases of tasks that this replica holds. over are those that it no longer
-// holds: their callers have not asked for 30 s, or another replica holds them. After an error
-// the state of the others is unknown.
+// Hold renews the leases of tasks that this replica holds. over has the tasks that it no longer
+// holds: their callers have not polled for 30 s, or another replica holds them. After an error the
+// state of the other tasks is unknown.
 func (s *Records) Hold(ctx context.Context, numbers []string) (over []string, err error) {
 	calls := make([]*redisdb.Answer, len(numbers))
 	s.db.Pipelined(ctx, scripts.Get("task_hold"), func(call redisdb.Add) {

@@ -150,8 +150,8 @@ func (t *Tasks) get(ctx context.Context, w *waiter, terms Terms) (token pool.Tok
 	return token, err
 }
 
-// watchGuest ends the wait for a guest when its stock has neither tokens nor orders: the order ended
-// without a ticket to answer.
+// watchGuest ends the wait for a guest when its stock has neither tokens nor orders. Then the order
+// failed before the task had a ticket, so the stock could not answer it.
 func (t *Tasks) watchGuest(ctx context.Context, r *pool.Request) {
 	over := make(chan struct{})
 	r.Over = over
@@ -177,7 +177,7 @@ func (t *Tasks) watchGuest(ctx context.Context, r *pool.Request) {
 	})
 }
 
-// await returns the end of the task, or NotReady if it holds a ticket.
+// await returns the end of the task, or NotReady once the task holds a ticket.
 func (w *waiter) await(ctx context.Context) (pool.Token, error) {
 	why := error(NotReady)
 	select {
@@ -212,7 +212,8 @@ func (w *waiter) deliver() (pool.Token, error) {
 	return token, w.err
 }
 
-// began waits until the task holds a ticket, and then for patience. It returns the error of an end.
+// began waits until the task holds a ticket, and then for patience. If the task ends with an error
+// meanwhile, began returns the error.
 func (w *waiter) began(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-w.done:

@@ -32,7 +32,7 @@ type Controls interface {
 	Warm(ctx context.Context, id captcha.ID, w pool.Window, limit pool.WindowLimit) error
 }
 
-// Operations are what an operator does to the buying; *purchase.Buyer implements it.
+// Operations are an operator's actions on the buying; *purchase.Buyer implements it.
 type Operations interface {
 	// Probe tries a provider at once and returns its state, or purchase.ErrUnknownProvider.
 	Probe(ctx context.Context, provider string) (purchase.Status, error)
@@ -54,7 +54,7 @@ type Reloader interface {
 	Reload(ctx context.Context) error
 }
 
-// admin are the routes of an operator, and of a caller that warms a target.
+// admin has the routes of an operator, and the route that warms a target.
 type admin struct {
 	stock  Controls
 	refill Waker
@@ -64,8 +64,8 @@ type admin struct {
 	log    *slog.Logger
 }
 
-// pause is POST /pool/{target}/pause: no replica buys for the identity of the target any
-// more. Tokens are still handed out, and orders in flight still land.
+// pause is POST /pool/{target}/pause: all replicas stop buying for the identity of the target.
+// Tokens are still handed out, and orders in flight still land.
 func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	pause, err := readPause(r, c.W.ResponseWriter)
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if err := a.stock.Pause(r.Context(), c.Target.ID, pause); err != nil {
 		return err
 	}
-	var limits []slog.Attr // those that were given
+	var limits []slog.Attr // the given ones
 	if !pause.Until.IsZero() {
 		limits = append(limits, slog.Time("until", pause.Until.UTC()))
 	}
@@ -85,9 +85,9 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return a.altered(w, r, c, "target paused", limits...)
 }
 
-// resume is POST /pool/{target}/resume. It ends a pause that was made by POST; one in
-// the file lasts until the file is changed. A target whose orders fail, or that the provider
-// refuses, places its next order at once.
+// resume is POST /pool/{target}/resume. It ends a pause that was made by POST. A pause in the file
+// lasts until the file is changed. If the target's orders fail or the provider refuses them, the
+// next order is placed at once.
 func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if c.Target.Paused {
 		return kernel.NewProblem(kernel.CodePausedInFile, "the configuration file has `paused: true` for this target; remove it there to resume")
@@ -102,8 +102,8 @@ func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return a.altered(w, r, c, "target resumed", slog.Bool("tried_at_once", tried))
 }
 
-// flush is DELETE /pool/{target}/tokens: it drops the tokens that are ready, so that new
-// ones are bought, say because the page changed. Orders in flight still land.
+// flush is DELETE /pool/{target}/tokens: it drops the tokens that are ready, for example because
+// the page changed, and new ones are bought. Orders in flight still land.
 func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	dropped, err := a.stock.Flush(r.Context(), c.Target.ID, c.Target.Margin)
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *admin) altered(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	return nil
 }
 
-// reload is POST /-/reload. A caller that hangs up does not stop a reload half way.
+// reload is POST /-/reload. It completes even if its caller hangs up.
 func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reloadLimit)
 	defer cancel()
@@ -195,9 +195,9 @@ type Probe struct {
 	Remedy string `json:"remedy"` // "" = nothing is known
 }
 
-// probe is POST /providers/{provider}/probe: an operator repaired the account, and the
-// provider is tried now instead of at the next probe. It asks for the balance, if the
-// provider reports one, and lets the next order pass.
+// probe is POST /providers/{provider}/probe, for an operator that has repaired the account: it
+// tries the provider now instead of at the next probe. It reads the balance, if the provider
+// reports one, and allows the next order.
 func (a *admin) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	name := c.Param(r, 0)
 	s, err := a.buyer.Probe(r.Context(), name)
@@ -229,7 +229,7 @@ func (a *admin) deadLetters(w http.ResponseWriter, r *http.Request, _ *kernel.Ca
 	return kernel.RespondJSON(w, LetterList{Letters: append([]purchase.DeadLetter{}, list...), Incomplete: err != nil})
 }
 
-// replay is POST /dead-letters/replay: it tries all of them now.
+// replay is POST /dead-letters/replay: it retries all dead letters now.
 func (a *admin) replay(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	replayed, err := a.buyer.Replay(r.Context())
 	a.status.Changed() // a replay that failed half way changed the letters too

@@ -11,7 +11,7 @@ import (
 	"poold/internal/targets"
 )
 
-// Sets gives the Set in use, never nil, and says how the file was read last;
+// Sets returns the Set in use, never nil, and the result of the last reading of the file;
 // *reload.File implements it.
 type Sets interface {
 	Current() *targets.Set
@@ -26,7 +26,7 @@ type gate struct {
 	wrongKeys kernel.WrongKeys
 }
 
-// access returns what belongs to the current Set, deriving it once per Set.
+// access returns the callers and targets of the current Set. It derives them once per Set.
 func (g *gate) access() *kernel.Access {
 	set := g.sets.Current()
 	if a := g.current.Load(); a != nil && a.Set == set {
@@ -43,7 +43,7 @@ func (g *gate) access() *kernel.Access {
 	return a
 }
 
-// identify finds the caller, and whether it may use the route.
+// identify finds the caller and checks its rate and whether it may use the route.
 func (g *gate) identify(c *kernel.Call, r *http.Request) error {
 	caller, err := authenticate(c.Access, c.Route, r)
 	if caller == nil && err != nil {
@@ -60,8 +60,8 @@ func (g *gate) identify(c *kernel.Call, r *http.Request) error {
 	return authorize(caller, c.Route, r)
 }
 
-// refuseKey answers a caller without a key of the file. It counts wrong keys, so that a
-// right key is served whatever else comes from its address.
+// refuseKey answers a caller without a key of the file. It counts only wrong keys, so that a
+// right key is served even if many wrong ones come from its address.
 func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 	if secret, _ := credential(r); secret == "" {
 		return err // none was tried
@@ -72,7 +72,7 @@ func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 	return err
 }
 
-// changed admits the caller of a call again if the file was reloaded since. Without a
+// changed authenticates the caller again if the file was reloaded since its admission. Without a
 // reload it returns nil.
 func (g *gate) changed(c *kernel.Call, r *http.Request) (now *kernel.Access, caller *kernel.Caller, err error) {
 	if now = g.access(); now == c.Access {
@@ -85,8 +85,8 @@ func (g *gate) changed(c *kernel.Call, r *http.Request) (now *kernel.Access, cal
 	return now, caller, err
 }
 
-// readmit checks a caller that waited: a reload may have changed what its key may do, or
-// the target.
+// readmit checks a caller again after its wait: a reload may have changed the rights of its key,
+// or the target.
 func (g *gate) readmit(c *kernel.Call, r *http.Request) error {
 	now, caller, err := g.changed(c, r)
 	if now == nil || err != nil {
@@ -117,7 +117,7 @@ func authenticate(a *kernel.Access, rt *kernel.Route, r *http.Request) (*kernel.
 	return nil, kernel.NewProblem(kernel.CodeUnauthorized, "send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic")
 }
 
-// authorize reports whether a caller may use a route, whatever target it names.
+// authorize returns an error if the caller may not use the route. It ignores the target.
 func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 	if c == kernel.Anyone {
 		return nil
@@ -142,7 +142,7 @@ func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 	return nil
 }
 
-// find returns the target of a name, if the caller may use it.
+// find returns the target with a name, if the caller may use it.
 func (g *gate) find(a *kernel.Access, name string, c *kernel.Caller) (*kernel.Target, error) {
 	// A malformed name is unknown before it is used for anything.
 	if a.Targets[name] == nil && !targets.IsName(name) {
@@ -162,8 +162,8 @@ func (g *gate) find(a *kernel.Access, name string, c *kernel.Caller) (*kernel.Ta
 	return nil, kernel.NewProblem(kernel.CodeUnknownTarget, where+" no target of this name"+meant(a, name, c))
 }
 
-// meant suggests the target whose name is near, among those that the caller may use; ""
-// without one.
+// meant suggests the target with the most similar name, among the targets that the caller may
+// use; "" = no name is similar.
 func meant(a *kernel.Access, name string, c *kernel.Caller) string {
 	var known []string
 	for i := range a.Set.Targets {
@@ -177,8 +177,7 @@ func meant(a *kernel.Access, name string, c *kernel.Caller) string {
 	return ""
 }
 
-// credential returns the key that a request carries, "" for none, and whether
-// it came as the password of Basic.
+// credential returns the key of a request, or "", and whether it is a Basic password.
 func credential(r *http.Request) (secret string, basic bool) {
 	header := r.Header.Get("Authorization")
 	if scheme, rest, ok := strings.Cut(header, " "); ok && strings.EqualFold(scheme, "Bearer") {
@@ -188,8 +187,8 @@ func credential(r *http.Request) (secret string, basic bool) {
 	return password, true
 }
 
-// challenge adds the headers that say how to authenticate. On pages to look at, Basic goes
-// first, because a browser asks for a password only then.
+// challenge adds the headers that ask for authentication. On routes for browsers, Basic comes
+// first, because a browser prompts for a password only then.
 func challenge(h http.Header, looking bool) {
 	if looking {
 		h.Add("WWW-Authenticate", `Basic realm="poold", charset="UTF-8"`)

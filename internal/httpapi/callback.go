@@ -11,16 +11,16 @@ import (
 
 // CallbackTaker takes the callback of a provider; *purchase.Buyer implements it.
 type CallbackTaker interface {
-	// Callback fails with purchase.ErrNotKept if the provider should try again.
+	// Callback returns purchase.ErrNotKept if the provider should try again.
 	Callback(ctx context.Context, c purchase.Callback) error
 }
 
 type callbacks struct{ buyer CallbackTaker }
 
 // receive is GET and POST /callback/{provider}/{order}/{secret}: a solving service reports
-// the end of a task. The answer is 200 even for a bad callback: the service would only
-// repeat it, and a caller that guesses addresses learns nothing. The answer is 503 if a
-// later try is wanted. A daemon that stops takes callbacks too.
+// the end of a task. The status is 200 even for an invalid callback, because the service would
+// only repeat it and an attacker that guesses addresses learns nothing. It is 503 if the service
+// should try again. A daemon that is stopping accepts callbacks too.
 func (b *callbacks) receive(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	body, err := kernel.ReadBody(r, c.W.ResponseWriter, kernel.MaxBody)
 	refused := (*kernel.Problem)(nil)

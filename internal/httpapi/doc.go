@@ -1,12 +1,11 @@
-// Package httpapi hands tokens out and shows how the daemon is doing: the HTTP side of
-// poold, and the only package that answers its callers in HTTP status codes.
+// Package httpapi is the HTTP API of poold: it hands tokens out and shows the state of the daemon.
 //
 // # Place in the flow
 //
 // pools.yaml → targets.Set → refill → purchase → provider → purchase → pool → httpapi → the caller.
-// It asks the stock for a token, or package ondemand for a solve, and shows the snapshots
-// of package status; it buys nothing. Two things go the other way: a caller's report on
-// its token goes to the stock and the buyer, and a provider's callback to the buyer.
+// It asks the stock for a token, or package ondemand for a solve, and shows the snapshots of
+// package status. It buys nothing itself. Two requests flow in the other direction: a caller's
+// report on its token goes to the stock and the buyer, and a provider's callback to the buyer.
 //
 // # A request
 //
@@ -45,21 +44,20 @@
 //
 // # Invariants
 //
-//   - A token leaves at most once: it goes back into the stock only if a
-//     reload took its key or target away, or its caller hung up, before a byte of the answer was
-//     written, which is known because every connection counts its written bytes, and
-//     never if the request carried an Idempotency-Key or shares its solve.
-//   - A caller that waited is checked again, key, scope and target, before it gets
-//     its token: a reload may have changed its rights.
-//   - A right key is found in the same time as a wrong one, and before wrong keys of
-//     its address are counted.
-//   - HEAD takes nothing; nothing that a web page of another site can send
-//     takes anything or changes anything.
-//   - Neither a token nor a key is in a log line, an error, a status answer or the audit,
-//     which has their names.
-//   - A callback needs no key and passes no check of Host or Origin: the buyer alone
-//     knows whether its secret fits. Its answer does not say, and its path, query and
-//     body are never logged.
+//   - A token is handed out at most once. It returns to the stock only if a reload removed its key
+//     or target, or its caller hung up, before any byte of the answer was written; each connection
+//     counts its written bytes. It never returns if the request has an Idempotency-Key or shares
+//     its solve.
+//   - After a wait, the caller's key, scope and target are checked again before it gets its token:
+//     a reload may have changed its rights.
+//   - The check of a key takes the same time for right and wrong keys. A right key is accepted even
+//     if its address has sent too many wrong ones.
+//   - HEAD takes no token. A request that a web page of another site can send neither takes nor
+//     changes anything.
+//   - Log lines, errors, status answers and the audit contain no token and no key. The audit has
+//     their names.
+//   - A callback needs no key, and its Host and Origin are not checked: the buyer checks its secret.
+//     The answer does not depend on that check. Its path, query and body are never logged.
 //
 // # Limits
 //

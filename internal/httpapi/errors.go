@@ -90,8 +90,8 @@ func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel
 	return p
 }
 
-// historyReason says why the history cannot be read. The errors of stores may hold
-// addresses and credentials, their Reason methods do not.
+// historyReason returns why the history cannot be read. The errors of stores may contain addresses
+// and credentials; their Reason methods do not.
 func historyReason(err error) string {
 	var known interface{ Reason() string }
 	if errors.As(err, &known) {
@@ -100,7 +100,7 @@ func historyReason(err error) string {
 	return strings.TrimPrefix(err.Error(), "history: ")
 }
 
-// explainEmpty says why no token is ready and when one may be.
+// explainEmpty returns why no token is ready and when one may be.
 func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.EmptyError) *kernel.Problem {
 	if c.Target == nil { // on /solve an empty stock alone is not an error
 		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this identity already").After(kernel.Jitter(unknownLead))
@@ -126,7 +126,7 @@ func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.Empty
 	case cause.State == refill.Budget:
 		// Before that only an order in flight can bring a token.
 		if left := time.Until(note.Until); left > 0 {
-			retry = left // to the second: nothing is gained by coming before
+			retry = left // without jitter: an earlier retry cannot succeed
 		}
 		return kernel.NewProblem(kernel.CodeBudget, cause.Reason).After(retry)
 	case cause.Outage:

@@ -8,7 +8,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Health returns how Redis serves, without asking it; see redisdb.DB.Health.
+// Health returns the last known state of Redis without a call to it; see redisdb.DB.Health.
 type Health interface {
 	Health() redisdb.Health
 }
@@ -24,8 +24,8 @@ func (p *probes) alive(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) e
 	return kernel.RespondJSON(w, map[string]string{"status": "ok"})
 }
 
-// ready is GET /readyz: 200 if this replica can hand out tokens, even of some targets
-// only, else 503; with the reasons.
+// ready is GET /readyz: 200 if this replica can hand out tokens of at least some targets, else 503.
+// The answer has the reasons.
 func (p *probes) ready(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 	health := p.stock.Health()
 	var reasons []*kernel.Problem

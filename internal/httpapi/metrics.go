@@ -15,8 +15,8 @@ import (
 	"poold/internal/targets"
 )
 
-// Metrics counts the events of this replica. States, and counts over all replicas, come
-// from the snapshot and join on /metrics. Its methods may be used by many goroutines.
+// Metrics counts the events of this replica. States, and counts over all replicas, come from the
+// snapshot; /metrics has both. Metrics is safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -38,7 +38,7 @@ type Metrics struct {
 	keys      map[string]bool     // those with series
 }
 
-// traffic is what passed between this replica and a provider.
+// traffic counts calls to a provider and tokens from it, at this replica.
 type traffic struct{ calls, tokens int }
 
 // NewMetrics returns the metrics with their registry. version and commit become labels of
@@ -126,8 +126,8 @@ func (m *Metrics) providerLocked(name string) *traffic {
 	return t
 }
 
-// HandedOut counts a token that reached its caller. A replay is the same
-// hand-out again and was counted.
+// HandedOut counts a token that reached its caller. A replay is not counted, because it repeats a
+// hand-out.
 func (m *Metrics) HandedOut(target string, token *pool.Token, waited time.Duration) {
 	if token.Source == pool.FromReplay {
 		return
@@ -135,7 +135,7 @@ func (m *Metrics) HandedOut(target string, token *pool.Token, waited time.Durati
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.targets[target] = true
-	// Born and Dies are on Redis' clock, and so is what TTL was taken from.
+	// Born, Dies and TTL are all by Redis' clock.
 	m.age.WithLabelValues(target).Observe(max(0, token.Dies.Add(-token.TTL).Sub(token.Born).Seconds()))
 	m.wait.WithLabelValues(target).Observe(waited.Seconds())
 }
@@ -186,7 +186,7 @@ func (m *Metrics) keep(set *targets.Set) {
 	forget(m.keys, wanted, "key", m.keyRequests.MetricVec)
 }
 
-// forget drops the series, in these metrics, of all names but the wanted ones.
+// forget drops the series of all names except the wanted ones from these metrics.
 func forget[V any](names map[string]V, wanted map[string]bool, label string, in ...*prometheus.MetricVec) {
 	for name := range names {
 		if wanted[name] {

@@ -14,11 +14,11 @@ import (
 // this machine is there too, so requests that a page of another site can cause are
 // refused.
 
-// refuseStrangers accepts the requests of programs on this machine to this machine. It
-// refuses a page of another site, a name that an attacker's DNS points here, and a proxy
-// that admits other machines.
+// refuseStrangers accepts only requests from programs on this machine. It refuses requests of a
+// page of another site, requests to a host name that an attacker's DNS resolves to this machine,
+// and requests through a proxy.
 func refuseStrangers(r *http.Request) error {
-	// targets refuses a reload that takes the keys away while the daemon listens
+	// targets refuses a reload that removes the keys while the daemon listens
 	// beyond loopback; this is the second lock. Only the socket shows it: a Host header is the caller's choice.
 	if !loopbackSocket(r) {
 		return kernel.NewProblem(kernel.CodeForbidden, "without keys poold answers only callers on this machine; add a key to the configuration file")
@@ -34,8 +34,8 @@ func refuseStrangers(r *http.Request) error {
 	return refuseForeignPages(r)
 }
 
-// refuseForeignPages refuses requests that a browser marks as caused by the page of
-// another site, or as fetched before its user asked. Programs set no such mark.
+// refuseForeignPages refuses requests that a browser marks as caused by the page of another site,
+// or as a prefetch. Programs do not set these marks.
 func refuseForeignPages(r *http.Request) error {
 	const why = "a web page of another site must not send this request"
 	for _, origin := range r.Header["Origin"] {
@@ -55,7 +55,7 @@ func refuseForeignPages(r *http.Request) error {
 			}
 		}
 	}
-	// Browsers too old for Sec-Fetch-Site send at least this, for an image say.
+	// Browsers without Sec-Fetch-Site send at least a Referer, for example with an image.
 	if referer := r.Header.Get("Referer"); referer != "" && r.Header["Sec-Fetch-Site"] == nil && !sameHost(referer, r.Host) {
 		return kernel.NewProblem(kernel.CodeForbidden, why)
 	}

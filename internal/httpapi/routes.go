@@ -91,8 +91,8 @@ func (a *areas) table() []kernel.Route {
 	return table
 }
 
-// routes returns the handler of the whole API. echo finds the route and splits the path;
-// another router would change this file only.
+// routes returns the handler of the whole API. echo finds the route and splits the path; only this
+// file depends on echo.
 func (s *Server) routes(a *areas) http.Handler {
 	e := echo.New()
 	e.Logger.SetOutput(io.Discard) // it would write to stdout
@@ -130,7 +130,7 @@ func (s *Server) adapt(rt *kernel.Route) echo.HandlerFunc {
 	}
 }
 
-// refuseMethod answers a method that the path does not know.
+// refuseMethod answers a request whose method the path does not have.
 func refuseMethod(allow string) kernel.Handler {
 	return func(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 		w.Header().Set("Allow", allow)

@@ -14,10 +14,9 @@ import (
 	"poold/internal/status"
 )
 
-// mostBodies bounds the rendered bodies that scrapers are still reading, and so the memory
-// that slow scrapers hold. Beyond it a scrape gets the newest of them, which is older than
-// its snapshot by at most kernel.WriteLimit: until then the readers of the other bodies are done
-// or cut off.
+// mostBodies bounds the rendered bodies that scrapers are still reading, and so the memory for slow
+// scrapers. Beyond it a scrape gets the newest body. That body is at most kernel.WriteLimit older
+// than the scrape's snapshot: by then the readers of the other bodies have ended or were cut off.
 const mostBodies = 4
 
 type scrapes struct {
@@ -26,7 +25,7 @@ type scrapes struct {
 	status  *status.Collector
 
 	mu     sync.Mutex
-	newest *scrapeBody // nil = all its readers are done
+	newest *scrapeBody // nil = it has no reader left
 	read   int         // bodies that have readers
 }
 
@@ -60,7 +59,7 @@ func (s *scrapes) scrape(w http.ResponseWriter, r *http.Request, _ *kernel.Call)
 	return nil
 }
 
-// open returns the body to answer a scrape of this snapshot with; the caller closes it.
+// open returns the body that answers a scrape of this snapshot; the caller closes it.
 func (s *scrapes) open(snapshot *status.Snapshot) *scrapeBody {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"poold/internal/targets"
 )
 
-// statusHungUp is what logs and metrics show for a caller that was gone before its
-// answer; it is never sent.
+// statusHungUp is the status in logs and metrics if the caller hung up before its answer. It is
+// never sent.
 const statusHungUp = 499
 
 // serve answers one request to one route. params are the variable parts of its
@@ -31,8 +31,7 @@ func (s *Server) serve(rt *kernel.Route, w http.ResponseWriter, r *http.Request,
 	}
 }
 
-// admit decides whether the request may reach its handler, and finds out who
-// asks and for what.
+// admit decides whether the request may reach its handler. It finds the caller and the target.
 func (s *Server) admit(c *kernel.Call, r *http.Request) error {
 	// A browser must not guess the type of an answer.
 	c.W.Header()["X-Content-Type-Options"] = kernel.NoSniff
@@ -57,8 +56,8 @@ func (s *Server) admit(c *kernel.Call, r *http.Request) error {
 
 func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
 	if errors.Is(err, kernel.ErrHungUp) || r.Context().Err() != nil {
-		// net/http would send an empty 200 if we just returned; a caller that
-		// closed only its sending half would take that for an answer.
+		// Without a panic net/http sends an empty 200. A caller that closed only its sending half
+		// would take that for an answer.
 		c.HungUp = true
 		panic(http.ErrAbortHandler)
 	}
@@ -94,13 +93,13 @@ func (s *Server) finish(c *kernel.Call, r *http.Request) {
 	case c.HungUp:
 		status = statusHungUp
 	case status == 0:
-		status = http.StatusOK // a handler that wrote nothing
+		status = http.StatusOK // the handler wrote nothing
 	}
 	s.metrics.answered(status)
 	s.countByKey(c)
 	s.logRequest(c, r, status)
 	if broken != nil {
-		// Half an answer is out, or none shall be: close the connection.
+		// Half an answer was sent, or none may be sent: close the connection.
 		panic(http.ErrAbortHandler)
 	}
 }

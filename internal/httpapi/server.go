@@ -70,8 +70,8 @@ type Deps struct {
 	ManyBodies func(many bool)
 }
 
-// Server admits HTTP requests and passes them to the handlers of their routes. It answers
-// those that fail. Its methods may be used by many goroutines.
+// Server admits HTTP requests and passes them to the handlers of their routes. It writes the error
+// answers. It is safe for concurrent use.
 type Server struct {
 	gate     *gate
 	refill   delivery.Notes
@@ -83,8 +83,7 @@ type Server struct {
 	stopped  chan struct{} // closed when stopping is set
 }
 
-// New returns a Server that has started nothing. It panics if a page template
-// does not parse, which a test would have shown.
+// New returns a Server. It starts nothing. It panics if a page template does not parse.
 func New(d Deps) *Server {
 	s := &Server{
 		gate: &gate{sets: d.Config}, refill: d.Refill,
@@ -112,22 +111,21 @@ func New(d Deps) *Server {
 	return s
 }
 
-// Handler returns the whole API. Served by anything but HTTPServer on a
-// CountListener it works, with two differences: without ConnContext a token
-// whose answer could not be written is never returned to the stock, and a wait
-// ends with whatever WriteTimeout the other server has.
+// Handler returns the whole API. It is made for HTTPServer on a CountListener. On another server it
+// works with two differences: without ConnContext, a token whose answer could not be written is
+// never returned to the stock, and that server's WriteTimeout also ends waits.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// HTTPServer returns a server with the limits that this API is made for; the
-// caller gives it a listener from CountListener and shuts it down. HTTP/2 is
-// off, so that the bytes on a connection belong to one request at a time.
+// HTTPServer returns a server with the limits of this API. The caller gives it a listener from
+// CountListener and shuts it down. HTTP/2 is off, so that the bytes on a connection belong to one
+// request at a time.
 func (s *Server) HTTPServer() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Server{
 		Handler: s.handler,
-		// One limit for header and body, and one for the answer: each further
-		// deadline is a timer to be set for every token.
+		// One limit for header and body and one for the answer, because each deadline costs every
+		// request a timer.
 		ReadTimeout:    5 * time.Second, // net/http lifts it once the request is read, so a caller may wait longer
 		WriteTimeout:   kernel.WriteLimit,
 		IdleTimeout:    60 * time.Second,
@@ -138,9 +136,9 @@ func (s *Server) HTTPServer() *http.Server {
 	}
 }
 
-// Stopping makes /readyz answer 503, refuses new requests for a token and ends the
-// streams, so that balancers choose another replica while requests in flight finish. It
-// cannot be undone. The stock ends the waits of pending callers.
+// Stopping makes /readyz answer 503, refuses new requests for a token and ends the streams, so that
+// balancers choose another replica while requests in flight finish. It cannot be undone. It does
+// not end the waits of pending callers; see pool.Store.EndWaits.
 func (s *Server) Stopping() {
 	if s.stopping.CompareAndSwap(false, true) {
 		close(s.stopped)

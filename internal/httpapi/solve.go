@@ -25,7 +25,7 @@ type Binder interface {
 	Bind(ctx context.Context, idempotency string, id captcha.ID, life time.Duration) error
 }
 
-// Solver sees to on-demand solves; *ondemand.Service implements it.
+// Solver solves on demand; *ondemand.Service implements it.
 type Solver interface {
 	Solve(ctx context.Context, r ondemand.Request) (pool.Token, error)
 }
@@ -75,8 +75,8 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return s.Deliver(w, r, c, &out)
 }
 
-// bind binds the request's Idempotency-Key, if any, to its identity for as long as the key
-// may repeat a token.
+// bind binds the request's Idempotency-Key, if any, to its identity, for the time in which the key
+// can repeat a token.
 func (s *solves) bind(ctx context.Context, r *ondemand.Request, kind captcha.Type, set *targets.Set) error {
 	if r.Take.Idempotency == "" {
 		return nil
@@ -89,8 +89,8 @@ func (s *solves) bind(ctx context.Context, r *ondemand.Request, kind captcha.Typ
 	return err
 }
 
-// readSolve reads the body. The room that it takes is the caller's to release, even if
-// there is an error; it has the size of the picture from then on.
+// readSolve reads the body. The caller must release the room that the body takes, even after an
+// error. After the reading the room has the size of the picture.
 func (s *solves) readSolve(r *http.Request, c *kernel.Call) (asked targets.SolveRequest, taken *kernel.Room, err error) {
 	body, taken, err := s.bodies.Read(r, c, maxSolveBody)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *solves) request(r *http.Request, c *kernel.Call, asked targets.SolveReq
 	return request, nil
 }
 
-// shareKey is what equal requests have in common.
+// shareKey identifies requests that share a solve. Without withProxy, they may differ in the proxy.
 func shareKey(id captcha.Identity, withProxy bool) captcha.ID {
 	if !withProxy {
 		id.Proxy, id.ProxyType = "", ""

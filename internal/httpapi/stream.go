@@ -31,8 +31,8 @@ type streams struct {
 	stopping <-chan struct{} // closed when the daemon stops
 }
 
-// follow sends server-sent events until the caller is gone, the daemon stops, or the
-// caller's key is changed. A caller that does not read is cut off.
+// follow sends server-sent events until the caller hangs up, the daemon stops, or the rights of the
+// caller's key change. A caller that does not read is cut off.
 func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	select {
 	case <-s.stopping:
@@ -48,7 +48,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // nginx would keep events back
+	h.Set("X-Accel-Buffering", "no") // nginx would buffer events
 	out := eventWriter{w: w, control: http.NewResponseController(w)}
 	if err := out.comment("poold"); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 	}
 }
 
-// unchanged reports whether the rights of a caller are as they were on admission.
+// unchanged reports whether the caller has the same rights as on its admission.
 func (g *gate) unchanged(c *kernel.Call, r *http.Request) bool {
 	now, caller, err := g.changed(c, r)
 	if now == nil {

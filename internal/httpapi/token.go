@@ -58,8 +58,8 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 		token.Source = ondemand.FromSolve
 	}
 	out := delivery.Handout{Token: &token, ID: token.ID, Kind: c.Target.Identity.Type, Repeatable: request.Idempotency != ""}
-	// A reload may have removed the key or the target, or given its name to another
-	// identity, while the caller waited.
+	// During the wait a reload may have removed the key or the target, or given the target's name
+	// to another identity.
 	if err := t.gate.readmit(c, r); err != nil {
 		t.ReturnToken(r.Context(), c, &out)
 		return err
@@ -67,9 +67,9 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return t.Deliver(w, r, c, &out)
 }
 
-// readRequest turns query and headers into a request to the stock. buys: if the stock is
-// empty, one token is bought for the caller. Its ticket makes the worker order one more,
-// because pending callers count against the depth (place.lua).
+// readRequest turns query and headers into a request to the stock. buys: `on_empty: solve` applies,
+// so the caller waits, and one token is bought for it if the stock is empty. Its ticket makes the
+// worker order one more, because pending callers count against the depth (place.lua).
 func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bool, err error) {
 	t := c.Target
 	request = t.Take(c.Caller)
@@ -91,7 +91,7 @@ func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bo
 	return request, buys, err
 }
 
-// readQuery reads the parameters of a take. waits: the caller says how long it waits.
+// readQuery reads the parameters of a take. waits: the query has the parameter wait.
 func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits bool, err error) {
 	if raw == "" {
 		return false, nil

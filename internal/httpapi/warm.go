@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// How far ahead a window may be. Its tokens and length are as in the file.
+	// warmAheadDays is how far ahead a window may begin. Its tokens and length have the limits of
+	// the file.
 	warmAheadDays = 30
 	warmAhead     = warmAheadDays * 24 * time.Hour
 	// mostWindowsByToken is the most windows of a target for a key without the scope
@@ -74,7 +75,7 @@ func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 		slog.Time("from", now.Add(window.In).UTC()), slog.Time("until", now.Add(window.Left).UTC()))
 }
 
-// window returns the window as seen from now. A window that has begun begins now.
+// window returns the window with times relative to now. A window that has begun begins now.
 func (g warming) window(now time.Time) (pool.Window, error) {
 	if g.tokens == 0 {
 		return pool.Window{}, nil
@@ -86,7 +87,7 @@ func (g warming) window(now time.Time) (pool.Window, error) {
 		return pool.Window{}, kernel.NewProblem(kernel.CodeBadRequest, fmt.Sprintf(`"at" must be at most %d days ahead`, warmAheadDays))
 	}
 	left := g.at.Add(g.length).Sub(now)
-	if left < time.Millisecond { // the stock counts in them
+	if left < time.Millisecond { // the stock counts in milliseconds
 		return pool.Window{}, kernel.NewProblem(kernel.CodeBadRequest, `the window is over: "at" and "for" lie in the past`)
 	}
 	return pool.Window{Tokens: g.tokens, In: max(0, g.at.Sub(now)), Left: left}, nil

@@ -54,8 +54,8 @@ func (c *counter) add(source dedup.SavingsSource, n int) {
 	c.requests[source] += n
 }
 
-// guest counts requests for guests: those refused before they reached the stock, and those that
-// joined the wait of an equal request and got its token.
+// guest counts requests for guests: refused requests that did not reach the stock, and replays, that
+// is, requests that joined the wait of an equal request and got its token.
 func (c *counter) guest(refused, replays int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,11 +14,11 @@
 // because of the depth means that there are enough orders. An order outlives its caller; its token
 // serves the next caller.
 //
-// The script that ends a failed order also ends the ticket of the longest waiting caller, at the
-// replica that ran the order if a caller waits there. That caller's take ends with a
-// *pool.FailedError, so no other call lacks the order. If the provider rejects the parameters, all
-// callers here get the error, and so do callers of the next 30 s; the stock refuses orders for a
-// minute.
+// The script that ends a failed order also removes the ticket of the longest waiting caller. It
+// prefers a caller at the replica that ran the order. The take of that caller ends with a
+// *pool.FailedError, so the other callers still have one order each. If the provider rejects the
+// parameters, all callers at this replica get the error, also new ones in the next 30 s. The stock
+// refuses orders for a minute.
 //
 // An identity with a target is left to the target's worker, which sees the ticket.
 //
@@ -28,15 +28,15 @@
 // # Shared solves
 //
 // Requests with `dedup: identity` claim their key (share.go). One replica holds the claim and takes
-// a token under an Idempotency-Key with the name of the solve (hold.go). The others enter each
-// second, and when they are woken. The solve belongs to the claim: it goes on while a caller waits
-// at any replica. A holder without a lease is replaced. Because the Idempotency-Key stays, the new
-// holder gets the token of the old holder's order, even if that holder had taken it.
+// a token under an Idempotency-Key with the name of the solve (hold.go). The other replicas enter
+// the claim each second, and when they are woken. The solve continues while a caller waits at any
+// replica. When the holder's lease expires, another replica becomes the holder. It uses the same
+// Idempotency-Key, so it gets the old holder's token, even if that holder had taken it.
 //
-// One caller of a solve gets the token as bought, and all others as shared, over all holders. A
-// holder that ended the claim with its own token knows that it is the first. Other holders ask
-// Tokens.FirstHolder in Redis, which works while the claim store is away. Then the holder serves all
-// callers of its replica from memory.
+// Over all holders, one caller of a solve gets the token as bought and all others get it as shared.
+// A holder that ended the claim with its token is the first holder. Any other holder asks
+// Tokens.FirstHolder, which needs Redis but not the claim store. Then the holder serves all callers
+// of its replica from memory.
 //
 // Packages redisclaims and pgclaims are the two claim stores.
 //

@@ -19,7 +19,7 @@ import (
 const (
 	// mostPlacers limits the goroutines that place orders for guests.
 	mostPlacers = 64
-	// lookEvery is the interval in which all guests are placed for without an event.
+	// lookEvery is the interval in which orders are placed for all guests without an event.
 	lookEvery = time.Second
 	// refusedFor is how long a rejection of the parameters is answered from memory. After it the
 	// stock decides whether the next order may be placed.
@@ -106,7 +106,7 @@ func (gs *guests) wake(id captcha.ID) {
 	}
 }
 
-// take takes a token of a guest, and has one bought if there is none.
+// take takes a token of a guest. If there is none, it gets one bought.
 func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Guest == nil {
 		return gs.tokens.Take(ctx, r.Take)
@@ -244,8 +244,8 @@ func (gs *guests) adoptedEnded(id captcha.ID, r purchase.Result) {
 	}
 }
 
-// endedLocked has missing orders placed. A failed order is not replaced: the stock has ended the
-// wait of one caller for it, or there were enough orders.
+// endedLocked makes a placer place missing orders. A failed order is not replaced: the stock has
+// ended the wait of one caller for it, or there were enough orders.
 func (gs *guests) endedLocked(g *guest, r purchase.Result) {
 	if r.Hopeless {
 		gs.refuseLocked(g, &SolveError{Refused: true, Reason: r.Err.Error()}, refusedFor)

@@ -144,8 +144,8 @@ func (ss *shares) former(ctx context.Context, id captcha.ID, r Request) (pool.To
 }
 
 // settle ends a claim with a token. The longest waiting caller gets it as bought, and the others as
-// shared. If the claim store does not answer, settle gives it to all callers here. If no caller
-// waits here any more, it leaves the claim to the next holder, whose first caller gets the token as
+// shared. If the claim store does not answer, settle gives the token to all callers here. If no
+// caller is left here, settle releases the claim: the next holder's first caller gets the token as
 // bought.
 func (ss *shares) settle(ctx context.Context, h *holding, token pool.Token, r Request) {
 	if len(ss.waitersOf(h.share)) == 0 {
@@ -186,9 +186,9 @@ func (ss *shares) settleOne(h *holding, w *waiter, got outcome) {
 	ss.answer(h.share, []*waiter{w}, got)
 }
 
-// sourceOf returns the source of the first caller's token. It counts as bought, unless another
-// holder of the same solve hands it out as bought. There may be another holder if an earlier one
-// took the token, or if this one did not end the claim.
+// sourceOf returns the source of the first caller's token: bought, unless another holder of the same
+// solve hands the token out as bought. There may be another holder if an earlier holder took the
+// token, or if this holder did not end the claim.
 func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, ended bool) pool.Source {
 	source := token.Source
 	if source == pool.FromWait || source == pool.FromReplay {

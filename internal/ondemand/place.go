@@ -122,8 +122,8 @@ func (gs *guests) answerOutage(ctx context.Context, g *guest, c *call) {
 	}
 }
 
-// outOfBudget answers the last calls, as many as the stock lacks orders for. The buyer checks
-// budgets before the depth, so this reads the stock.
+// outOfBudget answers the last calls, one for each order that the stock lacks. It reads the stock,
+// because the buyer checks budgets before the depth.
 func (gs *guests) outOfBudget(ctx context.Context, g *guest, c *call, budget *purchase.BudgetError) (enough bool) {
 	stock, err := gs.tokens.Look(ctx, g.id, c.spec.Margin, 0)
 	if err != nil {

@@ -61,8 +61,8 @@ func New(p Parts) *Service {
 // time-out has passed.
 //
 // Errors: the errors of pool.Tokens.Take, *SolveError, *OutageError and *BudgetError. A
-// *pool.EmptyError that is not Full means that the time-out has passed. An order that was placed for the
-// request goes on, whatever the error.
+// *pool.EmptyError that is not Full means that the time-out has passed. An order that was placed
+// for the request continues after an error.
 func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Share != nil {
 		token, err := s.shares.solveFor(ctx, r)

@@ -13,7 +13,7 @@ var (
 	ErrConflict = errors.New("pool: idempotency key used for another request")
 	// ErrClosed: the store is stopping and ends all waits.
 	ErrClosed = errors.New("pool: closing")
-	// ErrUnknownToken: this caller got no such token, or too long ago.
+	// ErrUnknownToken: this caller did not get such a token, or the token died long ago.
 	ErrUnknownToken = errors.New("pool: unknown token")
 	// ErrReported: the token was reported on before.
 	ErrReported = errors.New("pool: token reported before")
@@ -27,7 +27,7 @@ type EmptyError struct {
 	Paused     bool          // buying is paused for this identity
 	Pause      Pause         // with Paused
 	Full       bool          // the queue of pending callers is full
-	Orders     int           // in flight
+	Orders     int           // orders in flight
 	Waiting    int           // pending callers
 }
 
@@ -40,7 +40,7 @@ type RateError struct{ RetryAfter time.Duration }
 // Error returns a constant text.
 func (e *RateError) Error() string { return "pool: rate limited" }
 
-// FailedError says that an order failed and the stock has no other one for a caller.
+// FailedError says that an order failed and the stock has no other order for the caller.
 type FailedError struct {
 	Reason  string
 	Refused bool // the provider rejects the parameters
@@ -62,7 +62,7 @@ const (
 // Token is a token that was handed out. Times are on Redis' clock.
 type Token struct {
 	ID        string // names the token and proves who got it; see Report
-	Order     string // that brought it; see Tokens.Name
+	Order     string // the order that brought it; see Tokens.TokenID
 	Value     string
 	Provider  string
 	UserAgent string
@@ -90,7 +90,7 @@ type Request struct {
 	// Parked is called when the caller holds a ticket and has to wait. It must not block; may
 	// be nil.
 	Parked func()
-	// Caller is the only one that can report on the token.
+	// Caller names the caller. Only this caller can report on the token.
 	Caller string
 	// Idempotency scopes a repeatable take: the caller's name and its key. "" = none.
 	Idempotency string
@@ -155,7 +155,7 @@ type Stock struct {
 
 	NextEnd   time.Duration   // until the first order's deadline; 0 = no order
 	Unknown   int             // orders of which it is unknown whether they were bought
-	Bought    int             // orders that count as bought, with the unknown ones
+	Bought    int             // orders that count as bought, including the unknown ones
 	HourUsed  int             // solves of the target's budget in the last 60 min; 0 without a budget
 	DayUsed   int             // the same in the last 24 h
 	OrderAges []time.Duration // oldest first
@@ -180,9 +180,9 @@ type Stock struct {
 //
 // The stats hash names a counter as its field in lower case, and the status document by the tag.
 type Figures struct {
-	// Requests are hits, waited, misses and, of targets, callers that hung up while they
-	// waited; of guests also refused requests. Callers that wait together at one replica
-	// with one Idempotency-Key are one.
+	// Requests are hits, waited and misses. Of targets they include callers that hung up while
+	// they waited, and of guests refused requests. Callers that wait together at one replica
+	// with one Idempotency-Key count once.
 	Requests  int64 `json:"requests"`
 	Hits      int64 `json:"hits"`      // callers that got a token at once
 	Waited    int64 `json:"waited"`    // callers that got a token that landed while they waited
@@ -192,7 +192,7 @@ type Figures struct {
 	Bought    int64 `json:"bought"`    // orders that the provider accepted or may have accepted
 	Solved    int64 `json:"solved"`    // tokens that landed
 	Expired   int64 `json:"expired"`   // landed tokens that expired unused
-	Discarded int64 `json:"discarded"` // tokens that Flush removed; of guests also those that targets took over
+	Discarded int64 `json:"discarded"` // tokens that Flush removed; of guests also tokens that targets took over
 	Failed    int64 `json:"failed"`    // bought orders that ended without a token
 	Lost      int64 `json:"lost"`      // bought orders that expired before their outcome was known
 	Junk      int64 `json:"junk"`      // foreign values found among the tokens and orders, and set aside

@@ -8,10 +8,10 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Attempt is what the end of an order without a token says of its identity.
+// Attempt is the effect of an order without a token on the bound of its identity.
 type Attempt string
 
-// The attempts. The zero value says nothing of the identity.
+// The attempts. The zero value has no effect.
 const (
 	Declined Attempt = "refused"  // the provider refused the submit
 	Unsolved Attempt = "failed"   // the provider accepted the submit and solved nothing

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// errLate: Redis carried a step out after its NotAfter.
+// errLate: Redis executed a step after its NotAfter, so the step did nothing.
 var errLate = fmt.Errorf("%w in time, or the clocks of its nodes do not agree", redisdb.ErrDown)
 
 // Moment is a time on Redis' clock, in Unix ms; 0 = none.
@@ -25,8 +25,8 @@ type Budget string
 
 // The shared budgets.
 const (
-	Overall  Budget = "overall" // all orders have it
-	OfGuests Budget = "solve"   // orders of guests have it: of identities that no target has
+	Overall  Budget = "overall" // counts all orders
+	OfGuests Budget = "solve"   // counts the orders of guests
 )
 
 // Caps are the most solves of a budget in the last 60 min and 24 h; 0 = no cap.

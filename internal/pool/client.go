@@ -42,7 +42,7 @@ func (c *client) pipelined(ctx context.Context, name string, fill func(call redi
 	c.db.Pipelined(ctx, c.script(name), fill)
 }
 
-// types are the Redis types of keys by the word after the prefix, for redisdb.DB.Explain.
+// types are the Redis types of keys, by the word after the prefix; redisdb.DB.Explain uses them.
 var types = map[string]string{
 	"pool": "list", "rate": "list", "last": "list", "leads": "list", "verdicts": "list",
 	"orders": "zset", "leases": "zset", "spend": "zset", "tickets": "zset", "seen": "zset", "values": "zset",

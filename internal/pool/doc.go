@@ -24,14 +24,15 @@
 //   - A script checks the type of each key before its first write, and begins with a write that
 //     needs no memory if it hands out, returns or ends a paid token: Redis refuses a script only
 //     at its first write.
-//   - A token text is in an identity once while its token lives (except Landing.Repeats).
+//   - An identity never has two living tokens with the same text (except Landing.Repeats).
 //   - An order ends once: the script that removes it adds the token or counts the failure.
 //   - A replica can mark, settle or remove an order only while it owns the lease. Storing the task
 //     id takes the lease back. Callbacks need no lease.
 //   - The figures balance in each answer of look.lua (see Figures), because each script moves a
 //     token or an order together with its counts.
-//   - The figures of a guest are in the row of all guests once. A target that takes the identity
-//     over counts them as bought, and the guests count them as discarded.
+//   - The row of all guests counts the figures of a guest once. If a target takes the identity
+//     over, it counts the guest's tokens and orders as bought, and the guests count them as
+//     discarded.
 //   - The figures of a target without a replica expire in two days, or move to the guests.
 //   - A budget counts the orders of a sliding window. Only an order that was not bought leaves it
 //     early.
@@ -43,7 +44,9 @@
 // # Limits
 //
 // No script walks a list, except a take with a min_ttl. If Redis loses writes (failover, restart
-// without AOF), they are lost here. If its clock goes back by more than the margin, the stock is
-// discarded once its newest token is born in the future. If it goes back by more than 10 s, the
-// tickets, leases and signs of life of before are void; live replicas renew theirs.
+// without AOF), they are lost here.
+//
+// If Redis' clock goes back by more than the margin, the stock is discarded, because the birth of
+// its newest token is then in the future. If the clock goes back by more than 10 s, earlier
+// tickets, leases and heartbeats are void; live replicas renew theirs.
 package pool

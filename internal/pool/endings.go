@@ -23,7 +23,7 @@ type Endings struct{ *client }
 // How an order ended, in EndedOrder.How.
 const (
 	EndSolved    = "solved"
-	EndDiscarded = "discarded" // its token was dead when it came
+	EndDiscarded = "discarded" // its token had expired when it came
 	EndFailed    = "failed"
 	EndRefused   = "refused" // at the submit; nothing was bought
 	EndLost      = "lost"    // its deadline passed first
@@ -41,7 +41,7 @@ type EndedOrder struct {
 	Ref
 	How        string
 	Code       string // the provider's; "" = none
-	Provider   string // that was asked last; "" = the one of the facts
+	Provider   string // asked last; "" = Facts.Provider
 	Task       string // the provider's id; "" = none is known
 	Polls      int
 	Callback   bool
@@ -54,9 +54,9 @@ type EndedOrder struct {
 	line string // in Redis
 }
 
-// Kept returns the ends that are kept of some identities, at most most of each, oldest first.
-// unread says of which identities none can be read, because their key holds another
-// program's value, and why. The other ends are returned even if there is an error.
+// Kept returns the kept ends of some identities, at most most of each, oldest first. unread has
+// the identities whose key holds another program's value, and the error. The other ends are
+// returned even if there is an error.
 func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) (all []EndedOrder, unread map[captcha.ID]error, err error) {
 	pipe := s.db.Slow.Pipeline()
 	answers := make([]*redis.ZSliceCmd, len(ids))
@@ -138,12 +138,14 @@ func readEnded(id captcha.ID, line string, at int64) (EndedOrder, error) {
 	return o, nil
 }
 
-// endFields returns the fields of a landing's end that the journal lacks.
+// endFields returns what the history needs about a landing and the journal lacks: submit time,
+// polls, callback.
 func (l Landing) endFields() string {
 	return strings.Join([]string{milliseconds(l.Submitted), strconv.Itoa(l.Polls), flag(l.Callback)}, "|")
 }
 
-// endFields returns the fields of a failure's end that the journal lacks; "" = no end is kept.
+// endFields returns what the history needs about a failure and the journal lacks. "" = no provider
+// was asked, so no end is kept.
 func (f Failure) endFields() string {
 	if f.Asked == nil {
 		return ""
@@ -171,9 +173,9 @@ func flag(is bool) string {
 	return "0"
 }
 
-// Sweep finds the identities that have ends, whichever replica placed the orders: the ones of
-// targets are listed as placed, the others as guests. It also finds those whose ends cannot be
-// read; see Kept.
+// Sweep finds the identities that have ends, whichever replica placed the orders. It reads the
+// list of placed identities, which has the targets', and the list of guests. It also finds
+// identities whose ends cannot be read; see Kept.
 func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 	now := float64(time.Now().UnixMilli())
 	for _, list := range []string{s.placed(), s.guests().guests} {
@@ -238,7 +240,7 @@ const (
 )
 
 // list writes to Redis that orders are placed for an identity, so that Sweep finds the ends of
-// those that no replica settles. Once in placedEvery this costs an order one more exchange.
+// orders that no replica settles. Once in placedEvery this costs one more exchange.
 func (s *Orders) list(ctx context.Context, o Order) error {
 	if o.Guest || s.endings == 0 {
 		return nil

@@ -15,12 +15,12 @@ import (
 const (
 	// mostGuests limits the number of guests.
 	mostGuests = 100_000
-	// guestUnused is the time from the end of the last use's Wait until a guest is due for a look.
+	// guestUnused is the time after the last GuestUse.Wait until a guest is due for a look.
 	guestUnused = time.Minute
 	// guestBatch limits the guests of one exchange.
 	guestBatch = 128
-	// surveyTries limits the tries of a survey while guests retire. The last try makes their
-	// figures wait, for surveyHold at most.
+	// surveyTries limits the tries of a survey while guests retire. During the last try no
+	// replica adds figures to the common row, for surveyHold at most.
 	surveyTries = 4
 	surveyHold  = 10 * time.Second
 )
@@ -28,9 +28,8 @@ const (
 // errRestless: guests retired during each try of a survey.
 var errRestless = errors.New("pool: guests retired during every try of a survey; ask again")
 
-// Guests are the requested identities that no target has. All replicas share them until their
-// last token and order have ended; then their figures join one common row. It is safe for
-// concurrent use.
+// Guests are the requested identities without a target. All replicas share them. After the last
+// token and order of a guest its figures join one common row. It is safe for concurrent use.
 type Guests struct {
 	*client
 
@@ -46,9 +45,9 @@ type GuestUse struct {
 	RatePer time.Duration
 }
 
-// Use notes a request for a guest. The caller calls it before any other use of the guest, also
-// before a report on its token, with a zero GuestUse. It fails with a *RateError above the rate,
-// and with an *EmptyError with Full if there are 100,000 other guests.
+// Use notes a request for a guest. It must precede any other use of the guest; before a report on
+// its token, call it with a zero GuestUse. It fails with a *RateError above the rate, and with an
+// *EmptyError with Full if there are 100,000 other guests.
 func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 	r, err := g.call(ctx, "guest_use", g.guests(), args{
 		"identity": id, "due_ms": u.Wait + guestUnused, "limit": g.most, "rate": u.Rate, "rate_per_ms": u.RatePer,
@@ -67,7 +66,7 @@ func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 	return nil
 }
 
-// Count adds requests for guests that the stock does not see: refused ones, and replays of
+// Count adds requests for guests that never reach the stock: refused requests, and replays of
 // callers that joined a wait. After an error it is unknown whether they were counted.
 func (g *Guests) Count(ctx context.Context, refused, replays int) error {
 	k := g.guests()
@@ -78,10 +77,10 @@ func (g *Guests) Count(ctx context.Context, refused, replays int) error {
 
 // GuestStock is the stock of all guests together.
 type GuestStock struct {
-	Guests  int // that are asked for, or hold something
-	Fresh   int // tokens that live; no margin is taken off
-	Orders  int // under way
-	Bought  int // of the orders: count as bought
+	Guests  int // guests with requests, tokens or orders
+	Fresh   int // tokens that have not expired; the margin is ignored
+	Orders  int // orders in flight
+	Bought  int // orders that count as bought
 	Waiting int // live tickets
 	// Figures sum up all guests, former ones included. They balance like the figures of one
 	// identity: tokens and orders that targets took over count as Discarded.
@@ -128,7 +127,7 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 		stock.Figures.add(name, value)
 	}
 	stock.Guests = len(ids)
-	apart := map[string][]any{} // figures that may be in the row by now, by their names
+	apart := map[string][]any{} // figures that may be in the row by now, by nonce
 	for batch := range slices.Chunk(ids, guestBatch) {
 		if err := g.tally(ctx, batch, &stock, apart); err != nil {
 			return stock, false, err

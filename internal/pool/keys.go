@@ -45,7 +45,7 @@ func (n *keyspace) keys(id captcha.ID) keys {
 	}
 }
 
-// Each of the following keys has its own slot unless its comment says otherwise.
+// Each of the following keys has a separate slot unless its comment says otherwise.
 
 // placed holds the targets' identities for which orders were placed.
 func (n *keyspace) placed() string { return n.prefix + ":placed" }
@@ -58,7 +58,7 @@ func (n *keyspace) task(provider, task string) string {
 	return n.prefix + ":task:{" + provider + "}:" + task
 }
 
-// shared holds a budget that orders of many identities share. No identity has its name.
+// shared holds a budget that orders of many identities share. Its hash tag is not an identity.
 func (n *keyspace) shared(budget Budget) string { return n.prefix + ":spend:{" + string(budget) + "}" }
 
 // bound holds the identity that an Idempotency-Key of POST /solve is bound to.
@@ -66,7 +66,7 @@ func (n *keyspace) bound(idempotency string) string {
 	return n.prefix + ":bound:{" + onceName(idempotency) + "}"
 }
 
-// guestKeys are the keys of all guests together, in one slot. No identity has its name.
+// guestKeys are the keys of all guests together, in one slot. Its hash tag is not an identity.
 type guestKeys struct {
 	guests, uses, row, added, hold string
 	mark                           string // the caller adds the last part

@@ -26,8 +26,8 @@ const (
 	// kept is how long an identity's keys outlive the last look with Keep. It exceeds any
 	// downtime of all replicas.
 	kept = 30 * 24 * time.Hour
-	// keptLeft is how long the keys outlive the last target. A token and an order live for a
-	// day each, so the figures also cover the purchases of a replica with an older file.
+	// keptLeft is how long the keys outlive the last target. A token and an order live for at
+	// most a day each, so the figures also cover purchases of a replica with an older file.
 	keptLeft = 50 * time.Hour
 )
 

@@ -62,7 +62,7 @@ type Order struct {
 	Depth  int
 	Margin time.Duration
 	Lead   time.Duration // fresh tokens that do not outlive it do not count
-	TTL    time.Duration // after this it no longer counts, settled or not
+	TTL    time.Duration // then it expires, even if it was not settled
 	Price  int64         // of its token, in billionths of the currency, or PriceUnknown
 	Facts  Facts
 	// PerHour and PerDay are the target's budgets, in solves; 0 = no cap.
@@ -71,7 +71,7 @@ type Order struct {
 	NotAfter Moment
 }
 
-// Placing is the result of Place. The zero value says that the stock is deep enough.
+// Placing is the result of Place. The zero value means that the stock is deep enough.
 type Placing struct {
 	Placed     bool
 	Paused     bool          // buying is paused
@@ -167,8 +167,8 @@ const (
 	Repeated EndResult = 2
 )
 
-// Settle ends an order with its token: one script removes the order and puts
-// the token into the stock, unless a service sold the same text before.
+// Settle ends an order with its token: one script removes the order and puts the token into the
+// stock. If a service sold the same text before, the order ends as Repeated.
 func (s *Orders) Settle(ctx context.Context, l Landing) (EndResult, error) {
 	k := s.keys(l.Identity)
 	k.sale += l.Order
@@ -194,18 +194,18 @@ func (s *Orders) Settle(ctx context.Context, l Landing) (EndResult, error) {
 type Failure struct {
 	Ref
 	Call     string // as of Landing
-	Bought   bool   // counts as failed; else nothing was bought, and its budget comes back
+	Bought   bool   // counts as failed; else nothing was bought, and the budgets are refunded
 	Lost     bool   // with Bought: the service may have solved it, so it counts as lost and its price as spent
-	Late     bool   // with Bought: its time was over, and the service may still solve it: it counts as failed and its price as spent
-	Callback bool   // said by a callback, which needs no lease
-	Message  string // the argument of OnEnded at other replicas, in a callback
+	Late     bool   // with Bought: it timed out, and the service may still solve it: it counts as failed and its price as spent
+	Callback bool   // a callback brought the failure; it needs no lease
+	Message  string // with Callback: the argument of OnEnded at the replicas
 	// Asked is how the provider took part; nil = it was not asked, and the history gets no
 	// record.
 	Asked *Asked
 	// Answer ends the wait of one caller if more callers wait than orders and fresh tokens
-	// are left: of the caller that has waited longest at the order's owner, else at all
-	// replicas. The same step removes its ticket, so that no other order is placed for it.
-	// Its next take returns the answer if it asked for it (Request.EndOnFailure). nil = no answer.
+	// are left. It is the caller that has waited longest at the order's owner, else at any
+	// replica. The same step removes its ticket, so that no other order is placed for it.
+	// Its next take returns the answer if it has Request.EndOnFailure. nil = no answer.
 	Answer *FailedError
 	Margin time.Duration // of the identity, with Answer
 	// Attempt is the effect of the end on the identity's bound, and Reason its cause.
@@ -282,10 +282,10 @@ type Record struct {
 	// Placed and Until are on this process' clock: the latest and the earliest possible
 	// moment.
 	Placed time.Time
-	Until  time.Time // then it is forgotten
+	Until  time.Time // when it expires
 	// Unsolved is the time from Placed to the last moment at which it was surely unsolved.
 	Unsolved time.Duration
-	At       Moment // when it was placed, the same whoever asks
+	At       Moment // when it was placed
 }
 
 // Find reads one order; false if there is none.

@@ -16,7 +16,7 @@ import (
 type Sale struct {
 	Provider string
 	Task     string        // the provider's id
-	Age      time.Duration // since it can have been solved
+	Age      time.Duration // since the earliest possible time of the solve
 }
 
 // TokenID returns the ID of an order's token for a caller that shares the token. All callers of

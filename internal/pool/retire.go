@@ -22,12 +22,12 @@ const (
 	nonceKept = 3 * guestLease
 	// nonceApart outlives figures that are set apart, which live as long as an identity's keys.
 	nonceApart = kept + 24*time.Hour
-	// leftFor is how long a handed-over identity stays the target's although a replica with an
-	// older file uses it as a guest. It outlives such a use on the list.
+	// leftFor is how long a handed-over identity remains the target's, even if a replica with an
+	// older file uses it as a guest. It is longer than such a use stays on the list.
 	leftFor = 15 * time.Minute
 	// leaveBatch limits the targets that one exchange looks up among the guests.
 	leaveBatch = 1000
-	// leaveTries: figures of an earlier time go first.
+	// leaveTries: the first try may only add older figures to the row.
 	leaveTries = 2
 )
 
@@ -106,8 +106,8 @@ type dueGuest struct {
 	released bool // off the list, or to be looked at again
 }
 
-// due takes a batch of guests: the ones among the named identities or, without names, the ones
-// that are due for a look.
+// due takes a batch of guests: the guests among the named identities or, without names, the
+// guests that are due for a look.
 func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*dueGuest, error) {
 	identities := make([]any, len(of))
 	for i, id := range of {

@@ -48,7 +48,7 @@ type returns struct {
 // unwanted is a token whose caller hung up, until it is in the stock again.
 type unwanted struct {
 	token Token
-	until time.Time // then it is dead
+	until time.Time // when it expires
 }
 
 // add queues a token to be put back.

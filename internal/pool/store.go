@@ -61,8 +61,8 @@ type Store struct {
 	notify *notifier
 }
 
-// Open opens Redis and prepares the parts. It does no I/O: while Redis is away every call
-// answers ErrDown.
+// Open opens Redis and prepares the parts. It does no I/O: while Redis is away every call returns
+// ErrDown.
 func Open(o Options) (*Store, error) {
 	db, err := redisdb.Open(redisdb.Options{
 		Addresses: o.Addresses, SentinelMaster: o.SentinelMaster, Prefix: o.Prefix, Log: o.Log, Probe: o.Probe, Dial: o.Dial,

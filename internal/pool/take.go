@@ -69,8 +69,8 @@ func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, r Reque
 	return answer{err: q.abandon(w, mine, outcomeMissed)}, nil
 }
 
-// leaving returns the outcome of a request whose context ended. A target's caller that hung up
-// is not counted. A guest's request is refused if its context has a special cause, else a miss.
+// leaving returns the outcome of a request whose context ended. A hung-up caller of a target is
+// not counted. A guest's request is a miss if its caller hung up or its time was over, else refused.
 func leaving(ctx context.Context, r Request) int {
 	switch cause := context.Cause(ctx); {
 	case !r.EndOnFailure:

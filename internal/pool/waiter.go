@@ -10,7 +10,7 @@ import (
 // Idempotency-Key.
 type waiter struct {
 	margin, need int64 // ms
-	minTTL       int64 // ms, as it was asked for: an Idempotency-Key belongs to it
+	minTTL       int64 // ms, as in the request; an Idempotency-Key allows one min_ttl
 	waits        bool
 	endOnFailure bool // as of Request
 	maxWaiting   int
@@ -25,12 +25,12 @@ type waiter struct {
 	// Guarded by the queue's mutex; arrival belongs to serve while asked is set.
 	listeners []listener // its callers, in the order in which they came
 	notices   []func()   // to be called once it is parked
-	arrival   string     // when it came, as Redis' queue knows it; "" until it is in there
+	arrival   string     // the time of its ticket in Redis; "" without a ticket
 	asked     bool       // part of the call under way
 	parked    bool       // in takeQueue.parked
 	done      bool       // answered, or gone
 	outcome   int        // of a caller that left
-	held      error      // why it still waits if the stock is not empty
+	held      error      // why it waits although the stock has tokens; nil = it has none
 }
 
 // listener receives the answer of one caller; its capacity is 1.

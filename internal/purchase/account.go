@@ -12,8 +12,7 @@ import (
 	"poold/internal/provider"
 )
 
-// formerFor is how long a removed provider is kept: longer than any of its tasks can be in
-// flight.
+// formerFor is how long a removed provider is kept. It exceeds the longest flight of a task.
 const formerFor = 26 * time.Hour
 
 // Account identifies an account at a service, independent of its name in the file: a provider
@@ -116,8 +115,8 @@ func (as *accounts) notifyLocked() {
 	as.changed = make(chan struct{})
 }
 
-// retireLocked keeps the accounts that are not configured any more: the latest of each id that no
-// configured account has.
+// retireLocked keeps the accounts that are no longer configured: the latest of each id, unless a
+// configured account has the id.
 func (as *accounts) retireLocked(old []*account, at time.Time) {
 	for _, a := range old {
 		if !slices.Contains(as.listed, a) {
@@ -161,9 +160,9 @@ func (as *accounts) named(name string) *account {
 	return nil
 }
 
-// askable returns the account at which an order can be polled that was placed under a name at an
-// account id, or nil. If no account has the id, it returns the one with the name, since its key
-// may have changed.
+// askable returns the account at which an order can be polled, or nil. name and id are those of
+// the order's account when it was placed. If no account has the id, askable returns the account
+// with the name, since its key may have changed.
 func (as *accounts) askable(name, id string) *account {
 	as.mu.Lock()
 	defer as.mu.Unlock()

@@ -180,7 +180,7 @@ func noticeOf(l spool.Letter) notice {
 	return calledBack(l.Code, l.Refused)
 }
 
-// isAbout reports whether the callback names the order's task or one that no other order has. A
+// isAbout reports whether the callback names the order's task, or a task without another order. A
 // service that confuses tasks must not fill a stock with another target's tokens.
 func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter) (bool, error) {
 	if l.Task == "" || r.Task == l.Task {

@@ -202,9 +202,9 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 	switch {
 	case e.refund: // the order was not bought, so its end elsewhere does not matter
 	case err != nil || how == pool.Gone:
-		// If Redis does not answer until the order has expired, the order ends here unless
-		// another replica ended it. A service may not know a task that a replica has collected
-		// or that it has called back about.
+		// If Redis does not answer until the order has expired, the order ends here unless another
+		// replica or a callback ended it. In that case a service may no longer know the task, so its
+		// error proves nothing.
 		if e.script == settle {
 			cause := errForgotten
 			if err != nil {

@@ -11,12 +11,12 @@ import (
 const (
 	// uselessAfter is when a dead letter expires if the lifetime of its token is unknown.
 	uselessAfter = 24 * time.Hour
-	// lifeKept is how long the lifetime of an identity's tokens is remembered after they expired:
-	// longer than most orders take, and not a day, because each picture is an identity.
+	// lifeKept is how long the lifetime of an identity's tokens is remembered after they expired.
+	// It exceeds the time of most orders. It is short because each picture is a new identity.
 	lifeKept = time.Hour
 )
 
-// lives has the lifetimes of the tokens of each identity, from its last order. It is safe for
+// lives has the lifetime of each identity's tokens, as its last order had it. It is safe for
 // concurrent use.
 type lives struct {
 	mu    sync.Mutex

@@ -68,7 +68,7 @@ func (as *accounts) refreshAccount(ctx context.Context, a *account) {
 }
 
 // resize applies the number of a provider's threads. After an error the last number stays. With 0
-// threads one order is allowed, whose answer says why there are none.
+// threads one order is allowed: the service's answer to it gives the reason.
 func (as *accounts) resize(a *account, total int, ok bool, err error) {
 	as.mu.Lock()
 	before, turned := a.limitLocked(), a.threadsFailed != (err != nil)

@@ -151,8 +151,7 @@ func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
 	return o
 }
 
-// book reserves a solve in each budget that the order shares with other orders. full is the
-// first budget without room.
+// book reserves a solve in each shared budget of the order. full is the first budget without room.
 func (p *placer) book(ctx context.Context, o *Order, notAfter pool.Moment) (full *BudgetError, err error) {
 	for _, b := range []struct {
 		of   pool.Budget
@@ -206,8 +205,8 @@ func (p *placer) rollback(ctx context.Context, o *Order) {
 	}
 }
 
-// remove removes an order that was not bought, and then its reservations. In this order Redis
-// counts a permit too many if the process dies in between, and never one too few.
+// remove removes an order that was not bought, and then its reservations. If the process dies in
+// between, Redis counts a permit too many. The other sequence would count one too few.
 func (p *placer) remove(ctx context.Context, provider string, order pool.Ref, booked []pool.Budget) error {
 	var how pool.EndResult
 	err := withTimeout(ctx, func(ctx context.Context) (err error) {

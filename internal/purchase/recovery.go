@@ -50,10 +50,10 @@ func newRecovery(b *base, as *accounts, p *placer, ords *orders, ls *lives) *rec
 	}
 }
 
-// adopt takes over the orders with expired leases, at every provider with permits, and returns
-// those to collect. It removes orders that were not submitted, keeps orders with an unknown
+// adopt takes over the orders with expired leases, at every provider with permits, and returns the
+// orders to collect. It removes orders that were not submitted, keeps orders with an unknown
 // outcome, and reports orders whose account is not configured. With an error, it returns the
-// orders that it adopted before.
+// orders that it adopted before the error.
 func (rc *recovery) adopt(ctx context.Context) (adopted []*Order, err error) {
 	listed := rc.accounts.names()
 	var errs []error

@@ -17,8 +17,8 @@ const (
 	// replayEvery is how often dead letters are retried.
 	replayEvery = 2 * time.Second
 	// mostStuck is the number of identities in a row without an answer of Redis after which the
-	// replay stops. So thousands of dead letters do not call a Redis that is away. If only a node
-	// is away, the identities without an answer come last in the next replay.
+	// replay stops. This limits the calls while Redis is away. If only one node is away, its
+	// identities come last in the next replay.
 	mostStuck = 5
 )
 

@@ -8,8 +8,8 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// lookResult is the result of a look. A worker decides by it again if nothing has changed since. An
-// adaptive target with demand decides about once a second, and most decisions need no look.
+// lookResult is the result of a look. A worker uses it for several decisions while nothing changes.
+// An adaptive target with demand decides about once a second; most decisions need no new look.
 type lookResult struct {
 	query pool.Query
 	stock pool.Stock
@@ -41,8 +41,8 @@ func (s *lookResult) validFor() time.Duration {
 }
 
 // reconsider decides by the last look. holds is true if nothing can have changed and there is
-// nothing to order; otherwise the worker must look. It is false beside another live replica, whose
-// changes do not wake this worker.
+// nothing to order; otherwise the worker must look. While another replica lives, holds is false:
+// changes by that replica do not wake this worker.
 func (w *worker) reconsider(ctx context.Context, at time.Time, plan policy.Plan) (pause waitRange, holds bool) {
 	saw := &w.last
 	if !w.calm || !at.Before(saw.until) {

@@ -33,7 +33,7 @@ type Status struct {
 	// As in policy.Plan; of an adaptive target.
 	Forecast, Risk float64
 	Limit          string
-	// Credit is how many tokens may still expire before an adaptive target keeps only its `min`.
+	// Credit is how many more tokens may expire before an adaptive target keeps only its `min`.
 	Credit float64
 	Warm   int // tokens that warm windows want ready
 	// Failing reports whether the last orders all failed, so that few are placed.
@@ -188,8 +188,8 @@ func (s *status) placed(at time.Time) (recovered bool) {
 	return recovered
 }
 
-// outOfBudget sets the state Budget, and reports whether it is new. The next try comes before there is
-// room, because a reload can raise the budget.
+// outOfBudget sets the state Budget, and reports whether it is new. A worker tries again before
+// the budget has room, because a reload can raise the budget.
 func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,10 +16,10 @@ import (
 	"poold/internal/targets"
 )
 
-// maxCompatibleBody is the most that a call of the compatible endpoints may have.
+// maxCompatibleBody bounds the body of a call of the compatible endpoints.
 const maxCompatibleBody = 1 << 20
 
-// clientKey is how long a key is that clients of solving services can be given.
+// clientKey is the length of a key that clients of solving services accept.
 const clientKey = 32
 
 // ClientTasks are the tasks of the compatible endpoints; *compat.Tasks implements it.
@@ -46,26 +46,26 @@ type Routes struct {
 	Log       *slog.Logger
 }
 
-// fault is a code of the wire, in the legacy protocol's words, and why for people.
+// fault is a code of the legacy protocol and an explanation for people.
 type fault struct{ code, why string }
 
 // Error returns the code and the explanation.
 func (f *fault) Error() string { return f.code + ": " + f.why }
 
-// unsupported refuses a part of a call that would have no effect: its client could wait for it.
+// unsupported refuses a part of a call that would have no effect, because its client may rely on it.
 func unsupported(what string) error {
 	return &fault{wire.CodeBadParams, "poold does not support " + what}
 }
 
-// unreadable is the fault of a call that is not one of its protocol.
+// unreadable is the fault of a call that does not follow its protocol.
 func unreadable(bad string) error {
 	return &fault{bad, "the call is not well-formed, mixes the protocols, or gives a field twice"}
 }
 
-// said is what either protocol says for an error.
+// said has the codes of both protocols for an error, and the explanation.
 type said struct{ legacy, tasks, why string }
 
-// saying finds the words for an error, and logs an unexpected one.
+// saying returns the codes for an error, and logs an unexpected one.
 func (p *Routes) saying(ctx context.Context, c *kernel.Call, err error) said {
 	var bad *fault
 	if errors.As(err, &bad) {
@@ -179,9 +179,9 @@ func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	return err
 }
 
-// number gives a submit its task: the task of an earlier submit whose answer was lost,
-// while that task can bring a token, else a new one. A task whose client hung up gets its
-// number too.
+// number gives a submit the number of a task. It takes the task of an earlier equal submit whose
+// answer was lost, if that task can still bring a token, else a new task. It sets the number even
+// if the client has hung up, for a later equal submit.
 func (p *Routes) number(ctx context.Context, s *submit, task compat.Task, terms compat.Terms) error {
 	if s.number != "" {
 		open, err := p.Tasks.Open(ctx, s.number, task.Caller)

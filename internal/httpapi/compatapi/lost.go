@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// lostFor is how long the next submit of the same identity may get a task whose submit
-	// was not answered: as long as the task is held without a poll.
+	// lostFor is how long a task without an answered submit is kept for the next equal submit. It
+	// is the time for which a task is held without a poll.
 	lostFor = 30 * time.Second
 	// mostLost is how many such tasks a replica keeps.
 	mostLost = 4096
@@ -24,18 +24,17 @@ const (
 type submits struct {
 	mu    sync.Mutex
 	of    map[submitKey][]*submit
-	lost  int       // how many of them were not answered
-	swept time.Time // when those whose time is over were last removed
+	lost  int       // how many of them have a lost answer
+	swept time.Time // when expired ones were last removed
 }
 
-// submitKey identifies the caller and the captcha of a submit. A repeated submit has the
-// same.
+// submitKey identifies the caller and the captcha of a submit. A repeated submit has the same key.
 type submitKey struct {
 	caller string // Caller.StableName
 	id     captcha.ID
 }
 
-// submit is one of them.
+// submit is a submit whose answer is not written yet or was lost.
 type submit struct {
 	number string          // of its task; "" = it has none yet
 	client context.Context //nolint:containedctx // ends when the client hangs up
@@ -98,7 +97,7 @@ func (ss *submits) end(key submitKey, s *submit, lost bool) {
 	ss.lost++
 }
 
-// sweepLocked removes the lost submits whose time is over, seldom because it looks at all.
+// sweepLocked removes the expired lost submits. It runs seldom because it visits all of them.
 func (ss *submits) sweepLocked() {
 	if ss.lost == 0 || time.Since(ss.swept) < lostFor {
 		return

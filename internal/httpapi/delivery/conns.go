@@ -22,8 +22,8 @@ func (c *countedConn) Write(b []byte) (int, error) {
 
 type countListener struct{ net.Listener }
 
-// CountListener makes the connections of l count the bytes written to them. For TLS it
-// goes below: ServeTLS on it, or tls.NewListener over it.
+// CountListener makes the connections of l count the bytes written to them. With TLS, the TLS
+// listener must wrap it: ServeTLS on it, or tls.NewListener over it.
 func CountListener(l net.Listener) net.Listener { return countListener{l} }
 
 func (l countListener) Accept() (net.Conn, error) {
@@ -63,8 +63,8 @@ func markSent(ctx context.Context) sent {
 	return sent{conn: conn, bytes: conn.written.Load()}
 }
 
-// nothingSince reports that no byte was written since the mark. It returns false if the
-// bytes are not counted, so that no token is handed out twice.
+// nothingSince reports whether no byte was written since the mark. It returns false if the bytes
+// are not counted, so that no token is handed out twice.
 func (s sent) nothingSince() bool {
 	return s.conn != nil && s.conn.written.Load() == s.bytes
 }

@@ -27,7 +27,7 @@ type Returner interface {
 	Return(t pool.Token) error
 }
 
-// Counts counts what becomes of tokens; *httpapi.Metrics implements it.
+// Counts counts hand-outs and reports; *httpapi.Metrics implements it.
 type Counts interface {
 	HandedOut(target string, token *pool.Token, waited time.Duration)
 	Reported(target string, accepted bool, age time.Duration)
@@ -176,7 +176,7 @@ func (d *Sender) Send(w http.ResponseWriter, r *http.Request, c *kernel.Call, t 
 	return kernel.ErrHungUp
 }
 
-// Arrived counts and notes a token that its caller has.
+// Arrived counts and notes a token that reached its caller.
 func (d *Sender) Arrived(c *kernel.Call, t *Handout) {
 	d.Audit.Taken(c, t)
 	d.Metrics.HandedOut(c.TargetName(), t.Token, time.Since(c.Began))

@@ -14,8 +14,8 @@ import (
 
 // ReportCounter counts reports on tokens; *pool.Tokens implements it.
 type ReportCounter interface {
-	// Sold fails with pool.ErrUnknownToken unless the caller took the token and may
-	// still report on it, or did so.
+	// Sold fails with pool.ErrUnknownToken unless the caller took the token and the time for a
+	// report is not over.
 	Sold(ctx context.Context, id captcha.ID, token, caller string) error
 	Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error)
 }

@@ -25,8 +25,8 @@ type Access struct {
 	ByID    map[captcha.ID]*Target
 }
 
-// NewAccess derives the callers and targets of a Set. An unchanged key keeps its limiter,
-// or a reload would give every caller its burst again.
+// NewAccess derives the callers and targets of a Set. An unchanged key keeps its limiter, so that
+// a reload does not refill its burst.
 func NewAccess(set *targets.Set, old *Access) *Access {
 	a := &Access{
 		Set: set, Targets: make(map[string]*Target, len(set.Targets)), ByID: make(map[captcha.ID]*Target, len(set.Targets)),
@@ -62,9 +62,8 @@ func (a *Access) limiterFor(c *Caller) *rate.Limiter {
 	return nil
 }
 
-// Owner returns the caller with this key, or nil. It compares digests,
-// with all keys, in constant time: how long it takes shows neither how much of a key was
-// right nor which of them was tried.
+// Owner returns the caller with this key, or nil. It compares the digest with those of all keys, in
+// constant time: the elapsed time shows neither how much of a key was right nor which key matched.
 func (a *Access) Owner(secret string) *Caller {
 	digest := sha256.Sum256([]byte(secret))
 	found := -1
@@ -141,7 +140,7 @@ func (c *Caller) MayAsk(t *Target) bool {
 	return c.MayUse(t.Name)
 }
 
-// Sees is MayUse, or nil for a caller that may use all targets.
+// Sees returns MayUse, or nil for a caller that may use all targets.
 func (c *Caller) Sees() func(target string) bool {
 	if c.Globs == nil {
 		return nil
@@ -149,7 +148,7 @@ func (c *Caller) Sees() func(target string) bool {
 	return c.MayUse
 }
 
-// ErrLimitedKey says the same for another key's target and for no target: a key must not
+// ErrLimitedKey is the same for another key's target and for an unknown target: a key must not
 // learn which targets exist.
 func ErrLimitedKey() *Problem {
 	return NewProblem(CodeForbidden, "this key is limited to some targets, and none of them has this identity")

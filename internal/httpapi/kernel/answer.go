@@ -44,8 +44,8 @@ func RespondJSON(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// AnswerWithin restarts the time limit of an answer: earlier work may have used it up, or the
-// wait that follows will.
+// AnswerWithin restarts the time limit of an answer. Earlier work may have used it up, or a wait
+// follows that would.
 func AnswerWithin(w http.ResponseWriter, limit time.Duration) {
 	// Not every writer has deadlines; then the server's own limit stays.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit))

@@ -18,9 +18,8 @@ import (
 // MaxBody is the most that a request may carry, but for one to /solve.
 const MaxBody = 64 << 10
 
-// ReadNothing reads the body of a request to a route that has no use for one.
-// Many clients send `{}`; a body that asks for something is refused, since it would have
-// no effect.
+// ReadNothing reads the body of a request to a route without a body. It accepts `{}`, which many
+// clients send, and refuses any other body, because it would have no effect.
 func ReadNothing(r *http.Request, w http.ResponseWriter) error {
 	body, err := ReadBody(r, w, MaxBody)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
@@ -63,7 +62,7 @@ func readAll(from io.Reader, length int64) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// CheckJSON refuses a body of another type, which a form of any page can send.
+// CheckJSON refuses a body of another type, because a form on any web page can send one.
 func CheckJSON(r *http.Request) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return NewProblem(CodeBadRequest, "the body needs the header Content-Type: application/json")
@@ -71,9 +70,9 @@ func CheckJSON(r *http.Request) error {
 	return nil
 }
 
-// ReadObject reads a body that is one JSON object of single values, each field given at
-// most once. want describes the whole body. set takes each field and returns its fault, or
-// "". given holds the names of the fields.
+// ReadObject reads a body that is one JSON object of single values, each field given at most once.
+// want describes the whole body for error messages. set takes each field and returns its fault, or
+// "". given has the names of the fields in the body.
 func ReadObject(r *http.Request, w http.ResponseWriter, want string, set func(field string, value json.Token) (wrong string)) (given map[string]bool, err error) {
 	body, err := ReadBody(r, w, MaxBody)
 	if err != nil {
@@ -135,10 +134,9 @@ type Room struct {
 	holders int
 }
 
-// Read reads a body of at most most bytes; one above MaxBody takes room. The caller must
-// release the room, even if there is an error. Without room Read fails with CodeOverloaded,
-// after it has read and dropped the body: many clients read no answer before they have sent
-// all of it.
+// Read reads a body of at most most bytes. A body above MaxBody takes room; the caller must release
+// the room, even after an error. Without room, Read reads and drops the body and fails with
+// CodeOverloaded: many clients read no answer before they have sent the whole body.
 func (b *Bodies) Read(r *http.Request, c *Call, most int64) (body []byte, taken *Room, err error) {
 	taken = &Room{bodies: b, most: int64(c.Access.Set.Server.BodyBudget), holders: 1}
 	length := r.ContentLength

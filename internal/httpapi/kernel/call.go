@@ -23,13 +23,13 @@ type Route struct {
 	// AltScope is a right that suffices too, for as much as the handler grants it;
 	// "" = none.
 	AltScope targets.Scope
-	// Probe routes are open to any Host and Origin too. They reveal nothing and are asked
-	// by balancers that know no name for this machine, or the request has a secret.
+	// Probe routes are open to any Host and Origin too: they are harmless health checks for
+	// balancers, or the request has a secret.
 	Probe bool
-	// Changes: a request to the path takes or alters something, whatever its method. Like
-	// Named it follows from the other fields.
+	// Changes: a request to the path takes or changes something, whatever its method. Like
+	// Named, it is derived from the other fields.
 	Changes bool
-	Named   bool // the path names a target, first of all
+	Named   bool // the first variable part of the path is a target
 	Body    bool // the handler reads the body; else there must be none
 	// Whole: the answer covers all targets, so that a key limited to some of
 	// them is refused.
@@ -53,7 +53,7 @@ type Call struct {
 // Param returns a variable part of the path without percent-escapes.
 func (c *Call) Param(r *http.Request, i int) string {
 	if r.URL.RawPath == "" {
-		return c.Params[i] // net/http has taken them away
+		return c.Params[i] // net/http has decoded the path already
 	}
 	if plain, err := url.PathUnescape(c.Params[i]); err == nil {
 		return plain
@@ -90,7 +90,7 @@ func (c *Call) Sees(target string) bool {
 	return c.Caller.Globs == nil || c.Access.Targets[target] != nil && c.Caller.MayUse(target)
 }
 
-// Writer remembers the status that went out.
+// Writer records the status of the answer.
 type Writer struct {
 	http.ResponseWriter
 	Stopping *atomic.Bool // of the Server

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// wrongKeysMost wrong keys in wrongKeysTime are answered with 401, and as many reports
-	// about unknown tokens with 404; beyond that their sender has to wait (429).
+	// Within wrongKeysTime, wrongKeysMost wrong keys of a sender are answered with 401, and as many
+	// reports about unknown tokens with 404. After that the sender gets 429.
 	wrongKeysMost = 20
 	wrongKeysTime = time.Minute
 	// wrongKeysFrom limits the addresses whose wrong keys are counted, at about 600 bytes each;

@@ -134,11 +134,11 @@ func wholeSeconds(d time.Duration) int64 {
 // ShortRetry is the Retry-After of a fault that should end in a moment, before its jitter.
 const ShortRetry = 2 * time.Second
 
-// Soon sets the Retry-After of a fault that should end in a moment.
+// Soon sets Retry-After to ShortRetry with jitter.
 func (p *Problem) Soon() *Problem { return p.After(Jitter(ShortRetry)) }
 
-// Jitter spreads d over 75 % to 125 % of it, so that callers turned away at
-// one moment do not come back at one moment.
+// Jitter returns a random duration from 75 % to 125 % of d, so that callers that were refused
+// together do not retry together.
 func Jitter(d time.Duration) time.Duration {
 	return backoff.Around(d, 0.25)
 }

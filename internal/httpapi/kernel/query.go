@@ -11,9 +11,9 @@ import (
 	"poold/internal/targets"
 )
 
-// ReadValues reads a query that may have these parameters, each of them once. It refuses
-// any other parameter, because a misspelt one would have no effect, and names the known
-// parameter that is near. The answer repeats nothing of the query.
+// ReadValues reads a query that may have the known parameters, each at most once. It refuses any
+// other parameter, because a misspelt one would have no effect, and suggests the known parameter
+// with the most similar name. Its error quotes nothing of the query.
 func ReadValues(raw string, known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -36,8 +36,7 @@ func ReadValues(raw string, known ...string) (url.Values, error) {
 	return values, nil
 }
 
-// rfc3339 refuses what time.Parse takes beyond the standard, such as an hour of
-// one digit.
+// rfc3339 is stricter than time.Parse, which accepts an hour of one digit, for example.
 var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
 // ReadTime reads a moment in RFC 3339, with its zone.

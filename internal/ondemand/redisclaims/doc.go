@@ -28,10 +28,10 @@
 //   - A claim has one holder. claim_enter.lua gives it to the first caller, and to another one
 //     only after the lease, with a later fence. Hold and End with an older fence change
 //     nothing. The solve keeps its name, so that a new holder continues it.
-//   - Each call may be sent twice: an Enter learns again that it holds, an End that it ended,
-//     and requests are counted once.
-//   - Nothing of a shared token is left when its time ends. A time that ends later than it
-//     possibly can is over, because Redis' clock was set back by more than 10 s.
+//   - Each call may be sent twice. A repeated Enter returns that this replica holds the claim, a
+//     repeated End that it ended the solve, and requests are counted once.
+//   - A shared token is deleted when the time of sharing ends. A stored time that is further away
+//     than its longest span counts as over: Redis' clock was set back by more than 10 s.
 //
 // The keys of solves that ended or were released are published on redisdb's channel. A message may
 // be lost: a waiting replica enters again each second.

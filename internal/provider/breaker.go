@@ -19,7 +19,7 @@ const (
 // health is the circuit breaker of one account: it decides whether the service may be called at
 // a given time. The zero value is a service without a fault.
 type health struct {
-	mu       sync.Mutex // guards all; no other code runs while it is held
+	mu       sync.Mutex // guards all fields
 	account  pause
 	outage   pause
 	failures int       // calls in a row without a proper answer
@@ -34,19 +34,19 @@ type health struct {
 	logged  string   // last logged reason; "" = no fault
 }
 
-// noAnswer begins the reason of an outage.
+// noAnswer is the beginning of the reason of an outage.
 const noAnswer = "no proper answer: "
 
 // pause is a period without calls except one in each turn.
 type pause struct {
 	on      bool
-	adopted bool          // outage: only other replicas met it
-	since   time.Time     // when it was last met
+	adopted bool          // outage: only other replicas observed it
+	since   time.Time     // when it began or was last observed
 	turn    time.Time     // start of the next turn
 	every   time.Duration // length of a turn
 	granted time.Time     // when Ready granted a turn that no call has used yet; zero = none
 	fault   *Error        // account: the cause
-	action  string        // account: the call that met it
+	action  string        // account: the call that failed
 
 	polls    bool      // account: polls are answered in spite of it
 	pollTurn time.Time // account: no poll before, unless its order is about to expire
@@ -121,13 +121,14 @@ func (e *Error) reason() string {
 	return e.Code
 }
 
-// enter returns why a call may not be made. An operator's probe is always made.
+// enter returns nil if a call may be made, else the reason. An operator's probe is always made.
 //
 //   - During an account fault a submit is made once in a turn. Polls are made, because their orders
 //     are paid: PollTurn paces them.
-//   - During an outage that this client met, one call of any kind is made in a turn. During one
-//     that only other replicas met, each call is made, since this replica may reach the service.
-//   - A report waits for the end of both.
+//   - During an outage that this client observed, one call of any kind is made in a turn. During
+//     an outage that only other replicas observed, each call is made, since this replica may reach
+//     the service.
+//   - A report is made only while there is neither an account fault nor an outage.
 func (h *health) enter(action string, at time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -213,7 +214,7 @@ func (h *health) pauseLocked(e event) {
 	}
 }
 
-// resumeLocked ends the account fault if the kind of call that met it is answered:
+// resumeLocked ends the account fault if the kind of call that failed is answered:
 //
 //   - A call that was sent before the fault proves nothing.
 //   - An answered poll shows that polls are answered, but not that submits are.
@@ -259,8 +260,9 @@ func (h *health) countLocked(e event) {
 	}
 }
 
-// slowLocked makes the provider busy for the fault's delay, and for longer with every fault that
-// follows. Faults of calls that were sent before the first of them came back count once.
+// slowLocked makes the provider busy for the fault's delay, and for longer with every further fault.
+// A fault of a call that was sent before the last delay ended does not increase the backoff, so that
+// concurrent calls count once.
 func (h *health) slowLocked(e event) {
 	f := e.fault
 	base := f.Delay

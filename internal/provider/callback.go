@@ -19,8 +19,8 @@ import (
 	"poold/internal/strictjson"
 )
 
-// ErrCallback is returned for a pingback that cannot be trusted. The state of its task is as
-// unknown as before; a poll will find it.
+// ErrCallback is the error of an unreadable pingback. It proves nothing about its task; a poll will
+// find the task's state.
 var ErrCallback = errors.New("provider: unreadable callback")
 
 // Callback is the content of a pingback about a task: either a token or an error.
@@ -47,7 +47,7 @@ func ReadCallback(contentType string, query url.Values, body []byte) (Callback, 
 	return c, nil
 }
 
-// The ways in which a pingback cannot be read, in our own words.
+// The reasons why a pingback cannot be read. They quote nothing of it.
 var (
 	errLong     = errors.New("too long")
 	errText     = errors.New("not UTF-8")
@@ -91,8 +91,8 @@ var fieldNames = map[string]string{
 	"solution": "solution", // in JSON, an object
 }
 
-// solutionNames does the same for the members of `solution`. Several names of an answer must
-// have equal values.
+// solutionNames maps the members of `solution`. If a solution has several members for one name,
+// their values must be equal.
 var solutionNames = map[string]string{
 	"grecaptcharesponse": "token", "token": "token", "text": "token",
 	"useragent": "solver", "user_agent": "solver",
@@ -199,7 +199,7 @@ func (f callbackFields) member(name string, raw json.RawMessage) error {
 	return f.set(name, value)
 }
 
-// overlaid returns the query's fields, overridden by the body's. If the body says anything about the
+// overlaid returns the query's fields, overridden by the body's. If the body has any field of the
 // outcome, the query's outcome is ignored.
 func overlaid(query, body callbackFields) callbackFields {
 	inBody := func(name string) bool { return body[name] != "" }

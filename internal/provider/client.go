@@ -78,7 +78,7 @@ type Client struct {
 
 // protocol turns calls into requests and replies into answers.
 type protocol interface {
-	// submit's error: parameters that it cannot express
+	// submit fails if the protocol cannot express the parameters
 	submit(r Request) (query, error)
 	poll(task string, id captcha.Identity) query
 	balance() query
@@ -90,11 +90,11 @@ type protocol interface {
 type query struct {
 	path, contentType, body string
 
-	read    func(reply []byte) (answer, error) // the error is a garbled
-	answers captcha.Type                       // polls only: of which type the solution is
+	read    func(reply []byte) (answer, error) // its error is of type garbled
+	answers captcha.Type                       // polls only: the type of the solution
 	secrets []captcha.Secret                   // no answer may contain one: the key, a pingback's
 	hide    []captcha.Secret                   // no text may show one: the secrets, and the proxy
-	image   []byte                             // nor a piece of these
+	image   []byte                             // no text may show a piece of it
 }
 
 // answer is the content of a reply of either protocol.
@@ -107,7 +107,7 @@ type answer struct {
 
 	sinceSubmit time.Duration
 	number      float64       // balance or threads
-	retryAfter  time.Duration // beside code, with HTTP 429; else 0
+	retryAfter  time.Duration // with code and HTTP 429; else 0
 }
 
 // New makes a client. It starts no goroutine and makes no call.
@@ -121,7 +121,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = defaultTimeout
 	}
-	// The URL is not quoted in an error: a mistyped one may contain the key.
+	// No error quotes the URL: a mistyped URL may contain the key.
 	u, err := url.Parse(cfg.URL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -283,7 +283,7 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 	return a, nil
 }
 
-// refusal returns the error of a proper answer, nil if the call was granted.
+// refusal returns the error of a proper answer that refuses the call, else nil.
 func (c *Client) refusal(a answer, q query) error {
 	if a.notReady {
 		return ErrNotReady
@@ -293,7 +293,7 @@ func (c *Client) refusal(a answer, q query) error {
 	}
 	word, f, known := c.profile.fault(a.code)
 	if a.retryAfter > 0 && f.class != Account {
-		f.class = Capacity // because of HTTP 429, whatever the code
+		f.class = Capacity // HTTP 429 overrides the code
 	}
 	e := &Error{Class: f.class, Code: word, Delay: max(f.delay, a.retryAfter)}
 	if !known {

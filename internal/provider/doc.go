@@ -16,10 +16,10 @@
 //
 // A new protocol is a type that implements the interface protocol (client.go; five methods, with
 // tasks.go as the model), an API constant here and in targets/set.go, and its case in New. Check
-// also its pace (profiles.go) and ReportWindow (report.go). Requests
-// return a query and readers return an answer; the breaker, secrets and error classes
-// are the Client's. If poold itself is to answer in the new protocol, its reader is a file in
-// package wire. A row in dialects (hostile_test.go) runs every hostile answer over it.
+// also its pace (profiles.go) and ReportWindow (report.go). The methods that make requests return a
+// query, and the readers return an answer. The Client does the rest: breaker, secrets and error
+// classes. If poold should also serve the new protocol, add its reader to package wire. A row in
+// dialects (hostile_test.go) tests the protocol with every hostile answer.
 //
 // A new captcha type is a row in wire.legacyMethods and wire.taskNames, its fields in
 // legacyFields and Task, and a case in captcha.Named or IsAnswer if its answer is not one token.
@@ -54,9 +54,9 @@
 //
 // # Invariants
 //
-//   - A submit is written to the network at most once: plain POST, no GetBody
-//     and no Idempotency-Key (Go's transport re-sends what looks repeatable),
-//     HTTP/1.1, no redirects, no retry.
+//   - A submit is written to the network at most once: plain POST over HTTP/1.1, no redirects, no
+//     retry. It has no GetBody and no Idempotency-Key, because Go's transport may re-send requests
+//     that have them.
 //   - The key is sent only in the body. It is in no URL, error, log line or state, even if
 //     the service echoes it. The only quoted part of an answer is an unknown error code,
 //     cleaned and cut. The same holds for pingback URLs, the contents of pingbacks and the

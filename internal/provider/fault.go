@@ -16,7 +16,7 @@ type FaultKind string
 
 // The kinds.
 const (
-	FaultAccount FaultKind = "account" // wrong key, no money, ban: the service says so
+	FaultAccount FaultKind = "account" // the service reports a wrong key, no money, or a ban
 	FaultOutage  FaultKind = "outage"  // calls get no proper answer
 )
 
@@ -25,7 +25,7 @@ type Fault struct {
 	Kind   FaultKind
 	Code   string // the provider's own word, or one of this package
 	Reason string // a sentence
-	Action string // the call that met it
+	Action string // the call that failed
 	Since  time.Time
 	Next   time.Time     // of the next probe
 	Every  time.Duration // between two probes
@@ -90,9 +90,9 @@ func (c *Client) PollTurn(at time.Time) (ok bool, wait time.Duration) {
 	return true, 0
 }
 
-// Probe asks for the balance at once, in spite of a fault. Without an error the
-// account can be used: the next submit may pass. The error is an *Error or ctx's, and nil if
-// the service is not asked for its balance.
+// Probe asks for the balance at once, in spite of a fault. If it succeeds, the account can be used:
+// the next submit may pass. The error is an *Error or ctx's. Without Config.Balance, Probe makes no
+// call and returns nil.
 func (c *Client) Probe(ctx context.Context) error {
 	if c.cfg.Balance {
 		a, err := c.call(ctx, probing, c.speak.balance(), "")
@@ -127,7 +127,7 @@ func (h *health) adopt(f *Fault) (change, bool) {
 	default:
 		h.account = pause{}
 		adopted := !h.outage.on || h.outage.adopted
-		granted := h.outage.granted // its submit may be about to leave
+		granted := h.outage.granted // the granted submit may be about to leave
 		h.outage = pause{on: true, adopted: adopted, since: f.Since, turn: f.Next, every: f.Every, granted: granted}
 		h.last = f.Code
 	}

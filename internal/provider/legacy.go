@@ -11,8 +11,8 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// legacy is the protocol of in.php and res.php. It asks for JSON and understands plain text too,
-// because some services answer errors with it anyway.
+// legacy is the protocol of in.php and res.php. It asks for JSON and also reads plain text, because
+// some services always send errors as plain text.
 type legacy struct {
 	key     captcha.Secret
 	profile profile
@@ -46,7 +46,7 @@ func (l legacy) balance() query {
 	return l.form("/res.php", url.Values{"action": {"getbalance"}}, l.readBalance)
 }
 
-// threads exists at captchaai alone.
+// threads is a call that only captchaai has.
 func (l legacy) threads() (query, bool) {
 	if l.profile.name != captchaAI {
 		return query{}, false
@@ -117,7 +117,7 @@ func besideStatus(t captcha.Type, reply []byte) string {
 }
 
 func (l legacy) readBalance(reply []byte) (answer, error) {
-	// In plain text this answer has no word in front.
+	// In plain text this answer has no OK| in front.
 	if n, ok := finite(string(bytes.TrimSpace(reply))); ok {
 		return answer{number: n}, nil
 	}
@@ -188,8 +188,8 @@ func (l legacy) parse(reply []byte) (legacyReply, answer, error) {
 	return r, answer{}, oddReply
 }
 
-// isWord reports whether plain text is one of the protocol's refusals. "Bad gateway" is not
-// one: a task that was sold would be taken for a refused one.
+// isWord reports whether plain text is one of the protocol's refusals. Other texts, such as "Bad
+// gateway", must not count as refusals, because the task may have been bought.
 func (l legacy) isWord(text string) bool {
 	if strings.ContainsAny(text, "\r\n<") {
 		return false
@@ -208,7 +208,7 @@ func refusal(word string) answer {
 	return answer{code: word}
 }
 
-// isNotReady knows the protocol's spelling and the right one.
+// isNotReady accepts the protocol's misspelling (CAPCHA) and the right spelling.
 func isNotReady(word string) bool {
 	return word == "CAPCHA_NOT_READY" || word == "CAPTCHA_NOT_READY"
 }

@@ -74,7 +74,7 @@ func (p profile) fault(code string) (word string, f fault, known bool) {
 	return code, fault{class: Task}, false
 }
 
-// isLink recognises the help pages that 2captcha gives in place of a code.
+// isLink reports whether a code is the address of a help page, which 2captcha sends instead of codes.
 func isLink(code string) bool {
 	return strings.HasPrefix(code, "https://") || strings.HasPrefix(code, "http://")
 }
@@ -87,7 +87,7 @@ func faults() map[string]fault {
 		delay time.Duration
 		codes string
 	}{
-		// Full, slow or asking for patience. Nothing was bought.
+		// The service is full, or asks for fewer calls. Nothing was bought.
 		{Capacity, soon, `ERROR_NO_SLOT_AVAILABLE ERROR_TOO_MUCH_REQUESTS ERROR_RATE_LIMIT
 			ERROR_SERVICE_UNAVALIABLE ERROR_SERVICE_UNAVAILABLE`},
 		{Capacity, later, `MAX_USER_TURN ERROR_SERVER_ERROR ERROR_INTERNAL_SERVER_ERROR`},
@@ -95,7 +95,7 @@ func faults() map[string]fault {
 		// The account cannot buy until an operator acts.
 		{Account, probe, `ERROR_ZERO_BALANCE ERROR_WRONG_USER_KEY ERROR_KEY_DOES_NOT_EXIST
 			ERROR_IP_NOT_ALLOWED ERROR_IP_BLOCKED ERROR_ACCOUNT_SUSPENDED`},
-		// Bans of a known length; see below for those whose code has a space.
+		// Bans of a known length; see below for codes with a space.
 		{Account, 5 * time.Minute, `IP_BANNED ERROR_IP_BANNED`},
 
 		// This target's parameters.

@@ -54,7 +54,7 @@ func named(t captcha.Type, candidates ...json.RawMessage) string {
 	return ""
 }
 
-// sniff trims a reply and refuses pages and empty replies. It ignores the Content-Type, because
+// sniff trims a reply and refuses HTML pages and empty replies. It ignores the Content-Type, because
 // services send JSON as text/html.
 func sniff(reply []byte) ([]byte, error) {
 	reply = bytes.TrimSpace(bytes.TrimPrefix(reply, []byte("\xef\xbb\xbf")))
@@ -98,7 +98,7 @@ func plain(raw json.RawMessage) string {
 	return quoted(raw)
 }
 
-// taskID returns a task's id, and false if it is invalid. Numbers and texts are both in use. A text
+// taskID returns a task's id, and false if it is invalid. Services send numbers or texts. A text
 // keeps its leading zeros.
 func taskID(raw json.RawMessage) (string, bool) {
 	id := plain(raw)

@@ -33,10 +33,10 @@ func (c *Client) ReportWindow() time.Duration {
 	return shortWindow
 }
 
-// Report sends the service whether a task's token was accepted by its site. A repeated report
-// succeeds. The error is ErrNoReport, an *Error, or ctx's; a refused report is a fault of class
-// Task. No report is made while the provider is paused. Only an account fault and a rate limit
-// affect other calls: a service may not know the call at all, and answer it with a page.
+// Report tells the service whether the site accepted a task's token. A repeated report succeeds. The
+// error is ErrNoReport, an *Error, or ctx's; a refused report is a fault of class Task. No report is
+// made during a fault or an outage. Only an account fault and a rate limit in the answer affect other
+// calls, because a service without this call may answer it with an HTML page.
 func (c *Client) Report(ctx context.Context, task string, t captcha.Type, good bool) error {
 	q, offered := c.speak.report(task, t, good)
 	if !offered || task == "" {

@@ -55,8 +55,8 @@ func (t tasks) balance() query {
 
 func (t tasks) threads() (query, bool) { return query{}, false }
 
-// report uses 2captcha's pair of paths for every type. The other services have anti-captcha's:
-// one pair for reCAPTCHA, and bad reports about hCaptcha and pictures.
+// report uses 2captcha's pair of paths for every type. Other services have anti-captcha's paths: a
+// pair for reCAPTCHA, and paths for bad reports about hCaptcha and pictures.
 func (t tasks) report(task string, kind captcha.Type, good bool) (query, bool) {
 	path := "/reportIncorrect"
 	if good {
@@ -135,8 +135,8 @@ func readResult(reply []byte, kind captcha.Type) (answer, error) {
 // maxAge bounds the time between a token's birth and its submit.
 const maxAge = 24 * time.Hour
 
-// readAge reads when a token was solved, relative to its submit. Both times are the service's, in
-// whole seconds. They are rounded so that the token is not older than they say.
+// readAge reads when a token was solved, relative to its submit. The service sends both times in
+// whole seconds. readAge rounds so that the token is never assumed younger than it is.
 func readAge(reply []byte) (sinceSubmit time.Duration, ok bool) {
 	var times struct {
 		CreateTime int64 `json:"createTime"`

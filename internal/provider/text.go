@@ -19,7 +19,7 @@ import (
 func clean(text string, most int, secrets ...captcha.Secret) string {
 	text = captcha.Printable(text)
 	for _, s := range secrets {
-		// As it is, as in the body of a form, and as Printable left it.
+		// The secret unchanged, form-encoded, and after Printable.
 		for _, form := range []string{s.Reveal(), url.QueryEscape(s.Reveal()), captcha.Printable(s.Reveal())} {
 			if form != "" {
 				text = strings.ReplaceAll(text, form, "[redacted]")

@@ -46,13 +46,13 @@ func newTransport() *http.Transport {
 	}
 }
 
-// garbled is the error of a reply that is not in the protocol: one short word, never a piece of
-// the reply.
+// garbled is the error of a reply that violates the protocol: one short word, never a piece of the
+// reply.
 type garbled string
 
 func (g garbled) Error() string { return "reading the answer: " + string(g) }
 
-// The ways in which a reply is not the protocol's.
+// The ways in which a reply violates the protocol.
 const (
 	emptyReply garbled = "empty"
 	htmlReply  garbled = "html"
@@ -135,8 +135,8 @@ func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer,
 	a, err := q.read(reply)
 	switch {
 	case status >= 400 && (err != nil || a.code == ""):
-		// Some services refuse with 4xx and a code of the protocol. Without a code, nothing is
-		// known: a 4xx is never a sale.
+		// Some services refuse with 4xx and a code of the protocol. Without a code the reason is
+		// unknown. A 4xx never means that the task was bought.
 		return answer{}, &trouble{code: code, sent: true, refused: status == http.StatusTooManyRequests, delay: delay}
 	case err != nil:
 		g := oddReply
@@ -173,8 +173,8 @@ func shows(text string, secrets []captcha.Secret) bool {
 	})
 }
 
-// leastSecret is the least length of a piece of a secret that is searched for. Other texts would
-// contain shorter pieces too.
+// leastSecret is the least length of a piece of a secret that is searched for. Shorter pieces could
+// occur in harmless texts.
 const leastSecret = 16
 
 // pingbackSecrets returns a pingback's URL and the pieces of its path and query that may be
@@ -198,8 +198,8 @@ func pingbackSecrets(text string) []captcha.Secret {
 	return all
 }
 
-// broken converts an error of the network. It uses the error's text only if nothing was sent,
-// because later errors can quote the service.
+// broken converts a network error. It uses the error's text only if nothing was sent, because later
+// errors can quote the service.
 func broken(ctx, limited context.Context, err error, sent bool, hide []captcha.Secret) error {
 	t := &trouble{sent: sent, delay: hiccup}
 	switch {

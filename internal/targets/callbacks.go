@@ -10,8 +10,8 @@ import (
 const (
 	shortestFallback = 50 * time.Millisecond
 
-	// minCallbackSecret keeps a secret from being guessed by trying: each signature
-	// in a callback's address is a chance to check a guess at home.
+	// minCallbackSecret makes guessing infeasible: with one callback address, an attacker can check
+	// guesses of the secret offline.
 	minCallbackSecret = 16
 )
 
@@ -37,7 +37,7 @@ func (p *providerEntry) callbackRules() {
 	}
 }
 
-// callbackURL is where the providers find this daemon, or nothing. No message quotes it.
+// callbackURL is the address at which providers reach this daemon, or empty. No message quotes it.
 func callbackURL(e scalar) (any, string) {
 	address, rule := baseAddress(e.text, "must not hold a user and password: callbacks carry a signature instead",
 		"must not hold a ? or #: the path of a callback is added to it")

@@ -6,7 +6,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// DedupBackend is the store in which equal requests find each other.
+// DedupBackend is the store of the claims on shared solves.
 type DedupBackend string
 
 // The values of `dedup.backend`.
@@ -31,8 +31,7 @@ func (d *Dedup) check(e entry) {
 	}
 }
 
-// postgresURL is the address of a database or nothing. No message quotes it: it may hold a
-// password.
+// postgresURL is the address of a database, or empty. No message quotes it: it may hold a password.
 func postgresURL(e scalar) (any, string) {
 	u, err := url.Parse(e.text)
 	switch {

@@ -9,8 +9,8 @@
 //
 // Parse is a pure function of the bytes and of the environment, in three steps:
 //
-//   - Package syntax makes a tree of nodes. The nodes carry lines, and the YAML library's
-//     own decoder would quote values in its errors.
+//   - Package syntax makes a tree of nodes with line numbers. The YAML library's decoder is not used,
+//     because its errors quote values.
 //   - section.go walks the tree and fills the structs. The tags of their fields (tags.go)
 //     say what each key may hold; kinds.go reads the values and describes them, for Schema.
 //   - The rules in targets.go, providers.go, server.go and others check what the keys say
@@ -45,7 +45,7 @@
 //
 // # Invariants
 //
-//   - No two targets of a Set share an identity, no two keys a bearer.
+//   - No two targets of a Set have the same identity, and no two server keys are equal.
 //   - Every window begins again within 50 years.
 //   - Without server keys the daemon listens on a loopback address, also after a reload that
 //     removes the last key.
@@ -54,6 +54,6 @@
 //
 // # Limits
 //
-// The package opens no file and no connection, reads no certificate and asks no provider, so
-// a valid file may hold a wrong key.
+// The package opens no file and no connection, reads no certificate and calls no provider. So a
+// valid file may contain a wrong key.
 package targets

@@ -13,10 +13,10 @@ type scalar struct {
 	null   bool
 }
 
-// literal reports whether the file has the value as it is, so that a message may show it.
+// literal reports whether the file contains the value literally, so that a message may show it.
 func (e scalar) literal() bool { return len(e.names) == 0 }
 
-// not ends a rule with the invalid value, if it may be shown.
+// not returns the end of a message, with the invalid value if it may be shown.
 func (e scalar) not() string {
 	if !e.literal() {
 		return fmt.Sprintf("; the value of ${%s} is something else", e.names[0])

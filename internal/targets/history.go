@@ -25,8 +25,8 @@ const (
 	defaultTable    = "CaptchaSolves"
 )
 
-// History is the section history. A change of it needs a restart. Fields that are of one
-// backend are zero with the others.
+// History is the section history. A change of it needs a restart. The fields of other backends than
+// Backend are zero.
 type History struct {
 	Backend     HistoryBackend `key:"backend" words:"redis postgres dynamodb none" default:"redis" doc:"redis: the server of the section redis; postgres: the database of url; dynamodb: the table; none: no history is kept."`
 	Keep        time.Duration  `key:"keep" range:"24h 43800h" doc:"How long records are kept. Default: 168h (7 days) in redis, 2160h (90 days) in postgres and dynamodb."`

@@ -18,11 +18,11 @@ import (
 
 // A kind reads values of one sort and describes them to editors.
 type kind interface {
-	// read stores what the value says in dst, if it may be used, and reports its faults.
+	// read stores a valid value in dst, and reports the faults of an invalid one.
 	read(v value, dst reflect.Value) entry
 
-	// schema describes the values that read accepts, and perhaps more. A text with a
-	// ${reference} is always among them: only the daemon knows its value.
+	// schema describes the values that read accepts, and perhaps more. It always accepts a text
+	// with a ${reference}, because only the daemon knows the reference's value.
 	schema() schema
 }
 
@@ -116,7 +116,7 @@ func word[T ~string](words ...T) textual {
 	}}
 }
 
-// decimal is a number that means the same to YAML, to Go and to people.
+// decimalPattern matches numbers that YAML, Go and people read alike.
 const decimalPattern = `(0|[1-9][0-9]*)(\.[0-9]+)?`
 
 var decimal = regexp.MustCompile(`^` + decimalPattern + `$`)
@@ -300,7 +300,7 @@ func short(d time.Duration) string {
 	return s
 }
 
-// numberOr is one number for all fields of a struct, or a section. The fields are alike.
+// numberOr reads a section, or one number that sets all fields of the section.
 type numberOr struct{ section section }
 
 func (k numberOr) read(v value, dst reflect.Value) entry {

@@ -2,9 +2,9 @@ package targets
 
 import "strings"
 
-// Nearest returns the known word that was probably meant by another one, or "". If word is
-// the beginning of several known words, it returns the first of them. A word
-// of foreign origin is safe: its cost does not grow with a length beyond the known words.
+// Nearest returns the known word with the most similar spelling, or "" if none is similar. If word
+// is the beginning of several known words, it returns the first of them. The cost is bounded even
+// for a very long word.
 func Nearest(word string, known []string) string {
 	same := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
 	word = same(word)
@@ -24,8 +24,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// distance is how many letters must be added, removed, changed or swapped with their
-// neighbour to make a into b.
+// distance returns the number of edits from a to b: letters that are added, removed, changed or
+// swapped with their neighbour.
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

@@ -12,12 +12,12 @@ import (
 // * is the only wildcard: in the host it crosses no dot, in the path it crosses slashes, as
 // the port it is any.
 //
-// Programs read odd addresses in different ways. An address is accepted only if the service
-// must find the same host and path in it as poold.
+// Programs parse unusual addresses in different ways. An address is accepted only if every program
+// must find the same host and path in it.
 type page struct {
 	scheme string // http or https
 	host   string // lower case; an IP address in canonical form, version 6 in brackets
-	port   string // always there; "*" = any
+	port   string // never ""; "*" = any
 	path   string // as it is written, without the query
 }
 
@@ -99,7 +99,7 @@ func cleanHost(host string, pattern bool) (clean, rule string) {
 	if wild && !strings.ContainsAny(host, "abcdefghijklmnopqrstuvwxyz") {
 		return "", "the host must not consist of wildcards only: name the domain, as in https://*.example.com/*"
 	}
-	// Some programs read such an ending as an IP address, in forms that others do not know.
+	// Some programs read a host with such an ending as an IP address, others as a name.
 	if last := labels[len(labels)-1]; digits(last) || strings.HasPrefix(last, "0x") {
 		if addr, err := netip.ParseAddr(host); err != nil || addr.String() != host {
 			return "", ipForm
@@ -170,8 +170,8 @@ func matchStars(pattern, text string) bool {
 	return strings.HasSuffix(text, parts[last])
 }
 
-// open reports whether one of the last two labels of the host has a wildcard: others may
-// own such a host.
+// open reports whether one of the last two labels of the host has a wildcard. Such a pattern matches
+// hosts of other owners.
 func (p page) open() bool {
 	labels := strings.Split(p.host, ".")
 	return len(labels) > 1 && strings.Contains(strings.Join(labels[len(labels)-2:], ""), "*")

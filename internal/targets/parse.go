@@ -8,10 +8,9 @@ import (
 	"poold/internal/targets/syntax"
 )
 
-// Parse reads the bytes of a configuration file. file is its name in messages.
-// lookup answers environment variables as os.LookupEnv does; nil is an empty
-// environment. The error is Problems: everything that is wrong, not the first
-// thing. A Set comes only without an error.
+// Parse reads the bytes of a configuration file. file is its name in messages. lookup returns
+// environment variables like os.LookupEnv; nil is an empty environment. The error is Problems, with
+// all problems of the file. The Set is nil if there is an error.
 func Parse(file string, data []byte, lookup func(string) (string, bool)) (*Set, error) {
 	r := &reader{file: file, lookup: lookup}
 	set := r.set(data)
@@ -34,11 +33,10 @@ func digest(data []byte) string {
 // pools describes the whole file.
 var pools = sectionOf(reflect.TypeFor[file](), "")
 
-// set reads the file key by key, and then checks what its keys say together. It checks all
-// of it, whatever is wrong elsewhere, so that one run reports everything; Parse discards
-// the Set then. The order of the sections in the file does not matter. The order here does:
-// targets need the defaults, providers the Redis that they sell to, server keys the
-// targets, and solve the server keys.
+// set reads the file key by key, and then checks the rules between keys. It checks everything in
+// spite of problems, so that one run reports all of them; Parse then discards the Set. The sections
+// may be in any order in the file. They are checked in this order, because targets depend on the
+// defaults, providers on Redis, server keys on the targets, and solve on the server keys.
 func (r *reader) set(data []byte) *Set {
 	node, problem := syntax.Document(data)
 	if problem != nil {

@@ -14,7 +14,7 @@ const maxProblems = 200
 // maxQuoted is how much of a literal value or key a message shows, in bytes.
 const maxQuoted = 60
 
-// Problem is one thing that is wrong (or unusual) in the file.
+// Problem is one fault, or one unusual setting, in the file.
 type Problem struct {
 	File string // as the operator named it; "" for the body of a request
 	Line int    // 0 for a request, for an unreadable file, and if the content is not the cause
@@ -34,7 +34,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
 }
 
-// Problems is everything that is wrong with a file, sorted by line.
+// Problems are all faults of a file, sorted by line.
 type Problems []Problem
 
 // Error returns one line for each problem.
@@ -62,8 +62,8 @@ func (ps Problems) sorted() Problems {
 // Status is the outcome of the last attempt to read the file.
 type Status struct {
 	LoadedAt time.Time // when the Set in use was read; zero before the first
-	OK       bool      // the last attempt brought a good Set, or the same one
-	Problems []Problem // of the last attempt; with OK: what needs a restart
+	OK       bool      // the last attempt found a valid file
+	Problems []Problem // of the last attempt; with OK: changes that need a restart
 }
 
 // NewWarnings returns the warnings that old does not have; old may be nil. It leaves out
@@ -87,8 +87,7 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// pathPart returns a key as one step of a path, quoted if it could be mistaken for the
-// path's own punctuation.
+// pathPart returns a key as one part of a path. It quotes a key with punctuation.
 func pathPart(key string) string {
 	plain := key != "" && len(key) <= maxQuoted && strings.IndexFunc(key, func(c rune) bool {
 		return !isWord(c) && c != '.' && c != '-'

@@ -40,7 +40,7 @@ func (r *reader) checkProviders(e entry, set *Set) {
 		all = append(all, p)
 	}
 	if set.Redis.URL == "" {
-		return // which rules apply depends on it
+		return // the other rules depend on the API
 	}
 	valid := (e.ok || e.node == nil) && len(r.problems) == before
 	r.simulatedRules(all, set.Redis.Embedded())
@@ -128,7 +128,7 @@ func baseURL(address string) (u *url.URL, rule string) {
 	return u, ""
 }
 
-// unencrypted reports whether requests to an address can be read on the way.
+// unencrypted reports whether requests to an address leave this machine unencrypted.
 func unencrypted(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Scheme == "http" && !isLoopback(u.Hostname())
@@ -179,7 +179,7 @@ func (r *reader) choose(v value, all []providerEntry, set *Set) {
 		set.Providers = []Provider{*listed.Provider}
 		r.warnOfDemo(listed.line, "%s: tokens are simulated; no site accepts them", listed.path)
 	case set.Redis.Embedded():
-		// As if it were listed with its name and api alone.
+		// The built-in provider has the defaults of an entry with only a name and an api.
 		built := Provider{Name: "simulated", Line: v.line}
 		sectionOf(reflect.TypeFor[Provider](), "").preset(reflect.ValueOf(&built).Elem())
 		built.API = APISimulated
@@ -190,8 +190,8 @@ func (r *reader) choose(v value, all []providerEntry, set *Set) {
 	}
 }
 
-// agedRules refuses targets whose tokens may have expired before they seem to: over the
-// legacy protocol another poold does not report how old a token is.
+// agedRules refuses targets whose tokens may expire earlier than computed: over the legacy protocol
+// another poold does not report the age of a token.
 func (r *reader) agedRules(set *Set) {
 	aged := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.Profile == profilePoold && p.API == APILegacy })
 	if !aged {

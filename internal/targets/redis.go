@@ -16,7 +16,7 @@ func (d *Redis) check(e entry) {
 		e.at("url").fail("is empty: write embedded or an address%s", e.at("url").remedy())
 	}
 	if e.bad("url", "sentinel_master") || d.URL == "" {
-		d.URL = "" // unknown: rules that depend on it stay silent
+		d.URL = "" // unknown: rules that depend on it report nothing
 		return
 	}
 	addresses := strings.Split(d.URL.Reveal(), ",")
@@ -30,8 +30,8 @@ func (d *Redis) check(e entry) {
 	}
 }
 
-// redisURL is one address, several, the word for the embedded server, or nothing. No
-// message quotes it: it may hold a password.
+// redisURL is one address, several addresses, "embedded", or empty. No message quotes it: it may
+// hold a password.
 func redisURL(e scalar) (any, string) {
 	if e.text == "" || e.text == embeddedRedis {
 		return e.text, ""

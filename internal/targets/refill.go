@@ -25,7 +25,7 @@ func (t *targetEntry) refillRules(inherited entry) {
 	}
 	if t.Refill == RefillFixed {
 		for _, name := range []string{"min", "hit_rate", "max_waste"} {
-			// The defaults may have them for the adaptive targets.
+			// A key that is inherited from the defaults is fine: other targets are adaptive.
 			if t.has(name) {
 				t.at(name).fail("belongs to refill: adaptive: remove it, or set refill")
 			}
@@ -73,8 +73,8 @@ const (
 	LongestWindow  = 24 * time.Hour
 )
 
-// Warm is a window in which at least Tokens are kept ready, again and again. Only a file
-// makes one. Targets share the windows of the defaults, so nothing may write to one.
+// Warm is a repeated window of the file in which at least Tokens are kept ready. It is immutable,
+// because targets share the windows of the defaults.
 type Warm struct {
 	Cron   cron.Schedule `key:"cron" must:"yes" as:"cron" doc:"When the window begins: 'minute hour day month weekday', or @hourly, @daily, @weekly, @monthly, @yearly; UTC unless it begins with CRON_TZ=Europe/Berlin or another zone."`
 	Tokens int           `key:"tokens" must:"yes" range:"1 10000" doc:"How many tokens are kept ready."`

@@ -26,8 +26,8 @@ type DedupMode string
 
 // The values of `dedup` in a request.
 const (
-	DedupRequest  DedupMode = "request"  // with the same Idempotency-Key alone
-	DedupIdentity DedupMode = "identity" // with all that ask for the same
+	DedupRequest  DedupMode = "request"  // requests with the same Idempotency-Key
+	DedupIdentity DedupMode = "identity" // requests with the same identity
 )
 
 // SolveRequest is the body of POST /solve. Solve.Allows decides whether it may be asked
@@ -91,7 +91,7 @@ func (r *reader) solve(object *yaml.Node, hasImage bool) (request SolveRequest, 
 	return request, nil
 }
 
-// mostFields is the most fields of a request, with unknown ones: each takes memory.
+// mostFields limits the fields of a request, including unknown ones: each takes memory.
 const mostFields = 64
 
 var errManyFields = fmt.Errorf("the body must not have more than %d fields", mostFields)
@@ -160,7 +160,7 @@ func (s *SolveRequest) rules(e entry) {
 	}
 }
 
-// picture is the bytes of a picture, as base64. No message quotes it.
+// picture reads the bytes of a picture from base64. No message quotes it.
 func picture(e scalar) (any, string) {
 	if strings.HasPrefix(e.text, "data:") {
 		return nil, "must be base64 alone: remove all up to the first comma"
@@ -184,7 +184,7 @@ var otherNames = map[string]string{
 	"textinstructions": "instructions", "comment": "instructions", "minlen": "min_length", "maxlen": "max_length", "numeric": "charset",
 }
 
-// otherSpelling explains a field that a request does not have.
+// otherSpelling returns a suggestion if an unknown key is a solving service's name for a field, else "".
 func otherSpelling(key string) string {
 	if field := otherNames[simple(key)]; field != "" {
 		return fmt.Sprintf("unknown field: did you mean %s?", field)

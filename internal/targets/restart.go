@@ -43,9 +43,9 @@ func (s *Set) OverrideListen(file, listen string) error {
 	return nil
 }
 
-// Succeed fits s to a running daemon that uses old: what only a restart applies stays as it
-// is in old, and remarks name it. It returns an error if the mixture is invalid, although
-// the file is valid.
+// Succeed prepares s for a daemon that runs with old. Settings that only a restart changes are copied
+// from old, and remarks name them. It returns an error if this mixture is invalid, although the file
+// is valid.
 func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
 	inUse := old.lasting()
 	for i, part := range s.lasting() {
@@ -81,7 +81,7 @@ func (s *Set) Lasting() map[string]string {
 	return all
 }
 
-// withoutSecrets returns an address, or several with commas, without what may be secret.
+// withoutSecrets returns one address, or several with commas, without users, passwords and queries.
 func withoutSecrets(addresses captcha.Secret) string {
 	all := strings.Split(addresses.Reveal(), ",")
 	for i, address := range all {

@@ -12,7 +12,7 @@ import (
 // schema is a JSON Schema, or a part of one.
 type schema map[string]any
 
-// reference matches a reference to the environment. A value that holds one may be anything.
+// reference matches a reference to the environment. The schema accepts any value with a reference.
 const reference = `\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}`
 
 // Schema returns the JSON Schema (draft 2020-12) of the file: its keys, their kinds, ranges
@@ -30,7 +30,7 @@ func Schema() []byte {
 	to.SetEscapeHTML(false)
 	to.SetIndent("", "  ")
 	if err := to.Encode(s); err != nil {
-		panic(err) // a tag has a value that JSON lacks
+		panic(err) // a tag has a value that JSON cannot express
 	}
 	return text.Bytes()
 }
@@ -51,7 +51,7 @@ func (f field) schema() schema {
 		s["default"] = short(preset)
 	case Size:
 		s["default"] = preset.String()
-	case captcha.Secret: // the default is public
+	case captcha.Secret: // a default is not secret
 		s["default"] = preset.Reveal()
 	}
 	return s

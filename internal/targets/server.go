@@ -11,8 +11,8 @@ import (
 	"strconv"
 )
 
-// An attacker who reaches the port can try keys. A key shorter than leastKey is refused,
-// one shorter than soundKey is worth a warning.
+// An attacker that reaches the port can try keys. A key shorter than leastKey is refused; a key
+// shorter than soundKey gets a warning.
 const (
 	leastKey = 8
 	soundKey = 16
@@ -53,7 +53,7 @@ func isLoopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// check comes last, because keys name targets.
+// check must run after checkTargets, because keys name targets.
 func (s *serverSection) check(e entry, set *Set) {
 	if tls := e.at("tls"); !tls.bad("cert", "key") && (s.TLS.Cert == "") != (s.TLS.Key == "") {
 		tls.fail("cert and key go together: give both files, or neither")
@@ -62,7 +62,7 @@ func (s *serverSection) check(e entry, set *Set) {
 	valid := s.checkKeys(e.at("keys"), set.Targets) && !e.bad("keys")
 	count := len(s.Keys)
 	if !valid {
-		count++ // the invalid key is the problem, not the address
+		count++ // report the invalid key only, not the address too
 	}
 	if !e.bad("listen") {
 		if err := CheckListen(s.Listen, count); err != nil {
@@ -158,8 +158,8 @@ func glob(e scalar) (any, string) {
 	return e.text, ""
 }
 
-// warnGlobs warns of patterns that match no target: usually a slip, and allowed because
-// targets come and go.
+// warnGlobs warns of patterns that match no target. They are usually mistakes, but allowed, because
+// a target may be added later.
 func (k *rawKey) warnGlobs(targets []Target) {
 	for i, glob := range k.Targets {
 		used := slices.ContainsFunc(targets, func(t Target) bool {

@@ -6,8 +6,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// Set is one valid pools.yaml, immutable after Parse returns it. Defaults are applied and
-// references are replaced, so that no reader looks anything up again.
+// Set is one valid pools.yaml, immutable after Parse returns it. Defaults are applied and references
+// are replaced.
 //
 // The tags of its types describe the keys (tags.go); comments add what tags cannot say.
 // Providers are the usable ones. Budget.PerHour is 0. Solve is nil if nothing may be bought
@@ -220,7 +220,7 @@ type OnEmpty string
 const (
 	OnEmptyFail  OnEmpty = "fail"  // 503 at once
 	OnEmptyWait  OnEmpty = "wait"  // as ?wait=20s
-	OnEmptySolve OnEmpty = "solve" // one is bought for it; to a key without ScopeSolve it is fail
+	OnEmptySolve OnEmpty = "solve" // a token is bought for the caller; fail for a key without ScopeSolve
 )
 
 // Refill is the policy by which a target is kept filled.
@@ -229,13 +229,13 @@ type Refill string
 // The values of `refill`.
 const (
 	RefillFixed    Refill = "fixed"    // Depth tokens are kept
-	RefillAdaptive Refill = "adaptive" // as many as the demand asks for
+	RefillAdaptive Refill = "adaptive" // as many tokens as the demand needs
 )
 
-// Target is one wanted stock of tokens, or the section defaults. A reload applies all of it; another
-// Identity is another stock, another name is not. Two of them can be compared with
-// reflect.DeepEqual. Name and Identity are unique, Owner is never "", Min is 0 if Refill is
-// fixed, and nothing may write to Warm, which targets share.
+// Target is one wanted stock of tokens, or the section defaults. A reload applies all of it. The
+// stock belongs to the Identity: a changed Identity begins a new stock, a changed Name keeps the
+// stock. Targets can be compared with reflect.DeepEqual. Name and Identity are unique, Owner is never
+// "", Min is 0 if Refill is fixed, and Warm is read-only, because targets share it.
 type Target struct {
 	Name     string           // unique
 	Identity captcha.Identity `inline:"yes"`

@@ -67,15 +67,16 @@ func (r *reader) checkTargets(items []entry, set *Set, defaults *targetEntry) {
 			continue
 		}
 		byID[t.ID] = item
-		// A Set with an invalid target is discarded; here it helps to check the other targets.
+		// A Set with an invalid target is discarded later. Until then the invalid target takes part
+		// in the checks of the others.
 		set.Targets = append(set.Targets, *t.Target)
 	}
-	// YAML mappings have no order, and a fixed one keeps /status stable.
+	// YAML mappings have no order. Sorting keeps the order on /status stable.
 	slices.SortFunc(set.Targets, func(a, b Target) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// rules checks several keys of one target. The ID stays empty if a fault leaves open what
-// shapes the solve; after other faults the target is compared with its neighbours.
+// rules checks rules between the keys of one target. After a fault in the identity the ID stays
+// empty. After other faults the ID is set, so that the target is compared with the others.
 func (t *targetEntry) rules(inherited entry, byType map[captcha.Type]life) {
 	if !t.has("owner") && !inherited.has("owner") {
 		t.child("owner").fail("is missing: name the person or team responsible for this target, here or under defaults")
@@ -105,9 +106,9 @@ func (t *targetEntry) shaped(inherited entry) bool {
 // identityFields are the keys of an identity.
 var identityFields = sectionOf(reflect.TypeFor[captcha.Identity](), "").fields
 
-// typeRules refuses the keys that do not belong to the identity's type. A service would
-// ignore them: they would split the stock in two and promise something that does not
-// happen. In a request it also reports the keys that the type needs.
+// typeRules refuses the keys that do not belong to the identity's type. A service would ignore them,
+// but they would make another identity with a separate stock. In a request it also reports missing
+// keys that the type needs.
 func (e entry) typeRules(id *captcha.Identity, fields []field) {
 	for _, f := range fields {
 		switch has, belongs := e.has(f.key), f.belongs(id.Type); {
@@ -138,8 +139,8 @@ func (e entry) budgetRules(b Budget) {
 	}
 }
 
-// settleLife sets how long a token lives: the target decides, else the defaults, else the
-// type.
+// settleLife sets the lifetime and the margin of a target's tokens: from the target, else from the
+// defaults, else from the type.
 func (t *targetEntry) settleLife(l life, inherited entry) {
 	if t.bad("lifetime", "margin") || inherited.bad("lifetime", "margin") {
 		return
@@ -151,8 +152,8 @@ func (t *targetEntry) settleLife(l life, inherited entry) {
 	t.outlives(life{t.Lifetime, t.Margin})
 }
 
-// proxyRules checks that proxy and proxy_type come together. An empty proxy is none: it
-// switches off the proxy of the defaults, and so does an unset variable.
+// proxyRules checks that proxy and proxy_type are both set or both missing. An empty proxy, also from
+// an unset variable, switches off the proxy of the defaults.
 func (e entry) proxyRules(inherited entry, id *captcha.Identity) {
 	both := []string{"proxy", "proxy_type"}
 	has := func(name string) bool { return e.has(name) || inherited.has(name) }
@@ -169,7 +170,7 @@ func (e entry) proxyRules(inherited entry, id *captcha.Identity) {
 	}
 }
 
-// proxy is a proxy or nothing. No message quotes it: it may hold a password.
+// proxy is a proxy's address, or empty. No message quotes it: it may hold a password.
 func proxy(e scalar) (any, string) {
 	const form = "must be host:port or user:password@host:port"
 	text := e.text

@@ -28,8 +28,8 @@ type turnstileLife struct {
 	Margin   time.Duration `key:"margin" range:"0s 24h" default:"50s" doc:"A token is not handed out in this last part of its lifetime; below the lifetime."`
 }
 
-// byType returns the lives. One whose margin is not below the lifetime is reported and
-// replaced, because every target of that type would be reported too.
+// byType returns the life of each type. It reports a margin that is not below the lifetime, and
+// replaces that life by the default, so that the targets of the type are not reported too.
 func (l *lives) byType(e entry) map[captcha.Type]life {
 	all := make(map[captcha.Type]life)
 	for i, l := range []life{l.RecaptchaV2, l.RecaptchaV3, l.HCaptcha, life(l.Turnstile)} {
@@ -67,8 +67,8 @@ func builtInLife(t captcha.Type) life {
 	return builtIn.RecaptchaV2
 }
 
-// poolableType is a type that can be solved ahead. Another type is stored too, because it
-// explains why other keys are missing.
+// poolableType is a type whose tokens can be bought ahead. Another type is an error, but it is
+// stored, because it explains missing keys.
 var poolableType = textual{words: poolableWord.words, parse: func(e scalar) (any, string) {
 	if reason := unpoolableType(e.text); reason != "" {
 		return e.text, reason
@@ -107,7 +107,7 @@ func unpoolableType(name string) string {
 	return "this type cannot be pooled: " + reason
 }
 
-// unpoolableField does so for a key of a target.
+// unpoolableField returns why a key of such a type cannot be a target's key, or "".
 func unpoolableField(name string) string {
 	var reason string
 	switch simple(name) {

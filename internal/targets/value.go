@@ -42,7 +42,7 @@ func (r *reader) warnOfDemo(line int, format string, args ...any) {
 	r.warnings[len(r.warnings)-1].demo = true
 }
 
-// value is one node of the file, with its place for problems.
+// value is one node of the file, with its position for problems.
 type value struct {
 	r    *reader
 	node *yaml.Node // nil if the file has none
@@ -69,19 +69,19 @@ func (v value) message(format string, args []any) string {
 type entry struct {
 	value
 	ok    bool             // it may be used
-	read  bool             // keys are complete: the value is a mapping, or null
+	read  bool             // keys is complete: the value is a mapping, or null
 	keys  map[string]entry // of a section
 	items []entry          // of a list, or of a mapping of names
 }
 
-// has reports whether a key was written at all, with a good value or a bad one.
+// has reports whether the file has the key, with a valid or an invalid value.
 func (e entry) has(key string) bool {
 	_, written := e.keys[key]
 	return written
 }
 
-// bad reports whether a value among these keys was refused. Rules over several values
-// are silent then, because one report is enough.
+// bad reports whether a value among these keys is invalid. Rules between several values then report
+// nothing, because the value was reported.
 func (e entry) bad(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return e.has(key) && !e.keys[key].ok })
 }
@@ -199,8 +199,8 @@ func TextFault(text string) string {
 	return ""
 }
 
-// printable reports whether a text is printable ASCII, without spaces if least is '!'. It
-// reads bytes, because most texts are ASCII and a picture in base64 has 1.4 million of them.
+// printable reports whether a text is printable ASCII, without spaces if least is '!'. It compares
+// bytes, which is fast: a picture in base64 has 1.4 million.
 func printable(text string, least byte) bool {
 	for i := range len(text) {
 		if text[i] < least || text[i] > '~' {

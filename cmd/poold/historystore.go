@@ -117,7 +117,7 @@ func (k *keeper) show(wanted targets.History, buyer *purchase.Buyer, log *slog.L
 		return
 	}
 	k.runs = append(k.runs, history.NewMirror(func(ctx context.Context) ([]history.Record, error) {
-		list, err := buyer.UnderWayHere(ctx)
+		list, err := buyer.OwnOrdersInFlight(ctx)
 		records := make([]history.Record, len(list))
 		for i, u := range list {
 			records[i] = history.Record{

@@ -206,7 +206,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	})
 	d.feed = status.NewFeed(d.status)
 	d.server = httpapi.New(httpapi.Deps{
-		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, Near: near,
+		Config: d.file, Stock: stock, Refill: d.manager, Buyer: d.buyer, Solver: d.solver, Guests: d.store.Guests, Tasks: d.tasks, NearMisses: near,
 		History: d.history.reader(), Audit: audit, Auditor: auditor, Arrivals: d.history.recorder(),
 		Status: d.status, Feed: d.feed, Metrics: metrics, Log: d.log, ManyBodies: tuneGC,
 	})

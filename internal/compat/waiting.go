@@ -90,7 +90,7 @@ func (t *Tasks) wait(ctx context.Context, w *waiter, terms Terms) {
 		crash.At("taken")
 	}
 	t.mu.Lock()
-	heard := w.polls > 0
+	delivered := w.polls > 0
 	w.served = err == nil
 	t.mu.Unlock()
 	noting, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteLimit)
@@ -98,7 +98,7 @@ func (t *Tasks) wait(ctx context.Context, w *waiter, terms Terms) {
 	var unnoted error
 	switch cause := CauseOf(err); {
 	case err == nil:
-		unnoted = t.records.Serve(noting, w.number, token.Order, heard)
+		unnoted = t.records.Serve(noting, w.number, token.Order, delivered)
 	case cause == Unsolvable:
 		unnoted = t.records.Fail(noting, w.number, failedUnsolvable)
 	case cause == Refused:

@@ -44,7 +44,7 @@ type fakeBuyer struct {
 	unread    error // why not all of them are known
 	aside     int
 	stranded  []purchase.Stranded
-	underWay  []purchase.UnderWay
+	underWay  []purchase.OrderInFlight
 	unlisted  error // why these are not known
 	replay    func(ctx context.Context) (purchase.Replayed, error)
 
@@ -80,7 +80,7 @@ func (f *fakeBuyer) Probe(_ context.Context, name string) (purchase.Status, erro
 
 func (f *fakeBuyer) Stranded() []purchase.Stranded { return f.stranded }
 
-func (f *fakeBuyer) UnderWay(context.Context) ([]purchase.UnderWay, error) {
+func (f *fakeBuyer) OrdersInFlight(context.Context) ([]purchase.OrderInFlight, error) {
 	return slices.Clone(f.underWay), f.unlisted
 }
 

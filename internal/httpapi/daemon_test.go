@@ -162,7 +162,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	feed := status.NewFeed(collector)
 	d.Server = New(Deps{
 		Config: d.config, Stock: d.stock, Refill: d.refill, Metrics: metrics, Buyer: d.buyer, Log: log,
-		Solver: d.solver, Guests: d.list, Tasks: tasks, Near: near, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
+		Solver: d.solver, Guests: d.list, Tasks: tasks, NearMisses: near, History: d.history, Audit: d.audit, Auditor: d.audit, Arrivals: d.arrivals,
 		Status: collector, Feed: feed,
 	})
 	feeding, starve := context.WithCancel(context.Background())

@@ -280,7 +280,7 @@ func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age ti
 			Ref: ref, Provider: "solver", Task: "t-" + ref.Order, Value: value, SincePlaced: -age, Lifetime: 120 * time.Second, Lead: 18 * time.Second,
 		})
 	})
-	if err != nil || how == pool.Stolen || how == pool.Repeated { // Gone: a call before did it
+	if err != nil || how == pool.NotOwner || how == pool.Repeated { // Gone: a call before did it
 		t.Fatalf("landing %s: %v, %v", ref, how, err)
 	}
 }

@@ -187,7 +187,7 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 		d.keep(t, r)
 		d.note(e)
 		want, entries = append(want, r.ID), append(entries, e.ID)
-		d.buyer.underWay = append(d.buyer.underWay, purchase.UnderWay{
+		d.buyer.underWay = append(d.buyer.underWay, purchase.OrderInFlight{
 			Order: ofOrder(n), Identity: captcha.Identity{Type: captcha.Turnstile}, Target: "checkout", State: pool.Bought, Placed: r.Ended,
 		})
 	}
@@ -289,7 +289,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 		failed := r
 		failed.ID, failed.How = ofOrder(100+n).String(), history.Failed
 		d.keep(t, r, failed)
-		d.buyer.underWay = append(d.buyer.underWay, purchase.UnderWay{
+		d.buyer.underWay = append(d.buyer.underWay, purchase.OrderInFlight{
 			Order: ofOrder(n), Target: name, State: pool.Unknown, Placed: r.Placed, Submitted: r.Submitted, Age: 1234567 * time.Microsecond,
 		})
 	}
@@ -331,7 +331,7 @@ func TestActiveListsOrdersInFlight(t *testing.T) {
 	equal(t, "of nothing", d.ask(t, "GET", "/history/active").body, `{"records":[]}`+"\n")
 	identity := captcha.Identity{Type: captcha.HCaptcha, Sitekey: "k", Pageurl: "https://a.example.com/"}
 	for i, state := range []pool.State{pool.Submitting, pool.Bought, pool.Unknown} {
-		d.buyer.underWay = append(d.buyer.underWay, purchase.UnderWay{
+		d.buyer.underWay = append(d.buyer.underWay, purchase.OrderInFlight{
 			Order: ofOrder(i), Identity: identity, Target: "checkout", Owner: "qa", Provider: "solver", Task: fmt.Sprint("t", i), State: state,
 			Price: 1_000_000_000, Placed: day, Submitted: day.Add(time.Second), Age: 1234999 * time.Microsecond,
 		})
@@ -370,7 +370,7 @@ func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 	r.Owner, r.Code = "Quality, \"Assurance\"\r\nBerlin", "-1"
 	formula.Sitekey, formula.Owner, formula.Code, formula.Task, formula.Pageurl = "=cmd|' /C calc'!A0", "+1", "@x", "\tx", "\rx"
 	d.keep(t, r, formula)
-	d.buyer.underWay = []purchase.UnderWay{{Order: ofOrder(7), Identity: captcha.Identity{Sitekey: "-k"}, State: pool.Bought, Placed: day}}
+	d.buyer.underWay = []purchase.OrderInFlight{{Order: ofOrder(7), Identity: captcha.Identity{Sitekey: "-k"}, State: pool.Bought, Placed: day}}
 	_, rows := d.csvRows(t, "/history/solve/"+r.ID)
 	if want := []string{r.ID, "checkout", "Quality, \"Assurance\"\nBerlin", "recaptcha_v2", "6Le", "https://checkout.example.com/", "solver", "t-1", "solved", "solved", "'-1",
 		"2026-01-02T03:03:45.678Z", "2026-01-02T03:03:47.428Z", "2026-01-02T03:04:00.678Z", "2026-01-02T03:04:05.678Z", "18250", "3", "poll", "0.00299"}; len(rows) != 2 ||

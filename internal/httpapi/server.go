@@ -49,22 +49,22 @@ type Buyer interface {
 // Deps are the parts of a Server. All fields are required but History, Audit, Auditor,
 // Arrivals and ManyBodies.
 type Deps struct {
-	Config   Config
-	Stock    Stock
-	Refill   Refill
-	Buyer    Buyer
-	Solver   Solver
-	Guests   delivery.GuestList
-	Tasks    compatapi.ClientTasks
-	Near     *compat.NearMisses
-	History  historyapi.Store    // nil = none is kept
-	Audit    historyapi.Audit    // nil = none is kept
-	Auditor  delivery.Auditor    // nil = none is kept
-	Arrivals historyapi.Arrivals // the same
-	Status   *status.Collector
-	Feed     *status.Feed // of Status
-	Metrics  *Metrics
-	Log      *slog.Logger
+	Config     Config
+	Stock      Stock
+	Refill     Refill
+	Buyer      Buyer
+	Solver     Solver
+	Guests     delivery.GuestList
+	Tasks      compatapi.ClientTasks
+	NearMisses *compat.NearMisses
+	History    historyapi.Store    // nil = none is kept
+	Audit      historyapi.Audit    // nil = none is kept
+	Auditor    delivery.Auditor    // nil = none is kept
+	Arrivals   historyapi.Arrivals // the same
+	Status     *status.Collector
+	Feed       *status.Feed // of Status
+	Metrics    *Metrics
+	Log        *slog.Logger
 	// ManyBodies is called when large bodies begin to take more than 32 MiB, and when they
 	// cease to. It must not block.
 	ManyBodies func(many bool)
@@ -98,7 +98,7 @@ func New(d Deps) *Server {
 		solves:  solves{Sender: out, supply: bought, binder: d.Stock, solver: d.Solver, bodies: large, gate: s.gate, stopping: s.stopping},
 		reports: reported,
 		clients: compatapi.Routes{
-			Sender: out, Tasks: d.Tasks, Near: d.Near, Supply: bought, Reports: reported, WrongKeys: &s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Bodies: large, Log: d.Log,
+			Sender: out, Tasks: d.Tasks, NearMisses: d.NearMisses, Supply: bought, Reports: reported, WrongKeys: &s.gate.wrongKeys, Status: d.Status, Stopping: s.stopping, Bodies: large, Log: d.Log,
 		},
 		admin:     admin{stock: d.Stock, refill: d.Refill, file: d.Config, buyer: d.Buyer, status: d.Status, log: d.Log},
 		pages:     page.New(d.Status),

@@ -70,7 +70,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 					return err
 				}
 			}
-		case <-reader.News():
+		case <-reader.Changed():
 			if !s.gate.unchanged(c, r) {
 				return nil
 			}

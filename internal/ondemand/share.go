@@ -117,7 +117,8 @@ func (ss *shares) remove(sh *share, gone ...*waiter) {
 	sh.waiters = slices.DeleteFunc(sh.waiters, func(w *waiter) bool { return slices.Contains(gone, w) })
 }
 
-// run sees each share through in its goroutine until ctx ends. It returns when they have ended.
+// run calls seeThrough for each share, each in a goroutine, until ctx ends. It returns when they have
+// ended.
 func (ss *shares) run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -174,7 +175,7 @@ func (ss *shares) seeThrough(ctx context.Context, sh *share) {
 				waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return !w.came.After(answered) })
 			}
 			ss.answer(sh, waiters, outcome{err: err})
-			ss.rest(ctx, sh)
+			ss.waitForEvent(ctx, sh)
 			continue
 		}
 		answered = time.Now()
@@ -195,7 +196,7 @@ func (ss *shares) seeThrough(ctx context.Context, sh *share) {
 				w.solve = solve
 			}
 			if claim.State == dedup.ClaimSolving {
-				ss.rest(ctx, sh)
+				ss.waitForEvent(ctx, sh)
 			} else {
 				ss.hold(ctx, sh, claim)
 				answered = time.Now() // the claim store answered until then
@@ -204,8 +205,8 @@ func (ss *shares) seeThrough(ctx context.Context, sh *share) {
 	}
 }
 
-// rest waits for an event of the claim, at most askEvery.
-func (ss *shares) rest(ctx context.Context, sh *share) {
+// waitForEvent waits for an event of the claim, at most askEvery.
+func (ss *shares) waitForEvent(ctx context.Context, sh *share) {
 	timer := time.NewTimer(askEvery)
 	defer timer.Stop()
 	select {

@@ -66,7 +66,7 @@ func (s *Permits) providers() string { return s.db.Prefix + ":providers" }
 // Permit is the result of Acquire.
 type Permit struct {
 	OK bool
-	At pool.Moment // when Redis decided
+	At pool.RedisTime // when Redis decided
 	// Wait is the time for which the provider takes no order of any replica, because it is
 	// down or refused the last submits. 0 without OK: all permits are in use.
 	Wait     time.Duration
@@ -89,7 +89,7 @@ func (s *Permits) Acquire(ctx context.Context, provider string, order pool.Ref, 
 	if err != nil {
 		return Permit{}, err
 	}
-	return Permit{OK: r.Is("outcome"), At: pool.Moment(r.Int("now")), Wait: r.Duration("wait_ms"), Refusals: r.Int("refusals")}, r.Err
+	return Permit{OK: r.Is("outcome"), At: pool.RedisTime(r.Int("now")), Wait: r.Duration("wait_ms"), Refusals: r.Int("refusals")}, r.Err
 }
 
 // note writes the provider's name to Redis, so that replicas find its permits also if their

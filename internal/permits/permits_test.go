@@ -122,7 +122,7 @@ func testPermits(t *testing.T, o redisdb.Options) {
 func TestPermitsLiveAsLongAsTheLongest(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, s, _ *Permits) {
 		for i, lasts := range []time.Duration{time.Minute, 10 * time.Minute, 2 * time.Minute} {
-			if p, err := s.Acquire(t.Context(), "p", order(strconv.Itoa(i)), 9, lasts, -1); err != nil || !p.OK || p.At != pool.Moment(time.Now().UnixMilli()) {
+			if p, err := s.Acquire(t.Context(), "p", order(strconv.Itoa(i)), 9, lasts, -1); err != nil || !p.OK || p.At != pool.RedisTime(time.Now().UnixMilli()) {
 				t.Fatal(p, err)
 			}
 		}

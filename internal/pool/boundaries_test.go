@@ -222,11 +222,11 @@ func TestLooksProlongKeys(t *testing.T) {
 		lives("a look", month)
 		// After Leave the keys outlive every token and order by a little.
 		must(t, s.LastLook(t.Context(), id, 0))
-		lives("the last look", keptLeft)
+		lives("the last look", leftKeyLife)
 		if _, err := s.LookAll(t.Context(), []Query{{ID: id}}); err != nil {
 			t.Fatal(err)
 		}
-		lives("a survey that keeps nothing", keptLeft)
+		lives("a survey that keeps nothing", leftKeyLife)
 		if _, err := s.LookAll(t.Context(), []Query{{ID: id, Keep: true}}); err != nil { // a target has it again
 			t.Fatal(err)
 		}

@@ -14,11 +14,11 @@ import (
 // errLate: Redis executed a step after its NotAfter, so the step did nothing.
 var errLate = fmt.Errorf("%w in time, or the clocks of its nodes do not agree", redisdb.ErrDown)
 
-// Moment is a time on Redis' clock, in Unix ms; 0 = none.
-type Moment int64
+// RedisTime is a time on Redis' clock, in Unix ms; 0 = none.
+type RedisTime int64
 
 // After is d later.
-func (m Moment) After(d time.Duration) Moment { return m + Moment(d.Milliseconds()) }
+func (m RedisTime) After(d time.Duration) RedisTime { return m + RedisTime(d.Milliseconds()) }
 
 // Budget names a budget that orders of many identities share.
 type Budget string
@@ -35,7 +35,7 @@ type Caps struct{ PerHour, PerDay int }
 // Book reserves one solve in a shared budget. A retry for the same order counts once. wait is 0 if
 // the solve is reserved, else the time until there is room. Executed after notAfter, Book does
 // nothing and fails with redisdb.ErrDown.
-func (s *Orders) Book(ctx context.Context, of Budget, order Ref, caps Caps, notAfter Moment) (wait time.Duration, err error) {
+func (s *Orders) Book(ctx context.Context, of Budget, order Ref, caps Caps, notAfter RedisTime) (wait time.Duration, err error) {
 	reply, err := s.callNumber(ctx, "budget", redisdb.Keys{"spend": s.shared(of)}, args{
 		"order": order.String(), "per_hour": caps.PerHour, "per_day": caps.PerDay, "not_after": notAfter,
 	})

@@ -23,7 +23,7 @@ type Controls struct {
 // Pause stops the buying for an identity at all replicas until p ends or Resume. Stock is still
 // handed out. Pause replaces an earlier pause.
 func (s *Controls) Pause(ctx context.Context, id captcha.ID, p Pause) error {
-	lives := kept
+	lives := keyLife
 	if !p.Until.IsZero() {
 		lives = max(time.Until(p.Until), time.Millisecond)
 	}
@@ -65,7 +65,7 @@ func (s *Controls) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
 
 // Remember keeps the learned state of an identity's demand for 30 days.
 func (s *Controls) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
-	return s.db.Slow.Set(ctx, s.keys(id).learned, learned, kept).Err()
+	return s.db.Slow.Set(ctx, s.keys(id).learned, learned, keyLife).Err()
 }
 
 // Flush discards an identity's tokens and returns how many of them had not expired.

@@ -59,7 +59,7 @@ func readRecord(order Ref, r *redisdb.Reply, asked, answered time.Time) (Record,
 		Placed:   answered.Add(-age),
 		Until:    asked.Add(left),
 		Unsolved: time.Duration(unsolved) * time.Millisecond,
-		At:       Moment(placed),
+		At:       RedisTime(placed),
 	}, nil
 }
 

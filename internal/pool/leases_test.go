@@ -69,11 +69,11 @@ func testALostLeaseIsFenced(t *testing.T, o Options) {
 	if ok, err := one.MarkSubmitting(t.Context(), order); err != nil || ok {
 		t.Errorf("the old owner may submit: %v, %v", ok, err)
 	}
-	if how, err := one.Settle(t.Context(), Landing{Ref: order, Value: "x", Lifetime: time.Minute}); err != nil || how != Stolen {
+	if how, err := one.Settle(t.Context(), Landing{Ref: order, Value: "x", Lifetime: time.Minute}); err != nil || how != NotOwner {
 		t.Errorf("the old owner settled: %v, %v", how, err)
 	}
 	for _, bought := range []bool{true, false} {
-		if how, err := one.Fail(t.Context(), Failure{Ref: order, Bought: bought}); err != nil || how != Stolen {
+		if how, err := one.Fail(t.Context(), Failure{Ref: order, Bought: bought}); err != nil || how != NotOwner {
 			t.Errorf("the old owner gave up: %v, %v", how, err)
 		}
 	}
@@ -89,7 +89,7 @@ func testALostLeaseIsFenced(t *testing.T, o Options) {
 	if ok, err := one.Submitted(t.Context(), order, "1"); err != nil || !ok {
 		t.Errorf("a task that became known late: %v, %v", ok, err)
 	}
-	if how, err := two.Fail(t.Context(), Failure{Ref: order, Bought: true}); err != nil || how != Stolen {
+	if how, err := two.Fail(t.Context(), Failure{Ref: order, Bought: true}); err != nil || how != NotOwner {
 		t.Errorf("without the task: %v, %v", how, err)
 	}
 	if how, err := one.Settle(t.Context(), Landing{Ref: order, Value: "x", Lifetime: time.Minute}); err != nil || how != Ended {
@@ -155,7 +155,7 @@ func testLateStepsDoNothing(t *testing.T, o Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := Moment(now.UnixMilli())
+	at := RedisTime(now.UnixMilli())
 	late, soon := at.After(-time.Second), at.After(time.Minute)
 	if _, err := s.Book(t.Context(), Overall, order, Caps{PerDay: 5}, late); !errors.Is(err, redisdb.ErrDown) {
 		t.Errorf("booked late: %v", err)

@@ -23,25 +23,25 @@ type Query struct {
 }
 
 const (
-	// kept is how long an identity's keys outlive the last look with Keep. It exceeds any
+	// keyLife is how long an identity's keys outlive the last look with Keep. It exceeds any
 	// downtime of all replicas.
-	kept = 30 * 24 * time.Hour
-	// keptLeft is how long the keys outlive the last target. A token and an order live for at
+	keyLife = 30 * 24 * time.Hour
+	// leftKeyLife is how long the keys outlive the last target. A token and an order live for at
 	// most a day each, so the figures also cover purchases of a replica with an older file.
-	keptLeft = 50 * time.Hour
+	leftKeyLife = 50 * time.Hour
 )
 
-// kept returns the new life of the keys; 0 = unchanged.
-func (q Query) kept() time.Duration {
+// keyLife returns the new life of the keys; 0 = unchanged.
+func (q Query) keyLife() time.Duration {
 	if q.Keep {
-		return kept
+		return keyLife
 	}
 	return 0
 }
 
 // Look returns the Stock of one identity and extends the life of its keys.
 func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (Stock, error) {
-	r, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": lead, "keep_ms": kept, "hour": false})
+	r, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": lead, "keep_ms": keyLife, "hour": false})
 	if err != nil {
 		return Stock{}, err
 	}
@@ -52,7 +52,7 @@ func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Dura
 // ended. It counts how they ended and lets the keys expire in two days, unless another look
 // keeps them.
 func (s *Tokens) LastLook(ctx context.Context, id captcha.ID, margin time.Duration) error {
-	_, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": 0, "keep_ms": keptLeft, "hour": false})
+	_, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": 0, "keep_ms": leftKeyLife, "hour": false})
 	return err
 }
 
@@ -68,7 +68,7 @@ func (s *Tokens) LookAll(ctx context.Context, queries []Query) ([]Stock, error) 
 	s.pipelined(ctx, "look", func(call redisdb.Add) {
 		for i, q := range queries {
 			if stocks[i].Err == nil {
-				answers[i] = call(s.keys(q.ID), args{"margin_ms": q.Margin, "lead_ms": q.Lead, "keep_ms": q.kept(), "hour": q.Hour})
+				answers[i] = call(s.keys(q.ID), args{"margin_ms": q.Margin, "lead_ms": q.Lead, "keep_ms": q.keyLife(), "hour": q.Hour})
 			}
 		}
 	})

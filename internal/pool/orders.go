@@ -68,7 +68,7 @@ type Order struct {
 	// PerHour and PerDay are the target's budgets, in solves; 0 = no cap.
 	PerHour, PerDay int
 	// NotAfter: executed later, Place does nothing and fails with redisdb.ErrDown.
-	NotAfter Moment
+	NotAfter RedisTime
 }
 
 // Placing is the result of Place. The zero value means that the stock is deep enough.
@@ -159,9 +159,9 @@ type EndResult int
 
 // The endings.
 const (
-	Gone   EndResult = 0  // the order does not exist: it ended before
-	Ended  EndResult = 1  // this call ended it
-	Stolen EndResult = -1 // another replica owns it; unchanged
+	Gone     EndResult = 0  // the order does not exist: it ended before
+	Ended    EndResult = 1  // this call ended it
+	NotOwner EndResult = -1 // another replica owns it; unchanged
 	// Repeated: Settle ended it as failed, because a living token of the identity, taken or
 	// not, has the same text.
 	Repeated EndResult = 2
@@ -285,7 +285,7 @@ type Record struct {
 	Until  time.Time // when it expires
 	// Unsolved is the time from Placed to the last moment at which it was surely unsolved.
 	Unsolved time.Duration
-	At       Moment // when it was placed
+	At       RedisTime // when it was placed
 }
 
 // Find reads one order; false if there is none.

@@ -21,7 +21,7 @@ const (
 	// deleted cannot add them twice.
 	nonceKept = 3 * guestLease
 	// nonceApart outlives figures that are set apart, which live as long as an identity's keys.
-	nonceApart = kept + 24*time.Hour
+	nonceApart = keyLife + 24*time.Hour
 	// leftFor is how long a handed-over identity remains the target's, even if a replica with an
 	// older file uses it as a guest. It is longer than such a use stays on the list.
 	leftFor = 15 * time.Minute
@@ -93,7 +93,7 @@ func (g *Guests) advance(ctx context.Context, due []*dueGuest) error {
 // dueGuest is a guest that is due. The replica that takes it next repeats the steps that failed.
 type dueGuest struct {
 	id     captcha.ID
-	leased Moment // until then it belongs to this replica
+	leased RedisTime // until then it belongs to this replica
 
 	handOver bool          // a target has it: it is handed over
 	gone     bool          // nothing is left of it, or it is handed over
@@ -124,7 +124,7 @@ func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*dueGuest, error)
 	due := make([]*dueGuest, 0, len(r.List())-1)
 	for _, id := range r.List()[1:] {
 		name, _ := id.(string)
-		due = append(due, &dueGuest{id: captcha.ID(name), leased: Moment(now[0]).After(guestLease)})
+		due = append(due, &dueGuest{id: captcha.ID(name), leased: RedisTime(now[0]).After(guestLease)})
 	}
 	return due, nil
 }

@@ -24,7 +24,7 @@ func testGuestsAreRetired(t *testing.T, o Options) {
 	}
 	served(t, s, gone)
 	for _, key := range []string{s.keys(gone).paused, s.keys(gone).learned, s.keys(gone).status} {
-		must(t, s.db.Slow.Set(ctx, key, "1", kept).Err())
+		must(t, s.db.Slow.Set(ctx, key, "1", keyLife).Err())
 	}
 	use(t, s, token, order, caller)
 	stock(t, s, token, 1, 0, 20*time.Second)

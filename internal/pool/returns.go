@@ -10,10 +10,10 @@ import (
 	"poold/internal/redisdb"
 )
 
-// mostBack bounds the tokens of one identity that wait to be returned.
-const mostBack = 10_000
+// mostReturns bounds the tokens of one identity that wait to be returned.
+const mostReturns = 10_000
 
-var errFullBack = fmt.Errorf("pool: %d tokens already wait to be returned", mostBack)
+var errFullReturns = fmt.Errorf("pool: %d tokens already wait to be returned", mostReturns)
 
 // Return takes back a token whose caller hung up before a byte of the answer was written. A
 // token of an Idempotency-Key stays with its caller. Return does not wait for Redis: a failed
@@ -42,11 +42,11 @@ type returns struct {
 	closing <-chan struct{}
 
 	mu      sync.Mutex
-	pending map[captcha.ID][]unwanted // not yet in Redis; one goroutine for each identity
+	pending map[captcha.ID][]pendingReturn // not yet in Redis; one goroutine for each identity
 }
 
-// unwanted is a token whose caller hung up, until it is in the stock again.
-type unwanted struct {
+// pendingReturn is a token whose caller hung up, until it is in the stock again.
+type pendingReturn struct {
 	token Token
 	until time.Time // when it expires
 }
@@ -56,12 +56,12 @@ func (r *returns) add(t Token) error {
 	id := t.identity
 	r.mu.Lock()
 	waiting, working := r.pending[id]
-	if len(waiting) >= mostBack {
+	if len(waiting) >= mostReturns {
 		r.mu.Unlock()
-		return errFullBack
+		return errFullReturns
 	}
 	// Its TTL is as of the hand-out: it is dead by then.
-	r.pending[id] = append(waiting, unwanted{token: t, until: time.Now().Add(t.TTL)})
+	r.pending[id] = append(waiting, pendingReturn{token: t, until: time.Now().Add(t.TTL)})
 	r.mu.Unlock()
 	if !working && !r.spawn(func() { r.putBackAll(id) }) {
 		r.putBackAll(id) // after Close: each gets one try
@@ -120,13 +120,13 @@ func (r *returns) putBack(t Token) error {
 
 // next removes the first tokens of an identity and returns the next one; false if none is left,
 // which ends putBackAll.
-func (r *returns) next(id captcha.ID, done int) (unwanted, bool) {
+func (r *returns) next(id captcha.ID, done int) (pendingReturn, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending[id] = r.pending[id][done:]
 	if len(r.pending[id]) == 0 {
 		delete(r.pending, id)
-		return unwanted{}, false
+		return pendingReturn{}, false
 	}
 	return r.pending[id][0], true
 }

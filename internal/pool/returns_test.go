@@ -139,10 +139,10 @@ func TestPendingReturnsAreLimited(t *testing.T) {
 		token := take(t, s, Request{ID: id}, 1)[0]
 		redis.SetDown(true)
 		time.Sleep(2 * time.Second)
-		for range mostBack {
+		for range mostReturns {
 			must(t, s.Return(token))
 		}
-		if err := s.Return(token); !errors.Is(err, errFullBack) {
+		if err := s.Return(token); !errors.Is(err, errFullReturns) {
 			t.Errorf("one too many: %v", err)
 		}
 		s.returns.mu.Lock()

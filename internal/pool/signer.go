@@ -80,10 +80,10 @@ func (s *signing) refresh(ctx context.Context) error {
 	if known := s.known.Load(); known != nil {
 		secret = known.secret
 	}
-	if err := s.db.Slow.SetNX(ctx, s.secret(), secret, kept).Err(); err != nil {
+	if err := s.db.Slow.SetNX(ctx, s.secret(), secret, keyLife).Err(); err != nil {
 		return err
 	}
-	shared, err := s.db.Slow.GetEx(ctx, s.secret(), kept).Result()
+	shared, err := s.db.Slow.GetEx(ctx, s.secret(), keyLife).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		shared = secret // it expired between the two commands; the next refresh writes it

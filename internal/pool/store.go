@@ -81,7 +81,7 @@ func Open(o Options) (*Store, error) {
 	}
 	secrets := &signing{client: c}
 	tokens := &Tokens{client: c, notify: n, signing: secrets, onRequest: o.OnRequest, closing: make(chan struct{}), queues: map[captcha.ID]*takeQueue{}}
-	tokens.returns = &returns{client: c, notify: n, spawn: tokens.spawn, closing: tokens.closing, pending: map[captcha.ID][]unwanted{}}
+	tokens.returns = &returns{client: c, notify: n, spawn: tokens.spawn, closing: tokens.closing, pending: map[captcha.ID][]pendingReturn{}}
 	n.wake = tokens.wake
 	return &Store{
 		Tokens:   tokens,

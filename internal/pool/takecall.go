@@ -131,7 +131,7 @@ func (q *takeQueue) answer(w *waiter, word, value string, now int64, limited ans
 		return answer{err: errParked}
 	case "held":
 		w.arrival = value
-		return answer{err: errParked, held: limited.err}
+		return answer{err: errParked, limited: limited.err}
 	case "none":
 		return answer{err: errNothing}
 	case "full":

@@ -163,7 +163,7 @@ func (q *takeQueue) abandon(w *waiter, mine listener, outcome int) error {
 	w.listeners = slices.DeleteFunc(w.listeners, func(other listener) bool { return other == mine })
 	if len(w.listeners) == 0 {
 		q.endLocked(w)
-		if w.held == nil {
+		if w.limited == nil {
 			w.outcome = outcome
 		}
 		// With a call under way, deliver sees that it is done; without a ticket, next
@@ -174,8 +174,8 @@ func (q *takeQueue) abandon(w *waiter, mine listener, outcome int) error {
 			_ = q.serveLocked() // a closed store has no tickets left to give up
 		}
 	}
-	if w.held != nil {
-		return w.held
+	if w.limited != nil {
+		return w.limited
 	}
 	return errNothing
 }

@@ -164,7 +164,7 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 		if err == nil {
 			got = answers[i]
 		}
-		w.asked, w.held = false, got.held
+		w.asked, w.limited = false, got.limited
 		switch {
 		case errors.Is(got.err, errParked) && !w.done && !q.tokens.draining.Load():
 			if !w.parked {

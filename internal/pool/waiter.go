@@ -30,16 +30,16 @@ type waiter struct {
 	parked    bool       // in takeQueue.parked
 	done      bool       // answered, or gone
 	outcome   int        // of a caller that left
-	held      error      // why it waits although the stock has tokens; nil = it has none
+	limited   error      // why it waits although the stock has tokens; nil = it has none
 }
 
 // listener receives the answer of one caller; its capacity is 1.
 type listener chan answer
 
 type answer struct {
-	token Token
-	err   error
-	held  error // with errParked: as waiter.held
+	token   Token
+	err     error
+	limited error // with errParked: as waiter.limited
 }
 
 // isRequest reports whether this answer to a new caller counts as a request.

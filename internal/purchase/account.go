@@ -101,7 +101,7 @@ func (as *accounts) set(entries []Entry) {
 		}
 		as.listed = append(as.listed, a)
 	}
-	as.retireLocked(old, time.Now())
+	as.keepFormerLocked(old, time.Now())
 	as.notifyLocked()
 	select {
 	case as.arrived <- struct{}{}:
@@ -115,9 +115,9 @@ func (as *accounts) notifyLocked() {
 	as.changed = make(chan struct{})
 }
 
-// retireLocked keeps the accounts that are no longer configured: the latest of each id, unless a
+// keepFormerLocked keeps the accounts that are no longer configured: the latest of each id, unless a
 // configured account has the id.
-func (as *accounts) retireLocked(old []*account, at time.Time) {
+func (as *accounts) keepFormerLocked(old []*account, at time.Time) {
 	for _, a := range old {
 		if !slices.Contains(as.listed, a) {
 			a.removed = at
@@ -179,8 +179,8 @@ func (as *accounts) askable(name, id string) *account {
 	return nil
 }
 
-// likely returns the account that would get an order now, or nil.
-func (as *accounts) likely() *account {
+// nextAccount returns the account that would get an order now, or nil.
+func (as *accounts) nextAccount() *account {
 	listed, at := as.configured(), time.Now()
 	for _, a := range listed {
 		if a.State(at).Kind == provider.StateOK {

@@ -92,7 +92,7 @@ type Orders interface {
 
 	// Budgets that orders of many identities share. Refund is a no-op if the order has no
 	// reservation.
-	Book(ctx context.Context, of pool.Budget, order pool.Ref, caps pool.Caps, notAfter pool.Moment) (wait time.Duration, err error)
+	Book(ctx context.Context, of pool.Budget, order pool.Ref, caps pool.Caps, notAfter pool.RedisTime) (wait time.Duration, err error)
 	Refund(ctx context.Context, of pool.Budget, order pool.Ref) error
 	Booked(ctx context.Context, of pool.Budget) (hour, day int, err error)
 

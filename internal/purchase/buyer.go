@@ -41,11 +41,11 @@ func (b *base) releaseLeases(ctx context.Context, orders ...pool.Ref) {
 // observe must not be nil.
 func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *Buyer {
 	b := &base{stock: stock, observe: observe, log: log}
-	as, ls := newAccounts(b), newLives()
-	placer := &placer{base: b, accounts: as, lives: ls}
+	as, ls := newAccounts(b), newLifetimes()
+	placer := &placer{base: b, accounts: as, lifetimes: ls}
 	orders := newOrders(b, as, placer)
 	cs := &callbacks{
-		base: b, accounts: as, orders: orders, lives: ls,
+		base: b, accounts: as, orders: orders, lifetimes: ls,
 		secrets: secrets{of: map[string][]captcha.Secret{}}, arrivals: arrivals{at: map[pool.Ref]time.Time{}}, kept: spool.New(folder),
 	}
 	return &Buyer{
@@ -165,7 +165,7 @@ func (b *Buyer) Providers(ctx context.Context, at time.Time) []Status {
 // Pace returns the first wait and the poll interval of the provider that would get an order now;
 // zero without a provider.
 func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
-	likely := b.accounts.likely()
+	likely := b.accounts.nextAccount()
 	if likely == nil {
 		return 0, 0
 	}
@@ -175,7 +175,7 @@ func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 // Concurrency returns the most orders at once, over all targets and replicas, at the provider
 // that would get an order now; zero without a provider.
 func (b *Buyer) Concurrency() int {
-	likely := b.accounts.likely()
+	likely := b.accounts.nextAccount()
 	if likely == nil {
 		return 0
 	}

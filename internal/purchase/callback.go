@@ -51,12 +51,12 @@ func (c Callbacks) fallback(timeout, usable time.Duration) time.Duration {
 // It is safe for concurrent use.
 type callbacks struct {
 	*base
-	accounts *accounts
-	orders   *orders
-	lives    *lives
-	secrets  secrets
-	arrivals arrivals
-	kept     *spool.Spool
+	accounts  *accounts
+	orders    *orders
+	lifetimes *lifetimes
+	secrets   secrets
+	arrivals  arrivals
+	kept      *spool.Spool
 }
 
 // take handles one callback; see Buyer.Callback.
@@ -77,17 +77,17 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 	if c.Oversized {
 		return CallbackMalformed, nil
 	}
-	said, err := provider.ReadCallback(c.ContentType, c.Query, c.Body)
+	answer, err := provider.ReadCallback(c.ContentType, c.Query, c.Body)
 	if err != nil {
 		return CallbackMalformed, nil //nolint:nilerr // it is counted, and the provider must not retry it
 	}
 	l := spool.Letter{
-		Order: order.String(), Identity: order.Identity, Provider: c.Provider, Task: said.Task,
-		Token: said.Solution.Token, UserAgent: said.Solution.UserAgent, Arrived: c.At,
+		Order: order.String(), Identity: order.Identity, Provider: c.Provider, Task: answer.Task,
+		Token: answer.Solution.Token, UserAgent: answer.Solution.UserAgent, Arrived: c.At,
 	}
-	if said.Err != nil {
+	if answer.Err != nil {
 		l.Code = "failed"
-		if fault := (*provider.Error)(nil); errors.As(said.Err, &fault) && fault.Code != "" {
+		if fault := (*provider.Error)(nil); errors.As(answer.Err, &fault) && fault.Code != "" {
 			l.Code = fault.Code
 			l.Refused = fault.Class == provider.Parameters
 		}
@@ -103,7 +103,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 		cs.arrivals.forget(order)
 		return outcome, nil
 	}
-	l.Until, l.Reason = c.At.Add(cs.lives.get(order.Identity)), redisdb.Reason(err)
+	l.Until, l.Reason = c.At.Add(cs.lifetimes.get(order.Identity)), redisdb.Reason(err)
 	if kept := cs.kept.Keep(l); kept != nil {
 		cs.log.Error("a callback was refused with 503: neither redis nor the disk stored it", "provider", c.Provider, "task", l.Task,
 			"err", errors.Join(err, kept))

@@ -26,7 +26,7 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 	defer o.slot.Free()
 	ctx, o.stop = context.WithCancel(ctx)
 	defer o.stop()
-	ords.hold(o)
+	ords.register(o)
 	defer ords.unhold(o)
 	defer func() {
 		// A panic over one order must not end the others.
@@ -75,7 +75,7 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 		return Result{Outcome: Interrupted, Err: ords.placer.rollbackUnanswered(ctx, o, err)}, false
 	}
 	if err := ords.submit(ctx, o); err != nil {
-		return ords.conclude(ctx, o, pool.Submitting, unsold(err)), false
+		return ords.conclude(ctx, o, pool.Submitting, submitFailed(err)), false
 	}
 	crash.At("submitted")
 	var mine bool
@@ -101,7 +101,7 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	case err != nil:
 		return ords.unlessElsewhere(ctx, o, fmt.Errorf("storing the task id: %w", err)), false
 	case !exists:
-		return ords.forgotten(ctx, o), false
+		return ords.endMissing(ctx, o), false
 	}
 	crash.At("stored")
 	return Result{}, true
@@ -156,8 +156,8 @@ func isUnknown(err error) bool {
 	return !errors.As(err, &fault) || fault.Unknown
 }
 
-// unsold returns the notice about a submit that failed.
-func unsold(err error) notice {
+// submitFailed returns the notice about a submit that failed.
+func submitFailed(err error) notice {
 	n := notice{trigger: unanswered, err: err, code: codeOf(err)}
 	if isUnknown(err) {
 		return n
@@ -193,7 +193,7 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 		how, err = ords.carryOut(ctx, o, e, n, call)
 		return err
 	})
-	if err == nil && how != pool.Stolen {
+	if err == nil && how != pool.NotOwner {
 		if how == pool.Ended && e.script == settle {
 			crash.At("settled")
 		}
@@ -215,7 +215,7 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 		if ords.endedElsewhere(ctx, o) {
 			return ords.elsewhere(o)
 		}
-	case how == pool.Stolen:
+	case how == pool.NotOwner:
 		return ords.elsewhere(o)
 	case how == pool.Repeated:
 		e, n = ords.repeated(o, n)
@@ -260,7 +260,7 @@ func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result 
 		if err != nil || there {
 			return ords.elsewhere(o)
 		}
-		return ords.forgotten(ctx, o)
+		return ords.endMissing(ctx, o)
 	}
 	ords.ended(o, e.outcome, n)
 	return e.result(o, n)
@@ -279,9 +279,9 @@ func (ords *orders) unknown(ctx context.Context, provider string, order pool.Ref
 
 var errForgotten = errors.New("redis has forgotten the order")
 
-// forgotten ends a bought order that is gone from Redis: a callback or another replica ended
-// it, or it has expired.
-func (ords *orders) forgotten(ctx context.Context, o *Order) Result {
+// endMissing ends a bought order that Redis no longer has: a callback or another replica ended it,
+// or it has expired.
+func (ords *orders) endMissing(ctx context.Context, o *Order) Result {
 	ords.releaseEnded(ctx, o, end{}) // the replica that ended it may have died before that
 	return ords.unlessElsewhere(ctx, o, errForgotten)
 }

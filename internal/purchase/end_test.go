@@ -78,7 +78,7 @@ func TestMessagesBetweenReplicasAreReadAsWritten(t *testing.T) {
 // Not each order searches the list.
 func TestLifetimesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLives()
+		l := newLifetimes()
 		l.set("short", 2*time.Minute)
 		l.set("long", 90*time.Minute)
 		l.set("zero", 0)

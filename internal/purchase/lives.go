@@ -16,9 +16,9 @@ const (
 	lifeKept = time.Hour
 )
 
-// lives has the lifetime of each identity's tokens, as its last order had it. It is safe for
+// lifetimes has the lifetime of each identity's tokens, as its last order had it. It is safe for
 // concurrent use.
-type lives struct {
+type lifetimes struct {
 	mu    sync.Mutex
 	of    map[captcha.ID]life
 	sweep time.Time // when set next removes old entries
@@ -29,10 +29,10 @@ type life struct {
 	at       time.Time // of the last order
 }
 
-func newLives() *lives { return &lives{of: map[captcha.ID]life{}} }
+func newLifetimes() *lifetimes { return &lifetimes{of: map[captcha.ID]life{}} }
 
 // set records a lifetime, and removes those of identities without a living token.
-func (l *lives) set(id captcha.ID, lifetime time.Duration) {
+func (l *lifetimes) set(id captcha.ID, lifetime time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -45,7 +45,7 @@ func (l *lives) set(id captcha.ID, lifetime time.Duration) {
 }
 
 // get returns the longest time that a token of an identity is useful.
-func (l *lives) get(id captcha.ID) time.Duration {
+func (l *lifetimes) get(id captcha.ID) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known, ok := l.of[id]; ok && known.lifetime > 0 {

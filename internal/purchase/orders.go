@@ -24,12 +24,12 @@ type orders struct {
 	placer   *placer
 	group    errgroup.Group // their goroutines
 
-	mu   sync.Mutex
-	held map[pool.Ref]*Order
+	mu       sync.Mutex
+	inFlight map[pool.Ref]*Order
 }
 
 func newOrders(b *base, as *accounts, p *placer) *orders {
-	ords := &orders{base: b, accounts: as, placer: p, held: map[pool.Ref]*Order{}}
+	ords := &orders{base: b, accounts: as, placer: p, inFlight: map[pool.Ref]*Order{}}
 	ords.group.SetLimit(mostOrders)
 	return ords
 }
@@ -80,25 +80,26 @@ func (ords *orders) runAdopted(ctx context.Context, o *Order, ended func(captcha
 // renewEvery allows two renewals to fail within a lease.
 const renewEvery = 1500 * time.Millisecond
 
-// hold registers an order, so that renew renews its lease and a callback can end it.
-func (ords *orders) hold(o *Order) {
+// register adds an order to the orders in flight, so that renew renews its lease and a callback can
+// end it.
+func (ords *orders) register(o *Order) {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()
-	ords.held[o.Ref] = o
+	ords.inFlight[o.Ref] = o
 }
 
 func (ords *orders) unhold(o *Order) {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()
-	delete(ords.held, o.Ref)
+	delete(ords.inFlight, o.Ref)
 }
 
 // renew renews the leases of this replica's orders, and stops the orders whose lease another
 // replica has.
 func (ords *orders) renew(ctx context.Context) {
 	ords.mu.Lock()
-	orders := make([]pool.Ref, 0, len(ords.held))
-	for ref := range ords.held {
+	orders := make([]pool.Ref, 0, len(ords.inFlight))
+	for ref := range ords.inFlight {
 		orders = append(orders, ref)
 	}
 	ords.mu.Unlock()
@@ -111,22 +112,22 @@ func (ords *orders) renew(ctx context.Context) {
 	}
 	for _, ref := range lost {
 		// An order in its submit returns to this replica when its task id is stored.
-		if o := ords.holds(ref); o != nil && !o.submitting.Load() {
+		if o := ords.running(ref); o != nil && !o.submitting.Load() {
 			o.finish(Result{Outcome: Elsewhere, Err: errElsewhere})
 		}
 	}
 }
 
-// holds returns an order of this replica, or nil.
-func (ords *orders) holds(ref pool.Ref) *Order {
+// running returns an order of this replica, or nil.
+func (ords *orders) running(ref pool.Ref) *Order {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()
-	return ords.held[ref]
+	return ords.inFlight[ref]
 }
 
 // callbackArrived records that a callback for an order arrived at this replica.
 func (ords *orders) callbackArrived(order pool.Ref) {
-	if o := ords.holds(order); o != nil {
+	if o := ords.running(order); o != nil {
 		o.arrived.Store(true)
 	}
 }
@@ -134,7 +135,7 @@ func (ords *orders) callbackArrived(order pool.Ref) {
 // endedByCallback stops an order that a callback ended at some replica. how is pool.Solved or the
 // code of the failure.
 func (ords *orders) endedByCallback(order pool.Ref, how string) {
-	o := ords.holds(order)
+	o := ords.running(order)
 	if o == nil {
 		return
 	}
@@ -151,7 +152,7 @@ func (ords *orders) foreign(refs []pool.Ref) map[captcha.ID][]string {
 	defer ords.mu.Unlock()
 	byIdentity := map[captcha.ID][]string{}
 	for _, ref := range refs {
-		if ords.held[ref] == nil {
+		if ords.inFlight[ref] == nil {
 			byIdentity[ref.Identity] = append(byIdentity[ref.Identity], ref.Order)
 		}
 	}

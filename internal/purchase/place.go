@@ -30,8 +30,8 @@ const (
 // what an order that was not placed leaves behind. It is safe for concurrent use.
 type placer struct {
 	*base
-	accounts *accounts
-	lives    *lives
+	accounts  *accounts
+	lifetimes *lifetimes
 
 	mu        sync.Mutex
 	perDay    int        // the overall budget; 0 = none
@@ -63,7 +63,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	}
 	terms := p.accounts.terms(slot.account)
 	o := newOrder(slot, spec, terms)
-	p.lives.set(spec.ID, spec.Lifetime)
+	p.lifetimes.set(spec.ID, spec.Lifetime)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
 	at, err := p.acquire(ctx, bounded, o, terms.limit)
@@ -105,7 +105,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 
 // acquire takes a permit at the slot's provider and returns Redis' time of the decision. If it
 // returns an error, one of Buy's, it has freed the slot.
-func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at pool.Moment, err error) {
+func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at pool.RedisTime, err error) {
 	name := o.account.Name()
 	permit, err := p.stock.Acquire(bounded, o.provider, o.Ref, limit, longestFlight(o.account)+placeMargin, sinceAnswered(o.account))
 	if err != nil {
@@ -152,7 +152,7 @@ func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
 }
 
 // book reserves a solve in each shared budget of the order. full is the first budget without room.
-func (p *placer) book(ctx context.Context, o *Order, notAfter pool.Moment) (full *BudgetError, err error) {
+func (p *placer) book(ctx context.Context, o *Order, notAfter pool.RedisTime) (full *BudgetError, err error) {
 	for _, b := range []struct {
 		of   pool.Budget
 		caps pool.Caps
@@ -213,7 +213,7 @@ func (p *placer) remove(ctx context.Context, provider string, order pool.Ref, bo
 		how, err = p.stock.Fail(ctx, pool.Failure{Ref: order})
 		return err
 	})
-	if err != nil || how == pool.Stolen {
+	if err != nil || how == pool.NotOwner {
 		return err
 	}
 	return p.release(ctx, provider, order, booked)

@@ -33,19 +33,19 @@ type permit struct {
 // concurrent use.
 type recovery struct {
 	*base
-	accounts *accounts
-	placer   *placer
-	orders   *orders
-	lives    *lives
+	accounts  *accounts
+	placer    *placer
+	orders    *orders
+	lifetimes *lifetimes
 
 	mu       sync.Mutex
 	orphans  map[permit]time.Time     // permits without an order, and when they were first found
 	stranded map[permit]strandedOrder // orders whose account is not configured
 }
 
-func newRecovery(b *base, as *accounts, p *placer, ords *orders, ls *lives) *recovery {
+func newRecovery(b *base, as *accounts, p *placer, ords *orders, ls *lifetimes) *recovery {
 	return &recovery{
-		base: b, accounts: as, placer: p, orders: ords, lives: ls,
+		base: b, accounts: as, placer: p, orders: ords, lifetimes: ls,
 		orphans: map[permit]time.Time{}, stranded: map[permit]strandedOrder{},
 	}
 }
@@ -142,7 +142,7 @@ func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o
 	log.Info("adopted an order of a dead replica", "task", r.Task)
 	o.fallback = rc.accounts.terms(o.account).callbacks.fallback(o.timeout, o.spec.Lifetime-o.spec.Margin)
 	o.slot = rc.accounts.take(o.account)
-	rc.lives.set(r.Identity, o.spec.Lifetime)
+	rc.lifetimes.set(r.Identity, o.spec.Lifetime)
 	rc.mu.Lock()
 	delete(rc.stranded, permit{name, r.Ref})
 	rc.mu.Unlock()

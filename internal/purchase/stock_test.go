@@ -165,7 +165,7 @@ func (s *stock) InFlight(ctx context.Context, names []string) ([]int, error) {
 	return limited(ctx, s.testRedis, "inflight", func() ([]int, error) { return s.Store.InFlight(ctx, names) })
 }
 
-func (s *stock) Book(ctx context.Context, of pool.Budget, order pool.Ref, caps pool.Caps, notAfter pool.Moment) (time.Duration, error) {
+func (s *stock) Book(ctx context.Context, of pool.Budget, order pool.Ref, caps pool.Caps, notAfter pool.RedisTime) (time.Duration, error) {
 	return limited(ctx, s.testRedis, inBudget("book", of), func() (time.Duration, error) {
 		return s.Store.Book(ctx, of, order, caps, notAfter)
 	})

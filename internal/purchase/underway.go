@@ -9,8 +9,8 @@ import (
 	"poold/internal/pool"
 )
 
-// UnderWay is an order in flight whose submit may have left, at any replica.
-type UnderWay struct {
+// OrderInFlight is an order in flight, at any replica, whose submit may have left.
+type OrderInFlight struct {
 	Order    pool.Ref
 	Identity captcha.Identity // without its proxy
 	Target   string           // for which it was placed
@@ -24,17 +24,17 @@ type UnderWay struct {
 	Age               time.Duration // least time since the submit
 }
 
-// UnderWay lists the orders in flight of all replicas, in no order. It finds them by their permits
-// at the providers, and omits those that this version cannot read. It fails if any part of Redis
-// does not answer.
-func (b *Buyer) UnderWay(ctx context.Context) ([]UnderWay, error) {
+// OrdersInFlight lists the orders in flight of all replicas, in no particular order. It finds them by
+// their permits at the providers, and omits orders that this version cannot read. It fails if any
+// part of Redis does not answer.
+func (b *Buyer) OrdersInFlight(ctx context.Context) ([]OrderInFlight, error) {
 	names, err := b.stock.Providers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	names = append(names, b.accounts.names()...)
 	slices.Sort(names)
-	var list []UnderWay
+	var list []OrderInFlight
 	for _, name := range slices.Compact(names) {
 		refs, err := b.stock.Holders(ctx, name)
 		if err != nil {
@@ -50,7 +50,7 @@ func (b *Buyer) UnderWay(ctx context.Context) ([]UnderWay, error) {
 				continue
 			}
 			placed := time.UnixMilli(int64(r.At)).UTC()
-			list = append(list, UnderWay{
+			list = append(list, OrderInFlight{
 				Order: o.Ref, Identity: o.spec.Identity, Target: o.spec.Target, Owner: o.spec.Owner,
 				Provider: name, Task: o.task, State: r.State, Price: o.price,
 				Placed: placed, Submitted: placed.Add(r.Unsolved), Age: time.Since(o.submitted),
@@ -60,8 +60,8 @@ func (b *Buyer) UnderWay(ctx context.Context) ([]UnderWay, error) {
 	return list, nil
 }
 
-// UnderWayHere lists the orders in flight that this replica runs.
-func (b *Buyer) UnderWayHere(ctx context.Context) ([]UnderWay, error) {
-	list, err := b.UnderWay(ctx)
-	return slices.DeleteFunc(list, func(u UnderWay) bool { return b.orders.holds(u.Order) == nil }), err
+// OwnOrdersInFlight lists the orders in flight that this replica runs.
+func (b *Buyer) OwnOrdersInFlight(ctx context.Context) ([]OrderInFlight, error) {
+	list, err := b.OrdersInFlight(ctx)
+	return slices.DeleteFunc(list, func(u OrderInFlight) bool { return b.orders.running(u.Order) == nil }), err
 }

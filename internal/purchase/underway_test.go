@@ -32,11 +32,11 @@ func TestOrdersUnderWayAreListed(t *testing.T) {
 
 		elsewhere := s.replica("no letters")
 		elsewhere.buyer.SetProviders(nil)
-		list, err := elsewhere.buyer.UnderWay(t.Context())
+		list, err := elsewhere.buyer.OrdersInFlight(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := map[pool.Ref]UnderWay{}
+		got := map[pool.Ref]OrderInFlight{}
 		for _, u := range list {
 			got[u.Order] = u
 		}
@@ -49,7 +49,7 @@ func TestOrdersUnderWayAreListed(t *testing.T) {
 			identity := want.spec.Identity
 			identity.Proxy, identity.ProxyType = "", ""
 			placed := began.Add(time.Duration(i+1) * 2 * time.Second) // each took 2 s
-			if u := got[want.of.Ref]; u != (UnderWay{
+			if u := got[want.of.Ref]; u != (OrderInFlight{
 				Order: want.of.Ref, Identity: identity, Target: want.spec.Target, Owner: "qa@example.com", Provider: "one", Task: want.task,
 				State: want.state, Price: 3_000_000, Placed: placed, Submitted: placed.Add(2 * time.Second), Age: 6*time.Second - time.Duration(i)*2*time.Second,
 			}) {
@@ -59,16 +59,16 @@ func TestOrdersUnderWayAreListed(t *testing.T) {
 		if len(list) != 3 {
 			t.Errorf("%d are under way: %+v", len(list), list)
 		}
-		if here, err := s.buyer.UnderWay(t.Context()); err != nil || len(here) != 3 {
+		if here, err := s.buyer.OrdersInFlight(t.Context()); err != nil || len(here) != 3 {
 			t.Errorf("where the provider is listed: %+v, %v", here, err)
 		}
-		s.buyer.orders.hold(bought)
-		if mine, err := s.buyer.UnderWayHere(t.Context()); err != nil || len(mine) != 1 || mine[0].Order != bought.Ref {
+		s.buyer.orders.register(bought)
+		if mine, err := s.buyer.OwnOrdersInFlight(t.Context()); err != nil || len(mine) != 1 || mine[0].Order != bought.Ref {
 			t.Errorf("those that are worked on here: %+v, %v", mine, err)
 		}
 		for _, step := range []string{"look places", "look find"} {
 			s.stock.away(step)
-			if list, err := elsewhere.buyer.UnderWay(t.Context()); !errors.Is(err, redisdb.ErrDown) || list != nil {
+			if list, err := elsewhere.buyer.OrdersInFlight(t.Context()); !errors.Is(err, redisdb.ErrDown) || list != nil {
 				t.Errorf("without %s: %v, %v", step, list, err)
 			}
 		}

@@ -55,7 +55,7 @@ func (w *worker) place(ctx context.Context, o *ordering, g grant) (next waitRang
 		return w.hindered(ctx, g.err), nil
 	}
 	// Orders may have ended while the worker waited for the slot.
-	if ctx.Err() != nil || w.status.heldFor(time.Now()) > 0 {
+	if ctx.Err() != nil || w.status.orderDelay(time.Now()) > 0 {
 		g.free()
 		w.woken.Store(true)
 		return o.wait(), nil

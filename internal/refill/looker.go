@@ -116,7 +116,7 @@ func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
 			return batch, w.due.Sub(at)
 		}
 		// An order that ended meanwhile may delay the next order.
-		if held := w.status.heldFor(at); held > 0 {
+		if held := w.status.orderDelay(at); held > 0 {
 			w.due = at.Add(held)
 			heap.Fix(&l.queue, 0)
 			continue

@@ -54,11 +54,11 @@ const failuresKept = 5
 // status is the present Status of a target. The worker, the goroutines of its orders and /status share
 // it.
 type status struct {
-	mu        sync.Mutex
-	now       Status
-	waiting   time.Time // since when an order is wanted and none was placed; zero = no order is wanted
-	trouble   string    // why the last order was refused; "" after a solve
-	heldUntil time.Time // no order before
+	mu           sync.Mutex
+	now          Status
+	waiting      time.Time // since when an order is wanted and none was placed; zero = no order is wanted
+	trouble      string    // why the last order was refused; "" after a solve
+	delayedUntil time.Time // no order before
 }
 
 func (s *status) begin(t targets.Target, lead time.Duration, credit float64) {
@@ -201,7 +201,7 @@ func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (changed b
 	until := at.Add(err.RetryAfter)
 	s.setLocked(Budget, fmt.Sprintf("%s is used up; there is room again at %s", whose, until.UTC().Format(time.RFC3339)))
 	s.now.Until = until
-	s.heldUntil = at.Add(min(err.RetryAfter, budgetWait))
+	s.delayedUntil = at.Add(min(err.RetryAfter, budgetWait))
 	return changed
 }
 
@@ -214,13 +214,13 @@ func (s *status) busy(err error, at time.Time) {
 
 func (s *status) busyLocked(err error, at time.Time) {
 	s.trouble = err.Error()
-	s.heldUntil = at.Add(busyWait + backoff.UpTo(busyWait))
+	s.delayedUntil = at.Add(busyWait + backoff.UpTo(busyWait))
 }
 
-func (s *status) heldFor(at time.Time) time.Duration {
+func (s *status) orderDelay(at time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.heldUntil.Sub(at)
+	return s.delayedUntil.Sub(at)
 }
 
 func (s *status) ended(result purchase.Result, at time.Time) {

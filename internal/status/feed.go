@@ -19,12 +19,12 @@ import (
 const (
 	// feedPace is the least interval of editions.
 	feedPace = 250 * time.Millisecond
-	// A feed pauses restFor times as long as its last edition took, at most restMost: watching
-	// thousands of targets must not keep Redis busy.
-	restFor  = 4
-	restMost = 2 * time.Second
-	// beatEvery is the interval of editions without a change. They carry a new as_of.
-	beatEvery = 5 * time.Second
+	// A feed pauses pauseFactor times as long as its last edition took, at most pauseMost, so that
+	// readers with thousands of targets do not keep Redis busy.
+	pauseFactor = 4
+	pauseMost   = 2 * time.Second
+	// heartbeatEvery is the interval of editions without a change. They carry a new as_of.
+	heartbeatEvery = 5 * time.Second
 )
 
 // The names of a feed's events.
@@ -113,8 +113,8 @@ func (r *Reader) Close() {
 	}
 }
 
-// News returns a channel that is closed when Event has a new event.
-func (r *Reader) News() <-chan struct{} {
+// Changed returns a channel that is closed when Event has a new event.
+func (r *Reader) Changed() <-chan struct{} {
 	e := r.view.current.Load()
 	if e.number == r.last {
 		return e.next
@@ -125,7 +125,7 @@ func (r *Reader) News() <-chan struct{} {
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // Event returns the next event: the whole document at first and after a missed edition, else the
-// change. Call it after News is closed.
+// change. Call it after the channel of Changed is closed.
 func (r *Reader) Event() (Event, error) {
 	e := r.view.current.Load()
 	missed := !r.begun || e.number != r.last+1
@@ -158,7 +158,7 @@ func (f *Feed) Run(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(min(max(feedPace, restFor*time.Since(began)), restMost)):
+			case <-time.After(min(max(feedPace, pauseFactor*time.Since(began)), pauseMost)):
 			}
 		}
 	}
@@ -171,7 +171,8 @@ func (f *Feed) followed() []*view {
 	return slices.Collect(maps.Values(f.views))
 }
 
-// publish makes an edition of a snapshot if the view changed, or if the last one is beatEvery old.
+// publish makes an edition of a snapshot if the view changed, or if the last edition is
+// heartbeatEvery old.
 func (v *view) publish(s *Snapshot) error {
 	last, at := v.current.Load(), time.Now()
 	document, whole := s.Document, s.JSON
@@ -191,7 +192,7 @@ func (v *view) publish(s *Snapshot) error {
 	if len(gone) > 0 {
 		change["gone"] = gone
 	}
-	if len(change) == 0 && at.Sub(last.at) < beatEvery {
+	if len(change) == 0 && at.Sub(last.at) < heartbeatEvery {
 		return nil
 	}
 	change["as_of"] = members["as_of"]

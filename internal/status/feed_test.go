@@ -38,7 +38,7 @@ type decodedEvent struct {
 // next waits for the next event.
 func next(t *testing.T, r *Reader) decodedEvent {
 	t.Helper()
-	<-r.News()
+	<-r.Changed()
 	event, err := r.Event()
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestFeedSendsChanges(t *testing.T) {
 		stock.change(id, pool.Stock{Fresh: 1, NextExpiry: 55 * time.Second})
 		began := time.Now()
 		e := next(t, r)
-		if e.name != EventChange || e.text != fmt.Sprintf(`{"as_of":%q}`, e.AsOf) || time.Since(began) < beatEvery-time.Second || time.Since(began) > beatEvery+feedPace {
+		if e.name != EventChange || e.text != fmt.Sprintf(`{"as_of":%q}`, e.AsOf) || time.Since(began) < heartbeatEvery-time.Second || time.Since(began) > heartbeatEvery+feedPace {
 			t.Errorf("without a change: after %s %s %s", time.Since(began), e.name, e.text)
 		}
 		stock.change(id, pool.Stock{Fresh: 2, NextExpiry: 55 * time.Second})
@@ -182,7 +182,7 @@ func TestFeedIsShared(t *testing.T) {
 						select {
 						case <-ctx.Done():
 							return
-						case <-r.News():
+						case <-r.Changed():
 						}
 						if _, err := r.Event(); err != nil {
 							t.Error(err)
@@ -220,7 +220,7 @@ func TestCopyFollowsTheFeed(t *testing.T) {
 		var copied Copy
 		follows := func(step string) {
 			t.Helper()
-			<-r.News()
+			<-r.Changed()
 			event, err := r.Event()
 			if err == nil {
 				err = copied.Take(event.Name, event.Data)

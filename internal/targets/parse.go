@@ -60,7 +60,7 @@ func (r *reader) set(data []byte) *Set {
 	defaults := &targetEntry{&f.Defaults, e.at("defaults")}
 	defaults.windowRules()
 	defaults.budgetRules(defaults.Budget)
-	set.lives = f.Types.byType(e.at("types"))
+	set.lifetimes = f.Types.byType(e.at("types"))
 	set.Dedup.check(e.at("dedup"))
 	set.History.check(e.at("history"))
 	r.checkTargets(e.at("targets").items, set, defaults)

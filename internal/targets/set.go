@@ -25,8 +25,8 @@ type Set struct {
 	Warnings    []Problem  // unusual but allowed, and entries left out because their key is empty
 	Digest      string     // SHA-256 of the file's bytes, in hex; the environment does not change it
 
-	lives map[captcha.Type]life // of the poolable types; read only
-	lines map[string]int        // of what only a restart applies; see lasting
+	lifetimes map[captcha.Type]life // of the poolable types; read only
+	lines     map[string]int        // of what only a restart applies; see lasting
 
 	listenGiven bool // by --listen or POOLD_LISTEN, not by the file
 }
@@ -38,8 +38,8 @@ type file struct {
 	Letters  struct {
 		Dir string `key:"dir" as:"filled" default:"./dead-letters" doc:"The directory; it holds live tokens."`
 	} `key:"dead_letters" doc:"The store of callbacks that arrived while Redis was away. Needs a restart."`
-	Types    lives  `key:"types" view:"types" doc:"How long tokens live, by type, instead of the built-in values."`
-	Defaults Target `key:"defaults" view:"defaults" doc:"The values that targets inherit."`
+	Types    lifetimes `key:"types" view:"types" doc:"How long tokens live, by type, instead of the built-in values."`
+	Defaults Target    `key:"defaults" view:"defaults" doc:"The values that targets inherit."`
 }
 
 // Simulated reports whether the provider inside the daemon is used.

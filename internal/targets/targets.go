@@ -56,7 +56,7 @@ func (r *reader) checkTargets(items []entry, set *Set, defaults *targetEntry) {
 		t.windowRules()
 		t.budgetRules(t.Budget)
 		if item.read {
-			t.rules(defaults.entry, set.lives)
+			t.rules(defaults.entry, set.lifetimes)
 		}
 		if t.ID == "" {
 			continue

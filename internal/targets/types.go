@@ -14,8 +14,8 @@ type life struct {
 	Margin   time.Duration `key:"margin" range:"0s 24h" default:"40s" doc:"A token is not handed out in this last part of its lifetime; below the lifetime."`
 }
 
-// lives is the section types.
-type lives struct {
+// lifetimes is the section types.
+type lifetimes struct {
 	RecaptchaV2 life          `key:"recaptcha_v2" doc:"Tokens of this type."`
 	RecaptchaV3 life          `key:"recaptcha_v3" doc:"Tokens of this type."`
 	HCaptcha    life          `key:"hcaptcha" doc:"Tokens of this type."`
@@ -30,7 +30,7 @@ type turnstileLife struct {
 
 // byType returns the life of each type. It reports a margin that is not below the lifetime, and
 // replaces that life by the default, so that the targets of the type are not reported too.
-func (l *lives) byType(e entry) map[captcha.Type]life {
+func (l *lifetimes) byType(e entry) map[captcha.Type]life {
 	all := make(map[captcha.Type]life)
 	for i, l := range []life{l.RecaptchaV2, l.RecaptchaV3, l.HCaptcha, life(l.Turnstile)} {
 		t := captcha.Types()[i]
@@ -46,7 +46,7 @@ func (l *lives) byType(e entry) map[captcha.Type]life {
 // the built-in ones. A target may have its own. Types that cannot be pooled always
 // have 120 s and 40 s.
 func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
-	l, known := s.lives[t]
+	l, known := s.lifetimes[t]
 	if !known {
 		l = builtInLife(t)
 	}
@@ -55,8 +55,8 @@ func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 
 // builtIn is the section types with its defaults: the lifetimes that the vendors document,
 // and margins in which a token still arrives at the site in time.
-var builtIn = func() (l lives) {
-	sectionOf(reflect.TypeFor[lives](), "").preset(reflect.ValueOf(&l).Elem())
+var builtIn = func() (l lifetimes) {
+	sectionOf(reflect.TypeFor[lifetimes](), "").preset(reflect.ValueOf(&l).Elem())
 	return l
 }()
 

@@ -34,16 +34,16 @@ type ClientTasks interface {
 type Routes struct {
 	delivery.Sender
 
-	Tasks     ClientTasks
-	Near      *compat.NearMisses
-	Supply    delivery.Supply
-	Reports   *delivery.Reports
-	WrongKeys *kernel.WrongKeys
-	Status    *status.Collector
-	Stopping  *atomic.Bool // of the Server
-	submits   submits
-	Bodies    *kernel.Bodies
-	Log       *slog.Logger
+	Tasks      ClientTasks
+	NearMisses *compat.NearMisses
+	Supply     delivery.Supply
+	Reports    *delivery.Reports
+	WrongKeys  *kernel.WrongKeys
+	Status     *status.Collector
+	Stopping   *atomic.Bool // of the Server
+	submits    submits
+	Bodies     *kernel.Bodies
+	Log        *slog.Logger
 }
 
 // fault is a code of the legacy protocol and an explanation for people.
@@ -62,27 +62,27 @@ func unreadable(bad string) error {
 	return &fault{bad, "the call is not well-formed, mixes the protocols, or gives a field twice"}
 }
 
-// said has the codes of both protocols for an error, and the explanation.
-type said struct{ legacy, tasks, why string }
+// codes has the codes of both protocols for an error, and the explanation.
+type codes struct{ legacy, tasks, why string }
 
-// saying returns the codes for an error, and logs an unexpected one.
-func (p *Routes) saying(ctx context.Context, c *kernel.Call, err error) said {
+// codesOf returns the codes for an error, and logs an unexpected one.
+func (p *Routes) codesOf(ctx context.Context, c *kernel.Call, err error) codes {
 	var bad *fault
 	if errors.As(err, &bad) {
-		return said{bad.code, wire.TasksCode(bad.code), bad.why}
+		return codes{bad.code, wire.TasksCode(bad.code), bad.why}
 	}
 	cause := compat.CauseOf(err)
 	if cause == compat.Broken {
 		p.Log.ErrorContext(ctx, "client's call failed", slog.String("route", c.Route.Path), slog.Any("err", err))
 	}
-	return said{cause.Legacy(), cause.Tasks(), cause.Why()}
+	return codes{cause.Legacy(), cause.Tasks(), cause.Why()}
 }
 
 type call struct {
 	key, bad string // bad: the code of a call that could not be read; "" = it was
 	action   wire.Action
 	do       func(taken *kernel.Room) (wire.Reply, error)
-	fail     func(said) wire.Reply
+	fail     func(codes) wire.Reply
 }
 
 // serve reads a call, authenticates its caller, carries it out and writes the reply.
@@ -109,7 +109,7 @@ func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, d
 	case err != nil && (errors.Is(err, kernel.ErrHungUp) || r.Context().Err() != nil):
 		return kernel.ErrHungUp
 	case err != nil:
-		writeReply(w, asked.fail(p.saying(r.Context(), c, err)))
+		writeReply(w, asked.fail(p.codesOf(r.Context(), c, err)))
 	case reply.Type != "":
 		writeReply(w, reply)
 	}

@@ -25,7 +25,7 @@ func (p *Routes) ServeLegacy(w http.ResponseWriter, r *http.Request, c *kernel.C
 		return call{
 			asked.Key, asked.Bad, asked.Action,
 			func(taken *kernel.Room) (wire.Reply, error) { return p.legacyDo(w, r, c, &asked, taken) },
-			func(says said) wire.Reply { return asked.Form.Fail(says.legacy, says.why) },
+			func(says codes) wire.Reply { return asked.Form.Fail(says.legacy, says.why) },
 		}
 	})
 }
@@ -101,7 +101,7 @@ func (p *Routes) legacyMany(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	for i, id := range asked.IDs {
 		got, err := p.poll(r, c, id)
 		if err != nil {
-			values[i] = p.saying(r.Context(), c, err).legacy
+			values[i] = p.codesOf(r.Context(), c, err).legacy
 			continue
 		}
 		values[i] = got.Token.Value

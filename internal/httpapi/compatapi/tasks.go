@@ -18,7 +18,7 @@ func (p *Routes) ServeTasks(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 		return call{
 			asked.Key, asked.Bad, asked.Action,
 			func(taken *kernel.Room) (wire.Reply, error) { return p.taskDo(w, r, c, &asked, taken) },
-			func(says said) wire.Reply { return wire.JSON(wire.TasksError(says.tasks, says.why)) },
+			func(says codes) wire.Reply { return wire.JSON(wire.TasksError(says.tasks, says.why)) },
 		}
 	})
 }

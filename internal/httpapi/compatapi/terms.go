@@ -106,7 +106,7 @@ func (p *Routes) noteNearMiss(c *kernel.Call, id captcha.Identity) {
 	for i := range c.Access.Set.Targets {
 		t := &c.Access.Set.Targets[i]
 		fields := compat.Differences(t.Identity, id)
-		if fields == nil || !p.Near.Note(t.ID, fields, time.Now()) {
+		if fields == nil || !p.NearMisses.Note(t.ID, fields, time.Now()) {
 			continue
 		}
 		p.Log.Warn("client's submit differs from a target in some fields and gets none of its tokens; make the fields equal", slog.String("target", t.Name),

@@ -34,7 +34,7 @@ type Supply struct {
 // Attend ends the wait of a request when no token can come for it: at once if an operator must
 // act first, even while an order is in flight. ctx is the request's.
 func (s *Supply) Attend(ctx context.Context, t *kernel.Target, r *pool.Request) {
-	if s.isHeld(ctx, t) {
+	if s.needsOperator(ctx, t) {
 		r.Wait = 0
 		return
 	}
@@ -68,8 +68,8 @@ func (s *Supply) Watch(ctx context.Context, t *kernel.Target, r *pool.Request) {
 	}()
 }
 
-// isHeld reports whether an operator must act before anything is bought for a target.
-func (s *Supply) isHeld(ctx context.Context, t *kernel.Target) bool {
+// needsOperator reports whether an operator must act before anything is bought for a target.
+func (s *Supply) needsOperator(ctx context.Context, t *kernel.Target) bool {
 	if t.Paused {
 		return true
 	}
@@ -80,7 +80,7 @@ func (s *Supply) isHeld(ctx context.Context, t *kernel.Target) bool {
 // IsBarred reports whether nothing may be bought for a target now.
 func (s *Supply) IsBarred(ctx context.Context, t *kernel.Target) bool {
 	note, known := s.Refill.Current(ctx, t.Name)
-	return s.isHeld(ctx, t) || known && note.State == refill.Budget && time.Now().Before(note.Until)
+	return s.needsOperator(ctx, t) || known && note.State == refill.Budget && time.Now().Before(note.Until)
 }
 
 // IsOut reports whether no provider can be asked.

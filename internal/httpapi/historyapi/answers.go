@@ -174,7 +174,7 @@ func historyRecord(r *history.Record) Record {
 // stateWords are the states that an order under way can be listed in.
 var stateWords = map[pool.State]string{pool.Submitting: "submitting", pool.Bought: "bought", pool.Unknown: "unknown"}
 
-func activeRecord(u *purchase.UnderWay) ActiveRecord {
+func activeRecord(u *purchase.OrderInFlight) ActiveRecord {
 	return ActiveRecord{
 		Order: Order{
 			ID: u.Order.String(), Target: u.Target, Owner: u.Owner, Type: string(u.Identity.Type), Sitekey: u.Identity.Site(),

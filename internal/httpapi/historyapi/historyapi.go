@@ -37,7 +37,7 @@ type Store interface {
 
 // Journal lists the orders in flight, over all replicas; *purchase.Buyer implements it.
 type Journal interface {
-	UnderWay(ctx context.Context) ([]purchase.UnderWay, error)
+	OrdersInFlight(ctx context.Context) ([]purchase.OrderInFlight, error)
 }
 
 // Routes are the routes of the history. Orders in flight come from the journal, never from
@@ -129,15 +129,15 @@ func listed[From, To any](w http.ResponseWriter, asked pageQuery, found []From, 
 
 // underWay answers with the orders in flight, ordered by the time of placing, newest first.
 func (h *Routes) underWay(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked pageQuery) error {
-	all, err := h.Journal.UnderWay(r.Context())
+	all, err := h.Journal.OrdersInFlight(r.Context())
 	if err != nil {
 		return err
 	}
-	position := func(u *purchase.UnderWay) history.Position {
+	position := func(u *purchase.OrderInFlight) history.Position {
 		return history.Position{Ended: u.Placed, ID: u.Order.String()}
 	}
-	all = slices.DeleteFunc(all, func(u purchase.UnderWay) bool { return !c.Sees(u.Target) || !asked.covers(position(&u)) })
-	slices.SortFunc(all, func(a, b purchase.UnderWay) int { return newestFirst(position(&a), position(&b)) })
+	all = slices.DeleteFunc(all, func(u purchase.OrderInFlight) bool { return !c.Sees(u.Target) || !asked.covers(position(&u)) })
+	slices.SortFunc(all, func(a, b purchase.OrderInFlight) int { return newestFirst(position(&a), position(&b)) })
 	var list ActiveList
 	list.Records, list.Next = listed(w, asked, all[:min(len(all), asked.Limit)], len(all) > asked.Limit, activeRecord, position)
 	return respondTable(w, r, list, list.Records)

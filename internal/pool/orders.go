@@ -215,7 +215,7 @@ type Failure struct {
 }
 
 // Fail ends an order without a token. An order that counts as bought cannot end as not bought:
-// that returns Stolen, too.
+// that returns NotOwner, too.
 func (s *Orders) Fail(ctx context.Context, f Failure) (EndResult, error) {
 	k := s.keys(f.Identity)
 	k.sale += f.Order

@@ -53,7 +53,7 @@ func polling(t *testing.T, emulator string) (keys []string) {
 }
 
 // The table in DynamoDB has an item for each order in flight, until the order ends.
-func TestDynamoDBShowsWhatIsUnderWay(t *testing.T) {
+func TestDynamoDBShowsOrdersInFlight(t *testing.T) {
 	t.Parallel()
 	emulator := dynamotest.Start(t)
 	o := quick()

@@ -7,7 +7,7 @@ import (
 
 // Once the replica that served a key has stopped, other replicas know all its hand-outs, including
 // the last one.
-func TestWhoTookWhat(t *testing.T) {
+func TestEveryReplicaKnowsTheAuditOfAStoppedOne(t *testing.T) {
 	t.Parallel()
 	const key = "audit-of-a-test-0123456789"
 	w := newWorld(t, quick(), terms{depth: 3, provider: ", price_per_1000: 2.99", top: buying + `

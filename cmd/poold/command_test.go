@@ -67,7 +67,7 @@ func TestExitCodes(t *testing.T) {
 
 // A flag overrides the environment, which overrides the file or the default. An empty variable
 // counts as unset.
-func TestFlagsBeatTheEnvironment(t *testing.T) {
+func TestFlagsOverrideTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	for _, c := range []struct {

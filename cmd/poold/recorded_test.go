@@ -115,7 +115,7 @@ func TestSimulateFromHistory(t *testing.T) {
 
 // A daemon's answer is replayed from its start: the target's windows are those of that day, and the
 // whole time counts for the spend a day.
-func TestSimulateWhatADaemonTells(t *testing.T) {
+func TestSimulateReplaysTheAnswerOfADaemon(t *testing.T) {
 	testkit.WithoutRace(t)
 	answer := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -80,8 +80,8 @@ func TestOutageIsNamedEverywhere(t *testing.T) {
 	}
 }
 
-// TestBusyProviderIsNoOutage: one provider that can be asked is enough, even if it is busy.
-func TestBusyProviderIsNoOutage(t *testing.T) {
+// TestBusyProviderIsNotAnOutage: one provider that can be asked is enough, even if it is busy.
+func TestBusyProviderIsNotAnOutage(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.Starved, Reason: "provider other is busy"}
 	d.buyer.providers = func(context.Context, time.Time) []purchase.Status {

@@ -80,7 +80,7 @@ func TestATokenIsNotSharedWithinItsMargin(t *testing.T) {
 
 // Callers that all hang up while their solve is under way leave no share behind, and the next caller
 // gets the token of their order.
-func TestASolveWithoutCallersIsLetGo(t *testing.T) {
+func TestASolveWithoutCallersIsReleased(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		w.service.lead = 3 * time.Second
 		hangUp, cancel := context.WithTimeout(t.Context(), 2*time.Second)

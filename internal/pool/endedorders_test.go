@@ -133,7 +133,7 @@ func testEndsAreLimited(t *testing.T, o Options) {
 
 // Sweep finds the ends that no replica has reported, of targets and of guests. A guest stays on
 // the list until its ends are gone.
-func testSweepFindsEnds(t *testing.T, o Options) {
+func testSweepFindsEndedOrders(t *testing.T, o Options) {
 	o.Endings = 10
 	o.Prefix = "test-ends are found"
 	s, other := open(t, o), open(t, o)

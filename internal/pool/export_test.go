@@ -13,8 +13,8 @@ func init() {
 		"RateIsAWindow", "OrdersRunOutAndPauseStopsThem", "SurveyNeedsNoLoadedScript",
 		"WaitersAreServedInOrder", "LeasesAndAdoption", "ATaskHasOneOrder", "UnknownOrders",
 		"SharedBudgetsHaveCaps", "ReportsCountOnce", "FlushDiscardsTheStock", "WindowsReplaceWindowsTheyCover",
-		"WindowsReachAllReplicas", "JunkIsSetAside", "BeatListsLiveReplicas", "ReplicasShareStatuses",
-		"SurveyDelaysFolds", "LateFoldsAreRefused", "RepeatedLandingsAndCallbacksEndAWait", "EachEndIsKept", "EndsAreLimited", "SweepFindsEnds",
+		"WindowsReachAllReplicas", "JunkIsSetAside", "HeartbeatListsLiveReplicas", "ReplicasShareStatuses",
+		"SurveyDelaysAdditionsToTheRow", "LateAdditionsToTheRowAreRefused", "RepeatedLandingsAndCallbacksEndAWait", "EachEndIsKept", "EndsAreLimited", "SweepFindsEndedOrders",
 	} {
 		RightsSuite[name] = suite[name]
 	}

@@ -140,7 +140,7 @@ func testReplicasShareGuests(t *testing.T, o Options) {
 }
 
 // If guests retire during every try, a survey delays their folds, and no figure is lost.
-func testSurveyDelaysFolds(t *testing.T, o Options) {
+func testSurveyDelaysAdditionsToTheRow(t *testing.T, o Options) {
 	s, id := open(t, o), identity("held")
 	served(t, s, id)
 	ctx := t.Context()

@@ -18,7 +18,7 @@ import (
 
 // A fault that keeps tokens from being handed out or landed is found without a call, named, and
 // cleared once it is over.
-func TestHealthNamesWhatIsWrong(t *testing.T) {
+func TestHealthNamesTheFault(t *testing.T) {
 	addr := redistest.Server(t)
 	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
 	t.Cleanup(func() { _ = admin.Close() })

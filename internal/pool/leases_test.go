@@ -212,7 +212,7 @@ func (c slow) Write(b []byte) (int, error) {
 
 // A record's moments on this process' clock are safe, however long Redis took: the order was placed
 // at Placed at the latest, and ends at Until at the earliest.
-func TestMomentsOfRecordsAreSafeOnASlowConnection(t *testing.T) {
+func TestTimesOfRecordsAreSafeOnASlowConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, id := Options{Addresses: redistest.BubbleAddress, Prefix: "slow"}, identity("slow")
 		server := redistest.InBubble(t)

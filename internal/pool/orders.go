@@ -154,7 +154,7 @@ type Asked struct {
 	Polls     int
 }
 
-// Ending is the result of Settle or Fail.
+// EndResult is the result of Settle or Fail.
 type EndResult int
 
 // The endings.

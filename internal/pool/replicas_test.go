@@ -10,7 +10,7 @@ import (
 )
 
 // A replica is alive until the time of its last beat, or until End.
-func testBeatListsLiveReplicas(t *testing.T, o Options) {
+func testHeartbeatListsLiveReplicas(t *testing.T, o Options) {
 	o.Prefix = "test-" + t.Name()
 	a, b := open(t, o), open(t, o)
 	live := func(r *replica, lasts time.Duration, want ...*replica) {

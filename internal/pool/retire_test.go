@@ -307,9 +307,9 @@ func testRetireSurvivesKills(t *testing.T, o Options) {
 	}
 }
 
-// A fold after the lease is refused, because another replica may have added the figures.
-func testLateFoldsAreRefused(t *testing.T, o Options) {
-	s, id := open(t, o), identity("late fold")
+// An addition to the row after the lease is refused, because another replica may have added the figures.
+func testLateAdditionsToTheRowAreRefused(t *testing.T, o Options) {
+	s, id := open(t, o), identity("late addition")
 	served(t, s, id)
 	makeDue(t, s, id)
 	due, err := s.Guests.due(t.Context())
@@ -319,7 +319,7 @@ func testLateFoldsAreRefused(t *testing.T, o Options) {
 	must(t, s.Guests.look(t.Context(), due))
 	due[0].leased = due[0].leased.After(-guestLease - time.Minute)
 	if err := s.Guests.addToRow(t.Context(), due); err != nil || due[0].added {
-		t.Errorf("folded: %v, %v", due[0].added, err)
+		t.Errorf("added: %v, %v", due[0].added, err)
 	}
 	if got := survey(t, s).Figures; got.Hits != 1 {
 		t.Errorf("%+v", got)

@@ -34,7 +34,7 @@ var suite = map[string]func(*testing.T, Options){
 	"TicketsOfDeadReplicasAreSkipped":           testTicketsOfDeadReplicasAreSkipped,
 	"ARateDoesNotStarveTickets":                 testARateDoesNotStarveTickets,
 	"RateErrorsDifferFromEmptyErrors":           testRateErrorsDifferFromEmptyErrors,
-	"SendAwayEndsWaits":                         testSendAwayEndsWaits,
+	"EndWaitsEndsWaits":                         testEndWaitsEndsWaits,
 	"HangUpsLoseNoToken":                        testHangUpsLoseNoToken,
 	"TakesSurviveLostReplies":                   testTakesSurviveLostReplies,
 	"LeasesAndAdoption":                         testLeasesAndAdoption,
@@ -66,7 +66,7 @@ var suite = map[string]func(*testing.T, Options){
 	"KeptJunkIsLimited":                         testKeptJunkIsLimited,
 	"UnreadableJournalLinesAreSetAside":         testUnreadableJournalLinesAreSetAside,
 	"ForeignTypesFailWithoutAChange":            testForeignTypesFailWithoutAChange,
-	"BeatListsLiveReplicas":                     testBeatListsLiveReplicas,
+	"HeartbeatListsLiveReplicas":                testHeartbeatListsLiveReplicas,
 	"ReplicasShareStatuses":                     testReplicasShareStatuses,
 	"RepeatedTextsLandOnce":                     testRepeatedTextsLandOnce,
 	"FailedOrdersEndOneWait":                    testFailedOrdersEndOneWait,
@@ -84,12 +84,12 @@ var suite = map[string]func(*testing.T, Options){
 	"HandOverSurvivesKills":                     testHandOverSurvivesKills,
 	"HandOverAddsOlderFiguresFirst":             testHandOverAddsOlderFiguresFirst,
 	"RetireSurvivesKills":                       testRetireSurvivesKills,
-	"LateFoldsAreRefused":                       testLateFoldsAreRefused,
+	"LateAdditionsToTheRowAreRefused":           testLateAdditionsToTheRowAreRefused,
 	"LateForgetKeepsNewerFigures":               testLateForgetKeepsNewerFigures,
-	"SurveyDelaysFolds":                         testSurveyDelaysFolds,
+	"SurveyDelaysAdditionsToTheRow":             testSurveyDelaysAdditionsToTheRow,
 	"EachEndIsKept":                             testEachEndIsKept,
 	"EndsAreLimited":                            testEndsAreLimited,
-	"SweepFindsEnds":                            testSweepFindsEnds,
+	"SweepFindsEndedOrders":                     testSweepFindsEndedOrders,
 	"RetriedEndsLeaveOneLine":                   testRetriedEndsLeaveOneLine,
 	"OnRequestReportsEachRequest":               testOnRequestReportsEachRequest,
 }
@@ -97,9 +97,9 @@ var suite = map[string]func(*testing.T, Options){
 // reached lists the tests of the suite that depend on the way to a server: on connections that
 // break or are closed, on messages, on pipelines, and on scripts that the server lacks.
 var reached = []string{
-	"OrderLandsAndIsTaken", "SurveyNeedsNoLoadedScript", "WaitersAreServedInOrder", "SendAwayEndsWaits", "HangUpsLoseNoToken",
-	"TakesSurviveLostReplies", "EndingsSurviveLostReplies", "FailuresSurviveLostReplies", "WindowsReachAllReplicas", "BeatListsLiveReplicas",
-	"FailuresReachAllHoldersOfATicket", "RepeatedLandingsAndCallbacksEndAWait", "ReplicasShareGuests", "SweepFindsEnds",
+	"OrderLandsAndIsTaken", "SurveyNeedsNoLoadedScript", "WaitersAreServedInOrder", "EndWaitsEndsWaits", "HangUpsLoseNoToken",
+	"TakesSurviveLostReplies", "EndingsSurviveLostReplies", "FailuresSurviveLostReplies", "WindowsReachAllReplicas", "HeartbeatListsLiveReplicas",
+	"FailuresReachAllHoldersOfATicket", "RepeatedLandingsAndCallbacksEndAWait", "ReplicasShareGuests", "SweepFindsEndedOrders",
 }
 
 // TestOnEveryServer runs the suite on every kind of server.

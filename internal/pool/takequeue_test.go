@@ -240,7 +240,7 @@ func TestTicketsLeaveWithTheirCaller(t *testing.T) {
 }
 
 // A stop counts the pending callers of a guest as refused, and those of a target not at all.
-func TestSendAwayCountsCallersOfGuestsAsRefused(t *testing.T) {
+func TestEndWaitsCountsCallersOfGuestsAsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		guest := identity("guest")
 		callers := []<-chan answer{parkOne(t, s, asking(guest)), parkOne(t, s, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})}

@@ -127,7 +127,7 @@ func testTicketsOfDeadReplicasAreSkipped(t *testing.T, o Options) {
 	}
 }
 
-func testSendAwayEndsWaits(t *testing.T, o Options) {
+func testEndWaitsEndsWaits(t *testing.T, o Options) {
 	s, id := open(t, o), identity("away")
 	waiter := parkOne(t, s, Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 10})
 	s.EndWaits()

@@ -207,7 +207,7 @@ func TestSolutionsOfEachType(t *testing.T) {
 
 // A service may quote the picture that it refuses, whole or in part, and an answer may
 // hold the key in a value that JSON writes differently. Neither is passed on.
-func TestWhatIsQuotedOfEachType(t *testing.T) {
+func TestQuotedPicturesAndKeysAreHidden(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString(thePicture())
 	for name, code := range map[string]string{
 		"in base64":   "ERROR_X bad image " + encoded[10:60],

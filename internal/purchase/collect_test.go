@@ -26,7 +26,7 @@ import (
 //	callback_test.go, callback_*_test.go   callbacks
 //	replay_test.go, replay_*_test.go       callbacks while Redis is away
 //	end_test.go                            all ends in one table, events and messages
-//	lease_test.go, period_test.go,
+//	lease_test.go, deadline_test.go,
 //	adopt_test.go, orphan_test.go,
 //	elsewhere_test.go                      several replicas
 //	account_test.go, standing_test.go      accounts, and the faults that replicas share

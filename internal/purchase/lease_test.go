@@ -108,7 +108,7 @@ func TestAStolenOrderEndsElsewhere(t *testing.T) {
 }
 
 // The same holds if this replica has the token already.
-func TestAStolenOrderIsNotSettled(t *testing.T) {
+func TestAnOrderOfAnotherReplicaIsNotSettled(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
 		s.provider.poll = func(ctx context.Context, _ int) (provider.Solution, error) {

@@ -180,7 +180,7 @@ func TestTheNextReplayBeginsWithOtherIdentities(t *testing.T) {
 }
 
 // An expired letter does not show that Redis answers.
-func TestExpiredLettersAreNoAnswerOfRedis(t *testing.T) {
+func TestExpiredLettersDoNotProveThatRedisAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		r := newReplica(t, pool.Options{Dial: bubble.Dial})

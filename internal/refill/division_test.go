@@ -213,7 +213,7 @@ func watchedBy(r *replica) map[captcha.ID]bool {
 // A replica keeps its share of the targets when one beat fails. When beats have failed for beatLasts it watches
 // all targets, because the other replicas may have stopped too. When a beat succeeds, the targets are divided
 // again. The second outage is like the first one.
-func TestAReplicaWithoutBeatsWatchesAll(t *testing.T) {
+func TestAReplicaWithoutHeartbeatsWatchesAll(t *testing.T) {
 	watching(t, 12, func(t *testing.T, w *scenario, list []targets.Target) {
 		cutOff := w.all[0]
 		own := watchedBy(cutOff)

@@ -185,7 +185,7 @@ func TestBidsOfADecision(t *testing.T) {
 }
 
 // Lost orders and junk values are logged when their number grows. Those before the start are not logged.
-func TestLostOrdersAreTold(t *testing.T) {
+func TestLostOrdersAreLogged(t *testing.T) {
 	var lost, junk atomic.Int64
 	lost.Store(5)
 	junk.Store(3)

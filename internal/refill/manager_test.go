@@ -139,7 +139,7 @@ func TestRenamedAndUnchanged(t *testing.T) {
 }
 
 // Kicks share looks, at most one per 20 ms, and each kick is followed by a look.
-func TestKicksAreCoalesced(t *testing.T) {
+func TestWakeUpsAreCoalesced(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 1)
 		login.Lifetime = time.Hour

@@ -217,7 +217,7 @@ func TestAdaptiveTargetOrdersForCallers(t *testing.T) {
 
 // A kick makes a worker look long before its backstop: after a landing, a failed order, the end of a
 // pause and the begin of a window, here or at another replica.
-func TestKicksWakeWorkers(t *testing.T) {
+func TestWakeUpsReachWorkers(t *testing.T) {
 	const soon = 50 * time.Millisecond
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 2)

@@ -177,7 +177,7 @@ func TestFailingTargetIsProbed(t *testing.T) {
 }
 
 // Orders that were decided before the failures are not placed after them.
-func TestFailuresStopWhatWasDecidedBefore(t *testing.T) {
+func TestFailuresStopEarlierDecisions(t *testing.T) {
 	play(t, 10, func(t *testing.T, w *scenario) {
 		w.provider.fail = func(captcha.Identity) bool { return true }
 		w.provider.lead = func() time.Duration { return 10 * time.Second }

@@ -140,7 +140,7 @@ func TestWatchersAreReplaced(t *testing.T) {
 }
 
 // Every replica shows the same status of a target.
-func TestStatusOfWhatOthersWatch(t *testing.T) {
+func TestStatusOfTargetsThatOthersWatch(t *testing.T) {
 	play(t, 4, func(t *testing.T, w *scenario) {
 		bad, good := target("bad", 2), target("good", 3)
 		w.provider.fail = func(id captcha.Identity) bool { return id.Sitekey == "bad" }
@@ -184,7 +184,7 @@ func TestStatusOfWhatOthersWatch(t *testing.T) {
 
 // Each replica gives a caller the reason why there is no token, although only one replica watches the
 // target and has placed its orders.
-func TestCallersLearnWhatOthersWatch(t *testing.T) {
+func TestCallersSeeTheStatusOfTheWatchingReplica(t *testing.T) {
 	play(t, 4, func(t *testing.T, w *scenario) {
 		x := target("x", 2)
 		var fails atomic.Bool
@@ -270,7 +270,7 @@ func TestContent(t *testing.T) {
 
 // A watcher that saw orders of another replica looks again before their tokens expire, although their
 // landing does not wake it.
-func TestWatcherSeesWhatOthersBought(t *testing.T) {
+func TestWatcherSeesTokensBoughtByOthers(t *testing.T) {
 	play(t, 100, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
 		login.Lifetime, login.Margin = 8*time.Second, 2*time.Second

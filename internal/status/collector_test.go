@@ -129,9 +129,9 @@ func TestFewTargets(t *testing.T) {
 	})
 }
 
-// TestPartOfASurvey: the targets that Redis cannot read show their last known figures. If Redis hangs, the
+// TestUnreadableIdentitiesKeepTheirLastFigures: the targets that Redis cannot read show their last known figures. If Redis hangs, the
 // survey makes no more exchanges.
-func TestPartOfASurvey(t *testing.T) {
+func TestUnreadableIdentitiesKeepTheirLastFigures(t *testing.T) {
 	fails := func(context.Context) error { return redisdb.ErrDown }
 	hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	for name, test := range map[string]struct {

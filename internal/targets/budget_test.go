@@ -10,7 +10,7 @@ import (
 
 // A target inherits each key of a budget that it lacks from the defaults. 0 is a value and
 // removes the cap of the defaults.
-func TestTargetBudgetBeatsTheDefaultsKeyByKey(t *testing.T) {
+func TestTargetBudgetOverridesTheDefaultsKeyByKey(t *testing.T) {
 	const defaults = "defaults: {budget: {per_hour: 10, per_day: 100}}\n"
 	for _, tc := range []struct {
 		name, text string

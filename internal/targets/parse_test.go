@@ -185,7 +185,7 @@ func TestParseFillsInDefaults(t *testing.T) {
 
 // The lifetime comes from the target, else the defaults, else the types, else the built-in
 // values.
-func TestTargetLifetimeBeatsDefaultsAndTypes(t *testing.T) {
+func TestTargetLifetimeOverridesDefaultsAndTypes(t *testing.T) {
 	const types = "types: {recaptcha_v2: {lifetime: 100s, margin: 10s}}\n"
 	const defaults = "defaults: {lifetime: 90s, margin: 0s}\n"
 	for _, tc := range []struct {

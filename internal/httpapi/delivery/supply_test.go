@@ -106,9 +106,9 @@ func TestWaitEndsAfterTwoEmptyLooks(t *testing.T) {
 	}
 }
 
-// TestHeldTargetIsNotWaitedFor: a new caller does not wait while an operator must act first, not
+// TestCallersDoNotWaitForATargetThatNeedsAnOperator: a new caller does not wait while an operator must act first, not
 // even if an order is in flight.
-func TestHeldTargetIsNotWaitedFor(t *testing.T) {
+func TestCallersDoNotWaitForATargetThatNeedsAnOperator(t *testing.T) {
 	for name, c := range map[string]struct {
 		target targets.Target
 		note   refill.Status

@@ -40,7 +40,7 @@ func TestTimersAreLearned(t *testing.T) {
 }
 
 // Random bursts that are over before a token could land cost hardly more than buying nothing.
-func TestClustersAreLetGo(t *testing.T) {
+func TestShortBurstsAreNotPursued(t *testing.T) {
 	long(t)
 	for _, size := range []int{5, 10, 20, 40} {
 		r := simulated(t, Simulation{Params: usual(), Arrivals: drawn(t, fmt.Sprintf("clusters:%d", size), 14, 1)})

@@ -36,7 +36,7 @@ func based(t *testing.T, args ...string) (policy.Simulation, float64) {
 }
 
 // A simulation has every setting of its target, and a flag beats each of them.
-func TestFlagsBeatTheTarget(t *testing.T) {
+func TestFlagsOverrideTheTarget(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pools.yaml")
 	const text = `providers:
   - {name: one, url: "https://a.example.com", key: 0123456789abcdef0123456789abcdef, first_poll: 7s, poll_interval: 2s, price_per_1000: 3}

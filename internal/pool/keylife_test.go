@@ -129,7 +129,7 @@ func TestKeysOfGuestsLiveAsLongAsNeeded(t *testing.T) {
 		must(t, s.Guests.look(t.Context(), due))
 		lives("a look", map[string]time.Duration{k.apart: month})
 		must(t, s.Guests.addToRow(t.Context(), due))
-		lives("the fold", map[string]time.Duration{g.added: nonceApart})
+		lives("the addition", map[string]time.Duration{g.added: nonceApart})
 		known := func(step string, want time.Duration) {
 			t.Helper()
 			until := s.db.Slow.ZScore(t.Context(), g.added, due[0].nonce).Val()
@@ -137,7 +137,7 @@ func TestKeysOfGuestsLiveAsLongAsNeeded(t *testing.T) {
 				t.Errorf("after %s the figures' name is known for %v, want %v", step, got, want)
 			}
 		}
-		known("the fold", nonceApart)
+		known("the addition", nonceApart)
 		must(t, s.Guests.deleteAdded(t.Context(), due))
 		must(t, s.Guests.release(t.Context(), due))
 		known("the release", nonceKept)

@@ -48,8 +48,8 @@ func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, redis 
 }
 
 // openPostgres opens the database that a key of the file names, and begins a look that creates its
-// tables. The look fails if the schema is newer than this program, and not if the database is
-// away, because it may come back later.
+// tables. The look fails if the schema is newer than this program. It does not fail if the database is
+// away, because it may return later.
 func openPostgres(ctx context.Context, key string, url captcha.Secret, prefix string, log *slog.Logger) (*postgres.DB, *firstLook, error) {
 	db, err := backend.Database{Key: key, URL: url, Prefix: prefix}.Open(log) //nolint:contextcheck // it connects to nothing
 	if err != nil {

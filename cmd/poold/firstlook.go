@@ -11,17 +11,17 @@ import (
 // lookWait limits how long the start waits for the first looks at all stores together.
 const lookWait = 2 * time.Second
 
-// firstLook is the first look at a store. It may go on after the start.
+// firstLook is the first look at a store. It may continue after the start.
 type firstLook struct {
 	store string // the store's part of the file
 	stop  context.CancelFunc
 	group sync.WaitGroup
 	done  chan struct{}
-	fault error // the reason why this program cannot use the store; valid once done is closed
+	fault error // why this program cannot use the store; valid once done is closed
 }
 
-// lookAt begins a look in the background. check returns an error only if this program cannot
-// use the store even once it answers.
+// lookAt begins a look in the background. check must return an error only for a permanent fault, not
+// if the store does not answer.
 func lookAt(ctx context.Context, store string, check func(context.Context) error) *firstLook {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l := &firstLook{store: store, stop: stop, done: make(chan struct{})}
@@ -42,9 +42,8 @@ func (l *firstLook) end() {
 	}
 }
 
-// await waits for looks, of which nil ones have ended, and returns the first fault. After
-// lookWait the start goes on without the stores that did not answer, and later faults are
-// logged.
+// await waits for looks and returns the first fault; a nil look has ended. After lookWait the start
+// continues without the stores that did not answer, and later faults are logged.
 func await(ctx context.Context, log *slog.Logger, looks ...*firstLook) error {
 	limited, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()

@@ -17,7 +17,7 @@ const (
 	demoMode     = "demo: embedded Redis, simulated provider; no site accepts its tokens"
 )
 
-// greet logs how a daemon that has just started is run, and where to look.
+// greet logs the mode of a daemon that has just started, and the addresses to visit.
 func (d *daemon) greet(set *targets.Set) {
 	var names []string
 	for _, p := range set.Providers {

@@ -21,8 +21,8 @@ import (
 	"poold/internal/targets"
 )
 
-// mostEndings is the most ends of orders that wait beside the stock of an identity while the store
-// of the history is away: ten minutes at more than one a second.
+// mostEndings limits the ends of orders that wait beside the stock of an identity while the store of
+// the history is away. It suffices for ten minutes of one or two ends a second.
 const mostEndings = 1000
 
 // endings returns the most ends that may wait; 0 without a history.
@@ -41,7 +41,7 @@ type keeper struct {
 	auditor  *history.Auditor
 	arrivals *history.Arrivals
 	runs     []part
-	notes    []part // parts that write once more when they end, so they end before their connections
+	notes    []part // parts that write once more when they end, so they must end before their connections
 	close    func() // closes the store; nil if the start failed before
 }
 
@@ -88,7 +88,8 @@ func openHistory(ctx context.Context, wanted targets.History, prefix string, sto
 const tableLimit = 10 * time.Second
 
 // openTable opens the DynamoDB table that the file names, and begins a look at it. The look fails if
-// the table has another shape, and not if the table cannot be read, because it may come later.
+// the table has another shape. It does not fail if the table cannot be read, because it may become
+// readable later.
 func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*dynamostore.Store, *firstLook, error) {
 	table, err := dynamostore.Open(ctx, backend.TableOptions(wanted))
 	if err != nil {
@@ -130,7 +131,7 @@ func (k *keeper) show(wanted targets.History, buyer *purchase.Buyer, log *slog.L
 	}, shows, log).Run)
 }
 
-// health is who says how it is written; nil = none is kept.
+// health returns the health of the history's writer; nil = no history is kept.
 func (k keeper) health() status.HistoryHealth {
 	if k.sender == nil {
 		return nil
@@ -168,7 +169,7 @@ type observer struct {
 	history *history.Sender // nil = none is kept
 }
 
-// Ended is a purchase.Observer's.
+// Ended implements purchase.Observer.
 func (o observer) Ended(e purchase.Event) {
 	o.Metrics.Ended(e)
 	if o.history != nil {

@@ -23,7 +23,7 @@ func logFlags(command *cobra.Command, c *cli.Console) func() (*slog.Logger, erro
 			return nil, cli.UsageError(fmt.Sprintf("--log-level is debug, info, warn or error, not %q", *level))
 		}
 		options.Level = wanted
-		// As text everywhere: a JSON number of nanoseconds names no unit.
+		// Durations are logged as text: a JSON number has no unit.
 		options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
 			if a.Value.Kind() == slog.KindDuration {
 				a.Value = slog.StringValue(a.Value.Duration().String())

@@ -24,8 +24,8 @@ const (
 )
 
 func main() {
-	// The first signal stops in stages. It restores the default, so a second signal ends the
-	// process at once.
+	// The first signal stops the daemon in stages and restores the default action. So a second
+	// signal ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)

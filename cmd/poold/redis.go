@@ -20,8 +20,8 @@ const embeddedTick = 50 * time.Millisecond
 // times slower than a real server.
 type embeddedRedis struct{ *miniredis.Miniredis }
 
-// openRedis returns the address of the configured Redis. It starts the embedded Redis if the file
-// wants that, and returns it; the caller closes it.
+// openRedis returns the address of the configured Redis. If the file names the embedded Redis,
+// openRedis starts and returns it; the caller closes it.
 func openRedis(wanted targets.Redis, log *slog.Logger) (address string, own *embeddedRedis, err error) {
 	redis.SetLogger(backend.RedisLog{Log: log})
 	if !wanted.Embedded() {

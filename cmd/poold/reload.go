@@ -22,7 +22,7 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	if d.history.arrivals != nil {
 		d.history.arrivals.SetTargets(names)
 	}
-	// Before a worker looks at the new targets, because their figures begin anew.
+	// Hand guests over before a worker looks at the new targets, because their figures begin anew.
 	if err := d.store.Guests.HandOver(ctx, ids); err != nil {
 		d.log.Debug("targets may still count as guests for some minutes", "err", err)
 	}

@@ -74,7 +74,7 @@ func newServe(c *cli.Console) *cobra.Command {
 
 // serve runs the daemon until ctx ends.
 func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog.Logger) error {
-	// Until the process ends: SIGHUP without a receiver would kill it, also while it stops.
+	// The receiver stays until the process ends: without one, SIGHUP would kill it, also while it stops.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -158,7 +158,7 @@ func (d *daemon) openStock(set *targets.Set) error {
 		Endings: endings(set.History), OnRequest: d.onRequest(set.History),
 	})
 	if err != nil {
-		return err // about an address in the file
+		return err // it names the address in the file
 	}
 	d.mode = string(d.store.DB.Mode)
 	if embedded != nil {

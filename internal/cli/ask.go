@@ -21,8 +21,8 @@ const (
 	probeTime = 30 * time.Second
 )
 
-// newAsk completes a command that sends one request and prints the answer: as show formats
-// it, or with --json as it is.
+// newAsk completes a command that sends one request and prints the answer: formatted by show, or
+// unchanged with --json.
 func newAsk(c *Console, command *cobra.Command, ask func(words []string) question, show func([]byte) (string, error)) *cobra.Command {
 	asJSON := command.Flags().Bool("json", false, "print the daemon's answer as JSON")
 	onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {

@@ -24,13 +24,12 @@ const (
 // change is a command that changes one target.
 type change struct {
 	method, path string                         // below /pool/TARGET
-	body         func() (map[string]any, error) // nil = none; an empty one is not sent
+	body         func() (map[string]any, error) // nil = no body; an empty map is not sent
 	compares     bool                           // text needs the target as it was before
-	// decided reports whether the outcome of the change shows; the command waits for that, at
-	// most outcomeTime. nil = it shows at once.
+	// decided reports whether the target shows the outcome of the change; the command waits for
+	// that, at most outcomeTime. nil = the first look shows it.
 	decided func(before, after *status.Target) bool
-	// text describes the change in one line. A target is nil if the key may not read it: the
-	// change is made all the same.
+	// text describes the change in one line. A target is nil if the key may not read it.
 	text func(before, after *status.Target) string
 }
 
@@ -61,7 +60,7 @@ func newChange(c *Console, command *cobra.Command, change change) *cobra.Command
 	return command
 }
 
-// outcome reads the target after the change, until the outcome shows.
+// outcome reads the target after the change, again and again until decided returns true.
 func (c change) outcome(ctx context.Context, daemon *Client, target string, before *status.Target) (*status.Target, []byte, error) {
 	for until := time.Now().Add(outcomeTime); ; {
 		after, body, err := look(ctx, daemon, target)
@@ -160,7 +159,7 @@ func newResume(c *Console) *cobra.Command {
 	})
 }
 
-// tried reports whether the outcome of the order with which a refused target is tried shows.
+// tried reports whether the outcome of the order that tries a refused target is known.
 func tried(before, after *status.Target) bool {
 	return before.State != refill.Refused || after.State != refill.Refused ||
 		after.FailedInARow > before.FailedInARow || after.BoughtInFlight > before.BoughtInFlight

@@ -160,7 +160,7 @@ func decode[T any](answer []byte) (*T, error) {
 	return document, nil
 }
 
-// refusalOf makes an error of an unsuccessful answer, in the daemon's own words.
+// refusalOf returns the error of an unsuccessful answer, with the daemon's text.
 func refusalOf(response *http.Response, answer []byte) *refusal {
 	r := &refusal{status: response.StatusCode}
 	var problem kernel.Problem

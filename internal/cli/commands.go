@@ -44,7 +44,7 @@ func (p Program) Root(c *Console) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(func(command *cobra.Command, _ []string) { command.Print(helpOf(command)) })
 	root.SetHelpCommand(newHelp(c))
-	root.CompletionOptions.DisableDefaultCmd = true // ours has the shells that the docs name
+	root.CompletionOptions.DisableDefaultCmd = true // newCompletion replaces it
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(
 		p.Serve(c), newToken(c), newSolve(c), newReport(c), newStatus(c),
@@ -116,7 +116,7 @@ func Words(more int, needed ...string) cobra.PositionalArgs {
 	}
 }
 
-// flagError words the mistake in a flag, and names the flag that was probably meant.
+// flagError returns the message for a mistake in a flag. It suggests the most similar flag.
 func flagError(command *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -160,8 +160,8 @@ func mustBe(invalid *pflag.InvalidValueError) string {
 	return errors.Unwrap(invalid).Error()
 }
 
-// suggestion asks whether the nearest known word was meant, with a prefix such as "--". It
-// returns "" if none is near.
+// suggestion returns the question whether the most similar known word was meant, with a prefix such
+// as "--". It returns "" if no known word is similar.
 func suggestion(word, before string, known []string) string {
 	if near := targets.Nearest(word, known); near != "" {
 		return fmt.Sprintf("; did you mean %s%s?", before, near)

@@ -58,8 +58,8 @@ func (c *Console) printAlone(text []byte) error {
 	return c.printRaw(strings.TrimSpace(string(text)) + "\n")
 }
 
-// printDone prints the JSON that shows a change. err is why it cannot, although the change
-// is made.
+// printDone prints the JSON that shows a change. err is why there is no JSON; the change was made
+// anyway.
 func (c *Console) printDone(text []byte, err error) error {
 	if err != nil {
 		return fmt.Errorf("the change is made, but cannot be shown: %w", err)
@@ -121,7 +121,7 @@ func Amount(x float64) string {
 
 func seconds(ms int64) string { return fmt.Sprintf("%.1f", float64(ms)/1000) }
 
-// price formats an amount, or "-" if nothing was spent.
+// price formats an amount: a number, "-" for 0, or "unknown".
 func price(of status.Money) string {
 	if !of.Known() {
 		return of.String()
@@ -139,7 +139,7 @@ func tokens(n int) string {
 
 func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// known formats a figure, or a dash if there is none yet.
+// known formats a figure if it is known, else returns "-".
 func known(is bool, format string, value float64) string {
 	if !is {
 		return "-"

@@ -161,7 +161,7 @@ func newMan(c *Console, p Program) *cobra.Command {
 			if err := os.MkdirAll(words[0], 0o755); err != nil { //nolint:gosec // G301: all users read the pages
 				return err
 			}
-			// The packager's environment must not become the defaults in the pages.
+			// The pages must not contain defaults from the packager's environment.
 			root := p.Root(&Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: c.Stdout, Stderr: c.Stderr})
 			if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "poold " + p.Version}, words[0]); err != nil {
 				return fmt.Errorf("writing the man pages: %w", err)

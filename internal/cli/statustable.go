@@ -107,7 +107,7 @@ func targetTable(d *status.Document, s screen) *table {
 	return t
 }
 
-// remarks returns the texts about a target for which the table has no room.
+// remarks returns the texts about a target that do not fit into the table.
 func remarks(t *status.Target) (lines []string) {
 	if t.Reason != "" {
 		lines = append(lines, t.Reason)

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// mostQuiet ends a stream without any event; the daemon sends a beat every 5 s.
+	// mostQuiet is the time without any event after which a stream is closed; the daemon sends an
+	// event at least every 5 s.
 	mostQuiet = 12 * time.Second
 	// pollEvery is the time between two polls without a stream. Each is followed by an
 	// attempt to open one.
@@ -37,7 +38,7 @@ func watch(ctx context.Context, c *Console, daemon *Client, v *statusView) error
 // taker receives a document and shows it. Its error ends the command.
 type taker func(*status.Document) error
 
-// errShown marks an error of showing the status, in contrast to one of the daemon.
+// errShown marks an error in showing the status. Other errors come from the daemon.
 var errShown = errors.New("showing the status")
 
 // follow reads a stream of documents, and polls while there is none. It ends
@@ -175,7 +176,7 @@ func (w *watcher) away(err error) error {
 	return err
 }
 
-// draw shows a text below a line.
+// draw shows a line and a text below it.
 func (w *watcher) draw(text, line string) error {
 	same := text == w.last
 	w.last = text

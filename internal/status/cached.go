@@ -7,13 +7,13 @@ import (
 	"poold/internal/targets"
 )
 
-// cached keeps the last result of a query that costs round trips to Redis, so that scrapers and
-// browsers cannot load it. Callers that come while a result is made wait for it together. The
+// cached keeps the last result of a query that costs round trips to Redis, so that the load on Redis
+// does not grow with the number of readers. Callers that come while a result is made share it. The
 // zero value is empty.
 type cached[T any] struct {
 	mu     sync.Mutex
 	last   *result[T] // complete; nil = none
-	making *result[T] // the one begun last, if it is not complete; else nil
+	making *result[T] // the result begun last, if it is incomplete; else nil
 }
 
 // revision identifies the inputs of a result. Another Set, or a change made through the API, makes
@@ -29,11 +29,11 @@ type result[T any] struct {
 
 	done  chan struct{}
 	value T
-	until time.Time // it is good before
+	until time.Time // when it becomes stale
 }
 
-// get returns a good result, making it if there is none. build runs in the goroutine of one of
-// the callers and must end by itself, because the others wait.
+// get returns a current result, and makes one if there is none. build runs in the goroutine of one
+// caller. It must bound its time, because the other callers wait for it.
 func (c *cached[T]) get(of revision, life time.Duration, build func() T) T {
 	c.mu.Lock()
 	if last := c.last; last != nil && last.revision == of && time.Now().Before(last.until) {
@@ -43,14 +43,14 @@ func (c *cached[T]) get(of revision, life time.Duration, build func() T) T {
 	return c.makeLocked(of, life, build)
 }
 
-// renew makes a result even if there is a good one, which get returns meanwhile.
+// renew makes a new result. Until it is complete, get returns the old one if that is current.
 func (c *cached[T]) renew(of revision, life time.Duration, build func() T) {
 	c.mu.Lock()
 	c.makeLocked(of, life, build)
 }
 
-// makeLocked makes a result, or waits for one of the same revision that is being made. It
-// unlocks mu first. A result that was begun later, of another revision, replaces this one.
+// makeLocked makes a result, or waits for a result of the same revision that is being made. It
+// unlocks mu first. A result that was begun later, for another revision, replaces this one.
 func (c *cached[T]) makeLocked(of revision, life time.Duration, build func() T) T {
 	if r := c.making; r != nil && r.revision == of {
 		c.mu.Unlock()

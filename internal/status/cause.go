@@ -23,9 +23,9 @@ type Cause struct {
 // Starting is the refill status of a target without a worker.
 var Starting = refill.Status{State: refill.OK, Reason: "starting", Lead: unknownLead}
 
-// CauseOf finds the cause from the refill status and the stock of a target. outage is the reason
-// why no provider can be asked; "" = one can. A pause comes first, then the other causes of the
-// target, and then the outage.
+// CauseOf finds the cause from the refill status and the stock of a target. outage is the reason why
+// no provider can be asked; "" = a provider can be asked. A pause has priority, then the other causes
+// of the target, and then the outage.
 func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outage string) Cause {
 	state, reason := refilling.State, refilling.Reason
 	switch {

@@ -27,14 +27,16 @@ const (
 	manyLife    = 10 * time.Second
 	renewEvery  = 4 * time.Second
 	watchedFor  = time.Minute
-	// providersLife is longer, because each caller that finds a pool empty asks for the providers.
+	// providersLife is longer than snapshotLife, because each caller of an empty pool reads the
+	// state of the providers.
 	providersLife = time.Second
-	// These limit the parts of a snapshot, so that it comes within a second: the orders in flight
+	// These limit the parts of a snapshot, so that it is made within a second: the orders in flight
 	// at the providers, the overall budget, and the reports of other replicas.
 	providersLimit = 250 * time.Millisecond
 	budgetLimit    = 200 * time.Millisecond
 	refreshLimit   = 250 * time.Millisecond
-	// surveyLimit limits a survey, manySurveyLimit one of many targets; see also partLimit.
+	// surveyLimit limits a survey of at most manyTargets, manySurveyLimit a larger one; see also
+	// partLimit.
 	surveyLimit     = 1500 * time.Millisecond
 	manySurveyLimit = 10 * time.Second
 	// unknownLead is the assumed lead time before the first solve.
@@ -146,8 +148,8 @@ func NewCollector(s Sources) *Collector {
 	return &Collector{Sources: s, changed: make(chan struct{}, 1), surveyor: surveyor{stock: s.Stock, log: s.Log}}
 }
 
-// Changed makes the current snapshot obsolete, because something was altered that it does not
-// show. With many targets Run makes the next one at once, and readers get the current one until then.
+// Changed makes the current snapshot obsolete after a change that it does not show. With many targets
+// Run makes the next snapshot at once, and readers get the current one until then.
 func (c *Collector) Changed() {
 	c.changes.Add(1)
 	select {
@@ -169,7 +171,7 @@ func (c *Collector) Snapshot(ctx context.Context) *Snapshot {
 	set := c.File.Current()
 	of, life := c.terms(set)
 	return c.snapshots.get(of, life, func() *Snapshot {
-		// Other callers wait for it too, so it must survive the caller that makes it.
+		// Other callers wait for the snapshot too, so it is made even if this caller hangs up.
 		return c.take(context.WithoutCancel(ctx), set)
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Copy rebuilds the document from the events of a Feed at the other end of a stream. It belongs to
-// one goroutine; the zero Copy has no document yet.
+// Copy rebuilds the document from the events of a Feed, at the receiver of a stream. It belongs to one
+// goroutine; the zero Copy has no document yet.
 type Copy struct {
 	members map[string]json.RawMessage // of the document, without the targets
 	targets map[string]Target          // by name

@@ -88,7 +88,7 @@ func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
 	})
 }
 
-// unprice makes amounts of 0 unknown if something was bought, because the file has no price for it.
+// unprice makes amounts of 0 unknown if something was bought: the file has no price for it.
 func (t *Target) unprice() {
 	if t.Solved+t.Lost > 0 {
 		t.Spent = t.Spent.orUnknown()

@@ -36,9 +36,9 @@ func (c *Collector) askOnDemand(ctx context.Context, set *targets.Set) onDemand 
 	}
 }
 
-// fill puts the answers into a document, and returns the stock of all guests; nil if the document
-// does not show it, or if it is not current. After a reload has removed the section, guests are
-// shown until their last tokens and orders are gone.
+// fill puts the answers into a document, and returns the stock of all guests. It returns nil if the
+// document does not show the stock, or if the stock is not current. After a reload has removed the
+// section, guests are shown until their last tokens and orders have ended.
 func (o onDemand) fill(document *Document) (current *pool.GuestStock) {
 	document.Dedup = dedupStatus(o.savings())
 	found, err := o.guests()

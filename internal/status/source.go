@@ -15,9 +15,9 @@ const (
 	patience = 250 * time.Millisecond
 	// longestAnswer limits one query of a source.
 	longestAnswer = 10 * time.Second
-	// A source whose answer took longer than patience is queried again renewEvery after it. Run
-	// does so too while a reader watches. Its answer counts as current for stillNew, which covers
-	// the next query.
+	// A source whose answer took longer than patience is slow: it is queried again renewEvery after
+	// the answer, also by Run while there are readers. Its answer counts as current for stillNew,
+	// which covers the next query.
 	stillNew = renewEvery + longestAnswer + time.Second
 )
 
@@ -31,17 +31,18 @@ var errSlow = errors.New("no answer in time")
 // by at most patience. The zero value has no answer.
 type source[T any] struct {
 	mu       sync.Mutex
-	answered chan struct{} // closed at the end of the query in flight; nil = none is
+	answered chan struct{} // closed at the end of the query in flight; nil = no query is in flight
 	value    T             // the last good answer
 	at       time.Time     // of value; zero = there is none
 	err      error         // of the last query
 	slow     bool          // the last query took longer than patience
 }
 
-// ask starts a query and returns a function that waits for the answer. That function returns the
-// last good answer, and an error if it is not current. ask starts no query, and the function does
-// not wait, while another query is in flight or if a slow source has just answered. So a source
-// that hangs delays one snapshot.
+// ask starts a query and returns a function that waits for the answer. That function returns the last
+// good answer, and an error if the answer is not current.
+//
+// If another query is in flight, or if a slow source has just answered, ask starts no query and the
+// function does not wait. So a source that hangs delays only one snapshot.
 func (s *source[T]) ask(ctx context.Context, log *slog.Logger, query func(context.Context) (T, error)) (answer func() (T, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,8 @@ const (
 	// surveyPart is the number of identities of one exchange. A busy Redis answers that many
 	// within partLimit.
 	surveyPart = 50
-	// partLimit limits each exchange with Redis, and the total time of failing ones. So a status comes within a
-	// second while Redis hangs, and a cluster node that is away does not hide the others.
+	// partLimit limits each exchange with Redis, and the total time of failing exchanges. So a status is
+	// made within a second while Redis hangs, and a cluster node that is away does not hide the others.
 	partLimit = 500 * time.Millisecond
 )
 
@@ -79,8 +79,8 @@ func (s *surveyor) ask(ctx context.Context, queries []pool.Query) ([]pool.Stock,
 	return stocks, err
 }
 
-// remember keeps the figures that were read, and fills in the last known ones of the other identities.
-// Counters that fall to zero would look like an identity that was never used.
+// remember keeps the figures that were read, and fills in the last known figures of the other
+// identities. Without them their counters would fall to zero.
 func (s *surveyor) remember(queries []pool.Query, seen []observation) {
 	known, before := make(map[captcha.ID]pool.Stock, len(queries)), map[captcha.ID]pool.Stock{}
 	if last := s.known.Load(); last != nil {
@@ -89,7 +89,7 @@ func (s *surveyor) remember(queries []pool.Query, seen []observation) {
 	for i, q := range queries {
 		if err := seen[i].Err; err != nil {
 			seen[i].Stock = before[q.ID]
-			seen[i].NextExpiry, seen[i].Windows = -1, nil // spans from another moment
+			seen[i].NextExpiry, seen[i].Windows = -1, nil // they are relative to the time of their look
 			seen[i].Err = err
 		}
 		known[q.ID] = seen[i].Stock

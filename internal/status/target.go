@@ -109,7 +109,7 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 		Sitekey: t.Identity.Sitekey, Pageurl: t.Identity.Pageurl,
 		Fresh: seen.Fresh, Ageing: seen.Fresh - seen.Outliving, InFlight: seen.Orders, BoughtInFlight: seen.Bought, Unknown: seen.Unknown, Waiting: seen.Waiting,
 		Figures:         f,
-		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Misses), // a pending request has no outcome
+		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Misses), // requests without an outcome are left out
 		BoughtPerServed: ratio(f.Bought, f.Hits+f.Waited),
 		LeadTime:        LeadTime{P50: percentile(seen.Leads, 50), P90: percentile(seen.Leads, 90)},
 		Spent:           money(f.Spent),

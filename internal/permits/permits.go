@@ -1,11 +1,11 @@
-// Package permits keeps what all replicas share about the accounts at providers: the permits,
-// which bound how many tasks are in flight at an account, and its standing: the fault that it
-// has, and the submits that it refused in a row.
+// Package permits keeps the state of provider accounts that all replicas share. Permits bound the
+// tasks in flight at an account. The standing is its fault and the number of submits that it refused
+// in a row.
 //
-// purchase acquires a permit before it places an order and releases it when the order ends. A
-// permit that is not released ends with its time. While a provider is down, Acquire gives a
-// permit to one order in an interval, the probe. The package does not call providers, and
-// does not decide when a provider is down.
+// purchase acquires a permit before it places an order and releases it when the order ends. A permit
+// that is not released expires. While a provider is down, Acquire gives a permit to one order in an
+// interval, the probe. The package does not call providers, and does not decide when a provider is
+// down.
 //
 // # Keys
 //
@@ -36,7 +36,7 @@ var scripts = redisdb.LoadScripts(sources, nil)
 const (
 	// nameEvery is the time between two writes of a provider's name by one process.
 	nameEvery = time.Hour
-	// nameKept outlives that and the longest permit: a task may take a day.
+	// nameKept exceeds nameEvery and the longest permit: a task may take a day.
 	nameKept = 26 * time.Hour
 )
 
@@ -92,9 +92,8 @@ func (s *Permits) Acquire(ctx context.Context, provider string, order pool.Ref, 
 	return Permit{OK: r.Is("outcome"), At: pool.RedisTime(r.Int("now")), Wait: r.Duration("wait_ms"), Refusals: r.Int("refusals")}, r.Err
 }
 
-// note writes the provider's name to Redis, so that replicas find its permits also if their
-// configuration no longer has the provider. Once in nameEvery this costs a permit one more
-// exchange.
+// note writes the provider's name to Redis, so that replicas without the provider in their
+// configuration find its permits, too. Once in nameEvery this costs one more exchange.
 func (s *Permits) note(ctx context.Context, provider string) error {
 	return s.noted.Do(provider, func(at time.Time) error {
 		pipe := s.db.Slow.Pipeline()

@@ -17,12 +17,12 @@ const MostRefusals = 20
 // standingKept is the life of a provider's standing after its last change.
 const standingKept = 24 * time.Hour
 
-// Fault is the cause for which a provider is down, as the replicas share it.
+// Fault is the reason why a provider is down, as the replicas share it.
 type Fault struct {
 	Kind   string        // "account" or "outage"
 	Code   string        // of the provider, or a short one of poold's
 	Reason string        // a sentence
-	Action string        // the call that met it
+	Action string        // the call that failed
 	Since  time.Duration // age of the fault
 	Next   time.Duration // until the next probe; below 0 = it is overdue
 	Every  time.Duration // between two probes
@@ -77,8 +77,8 @@ func (s *Permits) Standing(ctx context.Context, provider string) (Standing, erro
 	return readStanding(redisdb.HashOf(r.Items("fields")), int64(r.Int("now"))), r.Err
 }
 
-// ProbeNow lets the next order at a provider be placed at once. It reports whether the
-// provider was down, or bounded for its refusals.
+// ProbeNow allows the next order at a provider at once. It reports whether the provider was down, or
+// bounded because of its refusals.
 func (s *Permits) ProbeNow(ctx context.Context, provider string) (waited bool, err error) {
 	n, err := s.db.CallNumber(ctx, scripts.Get("standing_probe"), s.keys(provider), nil)
 	return n == 1, err

@@ -57,10 +57,9 @@ type Answer = redis.Cmd
 // Add adds a call to a Pipelined, with keys and arguments as in Call.
 type Add = func(keys any, args Args, tail ...any) *Answer
 
-// Pipelined sends many calls of one script in one exchange; each call then has its answer or
-// its error. A pipeline does not load a script that a node lacks, so Pipelined sends the calls
-// that a node refused for it again, with the text. Calls at other nodes of a cluster were
-// executed, and are not repeated.
+// Pipelined sends many calls of one script in one exchange; each call then has its answer or its
+// error. If a node lacks the script, Pipelined repeats the refused calls with the script's text. It
+// does not repeat calls that other nodes of a cluster executed.
 func (db *DB) Pipelined(ctx context.Context, s *Script, fill func(call Add)) {
 	type sent struct {
 		keys   []string
@@ -88,8 +87,8 @@ func (db *DB) Pipelined(ctx context.Context, s *Script, fill func(call Add)) {
 	}
 }
 
-// Input returns keys and arguments in the order of the header. It panics over an argument that
-// is missing or that the header does not name.
+// Input returns keys and arguments in the order of the header. It panics if an argument is missing or
+// unknown to the header.
 func (s *Script) Input(keys any, args Args, tail ...any) (names []string, values []any) {
 	values = make([]any, 0, len(s.Names("ARGV"))+len(tail))
 	for _, name := range s.Names("ARGV") {
@@ -125,14 +124,14 @@ func (s *Script) KeysOf(keys any) []string {
 	return all
 }
 
-// keyFields are where a struct has the keys of a script.
+// keyFields are the fields of a struct that have the keys of a script.
 type keyFields struct {
 	of     reflect.Type
 	fields []int // in the order of the header
 }
 
-// fieldsIn finds the script's keys among the fields of a struct. It remembers them, as a script
-// is called with one type.
+// fieldsIn finds the script's keys among the fields of a struct. It keeps the result, because a
+// script is always called with one type.
 func (s *Script) fieldsIn(of reflect.Type) []int {
 	if known := s.keyFields.Load(); known != nil && known.of == of {
 		return known.fields
@@ -164,8 +163,8 @@ func plain(value any) any {
 	return value
 }
 
-// Reply is a list that a script replied, read by the names in its header. Err is set by the
-// first field that is missing or of another type than it was read as.
+// Reply is a list that a script replied, read by the names in its header. Err is the error of the
+// first read field that is missing or has another type.
 type Reply struct {
 	Err error
 

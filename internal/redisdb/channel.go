@@ -8,16 +8,16 @@ import (
 // Channel names the channel by which replicas wake each other.
 func (db *DB) Channel() string { return db.Prefix + ":wake" }
 
-// Announce publishes a message on the channel. A failure is only logged: what the message
-// announces has happened, and replicas find it a little later by polling.
+// Announce publishes a message on the channel. A failure is only logged, because replicas also find
+// changes by polling, a little later.
 func (db *DB) Announce(ctx context.Context, message string) {
 	if err := db.Slow.Publish(ctx, db.Channel(), message).Err(); err != nil {
-		db.log.DebugContext(ctx, "change not announced to other replicas", "err", err) // review says why
+		db.log.DebugContext(ctx, "change not announced to other replicas", "err", err) // review reports the reason
 	}
 }
 
-// Listen calls hear with each message of the channel, one at a time, until ctx ends. Messages
-// are lost while the connection is.
+// Listen calls hear with each message of the channel, one at a time, until ctx ends. While the
+// connection is lost, messages are lost.
 func (db *DB) Listen(ctx context.Context, hear func(message string)) {
 	messages := db.Slow.Subscribe(ctx, db.Channel())
 	defer func() { _ = messages.Close() }()
@@ -28,13 +28,13 @@ func (db *DB) Listen(ctx context.Context, hear func(message string)) {
 		case <-ctx.Done():
 			return
 		case <-again.C:
-			// The right to listen may have been missing until now. Twice is once.
+			// The right to listen may have been missing until now. A repeated SUBSCRIBE is a no-op.
 			_ = messages.Subscribe(ctx, db.Channel())
 		case message, ok := <-messages.Channel():
 			if !ok {
 				return
 			}
-			if message.Payload != "" { // else the trial of a review
+			if message.Payload != "" { // an empty message is a test by review
 				hear(message.Payload)
 			}
 		}

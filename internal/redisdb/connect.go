@@ -22,7 +22,7 @@ const (
 	ModeCluster  Mode = "cluster"
 )
 
-// route says how the addresses reach Redis.
+// route describes the addresses of Redis.
 type route struct {
 	mode   Mode
 	where  string // host:port or path of each address, without user and password
@@ -84,7 +84,7 @@ func parseAddress(address string) (*redis.Options, error) {
 	return nil, errors.New("must be redis://, rediss:// or unix://, with host:port or a path")
 }
 
-// tune sets the options of which docs/decisions.md gives the reasons.
+// tune sets the options that docs/decisions.md explains.
 func tune(o *redis.Options) {
 	o.Protocol = 3
 	o.DisableIdentity = true

@@ -13,10 +13,10 @@ import (
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// watchful wraps a dialer. If a connection breaks, older ones to the same address are not used
-// again, because a restart of Redis has ended them too. go-redis finds a dead connection by a
-// look at the socket, but not behind TLS: there a call would try one dead connection after the
-// other, and fail at the fourth.
+// watchful wraps a dialer. If a connection breaks, older connections to the same address are not used
+// again, because a restart of Redis has probably ended them too. go-redis checks the socket for a dead
+// connection, but not behind TLS: there a call would try one dead connection after the other, and fail
+// at the fourth.
 func watchful(dial dialFunc) dialFunc {
 	var mu sync.Mutex
 	servers := map[string]*peer{}

@@ -1,6 +1,6 @@
-// Package redisdb is the door to Redis: it connects, watches how Redis serves, reviews how it
-// is set up, and loads and runs scripts. It knows nothing of tokens, claims or the history;
-// pool, redisclaims and redisstore keep those behind it.
+// Package redisdb is the access to Redis: it connects, probes the health of Redis, reviews its
+// settings, and loads and runs scripts. It knows nothing of tokens, claims or the history, which pool,
+// redisclaims and redisstore keep in Redis.
 //
 //	db.go       Options, Open, Run, Close; calls that go to each master
 //	connect.go  addresses, and the clients of a single server, sentinels and a cluster

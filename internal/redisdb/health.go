@@ -13,19 +13,18 @@ import (
 )
 
 const (
-	// A change of Redis' health is seen within probeEvery and CallTimeout.
+	// A change of Redis' health is noticed within probeEvery + CallTimeout.
 	probeEvery = 500 * time.Millisecond
 	probeLife  = time.Minute
-	// probeTags is how many hash tags are tried to find one for each master of a
-	// cluster. They fall evenly: one with a hundredth of the slots is missed once
-	// in 29,000 clusters.
+	// probeTags is how many hash tags are tried to find one for each master of a cluster. A master
+	// with a hundredth of the slots is missed in one of 29,000 clusters.
 	probeTags = 1024
 )
 
-// Health is how Redis serves, as the last probe found it.
+// Health is the state of Redis at the last probe.
 type Health struct {
 	Up      bool     // at least a part of Redis serves
-	Reason  string   // what is wrong, in plain words; "" = nothing
+	Reason  string   // the fault, in plain words; "" = no fault
 	Notices []string // dangerous settings and missing rights, in sentences
 }
 
@@ -40,7 +39,7 @@ func (c *condition) up() bool { return c.err == nil || c.away != nil }
 // Up reports whether at least a part of Redis serves. It does not block.
 func (db *DB) Up() bool { return db.condition.Load().up() }
 
-// Health returns how Redis serves. It does not block.
+// Health returns the result of the last probe. It does not block.
 func (db *DB) Health() Health {
 	h := Health{Up: db.Up()}
 	if err := db.condition.Load().err; err != nil {
@@ -52,9 +51,8 @@ func (db *DB) Health() Health {
 	return h
 }
 
-// Away returns why the part of Redis that has a hash tag's keys does not serve; nil if nothing
-// is known to be wrong with it. A full memory is left to the call, because Redis allows
-// scripts that free memory. It does not block.
+// Away returns the known fault of the part of Redis that has a hash tag's keys, else nil. It ignores a
+// full memory, because Redis still allows scripts that free memory. It does not block.
 func (db *DB) Away(ctx context.Context, tag string) error {
 	now := db.condition.Load()
 	if now.err == nil || is(now.err, reasonMemory) {
@@ -70,7 +68,7 @@ func (db *DB) Away(ctx context.Context, tag string) error {
 	return now.err
 }
 
-// monitor watches how Redis serves and how it is set up.
+// monitor watches the health and the settings of Redis.
 type monitor struct {
 	*DB
 
@@ -81,8 +79,8 @@ type monitor struct {
 	notices   atomic.Pointer[[]string]
 }
 
-// watch probes Redis periodically, so that callers are refused at once while it is away, and
-// its return is seen without a call.
+// watch probes Redis periodically, so that callers are refused at once while Redis is away, and its
+// return is noticed without a call.
 func (m *monitor) watch(ctx context.Context) {
 	ticker := time.NewTicker(m.every)
 	defer ticker.Stop()
@@ -119,7 +117,7 @@ func (m *monitor) turn(was, now *condition) {
 	}
 }
 
-// probe finds how Redis serves, and adds the address to an error.
+// probe checks the health of Redis, and adds the address to an error.
 func (m *monitor) probe(ctx context.Context) *condition {
 	now := m.try(ctx)
 	m.met = m.met || now.up()
@@ -154,7 +152,7 @@ func (m *monitor) try(ctx context.Context) *condition {
 			defer mu.Unlock()
 			if err != nil {
 				now.away[master] = true
-				// The error that a node answers is more useful than its silence.
+				// An error that a node answers is more useful than a time-out.
 				if now.err == nil || is(now.err, reasonSilent) {
 					now.err = err
 				}

@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// slowHook limits each exchange of the slow client by CallTimeout, and makes an ErrDown of its
-// error. redis.Nil is an answer and stays as it is.
+// slowHook limits each exchange of the slow client by CallTimeout, and converts its error to an
+// ErrDown. It does not change redis.Nil, which is an answer.
 type slowHook struct{}
 
 // DialHook changes nothing.

@@ -40,8 +40,8 @@ var reasons = []struct{ words, reason string }{
 	{"max number of clients", "redis has as many clients as its maxclients allows"},
 }
 
-// ErrDown: Redis does not answer, or refuses the call; Reason says why. The call did nothing,
-// or its answer was lost.
+// ErrDown: Redis does not answer, or refuses the call; Reason returns why. The call did nothing, or
+// its answer was lost.
 var ErrDown = errors.New("redis does not answer")
 
 // downError is ErrDown with the reason in plain words.
@@ -63,8 +63,8 @@ func (e *downError) Reason() string {
 func (e *downError) Unwrap() error        { return e.cause }
 func (e *downError) Is(target error) bool { return target == ErrDown }
 
-// Reason says in plain words why a call answered ErrDown: with the address if it is known,
-// never with a key or a password. An ErrDown of another store may implement Reason() string.
+// Reason returns in plain words why a call failed with ErrDown: with the address if it is known, never
+// with a key or a password. An ErrDown of another store may implement Reason() string.
 func Reason(err error) string {
 	var known interface{ Reason() string }
 	if errors.As(err, &known) {
@@ -73,7 +73,7 @@ func Reason(err error) string {
 	return reasonSilent
 }
 
-// Down makes an ErrDown of a failed exchange with Redis, and keeps the cause.
+// Down converts the error of an exchange with Redis to an ErrDown, which wraps it.
 func Down(err error) error {
 	if err == nil || errors.Is(err, ErrDown) {
 		return err
@@ -113,7 +113,7 @@ func meaning(err error) string {
 }
 
 // meaningOfSentinels explains why the sentinels name no master. redis.Nil is the answer of one
-// sentinel, which says more than the silence of the others.
+// sentinel, and more useful than time-outs of the others.
 func meaningOfSentinels(err error) string {
 	text := err.Error()
 	switch {
@@ -127,7 +127,7 @@ func meaningOfSentinels(err error) string {
 	return "no sentinel knows a master that answers"
 }
 
-// meaningOfNetwork says why a server was not reached, or said nothing.
+// meaningOfNetwork explains why a server was not reached or did not answer.
 func meaningOfNetwork(err error) string {
 	var (
 		dns         *net.DNSError
@@ -177,8 +177,8 @@ func meaningOfCertificate(err error) string {
 	return "it is not valid"
 }
 
-// strange extends the reason of a server that has never answered: it may want TLS and the
-// address does not, or the reverse.
+// strange extends the reason of a server that has never answered: perhaps only one of the server and
+// the address uses TLS.
 func strange(err error, secure bool) error {
 	var known *downError
 	switch {
@@ -192,7 +192,7 @@ func strange(err error, secure bool) error {
 	return err
 }
 
-// partly is the ErrDown of a cluster of which only the masters at these addresses are away.
+// partly returns the ErrDown of a cluster in which only the masters at these addresses are away.
 func partly(err error, away []string, all int) error {
 	slices.Sort(away)
 	return &downError{

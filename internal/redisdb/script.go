@@ -53,7 +53,7 @@ type Script struct {
 // Scripts are the scripts of a package, by the names of their files.
 type Scripts map[string]*Script
 
-// sharedFile begins the files that are part of scripts and none by themselves.
+// sharedFile is the beginning of files that are included in scripts.
 const sharedFile = "-- Shared: "
 
 var (
@@ -155,7 +155,7 @@ func (h header) names() map[string]string {
 	return numbers
 }
 
-// resolveNames replaces the names in the text of a file, and notes which it met.
+// resolveNames replaces the names in the text of a file, and records the used ones.
 func resolveNames(file, text string, names map[string]string, used map[string]bool) string {
 	if bare := bareNumber.FindString(text); bare != "" {
 		panic("redisdb: " + file + ".lua uses " + bare + " instead of a name")

@@ -29,8 +29,8 @@ var trials = []string{
 	"del K",
 }
 
-// Try asks Redis whether poold can work with it. It writes nothing but the keys of the
-// probe, which live for a minute at most. Run does the same all the time but for the commands.
+// Try checks whether poold can work with Redis. It writes only the keys of the probe, which live for
+// at most a minute. Run makes the same checks periodically, except for the commands.
 func (db *DB) Try(ctx context.Context) Trial {
 	m := db.monitor
 	t := Trial{Where: m.route.where}

@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// keyTypes are the Redis types of keys by the word after the prefix.
+// keyTypes are the declared Redis types of keys, by the word after the prefix.
 type keyTypes struct {
 	mu     sync.Mutex
 	byWord map[string]string
 }
 
-// Declare states the Redis types of keys by the word after the prefix, so that Explain can
-// name a key of another type.
+// Declare declares the Redis types of keys, by the word after the prefix, so that Explain can find a
+// key of another type.
 func (db *DB) Declare(types map[string]string) {
 	db.types.mu.Lock()
 	defer db.types.mu.Unlock()
@@ -32,8 +32,8 @@ func (k *keyTypes) of(word string) string {
 	return k.byWord[word]
 }
 
-// Explain returns err, with the name of the key that made a call fail because it holds
-// another program's value.
+// Explain adds the name of a key to err, if the call failed because that key holds another program's
+// value.
 func (db *DB) Explain(ctx context.Context, err error, keys []string) error {
 	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 		return err

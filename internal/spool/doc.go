@@ -1,5 +1,5 @@
-// Package spool keeps dead letters on disk: callbacks that Redis could not store, until it can.
-// purchase keeps and replays them.
+// Package spool keeps dead letters on disk: callbacks that Redis could not store. purchase keeps and
+// replays them.
 //
 // # Files
 //
@@ -9,8 +9,8 @@
 //	the same and .RANDOM.bad                   a bad file, set aside
 //	letter-RANDOM.tmp                          an unfinished letter
 //
-// Files with other names are never touched. A letter is a secret: neither a file name nor an
-// error has a part of it.
+// Files with other names are never touched. A letter is a secret: no file name and no error contains a
+// part of it.
 //
 // # Invariants
 //

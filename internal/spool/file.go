@@ -21,7 +21,7 @@ const (
 	dirMode  = 0o700
 )
 
-// The names that a spool knows. It ignores all other files in its folder.
+// The names of a spool's files. It ignores all other files in its folder.
 var (
 	letterName     = regexp.MustCompile(`^[0-9a-f]{64}\.json$`)
 	asideName      = regexp.MustCompile(`^[0-9a-f]{64}\.json\.[A-Z2-7]+\.bad$`)
@@ -35,8 +35,8 @@ func nameOf(order string) string {
 	return hex.EncodeToString(sum[:]) + ".json"
 }
 
-// readFile reads a letter and the size of its file. Its errors name the file and quote nothing of
-// its content. ErrBad is about the file; a failed read is not ErrBad.
+// readFile reads a letter and the size of its file. Its errors name the file and quote nothing of its
+// content. ErrBad means that the content is invalid; an I/O error is not ErrBad.
 func readFile(root *os.Root, name string) (Letter, int64, error) {
 	data, reason, err := readRegular(root, name)
 	if err != nil {
@@ -55,7 +55,7 @@ func readFile(root *os.Root, name string) (Letter, int64, error) {
 	return l, int64(len(data)), nil
 }
 
-// readRegular reads a regular file of at most maxBytes. bad is why the file is none.
+// readRegular reads a regular file of at most maxBytes. bad is why the file is not such a file.
 func readRegular(root *os.Root, name string) (data []byte, bad, err error) {
 	there, err := root.Lstat(name)
 	if err != nil {
@@ -71,7 +71,7 @@ func readRegular(root *os.Root, name string) (data []byte, bad, err error) {
 		return nil, nil, err
 	}
 	defer func() { _ = f.Close() }()
-	// Open follows links.
+	// Open follows links, so check that the opened file is the listed one.
 	if opened, err := f.Stat(); err != nil {
 		return nil, nil, err
 	} else if !os.SameFile(there, opened) {

@@ -31,8 +31,8 @@ type Spool struct {
 	dir  string
 	most int // letters, and files set aside
 
-	// names is held while a name in the folder changes and while the folder is listed or opened, so
-	// that the counts match the folder. No file is written under it. Count and SetAside do not need
+	// names is locked while a name in the folder changes and while the folder is listed or opened, so
+	// that the counts match the folder. Files are written without it. Count and SetAside do not need
 	// it.
 	names   sync.Mutex
 	letters atomic.Int64
@@ -89,7 +89,7 @@ func (s *Spool) Keep(l Letter) error {
 	return nil
 }
 
-// put writes a letter to disk under an unfinished name, and gives it its own name.
+// put writes a letter to disk under an unfinished name, and renames it to its final name.
 func (s *Spool) put(name string, data []byte) error {
 	root, err := s.makeRoot()
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Spool) put(name string, data []byte) error {
 	}
 	defer func() { _ = root.Close() }()
 	if _, _, err := readFile(root, name); err == nil {
-		return syncDir(root) // it was kept before, so a full disk does not matter
+		return syncDir(root) // the letter exists, so a full disk does not matter
 	}
 	unfinished, err := writeUnfinished(root, data)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *Spool) Each(compare func(x, y string) int, yield func(l Letter, size in
 		return cmp.Or(first, x.arrived.Compare(y.arrived), cmp.Compare(x.name, y.name))
 	})
 	for _, e := range entries {
-		// The letters are read again, because all of them together may be large.
+		// Read one letter at a time, because all of them together may be large.
 		l, size, err := s.read(root, e.name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -239,7 +239,7 @@ func (s *Spool) read(root *os.Root, name string) (Letter, int64, error) {
 	}
 	s.names.Lock()
 	defer s.names.Unlock()
-	return s.readLocked(root, name) // a good letter may have the name by now
+	return s.readLocked(root, name) // another process may have replaced it by a good letter
 }
 
 func (s *Spool) readLocked(root *os.Root, name string) (Letter, int64, error) {

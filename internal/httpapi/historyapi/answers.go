@@ -35,13 +35,13 @@ type (
 	ActiveList = Page[ActiveRecord]
 )
 
-// Order is what an order record and an order in flight have in common.
+// Order has the common fields of a Record and an ActiveRecord.
 type Order struct {
 	ID       string `json:"id"`
 	Target   string `json:"target"` // "/solve": an identity that no target has
 	Owner    string `json:"owner"`
 	Type     string `json:"type"`
-	Sitekey  string `json:"sitekey"` // "" where the type has none
+	Sitekey  string `json:"sitekey"` // "" if the type has none
 	Pageurl  string `json:"pageurl"` // the same
 	Provider string `json:"provider"`
 	Task     string `json:"task"`   // the provider's id; "" = none is known
@@ -141,13 +141,13 @@ type (
 	KeyUsage = UsageBy[KeyUsageLine]
 )
 
-// UsageLine are the figures of an owner, or of a target and who answered for it.
+// UsageLine has the figures of an owner, or of a target and its owner.
 type UsageLine struct {
 	Date   string `json:"date"`   // "" = of all days together
 	Target string `json:"target"` // "" = of all that the owner answered for
 	Owner  string `json:"owner"`
 	DayFigures
-	// Null where they are not known of all that the line is about.
+	// Null if they are unknown for any part of the line.
 	HandedOut *int64 `json:"handed_out"` // tokens, also those that came back
 	Expired   *int64 `json:"expired"`    // tokens that met their margin unused
 }
@@ -297,8 +297,8 @@ func cells(record reflect.Value) (row []string) {
 	return row
 }
 
-// harmless keeps a spreadsheet from taking a text for a formula: it puts an apostrophe
-// before the text, which the spreadsheet does not show.
+// harmless prevents that a spreadsheet reads a text as a formula: it puts an apostrophe before the
+// text, which the spreadsheet does not show.
 func harmless(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text

@@ -12,13 +12,13 @@ import (
 	"poold/internal/httpapi/kernel"
 )
 
-// Arrivals knows when requests for the tokens of a target came; *history.Arrivals
+// Arrivals reads the arrival times of requests for the tokens of a target; *history.Arrivals
 // implements it.
 type Arrivals interface {
 	Read(ctx context.Context, target string, from, to time.Time) ([]history.Arrival, error)
 }
 
-// ArrivalList is the JSON of when requests came.
+// ArrivalList is the JSON of arrivals.
 type ArrivalList struct {
 	Target   string        `json:"target"`
 	From     string        `json:"from"`
@@ -33,7 +33,7 @@ type ArrivalStep struct {
 	N  int     `json:"n"`
 }
 
-// When is GET /history/arrivals/{target}: when requests came, as JSON or, where the caller
+// When is GET /history/arrivals/{target}: the arrival times of requests, as JSON or, if the caller
 // asks for text/plain, as a trace for `poold simulate`.
 func (h *Routes) When(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	values, err := kernel.ReadValues(r.URL.RawQuery, "from", "to")

@@ -2,16 +2,16 @@
 //
 //	historyapi.go   orders that ended, by sitekey, task, id or day; orders in flight
 //	usage.go        what owners and targets spent
-//	key.go          what keys did with tokens, from the audit
-//	arrivals.go     when requests for the tokens of a target came
+//	key.go          the actions of keys on tokens, from the audit
+//	arrivals.go     the arrival times of requests for the tokens of a target
 //	query.go        parameters and cursors
 //	answers.go      the JSON of the answers, and the same as CSV
 //
 // # Invariants
 //
-//   - A key that is limited to some targets sees only the ones in the file.
+//   - A key that is limited to some targets sees only targets that the file has now.
 //   - Orders in flight come from the journal, never from a store.
-//   - A question to a store ends before the time for its answer does.
+//   - A query to a store has a limit that leaves time to write the answer.
 //
 // The package writes nothing.
 package historyapi

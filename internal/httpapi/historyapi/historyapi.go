@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// readLimit bounds a question to the store of the history, so that its answer can
-	// still be written within kernel.WriteLimit.
+	// readLimit bounds a query to the store of the history, so that the answer can still be written
+	// within kernel.WriteLimit.
 	readLimit = 8 * time.Second
-	// longestSitekey is how many characters one has at most, and a task's id as well.
+	// longestSitekey bounds the characters of a site key, and of a task's id.
 	longestSitekey = 256
 )
 
@@ -110,8 +110,8 @@ func (h *Routes) page(w http.ResponseWriter, r *http.Request, c *kernel.Call, as
 	return respondTable(w, r, list, list.Records)
 }
 
-// listed converts the records of a page and returns the cursor of the next page, "" for the
-// last one. A header has the address of the next page, which CSV has no field for.
+// listed converts the records of a page and returns the cursor of the next page, "" for the last page.
+// It sets a header with the address of the next page, because CSV has no field for it.
 func listed[From, To any](w http.ResponseWriter, asked pageQuery, found []From, more bool,
 	show func(*From) To, at func(*From) history.Position,
 ) (list []To, next string) {
@@ -172,15 +172,15 @@ func (h *Routes) Day(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 	return respondTable(w, r, day, day.rows())
 }
 
-// plainText reports whether a site key or a task's id has a form that can be asked for.
+// plainText reports whether a site key or a task's id has a valid form for a query.
 func plainText(text string) bool {
 	n := utf8.RuneCountInString(text)
 	return n > 0 && n <= longestSitekey && utf8.ValidString(text) &&
 		!strings.ContainsFunc(text, func(char rune) bool { return !unicode.IsPrint(char) })
 }
 
-// Solve is GET /history/solve/{id}: one order that ended, by its id or by the provider's
-// id of its task. An order that the caller may not see is answered as an unknown one.
+// Solve is GET /history/solve/{id}: one order that ended, by its id or by the provider's id of its
+// task. An order that the caller may not see gets the same answer as an unknown order.
 func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if _, err := kernel.ReadValues(r.URL.RawQuery); err != nil {
 		return err
@@ -247,7 +247,7 @@ func readDays[T any](r *http.Request, first, last time.Time, ask func(context.Co
 	return err
 }
 
-// errNoHistory is the answer to a question to a store that is not configured.
+// errNoHistory is the answer if no store is configured.
 func errNoHistory() *kernel.Problem {
 	return kernel.NewProblem(kernel.CodeNoHistory, "no history is kept: the configuration file has `history: {backend: none}`")
 }

@@ -23,8 +23,8 @@ type Audit interface {
 // keyName matches the name of a key, or the mark of calls without one.
 var keyName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._@-]{0,62}|` + history.Keyless + `)$`)
 
-// Key is GET /history/key/{name}: the actions of a key on tokens. A key that the file
-// lacks may have been in it.
+// Key is GET /history/key/{name}: the actions of a key on tokens. It also accepts names that the file
+// lacks: an earlier file may have had the key.
 func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	name := c.Param(r, 0)
 	if !keyName.MatchString(name) {
@@ -89,7 +89,7 @@ func (h *Routes) usageByKey(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	return respondTable(w, r, answer, answer.Lines)
 }
 
-// errNoAudit is the answer where the audit would be asked and there is none.
+// errNoAudit is the answer if no audit is kept.
 func (h *Routes) errNoAudit() *kernel.Problem {
 	if h.Store == nil {
 		return errNoHistory()

@@ -19,8 +19,8 @@ const (
 	defaultPage = 50
 	// defaultUsage is the number of days of /history/usage without ?from=.
 	defaultUsage = 7
-	// longestUsage is the most days of one query, a quarter: the store is asked about one
-	// after the other.
+	// longestUsage is the most days of one query, about a quarter of a year: the store is queried for
+	// one day after the other.
 	longestUsage = 92
 )
 
@@ -37,18 +37,18 @@ var wantLimit = fmt.Sprintf("limit must be a whole number from 1 to %d", history
 // pageQuery is a request for a page. The caller of the store fills in Query.Targets.
 type pageQuery struct {
 	history.Query
-	values url.Values // as they were given
+	values url.Values // the unparsed parameters
 }
 
-// covers reports whether the query includes a position. An order in flight is at the time
-// of its placing.
+// covers reports whether the query includes a position. The position of an order in flight has the
+// time of its placing.
 func (q *pageQuery) covers(p history.Position) bool {
 	return !p.Ended.Before(q.From) && (q.To.IsZero() || p.Ended.Before(q.To)) &&
 		(q.Before == history.Position{} || newestFirst(q.Before, p) < 0)
 }
 
-// readPageQuery reads from, to, limit and cursor, and checks that nothing else is there
-// but the parameters of these names.
+// readPageQuery reads from, to, limit and cursor. It refuses other parameters, except those named in
+// more.
 func readPageQuery(raw string, more ...string) (pageQuery, error) {
 	values, err := kernel.ReadValues(raw, append([]string{"from", "to", "limit", "cursor"}, more...)...)
 	q := pageQuery{Query: history.Query{Limit: defaultPage}, values: values}
@@ -103,7 +103,7 @@ const (
 
 type usageQuery struct {
 	by       string // byOwner | byTarget | byKey
-	perDay   bool   // else of all days together
+	perDay   bool   // false: all days together
 	from, to time.Time
 }
 
@@ -122,9 +122,9 @@ func readUsageQuery(raw string) (q usageQuery, err error) {
 	return q, err
 }
 
-// days returns the first and the last UTC day of the query, by default the last days up to
-// today. Each of them must be kept whole: a day that is forgotten in part looks cheaper
-// than it was. source names the keeper, for the answer.
+// days returns the first and the last UTC day of the query, by default the last defaultUsage days. It
+// refuses a day of which a part has expired, because its figures would be too low. source names the
+// store in the answer.
 func (q usageQuery) days(now time.Time, keep time.Duration, source string) (first, last time.Time, err error) {
 	const day = 24 * time.Hour
 	oldest := now.Add(-keep).Add(day - 1).UTC().Truncate(day)
@@ -174,10 +174,10 @@ func readDay(text string) (time.Time, bool) {
 	return day, err == nil && kept(day)
 }
 
-// kept reports whether a store can be asked about a moment: some stores lack other years.
+// kept reports whether all stores can represent a time.
 func kept(at time.Time) bool { return at.Year() >= 1970 && at.Year() <= 9999 }
 
-// encodeCursor makes a text of a position that needs no escapes.
+// encodeCursor returns a position as a text that needs no escapes in a URL.
 func encodeCursor(p history.Position) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.Ended.UnixMilli(), 10) + "." + p.ID))
 }

@@ -26,14 +26,14 @@ func (c *calendar) plan(at time.Time, s *State) Plan {
 	return p
 }
 
-// at returns how many tokens are wanted by windows that run or begin within lead, and how long that
-// holds. A nil calendar has no windows.
+// at returns how many tokens are wanted by windows that run or begin within lead, and how long this
+// result is valid. A nil calendar has no windows.
 func (c *calendar) at(at time.Time, lead time.Duration) (tokens int, change time.Duration) {
 	change = Never
 	if c == nil {
 		return 0, change
 	}
-	// Once ordering for a window has begun it goes on, even if the first solves shorten the lead.
+	// Once the orders for a window have begun they continue, even if the first solves shorten the lead.
 	if c.runs {
 		lead = max(lead, c.lead)
 	}
@@ -51,7 +51,8 @@ func (c *calendar) at(at time.Time, lead time.Duration) (tokens int, change time
 	}
 	for i, w := range c.windows {
 		o := &c.next[i]
-		// Finding the next run is expensive. After a clock step backwards it is found anew.
+		// Finding the next run is expensive, so it is kept. After a clock step backwards it is found
+		// again.
 		if !at.Before(o.until) || at.Before(o.asked) {
 			o.asked = at
 			o.from, o.until = w.Next(at)

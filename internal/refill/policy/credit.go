@@ -8,8 +8,8 @@ const (
 	creditLeast  = 10.0
 	creditMisses = 5.0
 	creditTimes  = 16.0
-	// A hit earns max_waste, a miss missEarns of it: a demand that never finds a token costs at most
-	// that much more than buying nothing.
+	// A hit earns max_waste, a miss missEarns times max_waste. This bounds the cost of a demand that
+	// never finds a token.
 	missEarns = 0.05
 )
 
@@ -56,8 +56,8 @@ func (c *credit) earn(now, scale float64, hit bool) {
 
 func (c *credit) hitsAt(now, scale float64) float64 { return decayed(c.hits, now-c.hit, scale) }
 
-// affordable returns how many tokens may be held: if all of them expire, the credit pays for those
-// beyond the recent hits.
+// affordable returns how many tokens may be kept: the credit, plus the number of recent hits, since
+// as many tokens will probably be used.
 func (c *credit) affordable(now, scale float64) int { return int(max(0, c.left+c.hitsAt(now, scale))) }
 
 // accrue updates free: since the last call floor tokens were kept, each replaced once in cycle
@@ -71,8 +71,8 @@ func (c *credit) accrue(now float64, floor int, cycle float64) {
 	}
 }
 
-// charge subtracts n expired tokens of a target that holds at most held. The floor's own expiries are
-// free; otherwise keeping a few tokens without demand would end the buying when demand comes.
+// charge subtracts n expired tokens of a target that holds at most held. Expiries that the floor alone
+// causes are free: otherwise keeping a few tokens without demand would use up the credit.
 func (c *credit) charge(n, held int) {
 	free := min(float64(n), math.Floor(c.free))
 	c.free -= free

@@ -45,7 +45,7 @@ func (s *State) Decide(at time.Time, p Plan, stock *Stock) Decision {
 	}
 	if d.Order = short(p.Want, stock); s.params.Adaptive {
 		missing, room := s.missing(p, stock), max(0, p.Most+stock.Waiting-stock.Fresh-stock.Orders)
-		if missing > room && d.Order > room { // not only because some orders may fail
+		if missing > room && d.Order > room { // the limit applies even if all orders land
 			d.Limit = LimitDepth
 			if p.Most < s.params.most(s.warm) {
 				d.Limit = LimitCredit
@@ -68,15 +68,14 @@ func (s *State) Decide(at time.Time, p Plan, stock *Stock) Decision {
 	return d
 }
 
-// short returns how many tokens are missing at a fixed depth. In the words of docs/configuration.md: an
-// order is placed while (fresh tokens that outlive the lead time) + (orders) - (callers waiting) <
-// depth.
+// short returns how many tokens are missing at a fixed depth. As docs/configuration.md says, an order
+// is placed while (fresh tokens that outlive the lead time) + (orders) - (callers waiting) < depth.
 func short(depth int, s *Stock) int {
 	return max(0, depth-(s.Outliving+s.Orders-s.Waiting))
 }
 
-// missing returns how many tokens are missing in expectation: a token that expires within the lead
-// time counts by the chance that it is used before, an order by the chance that it lands.
+// missing returns the expected number of missing tokens. A token that expires within the lead time
+// counts with the probability that it is used before, an order with the probability that it lands.
 func (s *State) missing(p Plan, stock *Stock) int {
 	effective := float64(stock.Outliving) + s.workspace.soon.served(stock.Fresh-stock.Outliving) +
 		(1-s.learned.solves.fails)*float64(stock.Orders) - float64(stock.Waiting)

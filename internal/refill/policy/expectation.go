@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// latePrior is the weight of chance, in samples, in the probability that a request comes late
-	// enough to find a token that is ordered now.
+	// latePrior is the weight, in samples, of the fallback in the probability that a request comes
+	// late enough to find a token that is ordered now.
 	latePrior = 0.5
 	// If a request is followed by another one less than aloneBelow times as often as by chance, the
 	// risk shrinks in proportion.
@@ -114,8 +114,8 @@ func (v *expectation) risk(n int) float64 {
 	return v.company * (0.3*v.soon[0].ge(n) + 0.4*v.soon[1].ge(n) + 0.3*v.soon[2].ge(n))
 }
 
-// pays reports whether one more token is worth its price with n ahead. It holds up to some n and
-// for no greater one.
+// pays reports whether one more token is worth its price with n ahead. It is true up to some n and
+// false for each greater n.
 func (v *expectation) pays(n int, k *Params) bool {
 	if n == 0 {
 		if v.longer > 0 {
@@ -132,8 +132,8 @@ func (v *expectation) pays(n int, k *Params) bool {
 
 func worthOne(price, used float64) bool { return price*used >= 1-used }
 
-// early reports whether a delayed order serves more: the requests that it would gain at the end of
-// its life outweigh, by the price, those for which it would come too late.
+// early reports whether an order now is too early: a delayed order would gain more requests at the end
+// of its token's life, weighed by the price, than it would lose at the beginning.
 func (v *expectation) early(price float64) bool {
 	if v.gaps.weight <= 0 {
 		return false
@@ -169,8 +169,8 @@ func (v *expectation) enoughInTime(k *Params, most int, gap float64) int {
 	return want
 }
 
-// expected returns how many requests come within a lead time, on average. For many requests it is
-// the rate's mean, to which the table would add little.
+// expected returns the mean number of requests within a lead time. For many requests it uses the rate
+// alone, because the table would change little.
 func (v *expectation) expected() float64 {
 	if mean := v.rate * v.q50; mean > exactUpTo/2 {
 		return mean

@@ -17,8 +17,8 @@ const (
 	leastStart = 1e-280
 	// leastForecast is the shortest forecast, in scaled seconds.
 	leastForecast = 1e-3
-	// Probabilities below negligible end a sum. Beyond exactUpTo only every servedStep-th one, or
-	// fewer, is computed.
+	// Probabilities below negligible end a sum. Beyond exactUpTo at most every servedStep-th
+	// probability is computed.
 	negligible = 1e-3
 	servedStep = 16
 )

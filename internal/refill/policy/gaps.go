@@ -2,9 +2,9 @@ package policy
 
 import "math"
 
-// gaps says when the next request is due: it counts the silences that reached each length, and
-// those that ended there, by the busyness before (a product-limit estimate). It knows periods more
-// exactly than the histograms of the table. Times are in scaled seconds.
+// gaps estimates when the next request is due. For each length it counts the silences that reached it
+// and the silences that ended there, by the busyness before (a product-limit estimate). It resolves
+// periods more exactly than the histograms of the table. Times are in scaled seconds.
 type gaps [gapClasses]gapClass
 
 type gapClass struct {
@@ -56,7 +56,7 @@ type walk struct {
 	silence float64 // its length so far
 	from    float64 // its place among the bins
 	weight  float64 // silences of at least that length
-	// The bins before bin are in goesOn, so that ascending questions cost one pass over the bins.
+	// goesOn covers the bins before bin, so that ascending queries cost one pass over the bins.
 	bin    int
 	goesOn float64
 }

@@ -92,8 +92,8 @@ func (k *knowledge) catchUp(now float64) {
 		return
 	}
 	ends := k.ends()
-	// The last bucket of silence has nothing more to teach, and catching up with a month must not take
-	// a month's samples.
+	// Stop at the last bucket of silence: further samples add nothing, and a month of silence must not
+	// cost a month of samples.
 	until := min(now, k.last+silenceEdges[silences-2]*k.scale)
 	for {
 		step := quietStep

@@ -48,8 +48,8 @@ func (s *solves) replace(leads []time.Duration) {
 
 func leadSeconds(lead time.Duration) float32 { return float32(max(0, lead).Seconds()) }
 
-// failed adds a failed solve. From FailuresInARow on, the failures are an outage and do not change
-// the share; otherwise the first good minute would order far too much.
+// failed adds a failed solve. From FailuresInARow on, failures count as an outage and do not change
+// the share; otherwise far too many orders would be placed after the outage.
 func (s *solves) failed() {
 	if s.streak < FailuresInARow {
 		s.fails = s.fails*failDecay + 1 - failDecay

@@ -2,7 +2,7 @@ package policy
 
 import "time"
 
-// The values of Plan.Limit: what keeps a target from wanting or ordering what its forecast asks.
+// The values of Plan.Limit: the rule that holds the wanted tokens or the orders below the forecast.
 const (
 	LimitNone   = ""
 	LimitDepth  = "depth"  // the cap of the file, or of the warm window
@@ -17,9 +17,9 @@ const (
 	FailuresInARow = 8
 	ProbeEvery     = 5 * time.Second
 
-	// The credit pays for the wanted tokens, if all of them expire. Expiring tokens, and orders that
-	// replace failing ones, are not wanted tokens: tokens and orders together are at most heldTimes
-	// what the credit pays for.
+	// The credit must pay for the wanted tokens, if all of them expire. Tokens that expire soon, and
+	// orders that replace failing ones, are not wanted tokens. All tokens and orders together are at
+	// most heldTimes the number that the credit pays for.
 	heldTimes = 2
 )
 

@@ -2,7 +2,7 @@ package policy
 
 import "time"
 
-// Ceiling holds what bounds the purchases of a target at any demand.
+// Ceiling has the limits that bound the purchases of a target at any demand.
 type Ceiling struct {
 	Depth   int           // the most tokens and orders, besides those for pending callers
 	Waiting int           // the most pending callers; each adds an order
@@ -12,8 +12,8 @@ type Ceiling struct {
 	Rate    float64       // the most tokens handed out per second; 0 = no limit
 }
 
-// PerHour returns the most solves in an hour: all threads without a pause; with a rate, not more than is
-// handed out plus the whole depth as often as it can expire.
+// PerHour returns the most solves in an hour: all threads without a pause. With a rate, the solves are
+// at most the tokens that are handed out, plus the whole depth as often as it can expire.
 func (c Ceiling) PerHour() float64 {
 	if c.Lead <= 0 || c.Usable <= 0 {
 		return 0
@@ -26,8 +26,8 @@ func (c Ceiling) PerHour() float64 {
 	return most
 }
 
-// ThreadsToKeep returns how many tasks are in flight on average to keep that many tokens without demand:
-// each is solved anew once in its usable life.
+// ThreadsToKeep returns the mean number of tasks in flight that keep a number of tokens without demand:
+// each token is replaced once in its usable life.
 func ThreadsToKeep(tokens int, lead, usable time.Duration) float64 {
 	if usable <= 0 {
 		return 0

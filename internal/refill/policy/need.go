@@ -24,8 +24,8 @@ type Need struct {
 	Text       string   `json:"text"`         // as a sentence
 }
 
-// newNeed returns the Need of a target with a hit rate below the wanted one, which price reaches; price
-// 0 = none reaches it.
+// newNeed returns the Need of a target whose hit rate is below the wanted one. price is the max_waste
+// that reaches the wanted rate; 0 = none does.
 func newNeed(k *Params, rate, price float64) *Need {
 	const tiny = 1e-6 // corrects rounding errors
 	// The rate is rounded down, so that it never looks like the wanted one.

@@ -3,8 +3,8 @@ package policy
 import "time"
 
 const (
-	// cheaper is how much more an added token is worth than the theory says, because just-in-time
-	// renewal saves many expiries. Calibrated.
+	// cheaper is the calibrated factor by which an added token is worth more than its computed worth,
+	// because just-in-time renewal saves many expiries.
 	cheaper = 2.0
 	// A want below slowFrom is recomputed at each event. A greater one changes little by one event, and
 	// is recomputed each planStep scaled seconds, or each idleStep without demand.
@@ -83,8 +83,8 @@ func (s *State) adaptivePlan() Plan {
 	return p
 }
 
-// warmLead returns how long before a warm window its tokens are ordered, so that nearly all are there
-// when it begins. It is at most half the usable life, or they would be old.
+// warmLead returns how long before a warm window its tokens are ordered, so that nearly all have landed
+// when it begins. It is at most half the usable life, so that the tokens are not old by then.
 func (s *State) warmLead() time.Duration {
 	return min(inSeconds(s.learned.solves.quantile(windowLead)), s.params.Usable/2)
 }

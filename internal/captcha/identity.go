@@ -79,10 +79,10 @@ type Picture struct {
 	Instructions  string  `key:"instructions" json:"instructions,omitempty" of:"image" not:"defaults target" doc:"Instructions for the person who reads the picture."`
 }
 
-// Charset says which characters the text of a picture has.
+// Charset is the set of characters that the text of a picture can have.
 type Charset string
 
-// The character sets; "" = not said.
+// The character sets; "" = unknown.
 const (
 	Digits           Charset = "digits"
 	Letters          Charset = "letters"
@@ -102,7 +102,7 @@ func (i Identity) Site() string { return cmp.Or(i.Sitekey, i.GT, i.CaptchaID) }
 func (i Identity) ID() ID {
 	var b strings.Builder
 	add := func(field string) {
-		// The length in front keeps ("ab","c") and ("a","bc") apart.
+		// The length in front distinguishes ("ab","c") from ("a","bc").
 		b.WriteString(strconv.Itoa(len(field)))
 		b.WriteByte(':')
 		b.WriteString(field)
@@ -135,7 +135,7 @@ func (i Identity) ID() ID {
 	return ID(hex.EncodeToString(sum[:16]))
 }
 
-// unlessZero is the text of a value, "" for the zero value.
+// unlessZero returns a value as text, or "" for the zero value.
 func unlessZero[T comparable](value T) string {
 	var zero T
 	if value == zero {

@@ -15,8 +15,8 @@ import (
 	"poold/internal/targets"
 )
 
-// diff prints what applying the file to a running daemon would change: the targets that come,
-// go or get another stock, and the parts that need a restart.
+// diff prints what applying the file to a running daemon would change: targets that are added, removed
+// or get another stock, and the parts that need a restart.
 func diff(ctx context.Context, w io.Writer, daemon *cli.Client, set *targets.Set) error {
 	running, err := cli.AskStatus(ctx, daemon, cli.StatusTime)
 	if err != nil {

@@ -27,9 +27,9 @@ const (
 // report writes a line about the outcome of one trial: text, or the fault.
 type report func(name, text string, fault error)
 
-// checkLive tries Redis, the stores of dedup and history, and each provider's key. It buys
-// nothing, writes one short-lived key to Redis, and prints a line about each of them or about each fault. It returns
-// the number of faults.
+// checkLive tries Redis, the stores of dedup and history, and each provider's key. It buys nothing and
+// writes one short-lived key to Redis. It prints a line about each of them or about each fault, and
+// returns the number of faults.
 func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, err error) {
 	say := func(name, text string, fault error) {
 		mark := "ok"
@@ -65,7 +65,7 @@ func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, 
 	return faults, err
 }
 
-// tryRedis reports whether Redis can serve. Its error is about an address of the file.
+// tryRedis reports whether poold can use Redis. It returns an error for an invalid address.
 func tryRedis(ctx context.Context, wanted targets.Redis, say report) error {
 	quiet := slog.New(slog.DiscardHandler)
 	redis.SetLogger(backend.RedisLog{Log: quiet})

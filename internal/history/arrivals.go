@@ -179,7 +179,7 @@ func (a *Arrivals) write(ctx context.Context, at time.Time) {
 		if err == nil {
 			a.markWritten(batch)
 		}
-		if err == nil || ctx.Err() == nil { // else the store is not at fault
+		if err == nil || ctx.Err() == nil { // an ended ctx is not a fault of the store
 			a.down.note(err)
 		}
 	}

@@ -73,7 +73,7 @@ func (a *Auditor) Note(e Entry) {
 	}
 }
 
-// Health does not block.
+// Health returns the state of the Auditor. It does not block.
 func (a *Auditor) Health() AuditHealth {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -115,7 +115,7 @@ func (a *Auditor) writeAll(ctx context.Context) error {
 			dropped++
 			a.refusal = fmt.Errorf("entry %s: %w", e.ID, err)
 		})
-		if err == nil || ctx.Err() == nil { // else the store is not at fault
+		if err == nil || ctx.Err() == nil { // an ended ctx is not a fault of the store
 			a.down.note(err)
 		}
 		if err != nil {

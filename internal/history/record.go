@@ -15,7 +15,7 @@ type Record struct {
 	Owner    string     // of the target
 	Type     captcha.Type
 	Sitekey  string // "" = the type has none, as pictures
-	Pageurl  string // the same
+	Pageurl  string // "" = the type has none
 	Provider string // the last one of the order
 	Task     string // the provider's id; "" = unknown
 	How      How

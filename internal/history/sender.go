@@ -84,7 +84,7 @@ func (s *Sender) add(ids ...captcha.ID) {
 	}
 }
 
-// Health does not block.
+// Health returns the state of the Sender. It does not block.
 func (s *Sender) Health() Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,8 +188,8 @@ func (s *Sender) send(ctx context.Context, ids []captcha.ID) (again []captcha.ID
 	return again, nil
 }
 
-// setAside notes which identities cannot be read, so that they do not block others; a sweep makes them due again. If
-// failed is not nil, an identity that unread lacks may be unreadable too.
+// setAside notes the identities that cannot be read, so that they do not block others; a sweep makes them due again.
+// If failed is not nil, identities that are not in unread may be unreadable too.
 func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, failed error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package strictjson reads JSON more strictly than encoding/json does, which takes the last
-// of two fields of one name, other spellings of a name, and a value that is followed by
-// more data. It knows no limits of size and no rules for values: both belong to the caller.
+// Package strictjson reads JSON more strictly than encoding/json. It refuses a repeated field, another
+// spelling of a field's name, and data after the value. The caller must limit the size and check the
+// values.
 package strictjson
 
 import (
@@ -55,8 +55,8 @@ func (e *FieldError) Unwrap() error { return e.Err }
 
 // Object reads a body that is one JSON object of single values. It calls field for each
 // field in turn with a string, json.Number, bool or nil, and stops at its first error. For
-// a nested value field gets the opening json.Delim, so that it can refuse the field with
-// its own error; if it does not, Object does with ErrNested.
+// a nested value field gets the opening json.Delim, and can refuse the field with an error. If it
+// accepts, Object refuses the field with ErrNested.
 func Object(body []byte, field func(name string, value json.Token) error) error {
 	r := newReader(body)
 	start, err := r.token()
@@ -118,7 +118,7 @@ func (r reader) token() (json.Token, error) {
 	return nil, &SyntaxError{r.decoder.InputOffset()}
 }
 
-// name reads a field's name. Names that encoding/json takes for one are duplicates.
+// name reads a field's name. Names that encoding/json treats as equal are duplicates.
 func (r reader) name(seen map[string]bool) (string, error) {
 	token, err := r.token()
 	if err != nil {

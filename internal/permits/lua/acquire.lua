@@ -26,7 +26,7 @@ if used >= tonumber(ARGV.limit) then
 end
 local answered = tonumber(ARGV.answered_ms)
 if s.kind == 'outage' and answered >= 0 and now - answered > s.since then
-  -- This replica reaches the provider: the fault was of another one's network, or is over.
+  -- This replica reaches the provider: the fault was in another replica's network, or is over.
   standing_set('kind', '')
   s.kind = ''
 end

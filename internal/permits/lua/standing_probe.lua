@@ -1,4 +1,4 @@
--- Lets the next order at a provider be placed at once.
+-- Allows the next order at a provider at once.
 --
 -- Uses   standing
 -- KEYS   standing

@@ -20,7 +20,7 @@ for i = ARGV.size + 1, #ARGV do
   local e = entry_of(order)
   local deadline = redis.call('ZSCORE', KEYS.orders, order)
   local lease = tonumber(redis.call('ZSCORE', KEYS.leases, order) or 0)
-  -- A lease from before Redis' clock was set back. If its owner lived, it would have renewed it.
+  -- The lease is from before Redis' clock was set back. A live owner would have renewed it.
   local stale = lease > now + tonumber(ARGV.lease_ms) + clocks
   if not e or not deadline then
     gone[#gone + 1] = order

@@ -1,4 +1,4 @@
--- Notes that a replica is alive, and returns all live replicas.
+-- Notes the heartbeat of a replica, and returns all live replicas.
 --
 -- KEYS   replicas
 -- ARGV   replica life_ms
@@ -9,7 +9,7 @@ expect('ZCARD', KEYS.replicas)
 redis.call('ZADD', KEYS.replicas, ms(now + ARGV.life_ms), ARGV.replica)
 redis.call('ZREMRANGEBYSCORE', KEYS.replicas, '-inf', ms(now))
 -- A longer life than any replica asks for is from before Redis' clock was set back. A live
--- replica is back with its next beat.
+-- replica returns with its next heartbeat.
 local longest = 60000
 redis.call('ZREMRANGEBYSCORE', KEYS.replicas, '(' .. ms(now + longest + clocks), '+inf')
 redis.call('PEXPIRE', KEYS.replicas, ARGV.life_ms)

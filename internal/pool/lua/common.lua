@@ -87,9 +87,9 @@ local function born_after(element, moment)
   return tonumber(string.match(element, '^%d+|(%d+)') or 0) > moment
 end
 
--- drop_dead removes the tokens that die before `moment`, which is now and the margin, and
--- counts them. If the newest token was born after `moment` and `slack`, Redis' clock was set
--- back by more than the margin: the age of every token is unknown, and all are removed.
+-- drop_dead removes the tokens that die before `moment` (now + margin), and counts them. If the
+-- newest token was born after `moment` + `slack`, Redis' clock was set back by more than the
+-- margin: the age of every token is unknown, and all are removed.
 local function drop_dead(list, stats, junk, moment, slack)
   local dropped = 0
   local newest = redis.call('LINDEX', list, -1)
@@ -115,7 +115,7 @@ local function drop_dead(list, stats, junk, moment, slack)
   end
 end
 
--- insert adds a token at its place. It is nearly always the newest.
+-- insert adds a token to the sorted list. It is nearly always the newest.
 local function insert(list, element)
   local moment = dies(element)
   local tail = redis.call('LINDEX', list, -1)
@@ -132,9 +132,10 @@ local function insert(list, element)
   redis.call('PEXPIRE', list, stats_ttl)
 end
 
--- live_tickets removes the tickets of replicas that were silent for two seconds and returns
--- the number of the others. A sign of life in the future is from before Redis' clock was set
--- back: its age is unknown. A live replica shows the ticket again, at its old place.
+-- live_tickets removes the tickets of replicas that were silent for two seconds and returns the
+-- number of the others. A ticket that was last seen in the future is from before Redis' clock was
+-- set back, so its age is unknown, and it is removed. A live replica shows the ticket again, at its
+-- old place.
 local function live_tickets(tickets, seen, now)
   if redis.call('ZCARD', seen) == 0 then
     return 0

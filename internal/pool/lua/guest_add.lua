@@ -11,8 +11,8 @@ local now = now_ms()
 if redis.call('ZSCORE', KEYS.added, ARGV.name) then
   return 0
 end
--- A later replica may have read the figures before another one added them, and their name
--- may be forgotten by now.
+-- After not_after, another replica may have added the figures, and their name may be forgotten by
+-- now.
 if now > tonumber(ARGV.not_after) then
   return -1
 end

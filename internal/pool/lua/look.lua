@@ -32,9 +32,9 @@ local function numbers(text)
   return list
 end
 
--- note_minute adds the changes since the last look to the minute of this one, so that takes
--- need not, and returns the text of the last hour; the README has its form. Without free
--- memory the look goes on.
+-- note_minute adds the changes since the last look to the minute of this look, so that takes need
+-- not count by minute. It returns the text of the last hour; README.md has its form. Without free
+-- memory the text is not stored, and the look continues.
 local function note_minute(text, figures, now, keep)
   local value, have = pairs_of(figures), {}
   for i, name in ipairs({'requests', 'hits', 'waited', 'misses', 'bought', 'solved'}) do
@@ -60,7 +60,7 @@ local function note_minute(text, figures, now, keep)
       rest = table.concat(kept)
     end
     for i = 1, #have do
-      -- The figures of a retired guest begin again.
+      -- The difference is negative if a guest was retired and its figures began again.
       sum[i] = ms((had[i] or 0) + math.max(0, tonumber(have[i]) - (old[i] or 0)))
     end
     rest = '|' .. ms(minute) .. ' ' .. table.concat(sum, ' ') .. rest

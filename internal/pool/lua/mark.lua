@@ -1,5 +1,5 @@
--- Notes that the owner is about to submit an order. Every other replica then takes it as unknown
--- whether the order was bought.
+-- Notes that the owner is about to submit an order. From then on, for every other replica it is
+-- unknown whether the order was bought.
 --
 -- Uses   journal
 -- KEYS   orders journal leases

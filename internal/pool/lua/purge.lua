@@ -1,4 +1,4 @@
--- Shared: ends the orders whose time is over. Needs journal and ended.
+-- Shared: ends the orders whose deadline has passed. Needs journal and ended.
 --
 -- KEYS   orders journal stats spend junk
 

@@ -1,10 +1,11 @@
--- Shared: what place and look decide by.
+-- Shared: the counts by which place and look decide.
 --
 -- KEYS   tokens orders tickets seen
 
--- stock_counts returns how many tokens are fresh, how many of them outlive margin and lead, how many
--- orders are under way and how many callers wait; the ms until the first fresh token meets its
--- margin (expiry) and until the first outliving one stops outliving (look), -1 = no such token.
+-- stock_counts returns how many tokens are fresh, how many of them outlive margin and lead, how
+-- many orders are in flight and how many callers wait. It also returns the ms until the first fresh
+-- token reaches its margin (expiry), and until the first outliving token stops outliving (look);
+-- -1 = no such token.
 local function stock_counts(now, margin, lead)
   local list = KEYS.tokens
   local length = redis.call('LLEN', list)

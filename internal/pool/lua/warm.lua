@@ -18,7 +18,8 @@ if new.tokens == 0 then
   return 1
 end
 
--- covers reports whether window a includes b, give or take `give` ms at either end. Of a window that has begun, the rest counts.
+-- covers reports whether window a includes b. Up to `give` ms may be missing at either end. Of a
+-- window that has begun, only the rest counts.
 local function covers(a, b, give)
   local from, start = math.max(a.begins, now), math.max(b.begins, now)
   return a.tokens >= b.tokens and from <= start + give and a.ends >= b.ends - give
@@ -29,10 +30,10 @@ local windows = windows_of(now)
 if new.begins >= new.ends then
   return 1
 end
--- A retry, or a client that asks again, means the same moment but comes a little later. So
--- the new window covers others give or take the slack, and then takes the length of both. An
--- older window with more tokens is unchanged: repeated calls with fewer tokens would extend it
--- for ever.
+-- A retry, or a repeated call, means the same window but comes a little later. So the new window
+-- covers windows that differ by at most the slack, and then takes the length of both. An older
+-- window with more tokens is unchanged: otherwise repeated calls with fewer tokens would extend
+-- it for ever.
 local slack = tonumber(ARGV.slack_ms)
 local begins, ends, last, dropped, kept = new.begins, new.ends, new.ends, {}, {}
 for _, w in ipairs(windows) do
@@ -48,8 +49,8 @@ for _, w in ipairs(windows) do
   end
 end
 
--- Callers with a limit fill only the room that the others leave, and their windows take none
--- from callers without a limit.
+-- Windows of callers with a limit use only the room that callers without a limit leave, and never
+-- take room from them.
 local caller, maker = ARGV.caller, pairs_of(redis.call('HGETALL', KEYS.warmers))
 local own, limited, makers = 0, 0, {}
 for _, member in ipairs(kept) do

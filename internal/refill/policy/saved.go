@@ -95,7 +95,7 @@ func (k *knowledge) restore(saved *savedState, now float64) {
 	k.solves.fails, k.solves.streak = saved.Fails, saved.Streak
 	k.solves.leads = saved.Leads
 	k.busy = bucket(busyEdges[:], k.count)
-	k.sampled = now // what happened meanwhile is unknown
+	k.sampled = now // no samples for the time since the save, which is unknown
 	if k.table == nil {
 		return
 	}

@@ -12,10 +12,10 @@ const (
 	shadowLife = time.Hour
 	// A summary covers the last one to two shadowSpans.
 	shadowSpan = 12 * time.Hour
-	// waitersPatience is how long a patient caller of a shadow waits for a token, as a caller that
-	// names no time does.
+	// waitersPatience is how long a patient caller of a shadow waits for a token: the default wait
+	// of a caller.
 	waitersPatience = 20 * time.Second
-	// Fewer requests than fewRequests do not judge a policy.
+	// With fewer requests than fewRequests there is no comparison.
 	fewRequests = 50
 	// asGood is how far below the adaptive policy's hit rate a fixed depth may be and still count as
 	// reaching it.
@@ -33,7 +33,8 @@ type shadow struct {
 	runs     []*replay
 	calendar calendar
 	born     time.Time
-	// warmedUp: the shadow has lived for a usable life, so its stock is no longer empty by birth.
+	// warmedUp: the shadow has run for a usable life, so the empty stock of its start no longer
+	// matters.
 	warmedUp     bool
 	older, newer period // the counts of a summary; newer becomes older after a shadowSpan
 }
@@ -108,9 +109,9 @@ func (s *shadow) load(restore func(Params) *State) {
 	state.learned.sampled = state.now
 }
 
-// learn advances the shadow from the last look to this one. The noticed requests are spread over
-// that time; request adds the next one to the target's own State. While an operator has paused the
-// buying, nothing counts on either side.
+// learn advances the shadow from the last look to this one. It spreads the new requests over that
+// time, and request adds each of them to the target's State. While an operator has paused the buying,
+// neither the target's nor the shadow's outcomes count.
 func (s *shadow) learn(t *Tracker, concurrency int, at time.Time, requests int, stock *Stock, request func(n int)) {
 	s.calendar.posted, s.calendar.read = t.calendar.posted, t.calendar.read
 	s.live(t, concurrency, at, requests, stock.Figures, request)
@@ -152,7 +153,7 @@ func (s *shadow) live(t *Tracker, concurrency int, at time.Time, requests int, f
 			r.state.learned = t.state.learned // Load may have replaced it
 		}
 	}
-	// A follower must not know of a request before it comes.
+	// Advance the runs before each request: a follower must not know a future request.
 	for n := range requests {
 		at := begin + (end-begin)*float64(n+1)/float64(requests)
 		s.pass(at)
@@ -167,7 +168,7 @@ func (s *shadow) live(t *Tracker, concurrency int, at time.Time, requests int, f
 func (s *shadow) pass(at float64) {
 	for _, r := range s.runs {
 		r.pass(at)
-		r.waits = r.waits[:0] // unused, and would grow for ever
+		r.waits = r.waits[:0] // a shadow does not use them, and they would grow without bound
 	}
 }
 
@@ -223,8 +224,8 @@ func (s *shadow) hitRate(run int) float64 {
 	return float64(n.hits) / float64(max(1, n.requests))
 }
 
-// price returns the max_waste that reaches the wanted hit rate, given the rate of the target's own;
-// 0 if none does.
+// price returns the max_waste that reaches the wanted hit rate; 0 = none does. rate is the hit rate of
+// the target's present max_waste.
 func (s *shadow) price(rate float64) float64 {
 	price := s.target.MaxWaste
 	for i := len(ladder); i < len(s.runs); i++ {

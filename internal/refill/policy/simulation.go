@@ -108,9 +108,9 @@ const (
 var epoch = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
 
 // Run replays the demand from the first arrival, or with warm windows from second 0, to 600 s after the
-// last. A longer Length goes on in silence, for BoughtADay and BoughtEach alone: a fixed depth buys at
-// night too. BoughtADay counts the tokens that land within the Length. The same Simulation gives the
-// same Result. Run ends early with the error of ctx.
+// last arrival. If Length is longer, the run continues without requests, which counts only for
+// BoughtADay and BoughtEach: a fixed depth buys at night too. BoughtADay counts the tokens that land
+// within the Length. The same Simulation has the same Result. Run ends early with the error of ctx.
 func (s Simulation) Run(ctx context.Context) (Result, error) { return s.runFor(ctx, 0) }
 
 // runFor is Run, but ends as soon as the run cannot reach that number of hits. The result then has only
@@ -197,8 +197,8 @@ func (s Simulation) Fixed(depth int) Simulation {
 	return s
 }
 
-// Adaptive returns the same simulation with the adaptive policy at that max_waste. The depth of a fixed
-// target does not limit it: it may hold and order as much as the provider solves at once.
+// Adaptive returns the same simulation with the adaptive policy and this max_waste. The depth of a
+// fixed target does not limit it: its depth is the number of tasks that the provider solves at once.
 func (s Simulation) Adaptive(maxWaste float64) Simulation {
 	if !s.Params.Adaptive {
 		s.Params.Depth = max(s.Params.Depth, s.Concurrency)
@@ -207,9 +207,9 @@ func (s Simulation) Adaptive(maxWaste float64) Simulation {
 	return s
 }
 
-// NearestFixed searches the least fixed depth with at least as many hits as a result of the same
-// demand, and returns it with its result. Depths above the result's peak are not tried; if none has as
-// many hits, it is the least depth with as many as that peak.
+// NearestFixed searches the least fixed depth with at least as many hits as than, a result of the same
+// demand, and returns it with its result. It does not try depths above PeakHeld of than. If no depth
+// has as many hits, it returns the least depth with as many hits as that peak.
 func (s Simulation) NearestFixed(ctx context.Context, than Result) (depth int, nearest Result, err error) {
 	depth = than.PeakHeld
 	if nearest, err = s.Fixed(depth).Run(ctx); err != nil {

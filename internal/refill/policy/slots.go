@@ -1,14 +1,14 @@
 package policy
 
 const (
-	// The weight of an order that waited for a slot is 1/slotWaits, and that of an order that got one
-	// at once 1/slotFree: free slots now say little about the next ones.
+	// The weight of an order that waited for a slot is 1/slotWaits. An order that got a slot at once has
+	// the weight 1/slotFree: a free slot says little about later slots.
 	slotWaits = 16
 	slotFree  = 128
 )
 
-// slots estimates how soon the provider takes the next order of this target; other targets use the same
-// slots. Times are in seconds.
+// slots estimates how soon this target gets its next slot at the provider, for which it competes with
+// other targets. Times are in seconds.
 type slots struct {
 	gap    float64 // from one order to the next while orders wait
 	wanted int     // orders decided and not yet placed; not saved

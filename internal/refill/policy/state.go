@@ -46,16 +46,16 @@ func newState(p Params, learned *knowledge) *State {
 	return s
 }
 
-// follower returns a State with other params that shares what s knows, now and later. It has its own
-// credit.
+// follower returns a State with other params that shares the learned state of s, now and later. It has
+// a separate credit.
 func (s *State) follower(p Params) *State {
 	f := newState(p, s.learned)
 	f.follows = true
 	return f
 }
 
-// Change sets other params, with the same Adaptive and Usable. Other values of those need a new State,
-// from Restore.
+// Change sets other params, which must have the same Adaptive and Usable. For other values of these,
+// make a new State with Restore.
 func (s *State) Change(p Params) {
 	s.params = p
 	s.credit.reprice(p.MaxWaste)
@@ -116,7 +116,7 @@ func (s *State) Expired(at time.Time, n int) {
 	s.planned = 0
 }
 
-// outdate makes the plan stale, unless it wants so many that one event changes little.
+// outdate makes the plan stale, unless it wants many tokens: then one event changes little.
 func (s *State) outdate() {
 	if s.plan.Want < slowFrom {
 		s.planned = 0

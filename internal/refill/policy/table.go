@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// The table of what happened next. A situation is the silence since the last request, and the busyness
-// at that request. Times are in scaled seconds.
+// The table has the requests that followed each situation. A situation is the silence since the last
+// request, and the busyness at that request. Times are in scaled seconds.
 const (
 	horizons = 3
 	bins     = 44
@@ -30,7 +30,7 @@ const (
 	halveAt = 100 * sampleUnit
 
 	// requestStep is the least time between samples at requests. In a silence the samples are
-	// quietStep apart, and after lateAfter lateStep.
+	// quietStep apart, and lateStep apart after lateAfter.
 	requestStep = 0.5
 	quietStep   = 2.0
 	lateStep    = 10.0
@@ -83,8 +83,8 @@ func situation(silence float64, busy int) int {
 	return busySilences*busies + s - busySilences
 }
 
-// histogram counts what followed a situation within one horizon: the demand D relative to the fallback's
-// mean m, as log((D+1/2)/(m+1/2)).
+// histogram counts the demand D that followed a situation within one horizon, relative to the fallback's
+// mean m: log((D+1/2)/(m+1/2)).
 type histogram struct {
 	Bins   [bins]uint16 `json:"bins"` // in units of 1/sampleUnit
 	weight uint32       // their sum
@@ -231,8 +231,8 @@ func (o *exceedance) prepare(h *histogram, expected float64) {
 	o.shift = -math.Log(expected + 0.5)
 }
 
-// mix corrects the fallback's probability p of at least n requests, given as log n, by the share of the
-// samples with as many. The boundary is between D = n-1 and D = n; within a bin the samples are spread
+// mix corrects the fallback's probability p of at least n requests by the share of the samples with at
+// least n. log is log n. The boundary is between D = n-1 and D = n; within a bin the samples are spread
 // evenly.
 func (o *exceedance) mix(p, log float64) float64 {
 	place := (log+o.shift)/binWidth + binsZero

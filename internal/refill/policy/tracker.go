@@ -9,8 +9,8 @@ import (
 const mostEvents = 10_000
 
 // Tracker follows one target from look to look. Its State learns from the counts of the stock, which
-// are those of all replicas. After the first request it also has a shadow. It has no clock and no
-// lock: one goroutine at a time uses it.
+// cover all replicas. After the first request it also has a shadow. It has no clock and no lock: one
+// goroutine at a time uses it.
 type Tracker struct {
 	state    *State
 	calendar calendar // its warm windows
@@ -33,8 +33,9 @@ func NewTracker(p Params, windows []Warm) *Tracker {
 	return &Tracker{state: NewState(p), calendar: calendar{windows: windows}}
 }
 
-// Resume prepares the tracker after a time in which another replica looked: it wants the state saved
-// there, ignores what happened until the next look, and begins a new shadow.
+// Resume prepares the tracker after a time in which another replica watched the target. The tracker
+// then wants the state that the other replica saved, ignores the events until the next look, and begins
+// a new shadow.
 func (t *Tracker) Resume() { t.loaded, t.looked, t.shadow = false, time.Time{}, nil }
 
 // Pace sets the poll times of the provider that would be asked now.
@@ -86,7 +87,7 @@ func (t *Tracker) Learn(at time.Time, s *Stock, concurrency int) {
 	// Counts go back if Redis lost its data.
 	lost := now.Requests < t.figures.Requests || now.Solved < t.figures.Solved
 	if lost || t.looked.IsZero() {
-		t.figures = now // nothing is known to have happened
+		t.figures = now // the events since the last look are unknown
 	}
 	if lost && t.shadow != nil {
 		t.shadow.begin(at)
@@ -174,8 +175,8 @@ func (t *Tracker) Load(at time.Time, saved []byte) (err error) {
 }
 
 // Unsaved returns the state to save, if the last save is at least every ago and a request came since.
-// If every is 0, and before the shadow of a target without requests is unloaded, it also returns what
-// was learned from silence. It returns nil if there is nothing to save.
+// Without a request it returns the state, which learned from the silence, in two cases: every is 0, or
+// the shadow is about to free its table. It returns nil if there is nothing to save.
 func (t *Tracker) Unsaved(at time.Time, every time.Duration) ([]byte, error) {
 	learner := t.learner()
 	if t.unloads(at) {

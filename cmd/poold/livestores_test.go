@@ -27,7 +27,14 @@ func TestCheckLiveTriesStores(t *testing.T) {
 	}
 	says := func(what, top string, code int, want string) {
 		t.Helper()
-		if got, out := run(top, "check", "--live"); got != code || !strings.Contains(out, want) {
+		const late = "no answer in time"
+		got, out := run(top, "check", "--live")
+		for range 4 { // on a busy machine a server may answer late
+			if strings.Contains(out, late) && !strings.Contains(want, late) {
+				got, out = run(top, "check", "--live")
+			}
+		}
+		if got != code || !strings.Contains(out, want) {
 			t.Errorf("%s: exit %d, want %d and %q\n%s", what, got, code, want, out)
 		}
 	}

@@ -1,0 +1,157 @@
+// Command branches lists the error branches that no test enters: bodies of if statements and cases of
+// switch statements whose condition reads an error. It reads a profile of go test -coverprofile.
+//
+//	go test -short -coverpkg ./... -coverprofile cover.out ./... && go run ./scripts/branches cover.out
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+const module = "poold/"
+
+// position is a line and a column of a file.
+type position struct{ line, column int }
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: branches PROFILE")
+		os.Exit(2)
+	}
+	entered, err := read(os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	all, missed := 0, 0
+	for _, file := range slices.Sorted(maps.Keys(entered)) {
+		branches, err := errorBranches(file)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		for _, b := range branches {
+			n, known := entered[file][b.at]
+			if !known {
+				continue // an empty body
+			}
+			all++
+			if n == 0 {
+				missed++
+				fmt.Printf("%s:%d: %s\n", file, b.at.line, b.condition)
+			}
+		}
+	}
+	fmt.Printf("%d of %d error branches are entered by no test\n", missed, all)
+}
+
+// read returns, by file and start of block, how often the block was entered.
+func read(profile string) (map[string]map[position]int, error) {
+	f, err := os.Open(profile)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	entered := map[string]map[position]int{}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		file, block, ok := strings.Cut(strings.TrimPrefix(lines.Text(), module), ":")
+		if !ok || file == "mode" {
+			continue
+		}
+		var from, to position
+		var statements, count int
+		if _, err := fmt.Sscanf(block, "%d.%d,%d.%d %d %d", &from.line, &from.column, &to.line, &to.column, &statements, &count); err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", profile, lines.Text(), err)
+		}
+		if entered[file] == nil {
+			entered[file] = map[position]int{}
+		}
+		entered[file][from] += count
+	}
+	return entered, lines.Err()
+}
+
+// branch is a block that an error leads to.
+type branch struct {
+	at        position // start of the block
+	condition string
+}
+
+// errorBranches returns the branches of a file, in order.
+func errorBranches(file string) (list []branch, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	files := token.NewFileSet()
+	tree, err := parser.ParseFile(files, file, text, 0)
+	if err != nil {
+		return nil, err
+	}
+	ast.Inspect(tree, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IfStmt:
+			if readsError(n.Cond) {
+				list = append(list, newBranch(files, text, n.Body.Lbrace, n.Cond))
+			}
+		case *ast.CaseClause:
+			if len(n.List) > 0 && slices.ContainsFunc(n.List, readsError) {
+				list = append(list, newBranch(files, text, n.Colon, n.List[0]))
+			}
+		}
+		return true
+	})
+	slices.SortFunc(list, func(a, b branch) int { return cmp.Compare(a.at.line, b.at.line) })
+	return list, nil
+}
+
+func newBranch(files *token.FileSet, text []byte, start token.Pos, condition ast.Expr) branch {
+	at := files.Position(start)
+	from, to := files.Position(condition.Pos()).Offset, files.Position(condition.End()).Offset
+	return branch{position{at.Line, at.Column}, string(text[from:to])}
+}
+
+// readsError reports whether a condition compares an error with nil, or calls a function of package errors.
+func readsError(condition ast.Expr) (found bool) {
+	ast.Inspect(condition, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BinaryExpr:
+			if n.Op == token.NEQ && isNil(n.Y) && isError(n.X) {
+				found = true
+			}
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && x.Name == "errors" {
+				found = true
+			}
+		}
+		return !found
+	})
+	return found
+}
+
+func isNil(e ast.Expr) bool {
+	i, ok := e.(*ast.Ident)
+	return ok && i.Name == "nil"
+}
+
+// isError reports whether the name of a variable or field is an error's.
+func isError(e ast.Expr) bool {
+	var name string
+	switch e := e.(type) {
+	case *ast.Ident:
+		name = e.Name
+	case *ast.SelectorExpr:
+		name = e.Sel.Name
+	}
+	return name == "err" || strings.HasSuffix(name, "Err") || strings.HasPrefix(name, "err")
+}

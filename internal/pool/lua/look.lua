@@ -33,7 +33,7 @@ local function numbers(text)
 end
 
 -- note_minute adds the changes since the last look to the minute of this look, so that takes need
--- not count by minute. It returns the text of the last hour; README.md has its form. Without free
+-- not count by minute. It returns the text of the last hour; the README has its form. Without free
 -- memory the text is not stored, and the look continues.
 local function note_minute(text, figures, now, keep)
   local value, have = pairs_of(figures), {}

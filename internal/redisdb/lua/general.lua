@@ -1,4 +1,4 @@
--- The beginning of every script.
+-- The text that every script begins with.
 --
 -- Times come from Redis' clock, in ms. The header of each script names its errors: WRONGTYPE if
 -- a key has another type, OOM if Redis has no free memory. Expired entries may be gone by then.

@@ -69,7 +69,7 @@ func Open(url string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// tune sets the options that the address must not change.
+// tune sets options, whatever the address says.
 func (db *DB) tune(config *pgxpool.Config) {
 	config.MaxConns, config.MinConns, config.MinIdleConns = mostConnections, 0, 0
 	config.PingTimeout = db.limit
@@ -78,7 +78,7 @@ func (db *DB) tune(config *pgxpool.Config) {
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		return conn.PgConn().Conn().SetDeadline(time.Time{}) // set by dial
 	}
-	// Statements have no names, because a pooler would mix them up.
+	// Statements have no names: behind a pooler, another connection would not know the name.
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	config.ConnConfig.StatementCacheCapacity, config.ConnConfig.DescriptionCacheCapacity = 0, 0
 	// A pooler may deliver a notification on any connection.
@@ -93,8 +93,8 @@ func (db *DB) tune(config *pgxpool.Config) {
 func (db *DB) Close() { db.pool.Close() }
 
 // dial makes a connection that gives up on a silent server within the limit. The driver alone would keep a broken
-// connection, and its place among the four, for 15 s, because it asks the server on another connection to cancel the
-// statement and reads the rest of the answer.
+// connection, one of four, for 15 s: it asks the server on another connection to cancel the statement, and waits for
+// the rest of the answer.
 func (db *DB) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: db.limit}
 	conn, err := dialer.DialContext(ctx, network, address)

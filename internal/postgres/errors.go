@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	// ErrDown is the error of a server that does not answer or cannot do the call now. A later attempt may succeed.
+	// ErrDown is the error of a server that does not answer or cannot execute the call now. A later attempt may succeed.
 	ErrDown = errors.New("postgres does not serve")
 	// ErrNoTable is the error of a dropped table. It is an ErrDown too.
 	ErrNoTable = errors.New("a table of the schema does not exist")

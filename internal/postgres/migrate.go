@@ -70,8 +70,8 @@ func (db *DB) Migrate(ctx context.Context) error {
 }
 
 // usable acquires a connection and brings the schema up to date. Until the first success it stores the fault for all
-// calls. Later it does not: a broken connection does not affect others, and after a newer program's change the
-// replicas of the former version go on until they are replaced.
+// calls. Later it does not: a broken connection does not affect others, and after a newer program's change of the
+// schema the replicas of the older version continue until they are replaced.
 func (db *DB) usable(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := db.connect(ctx)
 	if err == nil {

@@ -22,8 +22,8 @@ const (
 	SchemaNone         // Migrate makes it
 )
 
-// Try checks that the server would serve, and changes nothing. It fails if Migrate or a later call would fail: no
-// answer, no changes, a newer schema, a dropped table, a missing right.
+// Try checks whether poold can use the database, and changes nothing. It fails if Migrate or a later call would fail:
+// no answer, a read-only server, a newer schema, a dropped table, a missing right.
 func (db *DB) Try(ctx context.Context) (found Trial, err error) {
 	conn, err := db.connect(ctx)
 	if err != nil {

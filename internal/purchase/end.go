@@ -258,7 +258,9 @@ func codeOf(err error) string {
 // Outcome is how an order ended.
 type Outcome string
 
+// The outcomes of an order.
 const (
+	// Solved: the token is in the stock.
 	Solved Outcome = "solved"
 	// Failed: the task brought no token, or the provider refused the submit for a reason that
 	// the profile lacks.

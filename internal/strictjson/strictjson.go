@@ -25,9 +25,10 @@ var (
 	// ErrDepth means that objects and lists are nested too deeply.
 	ErrDepth = fmt.Errorf("the body must not nest more than %d objects and lists", maxDepth)
 
-	// ErrDuplicate and ErrNested are the causes of a FieldError.
+	// ErrDuplicate is the cause of a FieldError about a repeated field.
 	ErrDuplicate = errors.New("must be given once")
-	ErrNested    = errors.New("must be a single value, not an object or a list")
+	// ErrNested is the cause of a FieldError about an object or a list.
+	ErrNested = errors.New("must be a single value, not an object or a list")
 )
 
 // SyntaxError means that the body is not JSON. It never quotes the body.

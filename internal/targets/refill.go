@@ -11,8 +11,9 @@ const (
 	// MostDepth is the most tokens that a target can keep, in a window too.
 	MostDepth = 10000
 
-	// DefaultHitRate and DefaultMaxWaste are the defaults of hit_rate and max_waste.
-	DefaultHitRate  = 0.97
+	// DefaultHitRate is the default of hit_rate.
+	DefaultHitRate = 0.97
+	// DefaultMaxWaste is the default of max_waste.
 	DefaultMaxWaste = 3.0
 	// MostMaxWaste is the greatest max_waste.
 	MostMaxWaste = 1000

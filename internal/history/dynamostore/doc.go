@@ -16,7 +16,7 @@
 // 2026-01-02T03:04:05.678Z, so that texts sort as times do. In the index are the records, under STATUS#solved and
 // STATUS#error, and the active orders, under STATUS#polling, each with the sort key {timestamp}#{order}.
 //
-// A record has the attributes that record.go lists; those that say nothing are left out. The figures of a day are:
+// A record has the attributes that record.go lists, without empty ones. The figures of a day are:
 //
 //	total_solves                records: the sum of the next three
 //	successful                  solved records

@@ -25,7 +25,7 @@ const (
 	emulated = "us-east-1"
 )
 
-// Options say which table it is.
+// Options are the options of Open.
 type Options struct {
 	Table     string        // "" = CaptchaSolves
 	Endpoint  string        // of an emulator or of a private link, as http://host:port; "" = that of the region

@@ -1,8 +1,8 @@
 // Package pgstore keeps the history in PostgreSQL, for a time that the operator sets.
 //
 // A record is a row of captcha_solves. In one transaction Write inserts the missing records and adds only these to
-// the figures of their days (captcha_figures). So each record counts once, whatever crashes, repeats or other
-// replicas do. All transactions lock records by ID first and then figures by key, which excludes deadlocks.
+// the figures of their days (captcha_figures). So each record counts once, in spite of crashes, repeats and other
+// replicas. All transactions lock records by ID first and then figures by key, which excludes deadlocks.
 //
 // A query reads one page from an index, newest first. A query for few targets reads a page of each.
 //

@@ -17,7 +17,7 @@ import (
 // channel carries the keys of solves that ended or were released.
 const channel = "poold_claims"
 
-// Options are how claims are kept.
+// Options are the options of New.
 type Options struct {
 	// Prefix names the installation; others in the same database see nothing of its claims.
 	Prefix string
@@ -50,7 +50,7 @@ func (e downError) Unwrap() error { return e.error }
 // Reason implements redisdb.Reason: no text of this package quotes the server.
 func (e downError) Reason() string { return e.Error() }
 
-// failed adds what the claims were doing.
+// failed adds the operation to an error.
 func failed(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -102,7 +102,7 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.Clai
 			r.key, r.fence, call, r.now.Add(c.o.Times.Lease))
 		return r.held(), err
 	default:
-		// The clock as lower bound puts a fence above the fences of a deleted row.
+		// With the clock as lower bound, the fence exceeds the fences of a deleted row.
 		r.solve, r.identity, r.fence, r.ends = call, e.Identity, max(r.fence+1, r.now.UnixMilli()), r.now.Add(c.o.Times.Longest)
 		_, err := tx.Exec(ctx, `insert into captcha_cache as c
 				(key, sitekey, pageurl, created_at, ends_at, kept_until, solve, fence, holder, identity, leased_until, wanted_until, prefix)
@@ -115,8 +115,8 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.Clai
 	}
 }
 
-// Hold renews the lease of a solve and records the identity whose stock it takes from. mine: it is
-// in flight and was not taken over. wanted: a replica waits for it.
+// Hold renews the lease of a solve and records the identity from whose stock it takes. mine: the solve
+// is in flight and this replica still holds it. wanted: a replica waits for it.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
 	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)

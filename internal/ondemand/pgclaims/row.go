@@ -12,10 +12,10 @@ import (
 	"poold/internal/postgres"
 )
 
-// setBack is by how much the server's clock may be set back without notice, as in Redis.
+// setBack is the assumed largest step back of the server's clock, as in redisclaims.
 const setBack = 10 * time.Second
 
-// row is a claim in the table; a missing one has ended at the zero time.
+// row is a claim in the table. A missing row is a claim that ended at the zero time.
 type row struct {
 	now time.Time // of the server
 	key string    // by which the table has the row, or would have it
@@ -24,7 +24,7 @@ type row struct {
 	fence    int64
 	holder   string
 	identity captcha.ID
-	solution []byte // nil: it was not solved
+	solution []byte // nil = it was not solved
 	ends     time.Time
 	leased   time.Time
 	wanted   time.Time
@@ -36,12 +36,11 @@ type row struct {
 	failedUntil time.Time
 }
 
-// marked is the text of a key or a source with the prefix of this installation.
+// marked returns a key or a source with the prefix of this installation.
 func (c *Claims) marked(text string) string { return c.o.Prefix + ":" + text }
 
-// unmarked is an expression: the parameter is the prefix of the installation whose rows are
-// without it in their keys, because its replicas of the version before prefixes share them.
-// It is the default of the table's column.
+// unmarked returns an SQL expression that is true if the prefix in the parameter is the default of the
+// table's column. Keys of that installation have no prefix; see the package comment.
 func unmarked(table, parameter string) string {
 	return `coalesce((select pg_get_expr(adbin, adrelid) = quote_literal(` + parameter + `::text) || '::text'
 		from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum
@@ -72,8 +71,8 @@ func (c *Claims) read(ctx context.Context, tx postgres.Tx, key captcha.ID) (*row
 }
 
 // bounded returns at, or the zero time if at is further away than the longest life allows.
-// Such a time was written before the server's clock was set back, for example by a failover
-// to a server whose clock is behind, and how long ago is unknown.
+// Such a time was written before the server's clock was set back, for example by a failover to a
+// server whose clock is behind. How long ago that was is unknown.
 func (r *row) bounded(at time.Time, longest time.Duration) time.Time {
 	if at.Sub(r.now) > longest+setBack {
 		return time.Time{}

@@ -11,7 +11,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Options are how claims are kept.
+// Options are the options of New.
 type Options struct {
 	// Wake is called with the key of each solve that this replica ends or releases. The other
 	// replicas receive the key on redisdb's channel. It must not block; nil = no call.
@@ -79,9 +79,9 @@ func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, er
 	return claim, r.Err
 }
 
-// Hold renews the lease of a claim that this replica holds, and notes the identity that its
-// solve takes from. mine is false if another replica holds the claim, or the solve has ended
-// or reached ClaimLongest. wanted reports whether a replica entered within ClaimWanted.
+// Hold renews the lease of a claim that this replica holds, and notes the identity from whose stock
+// the solve takes. mine is false if another replica holds the claim, or the solve has ended or reached
+// ClaimLongest. wanted reports whether a replica entered within ClaimWanted.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
 	r, err := c.hold(ctx, key, fence, identity, c.times.Lease)
 	if err != nil {

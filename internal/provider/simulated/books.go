@@ -67,7 +67,7 @@ func (b *books) sell(o order, at time.Time) (t *task, code string) {
 	if code = o.bad; code == "" && b.opts.Threads > 0 && b.totals.InFlight >= b.opts.Threads {
 		code = wire.CodeNoSlot
 		if b.opts.Flavour == CaptchaAI {
-			code = wire.CodeZeroBalance // there it means threads, not money
+			code = wire.CodeZeroBalance // this service means threads, not money
 		}
 	}
 	if code != "" {
@@ -143,7 +143,7 @@ func (b *books) lookLocked(number int64, at time.Time) outcome {
 	return outcome{task: *t}
 }
 
-// report records a caller's word on a solved task, once. The code says why it was not recorded.
+// report records a caller's report on a solved task, once. code is why it was not recorded.
 func (b *books) report(id string, v wire.Verdict, at time.Time) (code string) {
 	n, ok := wire.TaskNumber(id)
 	b.mu.Lock()

@@ -13,9 +13,10 @@ const (
 )
 
 const (
-	// FailuresInARow of a target turn its orders into probes, one per ProbeEvery.
+	// FailuresInARow of a target turn its orders into probes.
 	FailuresInARow = 8
-	ProbeEvery     = 5 * time.Second
+	// ProbeEvery is the time between two probes.
+	ProbeEvery = 5 * time.Second
 
 	// The credit must pay for the wanted tokens, if all of them expire. Tokens that expire soon, and
 	// orders that replace failing ones, are not wanted tokens. All tokens and orders together are at

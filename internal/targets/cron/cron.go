@@ -114,7 +114,7 @@ func clocksSet(at time.Time) time.Time {
 	return set
 }
 
-// shown returns what the clock of t's zone shows at t, as a time in UTC.
+// shown returns the time of t on a clock in t's zone, as a time in UTC.
 func shown(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)
@@ -307,7 +307,7 @@ func zoneOf(name string) *time.Location {
 	if zone, ok := zones.Load(name); ok {
 		return zone.(*time.Location)
 	}
-	// Local differs from machine to machine, and the library reads "" as UTC.
+	// Local depends on the machine, and the library reads "" as UTC.
 	if name == "" || name == "Local" {
 		return nil
 	}

@@ -8,7 +8,7 @@
 // An expression has the five fields of crontab (minute hour day month weekday), or is
 // one of @hourly, @daily and their like. If day and weekday are both restricted, either
 // one matches. Times are UTC unless the expression begins with CRON_TZ=ZONE. The
-// machine's own zone never counts, and the zones are part of the binary.
+// zone of the machine is never used, and the zones are part of the binary.
 //
 // # When clocks are set
 //

@@ -10,9 +10,9 @@
 // file. A poll every 30 seconds covers changes without an event. A file that is invalid,
 // empty, half written or gone changes nothing but the Status.
 //
-// Only a regular file is read, and opening it does not wait for a writer. After 5 s the
-// File gives up on a read, because a network disk may hang. It leaves that read alone,
-// reports it in the Status, begins no second one beside it, and stops without it.
+// Only a regular file is read, and opening it does not wait for a writer. After 5 s the File gives up
+// waiting for a read, because a network disk may hang, and reports that in the Status. It begins no
+// second read before the first has ended, and does not wait for it when it stops.
 //
 // # Invariants
 //

@@ -17,16 +17,15 @@ type File struct {
 	lookup func(string) (string, bool)
 	log    *slog.Logger
 	apply  func(ctx context.Context, s *targets.Set)
-	listen string // beats the file's; "" = the file decides
+	listen string // overrides the file's; "" = the file decides
 
 	quiet  time.Duration // without an event before the file is read
 	latest time.Duration // from the first event to the read, even if events go on
 	every  time.Duration // between two polls of the content
 	limit  time.Duration // for one read
 
-	// turn holds one element while a goroutine reads and applies, so that an earlier Set
-	// cannot overtake a later one. It is a channel, not a mutex, because a caller of Reload
-	// may give up waiting.
+	// turn has one element while a goroutine reads and applies, so that an older Set cannot
+	// replace a newer one. It is a channel, not a mutex, because a caller of Reload may stop waiting.
 	turn    chan struct{}
 	refused string           // why the last attempt was refused, "" if it was not; guarded by turn
 	remarks targets.Problems // the changes in the Set in use that need a restart; guarded by turn
@@ -155,7 +154,8 @@ func (f *File) refuse(err error) {
 	}
 }
 
-// recover reports that the file is again the one in use. An unchanged file is silent.
+// recover reports that the file has the Set in use again. It logs nothing if the last attempt
+// succeeded, too.
 func (f *File) recover(inUse *targets.Set) {
 	if f.refused == "" {
 		return

@@ -28,7 +28,7 @@ func (f *File) Run(ctx context.Context) error {
 		defer unwatch(watcher, following)
 	}
 	dirs := make(map[string]bool)
-	// Watch before reading, or a write in between would go unnoticed.
+	// Watch before reading: a write in between must not go unnoticed.
 	follow := func() {
 		following <- struct{}{}
 		f.follow(watcher, dirs)

@@ -24,7 +24,7 @@ const MaxSize = 16 << 20
 
 var errNotYAML = errors.New("not valid YAML")
 
-// Problem is why the bytes have no tree.
+// Problem is the reason why the bytes cannot be read as YAML.
 type Problem struct {
 	Line int
 	Text string // says what to do; never quotes the file

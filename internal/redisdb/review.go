@@ -81,22 +81,22 @@ func (m *monitor) faults(ctx context.Context) []string {
 
 // faultsOf judges an answer to INFO. A setting that is not in the answer is ignored.
 func faultsOf(info string) []string {
-	told := settingsOf(info)
+	settings := settingsOf(info)
 	var faults []string
-	if version := told["redis_version"]; version != "" && older(version, oldestServer) {
+	if version := settings["redis_version"]; version != "" && older(version, oldestServer) {
 		faults = append(faults, fmt.Sprintf("Redis is of version %s: poold needs %s or later.", version, oldestServer))
 	}
-	if policy := told["maxmemory_policy"]; policy != "" && policy != "noeviction" {
+	if policy := settings["maxmemory_policy"]; policy != "" && policy != "noeviction" {
 		faults = append(faults, "Redis evicts keys when its memory is full (maxmemory-policy "+policy+"): paid tokens and orders vanish, and are bought again. Set noeviction.")
 	}
-	if told["aof_enabled"] == "0" {
+	if settings["aof_enabled"] == "0" {
 		faults = append(faults, "Redis keeps no append-only file: a restart of it loses tokens and orders that were paid for. Set appendonly yes.")
 	}
-	if told["role"] == "slave" {
+	if settings["role"] == "slave" {
 		faults = append(faults, "Redis is a replica: what is written to it is lost. Name its master, or the sentinels.")
 	}
-	most, _ := strconv.ParseFloat(told["maxmemory"], 64)
-	used, _ := strconv.ParseFloat(told["used_memory"], 64)
+	most, _ := strconv.ParseFloat(settings["maxmemory"], 64)
+	used, _ := strconv.ParseFloat(settings["used_memory"], 64)
 	if most > 0 && used > 0.9*most {
 		faults = append(faults, "Redis' memory is nearly full: more than 90 % of maxmemory is used.")
 	}
@@ -105,12 +105,12 @@ func faultsOf(info string) []string {
 
 // settingsOf reads an answer to INFO.
 func settingsOf(info string) map[string]string {
-	told := map[string]string{}
+	settings := map[string]string{}
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		told[name] = value
+		settings[name] = value
 	}
-	return told
+	return settings
 }
 
 // older compares the first two numbers of two versions.

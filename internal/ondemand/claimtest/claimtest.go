@@ -139,8 +139,8 @@ func hold(t *testing.T, c Claims, key captcha.ID, fence int64, want bool) (wante
 	return wanted
 }
 
-// letGo calls Release.
-func letGo(t *testing.T, c Claims, key captcha.ID, fence int64, identity captcha.ID) {
+// release calls Release.
+func release(t *testing.T, c Claims, key captcha.ID, fence int64, identity captcha.ID) {
 	t.Helper()
 	if err := c.Release(t.Context(), key, fence, identity); err != nil {
 		t.Fatalf("letting go: %v", err)

@@ -79,8 +79,8 @@ func (m *model) hold(fence int64, identity captcha.ID, now time.Time) (mine, wan
 	return true, now.Before(m.asked.Add(m.times.Wanted))
 }
 
-// letGo applies Release.
-func (m *model) letGo(fence int64, identity captcha.ID, now time.Time) {
+// release applies Release.
+func (m *model) release(fence int64, identity captcha.ID, now time.Time) {
 	if fence == m.fence && m.running(now) {
 		m.identity, m.lease = identity, now
 	}
@@ -120,7 +120,7 @@ func testRandomCallsMatchTheModel(t *testing.T, open Open) {
 	rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) {
 		before := saved(t, b.Replicas[0])
 		story := story{t: t, b: b, key: newKey(), m: model{times: times, saved: before}, solves: []string{"", "unknown"}, fences: []int64{0, 7}}
-		steps := map[string]func(*rapid.T){"enter": story.enter, "hold": story.hold, "let go": story.letGo, "end": story.end}
+		steps := map[string]func(*rapid.T){"enter": story.enter, "hold": story.hold, "release": story.release, "end": story.end}
 		if b.Exact {
 			steps["sleep"] = func(rt *rapid.T) {
 				time.Sleep(time.Duration(rapid.SampledFrom([]int{1, 29, 30, 49, 50, 79, 80, 100, 150}).Draw(rt, "ms")) * time.Millisecond)
@@ -199,9 +199,9 @@ func (s *story) hold(rt *rapid.T) {
 	}
 }
 
-func (s *story) letGo(rt *rapid.T) {
+func (s *story) release(rt *rapid.T) {
 	fence, identity := late(rt, s.fences, "fence"), s.identity(rt)
-	s.m.letGo(fence, identity, time.Now())
+	s.m.release(fence, identity, time.Now())
 	if err := s.replica(rt).Release(s.t.Context(), s.key, fence, identity); err != nil {
 		rt.Fatalf("letting go by %d: %v", fence, err)
 	}

@@ -100,7 +100,7 @@ func testAllReplicasAreWoken(t *testing.T, open Open) {
 	for _, wake := range []func(key captcha.ID, fence int64){
 		func(key captcha.ID, fence int64) { end(t, b.Replicas[0], key, fence, token("t", time.Minute), true) },
 		func(key captcha.ID, fence int64) { end(t, b.Replicas[0], key, fence, failure("why"), true) },
-		func(key captcha.ID, fence int64) { letGo(t, b.Replicas[0], key, fence, identityOf(key)) },
+		func(key captcha.ID, fence int64) { release(t, b.Replicas[0], key, fence, identityOf(key)) },
 	} {
 		woken := make([]bool, len(b.Replicas))
 		// A replica may not listen yet at the first call.
@@ -108,7 +108,7 @@ func testAllReplicasAreWoken(t *testing.T, open Open) {
 			key := newKey()
 			got := begin(t, b.Replicas[0], key)
 			wake(key, got.Fence)
-			for told := time.Now(); time.Since(told) < 500*time.Millisecond && slices.Contains(woken, false); time.Sleep(time.Millisecond) {
+			for since := time.Now(); time.Since(since) < 500*time.Millisecond && slices.Contains(woken, false); time.Sleep(time.Millisecond) {
 				for i := range woken {
 					woken[i] = woken[i] || b.Woken(i, key)
 				}

@@ -62,6 +62,7 @@ var mayImport = map[string][]string{
 	"internal/httpapi/page":        {"internal/httpapi/kernel", "internal/refill", "internal/refill/policy", "internal/status", "internal/targets"},
 	"internal/httpapi/browsertest": {},
 	"internal/testkit":             {},
+	"scripts/branches":             {},
 	"scripts/page":                 {"internal/captcha", "internal/httpapi/browsertest", "internal/provider/simulated"},
 	"internal/backend":             {"internal/captcha", "internal/history/dynamostore", "internal/postgres", "internal/provider", "internal/targets"},
 	"internal/cli":                 {"internal/captcha", "internal/httpapi", "internal/httpapi/historyapi", "internal/httpapi/kernel", "internal/provider", "internal/purchase", "internal/refill", "internal/status", "internal/targets"},

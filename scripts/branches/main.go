@@ -1,7 +1,11 @@
 // Command branches lists the error branches that no test enters: bodies of if statements and cases of
-// switch statements whose condition reads an error. It reads a profile of go test -coverprofile.
+// switch statements whose condition reads an error. Packages for tests are left out. It reads profiles of
+// go test -coverprofile; GOCOVERDIR adds the processes that tests start, unless they are killed.
 //
-//	go test -short -coverpkg ./... -coverprofile cover.out ./... && go run ./scripts/branches cover.out
+//	mkdir covered
+//	GOCOVERDIR=$PWD/covered go test -short -coverpkg ./... -coverprofile cover.out ./...
+//	go tool covdata textfmt -i covered -o processes.out
+//	go run ./scripts/branches cover.out processes.out
 package main
 
 import (
@@ -13,6 +17,7 @@ import (
 	"go/token"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 )
@@ -23,21 +28,32 @@ const module = "poold/"
 type position struct{ line, column int }
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: branches PROFILE")
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: branches PROFILE ...")
 		os.Exit(2)
 	}
-	entered, err := read(os.Args[1])
-	if err != nil {
+	if err := list(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// list prints the branches that the profiles do not show as entered.
+func list(profiles []string) error {
+	entered := map[string]map[position]int{}
+	for _, profile := range profiles {
+		if err := read(profile, entered); err != nil {
+			return err
+		}
+	}
 	all, missed := 0, 0
 	for _, file := range slices.Sorted(maps.Keys(entered)) {
+		if folder := path.Base(path.Dir(file)); strings.HasSuffix(folder, "test") || folder == "testkit" || strings.HasPrefix(file, "scripts/") {
+			continue
+		}
 		branches, err := errorBranches(file)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			return err
 		}
 		for _, b := range branches {
 			n, known := entered[file][b.at]
@@ -52,16 +68,16 @@ func main() {
 		}
 	}
 	fmt.Printf("%d of %d error branches are entered by no test\n", missed, all)
+	return nil
 }
 
-// read returns, by file and start of block, how often the block was entered.
-func read(profile string) (map[string]map[position]int, error) {
-	f, err := os.Open(profile)
+// read adds a profile to entered: by file and start of block, how often the block was entered.
+func read(profile string, entered map[string]map[position]int) error {
+	f, err := os.Open(profile) //nolint:gosec // the user names it
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = f.Close() }()
-	entered := map[string]map[position]int{}
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		file, block, ok := strings.Cut(strings.TrimPrefix(lines.Text(), module), ":")
@@ -71,14 +87,14 @@ func read(profile string) (map[string]map[position]int, error) {
 		var from, to position
 		var statements, count int
 		if _, err := fmt.Sscanf(block, "%d.%d,%d.%d %d %d", &from.line, &from.column, &to.line, &to.column, &statements, &count); err != nil {
-			return nil, fmt.Errorf("%s: %q: %w", profile, lines.Text(), err)
+			return fmt.Errorf("%s: %q: %w", profile, lines.Text(), err)
 		}
 		if entered[file] == nil {
 			entered[file] = map[position]int{}
 		}
 		entered[file][from] += count
 	}
-	return entered, lines.Err()
+	return lines.Err()
 }
 
 // branch is a block that an error leads to.
@@ -89,7 +105,7 @@ type branch struct {
 
 // errorBranches returns the branches of a file, in order.
 func errorBranches(file string) (list []branch, err error) {
-	text, err := os.ReadFile(file)
+	text, err := os.ReadFile(file) //nolint:gosec // of a profile
 	if err != nil {
 		return nil, err
 	}

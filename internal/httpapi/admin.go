@@ -26,35 +26,36 @@ type Controls interface {
 	Resume(ctx context.Context, id captcha.ID) error
 	// Retry lets an identity whose orders fail place its next order at once.
 	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
-	// Flush drops the tokens and returns how many could have been handed out.
+	// Flush drops all tokens and returns the number of those that could still have been handed out.
 	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (dropped int, err error)
-	// Warm keeps tokens ready in a window of time.
+	// Warm adds a warm window, in which tokens are kept ready. A window of 0 tokens ends all
+	// windows made by POST.
 	Warm(ctx context.Context, id captcha.ID, w pool.Window, limit pool.WindowLimit) error
 }
 
 // Operations are an operator's actions on the buying; *purchase.Buyer implements it.
 type Operations interface {
-	// Probe tries a provider at once and returns its state, or purchase.ErrUnknownProvider.
+	// Probe tries a provider at once and returns its state. It fails with
+	// purchase.ErrUnknownProvider if the configuration file has no such provider.
 	Probe(ctx context.Context, provider string) (purchase.Status, error)
-	// DeadLetters returns the callbacks that could not be stored, with an error if some of
-	// them cannot be read.
+	// DeadLetters returns the callbacks that could not be stored, and an error if some of the dead
+	// letters cannot be read.
 	DeadLetters() ([]purchase.DeadLetter, error)
-	// Replay tries all dead letters now; redisdb.ErrDown if Redis is away.
+	// Replay retries all dead letters now. It fails with redisdb.ErrDown if Redis is down.
 	Replay(ctx context.Context) (purchase.Replayed, error)
 }
 
-// Waker makes refill look at an identity soon. It does not block.
+// Waker makes package refill check an identity soon. Wake does not block.
 type Waker interface {
 	Wake(id captcha.ID)
 }
 
-// Reloader reads the configuration file now. It fails with targets.Problems if the file is
-// invalid.
+// Reloader reads the configuration file. Reload fails with targets.Problems if the file is invalid.
 type Reloader interface {
 	Reload(ctx context.Context) error
 }
 
-// admin has the routes of an operator, and the route that warms a target.
+// admin has the routes for operators, and the route that warms a target.
 type admin struct {
 	stock  Controls
 	refill Waker
@@ -75,7 +76,7 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if err := a.stock.Pause(r.Context(), c.Target.ID, pause); err != nil {
 		return err
 	}
-	var limits []slog.Attr // the given ones
+	var limits []slog.Attr // the limits that the request gave
 	if !pause.Until.IsZero() {
 		limits = append(limits, slog.Time("until", pause.Until.UTC()))
 	}
@@ -85,9 +86,9 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return a.altered(w, r, c, "target paused", limits...)
 }
 
-// resume is POST /pool/{target}/resume. It ends a pause that was made by POST. A pause in the file
-// lasts until the file is changed. If the target's orders fail or the provider refuses them, the
-// next order is placed at once.
+// resume is POST /pool/{target}/resume. It ends a pause that was made by POST. A pause in the
+// configuration file lasts until the file is changed. If the target's orders fail or the provider
+// refuses them, the next order is placed at once.
 func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if c.Target.Paused {
 		return kernel.NewProblem(kernel.CodePausedInFile, "the configuration file has `paused: true` for this target; remove it there to resume")
@@ -103,7 +104,7 @@ func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 }
 
 // flush is DELETE /pool/{target}/tokens: it drops the tokens that are ready, for example because
-// the page changed, and new ones are bought. Orders in flight still land.
+// the page changed. New tokens are bought, and orders in flight still land.
 func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	dropped, err := a.stock.Flush(r.Context(), c.Target.ID, c.Target.Margin)
 	if err != nil {
@@ -112,8 +113,8 @@ func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return a.altered(w, r, c, "tokens flushed", slog.Int("tokens", dropped))
 }
 
-// altered ends a request that changed a target: it logs the operator's key, marks the
-// status as stale and wakes refill.
+// altered completes a request that changed a target: it logs the name of the caller's key, marks
+// the status as stale and wakes package refill.
 func (a *admin) altered(w http.ResponseWriter, r *http.Request, c *kernel.Call, what string, more ...slog.Attr) error {
 	attrs := append([]slog.Attr{slog.String("target", c.Target.Name), slog.String("key", c.Caller.Name)}, more...)
 	a.log.LogAttrs(r.Context(), slog.LevelInfo, what, attrs...)
@@ -129,7 +130,7 @@ func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *kernel.Call) e
 	defer cancel()
 	err := a.file.Reload(ctx)
 	kernel.AnswerWithin(w, kernel.WriteLimit)
-	a.status.Changed() // the status shows a refused file too
+	a.status.Changed() // a refused file changes the status too
 	if err != nil && ctx.Err() != nil {
 		p := kernel.NewProblem(kernel.CodeInternal, "the reload did not finish in time; /status.json shows the configuration in use")
 		p.Cause = err
@@ -143,13 +144,13 @@ func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *kernel.Call) e
 }
 
 const (
-	// A pause with an end has one of these lengths.
+	// The length of a pause with an end is between these two.
 	shortestPause = time.Second
 	longestPause  = 30 * 24 * time.Hour
 	mostReason    = 200 // characters
 )
 
-// The forms of a body of /pause.
+// These texts describe the valid bodies of POST /pool/{target}/pause.
 const (
 	wantPause       = `the body must be empty, or one JSON object like {"for":"2h","reason":"..."}, each field optional and at most once`
 	wantPauseFor    = `"for" must be a duration with a unit from 1s to 720h, such as "2h"`
@@ -192,12 +193,12 @@ type Probe struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`  // ok | busy | down
 	Reason string `json:"reason"` // "" when ok
-	Remedy string `json:"remedy"` // "" = nothing is known
+	Remedy string `json:"remedy"` // what an operator can do; "" = unknown
 }
 
-// probe is POST /providers/{provider}/probe, for an operator that has repaired the account: it
-// tries the provider now instead of at the next probe. It reads the balance, if the provider
-// reports one, and allows the next order.
+// probe is POST /providers/{provider}/probe, for an operator that has repaired the account: the
+// provider is tried now instead of at the next automatic probe. The probe reads the balance, if the
+// provider reports one, and allows the next order.
 func (a *admin) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	name := c.Param(r, 0)
 	s, err := a.buyer.Probe(r.Context(), name)
@@ -216,14 +217,14 @@ func (a *admin) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 // LetterList is the answer of GET /dead-letters.
 type LetterList struct {
 	Letters    []purchase.DeadLetter `json:"letters"`              // never null
-	Incomplete bool                  `json:"incomplete,omitempty"` // some cannot be read
+	Incomplete bool                  `json:"incomplete,omitempty"` // some dead letters cannot be read
 }
 
-// deadLetters is GET /dead-letters: callbacks that could not be stored yet, at this replica,
-// without their tokens.
+// deadLetters is GET /dead-letters: the callbacks that this replica could not store yet, without
+// their tokens.
 func (a *admin) deadLetters(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	list, err := a.buyer.DeadLetters()
-	if err != nil { // the buyer has logged the error, which names files only
+	if err != nil { // the buyer has logged the error, which contains only file names
 		a.log.DebugContext(r.Context(), "some dead letters cannot be read", slog.Any("err", err))
 	}
 	return kernel.RespondJSON(w, LetterList{Letters: append([]purchase.DeadLetter{}, list...), Incomplete: err != nil})
@@ -232,7 +233,7 @@ func (a *admin) deadLetters(w http.ResponseWriter, r *http.Request, _ *kernel.Ca
 // replay is POST /dead-letters/replay: it retries all dead letters now.
 func (a *admin) replay(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	replayed, err := a.buyer.Replay(r.Context())
-	a.status.Changed() // a replay that failed half way changed the letters too
+	a.status.Changed() // a replay that failed after some letters changed the status too
 	kernel.AnswerWithin(w, kernel.WriteLimit)
 	if err != nil {
 		return err

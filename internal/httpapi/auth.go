@@ -11,8 +11,8 @@ import (
 	"poold/internal/targets"
 )
 
-// Sets returns the Set in use, never nil, and the result of the last reading of the file;
-// *reload.File implements it.
+// Sets gives access to the configuration. Current never returns nil; Status is the result of the
+// last attempt to load the file. *reload.File implements it.
 type Sets interface {
 	Current() *targets.Set
 	Status() targets.Status
@@ -22,11 +22,12 @@ type Sets interface {
 type gate struct {
 	sets      Sets
 	current   atomic.Pointer[kernel.Access] // derived from the Set in use
-	deriving  sync.Mutex                    // held while one is derived
+	deriving  sync.Mutex                    // held while an Access is derived
 	wrongKeys kernel.WrongKeys
 }
 
-// access returns the callers and targets of the current Set. It derives them once per Set.
+// access returns the callers and targets of the current Set. It derives an Access once for each
+// Set.
 func (g *gate) access() *kernel.Access {
 	set := g.sets.Current()
 	if a := g.current.Load(); a != nil && a.Set == set {
@@ -43,7 +44,7 @@ func (g *gate) access() *kernel.Access {
 	return a
 }
 
-// identify finds the caller and checks its rate and whether it may use the route.
+// identify finds the caller, and checks the rate of its key and its right to use the route.
 func (g *gate) identify(c *kernel.Call, r *http.Request) error {
 	caller, err := authenticate(c.Access, c.Route, r)
 	if caller == nil && err != nil {
@@ -60,11 +61,11 @@ func (g *gate) identify(c *kernel.Call, r *http.Request) error {
 	return authorize(caller, c.Route, r)
 }
 
-// refuseKey answers a caller without a key of the file. It counts only wrong keys, so that a
-// right key is served even if many wrong ones come from its address.
+// refuseKey returns the error for a caller without a key of the configuration file. It counts only
+// wrong keys, so that a right key is served even if many wrong keys come from the same address.
 func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 	if secret, _ := credential(r); secret == "" {
-		return err // none was tried
+		return err // the request has no key
 	}
 	if wait := g.wrongKeys.Count(r.RemoteAddr, c.Began); wait > 0 {
 		return kernel.NewProblem(kernel.CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").After(wait)
@@ -73,7 +74,7 @@ func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 }
 
 // changed authenticates the caller again if the file was reloaded since its admission. Without a
-// reload it returns nil.
+// reload, the result now is nil.
 func (g *gate) changed(c *kernel.Call, r *http.Request) (now *kernel.Access, caller *kernel.Caller, err error) {
 	if now = g.access(); now == c.Access {
 		return nil, c.Caller, nil
@@ -102,13 +103,13 @@ func (g *gate) readmit(c *kernel.Call, r *http.Request) error {
 	return nil
 }
 
-// authenticate finds the caller; nil without an error on routes that need no key.
+// authenticate returns the caller. On routes that need no key it returns nil without an error.
 func authenticate(a *kernel.Access, rt *kernel.Route, r *http.Request) (*kernel.Caller, error) {
 	if len(a.Callers) == 0 {
 		return kernel.Anyone, refuseStrangers(r)
 	}
 	if rt.Scope == "" {
-		return nil, nil // a public file, or the key is in the call
+		return nil, nil // a public file, or the handler checks the key
 	}
 	secret, _ := credential(r)
 	if c := a.Owner(secret); c != nil {
@@ -117,7 +118,7 @@ func authenticate(a *kernel.Access, rt *kernel.Route, r *http.Request) (*kernel.
 	return nil, kernel.NewProblem(kernel.CodeUnauthorized, "send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic")
 }
 
-// authorize returns an error if the caller may not use the route. It ignores the target.
+// authorize returns an error if the caller may not use the route. It does not check the target.
 func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 	if c == kernel.Anyone {
 		return nil
@@ -136,7 +137,7 @@ func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 		return nil
 	}
 	if _, basic := credential(r); basic {
-		// A browser adds Basic credentials by itself, whichever page asks.
+		// A browser adds Basic credentials by itself, even to requests of other sites' pages.
 		return refuseForeignPages(r)
 	}
 	return nil
@@ -144,11 +145,11 @@ func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 
 // find returns the target with a name, if the caller may use it.
 func (g *gate) find(a *kernel.Access, name string, c *kernel.Caller) (*kernel.Target, error) {
-	// A malformed name is unknown before it is used for anything.
+	// A malformed name is refused before it is used.
 	if a.Targets[name] == nil && !targets.IsName(name) {
 		return nil, kernel.NewProblem(kernel.CodeUnknownTarget, "a target's name has only a-z, 0-9, dot, underscore and hyphen"+meant(a, name, c))
 	}
-	// The globs come first: a key must not learn which other names exist.
+	// The globs are checked first: a key must not learn which other targets exist.
 	if !c.MayUse(name) {
 		return nil, kernel.NewProblem(kernel.CodeForbidden, "this key is limited to other targets")
 	}
@@ -187,8 +188,8 @@ func credential(r *http.Request) (secret string, basic bool) {
 	return password, true
 }
 
-// challenge adds the headers that ask for authentication. On routes for browsers, Basic comes
-// first, because a browser prompts for a password only then.
+// challenge adds the headers that ask for authentication. On routes that change nothing, Basic
+// comes first, because a browser prompts for a password only then.
 func challenge(h http.Header, looking bool) {
 	if looking {
 		h.Add("WWW-Authenticate", `Basic realm="poold", charset="UTF-8"`)

@@ -9,7 +9,7 @@ import (
 	"poold/internal/purchase"
 )
 
-// CallbackTaker takes the callback of a provider; *purchase.Buyer implements it.
+// CallbackTaker processes the callbacks of providers; *purchase.Buyer implements it.
 type CallbackTaker interface {
 	// Callback returns purchase.ErrNotKept if the provider should try again.
 	Callback(ctx context.Context, c purchase.Callback) error
@@ -17,16 +17,16 @@ type CallbackTaker interface {
 
 type callbacks struct{ buyer CallbackTaker }
 
-// receive is GET and POST /callback/{provider}/{order}/{secret}: a solving service reports
-// the end of a task. The status is 200 even for an invalid callback, because the service would
-// only repeat it and an attacker that guesses addresses learns nothing. It is 503 if the service
-// should try again. A daemon that is stopping accepts callbacks too.
+// receive is GET and POST /callback/{provider}/{order}/{secret}: a solving service reports the end
+// of a task. The response is 200 even for an invalid callback: the service would only repeat a
+// refused callback, and an attacker that guesses addresses learns nothing. The response is 503 if
+// the service should try again. A daemon that is stopping still accepts callbacks.
 func (b *callbacks) receive(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	body, err := kernel.ReadBody(r, c.W.ResponseWriter, kernel.MaxBody)
 	refused := (*kernel.Problem)(nil)
 	oversized := errors.As(err, &refused) && refused.Code == kernel.CodeTooLarge
 	if err != nil && !oversized {
-		return err // half a body: the service must send it again
+		return err // the body is incomplete: the service must send it again
 	}
 	err = b.buyer.Callback(r.Context(), purchase.Callback{
 		Provider: c.Param(r, 0), Order: c.Param(r, 1), Secret: c.Param(r, 2),

@@ -3,26 +3,27 @@
 // # Place in the flow
 //
 // pools.yaml → targets.Set → refill → purchase → provider → purchase → pool → httpapi → the caller.
-// It asks the stock for a token, or package ondemand for a solve, and shows the snapshots of
-// package status. It buys nothing itself. Two requests flow in the other direction: a caller's
-// report on its token goes to the stock and the buyer, and a provider's callback to the buyer.
+// The package takes tokens from the stock, requests solves from package ondemand, and publishes the
+// snapshots of package status. It buys nothing itself. Two kinds of request flow in the other
+// direction: a caller's report on its token goes to the stock and the buyer, and a provider's
+// callback goes to the buyer.
 //
 // # A request
 //
-// echo only finds the route; routes.go lists all of them. Server.serve then does, in
-// this order:
+// The router echo only finds the route; routes.go lists all routes. Server.serve then takes these
+// steps in order:
 //
-//  1. it finds the caller: a key with scopes and target globs (auth.go), or, if the file
-//     has no keys, a program on this machine (origin.go);
-//  2. it finds the target, within the globs of the caller;
+//  1. it identifies the caller: a key with scopes and target globs (auth.go), or, if the
+//     configuration file has no keys, a program on this machine (origin.go);
+//  2. it finds the target, if the caller's globs include it;
 //  3. it calls the handler of the route, which returns nil or an error;
-//  4. an error becomes application/problem+json in one place (errors.go chooses the
-//     problem, package kernel has its form and the codes).
+//  4. it writes an error as application/problem+json (errors.go chooses the problem, package kernel
+//     defines the format and the codes).
 //
 // # Areas
 //
-// Handlers are methods of a small type for each area, which holds what that area needs
-// and nothing else. The interfaces are declared beside the type that uses them.
+// Each area of the API is a small type; its methods are the handlers, and its fields are the parts
+// that these handlers use. Each interface is declared beside the type that uses it.
 //
 //	tokens     token.go       hands out tokens
 //	solves     solve.go       one solve, now
@@ -33,35 +34,36 @@
 //	scrapes    scrape.go      /metrics; metrics.go counts for it
 //	probes     health.go      /healthz and /readyz
 //
-// Other areas are packages, which do not import each other:
+// The other areas are packages that do not import each other:
 //
 //	page        the status for people and programs
 //	historyapi  orders that ended, spending, the actions of keys
 //	compatapi   the protocols of the solving services
 //
-// They share delivery, which brings tokens to callers and takes their reports, and
-// kernel, which has the call, the callers, the problems and the readers of requests.
+// All areas share two packages: delivery sends tokens to callers and receives their reports; kernel
+// has the types for calls, callers and problems, and the readers of requests.
 //
 // # Invariants
 //
-//   - A token is handed out at most once. It returns to the stock only if a reload removed its key
-//     or target, or its caller hung up, before any byte of the answer was written; each connection
-//     counts its written bytes. It never returns if the request has an Idempotency-Key or shares
-//     its solve.
-//   - After a wait, the caller's key, scope and target are checked again before it gets its token:
-//     a reload may have changed its rights.
-//   - The check of a key takes the same time for right and wrong keys. A right key is accepted even
-//     if its address has sent too many wrong ones.
-//   - HEAD takes no token. A request that a web page of another site can send neither takes nor
-//     changes anything.
-//   - Log lines, errors, status answers and the audit contain no token and no key. The audit has
-//     their names.
-//   - A callback needs no key, and its Host and Origin are not checked: the buyer checks its secret.
-//     The answer does not depend on that check. Its path, query and body are never logged.
+//   - A token is handed out at most once. A taken token returns to the stock only if no byte of the
+//     response was written, because a reload removed the caller's key or the target, or because the
+//     caller hung up. Each connection counts its written bytes. The token never returns if the
+//     request has an Idempotency-Key or shares its solve.
+//   - After a wait, the caller's key, scope and target are checked again before the token is sent:
+//     a reload may have changed the caller's rights.
+//   - Checking a key takes the same time for right and wrong keys. A right key is accepted even if
+//     its address has sent too many wrong keys.
+//   - HEAD takes no token. A request that a web page of another site can send takes no token and
+//     changes nothing.
+//   - Log lines, errors, status responses and the audit contain no token and no key. The audit has
+//     the ids of tokens and the names of keys.
+//   - A callback needs no key, and its Host and Origin are not checked: the buyer checks its
+//     secret. The response is the same for a right and a wrong secret. The path, query and body of
+//     a callback are never logged.
 //
 // # Limits
 //
-// The package keeps counts, histograms, the rate limiters of the keys and the senders of
-// recent wrong keys. It holds a token only until its answer is written, and starts no
-// goroutine that outlives its request.
+// The package keeps counts, histograms, the rate limiters of the keys and the senders of recent
+// wrong keys. It holds a token only until the response is written, and starts no goroutine that
+// outlives its request.
 package httpapi

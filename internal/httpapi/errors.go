@@ -21,11 +21,12 @@ import (
 )
 
 const (
-	// unknownLead replaces a lead time that is not known yet.
+	// unknownLead is the assumed lead time before the first solve.
 	unknownLead = 15 * time.Second
 )
 
-// answers are the answers to errors without further data. The first match counts.
+// The table answers has the problems for errors that carry no further data. The first matching row
+// applies.
 var answers = []struct {
 	err    error
 	code   kernel.Code
@@ -35,12 +36,11 @@ var answers = []struct {
 	{pool.ErrUnknownToken, kernel.CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
 	{pool.ErrReported, kernel.CodeReported, "this token was reported already; the first report counts"},
 	{pool.ErrWindows, kernel.CodeWindows, `the target has the maximum of warm windows made by POST; {"tokens":0} ends all of them`},
-	{purchase.ErrNotKept, kernel.CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged why
+	{purchase.ErrNotKept, kernel.CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
 	{pool.ErrClosed, kernel.CodeShuttingDown, "the daemon is stopping"},
 }
 
-// explain returns the answer for an error. The cause of an unexpected error goes to the
-// log alone.
+// explain returns the problem for an error. The cause of an unexpected error goes only to the log.
 func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel.Problem {
 	var (
 		own     *kernel.Problem
@@ -100,9 +100,9 @@ func historyReason(err error) string {
 	return strings.TrimPrefix(err.Error(), "history: ")
 }
 
-// explainEmpty returns why no token is ready and when one may be.
+// explainEmpty returns a problem that says why no token is ready and when the caller should retry.
 func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.EmptyError) *kernel.Problem {
-	if c.Target == nil { // on /solve an empty stock alone is not an error
+	if c.Target == nil { // for /solve an empty stock alone is not an error
 		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this identity already").After(kernel.Jitter(unknownLead))
 	}
 	note, known := s.refill.Current(ctx, c.Target.Name)
@@ -124,7 +124,7 @@ func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.Empty
 	case cause.State == refill.Refused:
 		return kernel.NewProblem(kernel.CodeSolveRefused, cause.Reason).After(max(retry, time.Until(note.Until)))
 	case cause.State == refill.Budget:
-		// Before that only an order in flight can bring a token.
+		// Until note.Until only an order in flight can bring a token.
 		if left := time.Until(note.Until); left > 0 {
 			retry = left // without jitter: an earlier retry cannot succeed
 		}

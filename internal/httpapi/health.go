@@ -18,14 +18,14 @@ type probes struct {
 	stopping *atomic.Bool // of the Server
 }
 
-// alive is GET /healthz: the process serves. It ignores Redis, because a restart would not
-// bring Redis back.
+// alive is GET /healthz: 200 while the process serves requests. It ignores Redis, because a restart
+// of poold would not repair Redis.
 func (p *probes) alive(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 	return kernel.RespondJSON(w, map[string]string{"status": "ok"})
 }
 
 // ready is GET /readyz: 200 if this replica can hand out tokens of at least some targets, else 503.
-// The answer has the reasons.
+// The response lists the reasons.
 func (p *probes) ready(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 	health := p.stock.Health()
 	var reasons []*kernel.Problem
@@ -38,7 +38,7 @@ func (p *probes) ready(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) e
 	if len(reasons) == 0 {
 		ready := struct {
 			Ready   bool     `json:"ready"`
-			Reasons []string `json:"reasons,omitempty"` // why not of all targets
+			Reasons []string `json:"reasons,omitempty"` // why some targets have no tokens to hand out
 		}{Ready: true}
 		if health.Reason != "" {
 			ready.Reasons = []string{health.Reason}

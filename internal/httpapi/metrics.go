@@ -15,8 +15,9 @@ import (
 	"poold/internal/targets"
 )
 
-// Metrics counts the events of this replica. States, and counts over all replicas, come from the
-// snapshot; /metrics has both. Metrics is safe for concurrent use.
+// Metrics counts the events of this replica. The response of /metrics also has the states, and the
+// counts over all replicas, which come from the snapshot of the status. Metrics is safe for
+// concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -38,7 +39,8 @@ type Metrics struct {
 	keys      map[string]bool     // those with series
 }
 
-// traffic counts calls to a provider and tokens from it, at this replica.
+// traffic counts the calls of this replica to a provider, and the tokens that this replica got from
+// the provider.
 type traffic struct{ calls, tokens int }
 
 // NewMetrics returns the metrics with their registry. version and commit become labels of
@@ -66,7 +68,8 @@ func NewMetrics(version, commit string) *Metrics {
 		providers: make(map[string]*traffic),
 		keys:      make(map[string]bool),
 	}
-	// A rate that begins with the first event misses it.
+	// The series must exist from the start: a rate in Prometheus does not count the event that
+	// creates a series.
 	m.requests.WithLabelValues("200")
 	for _, outcome := range []string{purchase.CallbackSettled, purchase.CallbackFailed, purchase.CallbackUnknown,
 		purchase.CallbackForged, purchase.CallbackMalformed, purchase.CallbackKept, purchase.CallbackRefused} {
@@ -94,8 +97,8 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "poold", Name: name, Help: help, Buckets: buckets}, labels)
 }
 
-// Provider returns the function that counts the calls to one provider; it fits
-// provider.Config.Observe. Action and outcome come from fixed lists there.
+// Provider returns a function for provider.Config.Observe that counts the calls to one provider.
+// Package provider takes action and outcome from fixed lists.
 func (m *Metrics) Provider(name string) func(action, outcome string) {
 	return func(action, outcome string) {
 		m.mu.Lock()
@@ -105,8 +108,8 @@ func (m *Metrics) Provider(name string) func(action, outcome string) {
 	}
 }
 
-// CallsPerToken is the number of calls to a provider for each token that it brought to
-// this replica; 0 without a token.
+// CallsPerToken returns the number of calls to a provider for each token that this replica got from
+// it; 0 before the first token.
 func (m *Metrics) CallsPerToken(provider string) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,7 +119,8 @@ func (m *Metrics) CallsPerToken(provider string) float64 {
 	return 0
 }
 
-// providerLocked returns the traffic of a provider and remembers that it has series.
+// providerLocked returns the traffic of a provider. It creates the entry, by which keep later finds
+// the provider's series.
 func (m *Metrics) providerLocked(name string) *traffic {
 	t := m.providers[name]
 	if t == nil {
@@ -126,8 +130,8 @@ func (m *Metrics) providerLocked(name string) *traffic {
 	return t
 }
 
-// HandedOut counts a token that reached its caller. A replay is not counted, because it repeats a
-// hand-out.
+// HandedOut counts a token that reached its caller. It does not count a replay, which repeats a
+// counted hand-out.
 func (m *Metrics) HandedOut(target string, token *pool.Token, waited time.Duration) {
 	if token.Source == pool.FromReplay {
 		return
@@ -140,7 +144,7 @@ func (m *Metrics) HandedOut(target string, token *pool.Token, waited time.Durati
 	m.wait.WithLabelValues(target).Observe(waited.Seconds())
 }
 
-// Reported counts a report on a token of this age.
+// Reported counts a report on a token that had this age at the report.
 func (m *Metrics) Reported(target string, accepted bool, age time.Duration) {
 	outcome := "rejected"
 	if accepted {
@@ -156,7 +160,7 @@ func (m *Metrics) answered(status int) {
 	m.requests.WithLabelValues(strconv.Itoa(status)).Inc()
 }
 
-// asked counts a request by the key that made it. The outcomes are a fixed list.
+// asked counts a request by the key of its caller. The outcomes come from a fixed list.
 func (m *Metrics) asked(key, outcome string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,7 +168,7 @@ func (m *Metrics) asked(key, outcome string) {
 	m.keyRequests.WithLabelValues(key, outcome).Inc()
 }
 
-// keep drops the series of targets, providers and keys that the file no longer has.
+// keep drops the series of targets, providers and keys that the configuration file no longer has.
 func (m *Metrics) keep(set *targets.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,7 +190,7 @@ func (m *Metrics) keep(set *targets.Set) {
 	forget(m.keys, wanted, "key", m.keyRequests.MetricVec)
 }
 
-// forget drops the series of all names except the wanted ones from these metrics.
+// forget drops the series of the names that wanted lacks from the given metrics.
 func forget[V any](names map[string]V, wanted map[string]bool, label string, in ...*prometheus.MetricVec) {
 	for name := range names {
 		if wanted[name] {
@@ -220,7 +224,8 @@ func (m *Metrics) Callback(outcome string) { m.callbacks.WithLabelValues(outcome
 // DeadLetter counts a dead letter that was replayed, dropped or expired.
 func (m *Metrics) DeadLetter(outcome string) { m.letters.WithLabelValues(outcome).Inc() }
 
-// Report counts a report by whether the provider got it.
+// Report counts a report for a provider by its outcome, for example whether the provider accepted
+// it.
 func (m *Metrics) Report(provider, outcome string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,16 +10,16 @@ import (
 	"poold/internal/httpapi/kernel"
 )
 
-// Without keys in the file, a caller must be on this machine. A web page in a browser on
-// this machine is there too, so requests that a page of another site can cause are
-// refused.
+// Without keys in the file, a caller must be on this machine. A browser on this machine is such a
+// caller too, so requests that a web page of another site can cause are refused.
 
 // refuseStrangers accepts only requests from programs on this machine. It refuses requests of a
 // page of another site, requests to a host name that an attacker's DNS resolves to this machine,
 // and requests through a proxy.
 func refuseStrangers(r *http.Request) error {
-	// targets refuses a reload that removes the keys while the daemon listens
-	// beyond loopback; this is the second lock. Only the socket shows it: a Host header is the caller's choice.
+	// The reload refuses a file without keys while the daemon listens beyond loopback; this check
+	// is the second safeguard. It reads the address of the socket, because the caller chooses the
+	// Host header.
 	if !loopbackSocket(r) {
 		return kernel.NewProblem(kernel.CodeForbidden, "without keys poold answers only callers on this machine; add a key to the configuration file")
 	}
@@ -44,7 +44,7 @@ func refuseForeignPages(r *http.Request) error {
 		}
 	}
 	for _, site := range r.Header["Sec-Fetch-Site"] {
-		if site != "same-origin" && site != "none" { // none: typed, or a bookmark
+		if site != "same-origin" && site != "none" { // the value none means a typed address or a bookmark
 			return kernel.NewProblem(kernel.CodeForbidden, why)
 		}
 	}
@@ -62,7 +62,7 @@ func refuseForeignPages(r *http.Request) error {
 	return nil
 }
 
-// sameHost reports whether a URL is on the host and port that was asked.
+// sameHost reports whether a URL has the given host and port.
 func sameHost(address, host string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
@@ -71,8 +71,8 @@ func sameHost(address, host string) bool {
 	return strings.EqualFold(u.Host, host)
 }
 
-// loopbackSocket reports whether the connection came in on a loopback address; false if
-// that is unknown.
+// loopbackSocket reports whether the local address of the connection is a loopback address. It
+// returns false if the local address is unknown.
 func loopbackSocket(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && local.IP.IsLoopback()

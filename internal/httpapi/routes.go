@@ -17,7 +17,7 @@ import (
 	"poold/internal/targets"
 )
 
-// areas are the parts of the API.
+// areas has the handlers of all areas of the API.
 type areas struct {
 	tokens    tokens
 	reports   *delivery.Reports
@@ -32,7 +32,8 @@ type areas struct {
 	probes    probes
 }
 
-// The methods of most routes. echo does not derive HEAD from GET, so HEAD takes no token.
+// These are the methods of most routes. The router echo does not derive HEAD from GET, so HEAD
+// takes no token.
 var (
 	reading = []string{http.MethodGet, http.MethodHead}
 	posting = []string{http.MethodPost}
@@ -73,15 +74,16 @@ func (a *areas) table() []kernel.Route {
 		{Methods: reading, Path: "/history/usage", Scope: targets.ScopeStatus, Handle: a.history.Usage},
 		{Methods: reading, Path: "/history/key/:name", Scope: targets.ScopeAdmin, Handle: a.history.Key},
 		{Methods: reading, Path: "/history/arrivals/:target", Scope: targets.ScopeStatus, Handle: a.history.When},
-		// The key is in the call: these routes have no scope and check it themselves.
+		// These routes have no scope, because a client sends its key as a parameter; the handlers
+		// check the key.
 		{Methods: either, Path: "/in.php", Body: true, Handle: a.clients.ServeLegacy},
 		{Methods: either, Path: "/res.php", Body: true, Handle: a.clients.ServeLegacy},
-		// Solving services know neither the keys nor the name of the daemon.
+		// Callbacks need no key and may have any Host, because solving services know neither.
 		{Methods: either, Path: "/callback/:provider/:order/:secret", Probe: true, Handle: a.callbacks.receive},
 		{Methods: reading, Path: "/healthz", Probe: true, Handle: a.probes.alive},
 		{Methods: reading, Path: "/readyz", Probe: true, Handle: a.probes.ready},
 	}
-	// The tasks protocol has the key in the call too.
+	// In the tasks protocol the key is a parameter too.
 	for _, path := range []string{
 		"/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
 		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha",
@@ -91,11 +93,11 @@ func (a *areas) table() []kernel.Route {
 	return table
 }
 
-// routes returns the handler of the whole API. echo finds the route and splits the path; only this
-// file depends on echo.
+// routes returns the handler of all routes. The router echo finds the route and splits the path;
+// only this file depends on echo.
 func (s *Server) routes(a *areas) http.Handler {
 	e := echo.New()
-	e.Logger.SetOutput(io.Discard) // it would write to stdout
+	e.Logger.SetOutput(io.Discard) // the logger would write to stdout
 
 	wrongMethod := make(map[string]*kernel.Route) // by path
 	for _, rt := range a.table() {
@@ -107,7 +109,7 @@ func (s *Server) routes(a *areas) http.Handler {
 		}
 		refuse := &kernel.Route{Path: rt.Path, Probe: true, Handle: refuseMethod(strings.Join(rt.Methods, ", "))}
 		wrongMethod[rt.Path] = refuse
-		// echo would answer 204 by itself, which reads as a yes to a preflight.
+		// By default echo answers 204, with which a browser's preflight request would succeed.
 		e.OPTIONS(rt.Path, s.adapt(refuse))
 	}
 	unknown := &kernel.Route{Path: "", Probe: true, Handle: func(http.ResponseWriter, *http.Request, *kernel.Call) error { return kernel.ErrNotFound() }}
@@ -121,8 +123,8 @@ func (s *Server) routes(a *areas) http.Handler {
 	return e
 }
 
-// adapt makes an echo handler of a route. Handlers write to net/http's own
-// writer: they need its Flush to see whether a token got out.
+// adapt turns a route into an echo handler. Handlers write to net/http's own writer, because its
+// Flush shows whether a token was sent.
 func (s *Server) adapt(rt *kernel.Route) echo.HandlerFunc {
 	return func(ec echo.Context) error {
 		s.serve(rt, ec.Response().Writer, ec.Request(), ec.ParamValues())
@@ -130,7 +132,8 @@ func (s *Server) adapt(rt *kernel.Route) echo.HandlerFunc {
 	}
 }
 
-// refuseMethod answers a request whose method the path does not have.
+// refuseMethod returns the handler for requests with a method that the route lacks. The text allow
+// lists the methods of the route.
 func refuseMethod(allow string) kernel.Handler {
 	return func(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 		w.Header().Set("Allow", allow)

@@ -14,9 +14,10 @@ import (
 	"poold/internal/status"
 )
 
-// mostBodies bounds the rendered bodies that scrapers are still reading, and so the memory for slow
-// scrapers. Beyond it a scrape gets the newest body. That body is at most kernel.WriteLimit older
-// than the scrape's snapshot: by then the readers of the other bodies have ended or were cut off.
+// mostBodies limits the number of rendered bodies that scrapers are still reading, and so the
+// memory for slow scrapers. At the limit a scrape gets the newest body instead of a body of its own
+// snapshot. The newest body is at most kernel.WriteLimit older than that snapshot, because each
+// read ends within this time.
 const mostBodies = 4
 
 type scrapes struct {
@@ -25,19 +26,19 @@ type scrapes struct {
 	status  *status.Collector
 
 	mu     sync.Mutex
-	newest *scrapeBody // nil = it has no reader left
-	read   int         // bodies that have readers
+	newest *scrapeBody // nil = the newest body has no reader left
+	read   int         // number of bodies that have readers
 }
 
-// scrapeBody is the answer to all scrapes that overlap and see one snapshot.
+// scrapeBody is the response to all scrapes that overlap and get the same snapshot.
 type scrapeBody struct {
 	of      *status.Snapshot
 	readers int // guarded by scrapes.mu
-	// Both render once, in the goroutine of the first caller.
+	// Each function renders once, in the goroutine of its first caller.
 	text, zipped func() ([]byte, error)
 }
 
-// scrape is GET /metrics: what this replica counts, and the figures of the status.
+// scrape is GET /metrics: the counts of this replica, and the figures of the status.
 func (s *scrapes) scrape(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	shared := s.open(s.status.Snapshot(r.Context()))
 	defer s.close(shared)
@@ -59,7 +60,7 @@ func (s *scrapes) scrape(w http.ResponseWriter, r *http.Request, _ *kernel.Call)
 	return nil
 }
 
-// open returns the body that answers a scrape of this snapshot; the caller closes it.
+// open returns the body for a scrape of this snapshot. The caller must pass the body to close.
 func (s *scrapes) open(snapshot *status.Snapshot) *scrapeBody {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,13 +87,13 @@ func (s *scrapes) close(body *scrapeBody) {
 	}
 }
 
-// textMetrics is the one format of /metrics; every scraper accepts it.
+// textMetrics is the only format of /metrics; every scraper accepts it.
 var textMetrics = expfmt.NewFormat(expfmt.TypeTextPlain)
 
-// render gathers the metrics of this replica and of a snapshot, as text.
+// render returns the metrics of this replica and of a snapshot, as text.
 func (s *scrapes) render(snapshot *status.Snapshot) ([]byte, error) {
 	s.metrics.keep(s.sets.Current())
-	// A registry for this body alone: the figures belong to one snapshot.
+	// Each body has its own registry, because its figures belong to one snapshot.
 	state := prometheus.NewRegistry()
 	if err := state.Register(snapshot); err != nil {
 		return nil, fmt.Errorf("registering the status for a scrape: %w", err)
@@ -111,7 +112,7 @@ func (s *scrapes) render(snapshot *status.Snapshot) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// zipped compresses a body, unless rendering it failed.
+// zipped compresses a rendered body. It passes on an error of the rendering.
 func zipped(body []byte, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err

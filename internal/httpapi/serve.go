@@ -13,12 +13,12 @@ import (
 	"poold/internal/targets"
 )
 
-// statusHungUp is the status in logs and metrics if the caller hung up before its answer. It is
+// statusHungUp is the status in logs and metrics if the caller hung up before the response. It is
 // never sent.
 const statusHungUp = 499
 
-// serve answers one request to one route. params are the variable parts of its
-// path; they are not kept.
+// serve answers one request to one route. The slice params has the variable parts of the path;
+// serve does not keep it.
 func (s *Server) serve(rt *kernel.Route, w http.ResponseWriter, r *http.Request, params []string) {
 	c := &kernel.Call{W: kernel.Writer{ResponseWriter: w, Stopping: s.stopping}, Began: time.Now(), Route: rt, Params: params}
 	defer s.finish(c, r)
@@ -31,9 +31,10 @@ func (s *Server) serve(rt *kernel.Route, w http.ResponseWriter, r *http.Request,
 	}
 }
 
-// admit decides whether the request may reach its handler. It finds the caller and the target.
+// admit decides whether the request may reach its handler. It identifies the caller and finds the
+// target.
 func (s *Server) admit(c *kernel.Call, r *http.Request) error {
-	// A browser must not guess the type of an answer.
+	// A browser must not guess the content type of a response.
 	c.W.Header()["X-Content-Type-Options"] = kernel.NoSniff
 	if c.Route.Probe {
 		return nil
@@ -56,8 +57,8 @@ func (s *Server) admit(c *kernel.Call, r *http.Request) error {
 
 func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
 	if errors.Is(err, kernel.ErrHungUp) || r.Context().Err() != nil {
-		// Without a panic net/http sends an empty 200. A caller that closed only its sending half
-		// would take that for an answer.
+		// Without a panic net/http sends an empty 200, which a caller that closed only its sending
+		// half would take for the response.
 		c.HungUp = true
 		panic(http.ErrAbortHandler)
 	}
@@ -75,8 +76,8 @@ func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
 	kernel.WriteProblem(&c.W, p)
 }
 
-// finish counts and logs a request and keeps a panic in one handler from
-// ending the daemon.
+// finish counts and logs a request. It recovers from a panic of the handler, so that the daemon
+// continues.
 func (s *Server) finish(c *kernel.Call, r *http.Request) {
 	broken := recover()
 	if err, _ := broken.(error); broken != nil && !errors.Is(err, http.ErrAbortHandler) {
@@ -99,12 +100,12 @@ func (s *Server) finish(c *kernel.Call, r *http.Request) {
 	s.countByKey(c)
 	s.logRequest(c, r, status)
 	if broken != nil {
-		// Half an answer was sent, or none may be sent: close the connection.
+		// A part of the response was sent, or none may be sent: close the connection.
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// countByKey counts a request for a token, for a solve or to report.
+// countByKey counts requests for a token or a solve, and reports, by the caller's key.
 func (s *Server) countByKey(c *kernel.Call) {
 	scope := c.Route.Scope
 	if c.Caller == nil || scope != targets.ScopeToken && scope != targets.ScopeSolve {
@@ -117,8 +118,8 @@ func (s *Server) countByKey(c *kernel.Call) {
 	s.metrics.asked(c.Caller.AuditName(), outcome)
 }
 
-// logRequest writes one line about a request, at debug level. It shows nothing
-// that the client chose freely: no query, no header, no unknown path.
+// logRequest logs a request at debug level. The line has no text that the client chose freely: no
+// query, no header, no unknown path.
 func (s *Server) logRequest(c *kernel.Call, r *http.Request, status int) {
 	if !s.log.Enabled(r.Context(), slog.LevelDebug) {
 		return

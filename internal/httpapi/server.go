@@ -21,7 +21,7 @@ type Config interface {
 	Reloader
 }
 
-// Stock is the store: pool.Tokens, pool.Controls and its health.
+// Stock is the stock of tokens in Redis: pool.Tokens, pool.Controls and the health of Redis.
 type Stock interface {
 	Taker
 	delivery.Looker
@@ -46,7 +46,7 @@ type Buyer interface {
 	Operations
 }
 
-// Deps are the parts of a Server. All fields are required but History, Audit, Auditor,
+// Deps are the dependencies of a Server. All fields are required except History, Audit, Auditor,
 // Arrivals and ManyBodies.
 type Deps struct {
 	Config     Config
@@ -65,13 +65,13 @@ type Deps struct {
 	Feed       *status.Feed // of Status
 	Metrics    *Metrics
 	Log        *slog.Logger
-	// ManyBodies is called when large bodies begin to take more than 32 MiB, and when they
-	// cease to. It must not block.
+	// ManyBodies is called with true when large bodies begin to take more than 32 MiB of memory,
+	// and with false when they take less again. It must not block.
 	ManyBodies func(many bool)
 }
 
 // Server admits HTTP requests and passes them to the handlers of their routes. It writes the error
-// answers. It is safe for concurrent use.
+// responses. A Server is safe for concurrent use.
 type Server struct {
 	gate     *gate
 	refill   delivery.Notes
@@ -83,7 +83,7 @@ type Server struct {
 	stopped  chan struct{} // closed when stopping is set
 }
 
-// New returns a Server. It starts nothing. It panics if a page template does not parse.
+// New returns a Server and starts nothing. It panics if a page template does not parse.
 func New(d Deps) *Server {
 	s := &Server{
 		gate: &gate{sets: d.Config}, refill: d.Refill,
@@ -111,22 +111,23 @@ func New(d Deps) *Server {
 	return s
 }
 
-// Handler returns the whole API. It is made for HTTPServer on a CountListener. On another server it
-// works with two differences: without ConnContext, a token whose answer could not be written is
-// never returned to the stock, and that server's WriteTimeout also ends waits.
+// Handler returns the handler of all routes. It is made for HTTPServer on a CountListener. Another
+// server lacks two properties: without ConnContext, a token whose response could not be written is
+// never returned to the stock, and without the limits of HTTPServer, the server's WriteTimeout may
+// end a caller's wait.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// HTTPServer returns a server with the limits of this API. The caller gives it a listener from
-// CountListener and shuts it down. HTTP/2 is off, so that the bytes on a connection belong to one
-// request at a time.
+// HTTPServer returns a server with the limits of this API. The caller of HTTPServer serves on a
+// listener from CountListener and shuts the server down. HTTP/2 is off, so that the bytes on a
+// connection belong to one request at a time.
 func (s *Server) HTTPServer() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Server{
 		Handler: s.handler,
-		// One limit for header and body and one for the answer, because each deadline costs every
-		// request a timer.
-		ReadTimeout:    5 * time.Second, // net/http lifts it once the request is read, so a caller may wait longer
+		// There are only two limits, one for header and body and one for the response, because each
+		// further deadline costs a timer for every request.
+		ReadTimeout:    5 * time.Second, // lifted once the request is read, so a caller may wait longer
 		WriteTimeout:   kernel.WriteLimit,
 		IdleTimeout:    60 * time.Second,
 		MaxHeaderBytes: 16 << 10,
@@ -137,8 +138,8 @@ func (s *Server) HTTPServer() *http.Server {
 }
 
 // Stopping makes /readyz answer 503, refuses new requests for a token and ends the streams, so that
-// balancers choose another replica while requests in flight finish. It cannot be undone. It does
-// not end the waits of pending callers; see pool.Store.EndWaits.
+// balancers choose another replica while requests in flight finish. Stopping cannot be undone. It
+// does not end the waits of pending callers; see pool.Store.EndWaits.
 func (s *Server) Stopping() {
 	if s.stopping.CompareAndSwap(false, true) {
 		close(s.stopped)

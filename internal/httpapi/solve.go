@@ -75,7 +75,7 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return s.Deliver(w, r, c, &out)
 }
 
-// bind binds the request's Idempotency-Key, if any, to its identity, for the time in which the key
+// bind binds the request's Idempotency-Key, if it has one, to the identity, for as long as the key
 // can repeat a token.
 func (s *solves) bind(ctx context.Context, r *ondemand.Request, kind captcha.Type, set *targets.Set) error {
 	if r.Take.Idempotency == "" {
@@ -90,7 +90,7 @@ func (s *solves) bind(ctx context.Context, r *ondemand.Request, kind captcha.Typ
 }
 
 // readSolve reads the body. The caller must release the room that the body takes, even after an
-// error. After the reading the room has the size of the picture.
+// error. After a successful read the room is as large as the picture.
 func (s *solves) readSolve(r *http.Request, c *kernel.Call) (asked targets.SolveRequest, taken *kernel.Room, err error) {
 	body, taken, err := s.bodies.Read(r, c, maxSolveBody)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *solves) readSolve(r *http.Request, c *kernel.Call) (asked targets.Solve
 	return asked, taken, err
 }
 
-// request turns the body into a request to ondemand.
+// request turns the body into a request to package ondemand.
 func (s *solves) request(r *http.Request, c *kernel.Call, asked targets.SolveRequest) (ondemand.Request, error) {
 	var err error
 	if c.Target, err = s.admit(c.Access, c.Caller, asked.Identity); err != nil {
@@ -147,7 +147,8 @@ func (s *solves) request(r *http.Request, c *kernel.Call, asked targets.SolveReq
 	return request, nil
 }
 
-// shareKey identifies requests that share a solve. Without withProxy, they may differ in the proxy.
+// shareKey returns the key of the requests that share a solve. If withProxy is false, these
+// requests may have different proxies.
 func shareKey(id captcha.Identity, withProxy bool) captcha.ID {
 	if !withProxy {
 		id.Proxy, id.ProxyType = "", ""
@@ -155,8 +156,8 @@ func shareKey(id captcha.Identity, withProxy bool) captcha.ID {
 	return id.ID()
 }
 
-// admit returns the target of an identity, nil for a guest, or an error if the caller may
-// not ask for it.
+// admit returns the target of an identity, or nil for a guest. It returns an error if the caller
+// may not request the identity.
 func (s *solves) admit(a *kernel.Access, caller *kernel.Caller, id captcha.Identity) (*kernel.Target, error) {
 	t := a.ByID[id.ID()]
 	if !caller.MayAsk(t) {
@@ -179,7 +180,7 @@ func (s *solves) readmit(r *http.Request, c *kernel.Call, asked targets.SolveReq
 	return err
 }
 
-// explain returns the error for a solve without a token.
+// explain returns the error for the response if the solve brought no token.
 func (s *solves) explain(ctx context.Context, c *kernel.Call, err error) error {
 	empty := (*pool.EmptyError)(nil)
 	if !errors.As(err, &empty) || empty.Full {
@@ -196,11 +197,11 @@ func (s *solves) explain(ctx context.Context, c *kernel.Call, err error) error {
 		if empty.Paused {
 			return err
 		}
-		// If this fails, the answer does not name the author of the pause.
+		// If Look fails, the response does not name the author of the pause.
 		stock, _ := s.supply.Stock.Look(ctx, c.Target.ID, c.Target.Margin, 0)
 		return &pool.EmptyError{Paused: true, Pause: stock.Pause, RetryAfter: empty.RetryAfter}
 	case refill.Budget, refill.Starved:
-		return err // says so
+		return err // err names the cause already
 	case refill.OK:
 	}
 	if s.supply.IsBarred(ctx, c.Target) || s.supply.IsOut(ctx) {

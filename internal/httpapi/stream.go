@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// mostStreams limits the open streams. Each is a connection and a goroutine for as
+	// mostStreams limits the open streams. Each stream keeps a connection and a goroutine for as
 	// long as its reader stays.
 	mostStreams = 256
 	// checkEvery is the interval between two checks of a stream's key.
@@ -23,7 +23,7 @@ const (
 	heartbeatEvery = 10 * time.Second
 )
 
-// streams is GET /status/stream: the status as it changes, to many readers.
+// streams has the route GET /status/stream, which sends the changes of the status to its readers.
 type streams struct {
 	feed     *status.Feed
 	gate     *gate
@@ -32,7 +32,7 @@ type streams struct {
 }
 
 // follow sends server-sent events until the caller hangs up, the daemon stops, or the rights of the
-// caller's key change. A caller that does not read is cut off.
+// caller's key change. A caller that does not read its stream is disconnected.
 func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	select {
 	case <-s.stopping:
@@ -48,7 +48,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // nginx would buffer events
+	h.Set("X-Accel-Buffering", "no") // otherwise nginx buffers events
 	out := eventWriter{w: w, control: http.NewResponseController(w)}
 	if err := out.comment("poold"); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 	}
 }
 
-// unchanged reports whether the caller has the same rights as on its admission.
+// unchanged reports whether the caller still has the rights that it had on admission.
 func (g *gate) unchanged(c *kernel.Call, r *http.Request) bool {
 	now, caller, err := g.changed(c, r)
 	if now == nil {
@@ -102,14 +102,14 @@ func (g *gate) unchanged(c *kernel.Call, r *http.Request) bool {
 type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	last    time.Time // when something was written
+	last    time.Time // time of the last write
 }
 
 func (e *eventWriter) send(event status.Event) error {
 	return e.write("event: "+event.Name+"\ndata: ", event.Data)
 }
 
-// comment writes what readers ignore.
+// comment writes a comment, which readers of the stream ignore.
 func (e *eventWriter) comment(text string) error { return e.write(": "+text, nil) }
 
 func (e *eventWriter) write(begin string, data []byte) error {

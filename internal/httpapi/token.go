@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxWait is the longest ?wait=.
+	// maxWait is the longest wait that a caller can request by ?wait=.
 	maxWait = 60 * time.Second
 	// defaultWait is the wait of a target with `on_empty: wait`.
 	defaultWait = 20 * time.Second
@@ -67,9 +67,10 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return t.Deliver(w, r, c, &out)
 }
 
-// readRequest turns query and headers into a request to the stock. buys: `on_empty: solve` applies,
-// so the caller waits, and one token is bought for it if the stock is empty. Its ticket makes the
-// worker order one more, because pending callers count against the depth (place.lua).
+// readRequest turns query and headers into a request to the stock. The result buys reports whether
+// `on_empty: solve` applies: the caller then waits, and a token is bought for the caller if the
+// stock is empty. The caller's ticket makes the worker order one token more, because pending
+// callers count against the depth (place.lua).
 func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bool, err error) {
 	t := c.Target
 	request = t.Take(c.Caller)
@@ -91,7 +92,8 @@ func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bo
 	return request, buys, err
 }
 
-// readQuery reads the parameters of a take. waits: the query has the parameter wait.
+// readQuery reads the query parameters of a take. The result waits reports whether the query has
+// the parameter wait.
 func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits bool, err error) {
 	if raw == "" {
 		return false, nil
@@ -109,7 +111,7 @@ func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits
 	return query.Has("wait"), err
 }
 
-// readDuration reads a parameter from 0 to most. A bare number is seconds.
+// readDuration parses a duration between 0 and most. A number without a unit means seconds.
 func readDuration(name, text string, most time.Duration) (time.Duration, error) {
 	if strings.Trim(text, "0123456789.") == "" {
 		text += "s"
@@ -124,7 +126,7 @@ func readDuration(name, text string, most time.Duration) (time.Duration, error) 
 	return d, nil
 }
 
-// idempotencyKey returns the request's Idempotency-Key, if it was given.
+// idempotencyKey returns the request's Idempotency-Key, and whether the request has one.
 func idempotencyKey(h http.Header) (key string, given bool, err error) {
 	values := h["Idempotency-Key"]
 	if len(values) == 0 {

@@ -15,16 +15,15 @@ import (
 )
 
 const (
-	// warmAheadDays is how far ahead a window may begin. Its tokens and length have the limits of
-	// the file.
+	// A window made by POST may begin at most this number of days ahead. The limits of its tokens
+	// and its length are those of windows in the configuration file.
 	warmAheadDays = 30
 	warmAhead     = warmAheadDays * 24 * time.Hour
-	// mostWindowsByToken is the most windows of a target for a key without the scope
-	// admin.
+	// A key without the scope admin can make at most this number of windows for a target.
 	mostWindowsByToken = 10
 )
 
-// The forms of a body of /warm.
+// These texts describe the valid bodies of POST /pool/{target}/warm.
 const (
 	wantWarm = `the body must be one JSON object like {"tokens":5,"at":"2026-01-02T15:04:05Z","for":"5m"}, ` +
 		`each field once; "at" is optional and defaults to now; {"tokens":0} ends all windows made by POST`
@@ -37,11 +36,11 @@ const (
 type warming struct {
 	tokens int           // 0 = end all windows made by POST
 	at     time.Time     // zero = now
-	length time.Duration // 0 without tokens
+	length time.Duration // 0 if tokens is 0
 }
 
-// warm is POST /pool/{target}/warm: it keeps a number of tokens ready in a window of time,
-// over all replicas.
+// warm is POST /pool/{target}/warm: it makes a warm window, in which all replicas together keep a
+// minimum of tokens ready.
 func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	asked, err := readWarm(r, c.W.ResponseWriter)
 	if err != nil {
@@ -75,7 +74,8 @@ func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 		slog.Time("from", now.Add(window.In).UTC()), slog.Time("until", now.Add(window.Left).UTC()))
 }
 
-// window returns the window with times relative to now. A window that has begun begins now.
+// window returns the requested window, with times relative to now. If the window has begun already,
+// its begin becomes now.
 func (g warming) window(now time.Time) (pool.Window, error) {
 	if g.tokens == 0 {
 		return pool.Window{}, nil
@@ -110,9 +110,10 @@ func readWarm(r *http.Request, w http.ResponseWriter) (warming, error) {
 	return g, nil
 }
 
-// set takes one field, and returns the form that the field must have if it has another.
+// set stores the value of a field of the body. If the value is invalid, it returns a text that
+// describes the valid values.
 func (g *warming) set(field string, value json.Token) (wrong string) {
-	text, _ := value.(string) // no field takes an empty one
+	text, _ := value.(string) // the empty text is invalid in each field
 	switch field {
 	case "tokens":
 		number, _ := value.(json.Number)

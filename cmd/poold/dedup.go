@@ -16,24 +16,24 @@ import (
 	"poold/internal/targets"
 )
 
-// claims is the store of the claims on shared solves.
+// claims is the store of the claims on shared solves, with its background work.
 type claims struct {
 	ondemand.Claims
 	savings
 
-	look  *firstLook // nil if the store needs no look
+	look  *firstLook // nil if the start needs no check of this store
 	run   part       // nil if the store has no background work
 	close func()     // closes the store
 }
 
-// savings counts the requests that shared a solve.
+// savings counts the requests that were served by a shared solve, and reads the counts of each day.
 type savings interface {
 	ondemand.Savings
 	Days(ctx context.Context) ([]dedup.SavingsDay, error)
 }
 
-// openClaims opens the store that the section dedup names, without waiting for it. The store calls
-// wake with the key of each claim that changed.
+// openClaims opens the store that the section dedup of pools.yaml selects. It does not wait for a
+// connection. The store calls the function wake with the key of each claim that changed.
 func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, redis *redisdb.DB, wake func(captcha.ID), log *slog.Logger) (claims, error) {
 	if wanted.Backend != targets.DedupPostgres {
 		kept := redisclaims.New(redis, redisclaims.Options{Wake: wake})
@@ -47,9 +47,9 @@ func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, redis 
 	return claims{Claims: kept, savings: kept, look: look, run: kept.Run, close: func() { look.end(); db.Close() }}, nil
 }
 
-// openPostgres opens the database that a key of the file names, and begins a look that creates its
-// tables. The look fails if the schema is newer than this program. It does not fail if the database is
-// away, because it may return later.
+// openPostgres opens the PostgreSQL database at url; key is the name of that setting in pools.yaml. It
+// also starts a background check that creates the missing tables. The check fails if the schema is
+// newer than this program. An unreachable database is no failure, because it may return later.
 func openPostgres(ctx context.Context, key string, url captcha.Secret, prefix string, log *slog.Logger) (*postgres.DB, *firstLook, error) {
 	db, err := backend.Database{Key: key, URL: url, Prefix: prefix}.Open(log) //nolint:contextcheck // it connects to nothing
 	if err != nil {

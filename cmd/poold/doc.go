@@ -1,13 +1,14 @@
 // Command poold keeps pools of CAPTCHA tokens that a solving service solved ahead of time,
 // and hands them out in milliseconds.
 //
-// main.go puts the commands together: the client commands of internal/cli, internal/check,
-// internal/simulate, and the two of this package, serve and history init. Tests call run, as
-// main does.
+// main.go collects the commands: the client commands of internal/cli, the commands of
+// internal/check and internal/simulate, and the two commands of this package, serve and history
+// init. Tests call the function run, like main.
 //
-// serve.go wires the packages of the daemon together and shows which part depends on which.
+// serve.go wires the packages of the daemon together and shows the dependencies between its parts.
 // lifecycle.go starts and stops the daemon in stages, and reload.go applies a changed file.
-// listen.go opens the port, redis.go Redis, dedup.go the claims of shared solves and
-// historystore.go the history; firstlook.go bounds how long the start waits for these stores.
-// providers.go makes the clients of the file's providers, and simulated.go runs the built-in one.
+// listen.go opens the port, redis.go connects to Redis, dedup.go opens the claims of shared solves,
+// and historystore.go opens the history. firstlook.go limits how long the start waits for these
+// stores. providers.go makes the clients of the providers in the file, and simulated.go runs the
+// built-in provider.
 package main

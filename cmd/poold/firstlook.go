@@ -8,20 +8,21 @@ import (
 	"time"
 )
 
-// lookWait limits how long the start waits for the first looks at all stores together.
+// lookWait limits how long the start waits for the first checks of all stores together.
 const lookWait = 2 * time.Second
 
-// firstLook is the first look at a store. It may continue after the start.
+// firstLook is the check of a store at the start of the daemon. The check may continue in the
+// background after the start.
 type firstLook struct {
-	store string // the store's part of the file
+	store string // the section or key of pools.yaml that configures the store
 	stop  context.CancelFunc
 	group sync.WaitGroup
 	done  chan struct{}
-	fault error // why this program cannot use the store; valid once done is closed
+	fault error // why this program cannot use the store; readable after the channel done is closed
 }
 
-// lookAt begins a look in the background. check must return an error only for a permanent fault, not
-// if the store does not answer.
+// lookAt runs the function check in the background. The function must return an error only for a
+// permanent fault, and nil if the store does not answer.
 func lookAt(ctx context.Context, store string, check func(context.Context) error) *firstLook {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l := &firstLook{store: store, stop: stop, done: make(chan struct{})}
@@ -34,7 +35,7 @@ func lookAt(ctx context.Context, store string, check func(context.Context) error
 	return l
 }
 
-// end ends the look and waits until it has ended. A nil look has ended.
+// end cancels the check and waits for its goroutine. It is a no-op for a nil pointer.
 func (l *firstLook) end() {
 	if l != nil {
 		l.stop()
@@ -42,8 +43,9 @@ func (l *firstLook) end() {
 	}
 }
 
-// await waits for looks and returns the first fault; a nil look has ended. After lookWait the start
-// continues without the stores that did not answer, and later faults are logged.
+// await waits for the checks of the stores, at most lookWait for all, and returns the first fault.
+// It skips nil pointers. A store that has not answered by then does not delay the start further: a
+// goroutine logs its later fault.
 func await(ctx context.Context, log *slog.Logger, looks ...*firstLook) error {
 	limited, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()

@@ -12,12 +12,13 @@ import (
 )
 
 const (
-	// simulatedNow warns an operator who expects real tokens.
+	// simulatedNow warns operators who expect real tokens.
 	simulatedNow = "the provider is simulated: no site accepts its tokens"
 	demoMode     = "demo: embedded Redis, simulated provider; no site accepts its tokens"
 )
 
-// greet logs the mode of a daemon that has just started, and the addresses to visit.
+// greet logs how the daemon runs, after it has started: its mode, its address, the limits of its
+// purchases, and a command to try.
 func (d *daemon) greet(set *targets.Set) {
 	var names []string
 	for _, p := range set.Providers {
@@ -39,10 +40,11 @@ func (d *daemon) greet(set *targets.Set) {
 	d.log.Info("to take a token", "command", curlFor(url, set))
 }
 
-// mostLogged is the most targets that a log line names.
+// mostLogged is the maximum number of targets that one log line names.
 const mostLogged = 10
 
-// warnOfSpending logs the most that the file can buy, and warns about missing limits.
+// warnOfSpending logs the most solves that the file can buy, and warns about targets without a
+// budget and about insufficient concurrency.
 func (d *daemon) warnOfSpending(s check.Spending) {
 	var each []string
 	for _, p := range s.Each[:min(mostLogged, len(s.Each))] {
@@ -57,7 +59,7 @@ func (d *daemon) warnOfSpending(s check.Spending) {
 	}
 }
 
-// fewOf returns the first names of a list and the number of the others.
+// fewOf joins the given names, and adds how many of all names are missing from the text.
 func fewOf(named []string, all int) string {
 	text := strings.Join(named, "; ")
 	if all > len(named) {
@@ -66,7 +68,7 @@ func fewOf(named []string, all int) string {
 	return text
 }
 
-// baseOf returns the base URL of a listener, as seen from this machine.
+// baseOf returns the base URL by which a client on this machine reaches a listener.
 func baseOf(address string, secure bool) string {
 	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().IsUnspecified() {
 		_, port, _ := net.SplitHostPort(address)
@@ -78,8 +80,8 @@ func baseOf(address string, secure bool) string {
 	return "http://" + address
 }
 
-// curlFor returns a command that takes a token of a target, preferably of a target that is not
-// paused. It has no double quotes, because the log would escape them.
+// curlFor returns a curl command that takes a token. It prefers a target that is not paused. The
+// command has no double quotes, because the log would escape them.
 func curlFor(url string, set *targets.Set) string {
 	name := set.Targets[0].Name
 	if i := slices.IndexFunc(set.Targets, func(t targets.Target) bool { return !t.Paused }); i >= 0 {

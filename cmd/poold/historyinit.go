@@ -15,7 +15,7 @@ import (
 	"poold/internal/targets/reload"
 )
 
-// newHistoryInit is `poold history init`.
+// newHistoryInit returns the command `poold history init`.
 func newHistoryInit(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "init",
@@ -70,7 +70,7 @@ func initHistory(ctx context.Context, c *cli.Console, config string, stream bool
 	return err
 }
 
-// prepare creates the missing tables of the database.
+// prepare creates the tables that the database lacks.
 func prepare(ctx context.Context, d backend.Database, log *slog.Logger) error {
 	db, err := d.Open(log) //nolint:contextcheck // it connects to nothing
 	if err != nil {

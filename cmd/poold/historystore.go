@@ -21,11 +21,13 @@ import (
 	"poold/internal/targets"
 )
 
-// mostEndings limits the ends of orders that wait beside the stock of an identity while the store of
-// the history is away. It suffices for ten minutes of one or two ends a second.
+// mostEndings limits the entries about ended orders that wait in Redis, for each identity, while the
+// store of the history is unavailable. It suffices for ten minutes if one or two orders end each
+// second.
 const mostEndings = 1000
 
-// endings returns the most ends that may wait; 0 without a history.
+// endings returns the maximum number of entries that may wait for the history, or 0 if the file
+// configures no history.
 func endings(wanted targets.History) int {
 	if wanted.Backend == targets.HistoryNone {
 		return 0
@@ -33,16 +35,16 @@ func endings(wanted targets.History) int {
 	return mostEndings
 }
 
-// keeper has the parts of the history and the audit. Those that the file switches off are nil.
+// keeper has the parts of the history and of the audit. A part that the file switches off is nil.
 type keeper struct {
 	store    store
-	look     *firstLook // nil if the store needs no look
+	look     *firstLook // nil if the start needs no check of this store
 	sender   *history.Sender
 	auditor  *history.Auditor
 	arrivals *history.Arrivals
 	runs     []part
-	notes    []part // parts that write once more when they end, so they must end before their connections
-	close    func() // closes the store; nil if the start failed before
+	notes    []part // parts that write once more when they stop, and so must stop before the connections close
+	close    func() // closes the store; nil if the start failed before openHistory
 }
 
 // store is one of the stores of the history.
@@ -51,8 +53,8 @@ type store interface {
 	history.Audit
 }
 
-// openHistory opens the store that the section history names, without waiting for it. While the
-// store is away, ends of orders wait in Redis.
+// openHistory opens the store that the section history of pools.yaml selects. It does not wait for
+// a connection. While the store is unavailable, the entries about ended orders wait in Redis.
 func openHistory(ctx context.Context, wanted targets.History, prefix string, stock *pool.Store, log *slog.Logger) (k keeper, err error) {
 	k.close = func() {}
 	switch wanted.Backend {
@@ -84,12 +86,12 @@ func openHistory(ctx context.Context, wanted targets.History, prefix string, sto
 	return k, nil
 }
 
-// tableLimit limits the look at the table in DynamoDB.
+// tableLimit is the timeout for the first check of the DynamoDB table.
 const tableLimit = 10 * time.Second
 
-// openTable opens the DynamoDB table that the file names, and begins a look at it. The look fails if
-// the table has another shape. It does not fail if the table cannot be read, because it may become
-// readable later.
+// openTable opens the DynamoDB table of the history and starts a background check of it. The check
+// fails if the keys or settings of the table differ from those that poold needs. An unreadable table
+// is no failure, because it may become readable later.
 func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*dynamostore.Store, *firstLook, error) {
 	table, err := dynamostore.Open(ctx, backend.TableOptions(wanted))
 	if err != nil {
@@ -99,7 +101,7 @@ func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*
 		limited, cancel := context.WithTimeout(ctx, tableLimit)
 		defer cancel()
 		err := table.Check(limited)
-		if ctx.Err() != nil { // the daemon ends
+		if ctx.Err() != nil { // the daemon is stopping
 			return nil
 		}
 		if errors.Is(err, history.ErrDown) || limited.Err() != nil {
@@ -110,8 +112,8 @@ func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*
 	}), nil
 }
 
-// show copies the orders in flight to the store, for programs that read the store directly, if the
-// file wants that and the store supports it.
+// show adds the part that copies the orders in flight to the store, for programs that read the
+// store directly. It does nothing unless the file sets active_items and the store supports it.
 func (k *keeper) show(wanted targets.History, buyer *purchase.Buyer, log *slog.Logger) {
 	shows, ok := k.store.(history.ActiveStore)
 	if !ok || !wanted.ActiveItems {
@@ -131,7 +133,7 @@ func (k *keeper) show(wanted targets.History, buyer *purchase.Buyer, log *slog.L
 	}, shows, log).Run)
 }
 
-// health returns the health of the history's writer; nil = no history is kept.
+// health returns the source of the history's health, or nil without a history.
 func (k keeper) health() status.HistoryHealth {
 	if k.sender == nil {
 		return nil
@@ -147,7 +149,8 @@ func (k keeper) reader() historyapi.Store {
 	return k.store
 }
 
-// audit returns the writer, the reader and the health of the audit, each nil without an audit.
+// audit returns the writer, the reader and the source of the health of the audit. All three are nil
+// if no audit is kept.
 func (k keeper) audit() (delivery.Auditor, historyapi.Audit, status.AuditHealth) {
 	if k.auditor == nil {
 		return nil, nil, nil
@@ -163,10 +166,10 @@ func (k keeper) recorder() historyapi.Arrivals {
 	return k.arrivals
 }
 
-// observer passes events of orders to the metrics and the history.
+// observer passes the events of orders to the metrics and to the history.
 type observer struct {
 	*httpapi.Metrics
-	history *history.Sender // nil = none is kept
+	history *history.Sender // nil = no history is kept
 }
 
 // Ended implements purchase.Observer.

@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// stopGrace is how long the port stays open after a stop began, with /readyz
-// answering 503, so that balancers look elsewhere before connections are refused.
+// stopGrace is how long the port stays open after a stop began. Meanwhile /readyz answers 503, so
+// that load balancers choose another replica before connections are refused.
 const stopGrace = time.Second
 
-// drainLimit is how long requests in flight may take after the grace.
+// drainLimit is how long requests in flight may take after stopGrace.
 const drainLimit = 10 * time.Second
 
-// run starts the daemon, waits until ctx ends or a part of the daemon fails, and stops it. Start
-// and stop are the stages of this file, in the order of this function.
+// run starts the daemon, waits until ctx ends or a part of the daemon fails, and stops it. This
+// function is the list of all stages of the start and the stop, in order.
 func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	working, failed := context.WithCancel(ctx)
 	defer failed()
-	// Each part ends in its own stage of the stop, not when ctx does.
+	// The parts must outlive ctx: each of them ends in its own stage of the stop.
 	lasting := context.WithoutCancel(ctx)
 
 	d.configure(ctx)
@@ -35,14 +35,14 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 
 	<-working.Done()
 	d.log.Info("stopping")
-	buying.end() // no more orders; a submit in flight continues up to its own limit
+	buying.end() // no new orders; a call to a provider that is in flight continues up to its own limit
 	d.turnAway()
-	if ctx.Err() != nil { // else a part failed, and clients need no time to leave
+	if ctx.Err() != nil { // if a part failed instead, clients get no time to leave
 		d.keepPortOpen()
 	}
 	err := d.drain(lasting)
 	err = errors.Join(err, serving.wait())
-	err = errors.Join(err, noting.stop()) // no caller is left
+	err = errors.Join(err, noting.stop()) // all callers have left
 	err = errors.Join(err, buying.wait())
 	err = errors.Join(err, support.stop())
 	err = errors.Join(err, d.disconnect())
@@ -56,9 +56,9 @@ func (d *daemon) configure(ctx context.Context) {
 	d.file.OnApply(d.reapply)
 }
 
-// startSupport starts the parts that buying and serving need: the health checks of Redis and of the
-// database of claims, the status and its stream, the buyer's duties, the leases of clients' tasks,
-// the history, and the embedded Redis and provider.
+// startSupport starts the parts on which buying and serving depend: the health checks of Redis and
+// of the database of claims, the status and its stream, the buyer's background work, the leases of
+// clients' tasks, the history, the embedded Redis, and the simulated provider.
 func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	parts := []part{d.store.Run, d.status.Run, d.feed.Run, d.buyer.Run, d.tasks.Run, d.providers.simulated.run}
 	if d.embedded != nil {
@@ -70,15 +70,15 @@ func (d *daemon) startSupport(ctx context.Context, failed func()) *stage {
 	return start(ctx, failed, append(parts, d.history.runs...)...)
 }
 
-// startBuying starts the parts that place orders: the workers, the solves on demand, and the
-// reloads, which give the workers other targets.
+// startBuying starts the parts that place orders: the workers and the solves on demand. It also
+// starts the reloads, because they change the targets of the workers.
 func (d *daemon) startBuying(ctx context.Context, failed func(), hangups <-chan os.Signal) *stage {
 	return start(ctx, failed, d.manager.Run, d.solver.Run, d.file.Run, func(ctx context.Context) error {
 		return d.reloadOnHangup(ctx, hangups)
 	})
 }
 
-// startServing starts to answer requests, until drain.
+// startServing starts the HTTP server. It runs until drain shuts it down.
 func (d *daemon) startServing(ctx context.Context, failed func()) *stage {
 	return start(ctx, failed, func(context.Context) error {
 		if err := d.http.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -88,18 +88,18 @@ func (d *daemon) startServing(ctx context.Context, failed func()) *stage {
 	})
 }
 
-// turnAway makes /readyz answer 503, refuses new requests for a token and answers the pending
-// callers.
+// turnAway makes /readyz answer 503, refuses new requests for a token, and ends the waits of the
+// pending callers.
 func (d *daemon) turnAway() {
 	d.server.Stopping()
 	d.store.EndWaits()
 }
 
-// keepPortOpen gives balancers the time to notice /readyz.
+// keepPortOpen waits until load balancers have noticed that /readyz answers 503.
 func (d *daemon) keepPortOpen() { time.Sleep(stopGrace) }
 
-// drain closes the port, waits for requests in flight, and cuts off those that take longer than
-// drainLimit.
+// drain closes the port and waits for the requests in flight. After drainLimit it closes their
+// connections.
 func (d *daemon) drain(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
@@ -113,7 +113,7 @@ func (d *daemon) drain(ctx context.Context) error {
 // Redis.
 func (d *daemon) disconnect() error {
 	d.providers.close()
-	if d.claims.close != nil { // nil if the start failed before
+	if d.claims.close != nil { // nil if the start failed before openClaims
 		d.claims.close()
 	}
 	if d.history.close != nil {
@@ -126,16 +126,17 @@ func (d *daemon) disconnect() error {
 	return err
 }
 
-// part is a part of the daemon: it works until ctx ends.
+// part runs one part of the daemon until ctx ends.
 type part = func(ctx context.Context) error
 
-// stage is parts that start together and end together.
+// stage is a group of parts that start together and end together.
 type stage struct {
 	parts errgroup.Group
-	end   context.CancelFunc // asks the parts to end
+	end   context.CancelFunc // cancels the context of all parts
 }
 
-// start starts parts; failed is called if one of them ends with an error.
+// start runs each part in a goroutine. If a part ends with an error, start calls the function
+// failed.
 func start(ctx context.Context, failed func(), parts ...part) *stage {
 	ctx, end := context.WithCancel(ctx)
 	s := &stage{end: end}
@@ -151,13 +152,13 @@ func start(ctx context.Context, failed func(), parts ...part) *stage {
 	return s
 }
 
-// wait returns when all parts have ended, with the first error of them.
+// wait blocks until all parts have ended and returns the first error.
 func (s *stage) wait() error {
 	defer s.end()
 	return s.parts.Wait()
 }
 
-// stop ends the parts and waits for them.
+// stop cancels the parts and waits until they have ended.
 func (s *stage) stop() error {
 	s.end()
 	return s.wait()

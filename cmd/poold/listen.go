@@ -14,7 +14,7 @@ import (
 	"poold/internal/targets"
 )
 
-// checkAddress refuses a malformed --listen.
+// checkAddress returns a usage error if the value of --listen is malformed.
 func checkAddress(address string) error {
 	if address == "" {
 		return nil
@@ -29,12 +29,12 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// bind opens the port, with TLS if the file configures it.
+// bind opens the port. It uses TLS if the file configures a certificate.
 func bind(ctx context.Context, address string, files targets.TLS) (net.Listener, error) {
 	var config net.ListenConfig
 	network := "tcp"
 	if host, _, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).To4() != nil {
-		network = "tcp4" // 0.0.0.0 would mean IPv6 too
+		network = "tcp4" // with "tcp", 0.0.0.0 would include IPv6
 	}
 	listener, err := config.Listen(ctx, network, address)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// logFlags adds --log-format and --log-level and returns a function that makes the logger they
-// describe.
+// logFlags adds the flags --log-format and --log-level. The returned function makes the logger that
+// these flags describe.
 func logFlags(command *cobra.Command, c *cli.Console) func() (*slog.Logger, error) {
 	format := command.Flags().String("log-format", "text", "`text` or json")
 	level := command.Flags().String("log-level", "info", "lowest `level` of the lines that are written: debug, info, warn or error")
@@ -23,7 +23,7 @@ func logFlags(command *cobra.Command, c *cli.Console) func() (*slog.Logger, erro
 			return nil, cli.UsageError(fmt.Sprintf("--log-level is debug, info, warn or error, not %q", *level))
 		}
 		options.Level = wanted
-		// Durations are logged as text: a JSON number has no unit.
+		// Durations are logged as text, because a JSON number would lack the unit.
 		options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
 			if a.Value.Kind() == slog.KindDuration {
 				a.Value = slog.StringValue(a.Value.Duration().String())

@@ -16,7 +16,7 @@ import (
 	"poold/internal/simulate"
 )
 
-// Exit codes; docs/operating.md.
+// The exit codes, which docs/operating.md describes.
 const (
 	exitDone   = 0
 	exitFailed = 1
@@ -24,8 +24,8 @@ const (
 )
 
 func main() {
-	// The first signal stops the daemon in stages and restores the default action. So a second
-	// signal ends the process at once.
+	// The first signal stops the daemon in stages and restores the default handling of signals.
+	// Therefore a second signal kills the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
@@ -33,7 +33,7 @@ func main() {
 	os.Exit(code)
 }
 
-// commands returns poold's commands.
+// commands describes this build of poold and its commands.
 func commands() cli.Program {
 	return cli.Program{
 		Version: version, Commit: commit(),
@@ -42,16 +42,16 @@ func commands() cli.Program {
 	}
 }
 
-// run executes the command in args and returns the exit code. It blocks until the command has
-// ended or ctx ends.
+// run executes the command line args and returns the exit code. It blocks until the command has
+// ended; the end of ctx stops the command.
 func run(ctx context.Context, args []string, lookup func(string) (string, bool), stdout, stderr io.Writer) int {
 	root := commands().Root(&cli.Console{Lookup: lookup, Stdout: stdout, Stderr: stderr}) //nolint:contextcheck // the commands get it by ExecuteContextC
-	root.SetArgs(append([]string{}, args...))                                             // nil would be the arguments of the process
+	root.SetArgs(append([]string{}, args...))                                             // cobra would replace nil by the arguments of the process
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
 	}
-	// An error of writing to stderr is ignored: no other output is left.
+	// A failed write to stderr cannot be reported anywhere.
 	_, _ = fmt.Fprintf(stderr, "%s: %s\n", command.CommandPath(), cli.PrintableLines(err.Error()))
 	if errors.As(err, new(cli.UsageError)) {
 		return exitUsage

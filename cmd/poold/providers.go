@@ -11,8 +11,8 @@ import (
 	"poold/internal/targets"
 )
 
-// providers makes clients for the providers of a Set and keeps the clients that a reload does not
-// change. One reload at a time uses it.
+// providers makes the clients for the providers of a Set. A reload keeps the clients whose settings
+// did not change. providers is not safe for concurrent use; reloads run one at a time.
 type providers struct {
 	observe   func(provider string) func(action, outcome string)
 	log       *slog.Logger
@@ -20,16 +20,16 @@ type providers struct {
 	simulated *simulatedProvider
 }
 
-// entries returns the buyer's list of providers. It logs and omits a provider whose client cannot
-// be made.
+// entries returns the list of providers for the buyer. If it cannot make the client of a provider,
+// it logs the error and omits this provider.
 func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.Entry {
 	old := ps.clients
 	ps.clients = map[targets.Provider]*provider.Client{}
 	var entries []purchase.Entry
 	for _, wanted := range set.Providers {
 		terms := wanted
-		// A provider that moved in the file, or changed its terms only, keeps its client and
-		// its state.
+		// These fields do not shape the client. If only they change, the provider keeps its client,
+		// and so its state.
 		wanted.Line, wanted.Concurrency, wanted.Price = 0, 0, targets.Prices{}
 		wanted.CallbackURL, wanted.FallbackAfter, wanted.CallbackDelay = "", 0, 0
 		client := old[wanted]
@@ -48,7 +48,8 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 			Callbacks: ps.callbacks(set, terms),
 		})
 	}
-	// Orders in flight at removed providers keep their clients.
+	// Orders in flight still use the client of a removed provider; Close only drops idle
+	// connections.
 	for _, client := range old {
 		client.Close()
 	}
@@ -68,7 +69,7 @@ func (ps *providers) open(ctx context.Context, p targets.Provider) (*provider.Cl
 	return provider.New(config)
 }
 
-// account returns the account of a provider's entry.
+// account returns the identifier of the account that a provider's entry names.
 func (ps *providers) account(p targets.Provider) string {
 	if p.API == targets.APISimulated {
 		return purchase.Account(string(p.API), ps.simulated.address, ps.simulated.key)
@@ -98,7 +99,8 @@ func (ps *providers) close() {
 	}
 }
 
-// priceOf returns the price of a token, or a negative number if the file has no price for its type.
+// priceOf returns a function that returns the price of a token of a type, or -1 if the file has no
+// price for this type.
 func priceOf(prices targets.Prices) func(captcha.Type) float64 {
 	return func(t captcha.Type) float64 {
 		if !prices.Known(t) {

@@ -16,12 +16,12 @@ import (
 // embeddedTick is the interval at which the clock of the embedded Redis advances.
 const embeddedTick = 50 * time.Millisecond
 
-// embeddedRedis is the Redis in this process. It loses its data at a restart and is about ten
-// times slower than a real server.
+// embeddedRedis is a Redis server inside this process. It loses its data at a restart and is about
+// ten times slower than a real server.
 type embeddedRedis struct{ *miniredis.Miniredis }
 
-// openRedis returns the address of the configured Redis. If the file names the embedded Redis,
-// openRedis starts and returns it; the caller closes it.
+// openRedis returns the address of the configured Redis. If the file selects the embedded Redis,
+// openRedis starts it and returns it as own; the caller must close it. Otherwise own is nil.
 func openRedis(wanted targets.Redis, log *slog.Logger) (address string, own *embeddedRedis, err error) {
 	redis.SetLogger(backend.RedisLog{Log: log})
 	if !wanted.Embedded() {

@@ -10,7 +10,7 @@ import (
 	"poold/internal/targets"
 )
 
-// apply gives a Set to all parts of the daemon.
+// apply passes a new Set to all parts of the daemon that use one.
 func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	d.buyer.SetProviders(d.providers.entries(ctx, set))
 	d.buyer.SetBudget(set.Budget.PerDay)
@@ -22,15 +22,16 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	if d.history.arrivals != nil {
 		d.history.arrivals.SetTargets(names)
 	}
-	// Hand guests over before a worker looks at the new targets, because their figures begin anew.
+	// Guests that became targets must be handed over before a worker reads their stock, because the
+	// hand-over resets their figures.
 	if err := d.store.Guests.HandOver(ctx, ids); err != nil {
 		d.log.Debug("targets may still count as guests for some minutes", "err", err)
 	}
 	d.manager.Apply(ctx, set)
 }
 
-// reapply applies the Set of a reload. If the folder of the dead letters cannot be written, the
-// daemon logs it and continues; at the start that is an error.
+// reapply applies the Set of a reload. If the folder of the dead letters is not writable, the
+// daemon logs an error and continues, although the same fault ends a start.
 func (d *daemon) reapply(ctx context.Context, set *targets.Set) {
 	if set.Simulated() && !d.file.Current().Simulated() {
 		d.log.Warn(simulatedNow)
@@ -41,8 +42,8 @@ func (d *daemon) reapply(ctx context.Context, set *targets.Set) {
 	d.apply(ctx, set)
 }
 
-// openLetters opens the folder of the dead letters if a provider calls back, or if the folder
-// exists, and finds the letters of an earlier run.
+// openLetters opens the folder of the dead letters and finds the letters of an earlier run. It does
+// nothing if no provider has a callback URL and the folder does not exist.
 func (d *daemon) openLetters(set *targets.Set) error {
 	called := slices.ContainsFunc(set.Providers, func(p targets.Provider) bool { return p.CallbackURL != "" })
 	if _, err := os.Stat(d.letters); err != nil && !called {
@@ -54,7 +55,7 @@ func (d *daemon) openLetters(set *targets.Set) error {
 	return nil
 }
 
-// reloadOnHangup reads the file again at each SIGHUP, until ctx ends.
+// reloadOnHangup reloads the file at each SIGHUP until ctx ends.
 func (d *daemon) reloadOnHangup(ctx context.Context, hangups <-chan os.Signal) error {
 	for {
 		select {
@@ -62,7 +63,7 @@ func (d *daemon) reloadOnHangup(ctx context.Context, hangups <-chan os.Signal) e
 			return nil
 		case <-hangups:
 			d.log.Info("reloading on SIGHUP")
-			_ = d.file.Reload(ctx) // it logs the problems
+			_ = d.file.Reload(ctx) // Reload logs the problems itself
 		}
 	}
 }

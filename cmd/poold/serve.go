@@ -29,12 +29,14 @@ import (
 	"poold/internal/targets/reload"
 )
 
-// gcPercent replaces Go's 100. The live heap is a few megabytes, so a collection at four times
-// its size costs little memory. It saves about a sixth of the CPU of a take (bench/takes).
+// gcPercent replaces Go's default of 100. The live heap is a few megabytes, so a garbage collection
+// at four times that size costs little memory. It saves about a sixth of the CPU time of a take
+// (bench/takes).
 const gcPercent = 400
 
-// tuneGC sets gcPercent, or Go's 100 while the heap holds large request bodies, which would
-// otherwise take four times their size. GOGC overrides both.
+// tuneGC sets the garbage collection to gcPercent. While the heap holds large request bodies, it
+// sets Go's default of 100, because gcPercent would multiply the memory for these bodies. The
+// environment variable GOGC overrides both.
 func tuneGC(manyBodies bool) {
 	if _, set := os.LookupEnv("GOGC"); set {
 		return
@@ -74,7 +76,8 @@ func newServe(c *cli.Console) *cobra.Command {
 
 // serve runs the daemon until ctx ends.
 func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog.Logger) error {
-	// The receiver stays until the process ends: without one, SIGHUP would kill it, also while it stops.
+	// The receiver stays registered until the daemon has stopped. Without a receiver, a SIGHUP during
+	// the stop would kill the process.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -92,7 +95,7 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog
 	return d.run(ctx, hangups)
 }
 
-// daemon has the parts of a running poold.
+// daemon holds the parts of a running poold.
 type daemon struct {
 	file      *reload.File
 	log       *slog.Logger
@@ -100,8 +103,8 @@ type daemon struct {
 	embedded  *embeddedRedis // nil with a real Redis
 	store     *pool.Store
 	buyer     *purchase.Buyer
-	mode      string // how Redis is run; embedded or one of redisdb.Mode
-	letters   string // directory of the dead letters; a reload does not change it
+	mode      string // "embedded", or the redisdb.Mode of a real Redis
+	letters   string // folder of the dead letters; a reload does not change it
 	manager   *refill.Manager
 	claims    claims
 	history   keeper
@@ -127,8 +130,8 @@ type orders struct {
 	*permits.Permits
 }
 
-// newDaemon binds the port and builds the parts. It starts only the embedded Redis. It binds
-// the port first, so that a port in use ends the start at once.
+// newDaemon binds the port and builds the parts, but starts none of them except the embedded Redis.
+// It binds the port first, so that a port in use fails the start at once.
 func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, log *slog.Logger) (*daemon, error) {
 	listener, err := bind(ctx, set.Server.Listen, set.Server.TLS)
 	if err != nil {
@@ -158,7 +161,7 @@ func (d *daemon) openStock(set *targets.Set) error {
 		Endings: endings(set.History), OnRequest: d.onRequest(set.History),
 	})
 	if err != nil {
-		return err // it names the address in the file
+		return err // the error names the address in the file
 	}
 	d.mode = string(d.store.DB.Mode)
 	if embedded != nil {
@@ -214,7 +217,8 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	return nil
 }
 
-// onRequest returns the function that counts requests for tokens, or nil without a history.
+// onRequest returns the function that records the arrival of each request for a token. It returns
+// nil if no history is kept.
 func (d *daemon) onRequest(wanted targets.History) func(captcha.ID, time.Time) {
 	if wanted.Backend == targets.HistoryNone {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"poold/internal/provider/simulated"
 )
 
-// The simulated provider is quick, so that a first trial of poold is short.
+// The simulated provider solves quickly, so that a first trial of poold is short.
 const (
 	simulatedMedian   = 5 * time.Second
 	simulatedLeast    = 2 * time.Second
@@ -20,12 +20,12 @@ const (
 	simulatedFailures = 0.05
 )
 
-// simulatedProvider is the provider in this process, on a loopback port. The first Set that uses
-// it opens the port; run serves it.
+// simulatedProvider runs the built-in provider inside this process, on a loopback port. The port
+// opens when a Set first uses this provider.
 type simulatedProvider struct {
-	address string            // empty until a Set uses it
-	key     captcha.Secret    // random, so that no web page of this machine can order there
-	opened  chan net.Listener // to run
+	address string            // empty until a Set first uses the provider
+	key     captcha.Secret    // random, so that a web page in a browser of this machine cannot place orders
+	opened  chan net.Listener // passes the listener from open to run
 	log     *slog.Logger
 }
 
@@ -33,7 +33,7 @@ func newSimulatedProvider(log *slog.Logger) *simulatedProvider {
 	return &simulatedProvider{key: captcha.Secret(rand.Text()), opened: make(chan net.Listener, 1), log: log}
 }
 
-// open opens the port at its first call.
+// open opens the port when it is first called; further calls do nothing.
 func (s *simulatedProvider) open(ctx context.Context) error {
 	if s.address != "" {
 		return nil
@@ -48,7 +48,7 @@ func (s *simulatedProvider) open(ctx context.Context) error {
 	return nil
 }
 
-// run waits for the port to open and serves until ctx ends.
+// run waits until open has opened the port, and serves it until ctx ends.
 func (s *simulatedProvider) run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

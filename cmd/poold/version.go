@@ -2,11 +2,12 @@ package main
 
 import "runtime/debug"
 
-// version and revision are set by release builds and by the Dockerfile
-// (-ldflags "-X main.version=… -X main.revision=…").
+// Release builds and the Dockerfile set version and revision by the linker flags -ldflags "-X
+// main.version=… -X main.revision=…".
 var version, revision = "dev", ""
 
-// commit returns the commit of the binary: of the build's flags, else of the Go tool's stamp.
+// commit returns the commit from which this binary was built: the variable revision, or else the
+// commit that the Go tool recorded in the binary.
 func commit() string {
 	if revision != "" {
 		return revision

@@ -14,18 +14,19 @@ import (
 	"poold/internal/targets"
 )
 
-// Auditor keeps what keys do with tokens; *history.Auditor implements it. Note does not
+// Auditor records the actions of keys on tokens; *history.Auditor implements it. Note does not
 // block.
 type Auditor interface {
 	Note(e history.Entry)
 }
 
-// Audit notes what keys do with tokens.
+// Audit writes the audit entries of the HTTP API.
 type Audit struct {
-	To Auditor // nil = nothing is noted
+	To Auditor // nil = no entries are written
 }
 
-// Taken notes that a caller has a token. A replay repeats a hand-out that was noted.
+// Taken writes an entry that a caller has got a token. A replay gets no entry, because it repeats a
+// hand-out that has one.
 func (a Audit) Taken(c *kernel.Call, t *Handout) {
 	if a.To == nil || t.Token.Source == pool.FromReplay {
 		return
@@ -37,7 +38,8 @@ func (a Audit) Taken(c *kernel.Call, t *Handout) {
 	a.note(c, e)
 }
 
-// reported notes a report that was counted, on the token that an answer gave this id.
+// reported writes an entry about a counted report. The argument token is the token's id in the
+// response that handed it out.
 func (a Audit) reported(c *kernel.Call, token string, good bool) {
 	if a.To == nil {
 		return
@@ -49,16 +51,17 @@ func (a Audit) reported(c *kernel.Call, token string, good bool) {
 	a.note(c, e)
 }
 
-// note adds what each entry has.
+// note completes an entry with its id, time, key and target, and sends it.
 func (a Audit) note(c *kernel.Call, e history.Entry) {
-	// The id distinguishes two hand-outs of one token to one caller, as after a hang-up.
+	// The id distinguishes two hand-outs of the same token to the same caller, for example after a
+	// hang-up.
 	e.ID = rand.Text()
 	e.At, e.Key, e.Target = time.Now().UTC().Truncate(time.Millisecond), c.Caller.AuditName(), c.TargetName()
 	a.To.Note(e)
 }
 
-// priceAt is the price of a token at a provider of the file, in billionths of the
-// currency, as an order has it; below 0 = unknown.
+// priceAt returns the price of a token at a provider, by the configuration file, in billionths of
+// the currency. It returns pool.PriceUnknown if the file has no such provider or price.
 func priceAt(set *targets.Set, provider string, kind captcha.Type) int64 {
 	for i := range set.Providers {
 		if p := &set.Providers[i]; p.Name == provider {
@@ -71,7 +74,8 @@ func priceAt(set *targets.Set, provider string, kind captcha.Type) int64 {
 	return pool.PriceUnknown
 }
 
-// ImageOf identifies the picture of a solve; "" = the solve has none.
+// ImageOf returns a text that identifies the picture of a solve: its hash and size; "" = the solve
+// has no picture.
 func ImageOf(asked *targets.SolveRequest) string {
 	if asked.Image == nil {
 		return ""

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// countedConn counts the bytes that the operating system took for sending. The count shows
-// whether any byte of an answer left the process.
+// countedConn counts the bytes that the operating system accepted for sending. The count shows
+// whether any byte of a response left the process.
 type countedConn struct {
 	net.Conn
 	written atomic.Int64
@@ -22,22 +22,22 @@ func (c *countedConn) Write(b []byte) (int, error) {
 
 type countListener struct{ net.Listener }
 
-// CountListener makes the connections of l count the bytes written to them. With TLS, the TLS
-// listener must wrap it: ServeTLS on it, or tls.NewListener over it.
+// CountListener makes the connections of l count the bytes written to them. For TLS, use it as the
+// inner listener: pass it to http.Server.ServeTLS or to tls.NewListener.
 func CountListener(l net.Listener) net.Listener { return countListener{l} }
 
 func (l countListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
-		return nil, err // as the listener says it: net/http looks at its type
+		return nil, err // not wrapped, because net/http checks its type
 	}
 	return &countedConn{Conn: conn}, nil
 }
 
 type connKey struct{}
 
-// ConnContext makes a connection's count visible to handlers; it is meant for
-// http.Server.ConnContext. Connections of other listeners pass unchanged.
+// ConnContext adds the connection and its byte count to the context of its requests; it is made for
+// http.Server.ConnContext. For connections of other listeners it returns ctx unchanged.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn()
@@ -48,13 +48,13 @@ func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// sent is a mark in the stream of bytes of one connection.
+// A value of sent is the number of bytes written to a connection at one point in time.
 type sent struct {
-	conn  *countedConn // nil: the bytes are not counted
+	conn  *countedConn // nil = the bytes are not counted
 	bytes int64
 }
 
-// markSent remembers how much has been written to the request's connection.
+// markSent returns the present number of bytes written to the request's connection.
 func markSent(ctx context.Context) sent {
 	conn, ok := ctx.Value(connKey{}).(*countedConn)
 	if !ok {
@@ -63,8 +63,8 @@ func markSent(ctx context.Context) sent {
 	return sent{conn: conn, bytes: conn.written.Load()}
 }
 
-// nothingSince reports whether no byte was written since the mark. It returns false if the bytes
-// are not counted, so that no token is handed out twice.
+// nothingSince reports whether no byte was written since markSent returned s. It returns false if
+// the bytes are not counted, so that no token is handed out twice.
 func (s sent) nothingSince() bool {
 	return s.conn != nil && s.conn.written.Load() == s.bytes
 }

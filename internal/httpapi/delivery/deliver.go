@@ -16,7 +16,7 @@ import (
 	"poold/internal/pool"
 )
 
-// Header values that never change; net/http only reads them.
+// All responses share these header values, which never change; net/http only reads them.
 var (
 	typeJSON = []string{"application/json"}
 	noStore  = []string{"no-store"}
@@ -33,8 +33,8 @@ type Counts interface {
 	Reported(target string, accepted bool, age time.Duration)
 }
 
-// Sender brings tokens to their callers. It returns a token to the stock if the token
-// certainly reached no caller.
+// Sender sends tokens to their callers. It returns a token to the stock if the token certainly
+// reached no caller.
 type Sender struct {
 	Returns Returner
 	Audit   Audit
@@ -42,20 +42,20 @@ type Sender struct {
 	Log     *slog.Logger
 }
 
-// Handout is a token on its way to its caller.
+// Handout is a token that is being sent to its caller.
 type Handout struct {
 	Token    *pool.Token
-	ID       string            // of the token, as the answer gives it
+	ID       string            // id of the token in the response
 	Kind     captcha.Type      // type of the captcha
-	Image    string            // the picture that it was solved for, as history.Entry has it
-	Solution map[string]string // the named values of the token; nil = the answer has none
-	// Repeatable: the caller can ask for the token again, so the token is the caller's
-	// even if this answer does not arrive.
+	Image    string            // result of ImageOf: the picture that the token solves
+	Solution map[string]string // the named values of the token; nil = the response has none
+	// Repeatable means that the caller can request the token again. The caller then owns the token
+	// even if this response does not arrive.
 	Repeatable bool
-	Shared     bool // other callers have the token too
+	Shared     bool // other callers may get the token too
 }
 
-// answer is the JSON with a token.
+// answer is the JSON of a response with a token.
 type answer struct {
 	ID        string            `json:"id"`
 	Target    string            `json:"target,omitempty"` // absent if no target has the identity
@@ -70,13 +70,13 @@ type answer struct {
 	UserAgent string            `json:"user_agent,omitempty"`
 }
 
-// stamp is a time as the API writes it.
+// stamp is a time that is encoded by kernel.AppendStamp.
 type stamp time.Time
 
 // MarshalText implements encoding.TextMarshaler.
 func (s stamp) MarshalText() ([]byte, error) { return kernel.AppendStamp(nil, time.Time(s)), nil }
 
-// Deliver answers with a token: as text if the caller prefers that, else as JSON.
+// Deliver sends a token: as text if the caller prefers text, otherwise as JSON.
 func (d *Sender) Deliver(w http.ResponseWriter, r *http.Request, c *kernel.Call, t *Handout) error {
 	if r.Context().Err() != nil {
 		d.ReturnToken(r.Context(), c, t)
@@ -94,7 +94,7 @@ func (d *Sender) Deliver(w http.ResponseWriter, r *http.Request, c *kernel.Call,
 		a.Target = c.Target.Name
 	}
 	buffer, _ := buffers.Get().(*[]byte)
-	defer buffers.Put(buffer) // Send returns when the operating system has the bytes
+	defer buffers.Put(buffer) // Send returns only after the operating system has the bytes
 	body, plain := a.appendPlain((*buffer)[:0])
 	if *buffer = body; !plain {
 		var err error
@@ -106,10 +106,10 @@ func (d *Sender) Deliver(w http.ResponseWriter, r *http.Request, c *kernel.Call,
 	return d.Send(w, r, c, t, typeJSON, body)
 }
 
-// buffers are reused from answer to answer.
+// The pool buffers has buffers that later responses reuse.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// encode returns the answer as JSON, in which <, > and & are not escaped.
+// encode returns the response as JSON, without escapes for <, > and &.
 func (a answer) encode() ([]byte, error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
@@ -120,8 +120,8 @@ func (a answer) encode() ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// appendPlain appends what encode returns, in a fraction of its time. It returns false if the
-// answer has a solution or a character that JSON escapes, which few answers have.
+// appendPlain appends the same JSON as encode in a fraction of the time. It returns false if the
+// response has a solution, no target, or a character that JSON escapes; few responses do.
 func (a *answer) appendPlain(b []byte) (_ []byte, plain bool) {
 	for _, field := range [...]struct{ begin, value string }{
 		{`{"id":"`, a.ID}, {`","target":"`, a.Target}, {`","type":"`, string(a.Type)}, {`","token":"`, a.Token}, {`","source":"`, string(a.Source)},
@@ -141,7 +141,7 @@ func (a *answer) appendPlain(b []byte) (_ []byte, plain bool) {
 	return append(b, "}\n"...), isPlain(a.UserAgent)
 }
 
-// isPlain reports whether JSON escapes no character of a text.
+// isPlain reports whether a text is the same in JSON, without escapes.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -151,8 +151,8 @@ func isPlain(text string) bool {
 	return true
 }
 
-// Send writes the whole answer with a token. It waits until the operating system has the
-// answer, because an error after the handler has returned would be lost.
+// Send writes a complete response with a token. It waits until the operating system has all bytes,
+// because an error after the return of the handler would be lost.
 func (d *Sender) Send(w http.ResponseWriter, r *http.Request, c *kernel.Call, t *Handout, contentType []string, body []byte) error {
 	before := markSent(r.Context())
 	h := w.Header()
@@ -171,19 +171,19 @@ func (d *Sender) Send(w http.ResponseWriter, r *http.Request, c *kernel.Call, t 
 	case before.nothingSince():
 		d.ReturnToken(r.Context(), c, t)
 	default:
-		d.Audit.Taken(c, t) // a part of the answer is out
+		d.Audit.Taken(c, t) // a part of the response was sent
 	}
 	return kernel.ErrHungUp
 }
 
-// Arrived counts and notes a token that reached its caller.
+// Arrived counts a token that reached its caller, and writes its audit entry.
 func (d *Sender) Arrived(c *kernel.Call, t *Handout) {
 	d.Audit.Taken(c, t)
 	d.Metrics.HandedOut(c.TargetName(), t.Token, time.Since(c.Began))
 }
 
-// ReturnToken returns a token that reached no caller to the stock, without blocking. A
-// repeatable or shared token is not returned.
+// ReturnToken puts a token that reached no caller back into the stock, without blocking. It does
+// not put back a repeatable or shared token.
 func (d *Sender) ReturnToken(ctx context.Context, c *kernel.Call, t *Handout) {
 	switch {
 	case t.Repeatable:

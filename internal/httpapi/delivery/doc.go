@@ -1,6 +1,6 @@
-// Package delivery brings a token to its caller, or back to the stock, and counts what
-// the caller reports on it. The routes for tokens, for solves and for the clients of
-// solving services share it.
+// Package delivery sends a token to its caller or returns it to the stock, and counts the caller's
+// report on the token. The routes for tokens, for solves and for the clients of solving services
+// share this package.
 //
 //	deliver.go   writes the answer, and returns the token if no byte of it was sent
 //	conns.go     counts the bytes that each connection sent
@@ -11,9 +11,9 @@
 //
 // # Invariants
 //
-//   - A token returns to the stock only if the connection sent no byte since the answer
-//     began, the caller cannot ask for the token again, and no other request shares it.
-//   - A report counts only for the caller that took the token, and once.
+//   - A token returns to the stock only if the connection sent no byte of the response, the caller
+//     cannot request the token again, and no other request shares the token.
+//   - A report counts only if it comes from the caller that took the token, and only once.
 //
 // The package takes no token from the stock and buys none.
 package delivery

@@ -14,23 +14,24 @@ import (
 
 // ReportCounter counts reports on tokens; *pool.Tokens implements it.
 type ReportCounter interface {
-	// Sold fails with pool.ErrUnknownToken unless the caller took the token and the time for a
-	// report is not over.
+	// Sold fails with pool.ErrUnknownToken unless the caller took the token and may still report on
+	// it.
 	Sold(ctx context.Context, id captcha.ID, token, caller string) error
 	Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (pool.Sale, error)
 }
 
-// ReportSender passes a report on to the provider, later. It does not block.
+// ReportSender passes a report on to the provider in the background. Report does not block.
 type ReportSender interface {
 	Report(provider, task string, t captcha.Type, age time.Duration, accepted bool)
 }
 
-// GuestList is the list of identities that no target has; *pool.Guests implements it.
+// GuestList is the list of guests, which are identities without a target; *pool.Guests implements
+// it.
 type GuestList interface {
 	Use(ctx context.Context, id captcha.ID, u pool.GuestUse) error
 }
 
-// Reports is the route of the callers' reports on their tokens.
+// Reports has the routes for the callers' reports on their tokens.
 type Reports struct {
 	Stock   ReportCounter
 	Guests  GuestList
@@ -40,8 +41,8 @@ type Reports struct {
 	unknown kernel.Failures[string] // reports about unknown tokens, by Caller.StableName
 }
 
-// Receive is POST /pool/{target}/token/{id}/report: the caller reports on its token, once.
-// The provider gets the report too.
+// Receive is POST /pool/{target}/token/{id}/report: a caller reports, once, whether its token was
+// accepted. The provider gets the report too.
 func (p *Reports) Receive(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	good, err := readOutcome(r, c.W.ResponseWriter)
 	if err != nil {
@@ -55,7 +56,7 @@ func (p *Reports) Receive(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	return nil
 }
 
-// ReceiveSolve is POST /solve/{id}/report, the same for a token of /solve.
+// ReceiveSolve is POST /solve/{id}/report: the report on a token of /solve.
 func (p *Reports) ReceiveSolve(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	good, err := readOutcome(r, c.W.ResponseWriter)
 	if err != nil {
@@ -72,8 +73,8 @@ func (p *Reports) ReceiveSolve(w http.ResponseWriter, r *http.Request, c *kernel
 	return nil
 }
 
-// limitUnknown counts an ErrUnknownToken against the caller. A caller with too many of
-// them in a minute gets 429 instead. Reports about known tokens are not limited.
+// limitUnknown limits the reports of a caller about unknown tokens: after too many of them in a
+// minute the caller gets 429 instead of 404. Reports about known tokens are not limited.
 func (p *Reports) limitUnknown(c *kernel.Call, err error) error {
 	if !errors.Is(err, pool.ErrUnknownToken) {
 		return err
@@ -84,8 +85,8 @@ func (p *Reports) limitUnknown(c *kernel.Call, err error) error {
 	return err
 }
 
-// AboutSolve counts a report on a token of a target or a guest. A guest is noted only if
-// the caller took the token: an invented identity must not fill the list of guests.
+// AboutSolve counts a report on a token of a target or a guest. A guest is added to the list of
+// guests only if the caller took the token, so that invented identities cannot fill the list.
 func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, answered string, good bool) error {
 	t := c.Access.ByID[id.Identity]
 	if !c.Caller.MayAsk(t) {
@@ -95,7 +96,8 @@ func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, answer
 		if err := p.Stock.Sold(r.Context(), id.Identity, id.Token, c.Caller.StableName); err != nil {
 			return err
 		}
-		// The guest may have left the list, and with it its figures.
+		// The guest may have been removed from the list, and its figures with it; Use adds it
+		// again.
 		if err := p.Guests.Use(r.Context(), id.Identity, pool.GuestUse{}); err != nil {
 			return err
 		}
@@ -103,10 +105,10 @@ func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, answer
 	return p.report(r, c, id, answered, good)
 }
 
-// report counts a report on a token and passes it on. answered is the id of the token in
-// the answer that handed it out.
+// report counts a report on a token and passes it on. The argument answered is the token's id in
+// the response that handed it out.
 func (p *Reports) report(r *http.Request, c *kernel.Call, id SolveID, answered string, good bool) error {
-	// A counted report is also passed on, even if the caller hangs up now.
+	// A counted report must also be passed on, even if the caller hangs up meanwhile.
 	ctx := context.WithoutCancel(r.Context())
 	sale, err := p.Stock.Report(ctx, id.Identity, id.Token, c.Caller.StableName, good)
 	if err != nil {
@@ -118,7 +120,7 @@ func (p *Reports) report(r *http.Request, c *kernel.Call, id SolveID, answered s
 	return nil
 }
 
-// readOutcome reads {"outcome":"accepted"} or rejected, and nothing else.
+// readOutcome reads a body that must be {"outcome":"accepted"} or {"outcome":"rejected"}.
 func readOutcome(r *http.Request, w http.ResponseWriter) (good bool, err error) {
 	const want = `the body must be {"outcome":"accepted"} or {"outcome":"rejected"}`
 	given, err := kernel.ReadObject(r, w, want, func(field string, value json.Token) (wrong string) {

@@ -14,17 +14,18 @@ import (
 
 var solveID = regexp.MustCompile(`(?s)^(.*)\.([0-9a-f]{32})\.([^.]*)$`)
 
-// SolveID names a token of /solve by its own id, its identity and its type.
+// SolveID is the id of a token of /solve; it consists of the id in the stock, the identity and the
+// type.
 type SolveID struct {
 	Token    string
 	Identity captcha.ID
 	Type     captcha.Type
 }
 
-// String returns the id as the answers of /solve give it.
+// String returns the text of the id, as in the responses of /solve.
 func (s SolveID) String() string { return s.Token + "." + string(s.Identity) + "." + string(s.Type) }
 
-// readSolveID is the inverse; false if the text is not such an id.
+// readSolveID parses the text that SolveID.String returns. It returns false for any other text.
 func readSolveID(text string) (s SolveID, ok bool) {
 	parts := solveID.FindStringSubmatch(text)
 	if parts == nil {
@@ -34,7 +35,7 @@ func readSolveID(text string) (s SolveID, ok bool) {
 	return s, slices.Contains(captcha.SolvableTypes(), s.Type)
 }
 
-// GuestOf returns the terms on which an identity without a target is bought.
+// GuestOf returns the terms for buying tokens of an identity without a target.
 func GuestOf(set *targets.Set, asked targets.SolveRequest, id captcha.ID) *ondemand.Guest {
 	lifetime, margin := set.Life(asked.Identity.Type)
 	g := &ondemand.Guest{Spec: purchase.Spec{

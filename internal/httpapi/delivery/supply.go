@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// supplyEvery is the interval between two checks whether a token can still come.
+	// supplyEvery is the interval between two checks that a token can still come.
 	supplyEvery = 250 * time.Millisecond
-	// outagePatience limits the wait for the end of an outage. Many outages end at once.
+	// During an outage a caller waits at least outagePatience, because many outages end within
+	// seconds.
 	outagePatience = 2 * time.Second
 )
 
@@ -23,7 +24,7 @@ type Looker interface {
 	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
 }
 
-// Supply knows whether tokens can be bought for a target. A caller never waits for a token
+// Supply finds out whether tokens can be bought for a target, so that no caller waits for a token
 // that cannot be bought.
 type Supply struct {
 	Refill Notes
@@ -31,8 +32,9 @@ type Supply struct {
 	Stock  Looker
 }
 
-// Attend ends the wait of a request when no token can come for it: at once if an operator must
-// act first, even while an order is in flight. ctx is the request's.
+// Attend ends the wait of a request once no token can come for the target. If an operator must act
+// before the next order, the wait ends at once, even while an order is in flight. The argument ctx
+// must be the context of the request.
 func (s *Supply) Attend(ctx context.Context, t *kernel.Target, r *pool.Request) {
 	if s.needsOperator(ctx, t) {
 		r.Wait = 0
@@ -41,16 +43,16 @@ func (s *Supply) Attend(ctx context.Context, t *kernel.Target, r *pool.Request) 
 	s.Watch(ctx, t, r)
 }
 
-// Watch ends the wait of a request when no token can come for it, not while an order is in
-// flight. ctx is the request's.
+// Watch ends the wait of a request once no token can come for the target. While an order is in
+// flight, the wait continues. The argument ctx must be the context of the request.
 func (s *Supply) Watch(ctx context.Context, t *kernel.Target, r *pool.Request) {
 	over, began := make(chan struct{}), time.Now()
 	r.Over = over
 	go func() {
 		ticker := time.NewTicker(supplyEvery)
 		defer ticker.Stop()
-		// A token that was just taken for this caller is neither in the stock nor an
-		// order, so the stock must be empty twice.
+		// The stock must be empty in two consecutive checks: a token that was just taken for this
+		// caller is no longer in the stock or on order, but has not arrived yet.
 		for empty := 0; empty < 2; {
 			select {
 			case <-ctx.Done():
@@ -68,7 +70,8 @@ func (s *Supply) Watch(ctx context.Context, t *kernel.Target, r *pool.Request) {
 	}()
 }
 
-// needsOperator reports whether an operator must act before anything is bought for a target.
+// needsOperator reports whether an operator must act before poold places another order for a
+// target.
 func (s *Supply) needsOperator(ctx context.Context, t *kernel.Target) bool {
 	if t.Paused {
 		return true
@@ -77,13 +80,13 @@ func (s *Supply) needsOperator(ctx context.Context, t *kernel.Target) bool {
 	return known && (note.State == refill.Refused || note.State == refill.Paused)
 }
 
-// IsBarred reports whether nothing may be bought for a target now.
+// IsBarred reports whether poold may place no order for a target now.
 func (s *Supply) IsBarred(ctx context.Context, t *kernel.Target) bool {
 	note, known := s.Refill.Current(ctx, t.Name)
 	return s.needsOperator(ctx, t) || known && note.State == refill.Budget && time.Now().Before(note.Until)
 }
 
-// IsOut reports whether no provider can be asked.
+// IsOut reports whether all providers are down.
 func (s *Supply) IsOut(ctx context.Context) bool {
 	_, _, is := s.Status.Outage(ctx)
 	return is
@@ -95,8 +98,9 @@ func (s *Supply) IsEmpty(ctx context.Context, t *kernel.Target) bool {
 	return err == nil && stock.Fresh+stock.Orders == 0
 }
 
-// Notes gives what refill knows of a target; *refill.Manager implements it.
+// Notes reads the refill status of a target; *refill.Manager implements it.
 type Notes interface {
-	// Current is how a target does, as all replicas know it; false while no worker refills it.
+	// Current returns the refill status of a target, which includes the report of the replica that
+	// watches the target. It returns false while no worker refills the target.
 	Current(ctx context.Context, name string) (refill.Status, bool)
 }

@@ -17,7 +17,7 @@ import (
 	"poold/internal/targets"
 )
 
-// Access is the callers and targets of one Set. It is immutable and replaced with the Set.
+// Access has the callers and targets of one Set. It is immutable; a new Set gets a new Access.
 type Access struct {
 	Set     *targets.Set
 	Callers []*Caller          // nil: callers need no key
@@ -25,8 +25,8 @@ type Access struct {
 	ByID    map[captcha.ID]*Target
 }
 
-// NewAccess derives the callers and targets of a Set. An unchanged key keeps its limiter, so that
-// a reload does not refill its burst.
+// NewAccess derives the callers and targets of a Set. An unchanged key keeps its limiter, so that a
+// reload does not refill the key's burst.
 func NewAccess(set *targets.Set, old *Access) *Access {
 	a := &Access{
 		Set: set, Targets: make(map[string]*Target, len(set.Targets)), ByID: make(map[captcha.ID]*Target, len(set.Targets)),
@@ -49,7 +49,8 @@ func NewAccess(set *targets.Set, old *Access) *Access {
 	return a
 }
 
-// limiterFor finds the limiter of the same key with the same rate.
+// limiterFor returns the limiter that the same key with the same rate has in the old Access a; nil
+// = it has none.
 func (a *Access) limiterFor(c *Caller) *rate.Limiter {
 	if a == nil {
 		return nil
@@ -62,8 +63,9 @@ func (a *Access) limiterFor(c *Caller) *rate.Limiter {
 	return nil
 }
 
-// Owner returns the caller with this key, or nil. It compares the digest with those of all keys, in
-// constant time: the elapsed time shows neither how much of a key was right nor which key matched.
+// Owner returns the caller with this key, or nil. It compares the digest of the secret with the
+// digests of all keys, in constant time. So the elapsed time shows neither how similar a wrong key
+// is to a right one nor which key matched.
 func (a *Access) Owner(secret string) *Caller {
 	digest := sha256.Sum256([]byte(secret))
 	found := -1
@@ -71,13 +73,13 @@ func (a *Access) Owner(secret string) *Caller {
 		same := subtle.ConstantTimeCompare(digest[:], c.digest[:])
 		found = subtle.ConstantTimeSelect(same, i, found)
 	}
-	if found < 0 || secret == "" { // an empty key has no owner, even if the file has one
+	if found < 0 || secret == "" { // an empty key has no owner, even if the file lists its digest
 		return nil
 	}
 	return a.Callers[found]
 }
 
-// Target is a target of the file.
+// Target is a target of the configuration file.
 type Target struct {
 	*targets.Target
 
@@ -90,14 +92,14 @@ func newTarget(t *targets.Target) *Target {
 	return own
 }
 
-// Take is the request of a caller for a token, without a wait.
+// Take returns a request of the caller for a token of the target, without a wait.
 func (t *Target) Take(c *Caller) pool.Request {
 	request := t.take
 	request.Caller = c.StableName
 	return request
 }
 
-// WholeRate returns the same rate with a whole number of tokens: 0.5/s is 1 per 2s.
+// WholeRate returns a rate as a whole number of tokens and a duration: 0.5/s becomes 1 per 2s.
 func WholeRate(r targets.Rate) (count int, per time.Duration) {
 	if r.PerSecond() <= 0 {
 		return 0, 0
@@ -106,17 +108,18 @@ func WholeRate(r targets.Rate) (count int, per time.Duration) {
 	return int(whole), time.Duration(float64(r.Per) * whole / r.Count)
 }
 
-// Caller is one key of the file, or every caller on this machine if the file has no keys.
+// Caller is one key of the configuration file, or every caller on this machine if the file has no
+// keys.
 type Caller struct {
-	Name    string // of the key; "" = without keys
+	Name    string // name of the key; "" = the file has no keys
 	digest  [sha256.Size]byte
 	Scopes  []targets.Scope
 	Globs   []string      // nil = all targets
 	Limiter *rate.Limiter // nil = no limit
 	limit   targets.Rate
-	// StableName names the caller in Redis: it is the first part of the scope of an
-	// Idempotency-Key, and who may report on a token. Its two forms never coincide, so
-	// that no key can repeat a keyless caller's take.
+	// StableName names the caller in Redis. It is the prefix of each stored Idempotency-Key, and is
+	// stored with a token as the name of the caller that may report on it. The forms for a key and
+	// for a keyless caller never coincide, so that no key can repeat a keyless caller's take.
 	StableName string
 }
 
@@ -131,8 +134,8 @@ func (c *Caller) MayUse(target string) bool {
 	})
 }
 
-// MayAsk reports whether the caller may ask for the identity of t; nil is an identity
-// without a target, which no key with globs may ask for.
+// MayAsk reports whether the caller may request tokens of the identity of t. If t is nil, the
+// identity has no target, and only callers without globs may request it.
 func (c *Caller) MayAsk(t *Target) bool {
 	if t == nil {
 		return c.Globs == nil
@@ -140,7 +143,7 @@ func (c *Caller) MayAsk(t *Target) bool {
 	return c.MayUse(t.Name)
 }
 
-// Sees returns MayUse, or nil for a caller that may use all targets.
+// Sees returns the method MayUse, or nil if the caller may use all targets.
 func (c *Caller) Sees() func(target string) bool {
 	if c.Globs == nil {
 		return nil
@@ -148,8 +151,9 @@ func (c *Caller) Sees() func(target string) bool {
 	return c.MayUse
 }
 
-// ErrLimitedKey is the same for another key's target and for an unknown target: a key must not
-// learn which targets exist.
+// ErrLimitedKey returns the problem for a key with globs that requests a forbidden identity. The
+// problem does not show whether the identity has a target, because a key must not learn which
+// targets exist.
 func ErrLimitedKey() *Problem {
 	return NewProblem(CodeForbidden, "this key is limited to some targets, and none of them has this identity")
 }
@@ -162,8 +166,8 @@ func (c *Caller) May(scope targets.Scope) bool {
 // AuditName names the caller in the audit and the metrics.
 func (c *Caller) AuditName() string { return cmp.Or(c.Name, history.Keyless) }
 
-// OverRate takes one request from a key's rate; above it, it returns how long
-// the next one must wait.
+// OverRate counts a request against the rate of a key. If the request exceeds the rate, OverRate
+// does not count it and returns the time until a request is allowed again.
 func OverRate(limiter *rate.Limiter, at time.Time) time.Duration {
 	reservation := limiter.ReserveN(at, 1)
 	wait := reservation.DelayFrom(at)

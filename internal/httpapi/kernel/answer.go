@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// WriteLimit is how long a request may take, from its header to the last byte of its
-// answer; the wait for a token comes on top. A token or a page is a few kilobytes; a client
-// that needs longer is not reading.
+// WriteLimit limits the time from the header of a request to the last byte of the response. The
+// wait for a token is not included. A token or a page is a few kilobytes, so a client that takes
+// longer does not read.
 const WriteLimit = 10 * time.Second
 
-// Header values that never change, shared by all answers; net/http only reads them.
+// All responses share these header values, which never change; net/http only reads them.
 var (
 	NoSniff      = []string{"nosniff"}
 	closing      = []string{"close"}
@@ -24,8 +24,8 @@ var (
 	TypeText     = []string{"text/plain; charset=utf-8"}
 )
 
-// Respond writes a whole answer that holds no token. It ignores an error of the
-// connection, because nothing must be taken back.
+// Respond writes a complete response that contains no token. It ignores an error of the connection,
+// because no token must return to the stock.
 func Respond(w http.ResponseWriter, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
@@ -34,7 +34,7 @@ func Respond(w http.ResponseWriter, contentType string, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// RespondJSON writes v.
+// RespondJSON writes the value v as a JSON response.
 func RespondJSON(w http.ResponseWriter, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -44,15 +44,15 @@ func RespondJSON(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// AnswerWithin restarts the time limit of an answer. Earlier work may have used it up, or a wait
-// follows that would.
+// AnswerWithin sets a new time limit for writing the response. It is called if earlier work may
+// have used up the limit, or before a wait that would.
 func AnswerWithin(w http.ResponseWriter, limit time.Duration) {
-	// Not every writer has deadlines; then the server's own limit stays.
+	// If the writer has no deadlines, the limit of the server remains.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit))
 }
 
-// Prefers reports whether an Accept header names a media type, and
-// application/json not before it. A wildcard names nothing: it gets JSON.
+// Prefers reports whether an Accept header gives a media type a higher weight than
+// application/json. A wildcard does not count, so `*/*` gets JSON.
 func Prefers(accept []string, mediaType string) bool {
 	wanted, ours := Quality(accept, mediaType), Quality(accept, "application/json")
 	return wanted > 0 && wanted > ours
@@ -84,8 +84,8 @@ func Quality(accept []string, wanted string) float64 {
 	return best
 }
 
-// Stamp formats a moment as everywhere in the API: RFC 3339 in UTC, to the millisecond.
-// The zero time is "".
+// Stamp formats a time as the API does: RFC 3339 in UTC, to the millisecond. It returns "" for the
+// zero time.
 func Stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -93,9 +93,10 @@ func Stamp(t time.Time) string {
 	return string(AppendStamp(nil, t))
 }
 
-// AppendStamp appends the Stamp of a moment that is not zero.
+// AppendStamp appends the text that Stamp returns for t, which must not be the zero time.
 func AppendStamp(b []byte, t time.Time) []byte {
-	// Formatting by time.RFC3339 and appending is several times faster than by a custom layout.
+	// Formatting with time.RFC3339 and appending the milliseconds is several times faster than a
+	// custom layout.
 	b = t.UTC().AppendFormat(b, time.RFC3339)
 	ms := t.Nanosecond() / int(time.Millisecond)
 	const digits = "0123456789"

@@ -15,11 +15,11 @@ import (
 	"poold/internal/strictjson"
 )
 
-// MaxBody is the most that a request may carry, but for one to /solve.
+// MaxBody is the maximum size of a body, except on routes for pictures (see Bodies.Read).
 const MaxBody = 64 << 10
 
 // ReadNothing reads the body of a request to a route without a body. It accepts `{}`, which many
-// clients send, and refuses any other body, because it would have no effect.
+// clients send. It refuses any other body, because the body would have no effect.
 func ReadNothing(r *http.Request, w http.ResponseWriter) error {
 	body, err := ReadBody(r, w, MaxBody)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
@@ -35,8 +35,7 @@ func ReadNothing(r *http.Request, w http.ResponseWriter) error {
 	return nil
 }
 
-// ReadBody reads a body to its end, so that net/http notices when a client hangs
-// up.
+// ReadBody reads a body to its end: only then does net/http notice that a client hangs up.
 func ReadBody(r *http.Request, w http.ResponseWriter, most int64) ([]byte, error) {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -51,8 +50,8 @@ func ReadBody(r *http.Request, w http.ResponseWriter, most int64) ([]byte, error
 	return body, nil
 }
 
-// readAll reads to the end. For a known length, above 0, it takes no more memory than
-// that.
+// readAll reads to the end. For a known length, above 0, it allocates hardly more memory than the
+// length.
 func readAll(from io.Reader, length int64) ([]byte, error) {
 	if length <= 0 {
 		return io.ReadAll(from)
@@ -62,7 +61,8 @@ func readAll(from io.Reader, length int64) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// CheckJSON refuses a body of another type, because a form on any web page can send one.
+// CheckJSON refuses a body that is not declared as JSON, because a form on any web page can send
+// such a body.
 func CheckJSON(r *http.Request) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return NewProblem(CodeBadRequest, "the body needs the header Content-Type: application/json")
@@ -70,9 +70,10 @@ func CheckJSON(r *http.Request) error {
 	return nil
 }
 
-// ReadObject reads a body that is one JSON object of single values, each field given at most once.
-// want describes the whole body for error messages. set takes each field and returns its fault, or
-// "". given has the names of the fields in the body.
+// ReadObject reads a body that is one JSON object, without nested values and with each field at
+// most once. The text want describes a valid body, for error messages. The function set receives
+// each field; it returns a text that describes the fault of the field, or "". The result given has
+// the names of the fields in the body.
 func ReadObject(r *http.Request, w http.ResponseWriter, want string, set func(field string, value json.Token) (wrong string)) (given map[string]bool, err error) {
 	body, err := ReadBody(r, w, MaxBody)
 	if err != nil {
@@ -95,26 +96,27 @@ func ReadObject(r *http.Request, w http.ResponseWriter, want string, set func(fi
 	return given, err
 }
 
-// Bodies limits the memory and processor time of large bodies, which are pictures. Their bytes
-// take room in server.body_budget from before they are read until no request needs them. At most
-// half of the processors decode them at the same time, so that takes stay fast.
+// Bodies limits the memory and processor time for large bodies, which contain pictures. A large
+// body takes room in server.body_budget from before it is read until no request needs it. At most
+// half of the processors decode large bodies at the same time, so that takes stay fast.
 type Bodies struct {
-	decoders chan struct{} // has room for each that decodes
-	onMany   func(bool)    // as of Deps.ManyBodies; nil = nothing
+	decoders chan struct{} // semaphore: one element for each decoder that runs
+	onMany   func(bool)    // Deps.ManyBodies; nil = none
 
 	mu    sync.Mutex
-	taken int64 // bytes of the budget
+	taken int64 // used bytes of the budget
 }
 
-// manyBodies is the number of bytes above which large bodies are many.
+// Above manyBodies bytes in use, onMany reports many large bodies.
 const manyBodies = 32 << 20
 
-// NewBodies returns an empty budget. onMany is Deps.ManyBodies; nil = nothing is called.
+// NewBodies returns a Bodies without any body in it. The function onMany is Deps.ManyBodies; it may
+// be nil.
 func NewBodies(onMany func(bool)) *Bodies {
 	return &Bodies{decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), onMany: onMany}
 }
 
-// addLocked changes how much is taken.
+// addLocked adds to the used bytes of the budget, and calls onMany if the sum crosses manyBodies.
 func (b *Bodies) addLocked(bytes int64) {
 	was := b.taken > manyBodies
 	b.taken += bytes
@@ -123,8 +125,8 @@ func (b *Bodies) addLocked(bytes int64) {
 	}
 }
 
-// Room is the share of one request in the budget. It belongs to the handler and to each
-// holder.
+// Room is the share of one request in the budget. The handler owns it together with each caller of
+// Hold.
 type Room struct {
 	bodies *Bodies
 	most   int64 // the budget
@@ -134,9 +136,10 @@ type Room struct {
 	holders int
 }
 
-// Read reads a body of at most most bytes. A body above MaxBody takes room; the caller must release
-// the room, even after an error. Without room, Read reads and drops the body and fails with
-// CodeOverloaded: many clients read no answer before they have sent the whole body.
+// Read reads a body of at most the given number of bytes. A body larger than MaxBody takes room;
+// the caller must release the room, even after an error. If the budget has no room, Read reads and
+// drops the body and fails with CodeOverloaded, because many clients read no response before they
+// have sent the whole body.
 func (b *Bodies) Read(r *http.Request, c *Call, most int64) (body []byte, taken *Room, err error) {
 	taken = &Room{bodies: b, most: int64(c.Access.Set.Server.BodyBudget), holders: 1}
 	length := r.ContentLength
@@ -153,8 +156,8 @@ func (b *Bodies) Read(r *http.Request, c *Call, most int64) (body []byte, taken 
 	return body, taken, err
 }
 
-// Resize changes the room to the size of the part of the body that is still needed. It
-// fails with CodeOverloaded if the budget has no room.
+// Resize sets the size of the room to the number of bytes that are still needed. It fails with
+// CodeOverloaded if the budget has no room.
 func (m *Room) Resize(bytes int64) error {
 	b := m.bodies
 	b.mu.Lock()
@@ -168,7 +171,8 @@ func (m *Room) Resize(bytes int64) error {
 	return nil
 }
 
-// Hold keeps the room until the returned function is called, whatever the handler does.
+// Hold keeps the room until the returned function is called, even if the handler releases the room
+// earlier.
 func (m *Room) Hold() (release func()) {
 	m.bodies.mu.Lock()
 	defer m.bodies.mu.Unlock()
@@ -176,7 +180,8 @@ func (m *Room) Hold() (release func()) {
 	return sync.OnceFunc(m.Release)
 }
 
-// Release gives the room back if it was the last that held it.
+// Release ends the use of the room by one owner. The last owner's call returns the bytes to the
+// budget.
 func (m *Room) Release() {
 	m.bodies.mu.Lock()
 	defer m.bodies.mu.Unlock()
@@ -186,8 +191,8 @@ func (m *Room) Release() {
 	}
 }
 
-// Decode runs do, which decodes the body, when a decoder is free. It returns the error of
-// ctx if that ends before. A small body does not wait.
+// Decode calls the function do, which decodes the body, once a decoder is free. If ctx ends first,
+// Decode returns the error of ctx. A small body does not wait for a decoder.
 func (m *Room) Decode(ctx context.Context, do func()) error {
 	m.bodies.mu.Lock()
 	small := m.bytes == 0

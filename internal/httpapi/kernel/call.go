@@ -11,46 +11,45 @@ import (
 	"poold/internal/targets"
 )
 
-// Handler answers one request, or returns what went wrong.
+// Handler writes the response to one request, or returns an error.
 type Handler func(w http.ResponseWriter, r *http.Request, c *Call) error
 
-// Route is one path with its rights and its handler.
+// Route is one path with the rights that it needs and its handler.
 type Route struct {
 	Methods []string
 	Path    string
-	// Scope is the right that a key needs; "" = none, no key is asked for.
+	// Scope is the scope that a caller's key needs; "" = the route needs no key.
 	Scope targets.Scope
-	// AltScope is a right that suffices too, for as much as the handler grants it;
-	// "" = none.
+	// AltScope is a scope that also admits to the route; the handler limits the actions of such a
+	// key. "" = none.
 	AltScope targets.Scope
-	// Probe routes are open to any Host and Origin too: they are harmless health checks for
-	// balancers, or the request has a secret.
+	// Probe admits any caller without a key and with any Host and Origin. Such a route is a
+	// harmless health check for balancers, an error, or a callback with a secret.
 	Probe bool
-	// Changes: a request to the path takes or changes something, whatever its method. Like
-	// Named, it is derived from the other fields.
+	// Changes reports whether a request to the path takes or changes something, whatever its
+	// method. Changes and Named are derived from the other fields.
 	Changes bool
-	Named   bool // the first variable part of the path is a target
-	Body    bool // the handler reads the body; else there must be none
-	// Whole: the answer covers all targets, so that a key limited to some of
-	// them is refused.
+	Named   bool // the first variable part of the path is the name of a target
+	Body    bool // the handler reads the body; otherwise a request must have no body
+	// Whole refuses keys that are limited to some targets, because the route covers all targets.
 	Whole  bool
 	Handle Handler
 }
 
-// Call is one request on its way; it belongs to the request's goroutine.
+// Call is the state of one request; it belongs to the request's goroutine.
 type Call struct {
 	W      Writer
 	Began  time.Time
 	Route  *Route
-	Params []string // the variable parts of the path, in its order, as sent
+	Params []string // variable parts of the path in their order, with percent-escapes
 	Access *Access
 	Caller *Caller // nil on routes that need no key
-	Target *Target // nil on routes that name none
-	Code   Code    // of the problem that is its answer; "" = none is
+	Target *Target // nil if the request has no target
+	Code   Code    // code of the problem in the response; "" = the response is no problem
 	HungUp bool
 }
 
-// Param returns a variable part of the path without percent-escapes.
+// Param returns the i-th variable part of the path, without percent-escapes.
 func (c *Call) Param(r *http.Request, i int) string {
 	if r.URL.RawPath == "" {
 		return c.Params[i] // net/http has decoded the path already
@@ -61,7 +60,7 @@ func (c *Call) Param(r *http.Request, i int) string {
 	return c.Params[i]
 }
 
-// TargetName is the name of the target, or purchase.GuestTarget without one.
+// TargetName returns the name of the target, or purchase.GuestTarget if the call has no target.
 func (c *Call) TargetName() string {
 	if c.Target == nil {
 		return purchase.GuestTarget
@@ -69,8 +68,8 @@ func (c *Call) TargetName() string {
 	return c.Target.Name
 }
 
-// Visible are the targets of the file that the caller may use, sorted; nil = all that
-// ever were.
+// Visible lists the targets of the configuration file that the caller may use, sorted. The result
+// nil means all targets, including those that an earlier file had.
 func (c *Call) Visible() []string {
 	if c.Caller.Globs == nil {
 		return nil
@@ -85,21 +84,21 @@ func (c *Call) Visible() []string {
 	return names
 }
 
-// Sees reports whether a target is visible.
+// Sees reports whether the caller may see the records of a target.
 func (c *Call) Sees(target string) bool {
 	return c.Caller.Globs == nil || c.Access.Targets[target] != nil && c.Caller.MayUse(target)
 }
 
-// Writer records the status of the answer.
+// Writer records the status of the response.
 type Writer struct {
 	http.ResponseWriter
 	Stopping *atomic.Bool // of the Server
 	Status   int          // 0 = nothing written yet
 }
 
-// begin notes the status of the answer whose header is about to be written.
+// begin records the status of the response, just before the header is written.
 func (w *Writer) begin(status int) {
-	if w.Status != 0 || status < http.StatusOK { // 1xx are not the answer
+	if w.Status != 0 || status < http.StatusOK { // a status 1xx precedes the response
 		return
 	}
 	w.Status = status

@@ -1,18 +1,17 @@
-// Package kernel is what the areas of the HTTP API share: one request on its way (Call),
-// the callers and targets of the current file (Access), the error answers (Problem), and
-// the readers of bodies and queries.
+// Package kernel has the types that all areas of the HTTP API share: the state of a request (Call),
+// the callers and targets of the current configuration file (Access), the error responses
+// (Problem), and the readers of bodies and queries.
 //
-// Package httpapi routes and admits a request; the areas answer it. Both import this
-// package, which imports neither.
+// Package httpapi routes and admits a request; the handlers of the areas write the response.
+// Package httpapi and the areas import this package, which imports none of them.
 //
 // # Invariants
 //
-//   - A Call belongs to the goroutine of its request. An Access is immutable: a new file
-//     gets a new one.
+//   - A Call belongs to the goroutine of its request. An Access is immutable: each new
+//     configuration gets a new Access.
 //   - A Problem never quotes the request, a token or a key.
-//   - A query parameter or a body field that has no meaning is refused, because it would
-//     have no effect.
-//   - Large bodies share one budget of memory (Bodies), whichever route reads them.
+//   - An unknown query parameter or body field is refused, because it would have no effect.
+//   - The large bodies of all routes share one memory budget (Bodies).
 //
-// Package httpapi decides which caller may use a route.
+// The decision which caller may use a route is in package httpapi.
 package kernel

@@ -7,26 +7,27 @@ import (
 )
 
 const (
-	// Within wrongKeysTime, wrongKeysMost wrong keys of a sender are answered with 401, and as many
-	// reports about unknown tokens with 404. After that the sender gets 429.
+	// Within wrongKeysTime, a sender gets at most wrongKeysMost responses 401 for wrong keys, and
+	// as many responses 404 for reports about unknown tokens. After that the sender gets 429.
 	wrongKeysMost = 20
 	wrongKeysTime = time.Minute
-	// wrongKeysFrom limits the addresses whose wrong keys are counted, at about 600 bytes each;
-	// further addresses count as one.
+	// wrongKeysFrom limits the number of addresses whose wrong keys are counted; each takes about
+	// 600 bytes. All further addresses share one count.
 	wrongKeysFrom = 4096
 )
 
-// WrongKeys counts the wrong keys of each address. A right key is never looked up
-// here. The zero value is empty.
+// WrongKeys counts the wrong keys of each address. It does not affect right keys. The zero value is
+// empty.
 type WrongKeys struct{ Failures[netip.Prefix] }
 
-// Count counts a wrong key, or returns how long its sender must wait.
+// Count counts a wrong key of the address remote. If the limit is reached, it counts nothing and
+// returns how long the sender must wait.
 func (w *WrongKeys) Count(remote string, at time.Time) (wait time.Duration) {
 	return w.Failures.Count(network(remote), at)
 }
 
-// Failures limits the failed tries of each sender in a minute. It keeps the last tries of
-// at most wrongKeysFrom senders; further senders count as one. The zero value is empty.
+// Failures limits the failed tries of each sender in a minute. It keeps the last tries of at most
+// wrongKeysFrom senders; all further senders share one count. The zero value is empty.
 type Failures[K comparable] struct {
 	mu    sync.Mutex
 	tries map[K]*tries
@@ -35,11 +36,12 @@ type Failures[K comparable] struct {
 
 // tries are the last failed tries of a sender.
 type tries struct {
-	at   [wrongKeysMost]time.Time // zero: there was none
-	next int                      // index of the oldest
+	at   [wrongKeysMost]time.Time // times of the tries; zero = no try
+	next int                      // index of the oldest time
 }
 
-// Count counts a failed try, or returns how long the sender must wait before the next.
+// Count counts a failed try. If the limit is reached, it counts nothing and returns how long the
+// sender must wait before its next try.
 func (f *Failures[K]) Count(from K, at time.Time) (wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,8 +76,8 @@ func (f *Failures[K]) of(from K, at time.Time) *tries {
 	return t
 }
 
-// sweep drops the senders without recent tries, at most once a second because it looks
-// at all of them.
+// sweep drops the senders without recent tries. It runs at most once a second, because it visits
+// all senders.
 func (f *Failures[K]) sweep(at time.Time) {
 	if at.Sub(f.swept) < time.Second {
 		return
@@ -89,9 +91,9 @@ func (f *Failures[K]) sweep(at time.Time) {
 	}
 }
 
-// network returns the sender of an address. With IPv6 that is a /64, because a host may use all
-// its addresses. A proxy's headers do not count. An address that is not IP, such as a
-// unix socket's, has the zero value.
+// network returns the sender that an address counts for: the address itself or, for IPv6, its /64
+// network, because one host may use all addresses of a /64. An address that is not IP, such as that
+// of a unix socket, gives the zero value. The headers of a proxy are not used.
 func network(remote string) netip.Prefix {
 	socket, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"poold/internal/targets"
 )
 
-// Code is the stable word of a problem, for programs; docs/api.md lists all of them.
+// Code identifies the kind of a problem, for programs; docs/api.md lists all codes. A code never
+// changes.
 type Code string
 
 // meaning is the HTTP status and the title of a problem.
@@ -27,7 +28,7 @@ func define(code Code, status int, title string) Code {
 	return code
 }
 
-// The codes.
+// These are all codes.
 var (
 	CodeBadRequest      = define("bad_request", http.StatusBadRequest, "The request is malformed")
 	CodeUnauthorized    = define("unauthorized", http.StatusUnauthorized, "A key is needed")
@@ -62,7 +63,7 @@ var (
 	CodeSolveTimeout    = define("solve_timeout", http.StatusGatewayTimeout, "No token came in time")
 )
 
-// Problem is an error answer (RFC 9457). Handlers return it as an error.
+// Problem is an error response (RFC 9457). Handlers return it as an error.
 type Problem struct {
 	Type     string   `json:"type"`
 	Title    string   `json:"title"`
@@ -70,31 +71,31 @@ type Problem struct {
 	Detail   string   `json:"detail"`
 	Code     Code     `json:"code"`
 	Target   string   `json:"target,omitempty"`
-	Problems []string `json:"problems,omitempty"` // of the configuration file, or of the body
+	Problems []string `json:"problems,omitempty"` // single problems of the configuration file or of the body
 	Ready    *bool    `json:"ready,omitempty"`    // false on /readyz, absent elsewhere
-	Reasons  []string `json:"reasons,omitempty"`  // why /readyz says no
+	Reasons  []string `json:"reasons,omitempty"`  // reasons of /readyz for not being ready
 
-	Retry time.Duration `json:"-"` // Retry-After; 0 = none, but for 429 and 503 always at least a second
-	Cause error         `json:"-"` // logged, never shown; nil where the problem is the caller's
+	Retry time.Duration `json:"-"` // Retry-After; 0 = none; for 429 and 503 at least a second
+	Cause error         `json:"-"` // logged but not sent; nil if the caller caused the problem
 }
 
 // Error implements error, for logs.
 func (p *Problem) Error() string { return string(p.Code) + ": " + p.Detail }
 
-// NewProblem makes a problem. The detail is for people and must hold neither a token
-// nor a key nor anything of the request that was not validated.
+// NewProblem returns a problem. The detail is for people. It must not contain a token, a key or an
+// unvalidated part of the request.
 func NewProblem(c Code, detail string) *Problem {
 	m := meanings[c]
 	return &Problem{Type: "urn:poold:problem:" + string(c), Title: m.title, Status: m.status, Detail: detail, Code: c}
 }
 
-// After sets Retry-After.
+// After sets Retry-After and returns the problem.
 func (p *Problem) After(d time.Duration) *Problem {
 	p.Retry = d
 	return p
 }
 
-// Listing adds the single problems.
+// Listing adds the single problems of the file or body, and returns the problem.
 func (p *Problem) Listing(problems targets.Problems) *Problem {
 	for _, one := range problems {
 		p.Problems = append(p.Problems, one.String())
@@ -102,17 +103,17 @@ func (p *Problem) Listing(problems targets.Problems) *Problem {
 	return p
 }
 
-// ErrNotFound refuses an unknown path without repeating it.
+// ErrNotFound returns the problem for an unknown path, which it does not quote.
 func ErrNotFound() *Problem { return NewProblem(CodeNotFound, "no route of poold has this path") }
 
-// ErrHungUp is the error of a handler whose caller is gone: nothing more is written and
-// the connection is closed.
+// ErrHungUp is the error of a handler whose caller hung up: the server writes nothing more and
+// closes the connection.
 var ErrHungUp = errors.New("httpapi: the caller hung up")
 
-// WriteProblem sends p; a client that is gone is not an error here.
+// WriteProblem writes the problem p as the response. It ignores an error of the connection.
 func WriteProblem(w *Writer, p *Problem) {
 	body, err := json.Marshal(p)
-	if err != nil { // strings and numbers alone: cannot happen
+	if err != nil { // cannot happen: a Problem has only strings and numbers
 		body = []byte(`{"code":"internal"}`)
 	}
 	h := w.Header()
@@ -126,19 +127,19 @@ func WriteProblem(w *Writer, p *Problem) {
 	_, _ = w.Write(body)
 }
 
-// wholeSeconds rounds up, to 1 at least: an earlier retry would be too early.
+// wholeSeconds rounds up to whole seconds, at least 1, so that no caller retries too early.
 func wholeSeconds(d time.Duration) int64 {
 	return max(1, int64((d+time.Second-1)/time.Second))
 }
 
-// ShortRetry is the Retry-After of a fault that should end in a moment, before its jitter.
+// ShortRetry is the Retry-After, before jitter, of a fault that should end within seconds.
 const ShortRetry = 2 * time.Second
 
 // Soon sets Retry-After to ShortRetry with jitter.
 func (p *Problem) Soon() *Problem { return p.After(Jitter(ShortRetry)) }
 
-// Jitter returns a random duration from 75 % to 125 % of d, so that callers that were refused
-// together do not retry together.
+// Jitter returns a random duration from 75 % to 125 % of d, so that callers that were refused at
+// the same time do not retry at the same time.
 func Jitter(d time.Duration) time.Duration {
 	return backoff.Around(d, 0.25)
 }

@@ -11,9 +11,9 @@ import (
 	"poold/internal/targets"
 )
 
-// ReadValues reads a query that may have the known parameters, each at most once. It refuses any
+// ReadValues parses a query. Each of the known parameters may occur at most once. It refuses any
 // other parameter, because a misspelt one would have no effect, and suggests the known parameter
-// with the most similar name. Its error quotes nothing of the query.
+// with the most similar name. The error quotes no part of the query.
 func ReadValues(raw string, known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -36,10 +36,11 @@ func ReadValues(raw string, known ...string) (url.Values, error) {
 	return values, nil
 }
 
-// rfc3339 is stricter than time.Parse, which accepts an hour of one digit, for example.
+// The pattern rfc3339 is stricter than time.Parse, which also accepts, for example, an hour of one
+// digit.
 var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// ReadTime reads a moment in RFC 3339, with its zone.
+// ReadTime parses a time in RFC 3339, with its zone.
 func ReadTime(text string) (time.Time, bool) {
 	at, err := time.Parse(time.RFC3339, text)
 	return at, err == nil && rfc3339.MatchString(text)

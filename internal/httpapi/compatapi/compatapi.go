@@ -16,10 +16,10 @@ import (
 	"poold/internal/targets"
 )
 
-// maxCompatibleBody bounds the body of a call of the compatible endpoints.
+// maxCompatibleBody limits the body of a call to the compatible endpoints, in bytes.
 const maxCompatibleBody = 1 << 20
 
-// clientKey is the length of a key that clients of solving services accept.
+// clientKey is the length of the keys that the clients of solving services accept.
 const clientKey = 32
 
 // ClientTasks are the tasks of the compatible endpoints; *compat.Tasks implements it.
@@ -52,20 +52,21 @@ type fault struct{ code, why string }
 // Error returns the code and the explanation.
 func (f *fault) Error() string { return f.code + ": " + f.why }
 
-// unsupported refuses a part of a call that would have no effect, because its client may rely on it.
+// unsupported returns the error for a part of a call that poold cannot honour. Such a part is
+// refused, not ignored, because the client may rely on it.
 func unsupported(what string) error {
 	return &fault{wire.CodeBadParams, "poold does not support " + what}
 }
 
-// unreadable is the fault of a call that does not follow its protocol.
+// unreadable returns the error for a call that does not follow its protocol.
 func unreadable(bad string) error {
 	return &fault{bad, "the call is not well-formed, mixes the protocols, or gives a field twice"}
 }
 
-// codes has the codes of both protocols for an error, and the explanation.
+// codes has the codes of an error in both protocols, and an explanation.
 type codes struct{ legacy, tasks, why string }
 
-// codesOf returns the codes for an error, and logs an unexpected one.
+// codesOf returns the codes of an error. It logs an unexpected error.
 func (p *Routes) codesOf(ctx context.Context, c *kernel.Call, err error) codes {
 	var bad *fault
 	if errors.As(err, &bad) {
@@ -79,7 +80,7 @@ func (p *Routes) codesOf(ctx context.Context, c *kernel.Call, err error) codes {
 }
 
 type call struct {
-	key, bad string // bad: the code of a call that could not be read; "" = it was
+	key, bad string // bad is the code of the error in reading the call; "" = no error
 	action   wire.Action
 	do       func(taken *kernel.Room) (wire.Reply, error)
 	fail     func(codes) wire.Reply
@@ -116,9 +117,9 @@ func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, d
 	return nil
 }
 
-// authenticate finds the caller by the key in the call. Without keys in the file the
-// caller is on this machine, and any text in the form of a key serves. bad is the code of
-// a call that could not be read, which may lack its key for that reason.
+// authenticate finds the caller by the key in the call. If the configuration file has no keys, the
+// caller is on this machine, and any text with the length of a key is accepted. The argument bad is
+// the code of a call that could not be read; its key may be missing for that reason.
 func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) error {
 	if key == "" && bad != "" {
 		return unreadable(bad)
@@ -142,8 +143,8 @@ func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) 
 	return nil
 }
 
-// submit makes a task of an order and writes the reply with its number. The task holds the
-// room that the call takes until it ends.
+// submit makes a task for an order and writes the reply with the number of the task. The task holds
+// the room of the call's picture until the task ends.
 func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, o wire.Order, taken *kernel.Room, reply func(number string) wire.Reply) error {
 	if limiter := c.Caller.Limiter; limiter != nil && kernel.OverRate(limiter, c.Began) > 0 {
 		return compat.TooFast
@@ -179,9 +180,9 @@ func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	return err
 }
 
-// number gives a submit the number of a task. It takes the task of an earlier equal submit whose
-// answer was lost, if that task can still bring a token, else a new task. It sets the number even
-// if the client has hung up, for a later equal submit.
+// number sets the task number of a submission. It uses the task of an earlier equal submission
+// whose reply was lost, if that task can still bring a token; otherwise it makes a new task. It
+// sets the number even if the client has hung up, because the client may repeat the submission.
 func (p *Routes) number(ctx context.Context, s *submit, task compat.Task, terms compat.Terms) error {
 	if s.number != "" {
 		open, err := p.Tasks.Open(ctx, s.number, task.Caller)
@@ -194,8 +195,8 @@ func (p *Routes) number(ctx context.Context, s *submit, task compat.Task, terms 
 	return err
 }
 
-// writeNumber writes the reply to a submit. It fails with kernel.ErrHungUp if a part of
-// the reply certainly did not reach the client.
+// writeNumber writes the reply to a submission. It fails with kernel.ErrHungUp if the client cannot
+// have received the whole reply.
 func writeNumber(w http.ResponseWriter, r *http.Request, reply wire.Reply) error {
 	writeReply(w, reply)
 	if err := http.NewResponseController(w).Flush(); err != nil || r.Context().Err() != nil {
@@ -204,7 +205,8 @@ func writeNumber(w http.ResponseWriter, r *http.Request, reply wire.Reply) error
 	return nil
 }
 
-// shown is a parameter's name if it can be shown.
+// shown returns the name of a parameter for an error message, or a placeholder if the name is too
+// long or has unusual characters.
 func shown(name string) string {
 	odd := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '|' }
 	if len(name) > 40 || strings.ContainsFunc(name, odd) {
@@ -234,22 +236,22 @@ func (p *Routes) report(r *http.Request, c *kernel.Call, id string, verdict wire
 	case err != nil:
 		return err
 	case verdict.Fits != nil && !verdict.Fits(state.Type):
-		return compat.UnknownTask // the call is for tasks of another type
+		return compat.UnknownTask // the reported task has a type that the call does not accept
 	}
 	c.Target = c.Access.ByID[state.Identity]
 	named := delivery.SolveID{Token: token, Identity: state.Identity, Type: state.Type}
 	return p.Reports.AboutSolve(r, c, named, auditID(c, named), verdict.Good)
 }
 
-// balance is the unused part of the overall budget, in solves. Without a budget it is the
-// balance of the first provider that reports one, else the number of tasks that may be in
-// flight at once.
+// balance returns the unused part of the overall budget, in solves. Without a budget it returns the
+// balance of the first provider that reports one. If no provider does, it returns the number of
+// tasks that may be in flight at the same time.
 func (p *Routes) balance(ctx context.Context, c *kernel.Call) (float64, error) {
 	now := p.Status.Snapshot(ctx).Document
 	switch budget := now.Budget; {
 	case budget != nil:
 		return float64(max(0, budget.Limit-budget.Used)), nil
-	case c.Access.Set.Budget.PerDay > 0: // it was not read yet
+	case c.Access.Set.Budget.PerDay > 0: // the budget was not read yet
 		return 0, compat.StoreDown
 	}
 	for _, provider := range now.Providers {
@@ -270,12 +272,13 @@ func threads(now *status.Document) wire.ThreadsAnswer {
 	return a
 }
 
-// answerSolved writes the answer for a solved task.
+// answerSolved writes the reply with the token of a solved task.
 func (p *Routes) answerSolved(w http.ResponseWriter, r *http.Request, c *kernel.Call, got *compat.Result, reply wire.Reply) error {
 	return p.Send(w, r, c, p.delivery(c, got), []string{reply.Type}, reply.Body)
 }
 
-// delivery is a solved task's token on its way; its client may ask for it again.
+// delivery returns the hand-out of a solved task's token. It is repeatable, because the client may
+// poll the task again.
 func (p *Routes) delivery(c *kernel.Call, got *compat.Result) *delivery.Handout {
 	c.Target = c.Access.ByID[got.Identity]
 	return &delivery.Handout{
@@ -283,8 +286,8 @@ func (p *Routes) delivery(c *kernel.Call, got *compat.Result) *delivery.Handout 
 	}
 }
 
-// auditID is the id of a token in the audit. As on the other routes, it shows whether the
-// token is of a target or of a guest.
+// auditID returns the id of a token for the audit. The id of a guest's token includes the identity,
+// as in the audit entries of the other routes.
 func auditID(c *kernel.Call, id delivery.SolveID) string {
 	if c.Target != nil {
 		return id.Token

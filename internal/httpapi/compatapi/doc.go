@@ -1,5 +1,5 @@
-// Package compatapi speaks the two protocols of the solving services, so that their
-// clients get tokens of the pool without a change of code.
+// Package compatapi serves the two protocols of the solving services, so that the clients of these
+// services get tokens from poold without a change of code.
 //
 //	compatapi.go   what both protocols do: authenticate, submit, poll, report, balance
 //	legacy.go      /in.php and /res.php
@@ -7,12 +7,14 @@
 //	terms.go       on which terms a caller gets a token
 //	lost.go        submits whose answer did not reach the client
 //
-// Package wire reads and writes both protocols, package compat keeps the tasks, and
-// package delivery sends the tokens.
+// Package wire encodes and decodes both protocols, package compat keeps the tasks, and package
+// delivery sends the tokens.
 //
 // # Invariants
 //
-//   - The key is in the call. A wrong one is counted for its address, as on all routes.
-//   - The answer to a call that could be read is one of its protocol, with status 200.
+//   - A client sends its key as a parameter of the call. Wrong keys are counted by address,
+//     together with those of all other routes.
+//   - If the body of a call could be read, the response has status 200 and the format of the
+//     protocol, also for an error.
 //   - A parameter that would have no effect is refused.
 package compatapi

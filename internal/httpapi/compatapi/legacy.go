@@ -11,15 +11,16 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// mostIDs is how many tasks one call of res.php can ask for.
+// mostIDs is the maximum number of tasks that one call of res.php can poll.
 const mostIDs = 50
 
-// ServeLegacy is /in.php and /res.php.
+// ServeLegacy handles /in.php and /res.php.
 func (p *Routes) ServeLegacy(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	return p.serve(w, r, c, func(sent wire.Request) call {
 		asked := wire.ReadLegacy(sent)
 		if asked.Form.CORS && len(c.Access.Callers) > 0 {
-			// Any page may read the answer to its own key: browsers add no credentials here.
+			// Any web page may read the reply: browsers add no credentials to this call, so the
+			// page must know a key.
 			w.Header().Set("Access-Control-Allow-Origin", "*")
 		}
 		return call{
@@ -30,7 +31,7 @@ func (p *Routes) ServeLegacy(w http.ResponseWriter, r *http.Request, c *kernel.C
 	})
 }
 
-// legacyDo carries out a call. It returns an empty reply if it wrote the answer itself.
+// legacyDo carries out a call. It returns an empty reply if it has written the response already.
 func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.LegacyCall, taken *kernel.Room) (wire.Reply, error) {
 	form := asked.Form
 	switch asked.Action {
@@ -62,7 +63,7 @@ func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	return wire.Reply{}, unsupported("the action " + shown(asked.Word))
 }
 
-// legacyPrice is the price of a token for its client.
+// legacyPrice is the price of a token that the protocols report to clients.
 const legacyPrice = "0"
 
 func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
@@ -86,7 +87,8 @@ func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
 	return form.Say(text, v)
 }
 
-// legacyMany answers several ids at once: bare values in the order of the ids.
+// legacyMany polls several tasks at once. The reply has one value or code per id, in the order of
+// the ids.
 func (p *Routes) legacyMany(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.LegacyCall) error {
 	if len(asked.IDs) > mostIDs {
 		return unsupported("more than " + strconv.Itoa(mostIDs) + " ids in one call")

@@ -10,40 +10,42 @@ import (
 )
 
 const (
-	// lostFor is how long a task without an answered submit is kept for the next equal submit. It
-	// is the time for which a task is held without a poll.
+	// After a lost reply, the task is kept for lostFor for the next equal submission. Package
+	// compat holds a task without a poll for the same time.
 	lostFor = 30 * time.Second
-	// mostLost is how many such tasks a replica keeps.
+	// mostLost is the maximum number of submissions with a lost reply that a replica keeps.
 	mostLost = 4096
 )
 
-// submits are the submits of the compatible endpoints whose answers are not written yet,
-// or did not reach the client. A client that repeats such a submit gets the same task,
-// because it never learned the number of the first one. A submit that was answered is
-// forgotten at once, so that an equal one buys its own token. The zero value is empty.
+// submits keeps the submissions to the compatible endpoints whose replies are not written yet, or
+// did not reach the client. A client that repeats such a submission gets the same task, because it
+// does not know the number of the first task. After a successful reply the submission is dropped at
+// once, so that an equal later submission buys its own token. The zero value is empty.
 type submits struct {
 	mu    sync.Mutex
 	of    map[submitKey][]*submit
-	lost  int       // how many of them have a lost answer
-	swept time.Time // when expired ones were last removed
+	lost  int       // number of submissions with a lost reply
+	swept time.Time // when expired submissions were last removed
 }
 
-// submitKey identifies the caller and the captcha of a submit. A repeated submit has the same key.
+// submitKey identifies the caller and the captcha of a submission. A repeated submission has the
+// same key.
 type submitKey struct {
 	caller string // Caller.StableName
 	id     captcha.ID
 }
 
-// submit is a submit whose answer is not written yet or was lost.
+// submit is a submission whose reply is not written yet or was lost.
 type submit struct {
-	number string          // of its task; "" = it has none yet
+	number string          // number of the task; "" = no task yet
 	client context.Context //nolint:containedctx // ends when the client hangs up
-	ended  chan struct{}   // closed when its answer is written or lost
-	lost   time.Time       // when its answer was lost; zero = it was not
+	ended  chan struct{}   // closed when the reply was written or lost
+	lost   time.Time       // when the reply was lost; zero = not lost
 }
 
-// begin returns a submit, with the number of an earlier one whose answer was lost, if
-// any. It waits for earlier ones whose clients hung up, because their numbers may come.
+// begin adds a submission. If the reply to an earlier equal submission was lost, the new submission
+// gets the number of that task. If the client of an equal submission has hung up before its reply,
+// begin first waits for the end of that submission, which may leave a number.
 func (ss *submits) begin(ctx context.Context, key submitKey) *submit {
 	for {
 		number, leaving := ss.take(key)
@@ -65,8 +67,8 @@ func (ss *submits) begin(ctx context.Context, key submitKey) *submit {
 	}
 }
 
-// take removes the oldest lost submit and returns its number. If there is none, it returns
-// one whose client hung up.
+// take removes the oldest submission with a lost reply and returns its number. Otherwise it returns
+// a pending submission whose client has hung up, or nil.
 func (ss *submits) take(key submitKey) (number string, leaving *submit) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -84,7 +86,8 @@ func (ss *submits) take(key submitKey) (number string, leaving *submit) {
 	return "", leaving
 }
 
-// end ends a submit. lost: it has a number that its client did not get.
+// The method end completes a submission. The argument lost reports that the submission has a number
+// that its client did not get.
 func (ss *submits) end(key submitKey, s *submit, lost bool) {
 	defer close(s.ended)
 	ss.mu.Lock()
@@ -97,7 +100,8 @@ func (ss *submits) end(key submitKey, s *submit, lost bool) {
 	ss.lost++
 }
 
-// sweepLocked removes the expired lost submits. It runs seldom because it visits all of them.
+// sweepLocked removes the expired submissions with lost replies, at most once per lostFor because
+// it visits all submissions.
 func (ss *submits) sweepLocked() {
 	if ss.lost == 0 || time.Since(ss.swept) < lostFor {
 		return
@@ -116,7 +120,7 @@ func (ss *submits) removeLocked(key submitKey, s *submit) {
 	if !s.lost.IsZero() {
 		ss.lost--
 	}
-	// A copy: take ranges over the list.
+	// The list is copied because the method take iterates over it.
 	rest := slices.DeleteFunc(slices.Clone(ss.of[key]), func(other *submit) bool { return other == s })
 	if len(rest) == 0 {
 		delete(ss.of, key)

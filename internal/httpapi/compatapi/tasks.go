@@ -11,7 +11,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// ServeTasks is /createTask and the other paths of its protocol.
+// ServeTasks handles /createTask and the other paths of the tasks protocol.
 func (p *Routes) ServeTasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	return p.serve(w, r, c, func(sent wire.Request) call {
 		asked := wire.ReadTasks(sent)
@@ -23,12 +23,12 @@ func (p *Routes) ServeTasks(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	})
 }
 
-// taskDo carries out a call. It returns an empty reply if it wrote the answer itself.
+// taskDo carries out a call. It returns an empty reply if it has written the response already.
 func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.TasksCall, taken *kernel.Room) (reply wire.Reply, err error) {
 	switch asked.Action {
 	case wire.Submit:
 		err = p.submit(w, r, c, asked.Order, taken, func(number string) wire.Reply {
-			n, _ := strconv.ParseInt(number, 10, 64) // it has 11 digits
+			n, _ := strconv.ParseInt(number, 10, 64) // the number has 11 digits
 			return wire.JSON(wire.TasksAnswer{TaskID: n})
 		})
 	case wire.Poll:
@@ -41,13 +41,14 @@ func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	case wire.Balance:
 		left, err := p.balance(r.Context(), c)
 		return wire.JSON(wire.TasksAnswer{Balance: &left}), err
-	case wire.Threads, wire.Other: // the protocol has neither
+	case wire.Threads, wire.Other: // the protocol has no such calls
 	}
 	return reply, err
 }
 
-// taskSolved is the answer with a token. Its times say how old the token is: endTime is when it
-// can have been solved at the earliest, which may be before the task. createTime is rounded up.
+// taskSolved returns the reply with a token. Its endTime is the earliest time at which the token
+// can have been solved, which may be before the task was made. Its createTime is rounded up to a
+// second.
 func taskSolved(got *compat.Result) wire.Reply {
 	token := &got.Token
 	return wire.JSON(wire.TasksAnswer{

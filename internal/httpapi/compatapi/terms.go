@@ -16,8 +16,8 @@ import (
 	"poold/internal/targets"
 )
 
-// submitTerms returns the terms of the target with the identity of a submit, else the
-// terms of a guest.
+// submitTerms returns the terms for a submission: those of the target with this identity or,
+// without such a target, those of a guest.
 func (p *Routes) submitTerms(c *kernel.Call, o wire.Order) (compat.Terms, error) {
 	if t := c.Access.ByID[o.Identity.ID()]; t != nil {
 		if !c.Caller.MayUse(t.Name) {
@@ -51,8 +51,8 @@ func (p *Routes) submitTerms(c *kernel.Call, o wire.Order) (compat.Terms, error)
 	return p.guestTerms(c, guest.Spec.ID, guest.Spec.Margin, guest), nil
 }
 
-// pollTerms says on which terms a task takes now: a reload may have changed them since its
-// submit.
+// pollTerms returns the present terms of a task, because a reload may have changed them since the
+// submission.
 func (p *Routes) pollTerms(c *kernel.Call, task compat.Task) (compat.Terms, error) {
 	t := c.Access.ByID[task.Identity]
 	switch {
@@ -65,12 +65,14 @@ func (p *Routes) pollTerms(c *kernel.Call, task compat.Task) (compat.Terms, erro
 	return p.guestTerms(c, task.Identity, margin, nil), nil
 }
 
-// targetTerms returns the terms of a target. isNew: the task is submitted now.
+// targetTerms returns the terms of a target. The argument isNew reports whether the task is
+// submitted now.
 func (p *Routes) targetTerms(c *kernel.Call, t *kernel.Target, isNew bool) compat.Terms {
 	return compat.Terms{Take: t.Take(c.Caller), Supply: targetSupply{&p.Supply, t, isNew}}
 }
 
-// guestTerms returns the terms of a guest. guest is nil if its order was placed before.
+// guestTerms returns the terms of a guest. The argument guest is nil if the order was placed by an
+// earlier call.
 func (p *Routes) guestTerms(c *kernel.Call, id captcha.ID, margin time.Duration, guest *ondemand.Guest) compat.Terms {
 	return compat.Terms{
 		Take:  pool.Request{ID: id, Margin: margin, Caller: c.Caller.StableName, MaxWaiting: ondemand.MostWaiting},
@@ -78,7 +80,7 @@ func (p *Routes) guestTerms(c *kernel.Call, id captcha.ID, margin time.Duration,
 	}
 }
 
-// targetSupply is the supply of one target.
+// targetSupply implements compat.Supply for one target.
 type targetSupply struct {
 	*delivery.Supply
 
@@ -90,8 +92,9 @@ func (s targetSupply) Out(ctx context.Context) bool {
 	return (s.IsBarred(ctx, s.target) || s.IsOut(ctx)) && s.IsEmpty(ctx, s.target)
 }
 
-// Attend refuses a new task while an operator must act first. A task that was submitted before
-// waits on while an order is in flight, which may be its own.
+// Attend ends the wait of a new task at once if an operator must act first. A task that was
+// submitted earlier continues to wait while an order is in flight, because the order may be for
+// that task.
 func (s targetSupply) Attend(ctx context.Context, r *pool.Request) {
 	if s.isNew {
 		s.Supply.Attend(ctx, s.target, r)
@@ -100,8 +103,8 @@ func (s targetSupply) Attend(ctx context.Context, r *pool.Request) {
 	s.Watch(ctx, s.target, r)
 }
 
-// noteNearMiss logs that a client submits an identity which differs little from a
-// target's: the client most likely means that target.
+// noteNearMiss logs that the identity of a submission differs in few fields from that of a target,
+// because the client most likely means that target.
 func (p *Routes) noteNearMiss(c *kernel.Call, id captcha.Identity) {
 	for i := range c.Access.Set.Targets {
 		t := &c.Access.Set.Targets[i]

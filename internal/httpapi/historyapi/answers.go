@@ -19,82 +19,83 @@ import (
 	"poold/internal/status"
 )
 
-// billionths of the currency make one.
+// billionths is the number of billionths in one unit of the currency.
 const billionths = 1e9
 
 // Page is one page of records.
 type Page[T any] struct {
 	Records []T    `json:"records"`        // newest first; never null
-	Next    string `json:"next,omitempty"` // cursor of the next page; absent on the last one
+	Next    string `json:"next,omitempty"` // cursor of the next page; absent on the last page
 }
 
 type (
-	// List is the answer of GET /history/site, and of /history/tasks for orders that ended.
+	// List is the response of GET /history/site, and of GET /history/tasks for ended orders.
 	List = Page[Record]
-	// ActiveList is the answer of GET /history/active, ordered by the time of placing.
+	// ActiveList is the response of GET /history/active and of GET /history/tasks?status=polling.
+	// The orders are sorted by the time of placing.
 	ActiveList = Page[ActiveRecord]
 )
 
-// Order has the common fields of a Record and an ActiveRecord.
+// Order has the fields that Record and ActiveRecord share.
 type Order struct {
 	ID       string `json:"id"`
 	Target   string `json:"target"` // "/solve": an identity that no target has
 	Owner    string `json:"owner"`
 	Type     string `json:"type"`
-	Sitekey  string `json:"sitekey"` // "" if the type has none
+	Sitekey  string `json:"sitekey"` // "" if the type of captcha has none
 	Pageurl  string `json:"pageurl"` // the same
 	Provider string `json:"provider"`
-	Task     string `json:"task"`   // the provider's id; "" = none is known
+	Task     string `json:"task"`   // the provider's id of the task; "" = unknown
 	Status   string `json:"status"` // solved | error | polling
 }
 
-// Record is how one order ended; the answer of GET /history/solve. Times are RFC 3339,
-// UTC; "" = the order did not get that far.
+// Record describes how an order ended; it is the response of GET /history/solve. Times are RFC
+// 3339, UTC; a time is "" if the order did not reach that step.
 type Record struct {
 	Order
 	How         string       `json:"how"`  // solved | discarded | failed | refused | lost
-	Code        string       `json:"code"` // of the provider's error; "" = none
+	Code        string       `json:"code"` // code of the provider's error; "" = none
 	PlacedAt    string       `json:"placed_at"`
 	SubmittedAt string       `json:"submitted_at"`
-	SolvedAt    string       `json:"solved_at"` // when the token can have been solved at the earliest
+	SolvedAt    string       `json:"solved_at"` // earliest time at which the captcha can have been solved
 	EndedAt     string       `json:"ended_at"`
-	ElapsedMS   int64        `json:"elapsed_ms"` // from the submit to the end; 0 without a submit
-	Polls       int          `json:"polls"`      // by the replica that ended it
-	By          string       `json:"by"`         // poll | callback: what ended it; "" = neither
+	ElapsedMS   int64        `json:"elapsed_ms"` // from the submission to the end; 0 if the order was not submitted
+	Polls       int          `json:"polls"`      // polls by the replica that ended the order
+	By          string       `json:"by"`         // poll | callback: what ended the order; "" = neither
 	Price       status.Money `json:"price"`      // cost in the currency of the file's prices; null = unknown, 0 = nothing
 }
 
-// ActiveRecord is one order under way.
+// ActiveRecord is an order in flight.
 type ActiveRecord struct {
 	Order
 	State       string       `json:"state"` // submitting | bought | unknown
 	PlacedAt    string       `json:"placed_at"`
 	SubmittedAt string       `json:"submitted_at"`
-	ElapsedMS   int64        `json:"elapsed_ms"` // since the submit
-	Price       status.Money `json:"price"`      // of the token, in the currency of the file's prices; null = unknown
+	ElapsedMS   int64        `json:"elapsed_ms"` // since the submission
+	Price       status.Money `json:"price"`      // price of the token in the currency of the file's prices; null = unknown
 }
 
-// Day is the answer of GET /history/day.
+// Day is the response of GET /history/day.
 type Day struct {
 	Date    string      `json:"date"`    // UTC, 2006-01-02
 	Types   []DayType   `json:"types"`   // sorted; null for a key that is limited to some targets
 	Targets []DayTarget `json:"targets"` // sorted; never null
 }
 
-// DayType are the figures of a type.
+// DayType has the figures of a type of captcha.
 type DayType struct {
 	Type string `json:"type"`
 	DayFigures
 }
 
-// DayTarget are the figures of a target under one owner.
+// DayTarget has the figures of a target while it had this owner.
 type DayTarget struct {
 	Target string `json:"target"`
 	Owner  string `json:"owner"`
 	DayFigures
 }
 
-// dayRow is a DayType or a DayTarget in CSV, which has both in one table.
+// dayRow is a row of the CSV, which has the DayTypes and DayTargets in one table.
 type dayRow struct {
 	Date   string `json:"date"`
 	Type   string `json:"type"`
@@ -115,41 +116,41 @@ func (d *Day) rows() (rows []dayRow) {
 
 // DayFigures count the orders that ended on a day.
 type DayFigures struct {
-	Orders         int64        `json:"orders"` // all of the following
+	Orders         int64        `json:"orders"` // sum of the five outcomes below
 	Solved         int64        `json:"solved"`
 	Discarded      int64        `json:"discarded"`
 	Failed         int64        `json:"failed"`
 	Refused        int64        `json:"refused"`
 	Lost           int64        `json:"lost"`
-	TotalElapsedMS int64        `json:"total_elapsed_ms"` // from submit to end, of those solved or discarded
-	Spent          status.Money `json:"spent"`            // the sum of the known prices; null = all are unknown
-	Unpriced       int64        `json:"unpriced"`         // orders that cost an unknown price
+	TotalElapsedMS int64        `json:"total_elapsed_ms"` // from submission to end, summed over solved and discarded orders
+	Spent          status.Money `json:"spent"`            // sum of the known prices; null = all are unknown
+	Unpriced       int64        `json:"unpriced"`         // orders with an unknown price
 }
 
-// UsageBy is the answer of GET /history/usage.
+// UsageBy is the response of GET /history/usage.
 type UsageBy[Line any] struct {
 	By    string `json:"by"`    // owner | target | key
-	First string `json:"first"` // day that it covers; UTC, 2006-01-02
+	First string `json:"first"` // first day; UTC, 2006-01-02
 	Last  string `json:"last"`
 	Lines []Line `json:"lines"` // sorted; never null
 }
 
 type (
-	// Usage is by owner or target.
+	// Usage is the usage by owner or by target.
 	Usage = UsageBy[UsageLine]
-	// KeyUsage is by key.
+	// KeyUsage is the usage by key.
 	KeyUsage = UsageBy[KeyUsageLine]
 )
 
-// UsageLine has the figures of an owner, or of a target and its owner.
+// UsageLine has the figures of an owner, or of a target while it had this owner.
 type UsageLine struct {
-	Date   string `json:"date"`   // "" = of all days together
-	Target string `json:"target"` // "" = of all that the owner answered for
+	Date   string `json:"date"`   // "" = all days together
+	Target string `json:"target"` // "" = all targets of the owner
 	Owner  string `json:"owner"`
 	DayFigures
-	// Null if they are unknown for any part of the line.
-	HandedOut *int64 `json:"handed_out"` // tokens, also those that came back
-	Expired   *int64 `json:"expired"`    // tokens that met their margin unused
+	// HandedOut and Expired are null if they are unknown for any day or target of the line.
+	HandedOut *int64 `json:"handed_out"` // tokens handed out, including those that were returned
+	Expired   *int64 `json:"expired"`    // tokens that entered their margin unused
 }
 
 func historyRecord(r *history.Record) Record {
@@ -171,7 +172,7 @@ func historyRecord(r *history.Record) Record {
 	}
 }
 
-// stateWords are the states that an order under way can be listed in.
+// stateWords has the states of listed orders in flight, as the JSON names them.
 var stateWords = map[pool.State]string{pool.Submitting: "submitting", pool.Bought: "bought", pool.Unknown: "unknown"}
 
 func activeRecord(u *purchase.OrderInFlight) ActiveRecord {
@@ -185,7 +186,7 @@ func activeRecord(u *purchase.OrderInFlight) ActiveRecord {
 	}
 }
 
-// historyDay composes the figures of a day, with the targets that the caller sees.
+// historyDay converts the figures of a day, without the targets for which sees returns false.
 func historyDay(date time.Time, figures history.Day, sees func(target string) bool) Day {
 	day := Day{Date: date.Format(time.DateOnly), Types: []DayType{}, Targets: []DayTarget{}}
 	for kind, f := range figures.Types {
@@ -210,8 +211,8 @@ func dayFigures(f history.Figures) DayFigures {
 	}
 }
 
-// costOf is the cost of an order: nothing if the service cannot have solved it. Older
-// versions kept a price of such orders too.
+// costOf returns the cost of an order: 0 if the service cannot have solved the order. Older
+// versions of poold stored a price for such orders too.
 func costOf(r *history.Record) status.Money {
 	if !r.Costs() {
 		return 0
@@ -219,7 +220,7 @@ func costOf(r *history.Record) status.Money {
 	return priceOf(r.Price)
 }
 
-// priceOf is a price in billionths of the currency; below 0 = unknown.
+// priceOf converts a price from billionths of the currency. A price below 0 is unknown.
 func priceOf(n int64) status.Money {
 	if n < 0 {
 		return status.UnknownMoney()
@@ -227,8 +228,8 @@ func priceOf(n int64) status.Money {
 	return status.Money(float64(n) / billionths)
 }
 
-// spentOf is a sum of known prices, in billionths of the currency. It is unknown if there
-// are only unknown ones.
+// spentOf converts a sum of known prices from billionths of the currency. The result is unknown if
+// all prices are unknown.
 func spentOf(spent, unpriced int64) status.Money {
 	if spent == 0 && unpriced > 0 {
 		return status.UnknownMoney()
@@ -236,8 +237,8 @@ func spentOf(spent, unpriced int64) status.Money {
 	return priceOf(spent)
 }
 
-// respondTable answers with JSON, or with CSV if the caller prefers that. The CSV has a row
-// for each record.
+// respondTable writes the document as JSON or, if the caller prefers CSV, the records as CSV with
+// one row each.
 func respondTable[T any](w http.ResponseWriter, r *http.Request, document any, records []T) error {
 	kernel.AnswerWithin(w, kernel.WriteLimit)
 	w.Header()["Vary"] = kernel.VaryAccept
@@ -258,7 +259,7 @@ func respondTable[T any](w http.ResponseWriter, r *http.Request, document any, r
 	return nil
 }
 
-// columns returns the names of a record's fields in JSON, embedded records included.
+// columns returns the JSON names of a record's fields, including the fields of embedded structs.
 func columns(record reflect.Type) (names []string) {
 	for i := range record.NumField() {
 		if field := record.Field(i); field.Anonymous {
@@ -270,7 +271,7 @@ func columns(record reflect.Type) (names []string) {
 	return names
 }
 
-// cells are a record's values in the order of its columns. An unknown number is an empty
+// cells returns the values of a record in the order of columns. An unknown number becomes an empty
 // cell.
 func cells(record reflect.Value) (row []string) {
 	for i := range record.NumField() {
@@ -297,8 +298,8 @@ func cells(record reflect.Value) (row []string) {
 	return row
 }
 
-// harmless prevents that a spreadsheet reads a text as a formula: it puts an apostrophe before the
-// text, which the spreadsheet does not show.
+// harmless prefixes a text that a spreadsheet would read as a formula with an apostrophe, which the
+// spreadsheet does not show.
 func harmless(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text

@@ -18,23 +18,23 @@ type Arrivals interface {
 	Read(ctx context.Context, target string, from, to time.Time) ([]history.Arrival, error)
 }
 
-// ArrivalList is the JSON of arrivals.
+// ArrivalList is the response of GET /history/arrivals as JSON.
 type ArrivalList struct {
 	Target   string        `json:"target"`
 	From     string        `json:"from"`
-	To       string        `json:"to"` // it ends before
+	To       string        `json:"to"` // end of the range; exclusive
 	Requests int           `json:"requests"`
 	Arrivals []ArrivalStep `json:"arrivals"`
 }
 
-// ArrivalStep is a tenth of a second in which requests came.
+// ArrivalStep counts the requests in a tenth of a second.
 type ArrivalStep struct {
 	At float64 `json:"at"` // seconds from ArrivalList.From
 	N  int     `json:"n"`
 }
 
 // When is GET /history/arrivals/{target}: the arrival times of requests, as JSON or, if the caller
-// asks for text/plain, as a trace for `poold simulate`.
+// prefers text/plain, as a trace for `poold simulate`.
 func (h *Routes) When(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	values, err := kernel.ReadValues(r.URL.RawQuery, "from", "to")
 	if err != nil {
@@ -74,8 +74,8 @@ func (h *Routes) When(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return nil
 }
 
-// keptRange completes a range: from defaults to the oldest arrival that is kept, to
-// defaults to now.
+// keptRange fills in the defaults of a range: the time from which arrivals are kept, and now. It
+// refuses a range that begins earlier or is empty.
 func keptRange(from, to, now time.Time) (time.Time, time.Time, error) {
 	oldest := now.Add(-history.ArrivalsKept).Truncate(time.Minute)
 	if to.IsZero() || to.After(now) {
@@ -91,7 +91,7 @@ func keptRange(from, to, now time.Time) (time.Time, time.Time, error) {
 	return from, to, nil
 }
 
-// writeTrace writes a line for each request. A client that is gone is not an error.
+// writeTrace writes the time of each request as a line. It ignores an error of the connection.
 func (l *ArrivalList) writeTrace(w http.ResponseWriter) {
 	w.Header()["Content-Type"] = kernel.TypeText
 	w.Header().Set("Cache-Control", "no-store")

@@ -1,4 +1,4 @@
-// Package historyapi answers questions about the past, and about orders in flight:
+// Package historyapi has the routes of the history and of the orders in flight:
 //
 //	historyapi.go   orders that ended, by sitekey, task, id or day; orders in flight
 //	usage.go        what owners and targets spent
@@ -9,9 +9,10 @@
 //
 // # Invariants
 //
-//   - A key that is limited to some targets sees only targets that the file has now.
-//   - Orders in flight come from the journal, never from a store.
-//   - A query to a store has a limit that leaves time to write the answer.
+//   - A key that is limited to some targets sees only targets that the present configuration file
+//     has.
+//   - Orders in flight are read from the journal, never from a store of the history.
+//   - The time limit of a query to a store leaves time to write the response.
 //
-// The package writes nothing.
+// The package changes no data.
 package historyapi

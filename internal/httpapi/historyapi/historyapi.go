@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// readLimit bounds a query to the store of the history, so that the answer can still be written
-	// within kernel.WriteLimit.
+	// readLimit limits a query to the store of the history, so that the response can still be
+	// written within kernel.WriteLimit.
 	readLimit = 8 * time.Second
-	// longestSitekey bounds the characters of a site key, and of a task's id.
+	// longestSitekey is the maximum number of characters of a site key, and of the id of a task.
 	longestSitekey = 256
 )
 
-// Store reads the orders that ended: the readable part of a history.Store.
+// Store reads the orders that ended; it has the reading methods of history.Store.
 type Store interface {
 	Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error)
 	Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error)
@@ -40,8 +40,7 @@ type Journal interface {
 	OrdersInFlight(ctx context.Context) ([]purchase.OrderInFlight, error)
 }
 
-// Routes are the routes of the history. Orders in flight come from the journal, never from
-// a store.
+// Routes has the handlers of this package.
 type Routes struct {
 	Store    Store // nil = none is kept
 	Audit    Audit // nil = none is kept
@@ -50,7 +49,7 @@ type Routes struct {
 	Status   *status.Collector
 }
 
-// Site is GET /history/site/{sitekey}: the orders of a site key that ended.
+// Site is GET /history/site/{sitekey}: the ended orders of a site key.
 func (h *Routes) Site(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	sitekey := c.Param(r, 0)
 	if !plainText(sitekey) {
@@ -66,7 +65,7 @@ func (h *Routes) Site(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	})
 }
 
-// Tasks is GET /history/tasks: the orders whose tasks have a status.
+// Tasks is GET /history/tasks: the orders whose tasks have the given status.
 func (h *Routes) Tasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	asked, err := readPageQuery(r.URL.RawQuery, "status")
 	if err != nil {
@@ -83,7 +82,7 @@ func (h *Routes) Tasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return kernel.NewProblem(kernel.CodeBadRequest, "status must be solved, error or polling: ?status=error")
 }
 
-// Active is GET /history/active: the orders in flight whose submit may have left.
+// Active is GET /history/active: the orders in flight that may have reached the provider.
 func (h *Routes) Active(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	asked, err := readPageQuery(r.URL.RawQuery)
 	if err != nil {
@@ -92,7 +91,7 @@ func (h *Routes) Active(w http.ResponseWriter, r *http.Request, c *kernel.Call) 
 	return h.underWay(w, r, c, asked)
 }
 
-// page answers with records that the store finds.
+// page writes a page of the records that the query returns.
 func (h *Routes) page(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked pageQuery,
 	ask func(context.Context, history.Query) (history.Page, error),
 ) error {
@@ -110,8 +109,9 @@ func (h *Routes) page(w http.ResponseWriter, r *http.Request, c *kernel.Call, as
 	return respondTable(w, r, list, list.Records)
 }
 
-// listed converts the records of a page and returns the cursor of the next page, "" for the last page.
-// It sets a header with the address of the next page, because CSV has no field for it.
+// listed converts the records of a page. It returns the cursor of the next page, or "" on the last
+// page. It also sets a Link header with the address of the next page, because CSV has no field for
+// the cursor.
 func listed[From, To any](w http.ResponseWriter, asked pageQuery, found []From, more bool,
 	show func(*From) To, at func(*From) history.Position,
 ) (list []To, next string) {
@@ -127,7 +127,7 @@ func listed[From, To any](w http.ResponseWriter, asked pageQuery, found []From, 
 	return list, next
 }
 
-// underWay answers with the orders in flight, ordered by the time of placing, newest first.
+// underWay writes the orders in flight, sorted by the time of placing, the newest first.
 func (h *Routes) underWay(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked pageQuery) error {
 	all, err := h.Journal.OrdersInFlight(r.Context())
 	if err != nil {
@@ -143,7 +143,7 @@ func (h *Routes) underWay(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	return respondTable(w, r, list, list.Records)
 }
 
-// newestFirst is the order of a history.Query.
+// newestFirst compares two positions in the order in which a store returns records.
 func newestFirst(a, b history.Position) int {
 	return cmp.Or(b.Ended.Compare(a.Ended), strings.Compare(b.ID, a.ID))
 }
@@ -172,7 +172,7 @@ func (h *Routes) Day(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 	return respondTable(w, r, day, day.rows())
 }
 
-// plainText reports whether a site key or a task's id has a valid form for a query.
+// plainText reports whether a text can be a site key or the id of a task.
 func plainText(text string) bool {
 	n := utf8.RuneCountInString(text)
 	return n > 0 && n <= longestSitekey && utf8.ValidString(text) &&
@@ -180,7 +180,7 @@ func plainText(text string) bool {
 }
 
 // Solve is GET /history/solve/{id}: one order that ended, by its id or by the provider's id of its
-// task. An order that the caller may not see gets the same answer as an unknown order.
+// task. The response is the same for an unknown order and for an order that the caller may not see.
 func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if _, err := kernel.ReadValues(r.URL.RawQuery); err != nil {
 		return err
@@ -214,7 +214,8 @@ func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return respondTable(w, r, one, []Record{one})
 }
 
-// find asks the store about the targets that the caller sees, unless there are none.
+// find queries the store for the targets that the caller sees. Without such targets it returns an
+// empty result.
 func find[T any](r *http.Request, c *kernel.Call, q history.Query, ask func(context.Context, history.Query) (T, error)) (found T, err error) {
 	if q.Targets = c.Visible(); q.Targets != nil && len(q.Targets) == 0 {
 		return found, nil
@@ -222,7 +223,7 @@ func find[T any](r *http.Request, c *kernel.Call, q history.Query, ask func(cont
 	return read(r, func(ctx context.Context) (T, error) { return ask(ctx, q) })
 }
 
-// read asks a store, for readLimit at most.
+// read runs a query of a store within readLimit.
 func read[T any](r *http.Request, ask func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), readLimit)
 	defer cancel()
@@ -233,7 +234,7 @@ func read[T any](r *http.Request, ask func(context.Context) (T, error)) (T, erro
 	return found, err
 }
 
-// readDays asks about the days from first to last, for readLimit at most in all.
+// readDays queries a store for each day from first to last, all within one readLimit.
 func readDays[T any](r *http.Request, first, last time.Time, ask func(context.Context, time.Time) (T, error), add func(date string, figures T)) error {
 	_, err := read(r, func(ctx context.Context) (found T, err error) {
 		for day := first; !day.After(last); day = day.AddDate(0, 0, 1) {
@@ -247,7 +248,7 @@ func readDays[T any](r *http.Request, first, last time.Time, ask func(context.Co
 	return err
 }
 
-// errNoHistory is the answer if no store is configured.
+// errNoHistory returns the problem for a request to the history if no store is configured.
 func errNoHistory() *kernel.Problem {
 	return kernel.NewProblem(kernel.CodeNoHistory, "no history is kept: the configuration file has `history: {backend: none}`")
 }

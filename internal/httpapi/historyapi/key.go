@@ -14,17 +14,18 @@ import (
 	"poold/internal/status"
 )
 
-// Audit reads which key took which token: the readable part of a history.Audit.
+// Audit reads the audit, which records which key took which token; it has the reading methods of
+// history.Audit.
 type Audit interface {
 	Entries(ctx context.Context, key string, q history.Query) (history.Entries, error)
 	KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error)
 }
 
-// keyName matches the name of a key, or the mark of calls without one.
+// keyName matches the name of a key, or history.Keyless, which stands for calls without a key.
 var keyName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._@-]{0,62}|` + history.Keyless + `)$`)
 
-// Key is GET /history/key/{name}: the actions of a key on tokens. It also accepts names that the file
-// lacks: an earlier file may have had the key.
+// Key is GET /history/key/{name}: the actions of a key on tokens. It also accepts names that the
+// configuration file lacks, because an earlier file may have had the key.
 func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	name := c.Param(r, 0)
 	if !keyName.MatchString(name) {
@@ -64,7 +65,7 @@ func (h *Routes) usageByKey(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 		return err
 	}
 	answer := KeyUsage{By: byKey, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []KeyUsageLine{}}
-	sums := map[[2]string]history.KeyFigures{} // by date, "" = all days, and key
+	sums := map[[2]string]history.KeyFigures{} // by date ("" = all days) and key
 	err = readDays(r, first, last, h.Audit.KeyDay, func(date string, figures map[string]history.KeyFigures) {
 		if !asked.perDay {
 			date = ""
@@ -89,7 +90,7 @@ func (h *Routes) usageByKey(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	return respondTable(w, r, answer, answer.Lines)
 }
 
-// errNoAudit is the answer if no audit is kept.
+// errNoAudit returns the problem for a request to the audit if no audit is kept.
 func (h *Routes) errNoAudit() *kernel.Problem {
 	if h.Store == nil {
 		return errNoHistory()
@@ -97,34 +98,34 @@ func (h *Routes) errNoAudit() *kernel.Problem {
 	return kernel.NewProblem(kernel.CodeNoAudit, "no audit is kept: the configuration file has `history: {audit: 0s}`")
 }
 
-// AuditList is the answer of GET /history/key.
+// AuditList is the response of GET /history/key.
 type AuditList struct {
 	Entries []AuditEntry `json:"entries"`        // newest first; never null
-	Next    string       `json:"next,omitempty"` // cursor of the next page; absent: there is none
+	Next    string       `json:"next,omitempty"` // cursor of the next page; absent on the last page
 }
 
 // AuditEntry is one action of a key on a token.
 type AuditEntry struct {
 	ID      string       `json:"id"`
 	At      string       `json:"at"`     // RFC 3339, UTC
-	Key     string       `json:"key"`    // its name; "-" = without one
-	Action  string       `json:"action"` // taken | bought (taken, and bought for this call) | accepted | rejected
+	Key     string       `json:"key"`    // name of the key; "-" = no key
+	Action  string       `json:"action"` // taken | bought (bought for this call, and taken) | accepted | rejected
 	Target  string       `json:"target"` // "/solve": an identity that no target has
 	TokenID string       `json:"token_id"`
-	Source  string       `json:"source"` // as the answer with it said; "" for a report
-	Image   string       `json:"image"`  // "sha256:…, n bytes" of the picture that it was solved for; "" = none
-	Price   status.Money `json:"price"`  // of a bought token, in the currency of the file's prices, null = unknown; else 0
+	Source  string       `json:"source"` // source in the response with the token; "" for a report
+	Image   string       `json:"image"`  // "sha256:…, n bytes": the picture that the token solves; "" = none
+	Price   status.Money `json:"price"`  // of a bought token, as in Record; 0 for other actions
 }
 
-// KeyUsageLine are the figures of a key.
+// KeyUsageLine has the figures of a key.
 type KeyUsageLine struct {
-	Date      string       `json:"date"` // "" = of all days together
-	Key       string       `json:"key"`  // "-" = without one
+	Date      string       `json:"date"` // "" = all days together
+	Key       string       `json:"key"`  // name; "-" = no key
 	HandedOut int64        `json:"handed_out"`
-	Accepted  int64        `json:"accepted"` // of its reports
+	Accepted  int64        `json:"accepted"` // reports of acceptance
 	Rejected  int64        `json:"rejected"`
-	Bought    int64        `json:"bought"`   // of those handed out, bought for its calls
-	Spent     status.Money `json:"spent"`    // on these: the sum of the known prices; null = all are unknown
+	Bought    int64        `json:"bought"`   // tokens bought for calls of the key; HandedOut includes them
+	Spent     status.Money `json:"spent"`    // sum of the known prices of the bought tokens; null = all are unknown
 	Unpriced  int64        `json:"unpriced"` // tokens bought at an unknown price
 }
 

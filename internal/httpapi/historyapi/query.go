@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// defaultPage is how many records an answer has without ?limit=.
+	// defaultPage is the maximum number of records in a response if the query has no limit.
 	defaultPage = 50
-	// defaultUsage is the number of days of /history/usage without ?from=.
+	// defaultUsage is the number of days that /history/usage covers if the query has no from.
 	defaultUsage = 7
-	// longestUsage is the most days of one query, about a quarter of a year: the store is queried for
-	// one day after the other.
+	// longestUsage is the maximum number of days of one query, about a quarter of a year. It is
+	// limited because the store is queried once for each day.
 	longestUsage = 92
 )
 
-// The forms of the parameters.
+// These texts describe the valid values of the parameters.
 const (
 	wantMoment = "must be a UTC day such as 2026-01-02, or a time in RFC 3339 such as 2026-01-02T15:04:05Z, in which a + is written as %2B; from 1970 to 9999"
 	wantCursor = "cursor must be the `next` of an earlier answer, unchanged"
@@ -34,21 +34,22 @@ const (
 
 var wantLimit = fmt.Sprintf("limit must be a whole number from 1 to %d", history.MostLimit)
 
-// pageQuery is a request for a page. The caller of the store fills in Query.Targets.
+// pageQuery is a request for a page of records. The function find sets Query.Targets before the
+// query.
 type pageQuery struct {
 	history.Query
 	values url.Values // the unparsed parameters
 }
 
-// covers reports whether the query includes a position. The position of an order in flight has the
-// time of its placing.
+// covers reports whether a position is in the range of the query and after its cursor. The position
+// of an order in flight has the time of placing.
 func (q *pageQuery) covers(p history.Position) bool {
 	return !p.Ended.Before(q.From) && (q.To.IsZero() || p.Ended.Before(q.To)) &&
 		(q.Before == history.Position{} || newestFirst(q.Before, p) < 0)
 }
 
-// readPageQuery reads from, to, limit and cursor. It refuses other parameters, except those named in
-// more.
+// readPageQuery parses the parameters from, to, limit and cursor. It refuses other parameters,
+// except those that the argument more names.
 func readPageQuery(raw string, more ...string) (pageQuery, error) {
 	values, err := kernel.ReadValues(raw, append([]string{"from", "to", "limit", "cursor"}, more...)...)
 	q := pageQuery{Query: history.Query{Limit: defaultPage}, values: values}
@@ -74,7 +75,7 @@ func readPageQuery(raw string, more ...string) (pageQuery, error) {
 	return q, nil
 }
 
-// readRange reads from and to; the zero time where one was not given.
+// readRange parses the parameters from and to. A missing parameter gives the zero time.
 func readRange(values url.Values) (from, to time.Time, err error) {
 	for _, moment := range []struct {
 		name string
@@ -94,7 +95,7 @@ func readRange(values url.Values) (from, to time.Time, err error) {
 	return from, to, nil
 }
 
-// The groupings of /history/usage.
+// These are the groupings of GET /history/usage.
 const (
 	byOwner  = "owner"
 	byTarget = "target"
@@ -103,7 +104,7 @@ const (
 
 type usageQuery struct {
 	by       string // byOwner | byTarget | byKey
-	perDay   bool   // false: all days together
+	perDay   bool   // one line per day; false = all days together
 	from, to time.Time
 }
 
@@ -122,9 +123,9 @@ func readUsageQuery(raw string) (q usageQuery, err error) {
 	return q, err
 }
 
-// days returns the first and the last UTC day of the query, by default the last defaultUsage days. It
-// refuses a day of which a part has expired, because its figures would be too low. source names the
-// store in the answer.
+// days returns the first and the last UTC day of the query, by default the last defaultUsage days.
+// It refuses a day for which some records have expired, because the figures of that day would be
+// too low. The argument source names the store in the error.
 func (q usageQuery) days(now time.Time, keep time.Duration, source string) (first, last time.Time, err error) {
 	const day = 24 * time.Hour
 	oldest := now.Add(-keep).Add(day - 1).UTC().Truncate(day)
@@ -152,8 +153,8 @@ func (q usageQuery) days(now time.Time, keep time.Duration, source string) (firs
 	return first, last, err
 }
 
-// readMoment reads a day or a time. Records have whole milliseconds, so a time between two
-// of them becomes the later one.
+// readMoment parses a day or a time. It rounds a time up to whole milliseconds, the precision of
+// records.
 func readMoment(text string) (time.Time, bool) {
 	if day, ok := readDay(text); ok {
 		return day, true
@@ -177,12 +178,12 @@ func readDay(text string) (time.Time, bool) {
 // kept reports whether all stores can represent a time.
 func kept(at time.Time) bool { return at.Year() >= 1970 && at.Year() <= 9999 }
 
-// encodeCursor returns a position as a text that needs no escapes in a URL.
+// encodeCursor encodes a position as a text that needs no escapes in a URL.
 func encodeCursor(p history.Position) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.Ended.UnixMilli(), 10) + "." + p.ID))
 }
 
-// decodeCursor is the inverse; false if the text is not a cursor.
+// decodeCursor decodes the text that encodeCursor returns. It returns false for any other text.
 func decodeCursor(text string) (history.Position, bool) {
 	plain, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
@@ -199,5 +200,5 @@ func decodeCursor(text string) (history.Position, bool) {
 	return p, true
 }
 
-// entryID is the form of an entry's id.
+// entryID matches the id of an audit entry.
 var entryID = regexp.MustCompile(`^[A-Z2-7]{26}$`)

@@ -12,11 +12,11 @@ import (
 	"poold/internal/status"
 )
 
-// handoutDays is the number of days in the status, today included.
+// handoutDays is the number of days for which the status has counts, including today.
 const handoutDays = 7
 
-// Usage is GET /history/usage: the figures of the orders and tokens of some UTC days, by
-// owner or by target; or the figures of keys.
+// Usage is GET /history/usage: the figures of orders and tokens on some UTC days, by owner, by
+// target or by key.
 func (h *Routes) Usage(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	asked, err := readUsageQuery(r.URL.RawQuery)
 	if err != nil {
@@ -42,17 +42,17 @@ func (h *Routes) Usage(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return respondTable(w, r, answer, answer.Lines)
 }
 
-// usageOf identifies a line of the answer.
+// usageOf identifies a line of the response.
 type usageOf struct {
 	date string // "" = all days
 	history.Owned
 }
 
-// usageFigures are the figures of a line.
+// usageFigures has the figures of a line.
 type usageFigures struct {
 	history.Figures
-	handedOut, expired int64 // of the days and targets that are known
-	partly             bool  // handedOut and expired miss a part of the line
+	handedOut, expired int64 // sums over the days and targets with known counts
+	partly             bool  // handedOut and expired lack some days or targets of the line
 }
 
 type usageSum struct {
@@ -60,11 +60,12 @@ type usageSum struct {
 	first, last string // days
 	sees        func(target string) bool
 	lines       map[usageOf]*usageFigures
-	owners      map[string]string // of the targets whose hand-outs are known
-	since       string            // the day from which on they are
+	owners      map[string]string // by target: the owners of the targets whose hand-outs are known
+	since       string            // first day whose hand-outs are known
 }
 
-// line returns the line of a target and its owner on a day.
+// line returns the line to which a target with its owner contributes on a day. It creates the line
+// if necessary.
 func (s *usageSum) line(date string, of history.Owned) *usageFigures {
 	begins := date
 	if !s.perDay {
@@ -80,8 +81,8 @@ func (s *usageSum) line(date string, of history.Owned) *usageFigures {
 	return s.lines[key]
 }
 
-// addHandouts adds the tokens handed out and expired, under the present owners of the
-// targets. It comes before addOrders.
+// addHandouts adds the numbers of tokens handed out and expired, under the present owners of the
+// targets. It must be called before addOrders.
 func (s *usageSum) addHandouts(d *status.Document, now time.Time) {
 	s.owners, s.since = map[string]string{}, now.UTC().AddDate(0, 0, 1-handoutDays).Format(time.DateOnly)
 	if d.Redis.Reason != "" {
@@ -101,7 +102,7 @@ func (s *usageSum) addHandouts(d *status.Document, now time.Time) {
 	}
 }
 
-// addOrders adds the orders of a day.
+// addOrders adds the figures of the orders of a day.
 func (s *usageSum) addOrders(date string, day history.Day) {
 	for owned, f := range day.Targets {
 		if !s.sees(owned.Target) {

@@ -12,45 +12,48 @@ import (
 	"poold/internal/provider"
 )
 
-// formerFor is how long a removed provider is kept. It exceeds the longest flight of a task.
+// formerFor is how long a removed provider's account is kept. It exceeds the longest time for which
+// a task is in flight.
 const formerFor = 26 * time.Hour
 
-// Account identifies an account at a service, independent of its name in the file: a provider
-// with the same API, address and key can be asked about its tasks. The result is stored in Redis
-// and too short to reveal the key.
+// Account returns the id of an account at a service. The id does not depend on the provider's name
+// in the file: any provider with the same API, address and key can poll the account's tasks. The id
+// is stored in Redis, and is too short to reveal the key.
 func Account(api, url string, key captcha.Secret) string {
 	return hex.EncodeToString(mac(key, "poold account", api, strings.TrimRight(url, "/"))[:6])
 }
 
-// account is a provider and its slots on this replica. The lock of its accounts guards all
-// fields but Provider.
+// account is a provider and its slots on this replica. The mutex of accounts guards all fields
+// except Provider.
 type account struct {
 	Provider
 
 	id               string    // see Account; "" = unknown
-	concurrency      int       // of the file
-	callbacks        Callbacks // of new orders
+	concurrency      int       // the file's limit
+	callbacks        Callbacks // settings for new orders
 	price            func(captcha.Type) float64
 	threads          int       // limit that the provider reports; 0 = none
 	slotsUsed        int       // slots in use on this replica
-	fullUntil        time.Time // until then other replicas have the remaining permits
-	turnAt           time.Time // while the account is probed: when this replica asks for the next turn
-	threadsRead      bool      // maintenance has read this provider's threads
-	removed          time.Time // when a reload removed it; zero = it is configured
-	threadsFailed    bool      // reading the threads failed; logged once
-	unanswered       bool      // the last submit had no answer; logged once
+	fullUntil        time.Time // no order is tried before, because other replicas hold the remaining permits
+	turnAt           time.Time // no order is tried before, because another order probes the account
+	threadsRead      bool      // maintenance has read the provider's limit
+	removed          time.Time // time of the reload that removed the provider; zero = it is configured
+	threadsFailed    bool      // the provider's limit could not be read; logged once
+	unanswered       bool      // the last submit had no answer, which is logged once
 	missingCallbacks int       // tasks in a row whose callback did not arrive
-	shared           faultKey  // the fault that replicas share
-	refusals         int       // refused submits in a row, over all replicas, as last read
+	shared           faultKey  // the fault last shared with the other replicas
+	refusals         int       // submits refused in a row, over all replicas, as last read from Redis
 }
 
-// silentAfter is the number of missing callbacks in a row after which tasks are polled at once.
+// silentAfter is the number of missing callbacks in a row after which new tasks are polled without
+// waiting for a callback.
 const silentAfter = 3
 
-// silentLocked reports whether the account's callbacks do not arrive.
+// silentLocked reports whether the account's last callbacks are missing.
 func (a *account) silentLocked() bool { return a.missingCallbacks >= silentAfter }
 
-// limitLocked returns the most orders at once: the smaller limit of the file and the provider.
+// limitLocked returns the maximum number of orders in flight: the smaller of the file's limit and
+// the provider's.
 func (a *account) limitLocked() int {
 	if a.threads > 0 {
 		return min(a.concurrency, a.threads)
@@ -61,20 +64,20 @@ func (a *account) limitLocked() int {
 // accountTerms are an account's terms for a new order.
 type accountTerms struct {
 	id        string
-	limit     int // most orders at once, over all replicas
+	limit     int // maximum number of orders in flight over all replicas
 	price     func(captcha.Type) float64
 	callbacks Callbacks
 }
 
-// accounts are the configured providers, in the order in which they are tried, and the removed
-// ones. It is safe for concurrent use.
+// accounts has the configured providers, in the order in which they are tried, and the removed
+// providers. It is safe for concurrent use.
 type accounts struct {
 	*base
 	arrived chan struct{} // wakes maintenance when a provider was added
 
 	mu      sync.Mutex
 	listed  []*account
-	former  []*account    // removed ones, for orders that were placed there; the latest first
+	former  []*account    // removed accounts whose orders may be in flight; the latest removed first
 	changed chan struct{} // closed and replaced when a slot is freed or the list changes
 }
 
@@ -105,7 +108,7 @@ func (as *accounts) set(entries []Entry) {
 	as.notifyLocked()
 	select {
 	case as.arrived <- struct{}{}:
-	default: // maintenance is going to look anyway
+	default: // a wake-up is already pending
 	}
 }
 
@@ -115,8 +118,8 @@ func (as *accounts) notifyLocked() {
 	as.changed = make(chan struct{})
 }
 
-// keepFormerLocked keeps the accounts that are no longer configured: the latest of each id, unless a
-// configured account has the id.
+// keepFormerLocked records the accounts that are no longer configured. Of the accounts with one id
+// it keeps the last removed, unless a configured account has the id.
 func (as *accounts) keepFormerLocked(old []*account, at time.Time) {
 	for _, a := range old {
 		if !slices.Contains(as.listed, a) {
@@ -135,7 +138,7 @@ func (as *accounts) keepFormerLocked(old []*account, at time.Time) {
 	})
 }
 
-// configured returns the configured accounts. The list is replaced as a whole and never changed.
+// configured returns the configured accounts. A reload replaces the list, and nothing modifies it.
 func (as *accounts) configured() []*account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -150,7 +153,7 @@ func (as *accounts) names() (names []string) {
 	return names
 }
 
-// named returns the configured provider with a name, or nil.
+// named returns the configured provider with the given name, or nil.
 func (as *accounts) named(name string) *account {
 	for _, a := range as.configured() {
 		if a.Name() == name {
@@ -160,9 +163,9 @@ func (as *accounts) named(name string) *account {
 	return nil
 }
 
-// askable returns the account at which an order can be polled, or nil. name and id are those of
-// the order's account when it was placed. If no account has the id, askable returns the account
-// with the name, since its key may have changed.
+// askable returns the account at which an order can be polled, or nil. The arguments name and id
+// are those of the order's account when the order was placed. If no account has the id, askable
+// returns the account with the name, because the account's key may have changed.
 func (as *accounts) askable(name, id string) *account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -200,14 +203,15 @@ func (as *accounts) terms(a *account) accountTerms {
 	return accountTerms{id: a.id, limit: a.limitLocked(), price: a.price, callbacks: a.callbacks}
 }
 
-// silent reports whether an account's callbacks do not arrive.
+// silent reports whether an account's last callbacks are missing.
 func (as *accounts) silent(a *account) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return a.silentLocked()
 }
 
-// called records whether an expected callback arrived, and logs if silent changes.
+// noteCallback records whether an expected callback arrived. It logs when the callbacks stop and
+// when they arrive again.
 func (as *accounts) noteCallback(a *account, came bool) {
 	as.mu.Lock()
 	before := a.silentLocked()
@@ -227,7 +231,8 @@ func (as *accounts) noteCallback(a *account, came bool) {
 	}
 }
 
-// answered records whether a submit had an answer, and reports whether that changed.
+// noteAnswer records whether a submit had an answer. It returns true if the submit before it
+// differed in that.
 func (as *accounts) noteAnswer(a *account, answered bool) (changed bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -236,8 +241,8 @@ func (as *accounts) noteAnswer(a *account, answered bool) (changed bool) {
 	return changed
 }
 
-// list returns the states of the configured providers; InFlight counts only this replica's
-// orders.
+// list returns the names and states of the configured providers. InFlight counts only this
+// replica's orders.
 func (as *accounts) list(at time.Time) (names []string, list []Status) {
 	for _, a := range as.configured() {
 		names, list = append(names, a.Name()), append(list, as.status(a, at))

@@ -13,23 +13,23 @@ import (
 )
 
 var (
-	// ErrNoProvider: the list of providers is empty.
+	// ErrNoProvider means that no provider is configured.
 	ErrNoProvider = errors.New("there is no provider to buy from")
-	// ErrBusy: nothing was bought, and a retry in a moment may succeed.
+	// ErrBusy means that nothing was bought, and that a retry after a short delay may succeed.
 	ErrBusy = errors.New("the provider takes no order now")
-	// ErrDepth: the stock has enough tokens and orders, or buying is paused.
+	// ErrDepth means that the stock has enough tokens and orders, or that buying is paused.
 	ErrDepth = errors.New("the stock needs no order")
-	// ErrNotKept: neither Redis nor the disk took a callback.
+	// ErrNotKept means that neither Redis nor the disk stored a callback.
 	ErrNotKept = errors.New("neither redis nor the disk stored the callback")
 )
 
-// BudgetError says that a budget is used up. Nothing was bought.
+// BudgetError reports that a budget is used up and that nothing was bought.
 type BudgetError struct {
-	Of         pool.Budget   // a shared budget; "" = the target's
-	RetryAfter time.Duration // until the oldest solve leaves the window
+	Of         pool.Budget   // the shared budget that is used up; "" = the target's own budget
+	RetryAfter time.Duration // time until the oldest counted solve leaves the budget's window
 }
 
-// Error names the budget and when it has room.
+// Error names the budget and the time until the budget has room again.
 func (e *BudgetError) Error() string {
 	whose := "the target's budget"
 	switch e.Of {
@@ -41,8 +41,8 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("%s is used up; there is room again in %v", whose, e.RetryAfter.Round(time.Second))
 }
 
-// Provider is the part of *provider.Client that the buyer uses. Its dynamic type must be
-// comparable: a reload with the same value changes nothing.
+// Provider has the methods of *provider.Client that the buyer uses. Its dynamic type must be
+// comparable, because SetProviders recognises an unchanged provider by its value.
 type Provider interface {
 	Name() string
 
@@ -55,26 +55,27 @@ type Provider interface {
 	State(at time.Time) provider.State
 	Threads(ctx context.Context) (total int, ok bool, err error)
 	ReadBalance(ctx context.Context) error
-	// Fault returns why the provider is down, or nil. Adopt replaces it.
+	// Fault returns why the provider is down, or nil. Adopt replaces that fault.
 	Fault() *provider.Fault
 	Adopt(ctx context.Context, f *provider.Fault)
-	// Answered returns when the latest call with a valid answer was sent; zero = none.
+	// Answered returns the time at which the latest call with a valid answer was sent; zero = no such
+	// call.
 	Answered() time.Time
 	// PollTurn reports whether a task may be polled at the given time.
 	PollTurn(at time.Time) (ok bool, wait time.Duration)
-	// Probe makes a call to the account now.
+	// Probe calls the service now to test the account.
 	Probe(ctx context.Context) error
 
 	Report(ctx context.Context, task string, t captcha.Type, good bool) error
-	ReportWindow() time.Duration // how long after the solve
+	ReportWindow() time.Duration // how long after the solve a report is accepted
 }
 
-// Orders is the part of the store that the buyer uses; *pool.Orders with *permits.Permits
-// implement it.
+// Orders has the methods of the store that the buyer uses. *pool.Orders and *permits.Permits
+// together implement it.
 type Orders interface {
-	// Permits count the orders at each provider over all replicas. ReleaseUnplaced returns the
-	// permit of an order that was not placed. Providers lists the names with permits, also of
-	// providers that only other replicas have or had.
+	// Permits count the orders at each provider over all replicas. ReleaseUnplaced returns the permit
+	// of an order that was not placed. Providers lists the names of all providers with permits,
+	// including providers that only other replicas have or had.
 	Acquire(ctx context.Context, provider string, order pool.Ref, limit int, ttl, answered time.Duration) (permits.Permit, error)
 	ReleaseUnplaced(ctx context.Context, provider string, order pool.Ref) error
 	Release(ctx context.Context, provider string, order pool.Ref) error
@@ -82,7 +83,7 @@ type Orders interface {
 	Providers(ctx context.Context) ([]string, error)
 	InFlight(ctx context.Context, providers []string) ([]int, error)
 
-	// Standings: replicas share the state of each provider.
+	// Replicas share the state of each provider as its standing.
 	ReportFault(ctx context.Context, provider string, f permits.Fault) error
 	ReportUp(ctx context.Context, provider string, sent time.Duration) error
 	ReportRefusal(ctx context.Context, provider string) error
@@ -90,21 +91,21 @@ type Orders interface {
 	Standing(ctx context.Context, provider string) (permits.Standing, error)
 	ProbeNow(ctx context.Context, provider string) (waited bool, err error)
 
-	// Budgets that orders of many identities share. Refund is a no-op if the order has no
+	// Orders of many identities share these budgets. Refund is a no-op if the order has no
 	// reservation.
 	Book(ctx context.Context, of pool.Budget, order pool.Ref, caps pool.Caps, notAfter pool.RedisTime) (wait time.Duration, err error)
 	Refund(ctx context.Context, of pool.Budget, order pool.Ref) error
 	Booked(ctx context.Context, of pool.Budget) (hour, day int, err error)
 
-	// The journal keeps the orders beside the stock of their identity.
+	// The journal stores each order in Redis beside its identity's tokens.
 	Place(ctx context.Context, o pool.Order) (pool.Placing, error)
 	MarkSubmitting(ctx context.Context, order pool.Ref) (ok bool, err error)
 	ClaimTask(ctx context.Context, provider, task string, order pool.Ref, ttl time.Duration) (ok bool, err error)
 	Submitted(ctx context.Context, order pool.Ref, task string) (ok bool, err error)
 	Unknown(ctx context.Context, order pool.Ref, hold time.Duration) (ok bool, err error)
 
-	// Ends of orders. FindAll returns the orders that exist. Remembers reports whether the store
-	// knows that a missing order has ended.
+	// These methods find and end orders. FindAll omits orders that do not exist. Remembers reports
+	// whether the store knows that a missing order has ended.
 	Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error)
 	FindAll(ctx context.Context, orders []pool.Ref) ([]pool.Record, error)
 	Settle(ctx context.Context, l pool.Landing) (pool.EndResult, error)
@@ -120,25 +121,25 @@ type Orders interface {
 // The outcomes of a report.
 const (
 	ReportPassed  = "passed"
-	ReportLate    = "late"    // after the provider's report window
-	ReportRefused = "refused" // by the provider, or it accepts no reports of this kind
+	ReportLate    = "late"    // the provider's report window had ended
+	ReportRefused = "refused" // not passed on, for example because the provider refused it
 )
 
 // Entry is a configured provider with its limits and prices.
 type Entry struct {
 	Provider    Provider
-	Account     string // its account (see func Account); "" = unknown
-	Concurrency int    // most orders at once over all replicas
+	Account     string // id of its account, see the function Account; "" = unknown
+	Concurrency int    // maximum number of orders in flight over all replicas
 	Callbacks   Callbacks
-	Price       func(captcha.Type) float64 // of one token; below 0 = unknown, nil = 0
+	Price       func(captcha.Type) float64 // price of one token; a negative price is unknown, a nil function means 0
 }
 
 // Callbacks configures the callbacks of a provider.
 type Callbacks struct {
 	URL     string           // public base address of this daemon; "" = no callbacks
-	Secrets []captcha.Secret // the first signs, all verify
-	// Fallback is how long to wait for a callback before polling; 0 = the least
-	// of 120 s, half the provider's time-out and half the token's usable life.
+	Secrets []captcha.Secret // the first one signs new addresses; each one verifies
+	// Fallback is how long to wait for a callback before polling; 0 = the smallest of 120 s, half the
+	// provider's time-out and half the token's usable life.
 	Fallback time.Duration
 	// Delay is the assumed age of a token when its callback first arrives.
 	Delay time.Duration
@@ -148,24 +149,24 @@ type Callbacks struct {
 // target can have this name.
 const GuestTarget = "/solve"
 
-// Spec describes what to order. It copies the target's definition; a later reload does not
-// change it.
+// Spec describes an order to place. It has a copy of the target's definition, so that a later
+// reload does not change it.
 type Spec struct {
-	Target   string // for logs and events; GuestTarget: a caller waits for this order
+	Target   string // its name for logs and events; GuestTarget if a caller waits for this order
 	Owner    string // of the target
 	Identity captcha.Identity
 	ID       captcha.ID // of Identity
 	Depth    int
 	Margin   time.Duration
 	Lifetime time.Duration
-	Lead     time.Duration // tokens that expire sooner do not count in the depth
-	// Shortest is the shortest learned lead time; 0 = too few are known.
+	Lead     time.Duration // lead time; tokens that expire within it do not count in the depth
+	// Shortest is the shortest learned lead time; 0 = too few lead times are known.
 	Shortest        time.Duration
 	PerHour, PerDay int // the target's budgets; 0 = no cap
 	// Guests is the budget of all guests if the order is for a guest, else zero.
 	Guests pool.Caps
-	// Image is the picture of a captcha.Image, else nil. It stays in memory, and the order
-	// drops it after the submit.
+	// Image is the picture of a captcha.Image, else nil. The picture stays in memory, and the order
+	// drops it at the submit.
 	Image []byte
 }
 
@@ -176,8 +177,8 @@ type Status struct {
 	Name        string
 	State       provider.State
 	InFlight    int // orders with a permit, over all replicas
-	Concurrency int // most orders at once: the file's limit, or the provider's threads if fewer
-	// Silent: the callbacks of the last tasks did not arrive, so tasks are polled from the
-	// start.
+	Concurrency int // maximum number of orders in flight: the file's limit, or the provider's if lower
+	// Silent reports that the callbacks of the last tasks did not arrive, so that new tasks are polled
+	// without waiting for a callback.
 	Silent bool
 }

@@ -37,8 +37,8 @@ func (b *base) releaseLeases(ctx context.Context, orders ...pool.Ref) {
 	_ = withTimeout(ctx, func(ctx context.Context) error { return b.stock.ReleaseLeases(ctx, orders) })
 }
 
-// NewBuyer returns a buyer without providers. folder is the directory of the dead letters.
-// observe must not be nil.
+// NewBuyer returns a buyer without providers. The argument folder is the directory of the dead
+// letters. The argument observe must not be nil.
 func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *Buyer {
 	b := &base{stock: stock, observe: observe, log: log}
 	as, ls := newAccounts(b), newLifetimes()
@@ -54,11 +54,11 @@ func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *
 	}
 }
 
-// SetBudget sets the overall budget: the most solves in 24 h over all targets and replicas;
-// 0 = no cap.
+// SetBudget sets the overall budget: the most solves in 24 h over all targets and replicas; 0 = no
+// limit.
 func (b *Buyer) SetBudget(perDay int) { b.placer.setBudget(perDay) }
 
-// Booked returns how much of the overall budget is used, and the budget.
+// Booked returns the number of solves that count in the overall daily budget, and that budget.
 func (b *Buyer) Booked(ctx context.Context) (used, perDay int, err error) {
 	perDay = b.placer.budget()
 	if perDay == 0 {
@@ -73,9 +73,9 @@ func (b *Buyer) BookedForGuests(ctx context.Context) (hour, day int, err error) 
 	return b.stock.Booked(ctx, pool.OfGuests)
 }
 
-// SetProviders replaces the providers; they are tried in this order. An entry with the same
-// Provider value keeps its slots and its state. Orders at a removed provider are still
-// collected there, also orders of other replicas.
+// SetProviders replaces the providers. New orders try the providers in the order of the entries. An
+// entry with the same Provider value keeps its slots and its state. This replica still collects
+// orders at a removed provider, including orders that it adopts from other replicas.
 func (b *Buyer) SetProviders(entries []Entry) {
 	for _, e := range entries {
 		b.callbacks.secrets.remember(e.Provider.Name(), e.Callbacks.Secrets)
@@ -83,41 +83,43 @@ func (b *Buyer) SetProviders(entries []Entry) {
 	b.accounts.set(entries)
 }
 
-// Request bids for a slot and returns at once. When a slot is free, Request calls granted with
-// it once, in a new goroutine. See Admit for the order, the errors and the caller's duty. A
-// pending request costs an entry in a queue, not a goroutine.
+// Request bids for a slot and returns at once. When the bid wins a slot, the buyer calls the
+// function granted with it once, in a new goroutine. See Admit for the order of the grants, the
+// errors and the caller's duty. A pending request costs an entry in a queue, not a goroutine.
 func (b *Buyer) Request(bid Bid, granted func(*Slot, error)) *Request {
 	return b.scheduler.request(bid, granted)
 }
 
-// Admit waits for a slot at the first provider that is up, also while that provider is full. Of
+// Admit waits for a slot at the first provider that is up, even while that provider is full. Of
 // several pending requests the best bid gets the slot, and every fairTurn-th slot goes to the
 // oldest request. Admit returns ErrNoProvider if there is no provider, or ctx's error. A caller
-// should cancel a long wait and bid again with present figures. The caller must pass the slot to
+// should cancel a long wait and bid again with current figures. The caller must pass the slot to
 // Buy or free it.
 func (b *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 	return b.scheduler.admit(ctx, bid)
 }
 
-// Buy places an order at the slot's provider and runs it in a new goroutine, which exists before
-// the order does. Buy returns when the order is placed or refused. Its errors:
+// Buy starts a goroutine that places an order at the slot's provider and then runs the order. Buy
+// returns when the order is placed or refused. Its errors:
 //
 //   - ErrBusy: all replicas together have as many orders at the provider as it accepts.
 //   - *BudgetError: a budget is used up.
 //   - *pool.BoundedError: the last orders of the identity failed.
 //   - ErrDepth: the stock has enough, or buying is paused.
 //
-// After an error no reservation is left, or it is removed once Redis answers. After an error Buy
-// has freed the slot. When a placed order ends, its goroutine calls ended with the result.
+// After an error Buy has freed the slot and removed the reservations; while Redis does not answer,
+// they are removed later. When a placed order ends, its goroutine calls the function ended with the
+// result.
 //
-// When ctx ends the order buys nothing more, and a submitted order stays in the journal.
+// When ctx ends, an order that was not submitted is removed, and a submitted order stays in the
+// journal.
 func (b *Buyer) Buy(ctx context.Context, slot *Slot, spec Spec, ended func(Result)) error {
 	return b.orders.start(ctx, slot, spec, ended)
 }
 
-// Adopt takes over the orders with expired leases and runs each in a new goroutine until ctx
-// ends. It searches for them for at most within; 0 = until ctx ends. The goroutines call ended
-// with the results. An error means that Redis did not answer for some orders.
+// Adopt takes over the orders with expired leases and runs each in a new goroutine until ctx ends.
+// The search takes at most the duration within; 0 = until ctx ends. Each goroutine calls the
+// function ended with its result. An error means that Redis did not answer for some orders.
 func (b *Buyer) Adopt(ctx context.Context, within time.Duration, ended func(captcha.ID, Result)) error {
 	search, cancel := ctx, context.CancelFunc(func() {})
 	if within > 0 {
@@ -133,11 +135,12 @@ func (b *Buyer) Adopt(ctx context.Context, within time.Duration, ended func(capt
 	return err
 }
 
-// Wait waits until no order is in flight here. The caller cancels the orders' contexts first.
+// Wait waits until no order is in flight at this replica. The caller must cancel the orders'
+// contexts first.
 func (b *Buyer) Wait() error { return b.orders.group.Wait() }
 
-// Report passes a caller's report on a token of the given age to its provider, in the background
-// and until the provider's report window ends. It never blocks.
+// Report queues a caller's report on a token of the given age. The buyer passes the report to the
+// token's provider in the background, until the provider's report window ends. Report never blocks.
 func (b *Buyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
 	b.reports.add(report{provider, task, t, time.Now().Add(-age), accepted})
 }
@@ -152,7 +155,7 @@ func (b *Buyer) Providers(ctx context.Context, at time.Time) []Status {
 				list[i].InFlight = n
 				continue
 			}
-			// Its permits are on a node of the cluster that does not answer.
+			// This provider's permits are on a Redis node that does not answer.
 			if kind := list[i].State.Kind; kind == provider.StateOK || kind == provider.StateBusy {
 				list[i].State.Kind = provider.StateDown
 				list[i].State.Reason = "the count of its orders is on a redis node that cannot be used"
@@ -162,8 +165,8 @@ func (b *Buyer) Providers(ctx context.Context, at time.Time) []Status {
 	return list
 }
 
-// Pace returns the first wait and the poll interval of the provider that would get an order now;
-// zero without a provider.
+// Pace returns the first wait and the poll interval of the provider that would get an order now.
+// Both are zero if no provider is configured.
 func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	likely := b.accounts.nextAccount()
 	if likely == nil {
@@ -172,8 +175,8 @@ func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	return likely.Pace(t)
 }
 
-// Concurrency returns the most orders at once, over all targets and replicas, at the provider
-// that would get an order now; zero without a provider.
+// Concurrency returns the maximum number of orders in flight, over all targets and replicas, at the
+// provider that would get an order now. It is zero if no provider is configured.
 func (b *Buyer) Concurrency() int {
 	likely := b.accounts.nextAccount()
 	if likely == nil {
@@ -182,32 +185,34 @@ func (b *Buyer) Concurrency() int {
 	return b.accounts.terms(likely).limit
 }
 
-// Ended handles the message that a callback ended an order at some replica. how is pool.Solved
-// or the code of the failure.
+// Ended handles the message that a callback ended an order at some replica. The argument how is
+// pool.Solved or the code of the failure.
 func (b *Buyer) Ended(order pool.Ref, how string) { b.orders.endedByCallback(order, how) }
 
-// Stranded lists the paid tasks whose account no configured provider has, by provider.
+// Stranded lists, by provider, the paid tasks whose account is not configured.
 func (b *Buyer) Stranded() []Stranded { return b.recovery.list() }
 
-// Callback handles a provider's message that a task ended. It counts and drops an invalid one.
+// Callback handles a provider's message that a task ended. It counts and drops an invalid message.
 // Its only error is ErrNotKept: neither Redis nor the disk stored the callback, and the provider
-// should retry. It ignores the end of ctx.
+// should retry. Callback ignores the end of ctx.
 func (b *Buyer) Callback(ctx context.Context, c Callback) error { return b.callbacks.take(ctx, c) }
 
-// OpenDeadLetters opens the directory of the dead letters and finds those of an earlier run.
+// OpenDeadLetters opens the directory of the dead letters and finds the dead letters of an earlier
+// run.
 func (b *Buyer) OpenDeadLetters() error { return b.replay.open() }
 
-// DeadLetters lists the dead letters without their tokens. With an error, it lists the readable
-// ones.
+// DeadLetters lists the dead letters without their tokens. If it returns an error, the list has
+// only the readable dead letters.
 func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.callbacks.kept.Show(time.Now()) }
 
 // DeadLetterCount returns the number of dead letters.
 func (b *Buyer) DeadLetterCount() int { return b.callbacks.kept.Count() }
 
-// DeadLettersSetAside returns the number of files that could not be read.
+// DeadLettersSetAside returns the number of dead letters that were set aside because they could not
+// be read.
 func (b *Buyer) DeadLettersSetAside() int { return b.callbacks.kept.SetAside() }
 
-// Replay retries all dead letters, those of one identity oldest first. A dead letter that fails
-// does not stop the others; Replay returns an error only if all failed. One replay runs at a
-// time.
+// Replay retries all dead letters. It tries the letters of one identity oldest first. A dead letter
+// that fails does not stop the others; Replay returns an error only if all failed. One replay runs
+// at a time.
 func (b *Buyer) Replay(ctx context.Context) (Replayed, error) { return b.replay.run(ctx) }

@@ -22,24 +22,24 @@ const fallbackMost = 120 * time.Second
 const (
 	CallbackSettled   = "settled"   // its token is in the stock
 	CallbackFailed    = "failed"    // it ended its order without a token
-	CallbackUnknown   = "unknown"   // its order does not exist: the callback is repeated or late
+	CallbackUnknown   = "unknown"   // its order does not exist, because the callback is repeated or late
 	CallbackForged    = "forged"    // invalid signature, provider or order id
 	CallbackMalformed = "malformed" // unreadable, too large, or about another task
-	CallbackKept      = "kept"      // it is a dead letter, because Redis is away
+	CallbackKept      = "kept"      // stored on disk as a dead letter, because Redis is away
 	CallbackRefused   = "refused"   // neither Redis nor the disk stored it
 )
 
-// Callback is a provider's request that a task has ended.
+// Callback is a provider's HTTP request that reports the end of a task.
 type Callback struct {
-	Provider, Order, Secret string // of the path
+	Provider, Order, Secret string // parts of the path
 	Query                   url.Values
 	ContentType             string
 	Body                    []byte
-	Oversized               bool // Body is cut off
+	Oversized               bool // Body is truncated
 	At                      time.Time
 }
 
-// fallback is how long to wait for a callback before polling.
+// fallback returns how long to wait for a callback before polling.
 func (c Callbacks) fallback(timeout, usable time.Duration) time.Duration {
 	if c.Fallback > 0 {
 		return c.Fallback
@@ -114,9 +114,9 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 	return CallbackKept, nil
 }
 
-// deliver ends the order of a callback. arrived is when the order's first callback arrived, by this
-// process' clock; zero = unknown. An error means that Redis did not answer; then deliver may be
-// called again.
+// deliver ends the order that a callback is about. The argument arrived is the arrival time of the
+// order's first callback on this process' clock; zero = unknown. If Redis does not answer, deliver
+// returns an error, and the caller may try again.
 func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.Time) (outcome string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
 	defer cancel()
@@ -137,25 +137,25 @@ func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.T
 		return CallbackMalformed, nil
 	}
 	if l.Provider != o.provider {
-		return CallbackForged, nil // this daemon did not make the address
+		return CallbackForged, nil // poold did not issue this address
 	}
 	if l.Code == "" && !provider.IsAnswer(o.spec.Identity.Type, l.Token) {
-		return CallbackMalformed, nil // the order is still polled
+		return CallbackMalformed, nil // the order continues and is polled
 	}
 	if ok, err := cs.isAbout(ctx, r, l); err != nil || !ok {
 		return CallbackMalformed, err
 	}
-	o.account = cs.accounts.askable(o.provider, o.accountID) // reports about the token go there
+	o.account = cs.accounts.askable(o.provider, o.accountID) // callers' reports about the token go to this account
 	o.task = cmp.Or(l.Task, o.task)
 	n := noticeOf(l)
-	// The solve was after the submit, and at most o.delay before the callback.
+	// The task was solved after the submit, and at most o.delay before the callback.
 	n.took, n.age = max(0, arrived.Sub(o.submitted)), o.delay
 	e := endOf(pool.Bought, n.trigger)
 	how, err := cs.carryOut(ctx, o, e, n, "")
 	if err != nil {
 		return "", err
 	}
-	// If this fails, the permit is released later.
+	// If the release fails, recovery releases the permit later.
 	_ = cs.stock.Release(ctx, o.provider, ref)
 	switch how {
 	case pool.Ended:
@@ -180,8 +180,8 @@ func noticeOf(l spool.Letter) notice {
 	return calledBack(l.Code, l.Refused)
 }
 
-// isAbout reports whether the callback names the order's task, or a task without another order. A
-// service that confuses tasks must not fill a stock with another target's tokens.
+// isAbout reports whether the callback names the order's task, or a task that no other order has.
+// Otherwise a service that confuses tasks could fill a stock with another target's tokens.
 func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter) (bool, error) {
 	if l.Task == "" || r.Task == l.Task {
 		return true, nil
@@ -192,15 +192,16 @@ func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter)
 	return cs.stock.ClaimTask(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
 }
 
-// arrivals has the first arrivals of callbacks that this replica could not deliver yet, because a
-// repeated callback does not make the token younger. It is safe for concurrent use.
+// arrivals has the time at which each order's first callback arrived, until the callback is
+// delivered. A repeated callback does not make the token younger. It is safe for concurrent use.
 type arrivals struct {
 	mu sync.Mutex
 	at map[pool.Ref]time.Time
 }
 
-// first records the arrival of a callback, and returns the first arrival of the order's callbacks.
-// It is zero if an earlier process received that one, because the clock may have been set since.
+// first records the arrival of a callback, and returns the arrival time of the order's first
+// callback. That time is zero if an earlier process received the first callback, because the clock
+// may have been changed since.
 func (a *arrivals) first(order pool.Ref, at time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -208,7 +209,7 @@ func (a *arrivals) first(order pool.Ref, at time.Time) time.Time {
 		return first
 	}
 	if len(a.at) >= spool.MostLetters {
-		clear(a.at) // after hours of an outage, whose tokens have expired
+		clear(a.at) // after hours of an outage; most of these tokens have expired
 	}
 	a.at[order] = at
 	return at

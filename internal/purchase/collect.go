@@ -13,8 +13,9 @@ import (
 	"poold/internal/provider"
 )
 
-// collect runs a placed or adopted order until it ends: it submits the order, stores the task
-// id, waits for a callback or polls, and settles. It frees the slot before it returns.
+// collect runs a placed or adopted order until it ends: it submits the order, stores the task id,
+// waits for a callback or polls, and settles the order. It frees the order's slot before it
+// returns.
 //
 // When ctx ends, collect buys nothing more:
 //
@@ -29,7 +30,7 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 	ords.register(o)
 	defer ords.unhold(o)
 	defer func() {
-		// A panic over one order must not end the others.
+		// A panic while handling one order must not end the daemon.
 		if cause := recover(); cause != nil {
 			r = ords.panicked(o, cause)
 		}
@@ -52,13 +53,14 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 	return r
 }
 
-// maybeCalled reports whether a callback about the order may have come to some replica. If a
-// step of this order failed in Redis, another replica may have spooled a callback meanwhile.
+// maybeCalled reports whether a callback about the order may have reached any replica. If a step of
+// this order failed in Redis, another replica may have stored a callback on its disk.
 func (o *Order) maybeCalled() bool {
 	return o.stepFailed || o.arrived.Load() || o.outside.Load() != nil
 }
 
-// buy submits the order and stores its task id. bought is false if the order ended instead.
+// buy submits the order and stores its task id. The result bought is false if the order ended
+// instead.
 func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	if err := ctx.Err(); err != nil {
 		ords.placer.rollback(ctx, o)
@@ -71,7 +73,7 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	}
 	crash.At("marked")
 	if err := ctx.Err(); err != nil {
-		// The order is marked as submitting, and only this replica knows that it was not.
+		// The order is marked as submitting, and only this replica knows that it was not submitted.
 		return Result{Outcome: Interrupted, Err: ords.placer.rollbackUnanswered(ctx, o, err)}, false
 	}
 	if err := ords.submit(ctx, o); err != nil {
@@ -107,8 +109,9 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	return Result{}, true
 }
 
-// mark stores that the submit is about to leave, and checks that the order still belongs to this
-// replica. It repeats a slow call: the process may have been stopped until the lease expired.
+// mark stores that the submit is about to be sent, and checks that this replica still has the lease
+// of the order. It repeats a slow call, because the lease may expire while the process is
+// suspended.
 func (ords *orders) mark(ctx context.Context, o *Order) (r Result, marked bool) {
 	for {
 		asked := time.Now()
@@ -175,7 +178,7 @@ func submitFailed(err error) notice {
 	return n
 }
 
-// conclude ends an order as the table of ends says for its state and the trigger.
+// conclude ends an order by the entry of the table ends for its state and trigger.
 func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n notice) Result {
 	e := endOf(state, n.trigger)
 	switch e.script {
@@ -188,7 +191,7 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 	now := time.Now()
 	n.took, n.age = now.Sub(o.submitted), now.Sub(o.unsolved)
 	var how pool.EndResult
-	call := rand.Text() // identifies a retry, as an attempt without an answer may have succeeded
+	call := rand.Text() // Redis recognises a retry by it, because an attempt without an answer may have succeeded
 	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {
 		how, err = ords.carryOut(ctx, o, e, n, call)
 		return err
@@ -200,11 +203,11 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 		ords.releaseEnded(ctx, o, e)
 	}
 	switch {
-	case e.refund: // the order was not bought, so its end elsewhere does not matter
+	case e.refund: // the order was not bought, so it does not matter whether another replica ended it
 	case err != nil || how == pool.Gone:
-		// If Redis does not answer until the order has expired, the order ends here unless another
-		// replica or a callback ended it. In that case a service may no longer know the task, so its
-		// error proves nothing.
+		// Redis did not answer until the order expired, or no longer has the order. The order ends here
+		// unless another replica or a callback ended it. After such an end the service may no longer know
+		// the task, so its error proves nothing.
 		if e.script == settle {
 			cause := errForgotten
 			if err != nil {
@@ -228,7 +231,7 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 }
 
 // releaseEnded returns the permit of an order that ended, and its budget reservations if nothing
-// was bought. If that fails, they expire.
+// was bought. If Redis does not answer, the permit and the reservations expire.
 func (ords *orders) releaseEnded(ctx context.Context, o *Order, e end) {
 	if e.refund {
 		for _, of := range o.booked {
@@ -242,8 +245,8 @@ func (ords *orders) releaseEnded(ctx context.Context, o *Order, e end) {
 	})
 }
 
-// keep stores that the outcome of the submit is unknown. The order still counts in the depth,
-// at the provider and in the budgets until it expires, and only a callback can collect it.
+// keep stores that the outcome of the submit is unknown. Until the order expires it counts in the
+// depth, at the provider and in the budgets, and only a callback can end it.
 func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result {
 	exists := true
 	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {
@@ -251,7 +254,7 @@ func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result 
 		return err
 	})
 	if err == nil && !exists {
-		// If the order still exists, another replica has it, with its permit.
+		// If the order still exists, another replica runs it and has its permit.
 		there := false
 		err := ords.retryUntilDeadline(ctx, o, "looking for an order", func(ctx context.Context) (err error) {
 			_, there, err = ords.stock.Find(ctx, o.Ref)
@@ -272,7 +275,8 @@ func (ords *orders) unknown(ctx context.Context, provider string, order pool.Ref
 	if err != nil || !exists {
 		return exists, err
 	}
-	// The order has a permit. Acquire shortens its time and is never refused.
+	// The order already has a permit, so Acquire only changes when the permit expires, and is not
+	// refused.
 	_, err = ords.stock.Acquire(ctx, provider, order, 1, hold, -1)
 	return true, err
 }
@@ -282,15 +286,15 @@ var errForgotten = errors.New("redis has forgotten the order")
 // endMissing ends a bought order that Redis no longer has: a callback or another replica ended it,
 // or it has expired.
 func (ords *orders) endMissing(ctx context.Context, o *Order) Result {
-	ords.releaseEnded(ctx, o, end{}) // the replica that ended it may have died before that
+	ords.releaseEnded(ctx, o, end{}) // the replica that ended the order may have died before it released the permit
 	return ords.unlessElsewhere(ctx, o, errForgotten)
 }
 
 // fateKept is the least time that Redis remembers how an order ended.
 const fateKept = 15 * time.Minute
 
-// endedElsewhere reports whether another replica, or a callback, ended the order. If Redis does
-// not answer, it asks for as long as Redis remembers the end.
+// endedElsewhere reports whether another replica, or a callback, ended the order. If Redis does not
+// answer, endedElsewhere retries for as long as Redis remembers the end.
 func (ords *orders) endedElsewhere(ctx context.Context, o *Order) (ended bool) {
 	err := ords.retryUntil(ctx, o, time.Now().Add(fateKept), "asking how an order ended", func(ctx context.Context) (err error) {
 		ended, err = ords.stock.Remembers(ctx, o.Ref)
@@ -310,8 +314,8 @@ func (ords *orders) elsewhere(o *Order) Result {
 	return Result{Outcome: Elsewhere, Err: errElsewhere}
 }
 
-// unlessElsewhere gives up a paid task after cause: Redis was away for too long, or the order
-// has expired there. If another replica ended the order, it returns that end.
+// unlessElsewhere gives up a paid task because Redis was away for too long, or because the order
+// has expired in Redis. If another replica ended the order, unlessElsewhere returns that end.
 func (ords *orders) unlessElsewhere(ctx context.Context, o *Order, cause error) Result {
 	if ords.endedElsewhere(ctx, o) {
 		return ords.elsewhere(o)
@@ -332,6 +336,6 @@ func (ords *orders) lost(o *Order, cause error) Result {
 func (ords *orders) panicked(o *Order, cause any) Result {
 	panics.Log(ords.log, "panic while collecting an order", cause, "target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
 	n := notice{err: fmt.Errorf("panic: %v", cause)}
-	ords.contain(func() { ords.ended(o, Lost, n) }) // this may panic again
+	ords.contain(func() { ords.ended(o, Lost, n) }) // the observer may panic again
 	return end{outcome: Lost}.result(o, n)
 }

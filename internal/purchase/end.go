@@ -12,28 +12,28 @@ import (
 	"poold/internal/provider"
 )
 
-// trigger is what makes an order end, or change its state.
+// trigger is the cause of an order's end or of a change of its state.
 type trigger string
 
 const (
 	solved        trigger = "solved"         // the provider has a token
 	failed        trigger = "failed"         // the provider has no token, or the order timed out
 	badParameters trigger = "bad parameters" // the provider rejects the target's parameters
-	unavailable   trigger = "unavailable"    // the provider has no capacity, or a fault of the account
+	unavailable   trigger = "unavailable"    // the provider has no capacity, or the account has a fault
 	unanswered    trigger = "unanswered"     // the provider may have accepted the submit
 	uncollected   trigger = "uncollected"    // the order timed out, and its last polls had no answer
 	stopped       trigger = "stopped"        // this replica stops
 	abandoned     trigger = "abandoned"      // the replica that ran the order is dead
 )
 
-// script is the change of the order in Redis, in words for the log.
+// script is the change that an end makes in Redis, as a text for the log.
 type script string
 
 const (
-	settle  script = "landing a token"                     // order out, token in
-	remove  script = "removing an order"                   // order out
-	keep    script = "keeping an order of unknown outcome" // it counts until it expires; a callback can end it
-	leave   script = "leaving an order to other replicas"  // it stays in the journal
+	settle  script = "landing a token"                     // removes the order and adds the token
+	remove  script = "removing an order"                   // removes the order
+	keep    script = "keeping an order of unknown outcome" // the order counts until it expires; a callback can end it
+	leave   script = "leaving an order to other replicas"  // the order stays in the journal
 	collect script = "collecting an order of a replica"    // this replica continues it
 )
 
@@ -48,20 +48,20 @@ type end struct {
 	script   script
 	refund   bool    // nothing was bought: the budget reservations are returned
 	outcome  Outcome // returned to the caller of Buy; "" if the order was adopted
-	lost     bool    // the service may have solved it: it counts as lost, and its price as spent
+	lost     bool    // the service may have solved the task: the order counts as lost, and its price as spent
 	hopeless bool    // Result.Hopeless
 	attempt  pool.Attempt
 }
 
-// ends has all ends of an order, whether the trigger comes from the answer to the submit, a poll,
-// a callback, a stop or an adoption. After a callback the state is Bought, whatever the journal
-// says: the callback proves it.
+// The table ends has the end for each state and trigger, whether the trigger comes from the answer
+// to the submit, a poll, a callback, a stop or an adoption. After a callback the state is Bought,
+// even if the journal has another state, because the callback proves the purchase.
 var ends = map[situation]end{
-	// Before its submit.
+	// The order was not submitted.
 	{pool.Intent, stopped}:   {script: remove, refund: true, outcome: Interrupted},
 	{pool.Intent, abandoned}: {script: remove, refund: true},
 
-	// The answer to its submit. An order that the provider explicitly refused was not bought.
+	// The submit was sent. An order that the provider explicitly refused was not bought.
 	{pool.Submitting, badParameters}: {script: remove, refund: true, outcome: Refused, hopeless: true, attempt: pool.Hopeless},
 	// The service refused the submit for another reason, or with a code that the profile lacks.
 	{pool.Submitting, failed}:      {script: remove, refund: true, outcome: Failed, attempt: pool.Declined},
@@ -70,7 +70,7 @@ var ends = map[situation]end{
 	{pool.Submitting, abandoned}:   {script: keep},
 	{pool.Unknown, abandoned}:      {script: leave},
 
-	// Its task id is known, or a callback arrived.
+	// The task id is known, or a callback arrived.
 	{pool.Bought, solved}:        {script: settle, outcome: Solved},
 	{pool.Bought, failed}:        {script: remove, outcome: Failed, attempt: pool.Unsolved},
 	{pool.Bought, badParameters}: {script: remove, outcome: Failed, hopeless: true, attempt: pool.Hopeless},
@@ -79,8 +79,8 @@ var ends = map[situation]end{
 	{pool.Bought, abandoned}:     {script: collect},
 }
 
-// endOf returns the end for a situation. It panics if the table lacks it; a test tries every
-// situation that can occur.
+// endOf returns the end for a situation. It panics if the table has no such entry; a test tries
+// every situation that can occur.
 func endOf(state pool.State, n trigger) end {
 	e, ok := ends[situation{state, n}]
 	if !ok {
@@ -92,12 +92,12 @@ func endOf(state pool.State, n trigger) end {
 // notice is a trigger with its details.
 type notice struct {
 	trigger  trigger
-	err      error             // of the provider; nil if it solved the task
-	code     string            // of err; "" = none
-	solution provider.Solution // if it solved the task
-	took     time.Duration     // from the submit to the news
-	age      time.Duration     // greatest possible age of the token when the news arrives
-	callback bool              // a callback brought it
+	err      error             // the provider's error; nil if the task is solved
+	code     string            // the provider's code of err; "" = none
+	solution provider.Solution // set if the task is solved
+	took     time.Duration     // time from the submit to the trigger
+	age      time.Duration     // greatest possible age of the token at the time of the trigger
+	callback bool              // the trigger is a callback
 }
 
 // refused precedes the code of a parameter fault in a message between replicas.
@@ -114,7 +114,7 @@ func (n notice) message() string {
 	return n.code
 }
 
-// readMessage is the inverse of message.
+// readMessage decodes a text that the method message made.
 func readMessage(word string) notice {
 	if word == pool.Solved {
 		return notice{trigger: solved, callback: true}
@@ -123,8 +123,8 @@ func readMessage(word string) notice {
 	return calledBack(code, params)
 }
 
-// calledBack returns the notice of a callback with an error code. refused: the service rejects
-// the target's parameters.
+// calledBack returns the notice of a callback with an error code. The argument refused means that
+// the service rejects the target's parameters.
 func calledBack(code string, refused bool) notice {
 	n := notice{trigger: failed, err: errors.New(code), code: code, callback: true}
 	if refused {
@@ -133,7 +133,8 @@ func calledBack(code string, refused bool) notice {
 	return n
 }
 
-// repeated returns the end of a task whose token the stock has had before.
+// repeated logs that the stock has had an order's token before, and returns the end without a
+// token.
 func (b *base) repeated(o *Order, n notice) (end, notice) {
 	b.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.providerName(), "task", o.task, "err", pool.RepeatedText)
 	return withoutToken(n)
@@ -158,8 +159,8 @@ func (e end) result(o *Order, n notice) Result {
 	}
 }
 
-// answer returns the error for the caller that waited for this order, or nil for a target: its
-// callers wait for the next order.
+// answer returns the error for the guest's caller that waits for this order. It returns nil for a
+// target, because the callers of a target wait for its next order.
 func (e end) answer(o *Order, n notice) *pool.FailedError {
 	if e.outcome != Failed || !o.spec.isGuest() {
 		return nil
@@ -167,8 +168,8 @@ func (e end) answer(o *Order, n notice) *pool.FailedError {
 	return &pool.FailedError{Reason: e.result(o, n).Err.Error(), Refused: e.hopeless}
 }
 
-// solvedAfter returns the least time from the submit to the solve. It is negative if the service
-// dated the token before the submit.
+// solvedAfter returns the shortest possible time from the submit to the solve. The result is
+// negative if the service dated the token before the submit.
 func (n *notice) solvedAfter() time.Duration {
 	if n.solution.Dated {
 		return n.solution.SinceSubmit
@@ -176,8 +177,8 @@ func (n *notice) solvedAfter() time.Duration {
 	return max(0, n.took-n.age)
 }
 
-// carryOut runs the script of an end that removes the order. call identifies the end, so that
-// a retry is recognised.
+// carryOut runs the script of an end that removes the order. The argument call identifies the end,
+// so that Redis recognises a retry.
 func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call string) (pool.EndResult, error) {
 	if e.script == settle {
 		repeated, as := withoutToken(n)
@@ -207,26 +208,26 @@ func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call str
 
 // Event is the end of an order at this replica.
 type Event struct {
-	Order    pool.Ref         // its id, and its identity's
+	Order    pool.Ref         // ids of the order and of its identity
 	Identity captcha.Identity // without its proxy
-	Target   string           // for which it was placed
-	Owner    string           // of the target
-	Provider string           // that was asked last
-	Task     string           // the provider's id; "" if it is unknown
+	Target   string           // target for which the order was placed
+	Owner    string           // owner of the target
+	Provider string           // provider that was called last
+	Task     string           // the provider's id of the task; "" if it is unknown
 	Outcome  Outcome          // Solved, Failed, Lost, Refused or Busy
 	Code     string           // the provider's error code; "" = none
-	Price    int64            // of the token, in billionths of the currency; below 0 = unknown
-	// Placed, Submitted and Solved are on this process' clock; zero if the step did not
+	Price    int64            // price of the token in billionths of the currency; negative = unknown
+	// Placed, Submitted and Solved are times on this process' clock; zero means that the step did not
 	// happen. For an adopted order they are the latest possible times.
 	Placed, Submitted, Solved time.Time
-	Polls                     int  // by this replica
-	Callback                  bool // a callback ended it
+	Polls                     int  // polls by this replica
+	Callback                  bool // a callback ended the order
 }
 
 // Observer receives events. Its methods must not block.
 type Observer interface {
-	// Ended receives the orders that ended here, without interrupted ones and those that
-	// ended at another replica.
+	// Ended receives each order that ends at this replica. It does not receive interrupted orders, or
+	// orders that end at another replica.
 	Ended(e Event)
 	Callback(outcome string)
 	DeadLetter(outcome string)
@@ -260,19 +261,19 @@ type Outcome string
 
 // The outcomes of an order.
 const (
-	// Solved: the token is in the stock.
+	// Solved means that the token is in the stock.
 	Solved Outcome = "solved"
-	// Failed: the task brought no token, or the provider refused the submit for a reason that
-	// the profile lacks.
+	// Failed means that the task ended without a token, or that the provider refused the submit for a
+	// reason other than its parameters, its capacity and the account.
 	Failed Outcome = "failed"
-	// Lost: the outcome of the order is unknown. It counts as bought.
+	// Lost means that the outcome of the order is unknown. The order counts as bought.
 	Lost    Outcome = "lost"
-	Refused Outcome = "refused" // the target's parameters; not bought
-	Busy    Outcome = "busy"    // capacity or account; not bought
-	// Elsewhere: another replica ended the order or took it over.
+	Refused Outcome = "refused" // the provider rejects the parameters; nothing was bought
+	Busy    Outcome = "busy"    // the provider has no capacity, or the account a fault; nothing was bought
+	// Elsewhere means that another replica ended the order or took it over.
 	Elsewhere Outcome = "elsewhere"
-	// Interrupted: a stop or an outage of Redis came before the end. An order that was not
-	// submitted was removed; a submitted one stays in the journal.
+	// Interrupted means that a stop or an outage of Redis came before the order's end. An order that
+	// was not submitted was removed; a submitted order stays in the journal.
 	Interrupted Outcome = "interrupted"
 )
 
@@ -287,14 +288,14 @@ var sentences = map[Outcome]string{
 // Result is how an order ended, and why.
 type Result struct {
 	Outcome Outcome
-	// Hopeless: the provider rejects the target's parameters, so that another order with the
-	// same parameters would fail too.
+	// Hopeless reports that the provider rejects the target's parameters, so that another order with
+	// the same parameters would fail too.
 	Hopeless bool
 	Err      error // nil if Solved
 }
 
-// finish stops the goroutine of an order that a callback or another replica ended. The first
-// result counts.
+// finish stops the goroutine of an order that a callback or another replica ended. If finish is
+// called again, the first result counts.
 func (o *Order) finish(r Result) {
 	o.outside.CompareAndSwap(nil, &r)
 	o.stop()

@@ -9,29 +9,31 @@ import (
 )
 
 const (
-	// uselessAfter is when a dead letter expires if the lifetime of its token is unknown.
+	// A dead letter expires after uselessAfter if the lifetime of its token is unknown.
 	uselessAfter = 24 * time.Hour
-	// lifeKept is how long the lifetime of an identity's tokens is remembered after they expired.
-	// It exceeds the time of most orders. It is short because each picture is a new identity.
+	// lifeKept is how long the token lifetime of an identity is remembered after the identity's last
+	// token expired. It exceeds the duration of most orders. It is short because each picture is a new
+	// identity.
 	lifeKept = time.Hour
 )
 
-// lifetimes has the lifetime of each identity's tokens, as its last order had it. It is safe for
+// lifetimes has the token lifetime of each identity, from the identity's last order. It is safe for
 // concurrent use.
 type lifetimes struct {
 	mu    sync.Mutex
 	of    map[captcha.ID]life
-	sweep time.Time // when set next removes old entries
+	sweep time.Time // time at which the method set next removes old entries
 }
 
 type life struct {
 	lifetime time.Duration
-	at       time.Time // of the last order
+	at       time.Time // time of the last order
 }
 
 func newLifetimes() *lifetimes { return &lifetimes{of: map[captcha.ID]life{}} }
 
-// set records a lifetime, and removes those of identities without a living token.
+// set records the lifetime of an identity's tokens. It also removes the entries of identities whose
+// last token expired long ago.
 func (l *lifetimes) set(id captcha.ID, lifetime time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,7 +46,7 @@ func (l *lifetimes) set(id captcha.ID, lifetime time.Duration) {
 	maps.DeleteFunc(l.of, func(_ captcha.ID, known life) bool { return now.Sub(known.at) > known.lifetime+lifeKept })
 }
 
-// get returns the longest time that a token of an identity is useful.
+// get returns the lifetime of an identity's tokens, or uselessAfter if it is unknown.
 func (l *lifetimes) get(id captcha.ID) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"poold/internal/provider"
 )
 
-// refreshEvery is how often the threads and the balance of a provider are read.
+// refreshEvery is the interval at which each provider's limit of threads and balance are read.
 const refreshEvery = time.Minute
 
-// maintain reads the threads and balances of the providers, each refreshEvery and when a provider
-// was added.
+// maintain reads the limits of threads and the balances of the providers every refreshEvery, and
+// when a provider was added.
 func (as *accounts) maintain(ctx context.Context) {
 	ticker := time.NewTicker(refreshEvery)
 	defer ticker.Stop()
@@ -29,8 +29,8 @@ func (as *accounts) maintain(ctx context.Context) {
 	}
 }
 
-// refresh reads all providers, or only the new ones. It reads them concurrently, so that a provider
-// that hangs does not delay the others.
+// refresh reads the limits and balances of all providers, or only of the new ones. It calls the
+// providers concurrently, so that a provider that hangs does not delay the others.
 func (as *accounts) refresh(ctx context.Context, all bool) {
 	as.mu.Lock()
 	var due []*account
@@ -48,9 +48,9 @@ func (as *accounts) refresh(ctx context.Context, all bool) {
 	calls.Wait()
 }
 
-// refreshAccount reads one provider's threads and balance.
+// refreshAccount reads one provider's limit of threads and its balance.
 func (as *accounts) refreshAccount(ctx context.Context, a *account) {
-	// An account fault stops all calls but the slow probe, which is an order.
+	// During an account fault the provider gets no calls except slow probes, and a probe is an order.
 	if a.State(time.Now()).Kind == provider.StateDown {
 		return
 	}
@@ -67,8 +67,9 @@ func (as *accounts) refreshAccount(ctx context.Context, a *account) {
 	}
 }
 
-// resize applies the number of a provider's threads. After an error the last number stays. With 0
-// threads one order is allowed: the service's answer to it gives the reason.
+// resize applies the number of threads that a provider reports. After an error the last number
+// stays in force. If the number is 0, one order is still allowed, because the service's answer to
+// that order gives the reason.
 func (as *accounts) resize(a *account, total int, ok bool, err error) {
 	as.mu.Lock()
 	before, turned := a.limitLocked(), a.threadsFailed != (err != nil)

@@ -13,8 +13,8 @@ import (
 	"poold/internal/pool"
 )
 
-// mostOrders bounds the goroutines of orders. Normally the providers' concurrency limits them to
-// far fewer.
+// mostOrders bounds the goroutines of orders. Normally the providers' concurrency keeps their
+// number far lower.
 const mostOrders = 4096
 
 // orders runs the orders of this replica. It is safe for concurrent use.
@@ -22,7 +22,7 @@ type orders struct {
 	*base
 	accounts *accounts
 	placer   *placer
-	group    errgroup.Group // their goroutines
+	group    errgroup.Group // goroutines of the orders
 
 	mu       sync.Mutex
 	inFlight map[pool.Ref]*Order
@@ -48,28 +48,29 @@ func (ords *orders) start(ctx context.Context, slot *Slot, spec Spec, ended func
 	return <-placed
 }
 
-// run is the goroutine of a new order.
+// run places a new order and runs it until it ends. Each call has its own goroutine.
 func (ords *orders) run(ctx context.Context, slot *Slot, spec *Spec, placed chan<- error, ended func(Result)) {
 	defer func() {
-		// errgroup lets a panic end the daemon.
+		// The package errgroup would let a panic end the daemon.
 		if cause := recover(); cause != nil {
 			panics.Log(ords.log, "panic while buying", cause, "target", spec.Target)
 			slot.Free()
 			select {
 			case placed <- fmt.Errorf("panic while placing an order: %v", cause):
-			default: // it was placed
+			default: // the order was placed before the panic
 			}
 		}
 	}()
 	o, err := ords.placer.place(ctx, slot, *spec)
-	spec.Image = nil // from here on only the order has it
+	spec.Image = nil // only the order keeps the picture from here on
 	placed <- err
 	if err == nil {
 		ended(ords.collect(ctx, o))
 	}
 }
 
-// runAdopted runs an adopted order. It returns false if mostOrders are in flight.
+// runAdopted runs an adopted order. It returns false if this replica runs mostOrders orders
+// already.
 func (ords *orders) runAdopted(ctx context.Context, o *Order, ended func(captcha.ID, Result)) (started bool) {
 	return ords.group.TryGo(func() error {
 		ords.contain(func() { ended(o.Identity, ords.collect(ctx, o)) })
@@ -77,7 +78,7 @@ func (ords *orders) runAdopted(ctx context.Context, o *Order, ended func(captcha
 	})
 }
 
-// renewEvery allows two renewals to fail within a lease.
+// renewEvery is so short that two renewals in a row can fail before a lease expires.
 const renewEvery = 1500 * time.Millisecond
 
 // register adds an order to the orders in flight, so that renew renews its lease and a callback can
@@ -94,8 +95,8 @@ func (ords *orders) unhold(o *Order) {
 	delete(ords.inFlight, o.Ref)
 }
 
-// renew renews the leases of this replica's orders, and stops the orders whose lease another
-// replica has.
+// renew renews the leases of this replica's orders, and stops the orders whose leases other
+// replicas have.
 func (ords *orders) renew(ctx context.Context) {
 	ords.mu.Lock()
 	orders := make([]pool.Ref, 0, len(ords.inFlight))
@@ -111,7 +112,7 @@ func (ords *orders) renew(ctx context.Context) {
 		ords.log.Debug("leases not renewed", "orders", len(orders), "err", err)
 	}
 	for _, ref := range lost {
-		// An order in its submit returns to this replica when its task id is stored.
+		// An order whose submit is in progress gets its lease back when its task id is stored.
 		if o := ords.running(ref); o != nil && !o.submitting.Load() {
 			o.finish(Result{Outcome: Elsewhere, Err: errElsewhere})
 		}
@@ -132,8 +133,8 @@ func (ords *orders) callbackArrived(order pool.Ref) {
 	}
 }
 
-// endedByCallback stops an order that a callback ended at some replica. how is pool.Solved or the
-// code of the failure.
+// endedByCallback stops an order that a callback ended at some replica. The argument how is
+// pool.Solved or the code of the failure.
 func (ords *orders) endedByCallback(order pool.Ref, how string) {
 	o := ords.running(order)
 	if o == nil {
@@ -146,7 +147,7 @@ func (ords *orders) endedByCallback(order pool.Ref, how string) {
 	o.finish(endOf(pool.Bought, n.trigger).result(o, n))
 }
 
-// foreign returns the orders that this replica does not run, by identity.
+// foreign returns those of the given orders that this replica does not run, grouped by identity.
 func (ords *orders) foreign(refs []pool.Ref) map[captcha.ID][]string {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()

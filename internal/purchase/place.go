@@ -18,23 +18,23 @@ import (
 const (
 	// retryEvery is the interval between two attempts to remove leftovers.
 	retryEvery = time.Second
-	// turnEvery is the time between two submits at an account that refuses all of them.
-	// turnSpread makes the replicas ask for the next submit at different times, so that no
-	// replica is always the first.
+	// turnEvery is the time between two submits at an account that refuses all of them. turnSpread
+	// randomises the times at which the replicas try the next submit, so that no replica is always the
+	// first.
 	turnEvery, turnSpread = 5 * time.Second, 500 * time.Millisecond
 	// budgetWindow is how long a solve counts in a budget.
 	budgetWindow = 24 * time.Hour
 )
 
-// placer creates orders in Redis, with their permits and budget reservations, and removes
-// what an order that was not placed leaves behind. It is safe for concurrent use.
+// placer creates orders in Redis, with their permits and budget reservations. It also removes the
+// remains of orders that could not be placed. It is safe for concurrent use.
 type placer struct {
 	*base
 	accounts  *accounts
 	lifetimes *lifetimes
 
 	mu        sync.Mutex
-	perDay    int        // the overall budget; 0 = none
+	perDay    int        // the overall budget; 0 = no limit
 	leftovers []leftover // orders to remove again
 }
 
@@ -51,11 +51,11 @@ func (p *placer) budget() int {
 }
 
 // place acquires a permit at the slot's provider, reserves a solve in each shared budget, and
-// creates the order beside the stock. It returns Buy's errors. After an error it has freed the
-// slot and removed the reservations. Without an error the caller must call collect.
+// stores the order in the journal. Its errors are those of Buy. After an error it has freed the
+// slot and removed the reservations. If it succeeds, the caller must call collect.
 //
-// place checks ctx before the first step only, because a cancelled step may still change Redis.
-// The steps take a few seconds at most.
+// place checks ctx before the first step only, because a cancelled step may still change Redis. All
+// steps together take a few seconds at most.
 func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, error) {
 	if err := ctx.Err(); err != nil {
 		slot.Free()
@@ -70,7 +70,8 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	if err != nil {
 		return nil, err
 	}
-	// Redis may execute a step after this call has given up on it; then the step must do nothing.
+	// Redis may execute a step after this call has given up on the step. A step after notAfter does
+	// nothing.
 	notAfter := at.After(stockTime + clockSlack)
 	full, err := p.book(bounded, o, notAfter)
 	switch {
@@ -103,8 +104,8 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	return o, nil
 }
 
-// acquire takes a permit at the slot's provider and returns Redis' time of the decision. If it
-// returns an error, one of Buy's, it has freed the slot.
+// acquire takes a permit at the slot's provider and returns the time of the decision on Redis'
+// clock. Its errors are those of Buy, and after an error it has freed the slot.
 func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at pool.RedisTime, err error) {
 	name := o.account.Name()
 	permit, err := p.stock.Acquire(bounded, o.provider, o.Ref, limit, longestFlight(o.account)+placeMargin, sinceAnswered(o.account))
@@ -151,7 +152,8 @@ func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
 	return o
 }
 
-// book reserves a solve in each shared budget of the order. full is the first budget without room.
+// book reserves a solve in each shared budget of the order. The result full is the first budget
+// without room.
 func (p *placer) book(ctx context.Context, o *Order, notAfter pool.RedisTime) (full *BudgetError, err error) {
 	for _, b := range []struct {
 		of   pool.Budget
@@ -178,8 +180,8 @@ func (p *placer) book(ctx context.Context, o *Order, notAfter pool.RedisTime) (f
 	return nil, nil
 }
 
-// rollbackUnanswered removes an order after a step without an answer: now, and again later, because
-// Redis may still execute that step.
+// rollbackUnanswered removes an order after Redis did not answer a step. It removes the order now
+// and again later, because Redis may still execute that step.
 func (p *placer) rollbackUnanswered(ctx context.Context, o *Order, cause error) error {
 	p.rollback(ctx, o)
 	p.later(o)
@@ -187,7 +189,7 @@ func (p *placer) rollbackUnanswered(ctx context.Context, o *Order, cause error) 
 }
 
 // releaseUnplaced frees the slot and the reservations of an order that was not placed. If Redis
-// does not answer, the reservations expire.
+// does not answer, the method retry removes the reservations later.
 func (p *placer) releaseUnplaced(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	if err := p.release(ctx, o.provider, o.Ref, o.booked); err != nil {
@@ -196,8 +198,8 @@ func (p *placer) releaseUnplaced(ctx context.Context, o *Order) {
 	}
 }
 
-// rollback removes an order that was not submitted, whatever steps were done, and frees its
-// slot. If Redis does not answer, the rest expires.
+// rollback removes an order that was not submitted, no matter which steps of its placing succeeded,
+// and frees its slot. If Redis does not answer, the order and its reservations expire.
 func (p *placer) rollback(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	if err := p.remove(ctx, o.provider, o.Ref, o.booked); err != nil {
@@ -206,7 +208,8 @@ func (p *placer) rollback(ctx context.Context, o *Order) {
 }
 
 // remove removes an order that was not bought, and then its reservations. If the process dies in
-// between, Redis counts a permit too many. The other sequence would count one too few.
+// between, Redis counts one permit too many for a while. The reverse sequence could count one too
+// few.
 func (p *placer) remove(ctx context.Context, provider string, order pool.Ref, booked []pool.Budget) error {
 	var how pool.EndResult
 	err := withTimeout(ctx, func(ctx context.Context) (err error) {
@@ -234,14 +237,15 @@ func (p *placer) release(ctx context.Context, provider string, order pool.Ref, b
 	})
 }
 
-// leftover is an order with a step that had no answer. A Redis server that hung may execute that
-// step after the order was removed; the order would then count until it expires.
+// leftover is an order with a step that Redis did not answer. A Redis server that hung may execute
+// the step after the order was removed. Without a second removal the order would then count until
+// it expires.
 type leftover struct {
 	order *Order
-	once  bool // removed once; the second removal follows a late step
+	once  bool // the order was removed once; the second removal undoes a step that came late
 }
 
-// later adds an order to the leftovers.
+// later adds an order to the leftovers, so that the method retry removes it.
 func (p *placer) later(o *Order) {
 	o.spec.Image = nil
 	p.mu.Lock()
@@ -249,8 +253,8 @@ func (p *placer) later(o *Order) {
 	p.leftovers = append(p.leftovers, leftover{order: o})
 }
 
-// retry removes every leftover twice, or until it has expired in Redis; a reservation in a
-// budget expires after a day.
+// retry removes every leftover twice, unless the leftover expires in Redis before that. A
+// reservation in a budget expires after a day.
 func (p *placer) retry(ctx context.Context) {
 	p.mu.Lock()
 	due := p.leftovers

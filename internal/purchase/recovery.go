@@ -15,11 +15,11 @@ const (
 	// orphanedFor is how long a permit must be without an order before it is released. A permit is
 	// acquired up to stockTime before its order is created.
 	orphanedFor = 15 * time.Second
-	// mostErrors is the number of identities with an error after which a search at one provider
-	// stops until the next search.
+	// A search at one provider stops after mostErrors identities had an error. The next search tries
+	// again.
 	mostErrors = 3
-	// strandedFor is how long a stranded order is reported after it was last found; later
-	// another replica has adopted it.
+	// strandedFor is how long a stranded order is reported after it was last found. An order that is
+	// not found for longer was adopted by another replica.
 	strandedFor = 2 * pool.Lease
 )
 
@@ -39,7 +39,7 @@ type recovery struct {
 	lifetimes *lifetimes
 
 	mu       sync.Mutex
-	orphans  map[permit]time.Time     // permits without an order, and when they were first found
+	orphans  map[permit]time.Time     // permits without an order, with the times at which they were first found
 	stranded map[permit]strandedOrder // orders whose account is not configured
 }
 
@@ -52,8 +52,8 @@ func newRecovery(b *base, as *accounts, p *placer, ords *orders, ls *lifetimes) 
 
 // adopt takes over the orders with expired leases, at every provider with permits, and returns the
 // orders to collect. It removes orders that were not submitted, keeps orders with an unknown
-// outcome, and reports orders whose account is not configured. With an error, it returns the
-// orders that it adopted before the error.
+// outcome, and reports orders whose account is not configured. If it returns an error, it also
+// returns the orders that it adopted.
 func (rc *recovery) adopt(ctx context.Context) (adopted []*Order, err error) {
 	listed := rc.accounts.names()
 	var errs []error
@@ -76,7 +76,7 @@ func (rc *recovery) adopt(ctx context.Context) (adopted []*Order, err error) {
 }
 
 // adoptAt adopts the orders at one provider name. After an error it continues with the other
-// identities, up to mostErrors.
+// identities until it has had mostErrors errors.
 func (rc *recovery) adoptAt(ctx context.Context, name string) (adopted []*Order, err error) {
 	refs, err := rc.stock.Holders(ctx, name)
 	if err != nil {
@@ -109,8 +109,9 @@ func (rc *recovery) adoptAt(ctx context.Context, name string) (adopted []*Order,
 	return adopted, errors.Join(append(errs, rc.sweep(ctx, name, missing))...)
 }
 
-// takeOver acts on an adopted order by its state. It returns the order if it must be collected.
-// askable is false if no configured account can be asked about it.
+// takeOver handles an adopted order according to the order's state. It returns the order if this
+// replica must collect it. The result askable is false if no configured account can poll the
+// order's task.
 func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o *Order, askable bool) {
 	o, err := readOrder(r)
 	if err != nil {
@@ -122,8 +123,8 @@ func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o
 	switch e := endOf(r.State, abandoned); e.script {
 	case remove:
 		log.Info("removing an order that its replica had not submitted")
-		// The journal does not say in which shared budgets it has a reservation. After an error the
-		// next search finds the order again.
+		// The journal does not have the shared budgets in which the order has a reservation, so all are
+		// tried. After an error the next search finds the order again.
 		_ = rc.placer.remove(ctx, name, r.Ref, []pool.Budget{pool.Overall, pool.OfGuests})
 		return nil, true
 	case keep:
@@ -149,14 +150,14 @@ func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o
 	return o, true
 }
 
-// abandon leaves an adopted order to other replicas, because this replica cannot run it.
+// abandon leaves an adopted order that this replica cannot run to the other replicas.
 func (rc *recovery) abandon(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	rc.releaseLeases(ctx, o.Ref)
 }
 
-// sweep releases the permits at a provider whose orders have been missing for orphanedFor: a
-// replica ended the order and died before it released the permit.
+// sweep releases a provider's permits whose orders have been missing for orphanedFor. Such a permit
+// remains if a replica ends an order and dies before it releases the permit.
 func (rc *recovery) sweep(ctx context.Context, provider string, missing []pool.Ref) error {
 	now := time.Now()
 	var due []pool.Ref
@@ -186,15 +187,15 @@ func (rc *recovery) sweep(ctx context.Context, provider string, missing []pool.R
 // strandedOrder is a paid task whose account is not configured.
 type strandedOrder struct {
 	seen  time.Time
-	until time.Time // when it expires
+	until time.Time // time at which the order expires
 }
 
-// Stranded are paid tasks in flight that cannot be polled: no configured provider has their
-// account or their provider's name.
+// Stranded describes paid tasks in flight that cannot be polled, because no configured provider has
+// their account or their provider's name.
 type Stranded struct {
-	Provider string // the name under which they were placed
+	Provider string // name of the provider when the orders were placed
 	Orders   int
-	Until    time.Time // when the last of them expires
+	Until    time.Time // time at which the last of these orders expires
 }
 
 // list lists the stranded orders by provider.
@@ -219,7 +220,8 @@ func (rc *recovery) list() []Stranded {
 }
 
 // strand records the stranded orders of a provider name, and ends this replica's leases on them,
-// because another replica's file may have the account. It logs when new ones are found.
+// because the account may be configured at another replica. It logs when it finds new stranded
+// orders.
 func (rc *recovery) strand(ctx context.Context, name string, orders []pool.Record) {
 	now, grew := time.Now(), false
 	refs := make([]pool.Ref, 0, len(orders))

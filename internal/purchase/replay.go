@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// replayEvery is how often dead letters are retried.
+	// replayEvery is the interval at which dead letters are retried.
 	replayEvery = 2 * time.Second
-	// mostStuck is the number of identities in a row without an answer of Redis after which the
-	// replay stops. This limits the calls while Redis is away. If only one node is away, its
-	// identities come last in the next replay.
+	// A replay stops after Redis did not answer for mostStuck identities in a row. This limits the
+	// calls while Redis is away. If only one Redis node is away, the identities on that node come last
+	// in the next replay.
 	mostStuck = 5
 )
 
@@ -34,23 +34,23 @@ type DeadLetter = spool.Summary
 
 // Replayed is the result of a replay of the dead letters.
 type Replayed struct {
-	Replayed int `json:"replayed"` // ended their orders
-	Dropped  int `json:"dropped"`  // their orders had ended before
-	Expired  int `json:"expired"`  // their tokens had expired
+	Replayed int `json:"replayed"` // letters that ended their orders
+	Dropped  int `json:"dropped"`  // letters whose orders had ended before
+	Expired  int `json:"expired"`  // letters whose tokens had expired
 	Left     int `json:"left"`
 	// Reason is why dead letters are left although others were replayed.
 	Reason string `json:"reason,omitempty"`
 }
 
-// replay retries dead letters, in one run at a time. It is safe for concurrent use.
+// replay retries dead letters. One run is active at a time. It is safe for concurrent use.
 type replay struct {
 	*base
 	callbacks *callbacks
-	running   chan struct{}            // has an element during a run
-	stuck     map[captcha.ID]time.Time // the last failure of each identity; owned by the run
+	running   chan struct{}            // semaphore; full during a run
+	stuck     map[captcha.ID]time.Time // time of the last failure by identity; owned by the active run
 
 	mu      sync.Mutex
-	trouble bool // the folder of the dead letters failed; logged once
+	trouble bool // the folder of the dead letters failed, which is logged once
 }
 
 func newReplay(b *base, cs *callbacks) *replay {
@@ -71,7 +71,7 @@ func (rp *replay) open() error {
 	return nil
 }
 
-// quietly is run without results: the store logs an outage of Redis.
+// quietly calls the method run and ignores the results, because the store logs an outage of Redis.
 func (rp *replay) quietly(ctx context.Context) { _, _ = rp.run(ctx) }
 
 // run retries all dead letters; see Buyer.Replay.
@@ -84,11 +84,11 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	}
 	var stuck, refused error
 	var took bool
-	row := 0 // identities in a row without an answer
+	row := 0 // identities in a row for which Redis did not answer
 	tried := map[captcha.ID]bool{}
 	unread := rp.callbacks.kept.Each(rp.order(), func(l spool.Letter, _ int64) bool {
 		if tried[l.Identity] {
-			return true // its node does not answer
+			return true // the Redis node of this identity does not answer
 		}
 		if err = ctx.Err(); err != nil {
 			return false
@@ -132,8 +132,9 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	return r, err
 }
 
-// order sorts letters by their identities: those that failed last come last. Identities are hashes,
-// so those of one node are seldom in a row.
+// order returns a comparison that sorts dead letters by identity. The identities that failed most
+// recently come last. Identities are hashes, so the identities of one Redis node are rarely
+// adjacent.
 func (rp *replay) order() func(x, y string) int {
 	last := maps.Clone(rp.stuck)
 	return func(x, y string) int {
@@ -158,7 +159,7 @@ func (rp *replay) count(outcome string, r *Replayed) {
 	}
 }
 
-// tryAgain delivers a dead letter if its token can be alive.
+// tryAgain delivers a dead letter unless its token has expired.
 func (rp *replay) tryAgain(ctx context.Context, l spool.Letter) (outcome string, err error) {
 	if !time.Now().Before(l.Until) {
 		return DeadLetterExpired, nil
@@ -169,7 +170,8 @@ func (rp *replay) tryAgain(ctx context.Context, l spool.Letter) (outcome string,
 	}
 	outcome, err = rp.callbacks.deliver(ctx, l, rp.callbacks.arrivals.first(order, time.Time{}))
 	if err == nil && outcome == CallbackUnknown {
-		// The first delivery may have ended the order and lost the answer.
+		// An earlier delivery may have ended the order although its answer was lost. The permit is then
+		// still held.
 		err = withTimeout(ctx, func(ctx context.Context) error { return rp.stock.Release(ctx, l.Provider, order) })
 	}
 	return outcome, err

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// mostReports bounds the pending reports; further ones are only counted here.
+	// mostReports bounds the pending reports. Further reports are counted and not sent.
 	mostReports = 256
 	// reportsAtOnce is the number of senders.
 	reportsAtOnce = 16
-	// reportTries is the most calls for a report without a valid answer.
+	// reportTries is the maximum number of attempts to send one report.
 	reportTries = 3
 )
 
@@ -24,7 +24,7 @@ const (
 type report struct {
 	provider, task string
 	kind           captcha.Type
-	solved         time.Time // the earliest possible time
+	solved         time.Time // earliest possible time of the solve
 	accepted       bool
 }
 
@@ -36,14 +36,14 @@ type reports struct {
 	waiting  chan report
 
 	mu     sync.Mutex
-	closed bool // no report can be added
+	closed bool // no more reports are accepted
 }
 
 func newReports(b *base, as *accounts) *reports {
 	return &reports{base: b, accounts: as, waiting: make(chan report, mostReports)}
 }
 
-// add adds a report. It never blocks: if the queue is full, the report is only counted.
+// add adds a report. It never blocks: if the queue is full, the report is only counted as refused.
 func (rs *reports) add(r report) {
 	rs.mu.Lock()
 	queued := false
@@ -61,7 +61,7 @@ func (rs *reports) add(r report) {
 }
 
 // send sends reports until ctx ends, several at once, so that a service that hangs does not delay
-// the reports to others. Then it counts the pending reports.
+// the reports to others. Then it counts the pending reports as refused.
 func (rs *reports) send(ctx context.Context) {
 	var senders sync.WaitGroup
 	for range reportsAtOnce {

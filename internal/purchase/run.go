@@ -10,8 +10,8 @@ import (
 )
 
 // Run runs the buyer's periodic work until ctx ends: it renews the leases of this replica's orders,
-// removes leftovers, replays dead letters, passes reports to the providers, reads their threads
-// and balances, and exchanges their state with the other replicas.
+// removes leftovers, replays dead letters, passes reports to the providers, reads the providers'
+// limits and balances, and exchanges the providers' states with the other replicas.
 func (b *Buyer) Run(ctx context.Context) error {
 	var duties sync.WaitGroup
 	for _, duty := range []struct {
@@ -29,7 +29,7 @@ func (b *Buyer) Run(ctx context.Context) error {
 	return nil
 }
 
-// repeat calls do at an interval. A panic ends one call.
+// repeat calls the function do at an interval until ctx ends. A panic ends only the current call.
 func (b *Buyer) repeat(ctx context.Context, every time.Duration, do func(context.Context)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -43,7 +43,8 @@ func (b *Buyer) repeat(ctx context.Context, every time.Duration, do func(context
 	}
 }
 
-// contain keeps a panic from ending the daemon.
+// contain calls the function do and recovers from a panic, so that the panic does not end the
+// daemon.
 func (b *base) contain(do func()) { _ = panics.Contain(b.log, "panic at the buyer", do) }
 
 const (
@@ -54,14 +55,14 @@ const (
 	stopGrace = 5 * time.Second
 )
 
-// retryUntilDeadline retries an idempotent step in Redis until it succeeds or the order's deadline
-// has passed; then it returns the last error. After the end of ctx it continues for stopGrace,
-// because the order may be paid for.
+// retryUntilDeadline retries an idempotent step in Redis until the step succeeds. After the order's
+// deadline it returns the last error. After the end of ctx it continues for stopGrace, because the
+// order may be paid for.
 func (ords *orders) retryUntilDeadline(ctx context.Context, o *Order, doing string, step func(context.Context) error) error {
 	return ords.retryUntil(ctx, o, o.deadline, doing, step)
 }
 
-// retryUntil is retryUntilDeadline with another deadline.
+// retryUntil works like retryUntilDeadline, with the time until as the deadline.
 func (ords *orders) retryUntil(ctx context.Context, o *Order, until time.Time, doing string, step func(context.Context) error) error {
 	stopping := ctx.Done()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
@@ -81,7 +82,7 @@ func (ords *orders) retryUntil(ctx context.Context, o *Order, until time.Time, d
 		select {
 		case <-timer.C:
 		case <-stopping:
-			stopping = nil // a closed channel would turn the wait into a spin
+			stopping = nil // a closed channel would end every further wait at once
 			if grace := time.Now().Add(stopGrace); grace.Before(until) {
 				until = grace
 			}
@@ -97,5 +98,6 @@ func withTimeout(ctx context.Context, step func(context.Context) error) error {
 	return step(bounded)
 }
 
-// jitter returns 90 to 110 % of d, so that orders that were placed together do not poll together.
+// jitter returns a random duration of 90 to 110 % of d, so that orders that were placed together do
+// not poll together.
 func jitter(d time.Duration) time.Duration { return backoff.Around(d, 0.1) }

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// lookAgain is the longest time between two looks at the providers while a request is pending:
-	// their state can change without a notification.
+	// While a request is pending, the providers' states are checked at least every lookAgain, because
+	// a state can change without a notification.
 	lookAgain = time.Second
-	// lookSoonest is the least time between two looks if the provider names no delay.
+	// lookSoonest is the shortest delay before a provider that was not ready is checked again.
 	lookSoonest = 50 * time.Millisecond
 	// fullFor is how long no order is tried at a provider after other replicas have filled it.
 	fullFor = 200 * time.Millisecond
@@ -24,18 +24,19 @@ const (
 	servedFor = time.Hour
 )
 
-// Every fairTurn-th slot goes to the oldest request, whatever the bids, so that no request starves.
+// Every fairTurn-th slot goes to the oldest request, regardless of the bids, so that no request
+// starves.
 const fairTurn = 4
 
 // Bid is the worth of a slot to a target.
 type Bid struct {
-	Callers bool      // callers wait for the token: this bid precedes those without
-	Worth   float64   // weighted number of callers that the order is expected to save a wait
+	Callers bool      // callers wait for the token; such a bid precedes bids without callers
+	Worth   float64   // weighted number of callers that the order is expected to save from waiting
 	Since   time.Time // when the target began to wait for the slot
 	For     string    // the target, or GuestTarget for all guests; see scheduler.served
 }
 
-// beats reports whether b precedes the other bid. fair: only the waiting time counts.
+// beats reports whether b precedes the other bid. If fair is true, only the waiting time counts.
 func (b Bid) beats(other Bid, fair bool) bool {
 	switch {
 	case fair || b.Callers && other.Callers:
@@ -59,7 +60,7 @@ func (r *Request) before(other *Request, fair bool) bool {
 // Request is a pending bid for a slot. The zero value is not pending.
 type Request struct {
 	scheduler *scheduler
-	number    uint64 // in order of arrival
+	number    uint64 // sequence number of arrival
 	granted   func(*Slot, error)
 
 	// Guarded by the scheduler's mu.
@@ -84,7 +85,8 @@ func (r *Request) Change(bid Bid) {
 	}
 }
 
-// Withdraw ends the request. It reports false if granted was called, or is about to be.
+// Withdraw ends the request. It returns false if the function granted was called or is about to be
+// called.
 func (r *Request) Withdraw() bool {
 	q := r.scheduler
 	if q == nil {
@@ -111,7 +113,7 @@ const (
 	bySince        // the longest waiting first
 )
 
-// requests is a heap of requests. Each request has its index in it.
+// requests is a heap of requests. Each request stores its index in the heap.
 type requests struct {
 	list []*Request
 	heap int // byWorth or bySince
@@ -145,14 +147,14 @@ func (h *requests) Pop() any {
 // earlier request. One goroutine runs while requests are pending.
 type scheduler struct {
 	accounts *accounts
-	emptied  chan struct{} // wakes run after the last request was withdrawn
+	emptied  chan struct{} // wakes the method run after the last request was withdrawn
 
 	mu      sync.Mutex
-	running bool // run has not returned
-	granted int  // slots so far
+	running bool // the method run has not returned
+	granted int  // number of slots granted so far
 	number  uint64
-	waiting [2]requests // the same requests in two orders
-	// served is when an order of a target last got the turn at a bounded provider.
+	waiting [2]requests // two heaps of the same requests, byWorth and bySince
+	// served has, by target, the time at which an order last got the turn at a bounded provider.
 	served map[string]time.Time
 }
 
@@ -219,14 +221,14 @@ func (q *scheduler) run() {
 	}
 }
 
-// serve grants the slots that are free now. It returns when to try again, and a nil channel if no
-// request is pending.
+// serve grants the slots that are free now. If requests remain, it returns how long to wait and the
+// channel that is closed at the next change. If no request is pending, the channel is nil.
 func (q *scheduler) serve() (wait time.Duration, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.waiting[byWorth].Len() > 0 {
-		// The provider is asked only while a request is pending: its answer may be the single
-		// probe of a minute.
+		// The provider's readiness is checked only while a request is pending, because the check may use
+		// up the single probe per minute.
 		var slot *Slot
 		var err error
 		slot, wait, changed, err = q.accounts.slot()
@@ -244,8 +246,8 @@ func (q *scheduler) serve() (wait time.Duration, changed <-chan struct{}) {
 	return 0, nil
 }
 
-// nextLocked returns the request that gets the slot. The few orders at a provider that refuses
-// all submits go round robin over the targets, whatever they bid.
+// nextLocked returns the request that gets the slot. The few orders at a provider that refuses all
+// submits go round robin over the targets, regardless of their bids.
 func (q *scheduler) nextLocked(slot *Slot) *Request {
 	if slot != nil && q.accounts.isBounded(slot.account) {
 		r := slices.MinFunc(q.waiting[bySince].list, func(a, b *Request) int {
@@ -275,8 +277,8 @@ func (q *scheduler) removeLocked(r *Request) {
 	}
 }
 
-// slot takes a slot of the first account that is ready and not full. Without such an account it
-// returns how long to wait, and the channel that is closed at the next change.
+// slot takes a slot of the first account that is ready and not full. If there is no such account,
+// it returns how long to wait, and the channel that is closed at the next change.
 func (as *accounts) slot() (slot *Slot, wait time.Duration, changed <-chan struct{}, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

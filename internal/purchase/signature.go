@@ -13,7 +13,7 @@ import (
 	"poold/internal/pool"
 )
 
-// mostSecrets bounds the former secrets of a provider that are kept.
+// mostSecrets is the maximum number of former secrets that are kept for one provider.
 const mostSecrets = 32
 
 // DeriveSecret returns the secret that signs callbacks if the file has none.
@@ -42,15 +42,15 @@ func mac(secret captcha.Secret, texts ...string) []byte {
 	return hash.Sum(nil)
 }
 
-// secrets has the secrets that sign callback addresses, by provider, also of removed providers. It
-// is safe for concurrent use.
+// secrets has the secrets that sign callback addresses, by provider. It keeps the secrets of
+// removed providers. It is safe for concurrent use.
 type secrets struct {
 	mu sync.Mutex
-	of map[string][]captcha.Secret // the current ones last
+	of map[string][]captcha.Secret // current secrets come after former ones
 }
 
-// remember sets the secrets of a provider. It keeps former ones for the callbacks of orders that
-// were placed before a reload.
+// remember sets the secrets of a provider. It keeps the former secrets for the callbacks of orders
+// that were placed before a reload.
 func (s *secrets) remember(provider string, current []captcha.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +62,8 @@ func (s *secrets) remember(provider string, current []captcha.Secret) {
 }
 
 // genuine reports whether this daemon made the callback's address, in constant time for each
-// secret. If the provider's name is unknown, it tries the secrets of all providers: the provider may
-// have been renamed before this process started.
+// secret. If the provider's name is unknown, genuine tries the secrets of all providers, because
+// the provider may have been renamed before this process started.
 func (s *secrets) genuine(c Callback) bool {
 	s.mu.Lock()
 	candidates, known := s.of[c.Provider]

@@ -7,15 +7,17 @@ import (
 	"poold/internal/provider"
 )
 
-// offer is a copy of an account's state, so that the provider is asked without a lock.
+// offer is an account with a copy of its state, so that the provider can be called without holding
+// the lock.
 type offer struct {
 	*account
 	full    bool
-	after   time.Duration // if full, how long until the next look
-	bounded bool          // it refused the last submits of all targets
+	after   time.Duration // if full, how long until the next check
+	bounded bool          // the provider refused the last submits of all targets
 }
 
-// offers returns the accounts, and the channel that is closed at the next change.
+// offers returns an offer for each configured account, and the channel that is closed at the next
+// change.
 func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -36,8 +38,8 @@ func choose(offers []offer, at time.Time) (*account, time.Duration) {
 	wait := lookAgain
 	for _, o := range offers {
 		if o.full {
-			// Ready may use up the single probe of a minute, so it is not called for a full
-			// provider. If a full provider is up, the request waits for it.
+			// Ready may use up the single probe per minute, so it is not called for a full provider. If a
+			// full provider is up, the request waits for it.
 			if !o.bounded && o.State(at).Kind == provider.StateOK {
 				return nil, min(wait, o.after)
 			}

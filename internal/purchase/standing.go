@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// exchangeEvery is how often a replica reads the providers' standings from Redis.
+	// exchangeEvery is the interval at which a replica reads the providers' standings from Redis.
 	exchangeEvery = time.Second
 	// slowPoll is the time between two polls of a task while the account's polls are refused.
 	slowPoll = time.Minute
 )
 
-// faultKey identifies a provider's fault, so that a change is recognised. The zero value is a
-// provider that is up.
+// faultKey identifies a provider's fault, so that a change of the fault is recognised. The zero
+// value means that the provider is up.
 type faultKey struct {
 	kind         provider.FaultKind
 	code, action string
@@ -33,7 +33,7 @@ func faultKeyOf(f *provider.Fault) faultKey {
 	return faultKey{kind: f.Kind, code: f.Code, action: f.Action, since: f.Since, polls: f.Polls}
 }
 
-// share reports to the other replicas that a provider's fault began or ended here.
+// share reports to the other replicas that a provider's fault began or ended at this replica.
 func (as *accounts) share(ctx context.Context, a *account) {
 	f := a.Fault()
 	now := faultKeyOf(f)
@@ -100,7 +100,7 @@ func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	as.mu.Unlock()
 	mine := a.Fault()
 	switch {
-	case faultKeyOf(mine) != known: // changed meanwhile: the next exchange shares it
+	case faultKeyOf(mine) != known: // the fault changed meanwhile, and the next exchange shares it
 	case s.Fault == nil && mine == nil:
 	case s.Fault == nil:
 		a.Adopt(ctx, nil)
@@ -119,8 +119,8 @@ func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	}
 }
 
-// submitted records the answer to a submit. A refusal counts towards the bound over all targets
-// unless its cause is the capacity or the account.
+// submitted records the answer to a submit. If the provider refuses the submit, the refusal counts
+// towards the provider's bound, unless its cause is the capacity or the account.
 func (as *accounts) submitted(ctx context.Context, a *account, refusals int, err error) {
 	as.share(ctx, a)
 	var fault *provider.Error
@@ -146,15 +146,15 @@ func (as *accounts) isBounded(a *account) bool {
 	return a.refusals >= permits.MostRefusals
 }
 
-// yield keeps this replica from an account that is probed for a time.
+// yield keeps this replica from placing orders at a probed account for the duration wait.
 func (as *accounts) yield(a *account, wait time.Duration) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	a.turnAt = time.Now().Add(wait)
 }
 
-// sinceAnswered returns the time since the latest answered call was sent; negative if there is
-// none.
+// sinceAnswered returns the time since the latest answered call was sent; negative if no call was
+// answered.
 func sinceAnswered(a *account) time.Duration {
 	at := a.Answered()
 	if at.IsZero() {
@@ -163,11 +163,11 @@ func sinceAnswered(a *account) time.Duration {
 	return max(0, time.Since(at))
 }
 
-// ErrUnknownProvider: no configured provider has the name.
+// ErrUnknownProvider means that no configured provider has the given name.
 var ErrUnknownProvider = errors.New("no provider has this name")
 
-// Probe tries a provider at once, after an operator has repaired its account: it reads the
-// balance and allows the next order. It returns the state of the provider. Its errors are
+// Probe tries a provider now, after an operator has repaired the provider's account. It reads the
+// balance and allows the next order at once. It returns the state of the provider. Its errors are
 // ErrUnknownProvider and those of Redis.
 func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
 	a := b.accounts.named(name)
@@ -195,8 +195,8 @@ func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
 	return b.accounts.status(a, time.Now()), err
 }
 
-// Outage reports whether all providers are down, why, and when the first of them can be asked
-// again (zero: unknown).
+// Outage reports whether all providers are down, why, and when the first of them can be used again.
+// A zero time means that this is unknown.
 func Outage(providers []Status) (reason string, until time.Time, is bool) {
 	if len(providers) == 0 {
 		return "no provider is configured", time.Time{}, true

@@ -9,24 +9,24 @@ import (
 	"poold/internal/pool"
 )
 
-// OrderInFlight is an order in flight, at any replica, whose submit may have left.
+// OrderInFlight is an order in flight at any replica whose submit may have been sent.
 type OrderInFlight struct {
 	Order    pool.Ref
 	Identity captcha.Identity // without its proxy
-	Target   string           // for which it was placed
-	Owner    string           // of the target
-	Provider string           // its name when the order was placed
-	Task     string           // the provider's id; "" = unknown
+	Target   string           // target for which the order was placed
+	Owner    string           // owner of the target
+	Provider string           // name of the provider when the order was placed
+	Task     string           // the provider's id of the task; "" = unknown
 	State    pool.State       // Submitting, Bought or Unknown
-	Price    int64            // of the token, in billionths of the currency; below 0 = unknown
-	// Placed and Submitted are on Redis' clock, in UTC and whole milliseconds.
+	Price    int64            // price of the token in billionths of the currency; negative = unknown
+	// Placed and Submitted are times on Redis' clock, in UTC and whole milliseconds.
 	Placed, Submitted time.Time
-	Age               time.Duration // least time since the submit
+	Age               time.Duration // shortest possible time since the submit
 }
 
-// OrdersInFlight lists the orders in flight of all replicas, in no particular order. It finds them by
-// their permits at the providers, and omits orders that this version cannot read. It fails if any
-// part of Redis does not answer.
+// OrdersInFlight lists the orders in flight of all replicas, in no particular order. It finds the
+// orders by their permits, and omits orders that this version cannot read. It fails if any Redis
+// node does not answer.
 func (b *Buyer) OrdersInFlight(ctx context.Context) ([]OrderInFlight, error) {
 	names, err := b.stock.Providers(ctx)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"poold/internal/provider"
 )
 
-// await polls the task until it ends or the time is over. A callback ends ctx.
+// await polls the task until the task ends or the order times out. A callback about the order
+// cancels ctx.
 func (ords *orders) await(ctx context.Context, o *Order) notice {
 	first, interval := o.pace(ords.accounts.silent(o.account))
 	giveUp := o.submitted.Add(o.timeout)
@@ -64,8 +65,8 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 
 // pace returns the time of the first poll and the interval between polls. If a callback is
 // expected, the first poll comes after the fallback time. Otherwise it comes one interval before
-// the shortest recent lead time: an earlier poll would find nothing, and this one bounds the
-// token's age.
+// the shortest recent lead time, but not before the provider's first wait. An earlier poll would
+// find nothing, and a poll at this time bounds the token's age.
 func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 	wait, interval := o.account.Pace(o.spec.Identity.Type)
 	if o.hasCallback && !silent {
@@ -74,9 +75,9 @@ func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 	return o.answered.Add(max(wait, o.spec.Shortest-interval)), interval
 }
 
-// pollsLater returns how long to delay a poll during an account fault in which polls may be refused
-// too; 0 = poll now. Each task is still polled once a minute, at its time-out, and at least once
-// before it.
+// pollsLater returns how long to delay a poll during an account fault, in which the service may
+// refuse polls too; 0 = poll now. During the fault each task is still polled once a minute, at its
+// time-out, and at least once before its time-out.
 func (o *Order) pollsLater(at, giveUp time.Time) time.Duration {
 	ok, wait := o.account.PollTurn(at)
 	if ok {

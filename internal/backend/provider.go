@@ -7,14 +7,15 @@ import (
 	"poold/internal/targets"
 )
 
-// The pace of polling the simulated provider, which solves quickly, unless the file has another.
+// The default pace of polls to the simulated provider. It is short, because this provider solves
+// quickly.
 const (
 	simulatedFirst    = 2 * time.Second
 	simulatedInterval = time.Second
 )
 
-// ProviderConfig returns the client's configuration of a provider in the file. The caller
-// sets URL and Key of a simulated provider.
+// ProviderConfig converts a provider of the file to the configuration of its client. For a
+// simulated provider the caller must set URL and Key.
 func ProviderConfig(p targets.Provider) provider.Config {
 	config := provider.Config{
 		Name: p.Name, API: string(p.API), Profile: p.Profile, URL: p.URL, Key: p.Key,

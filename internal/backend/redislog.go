@@ -6,11 +6,11 @@ import (
 	"log/slog"
 )
 
-// RedisLog sends the messages of go-redis to Log at level debug. go-redis reports each failed
-// dial, whereas the pool logs an outage of Redis once.
+// RedisLog writes the messages of go-redis to Log at level debug. It hides them by default because
+// go-redis reports each failed dial, whereas poold itself logs an outage of Redis once.
 type RedisLog struct{ Log *slog.Logger }
 
-// Printf implements the logger of go-redis.
+// Printf implements the logger interface of go-redis.
 func (r RedisLog) Printf(ctx context.Context, format string, args ...any) {
 	r.Log.DebugContext(ctx, fmt.Sprintf(format, args...))
 }

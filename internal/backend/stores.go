@@ -11,14 +11,14 @@ import (
 	"poold/internal/targets"
 )
 
-// Database is a PostgreSQL database that the file uses.
+// Database describes a PostgreSQL database that pools.yaml names.
 type Database struct {
-	Key    string // of its address in the file
+	Key    string // the key in pools.yaml that holds the address, such as "history.url"
 	URL    captcha.Secret
-	Prefix string // of the installation
+	Prefix string // prefix of the names that this installation uses, redis.prefix of the file
 }
 
-// Databases lists the databases that the file uses.
+// Databases lists the PostgreSQL databases that the file names.
 func Databases(set *targets.Set) []Database {
 	var all []Database
 	if set.Dedup.Backend == targets.DedupPostgres {
@@ -30,7 +30,7 @@ func Databases(set *targets.Set) []Database {
 	return all
 }
 
-// Open returns a client that connects when it is first used.
+// Open returns a client of the database. The client connects when it is first used.
 func (d Database) Open(log *slog.Logger) (*postgres.DB, error) {
 	db, err := postgres.Open(d.URL.Reveal(), postgres.Options{Log: log, Prefix: d.Prefix})
 	if err != nil {
@@ -39,12 +39,12 @@ func (d Database) Open(log *slog.Logger) (*postgres.DB, error) {
 	return db, nil
 }
 
-// TableOptions returns the options of the history's table in DynamoDB.
+// TableOptions converts the section history to the options of the DynamoDB table.
 func TableOptions(wanted targets.History) dynamostore.Options {
 	return dynamostore.Options{Table: wanted.Table, Endpoint: wanted.Endpoint, Region: wanted.Region, Keep: wanted.Keep, KeepAudit: wanted.Audit}
 }
 
-// LoadCertificate reads the files of server.tls.
+// LoadCertificate reads the certificate and the key that server.tls names.
 func LoadCertificate(files targets.TLS) (tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil {

@@ -12,36 +12,38 @@ import (
 // Type is a kind of CAPTCHA.
 type Type string
 
-// The types, as pools.yaml and the HTTP API write them.
+// The types of CAPTCHA, with their names in pools.yaml and in the HTTP API.
 const (
 	RecaptchaV2 Type = "recaptcha_v2"
 	RecaptchaV3 Type = "recaptcha_v3"
 	HCaptcha    Type = "hcaptcha"
 	Turnstile   Type = "turnstile"
 
-	// The following types belong to one visit of a page and cannot be solved ahead.
+	// A CAPTCHA of the following types belongs to one visit of a page, so it cannot be solved ahead
+	// of time.
 	GeeTest   Type = "geetest"
 	GeeTestV4 Type = "geetest_v4"
-	Image     Type = "image" // a picture of letters, whose answer is its text
+	Image     Type = "image" // a picture of characters; its solution is the text
 )
 
-// Types lists the poolable types, those whose token can be bought before it is
-// needed, in the order in which messages name them.
+// Types lists the poolable types: the types whose tokens can be bought before they are needed.
+// Messages name the types in this order.
 func Types() []Type {
 	return []Type{RecaptchaV2, RecaptchaV3, HCaptcha, Turnstile}
 }
 
-// SolvableTypes lists all types, the poolable ones first.
+// SolvableTypes lists all types of CAPTCHA, the poolable types first.
 func SolvableTypes() []Type {
 	return append(Types(), GeeTest, GeeTestV4, Image)
 }
 
-// Identity is everything that shapes a solve. A token bought for one identity
-// is never handed out for another. It is comparable; the zero value names nothing, and the
-// zero value of a field means that nothing is asked for. ProxyType is "" without a Proxy.
+// Identity is everything that shapes a solve. A token bought for one identity is never handed out
+// for another identity. Identities are comparable. The zero value of a field means that the solve
+// does not specify this field. ProxyType is "" if Proxy is "".
 //
-// The tags describe the fields for pools.yaml, the body of POST /solve and submitted tasks;
-// package targets reads them. As JSON, in the journal of orders, an identity lacks its proxy.
+// The struct tags describe the fields as keys of pools.yaml, of the body of POST /solve, and of
+// submitted tasks; package targets reads the tags. The JSON encoding of an identity, which the
+// journal of orders stores, omits the proxy.
 type Identity struct {
 	Type       Type    `key:"type" json:"type,omitempty" must:"yes" as:"type" not:"defaults" doc:"The kind of CAPTCHA."`
 	Sitekey    string  `key:"sitekey" json:"sitekey" must:"yes" form:"[!-~]{1,256}" want:"1 to 256 characters without spaces" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile" not:"defaults" doc:"The site key that the page shows to the CAPTCHA's vendor."`
@@ -55,7 +57,7 @@ type Identity struct {
 	Proxy      Secret  `key:"proxy" json:"-" as:"proxy" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" doc:"host:port or user:password@host:port of the proxy that the solver uses; empty is none. Default: the solver's own."`
 	ProxyType  string  `key:"proxy_type" json:"-" words:"http https socks4 socks5" of:"recaptcha_v2 recaptcha_v3 hcaptcha turnstile geetest geetest_v4" doc:"Required with proxy."`
 
-	// The following fields belong to one visit of a page: no target has them.
+	// The following fields belong to one visit of a page, so a target cannot have them.
 	DataS     string  `key:"data_s" json:"data_s,omitempty" as:"long" of:"recaptcha_v2" not:"defaults target" doc:"The value of data-s on the page. recaptcha_v2 only."`
 	RQData    string  `key:"rqdata" json:"rqdata,omitempty" as:"long" of:"hcaptcha" not:"defaults target" doc:"The value of rqdata on the page. hcaptcha only."`
 	GT        string  `key:"gt" json:"gt,omitempty" must:"yes" form:"[!-~]{1,256}" want:"1 to 256 characters without spaces" of:"geetest" not:"defaults target" doc:"The site's key. geetest only."`
@@ -65,10 +67,11 @@ type Identity struct {
 	Picture   Picture `inline:"yes" json:"image,omitzero"`
 }
 
-// Picture is the image of an Image, and how its text is to be read. The zero value is
-// none. The caller keeps the bytes until the submit.
+// Picture describes the picture of a CAPTCHA of type Image, and how to read its text. The zero
+// value means that there is no picture. Picture holds only the hash of the bytes; the caller keeps
+// the bytes until the order is submitted.
 type Picture struct {
-	SHA256        string  `json:"sha256"` // of the bytes, 64 lower-case hex digits
+	SHA256        string  `json:"sha256"` // hash of the picture's bytes, 64 lower-case hex digits
 	Charset       Charset `key:"charset" json:"charset,omitempty" words:"digits letters digits_or_letters digits_and_letters" of:"image" not:"defaults target" doc:"The characters of a picture's text. Default: unspecified."`
 	CaseSensitive bool    `key:"case_sensitive" json:"case_sensitive,omitempty" of:"image" not:"defaults target" doc:"Whether small and capital letters of a picture differ."`
 	MinLength     int     `key:"min_length" json:"min_length,omitempty" range:"1 100" of:"image" not:"defaults target" doc:"Shortest text of a picture. Default: unspecified."`
@@ -79,30 +82,31 @@ type Picture struct {
 	Instructions  string  `key:"instructions" json:"instructions,omitempty" of:"image" not:"defaults target" doc:"Instructions for the person who reads the picture."`
 }
 
-// Charset is the set of characters that the text of a picture can have.
+// Charset is the set of characters that the text of a picture can contain.
 type Charset string
 
-// The character sets; "" = unknown.
+// The character sets. An empty Charset means that the set is unknown.
 const (
 	Digits           Charset = "digits"
 	Letters          Charset = "letters"
-	DigitsOrLetters  Charset = "digits_or_letters"  // either, but not both
-	DigitsAndLetters Charset = "digits_and_letters" // both
+	DigitsOrLetters  Charset = "digits_or_letters"  // only digits or only letters
+	DigitsAndLetters Charset = "digits_and_letters" // digits and letters, mixed
 )
 
-// ID names an identity in Redis keys and on the wire: 32 lower-case hex digits.
+// ID is the hash of an identity, 32 lower-case hex digits. It names the identity in Redis keys and
+// in the HTTP API.
 type ID string
 
-// Site returns the vendor's name of the site: its site key, gt or captcha_id; "" for a
-// picture.
+// Site returns the identifier that the vendor of the CAPTCHA gave the site: the sitekey, gt or
+// captcha_id. It returns "" for a picture.
 func (i Identity) Site() string { return cmp.Or(i.Sitekey, i.GT, i.CaptchaID) }
 
-// ID hashes the identity. Equal identities have equal IDs on every replica and
-// in every version: a change of this function abandons all stock.
+// ID returns the hash of the identity. Equal identities must have equal IDs on every replica and in
+// every version of poold: if this function changes, all tokens in stock become unreachable.
 func (i Identity) ID() ID {
 	var b strings.Builder
 	add := func(field string) {
-		// The length in front distinguishes ("ab","c") from ("a","bc").
+		// The length before each field distinguishes ("ab","c") from ("a","bc").
 		b.WriteString(strconv.Itoa(len(field)))
 		b.WriteByte(':')
 		b.WriteString(field)
@@ -115,8 +119,8 @@ func (i Identity) ID() ID {
 	} {
 		add(field)
 	}
-	// Later fields follow with their names, and only if they are not zero, so that older IDs
-	// stay the same. A new field goes here.
+	// Fields that were added later follow with their names, and only if they are not zero. So the
+	// IDs of identities without these fields stay the same. A new field belongs in this list.
 	for _, field := range []struct{ name, value string }{
 		{"data_s", i.DataS}, {"rqdata", i.RQData}, {"gt", i.GT}, {"challenge", i.Challenge},
 		{"captcha_id", i.CaptchaID}, {"api_server", i.APIServer},
@@ -135,7 +139,7 @@ func (i Identity) ID() ID {
 	return ID(hex.EncodeToString(sum[:16]))
 }
 
-// unlessZero returns a value as text, or "" for the zero value.
+// unlessZero formats a value as text; the zero value becomes "".
 func unlessZero[T comparable](value T) string {
 	var zero T
 	if value == zero {

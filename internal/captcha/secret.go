@@ -6,27 +6,26 @@ import (
 	"log/slog"
 )
 
-// redacted replaces a secret wherever it is printed.
+// redacted is the text that is printed instead of a secret.
 const redacted = "[redacted]"
 
-// Secret is a string that prints as "[redacted]" through fmt, slog, JSON, YAML
-// and text encoders, also inside other values. Only Reveal gives the text.
+// Secret is a string that prints as "[redacted]" through fmt, slog, JSON, YAML and text encoders,
+// also as a field of other values. Only Reveal returns the text.
 type Secret string
 
-// Reveal returns the text itself, for the one place that must send or compare it.
+// Reveal returns the secret text, for code that must send or compare it.
 func (s Secret) Reveal() string { return string(s) }
 
-// Format implements fmt.Formatter, so that no verb shows the text.
+// Format implements fmt.Formatter, so that no formatting verb prints the secret text.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.mask()) }
 
 // LogValue implements slog.LogValuer.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.mask()) }
 
-// MarshalText implements encoding.TextMarshaler, which JSON and YAML use too.
+// MarshalText implements encoding.TextMarshaler. The JSON and YAML encoders call it too.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.mask()), nil }
 
-// mask keeps an empty secret visible as empty, because "no key" is a fact that
-// an operator needs.
+// mask returns "" for an empty secret, because operators need to see that a key is missing.
 func (s Secret) mask() string {
 	if s == "" {
 		return ""

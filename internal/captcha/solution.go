@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ValueNames returns the names of the values that a solution of the type consists of, in the
-// order of a list; nil if the solution is a plain text.
+// ValueNames returns the names of the values of which a solution of this type consists, in the
+// order in which a service lists them. It returns nil if a solution of this type is plain text.
 func ValueNames(t Type) []string {
 	switch t {
 	case GeeTest:
@@ -18,12 +18,13 @@ func ValueNames(t Type) []string {
 	return nil
 }
 
-// HasNamed reports whether a solution of the type consists of named values.
+// HasNamed reports whether a solution of this type consists of named values.
 func HasNamed(t Type) bool { return ValueNames(t) != nil }
 
-// Named reads the values of a solution by ValueNames. The text is a JSON object, or a list of
-// name:value with commas, as a service writes it. A name may begin with "geetest_". It returns
-// nil if a value is missing or has two texts, or if the type has no named values.
+// Named parses a solution into the values that ValueNames lists. The text is what the service sent:
+// a JSON object, or name:value pairs separated by commas. A name may have the prefix "geetest_".
+// Named returns nil if a value is missing, if two different texts are given for one name, or if the
+// type has no named values.
 func Named(t Type, text string) map[string]string {
 	names := ValueNames(t)
 	if names == nil {
@@ -46,8 +47,8 @@ func Named(t Type, text string) map[string]string {
 	return found
 }
 
-// pairs returns the names and texts of an object or a list. In an object it takes the strings
-// and numbers.
+// pairs parses a JSON object, or a list of name:value pairs, into names and texts. Members of an
+// object that are neither strings nor numbers are ignored.
 func pairs(text string) map[string]string {
 	all := make(map[string]string)
 	var members map[string]json.RawMessage

@@ -2,8 +2,8 @@ package captcha
 
 import "strings"
 
-// Printable returns a text of foreign origin without all characters except printable ASCII, so that
-// logs, pages and terminals can show it.
+// Printable removes all characters except printable ASCII from a text of foreign origin, so that
+// logs, pages and terminals can show the text safely.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

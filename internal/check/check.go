@@ -16,7 +16,7 @@ import (
 	"poold/internal/targets/reload"
 )
 
-// Command is `poold check`.
+// Command returns the command `poold check`.
 func Command(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check",
@@ -38,13 +38,13 @@ func Command(c *cli.Console) *cobra.Command {
 	return command
 }
 
-// options are the checks beyond the file.
+// options selects the checks beyond the validation of the file.
 type options struct {
 	live, diff bool
-	connect    func() (*cli.Client, error) // to the daemon for diff
+	connect    func() (*cli.Client, error) // makes the client of the running daemon; used by --diff
 }
 
-// check prints a line for each error, warning and fact.
+// check validates the file and prints one line for each error, each warning and each fact.
 func check(ctx context.Context, c *cli.Console, config string, with options) error {
 	set, err := reload.NewFile(config, c.Lookup, slog.New(slog.DiscardHandler)).Load(ctx)
 	var problems targets.Problems
@@ -88,7 +88,7 @@ func check(ctx context.Context, c *cli.Console, config string, with options) err
 	return err
 }
 
-// classed formats one line for each problem, with its class in front of the text.
+// classed formats one line for each problem. The class, such as "error", precedes the text.
 func classed(class string, problems []targets.Problem) string {
 	var lines strings.Builder
 	for _, p := range problems {

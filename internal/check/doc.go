@@ -1,5 +1,5 @@
-// Package check is the command `poold check`: it validates pools.yaml, computes what the file
-// can buy at most (spending.go, which the start of the daemon logs too), compares it with what
-// a running daemon applied (diff.go), and tries Redis, the stores and the providers' keys
-// (live.go). It buys and changes nothing.
+// Package check implements the command `poold check`, which validates pools.yaml. spending.go
+// computes the most that the file can buy; the daemon logs this at its start too. diff.go compares
+// the file with the configuration of a running daemon. live.go tries Redis, the stores and the
+// providers' keys. The command buys nothing and changes no stock.
 package check

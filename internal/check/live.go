@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	providerLimit = 20 * time.Second // for one provider to answer
-	storeLimit    = 5 * time.Second  // for one store to answer
+	providerLimit = 20 * time.Second // timeout for the requests to one provider
+	storeLimit    = 5 * time.Second  // timeout for the requests to one store
 )
 
-// report writes a line about the outcome of one trial: text, or the fault.
+// report writes one line about a check. The line shows fault, or text if fault is nil.
 type report func(name, text string, fault error)
 
-// checkLive tries Redis, the stores of dedup and history, and each provider's key. It buys nothing and
-// writes one short-lived key to Redis. It prints a line about each of them or about each fault, and
+// checkLive tries Redis, the stores of dedup and history, and the key of each provider. It buys
+// nothing; its only write is one short-lived key in Redis. It prints one line for each check and
 // returns the number of faults.
 func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, err error) {
 	say := func(name, text string, fault error) {
@@ -41,7 +41,7 @@ func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, 
 			err = failed
 		}
 	}
-	// try reports the outcome of one trial within the limit.
+	// try runs the function trial with a timeout and reports its outcome.
 	try := func(name string, limit time.Duration, trial func(context.Context) (string, error)) {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
@@ -65,7 +65,7 @@ func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, 
 	return faults, err
 }
 
-// tryRedis reports whether poold can use Redis. It returns an error for an invalid address.
+// tryRedis reports whether poold can use Redis. It returns an error only for an invalid address.
 func tryRedis(ctx context.Context, wanted targets.Redis, say report) error {
 	quiet := slog.New(slog.DiscardHandler)
 	redis.SetLogger(backend.RedisLog{Log: quiet})
@@ -86,7 +86,7 @@ func tryRedis(ctx context.Context, wanted targets.Redis, say report) error {
 	return nil
 }
 
-// tryDatabase asks a database for its version and for the tables.
+// tryDatabase reads the version of a database and checks its tables.
 func tryDatabase(ctx context.Context, d backend.Database) (text string, err error) {
 	db, err := d.Open(slog.New(slog.DiscardHandler)) //nolint:contextcheck // it connects to nothing
 	if err != nil {
@@ -104,7 +104,7 @@ func tryDatabase(ctx context.Context, d backend.Database) (text string, err erro
 	}[found.Schema], nil
 }
 
-// tryTable asks DynamoDB for the table.
+// tryTable checks the DynamoDB table of the history.
 func tryTable(ctx context.Context, wanted targets.History) (text string, err error) {
 	table, err := dynamostore.Open(ctx, backend.TableOptions(wanted))
 	if err != nil {
@@ -117,8 +117,8 @@ func tryTable(ctx context.Context, wanted targets.History) (text string, err err
 	return fmt.Sprintf("the table %s is ready", wanted.Table), nil
 }
 
-// tryProvider asks a provider for the account's balance, and for its threads if the service
-// sells threads; then the balance may be 0.
+// tryProvider reads the balance of the account at a provider. If the service sells threads,
+// tryProvider also reads the number of threads, and accepts a balance of 0.
 func tryProvider(ctx context.Context, p targets.Provider) (text string, err error) {
 	if p.API == targets.APISimulated {
 		return "simulated, no site accepts its tokens", nil

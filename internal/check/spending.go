@@ -14,20 +14,20 @@ import (
 	"poold/internal/targets"
 )
 
-// soonestCallback is the assumed shortest time from submit to token with callbacks. People
-// do not solve a CAPTCHA faster.
+// soonestCallback is the assumed minimum time from the submission of an order to its token, with
+// callbacks. People do not solve a CAPTCHA faster.
 const soonestCallback = 5 * time.Second
 
-// Purchases is the most that can be bought for a target, for POST /solve or in all.
+// Purchases is the maximum that poold can buy for one target, for POST /solve, or in all.
 type Purchases struct {
 	Name      string
-	hour, day float64 // solves
-	price     float64 // of one solve, at the most expensive provider
-	unpriced  bool    // the file lacks the price of a type at one of the providers
-	bounded   bool    // a budget limits it
+	hour, day float64 // maximum number of solves
+	price     float64 // price of one solve at the most expensive provider
+	unpriced  bool    // whether the file lacks the price of a type at one of the providers
+	bounded   bool    // whether a budget limits the purchases
 }
 
-// money formats the cost of solves with a comma in front. It returns "" if a price is unknown.
+// money formats the cost of a number of solves, after a comma. It returns "" if a price is unknown.
 func (p Purchases) money(solves float64) string {
 	cost := solves * p.price
 	switch {
@@ -53,7 +53,7 @@ func (p Purchases) String() string {
 	return text
 }
 
-// thousands writes a whole number with commas.
+// thousands formats a number, rounded to an integer, with commas between thousands.
 func thousands(n float64) string {
 	digits := fmt.Sprintf("%.0f", math.Round(n))
 	for at := len(digits) - 3; at > 0; at -= 3 {
@@ -62,15 +62,15 @@ func thousands(n float64) string {
 	return digits
 }
 
-// Spending is the most that a file can buy.
+// Spending is the maximum that poold can buy with a file.
 type Spending struct {
-	Each       []Purchases // each target, and POST /solve; the most expensive first
+	Each       []Purchases // the purchases of each target and of POST /solve, the most expensive first
 	All        Purchases
-	Shortfalls []string // sentences about depths that cannot be kept
-	unpriced   []string // sentences about prices that the file lacks
+	Shortfalls []string // sentences about depths that the providers' concurrency cannot keep full
+	unpriced   []string // sentences about prices that the file lacks, one for each provider
 }
 
-// SpendingOf computes the spending with the providers of the Set.
+// SpendingOf computes the maximum spending of a Set.
 func SpendingOf(set *targets.Set) Spending {
 	s := Spending{unpriced: unpriced(set)}
 	threads, shortest, needed := 0, time.Duration(math.MaxInt64), 0.0
@@ -104,12 +104,13 @@ func SpendingOf(set *targets.Set) Spending {
 	return s
 }
 
-// leadsOf returns the shortest and the usual time from submit to token that the file implies.
+// leadsOf returns the shortest and the usual lead time that the file implies. The lead time is the
+// time from the submission of an order to its token.
 func leadsOf(set *targets.Set, of captcha.Type, usable time.Duration) (soonest, usual time.Duration) {
 	soonest = time.Duration(math.MaxInt64)
 	for _, p := range set.Providers {
 		first, interval := backend.ProviderConfig(p).Pace(of)
-		if usual == 0 { // the first provider is used while it is up
+		if usual == 0 { // poold buys from the first provider while it is up
 			usual = policy.Params{FirstPoll: first, PollInterval: interval, Usable: usable}.Lead()
 		}
 		if p.CallbackURL != "" {
@@ -120,7 +121,7 @@ func leadsOf(set *targets.Set, of captcha.Type, usable time.Duration) (soonest, 
 	return soonest, usual
 }
 
-// mostOf returns the most that can be bought for a target.
+// mostOf returns the maximum that poold can buy for a target.
 func mostOf(set *targets.Set, t *targets.Target, threads int, soonest time.Duration) Purchases {
 	p := Purchases{Name: t.Name, bounded: t.Budget != targets.Budget{} || set.Budget.PerDay > 0}
 	p.priceOf(set, t.Identity.Type)
@@ -139,7 +140,7 @@ func mostOf(set *targets.Set, t *targets.Target, threads int, soonest time.Durat
 	return p
 }
 
-// priceOf raises the price to the price of a type at the most expensive provider.
+// priceOf raises p.price to the highest price of a type among the providers.
 func (p *Purchases) priceOf(set *targets.Set, t captcha.Type) {
 	for _, provider := range set.Providers {
 		p.price = max(p.price, provider.Price.For(t))
@@ -147,7 +148,8 @@ func (p *Purchases) priceOf(set *targets.Set, t captcha.Type) {
 	}
 }
 
-// solvedTypes returns the types that POST /solve may buy.
+// solvedTypes returns the types of CAPTCHA that POST /solve can buy, or nil if the file does not
+// enable it.
 func solvedTypes(set *targets.Set) []captcha.Type {
 	switch {
 	case set.Solve == nil:
@@ -158,7 +160,7 @@ func solvedTypes(set *targets.Set) []captcha.Type {
 	return slices.DeleteFunc(captcha.SolvableTypes(), func(t captcha.Type) bool { return t == captcha.Image })
 }
 
-// unpriced names the prices that the file lacks, in a sentence for each provider.
+// unpriced returns one sentence for each provider that lacks prices of wanted types.
 func unpriced(set *targets.Set) (lines []string) {
 	wanted := solvedTypes(set)
 	for i := range set.Targets {
@@ -179,7 +181,7 @@ func unpriced(set *targets.Set) (lines []string) {
 	return lines
 }
 
-// limit applies a budget.
+// limit lowers the purchases to a budget.
 func (p *Purchases) limit(b targets.Budget) {
 	if b.PerHour > 0 {
 		p.hour = min(p.hour, float64(b.PerHour))
@@ -191,7 +193,8 @@ func (p *Purchases) limit(b targets.Budget) {
 	}
 }
 
-// add computes the sum. All targets and POST /solve share the threads and the overall budget.
+// add appends POST /solve and computes the sum of all purchases. The targets and POST /solve share
+// the threads and the overall budget.
 func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
 	if set.Solve != nil {
 		solve := Purchases{Name: "/solve", hour: math.MaxInt32, bounded: true}
@@ -211,10 +214,10 @@ func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
 		cost += p.hour * p.price
 	}
 	if s.All.hour > 0 {
-		s.All.price = cost / s.All.hour // on average
+		s.All.price = cost / s.All.hour // average price of a solve
 	}
 	day := s.All.day
-	if set.Solve == nil { // the lead times of guests are unknown
+	if set.Solve == nil { // not with POST /solve, because the lead times of its solves are unknown
 		s.All.hour = min(s.All.hour, float64(threads)*time.Hour.Seconds()/shortest.Seconds())
 	}
 	s.All.limit(targets.Budget{PerDay: set.Budget.PerDay})
@@ -224,10 +227,11 @@ func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
 	})
 }
 
-// mostPrinted is how many targets check prints, the most expensive ones.
+// mostPrinted is the number of targets that the command prints. It prints the most expensive ones.
 const mostPrinted = 50
 
-// text formats the spending for check. Nothing from a simulated provider costs anything.
+// text formats the spending for `poold check`. A simulated provider costs nothing, so its text has
+// no warnings about prices and budgets.
 func (s Spending) text(simulated bool) string {
 	var text strings.Builder
 	for i, p := range s.Each {
@@ -252,7 +256,7 @@ func (s Spending) text(simulated bool) string {
 	return text.String()
 }
 
-// Unbounded names the targets without a budget, the most expensive first.
+// Unbounded returns the names of the targets without a budget, the most expensive first.
 func (s Spending) Unbounded() (names []string) {
 	for _, p := range s.Each {
 		if !p.bounded {

@@ -15,14 +15,16 @@ import (
 )
 
 const (
-	// replayTime limits a replay. Each letter is an exchange with Redis.
+	// replayTime is the timeout for a replay of dead letters. The daemon calls Redis for each
+	// letter.
 	replayTime = 5 * time.Minute
-	// probeTime limits a probe, which calls the service.
+	// probeTime is the timeout for a probe, because the daemon calls the solving service during a
+	// probe.
 	probeTime = 30 * time.Second
 )
 
-// newAsk completes a command that sends one request and prints the answer: formatted by show, or
-// unchanged with --json.
+// newAsk completes a command that sends one request and prints the response. The function show
+// formats the response; with --json the command prints the response unchanged.
 func newAsk(c *Console, command *cobra.Command, ask func(words []string) question, show func([]byte) (string, error)) *cobra.Command {
 	asJSON := command.Flags().Bool("json", false, "print the daemon's answer as JSON")
 	onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
@@ -43,7 +45,7 @@ func newAsk(c *Console, command *cobra.Command, ask func(words []string) questio
 	return command
 }
 
-// shown makes a view of raw answers from a view of the decoded document.
+// shown returns a function that decodes a response and formats the document with the function text.
 func shown[T any](text func(*T) string) func(answer []byte) (string, error) {
 	return func(answer []byte) (string, error) {
 		document, err := decode[T](answer)
@@ -54,7 +56,7 @@ func shown[T any](text func(*T) string) func(answer []byte) (string, error) {
 	}
 }
 
-// newHealthcheck is `poold healthcheck`, which asks /readyz.
+// newHealthcheck returns the command `poold healthcheck`, which requests /readyz.
 func newHealthcheck(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "healthcheck",
@@ -70,7 +72,7 @@ func newHealthcheck(c *Console) *cobra.Command {
 	return command
 }
 
-// newProbe is `poold probe`.
+// newProbe returns the command `poold probe`.
 func newProbe(c *Console) *cobra.Command {
 	return newAsk(c, &cobra.Command{
 		Use:   "probe PROVIDER",
@@ -84,7 +86,7 @@ func newProbe(c *Console) *cobra.Command {
 	}, shown(probeText))
 }
 
-// probeText describes a provider after a probe in one line.
+// probeText describes, in one line, the state of a provider after a probe.
 func probeText(p *httpapi.Probe) string {
 	text := Printable(p.Name) + " is " + Printable(p.State)
 	if p.Reason != "" {
@@ -99,7 +101,7 @@ func probeText(p *httpapi.Probe) string {
 	return text
 }
 
-// newDeadLetters is `poold dead-letters`.
+// newDeadLetters returns the command `poold dead-letters`.
 func newDeadLetters(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dead-letters COMMAND",

@@ -15,21 +15,24 @@ import (
 )
 
 const (
-	// changeTime limits the request that changes one target.
+	// changeTime is the timeout for the request that changes a target.
 	changeTime = 10 * time.Second
-	// outcomeTime limits the wait for the outcome of a change: the answer to a submit.
+	// outcomeTime limits the wait until the status shows the outcome of a change. For `poold
+	// resume`, the outcome is the provider's response to an order.
 	outcomeTime = 15 * time.Second
 )
 
-// change is a command that changes one target.
+// change describes a command that changes one target.
 type change struct {
-	method, path string                         // below /pool/TARGET
-	body         func() (map[string]any, error) // nil = no body; an empty map is not sent
-	compares     bool                           // text needs the target as it was before
-	// decided reports whether the target shows the outcome of the change; the command waits for
-	// that, at most outcomeTime. nil = the first look shows it.
+	method, path string                         // HTTP method, and path below /pool/TARGET
+	body         func() (map[string]any, error) // returns the fields of the request body; nil or an empty map = no body
+	compares     bool                           // whether the command reads the target before the change too
+	// decided reports whether the status of the target shows the outcome of the change. The command
+	// reads the status repeatedly until decided returns true, at most for outcomeTime. If decided
+	// is nil, the command reads the status once.
 	decided func(before, after *status.Target) bool
-	// text describes the change in one line. A target is nil if the key may not read it.
+	// text describes the change in one line. The arguments are the target before and after the
+	// change; each is nil if it is unknown, for instance because the key may not read it.
 	text func(before, after *status.Target) string
 }
 
@@ -44,7 +47,7 @@ func newChange(c *Console, command *cobra.Command, change change) *cobra.Command
 		}
 		var before *status.Target
 		if change.compares {
-			before, _, _ = look(ctx, daemon, words[0]) // the answer to the change reports the fault
+			before, _, _ = look(ctx, daemon, words[0]) // ignored: a fault of the daemon also fails the request for the change
 		}
 		if _, _, err := daemon.exchange(ctx, q); err != nil {
 			return err
@@ -60,7 +63,7 @@ func newChange(c *Console, command *cobra.Command, change change) *cobra.Command
 	return command
 }
 
-// outcome reads the target after the change, again and again until decided returns true.
+// outcome reads the status of the target after the change, repeatedly until decided returns true.
 func (c change) outcome(ctx context.Context, daemon *Client, target string, before *status.Target) (*status.Target, []byte, error) {
 	for until := time.Now().Add(outcomeTime); ; {
 		after, body, err := look(ctx, daemon, target)
@@ -75,7 +78,7 @@ func (c change) outcome(ctx context.Context, daemon *Client, target string, befo
 	}
 }
 
-// question is the request of the change.
+// question returns the request that makes the change.
 func (c change) question(target string) (question, error) {
 	q := question{method: c.method, path: "/pool/" + url.PathEscape(target) + c.path, limit: changeTime, success: http.StatusNoContent}
 	if c.body == nil {
@@ -90,7 +93,7 @@ func (c change) question(target string) (question, error) {
 	return q, err
 }
 
-// look reads one target's part of the status.
+// look reads the status of one target.
 func look(ctx context.Context, daemon *Client, target string) (*status.Target, []byte, error) {
 	body, err := daemon.Ask(ctx, http.MethodGet, "/pool/"+url.PathEscape(target), "application/json", StatusTime)
 	if err != nil {
@@ -100,7 +103,7 @@ func look(ctx context.Context, daemon *Client, target string) (*status.Target, [
 	return found, body, err
 }
 
-// newPause is `poold pause`.
+// newPause returns the command `poold pause`.
 func newPause(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "pause TARGET",
@@ -136,7 +139,7 @@ func newPause(c *Console) *cobra.Command {
 	})
 }
 
-// newResume is `poold resume`.
+// newResume returns the command `poold resume`.
 func newResume(c *Console) *cobra.Command {
 	return newChange(c, &cobra.Command{
 		Use:   "resume TARGET",
@@ -159,13 +162,14 @@ func newResume(c *Console) *cobra.Command {
 	})
 }
 
-// tried reports whether the outcome of the order that tries a refused target is known.
+// tried reports whether the outcome of a resume is known. If the provider refused the target
+// before, the outcome is known when the provider has answered an order for the target.
 func tried(before, after *status.Target) bool {
 	return before.State != refill.Refused || after.State != refill.Refused ||
 		after.FailedInARow > before.FailedInARow || after.BoughtInFlight > before.BoughtInFlight
 }
 
-// triedText describes the outcome of trying a refused target.
+// triedText describes what happened to a refused target after a resume.
 func triedText(before, after *status.Target) string {
 	switch {
 	case after.State != refill.Refused:
@@ -178,7 +182,7 @@ func triedText(before, after *status.Target) string {
 	return "the next order is placed at once; no order is wanted now, or none was answered yet"
 }
 
-// newFlush is `poold flush`.
+// newFlush returns the command `poold flush`.
 func newFlush(c *Console) *cobra.Command {
 	return newChange(c, &cobra.Command{
 		Use:   "flush TARGET",
@@ -193,7 +197,7 @@ func newFlush(c *Console) *cobra.Command {
 			if before == nil || after == nil {
 				return unknown
 			}
-			// With many targets the status can be some seconds old.
+			// With many targets the status can be some seconds old, so the difference may be wrong.
 			discarded := after.Discarded - before.Discarded
 			if discarded < 0 || discarded == 0 && before.Fresh > 0 {
 				return unknown
@@ -207,7 +211,7 @@ func newFlush(c *Console) *cobra.Command {
 	})
 }
 
-// newWarm is `poold warm`.
+// newWarm returns the command `poold warm`.
 func newWarm(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "warm TARGET --tokens N --for TIME",

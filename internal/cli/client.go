@@ -24,8 +24,9 @@ type Client struct {
 	key  captcha.Secret
 }
 
-// ClientFlags adds --url and --key-file and returns a function that makes the client they
-// describe. A key is never an argument, because other users of the machine see arguments.
+// ClientFlags adds the flags --url and --key-file to a command. The returned function makes the
+// client that these flags describe. No flag takes the key itself, because other users of the
+// machine can see the arguments of a process.
 func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
 	base := command.Flags().String("url", c.Env("POOLD_URL", "http://127.0.0.1:8080"), "the daemon's `address` (env POOLD_URL)")
 	keyFile := command.Flags().String("key-file", "", "`file` with the key to use (env POOLD_KEY holds the key itself)")
@@ -46,8 +47,8 @@ func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
 	}
 }
 
-// onDaemon adds the client flags to a command and makes it call run with that client. It
-// returns the function of ClientFlags, for shell completion.
+// onDaemon adds the client flags to a command. The command then calls the function run with the
+// client. onDaemon returns the function that makes the client, for shell completion.
 func onDaemon(command *cobra.Command, c *Console, run func(ctx context.Context, daemon *Client, words []string) error) func() (*Client, error) {
 	connect := ClientFlags(command, c)
 	command.RunE = func(command *cobra.Command, words []string) error {
@@ -60,8 +61,8 @@ func onDaemon(command *cobra.Command, c *Console, run func(ctx context.Context, 
 	return connect
 }
 
-// readSecret returns the content of a file without surrounding space. If no file is named,
-// it returns otherwise.
+// readSecret returns the content of a file without surrounding white space. If the argument file is
+// empty, readSecret returns the argument otherwise.
 func readSecret(file, otherwise string) (string, error) {
 	if file == "" {
 		return otherwise, nil
@@ -74,35 +75,36 @@ func readSecret(file, otherwise string) (string, error) {
 	return secret, err
 }
 
-// answerLimit is the most that is read of an answer.
+// answerLimit is the maximum number of bytes that the client reads of a response.
 const answerLimit = 64 << 20
 
-// question is one request to the daemon.
+// question describes one request to the daemon.
 type question struct {
 	method, path string
-	header       http.Header // without the key; nil = none
+	header       http.Header // headers other than the one with the key; nil = none
 	body         []byte
-	limit        time.Duration // for the whole exchange
-	success      int           // the status of a successful answer; 0 = 200
+	limit        time.Duration // timeout for the whole exchange
+	success      int           // the HTTP status of a successful response; 0 = 200
 }
 
-// refusal is an answer with another status than the question's success.
+// refusal is the error for a response whose status is not the expected one.
 type refusal struct {
 	status int
 	text   string
 }
 
-// Error returns the text of the refusal.
+// Error returns the text that describes the refusal.
 func (r *refusal) Error() string { return r.text }
 
-// Ask sends a request without a body and returns the body of a 200.
+// Ask sends a request without a body and returns the body of the response. A status other than 200
+// is an error.
 func (c *Client) Ask(ctx context.Context, method, path, accept string, limit time.Duration) ([]byte, error) {
 	_, answer, err := c.exchange(ctx, question{method: method, path: path, header: http.Header{"Accept": {accept}}, limit: limit})
 	return answer, err
 }
 
-// exchange sends one request and returns headers and body of the answer. An answer with
-// another status is a *refusal.
+// exchange sends one request and returns the headers and the body of the response. A response with
+// an unexpected status is a *refusal.
 func (c *Client) exchange(ctx context.Context, q question) (http.Header, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, q.limit)
 	defer cancel()
@@ -115,8 +117,8 @@ func (c *Client) exchange(ctx context.Context, q question) (http.Header, []byte,
 	return response.Header, answer, err
 }
 
-// open sends one request like exchange, without its limit. The caller reads and closes the
-// body.
+// open sends one request and returns the response before its body is read. It applies no timeout.
+// The caller must read and close the body.
 func (c *Client) open(ctx context.Context, q question) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, q.method, c.base+q.path, bytes.NewReader(q.body))
 	if err != nil {
@@ -151,7 +153,7 @@ func readAnswer(body io.Reader) ([]byte, error) {
 	return answer, nil
 }
 
-// decode reads the JSON of an answer.
+// decode parses the JSON of a response.
 func decode[T any](answer []byte) (*T, error) {
 	document := new(T)
 	if err := json.Unmarshal(answer, document); err != nil {
@@ -160,7 +162,8 @@ func decode[T any](answer []byte) (*T, error) {
 	return document, nil
 }
 
-// refusalOf returns the error of an unsuccessful answer, with the daemon's text.
+// refusalOf returns the error for an unsuccessful response. The error has the daemon's description
+// of the problem, or else the HTTP status.
 func refusalOf(response *http.Response, answer []byte) *refusal {
 	r := &refusal{status: response.StatusCode}
 	var problem kernel.Problem

@@ -15,12 +15,12 @@ import (
 // Program describes a build of poold and the commands that it adds to the client commands.
 type Program struct {
 	Version, Commit string
-	Serve           func(*Console) *cobra.Command // runs the daemon; it is also the command without a name
-	HistoryInit     func(*Console) *cobra.Command // becomes `poold history init`
+	Serve           func(*Console) *cobra.Command // makes the command that runs the daemon; `poold` without a command runs it too
+	HistoryInit     func(*Console) *cobra.Command // makes the command `poold history init`
 	Others          []func(*Console) *cobra.Command
 }
 
-// Root returns poold with all its commands.
+// Root returns the root command of poold, with all subcommands.
 func (p Program) Root(c *Console) *cobra.Command {
 	root := p.Serve(c)
 	root.Use = "poold [COMMAND]"
@@ -28,7 +28,7 @@ func (p Program) Root(c *Console) *cobra.Command {
 	root.Long = ""
 	root.Example = ""
 	root.Args = noSuchCommand
-	root.SilenceErrors, root.SilenceUsage, root.DisableAutoGenTag = true, true, true // the caller prints the error, once
+	root.SilenceErrors, root.SilenceUsage, root.DisableAutoGenTag = true, true, true // the caller prints each error once
 	root.SetOut(c.Stdout)
 	root.SetErr(c.Stderr)
 	version := root.Flags().Bool("version", false, "print version, commit and Go version")
@@ -40,11 +40,11 @@ func (p Program) Root(c *Console) *cobra.Command {
 		return serve(command, words)
 	}
 	root.PersistentFlags().BoolP("help", "h", false, "show what the command does")
-	root.PersistentFlags().Lookup("help").Hidden = true // every command has it
+	root.PersistentFlags().Lookup("help").Hidden = true // hidden, because every command has this flag
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(func(command *cobra.Command, _ []string) { command.Print(helpOf(command)) })
 	root.SetHelpCommand(newHelp(c))
-	root.CompletionOptions.DisableDefaultCmd = true // newCompletion replaces it
+	root.CompletionOptions.DisableDefaultCmd = true // newCompletion replaces cobra's own command
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(
 		p.Serve(c), newToken(c), newSolve(c), newReport(c), newStatus(c),
@@ -58,7 +58,7 @@ func (p Program) Root(c *Console) *cobra.Command {
 	return root
 }
 
-// noSuchCommand refuses an unknown name of a command.
+// noSuchCommand returns a usage error if the first argument is not the name of a command.
 func noSuchCommand(command *cobra.Command, words []string) error {
 	if len(words) == 0 {
 		return nil
@@ -66,7 +66,7 @@ func noSuchCommand(command *cobra.Command, words []string) error {
 	return UsageError(fmt.Sprintf("there is no command %q%s", words[0], suggestion(words[0], "", namesBelow(command))))
 }
 
-// namesBelow lists the names of a command's subcommands.
+// namesBelow returns the names of the subcommands of a command.
 func namesBelow(command *cobra.Command) (names []string) {
 	for _, below := range command.Commands() {
 		if below.IsAvailableCommand() {
@@ -76,8 +76,8 @@ func namesBelow(command *cobra.Command) (names []string) {
 	return names
 }
 
-// addCommands adds subcommands to a command. Their flags become flags of the command too,
-// so that a flag may precede the subcommand's name.
+// addCommands adds subcommands to a command. It also adds the flags of the subcommands to the
+// command, so that a flag can precede the name of the subcommand.
 func addCommands(command *cobra.Command, of ...*cobra.Command) {
 	for _, below := range of {
 		command.AddCommand(below)
@@ -101,8 +101,9 @@ func addCommands(command *cobra.Command, of ...*cobra.Command) {
 	}
 }
 
-// Words checks the number of arguments: one for each of needed, which the error names, and
-// up to `more`.
+// Words returns a check of the number of arguments. A command needs one argument for each
+// description in needed, and accepts at most `more` further arguments. The error names a missing
+// argument by its description.
 func Words(more int, needed ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, given []string) error {
 		most := len(needed) + more
@@ -116,7 +117,8 @@ func Words(more int, needed ...string) cobra.PositionalArgs {
 	}
 }
 
-// flagError returns the message for a mistake in a flag. It suggests the most similar flag.
+// flagError converts an error about a flag to a message for users. For an unknown flag it suggests
+// the most similar one.
 func flagError(command *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -129,7 +131,8 @@ func flagError(command *cobra.Command, err error) error {
 	var names []string
 	command.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	if letters, _, _ := strings.Cut(unknown.GetSpecifiedShortnames(), "="); len(letters) > 1 {
-		// One dash: these letters are unknown. A leading h was taken for --help.
+		// The argument has one dash, so pflag read its letters as short flags. pflag took a leading
+		// h for --help.
 		for _, name := range []string{letters, "h" + letters} {
 			if command.Flags().Lookup(name) != nil {
 				return UsageError(fmt.Sprintf("a flag has two dashes: --%s", name))
@@ -160,8 +163,8 @@ func mustBe(invalid *pflag.InvalidValueError) string {
 	return errors.Unwrap(invalid).Error()
 }
 
-// suggestion returns the question whether the most similar known word was meant, with a prefix such
-// as "--". It returns "" if no known word is similar.
+// suggestion returns a text such as "; did you mean --url?" with the known word that is most
+// similar to the given word, after the prefix before. It returns "" if no known word is similar.
 func suggestion(word, before string, known []string) string {
 	if near := targets.Nearest(word, known); near != "" {
 		return fmt.Sprintf("; did you mean %s%s?", before, near)
@@ -169,14 +172,14 @@ func suggestion(word, before string, known []string) string {
 	return ""
 }
 
-// ConfigFlag adds --config.
+// ConfigFlag adds the flag --config to a command and returns its value.
 func ConfigFlag(command *cobra.Command, c *Console) *string {
 	value := command.Flags().String("config", c.Env("POOLD_CONFIG", "pools.yaml"), "the configuration `file` (env POOLD_CONFIG)")
 	FilesFor(command, "config")
 	return value
 }
 
-// FilesFor makes a shell complete file names as the values of flags.
+// FilesFor declares that the values of the named flags are file names, for shell completion.
 func FilesFor(command *cobra.Command, flags ...string) {
 	for _, name := range flags {
 		if err := command.MarkFlagFilename(name); err != nil {
@@ -185,14 +188,14 @@ func FilesFor(command *cobra.Command, flags ...string) {
 	}
 }
 
-// OneOf makes a shell complete the values of a flag.
+// OneOf declares the valid values of a flag, for shell completion.
 func OneOf(command *cobra.Command, flag string, values ...string) {
 	if err := command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag does not exist
 	}
 }
 
-// newSchema is `poold schema`.
+// newSchema returns the command `poold schema`.
 func newSchema(c *Console) *cobra.Command {
 	return &cobra.Command{
 		Use:     "schema",
@@ -207,7 +210,7 @@ func newSchema(c *Console) *cobra.Command {
 	}
 }
 
-// newVersion is `poold version`.
+// newVersion returns the command `poold version`.
 func newVersion(c *Console, p Program) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",

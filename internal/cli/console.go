@@ -22,7 +22,8 @@ type Console struct {
 	Stderr io.Writer
 }
 
-// Env returns the variable's value, or otherwise if it is unset or empty.
+// Env returns the value of an environment variable. If the variable is unset or empty, Env returns
+// the argument otherwise.
 func (c *Console) Env(name, otherwise string) string {
 	if value, ok := c.Lookup(name); ok && value != "" {
 		return value
@@ -44,7 +45,8 @@ func TerminalOf(w io.Writer) *os.File {
 	return nil
 }
 
-// printRaw prints an answer unchanged. On a terminal it replaces control characters.
+// printRaw prints a text to stdout unchanged. If stdout is a terminal, printRaw replaces control
+// characters.
 func (c *Console) printRaw(text string) error {
 	if TerminalOf(c.Stdout) != nil {
 		text = PrintableLines(text)
@@ -53,13 +55,13 @@ func (c *Console) printRaw(text string) error {
 	return err
 }
 
-// printAlone prints an answer, such as a token, with exactly one line end.
+// printAlone prints a text, such as a token, with exactly one line end.
 func (c *Console) printAlone(text []byte) error {
 	return c.printRaw(strings.TrimSpace(string(text)) + "\n")
 }
 
-// printDone prints the JSON that shows a change. err is why there is no JSON; the change was made
-// anyway.
+// printDone prints the JSON document after a change. The argument err says why there is no
+// document; the change itself was made in any case.
 func (c *Console) printDone(text []byte, err error) error {
 	if err != nil {
 		return fmt.Errorf("the change is made, but cannot be shown: %w", err)
@@ -67,8 +69,8 @@ func (c *Console) printDone(text []byte, err error) error {
 	return c.printAlone(text)
 }
 
-// PrintableLines returns a text of any length in which control characters, other than line
-// ends and tabs, are replaced.
+// PrintableLines replaces the control characters in a text of any length, except line ends and
+// tabs.
 func PrintableLines(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
@@ -78,7 +80,7 @@ func PrintableLines(text string) string {
 	}, text)
 }
 
-// printable replaces a character that moves the cursor, changes colours or is invisible.
+// printable replaces an unprintable character, which could move the cursor or change colours.
 func printable(r rune) rune {
 	if !unicode.IsPrint(r) {
 		return '\uFFFD'
@@ -86,8 +88,8 @@ func printable(r rune) rune {
 	return r
 }
 
-// Printable returns a text of foreign origin for one line of a terminal: at most 300
-// characters, control characters replaced.
+// Printable prepares a text of foreign origin for one line of a terminal. It replaces control
+// characters and cuts the text after 300 characters.
 func Printable(text string) string {
 	const most = 300
 	letters := 0
@@ -100,8 +102,8 @@ func Printable(text string) string {
 	return strings.Map(printable, text)
 }
 
-// plain returns a word of foreign origin with control characters escaped, or "-" if it is
-// empty.
+// plain escapes the control characters in a word of foreign origin. It returns "-" for an empty
+// word.
 func plain(word string) string {
 	if word == "" {
 		return "-"
@@ -110,7 +112,8 @@ func plain(word string) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// Amount formats money: two digits after the point, below a tenth two significant digits.
+// Amount formats an amount of money with two decimals. Amounts below 0.1 get two significant
+// digits.
 func Amount(x float64) string {
 	digits := 2.0
 	if x > 0 {
@@ -121,7 +124,7 @@ func Amount(x float64) string {
 
 func seconds(ms int64) string { return fmt.Sprintf("%.1f", float64(ms)/1000) }
 
-// price formats an amount: a number, "-" for 0, or "unknown".
+// price formats an amount of money as a number, as "-" if it is 0, or as "unknown".
 func price(of status.Money) string {
 	if !of.Known() {
 		return of.String()
@@ -139,7 +142,7 @@ func tokens(n int) string {
 
 func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// known formats a figure if it is known, else returns "-".
+// known formats value if the argument is holds, and otherwise returns "-".
 func known(is bool, format string, value float64) string {
 	if !is {
 		return "-"

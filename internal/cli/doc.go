@@ -1,12 +1,12 @@
-// Package cli holds the commands that speak to a running daemon, and the tree of all
+// Package cli has the commands that send requests to a running daemon, and builds the tree of all
 // commands.
 //
-// commands.go builds the tree for each run and words mistakes on the command line. help.go
-// turns the tree into help, completion and man pages. client.go sends requests; ask.go and
-// change.go complete the commands that send one request and the commands that change one
-// target. The other commands have one file each. table.go formats tables, console.go values
-// and output. Text of foreign origin is printed without control characters.
+// commands.go builds the tree of commands and reports mistakes on the command line. help.go makes
+// the help texts, the shell completion and the man pages. client.go sends requests. ask.go
+// completes the commands that send one request, and change.go the commands that change one target.
+// The other commands have one file each. table.go formats tables; console.go formats values and
+// prints output. The commands replace or escape control characters in texts of foreign origin.
 //
-// The package opens no store and reads only key files, proxy files and pictures. Commands
-// that read pools.yaml are in internal/check, internal/simulate and cmd/poold.
+// The package opens no store. It reads no files except key files, proxy files and pictures. The
+// commands that read pools.yaml are in internal/check, internal/simulate and cmd/poold.
 package cli

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	helpColumns  = 100         // the widest line of a flag's help
-	completeTime = time.Second // how long a shell waits for the names of the targets
+	helpColumns  = 100         // maximum width of a line in the help of flags
+	completeTime = time.Second // timeout for the names of the targets in shell completion
 )
 
 func newHelp(c *Console) *cobra.Command {
@@ -43,7 +43,8 @@ func newHelp(c *Console) *cobra.Command {
 	}
 }
 
-// helpOf is the text of help. docs/cli.md contains it, and a test compares the two.
+// helpOf returns the help text of a command. docs/cli.md contains the same text, and a test
+// compares the two.
 func helpOf(command *cobra.Command) string {
 	var text strings.Builder
 	if !command.HasParent() {
@@ -81,7 +82,7 @@ func writeCommands(text *strings.Builder, command *cobra.Command) {
 	text.WriteString(t.text(0))
 }
 
-// newCompletion is `poold completion`.
+// newCompletion returns the command `poold completion`.
 func newCompletion(c *Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
@@ -108,9 +109,9 @@ func newCompletion(c *Console) *cobra.Command {
 	}
 }
 
-// completeTargets makes a shell complete the first word of a command with the names of the
-// running daemon's targets, and later words with more. Without an answer in completeTime it
-// offers no name.
+// completeTargets sets the shell completion of a command's arguments. The first argument completes
+// to the names of the targets of the running daemon, further arguments to the words in more. If the
+// daemon does not answer within completeTime, the completion offers no names.
 func completeTargets(command *cobra.Command, connect func() (*Client, error), more ...string) {
 	command.ValidArgsFunction = func(command *cobra.Command, words []string, begin string) ([]string, cobra.ShellCompDirective) {
 		offered := more
@@ -121,8 +122,8 @@ func completeTargets(command *cobra.Command, connect func() (*Client, error), mo
 	}
 }
 
-// targetNames asks the running daemon for the names of its targets. It returns none without
-// an answer, and leaves out words that are not names, which a shell could execute.
+// targetNames requests the names of the targets from the running daemon. It returns nil if the
+// daemon does not answer. It omits invalid names, because a shell could execute parts of them.
 func targetNames(ctx context.Context, connect func() (*Client, error)) (names []string) {
 	daemon, err := connect()
 	if err != nil {
@@ -149,7 +150,8 @@ func startingWith(begin string, words []string) (matching []string) {
 	return matching
 }
 
-// newMan is `poold man`, for packagers. Help does not list it.
+// newMan returns the command `poold man`, which is for packagers. The help does not list this
+// command.
 func newMan(c *Console, p Program) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
@@ -158,10 +160,11 @@ func newMan(c *Console, p Program) *cobra.Command {
 		Args:    Words(0, "a folder"),
 		Hidden:  true,
 		RunE: func(_ *cobra.Command, words []string) error {
-			if err := os.MkdirAll(words[0], 0o755); err != nil { //nolint:gosec // G301: all users read the pages
+			if err := os.MkdirAll(words[0], 0o755); err != nil { //nolint:gosec // G301: all users must be able to read the pages
 				return err
 			}
-			// The pages must not contain defaults from the packager's environment.
+			// An empty environment: the pages must not contain defaults from the packager's
+			// environment.
 			root := p.Root(&Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: c.Stdout, Stderr: c.Stderr})
 			if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "poold " + p.Version}, words[0]); err != nil {
 				return fmt.Errorf("writing the man pages: %w", err)

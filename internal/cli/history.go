@@ -14,15 +14,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// HistoryTime limits a request about the history. The daemon gives its store less.
+// HistoryTime is the timeout for a request about the history. It is longer than the daemon's own
+// timeout for its store.
 const HistoryTime = 15 * time.Second
 
-// historyView is a command of `poold history` that asks the daemon.
+// historyView describes a subcommand of `poold history` that sends a request to the daemon.
 type historyView struct {
 	use, short, example string
 	args                cobra.PositionalArgs
-	query               []string // flags that become parameters of its route
-	needs               string   // the required flag and its values; "" = none
+	query               []string // names of the flags that become query parameters
+	needs               string   // the required flag and its values; "" = no flag is required
 	path                func(words []string) string
 	show                func(answer []byte) (string, error)
 }
@@ -69,7 +70,7 @@ func historyViews() []historyView {
 	}
 }
 
-// newHistory is `poold history`.
+// newHistory returns the command `poold history`.
 func newHistory(c *Console, prepare *cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "history COMMAND",
@@ -127,8 +128,8 @@ func (v historyView) command(c *Console) *cobra.Command {
 	return command
 }
 
-// historyFlags are the flags whose values become parameters unchanged, with their help and
-// the values that a shell completes.
+// historyFlags has the flags whose values become query parameters unchanged. Each has a help text
+// and the values for shell completion.
 var historyFlags = map[string]struct {
 	help   string
 	values []string
@@ -141,7 +142,8 @@ var historyFlags = map[string]struct {
 	"by":     {"`what` each line sums up: owner, target or key", []string{"owner", "target", "key"}},
 }
 
-// historyParameters adds the flags of these names and returns the parameters that they set.
+// historyParameters adds the named flags to a command. Parsing the command line sets the query
+// parameters that it returns.
 func historyParameters(command *cobra.Command, names []string) url.Values {
 	flags, given := command.Flags(), url.Values{}
 	for _, name := range names {
@@ -177,7 +179,8 @@ func historyParameters(command *cobra.Command, names []string) url.Values {
 	return given
 }
 
-// parameters returns the query part of the address.
+// parameters returns the query string of the request, or a usage error if a required flag is
+// missing.
 func (v historyView) parameters(flags *pflag.FlagSet, given url.Values) (string, error) {
 	needed, _, _ := strings.Cut(v.needs, " ")
 	switch {
@@ -191,18 +194,19 @@ func (v historyView) parameters(flags *pflag.FlagSet, given url.Values) (string,
 	return "?" + given.Encode(), nil
 }
 
-// noteNextPage prints the cursor of the next page to stderr, because CSV has no place for it.
+// noteNextPage prints the cursor of the next page to stderr, because CSV output has no place for a
+// cursor.
 func (c *Console) noteNextPage(header http.Header) error {
 	link, _, _ := strings.Cut(strings.TrimPrefix(header.Get("Link"), "<?"), ">")
 	query, err := url.ParseQuery(link)
 	if err != nil || !query.Has("cursor") {
-		return nil //nolint:nilerr // a Link without a cursor comes from something between and means something else
+		return nil //nolint:nilerr // a Link header without a cursor comes from a proxy
 	}
 	_, err = io.WriteString(c.Stderr, more(query.Get("cursor")))
 	return err
 }
 
-// more names the flag that fetches the next page.
+// more returns a line that names the flag for the next page, or "" if there is no further page.
 func more(cursor string) string {
 	if cursor == "" {
 		return ""

@@ -7,7 +7,8 @@ import (
 	"poold/internal/httpapi/historyapi"
 )
 
-// taskTable shows one of two lists: orders under way have a state instead of an outcome.
+// taskTable formats a list of ended orders or a list of orders in flight. Orders in flight have a
+// state instead of an outcome.
 func taskTable(answer []byte) (string, error) {
 	list, err := decode[struct {
 		Records []struct{ Status string }
@@ -73,7 +74,7 @@ func entriesTable(list *historyapi.AuditList) string {
 	return t.text(0) + more(list.Next)
 }
 
-// figureColumns are the names of the cells that figureCells returns.
+// figureColumns has the headings of the cells that figureCells returns.
 var figureColumns = []any{"ORDERS", "SOLVED", "DISCARDED", "FAILED", "REFUSED", "LOST", "MEAN SECONDS", "SPENT"}
 
 func figureCells(f *historyapi.DayFigures) []any {
@@ -102,7 +103,7 @@ func dayTable(day *historyapi.Day) string {
 	return t.text(0) + "\n" + types.text(0)
 }
 
-// usageTable shows one of two answers: the usage by key has other columns.
+// usageTable formats the usage. The usage by key has different columns from the usage by target.
 func usageTable(answer []byte) (string, error) {
 	usage, err := decode[struct{ By string }](answer)
 	if err != nil {
@@ -141,7 +142,7 @@ func spentTable(usage *historyapi.Usage) string {
 	return t.text(0)
 }
 
-// orUnknown formats a number that may be unknown.
+// orUnknown formats a number; nil becomes "-".
 func orUnknown(n *int64) string {
 	if n == nil {
 		return "-"

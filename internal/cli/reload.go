@@ -12,10 +12,11 @@ import (
 	"poold/internal/status"
 )
 
-// reloadTime limits a reload, which waits for the workers of removed targets.
+// reloadTime is the timeout for a reload. The daemon answers only after the workers of removed
+// targets have ended.
 const reloadTime = 45 * time.Second
 
-// newReload is `poold reload`.
+// newReload returns the command `poold reload`.
 func newReload(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "reload",
@@ -26,7 +27,7 @@ func newReload(c *Console) *cobra.Command {
 	}
 	asJSON := command.Flags().Bool("json", false, "print the part config of the status afterwards")
 	onDaemon(command, c, func(ctx context.Context, daemon *Client, _ []string) error {
-		before, _ := AskStatus(ctx, daemon, StatusTime) // the answer to the reload reports the fault
+		before, _ := AskStatus(ctx, daemon, StatusTime) // ignored: a fault of the daemon also fails the request for the reload
 		q := question{method: http.MethodPost, path: "/-/reload", limit: reloadTime, success: http.StatusNoContent}
 		if _, _, err := daemon.exchange(ctx, q); err != nil {
 			return err
@@ -45,7 +46,8 @@ func newReload(c *Console) *cobra.Command {
 	return command
 }
 
-// reloadText counts the changes of a reload. A document is nil if the key may not read it.
+// reloadText describes how many targets a reload changed. The arguments are the status before and
+// after the reload; each is nil if it is unknown, for instance because the key may not read it.
 func reloadText(before, after *status.Document) string {
 	if before == nil || after == nil {
 		return "the file was read again"

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newReport is `poold report`.
+// newReport returns the command `poold report`.
 func newReport(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "report [TARGET] ID accepted|rejected",

@@ -10,17 +10,18 @@ import (
 	"poold/internal/status"
 )
 
-// screen describes stdout for the status.
+// screen describes the terminal to which the status is printed.
 type screen struct {
 	columns int
-	lines   int  // of a terminal; 0 = stdout is something else
+	lines   int  // height of the terminal; 0 = stdout is not a terminal
 	colours bool // whether states are coloured
 }
 
-// mostColumns is the widest line of the status.
+// mostColumns is the maximum width of a line of the status.
 const mostColumns = 100
 
-// screen examines stdout. Without a terminal, lines have mostColumns and no colours.
+// screen examines stdout. If stdout is not a terminal, the lines have at most mostColumns columns
+// and no colours.
 func (c *Console) screen() screen {
 	s := screen{columns: mostColumns}
 	file := TerminalOf(c.Stdout)
@@ -34,7 +35,8 @@ func (c *Console) screen() screen {
 	return s
 }
 
-// paintState returns a painter for a table that has states in this column; nil = no colours.
+// paintState returns the function that colours the states in one column of a table. It returns nil
+// if the screen shows no colours.
 func (s screen) paintState(column int) func(int, string, string) string {
 	if !s.colours {
 		return nil

@@ -18,10 +18,10 @@ import (
 	"poold/internal/targets"
 )
 
-// solveGrace is how long the daemon may take to answer after the request's timeout.
+// solveGrace is the time that the client allows the daemon beyond the timeout of the solve.
 const solveGrace = 30 * time.Second
 
-// newSolve is `poold solve`.
+// newSolve returns the command `poold solve`.
 func newSolve(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "solve --type TYPE",
@@ -49,13 +49,13 @@ func newSolve(c *Console) *cobra.Command {
 	return command
 }
 
-// solveFlags are the flags of `poold solve` that are not fields of the request.
+// solveFlags holds the flags of `poold solve` that are not fields of POST /solve.
 type solveFlags struct {
 	image, proxyFile, idempotencyKey string
 	json                             bool
 }
 
-// solve sends POST /solve and prints the answer.
+// solve sends POST /solve and prints the token of the response.
 func (s *solveFlags) solve(ctx context.Context, c *Console, daemon *Client, flags *pflag.FlagSet) error {
 	request := requestOf(flags)
 	timeout, err := flags.GetDuration("timeout")
@@ -90,12 +90,13 @@ func (s *solveFlags) solve(ctx context.Context, c *Console, daemon *Client, flag
 	return c.printAlone(answer)
 }
 
-// argumentFields are the fields of POST /solve whose values may be arguments.
+// argumentFields returns the fields of POST /solve that have a flag. The image and the proxy come
+// from files instead.
 func argumentFields() []targets.RequestField {
 	return slices.DeleteFunc(targets.RequestFields(), func(f targets.RequestField) bool { return f.Key == "image" || f.Key == "proxy" })
 }
 
-// flagOf returns the name of a field's flag.
+// flagOf returns the name of the flag for a field.
 func flagOf(key string) string { return strings.ReplaceAll(key, "_", "-") }
 
 // requestFlags adds a flag for each field of POST /solve.
@@ -117,7 +118,7 @@ func requestFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// requestOf returns the fields that the flags of requestFlags set.
+// requestOf returns the fields of POST /solve that the command line sets.
 func requestOf(flags *pflag.FlagSet) map[string]any {
 	request := map[string]any{}
 	for _, f := range argumentFields() {
@@ -126,7 +127,7 @@ func requestOf(flags *pflag.FlagSet) map[string]any {
 			continue
 		}
 		switch flag.Value.Type() {
-		case "bool", "int", "float64": // their texts are JSON
+		case "bool", "int", "float64": // the text of such a value is valid JSON
 			request[f.Key] = json.RawMessage(flag.Value.String())
 		default:
 			request[f.Key] = flag.Value.String()
@@ -135,13 +136,13 @@ func requestOf(flags *pflag.FlagSet) map[string]any {
 	return request
 }
 
-// readPicture returns the content of a file as base64.
+// readPicture returns the content of a picture file in base64.
 func readPicture(name string) (string, error) {
 	file, err := os.Open(name) //nolint:gosec // G304: the user names it
 	if err != nil {
 		return "", fmt.Errorf("reading the picture: %w", err)
 	}
-	defer func() { _ = file.Close() }() // it was read only
+	defer func() { _ = file.Close() }() // closing a file after reading loses no data
 	picture, err := io.ReadAll(io.LimitReader(file, targets.MostPicture+1))
 	switch {
 	case err != nil:

@@ -16,10 +16,10 @@ import (
 	"poold/internal/status"
 )
 
-// StatusTime limits a request for the status.
+// StatusTime is the timeout for a request for the status.
 const StatusTime = 10 * time.Second
 
-// newStatus is `poold status`.
+// newStatus returns the command `poold status`.
 func newStatus(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status [GLOB]",
@@ -57,7 +57,7 @@ type statusView struct {
 	json  bool
 }
 
-// choose sets the glob and checks the selection.
+// choose sets the glob from the arguments and checks the selection of targets.
 func (v *statusView) choose(words []string, byState bool) error {
 	v.glob = strings.Join(words, "")
 	if _, err := path.Match(v.glob, ""); err != nil || len(words) > 0 && v.glob == "" {
@@ -69,7 +69,8 @@ func (v *statusView) choose(words []string, byState bool) error {
 	return nil
 }
 
-// part returns a document with the selected targets, problems first.
+// part returns a copy of a document with only the selected targets. Targets with problems come
+// first.
 func (v *statusView) part(d *status.Document) *status.Document {
 	part := *d
 	part.Targets = []status.Target{}
@@ -82,7 +83,7 @@ func (v *statusView) part(d *status.Document) *status.Document {
 	return &part
 }
 
-// show prints the status once.
+// show requests the status and prints it once.
 func (v *statusView) show(ctx context.Context, c *Console, daemon *Client) error {
 	body, err := daemon.Ask(ctx, http.MethodGet, "/status.json", "application/json", StatusTime)
 	if err != nil {
@@ -106,12 +107,12 @@ func (v *statusView) show(ctx context.Context, c *Console, daemon *Client) error
 	return c.printAlone(text)
 }
 
-// text formats a document for a terminal.
+// text formats the selected part of a document for a terminal.
 func (v *statusView) text(d *status.Document, s screen) string {
 	return statusText(v.part(d), v.glob != "", s)
 }
 
-// AskStatus reads the whole document of a running daemon.
+// AskStatus requests the whole status document of a running daemon.
 func AskStatus(ctx context.Context, daemon *Client, limit time.Duration) (*status.Document, error) {
 	body, err := daemon.Ask(ctx, http.MethodGet, "/status.json", "application/json", limit)
 	if err != nil {

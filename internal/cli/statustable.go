@@ -10,9 +10,9 @@ import (
 	"poold/internal/status"
 )
 
-// statusText formats the status: alarms, the tables of providers and targets, remarks on
-// the targets, and the state of the daemon. asked means that the targets were selected by
-// name; then a single target is shown with all its figures.
+// statusText formats the status: alarms, the tables of providers and targets, remarks on the
+// targets, and the state of the daemon. The argument asked means that the user selected targets by
+// name; if one target matches, statusText shows all its figures.
 func statusText(d *status.Document, asked bool, s screen) string {
 	var text strings.Builder
 	say := func(line string) { text.WriteString(wrapped(Printable(line), s.columns) + "\n") }
@@ -49,7 +49,8 @@ func statusText(d *status.Document, asked bool, s screen) string {
 	return text.String()
 }
 
-// refusedFile explains why the file was refused. It returns nothing if it was accepted.
+// refusedFile lists the problems for which the daemon refused the file. It returns nil if the file
+// was applied.
 func refusedFile(c status.Config) (lines []string) {
 	if c.OK || len(c.Problems) == 0 {
 		return nil
@@ -58,7 +59,8 @@ func refusedFile(c status.Config) (lines []string) {
 	return append(lines, c.Problems...)
 }
 
-// providerLine explains a provider that is not ok: reason, begin, next try and remedy.
+// providerLine describes a provider that is not ok: the reason, since when, the next attempt, and
+// the remedy.
 func providerLine(p status.Provider) string {
 	line := p.Name + ": " + p.Reason
 	if p.Since != "" {
@@ -89,7 +91,7 @@ func providerTable(providers []status.Provider, s screen) *table {
 	return t
 }
 
-// targetTable has the figures that the status page shows in its table.
+// targetTable makes the table of targets, with the same figures as the table of the status page.
 func targetTable(d *status.Document, s screen) *table {
 	t := &table{paint: s.paintState(1)}
 	t.row("TARGET", "STATE", "FRESH", "WANT", "ORDERS", "WAITING", "HITS", "REQUESTS", "LEAD", "SPENT")
@@ -115,7 +117,7 @@ func remarks(t *status.Target) (lines []string) {
 	if len(t.Marks) > 0 {
 		lines = append(lines, "marked "+strings.Join(t.Marks, ", "))
 	}
-	if t.Limit != "" && t.State != refill.Paused { // for which the reason names it
+	if t.Limit != "" && t.State != refill.Paused { // the reason of a pause already names the limit
 		lines = append(lines, "held by "+t.Limit)
 	}
 	if t.Shadow != nil {
@@ -127,7 +129,7 @@ func remarks(t *status.Target) (lines []string) {
 	return lines
 }
 
-// figures lists all figures of one target.
+// figures makes a table of all figures of one target.
 func figures(t *status.Target) *table {
 	of := &table{}
 	line := func(name, format string, args ...any) { of.row(name, Printable(fmt.Sprintf(format, args...))) }
@@ -166,7 +168,8 @@ func expiry(seconds *float64) string {
 	return time.Duration(*seconds * float64(time.Second)).Round(time.Second).String()
 }
 
-// daemonLines describes the daemon as a whole.
+// daemonLines describes the state of the daemon: version, Redis, overall budget, solves on demand,
+// dead letters, notices and warnings.
 func daemonLines(d *status.Document) (lines []string) {
 	ready, redis := "ready", "answers"
 	if !d.Ready {
@@ -193,8 +196,8 @@ func daemonLines(d *status.Document) (lines []string) {
 	return lines
 }
 
-// onDemandLines describes on-demand solves and the savings by sharing them, if there were
-// any.
+// onDemandLines describes the solves on demand and the solves that requests shared. It omits either
+// line if there were none.
 func onDemandLines(d *status.Document) (lines []string) {
 	if s := d.Solve; s != nil && s.Used() {
 		lines = append(lines, fmt.Sprintf("on-demand solves: guests %d, fresh %d, orders %d, waiting %d, requests %d, bought %d, solved %d, failed %d, spent %s; budget %s",
@@ -213,7 +216,7 @@ func onDemandLines(d *status.Document) (lines []string) {
 	return lines
 }
 
-// used formats one cap of a budget, or "" without one.
+// used formats the use of one limit of a budget. It returns "" if the budget has no such limit.
 func used(u *status.Usage, of string) string {
 	if u == nil {
 		return ""
@@ -221,12 +224,12 @@ func used(u *status.Usage, of string) string {
 	return fmt.Sprintf("%d/%d %s", u.Used, u.Limit, of)
 }
 
-// usedOf formats the budget of a target or of all guests.
+// usedOf formats the use of a budget of a target or of all guests.
 func usedOf(b status.Budget) string {
 	return strings.Trim(used(b.Hour, "an hour")+", "+used(b.Day, "a day"), ", ")
 }
 
-// wanted formats a number of tokens, and the share that warm windows ask for.
+// wanted formats the number of wanted tokens, and how many of them a warm window wants.
 func wanted(want, warm int) string {
 	switch warm {
 	case 0:

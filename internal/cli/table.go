@@ -7,19 +7,20 @@ import (
 	"golang.org/x/text/width"
 )
 
-// table is rows of left-aligned cells.
+// table is a table of left-aligned cells.
 type table struct {
 	rows   [][]string
-	indent string // in front of each row
-	// paint colours a cell below the first row; nil = none. padded is the cell with the
-	// spaces behind it.
+	indent string // text before each row
+	// paint colours a cell below the first row; nil = no colours. The argument padded is the cell
+	// with the spaces that follow it.
 	paint func(column int, cell, padded string) string
 }
 
-// row adds a row. Text of foreign origin must be made printable before.
+// row adds a row. The caller must first make texts of foreign origin printable.
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
 
-// plainRow adds a row of values of any type; see plain.
+// plainRow adds a row of values of any type. It formats each value and escapes its control
+// characters by plain.
 func (t *table) plainRow(cells ...any) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
@@ -28,8 +29,9 @@ func (t *table) plainRow(cells ...any) {
 	t.row(row...)
 }
 
-// text formats the table. No line is wider than columns: the first column is cut to at
-// least 12, then the ends of the lines. 0 columns mean no limit.
+// text formats the table. The argument columns limits the width of each line; 0 means no limit. If
+// the table is too wide, text first shortens the first column, but not below 12 characters, and
+// then cuts the ends of the lines.
 func (t *table) text(columns int) string {
 	const gap, least = 2, 12
 	var widths []int
@@ -72,8 +74,8 @@ func (t *table) text(columns int) string {
 	return text.String()
 }
 
-// columnsOf returns how many columns of a terminal a text takes at most. It counts
-// combining characters too.
+// columnsOf returns the width of a text on a terminal, in columns. The result can be too large,
+// because it counts each combining character as a column.
 func columnsOf(text string) (n int) {
 	for _, r := range text {
 		n += columnsOfRune(r)
@@ -89,7 +91,7 @@ func columnsOfRune(r rune) int {
 	return 1
 }
 
-// cut shortens a text to a number of columns. An ellipsis in the last one shows that.
+// cut shortens a text to a number of columns. A shortened text ends with an ellipsis.
 func cut(text string, columns int) string {
 	if columnsOf(text) <= columns {
 		return text
@@ -107,12 +109,12 @@ func cut(text string, columns int) string {
 	return kept.String() + "…"
 }
 
-// wrapped breaks a text into lines of at most this many columns, between words if
-// possible. The lines after the first are indented.
+// wrapped breaks a text into lines of at most the given number of columns. It breaks lines between
+// words if possible, and indents the lines after the first.
 func wrapped(text string, columns int) string {
 	const indent = "  "
 	var lines strings.Builder
-	used := 0 // columns of the last line
+	used := 0 // columns that the last line has used
 	for _, word := range strings.Fields(text) {
 		for word != "" {
 			room := columns
@@ -137,8 +139,8 @@ func wrapped(text string, columns int) string {
 	return lines.String()
 }
 
-// head returns the beginning of a text that takes at most this many columns, and at least
-// one character.
+// head returns the longest beginning of a text that fits into the given number of columns, but at
+// least one character.
 func head(text string, columns int) string {
 	for at, r := range text {
 		if columns -= columnsOfRune(r); columns < 0 && at > 0 {

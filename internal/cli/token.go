@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// takeTime is how long the daemon may take beyond the caller's wait.
+// takeTime is the time that the client allows the daemon beyond the longest wait for a token.
 const takeTime = 30 * time.Second
 
-// newToken is `poold token`.
+// newToken returns the command `poold token`.
 func newToken(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "token TARGET",
@@ -27,7 +27,7 @@ func newToken(c *Console) *cobra.Command {
 	life := flags.Duration("min-ttl", 0, "take a token with at least this much of its life left")
 	asJSON := flags.Bool("json", false, "print the daemon's whole answer")
 	connect := onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
-		query, limit := url.Values{}, time.Minute // the longest wait; on_empty: solve has it
+		query, limit := url.Values{}, time.Minute // the longest wait without --wait, that of on_empty: solve
 		if flags.Changed("wait") {
 			query.Set("wait", wait.String())
 			limit = *wait
@@ -43,8 +43,8 @@ func newToken(c *Console) *cobra.Command {
 		if *asJSON {
 			accept = "application/json"
 		}
-		// POST, because net/http repeats a GET whose connection died, and that would take a
-		// second token.
+		// The method is POST, because net/http repeats a GET whose connection died, and the
+		// repetition would take a second token.
 		body, err := daemon.Ask(ctx, http.MethodPost, path, accept, limit+takeTime)
 		if err != nil {
 			return err

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// mostQuiet is the time without any event after which a stream is closed; the daemon sends an
-	// event at least every 5 s.
+	// mostQuiet is the time without an event after which the client closes a stream. The daemon
+	// sends an event at least every 5 s.
 	mostQuiet = 12 * time.Second
-	// pollEvery is the time between two polls without a stream. Each is followed by an
-	// attempt to open one.
+	// pollEvery is the interval of polls while no stream can be opened. After each interval the
+	// client first tries to open a stream again.
 	pollEvery = 3 * time.Second
 )
 
-// watch shows the status whenever it changes, until ctx ends.
+// watch prints the status whenever it changes, until ctx ends.
 func watch(ctx context.Context, c *Console, daemon *Client, v *statusView) error {
 	w := &watcher{Console: c, view: v}
 	err := follow(ctx, w.take, w.away,
@@ -32,22 +32,22 @@ func watch(ctx context.Context, c *Console, daemon *Client, v *statusView) error
 	if ctx.Err() == nil {
 		return err
 	}
-	return nil // an interrupt is the normal end
+	return nil // an interrupt by the user is the normal end
 }
 
-// taker receives a document and shows it. Its error ends the command.
+// taker is a function that prints a received document. Its error ends the command.
 type taker func(*status.Document) error
 
-// errShown marks an error in showing the status. Other errors come from the daemon.
+// errShown marks an error of printing the status. Errors without this mark come from the daemon.
 var errShown = errors.New("showing the status")
 
-// follow reads a stream of documents, and polls while there is none. It ends
-//   - with ctx,
-//   - if the first attempt brings no document,
-//   - if a document cannot be shown,
+// follow reads a stream of documents. While no stream can be read, it polls. It ends
+//   - if ctx ends,
+//   - if the first attempt yields no document,
+//   - if a document cannot be printed,
 //   - if the key may not read the status.
 //
-// It passes other errors to away.
+// follow passes all other errors to the function away and tries again.
 func follow(ctx context.Context, take taker, away func(error) error, stream, poll func(context.Context, taker) error) error {
 	known := false
 	taking := func(d *status.Document) error {
@@ -78,7 +78,8 @@ func follow(ctx context.Context, take taker, away func(error) error, stream, pol
 	}
 }
 
-// ended reports whether a further attempt is pointless.
+// ended reports whether err rules out further attempts: the key was refused, or the status could
+// not be printed.
 func ended(err error) bool {
 	var refused *refusal
 	return errors.Is(err, errShown) || errors.As(err, &refused) && (refused.status == http.StatusUnauthorized || refused.status == http.StatusForbidden)
@@ -92,7 +93,7 @@ func readOnce(ctx context.Context, daemon *Client, take taker) error {
 	return take(document)
 }
 
-// readStream reads GET /status/stream until it ends or is quiet for mostQuiet.
+// readStream reads GET /status/stream until the stream ends or sends no event for mostQuiet.
 func readStream(ctx context.Context, daemon *Client, take taker) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -133,14 +134,14 @@ func readStream(ctx context.Context, daemon *Client, take taker) error {
 	return lines.Err()
 }
 
-// watcher shows documents: on a terminal in place, elsewhere one below the other if they
-// differ.
+// watcher prints documents. On a terminal each document replaces the last one. Otherwise each
+// document that differs from the last one follows below it.
 type watcher struct {
 	*Console
 	view  *statusView
-	last  string // the shown text, without the time
+	last  string // the last printed text, without its time
 	asOf  string
-	fault string // the last error that away got; "" = the daemon answers
+	fault string // the last error of the daemon; "" = the daemon answers
 }
 
 func (w *watcher) take(d *status.Document) error {
@@ -162,7 +163,7 @@ func (w *watcher) take(d *status.Document) error {
 	return w.draw(w.view.text(d, w.screen()), "as of "+Printable(d.AsOf))
 }
 
-// away reports that the daemon does not answer. The shown text stays.
+// away prints that the daemon does not answer. The last status stays visible.
 func (w *watcher) away(err error) error {
 	known := w.fault == err.Error()
 	w.fault = err.Error()
@@ -176,7 +177,7 @@ func (w *watcher) away(err error) error {
 	return err
 }
 
-// draw shows a line and a text below it.
+// draw prints a heading line and a text below it, on a terminal in place of the last ones.
 func (w *watcher) draw(text, line string) error {
 	same := text == w.last
 	w.last = text
@@ -188,7 +189,7 @@ func (w *watcher) draw(text, line string) error {
 		_, err := io.WriteString(w.Stdout, line+"\n"+text+"\n")
 		return err
 	}
-	// A longer text would scroll the top out of sight.
+	// A text with more lines than the terminal would scroll its top out of sight.
 	lines := strings.Split(strings.TrimRight(line+"\n"+text, "\n"), "\n")
 	if most := screen.lines - 1; len(lines) > most && most > 0 {
 		lines = append(lines[:most-1], fmt.Sprintf("… and %d lines more", len(lines)-most+1))

@@ -1,6 +1,6 @@
-// Package strictjson reads JSON more strictly than encoding/json. It refuses a repeated field, another
-// spelling of a field's name, and data after the value. The caller must limit the size and check the
-// values.
+// Package strictjson reads JSON more strictly than encoding/json. The package refuses a repeated
+// field, also in another letter case, and data after the value. The caller must limit the size of the
+// body and check the values.
 package strictjson
 
 import (
@@ -16,33 +16,33 @@ import (
 const maxDepth = 10000
 
 var (
-	// ErrNotObject means that the body is JSON, but not an object.
+	// ErrNotObject means that the body is valid JSON, but not a JSON object.
 	ErrNotObject = errors.New("the body must be one JSON object")
-	// ErrTrailing means that data follows the value.
+	// ErrTrailing means that the body continues after its JSON value.
 	ErrTrailing = errors.New("the body must end with its JSON value: remove what follows")
-	// ErrTruncated means that the body ends inside the value.
+	// ErrTruncated means that the body ends inside its JSON value.
 	ErrTruncated = errors.New("the body ends inside its JSON value")
 	// ErrDepth means that objects and lists are nested too deeply.
 	ErrDepth = fmt.Errorf("the body must not nest more than %d objects and lists", maxDepth)
 
 	// ErrDuplicate is the cause of a FieldError about a repeated field.
 	ErrDuplicate = errors.New("must be given once")
-	// ErrNested is the cause of a FieldError about an object or a list.
+	// ErrNested is the cause of a FieldError about a field whose value is an object or a list.
 	ErrNested = errors.New("must be a single value, not an object or a list")
 )
 
-// SyntaxError means that the body is not JSON. It never quotes the body.
+// SyntaxError means that the body is not JSON. Its text never quotes the body.
 type SyntaxError struct {
-	Offset int64 // in bytes, of the end of the last valid token
+	Offset int64 // number of bytes up to the end of the last valid token
 }
 
-// Error names the place of the fault.
+// Error describes the fault with its offset.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("the body is not JSON: look after byte %d", e.Offset)
 }
 
-// FieldError is a fault of one field. Its text does not include the name, which the sender
-// chose.
+// FieldError is a fault of one field. Its text omits the name of the field, because the sender
+// chose this name.
 type FieldError struct {
 	Name string
 	Err  error // ErrDuplicate or ErrNested
@@ -54,10 +54,10 @@ func (e *FieldError) Error() string { return "a field " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// Object reads a body that is one JSON object of single values. It calls field for each
-// field in turn with a string, json.Number, bool or nil, and stops at its first error. For
-// a nested value field gets the opening json.Delim, and can refuse the field with an error. If it
-// accepts, Object refuses the field with ErrNested.
+// Object reads a body that must be one JSON object without nested objects or lists. It calls the
+// function field once for each field, in order, with a string, json.Number, bool or nil as the
+// value. Object stops at the first error of that function. For a nested object or list the function
+// gets the opening json.Delim; if it returns nil, Object refuses the field with ErrNested.
 func Object(body []byte, field func(name string, value json.Token) error) error {
 	r := newReader(body)
 	start, err := r.token()
@@ -90,8 +90,8 @@ func Object(body []byte, field func(name string, value json.Token) error) error 
 	return r.end()
 }
 
-// Check reports whether a body is one JSON value of any kind in which no object, at any
-// depth, has a field twice.
+// Check returns an error unless the body is exactly one JSON value of any kind. It also returns an
+// error if an object at any depth contains a field twice.
 func Check(body []byte) error {
 	r := newReader(body)
 	if err := r.value(0); err != nil {
@@ -119,13 +119,14 @@ func (r reader) token() (json.Token, error) {
 	return nil, &SyntaxError{r.decoder.InputOffset()}
 }
 
-// name reads a field's name. Names that encoding/json treats as equal are duplicates.
+// name reads the name of the next field and adds it to the set seen. Two names are duplicates if
+// encoding/json treats them as equal, that is, regardless of case.
 func (r reader) name(seen map[string]bool) (string, error) {
 	token, err := r.token()
 	if err != nil {
 		return "", err
 	}
-	name, _ := token.(string) // the decoder accepts nothing else
+	name, _ := token.(string) // the decoder accepts only strings as names
 	folded := strings.ToLower(strings.ToUpper(name))
 	if seen[folded] {
 		return name, &FieldError{name, ErrDuplicate}
@@ -134,7 +135,7 @@ func (r reader) name(seen map[string]bool) (string, error) {
 	return name, nil
 }
 
-// value reads one value with all that it contains.
+// value reads one JSON value with all nested values.
 func (r reader) value(depth int) error {
 	token, err := r.token()
 	if err != nil {
@@ -162,7 +163,7 @@ func (r reader) value(depth int) error {
 	return err
 }
 
-// end fails unless the body ends here.
+// end returns ErrTrailing if anything except white space is left of the body.
 func (r reader) end() error {
 	if _, err := r.decoder.Token(); !errors.Is(err, io.EOF) {
 		return ErrTrailing

@@ -1,6 +1,7 @@
 // Command branches lists the error branches that no test enters: bodies of if statements and cases of
-// switch statements whose condition reads an error. Packages for tests are left out. It reads profiles of
-// go test -coverprofile; GOCOVERDIR adds the processes that tests start, unless they are killed.
+// switch statements whose condition reads an error. It skips packages that only support tests. The
+// arguments are profiles of go test -coverprofile. A run with GOCOVERDIR also covers the processes that
+// tests start, except those that are killed.
 //
 //	mkdir covered
 //	GOCOVERDIR=$PWD/covered go test -short -coverpkg ./... -coverprofile cover.out ./...
@@ -24,7 +25,7 @@ import (
 
 const module = "poold/"
 
-// position is a line and a column of a file.
+// position is a line and a column of a file, both from 1.
 type position struct{ line, column int }
 
 func main() {
@@ -38,7 +39,7 @@ func main() {
 	}
 }
 
-// list prints the branches that the profiles do not show as entered.
+// list prints the error branches that, by the profiles, were never entered.
 func list(profiles []string) error {
 	entered := map[string]map[position]int{}
 	for _, profile := range profiles {
@@ -58,7 +59,7 @@ func list(profiles []string) error {
 		for _, b := range branches {
 			n, known := entered[file][b.at]
 			if !known {
-				continue // an empty body
+				continue // the body is empty, so it has no block in the profile
 			}
 			all++
 			if n == 0 {
@@ -71,7 +72,8 @@ func list(profiles []string) error {
 	return nil
 }
 
-// read adds a profile to entered: by file and start of block, how often the block was entered.
+// read adds the counts of a profile to the map entered. Its keys are a file and the start of a
+// block; its values say how often this block ran.
 func read(profile string, entered map[string]map[position]int) error {
 	f, err := os.Open(profile) //nolint:gosec // the user names it
 	if err != nil {
@@ -97,13 +99,13 @@ func read(profile string, entered map[string]map[position]int) error {
 	return lines.Err()
 }
 
-// branch is a block that an error leads to.
+// branch is a block that runs only after an error.
 type branch struct {
-	at        position // start of the block
+	at        position // where the block starts
 	condition string
 }
 
-// errorBranches returns the branches of a file, in order.
+// errorBranches returns the error branches of a file, sorted by line.
 func errorBranches(file string) (list []branch, err error) {
 	text, err := os.ReadFile(file) //nolint:gosec // of a profile
 	if err != nil {
@@ -160,7 +162,7 @@ func isNil(e ast.Expr) bool {
 	return ok && i.Name == "nil"
 }
 
-// isError reports whether the name of a variable or field is an error's.
+// isError reports whether the name of a variable or field suggests that it holds an error.
 func isError(e ast.Expr) bool {
 	var name string
 	switch e := e.(type) {

@@ -7,33 +7,35 @@ import (
 	"poold/internal/targets"
 )
 
-// cached keeps the last result of a query that costs round trips to Redis, so that the load on Redis
-// does not grow with the number of readers. Callers that come while a result is made share it. The
-// zero value is empty.
+// cached keeps the last result of a query that costs round trips to Redis, so that the load on
+// Redis does not grow with the number of readers. Callers that arrive while a result is being made
+// share that result. The zero value is empty.
 type cached[T any] struct {
 	mu     sync.Mutex
-	last   *result[T] // complete; nil = none
-	making *result[T] // the result begun last, if it is incomplete; else nil
+	last   *result[T] // the last complete result; nil = none
+	making *result[T] // the result that was begun last; nil if it is complete
 }
 
-// revision identifies the inputs of a result. Another Set, or a change made through the API, makes
-// the result obsolete.
+// revision identifies the inputs of a result. A new Set or a change through the API makes older
+// results obsolete.
 type revision struct {
 	set     *targets.Set
 	changes uint64
 }
 
-// result belongs to the goroutine that makes it until done is closed, and is immutable afterwards.
+// The goroutine that makes a result owns it until the channel done is closed. Afterwards the result
+// is immutable.
 type result[T any] struct {
 	revision
 
 	done  chan struct{}
 	value T
-	until time.Time // when it becomes stale
+	until time.Time // when the value becomes stale
 }
 
-// get returns a current result, and makes one if there is none. build runs in the goroutine of one
-// caller. It must bound its time, because the other callers wait for it.
+// get returns the last result if it is current, and otherwise makes a new result. The function
+// build runs in the goroutine of one caller. It must limit its own duration, because the other
+// callers wait for the same result.
 func (c *cached[T]) get(of revision, life time.Duration, build func() T) T {
 	c.mu.Lock()
 	if last := c.last; last != nil && last.revision == of && time.Now().Before(last.until) {
@@ -43,14 +45,16 @@ func (c *cached[T]) get(of revision, life time.Duration, build func() T) T {
 	return c.makeLocked(of, life, build)
 }
 
-// renew makes a new result. Until it is complete, get returns the old one if that is current.
+// renew makes a new result. While it does, get still returns the last result if that result is
+// current.
 func (c *cached[T]) renew(of revision, life time.Duration, build func() T) {
 	c.mu.Lock()
 	c.makeLocked(of, life, build)
 }
 
 // makeLocked makes a result, or waits for a result of the same revision that is being made. It
-// unlocks mu first. A result that was begun later, for another revision, replaces this one.
+// unlocks mu before either. If a result of another revision is begun meanwhile, makeLocked returns
+// its result but does not keep it.
 func (c *cached[T]) makeLocked(of revision, life time.Duration, build func() T) T {
 	if r := c.making; r != nil && r.revision == of {
 		c.mu.Unlock()

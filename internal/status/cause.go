@@ -11,21 +11,22 @@ import (
 	"poold/internal/targets"
 )
 
-// Cause explains the state of a target. CauseOf finds it for the page, for /status.json and for
-// the answers to callers that got no token.
+// Cause explains the state of a target. CauseOf determines it for the page, for /status.json and
+// for the responses to callers that got no token.
 type Cause struct {
-	State string // as in the document
-	// Reason is a sentence, which quotes the service if the service is the cause; "" = normal.
+	State string // Target.State in the document
+	// Reason is a sentence. It quotes the solving service if the service is the cause. "" = the
+	// state is normal.
 	Reason string
-	Outage bool // the reason is that no provider can be asked
+	Outage bool // the reason is that all providers are down
 }
 
 // Starting is the refill status of a target without a worker.
 var Starting = refill.Status{State: refill.OK, Reason: "starting", Lead: unknownLead}
 
-// CauseOf finds the cause from the refill status and the stock of a target. outage is the reason why
-// no provider can be asked; "" = a provider can be asked. A pause has priority, then the other causes
-// of the target, and then the outage.
+// CauseOf determines the cause from the refill status and the stock of a target. The argument
+// outage is the reason why all providers are down; "" = a provider is up. A pause has priority,
+// then the other causes of the target, and then the outage.
 func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outage string) Cause {
 	state, reason := refilling.State, refilling.Reason
 	switch {
@@ -36,7 +37,7 @@ func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outa
 	case stock.Err != nil && (state == refill.OK || state == refill.Starved):
 		return Cause{State: refill.Starved, Reason: redisdb.Reason(stock.Err) + "; the figures are the last known ones"}
 	case state == refill.Paused && stock.Err == nil:
-		// The stock has already ended the pause that refill still reports.
+		// The pause has ended in the stock, but refill still reports it.
 		state, reason = refill.OK, ""
 	}
 	switch state {
@@ -59,7 +60,8 @@ func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outa
 	return Cause{State: state, Reason: outage, Outage: true}
 }
 
-// nextTry names the time of a refused target's next order.
+// nextTry returns a clause with the time of a refused target's next order; "" = the time is
+// unknown.
 func nextTry(target string, refilling refill.Status) string {
 	if refilling.Until.IsZero() {
 		return ""
@@ -67,13 +69,14 @@ func nextTry(target string, refilling refill.Status) string {
 	return "; the next order is tried at " + refilling.Until.UTC().Format("15:04:05") + " UTC, or at once after `poold resume " + target + "`"
 }
 
-// isIdle reports whether a target wants nothing because it has no requests.
+// isIdle reports whether a target wants no tokens because it has no requests.
 func isIdle(t *targets.Target, refilling refill.Status, stock *pool.Stock) bool {
 	return refilling.Want == 0 && stock.Waiting == 0 &&
 		(refilling.Limit == policy.LimitIdle || refilling.Limit == policy.LimitNone && t.Refill == targets.RefillAdaptive)
 }
 
-// pauseReason names the author of a pause, its end and the reason, as far as they are known.
+// pauseReason returns a sentence with the author, the end and the reason of a pause, as far as they
+// are known.
 func pauseReason(target string, p pool.Pause) string {
 	text := "paused by POST /pool/" + target + "/pause"
 	if p.By != "" {
@@ -88,13 +91,14 @@ func pauseReason(target string, p pool.Pause) string {
 	return text
 }
 
-// States lists the states of a target, the most urgent first.
+// States lists all states that a target can have, the most urgent first.
 func States() []string {
 	return []string{refill.Refused, refill.Starved, refill.Budget, refill.Paused, refill.OK, StateIdle}
 }
 
-// ProblemsFirst returns the targets with the most urgent ones first. A target with a mark comes
-// before those that are paused, ok or idle. web/status.js has the same order.
+// ProblemsFirst returns the targets sorted by urgency, the most urgent first. A marked target comes
+// before paused, ok and idle targets without a mark. The script page/web/status.js uses the same
+// order.
 func ProblemsFirst(list []Target) []Target {
 	states := States()
 	rank := func(t Target) int {

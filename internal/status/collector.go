@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// snapshotLife is the life of a snapshot. It limits the load of status requests on Redis.
+	// snapshotLife is the life of a snapshot. It limits the load that status requests put on Redis.
 	snapshotLife = 200 * time.Millisecond
-	// A survey of more than manyTargets takes a second or longer. Such a snapshot lives for
-	// manyLife. Run makes the next one each renewEvery, until watchedFor after the last request,
-	// so that no reader waits for it.
+	// A survey of more than manyTargets targets takes a second or longer, so its snapshot lives for
+	// manyLife. Run makes a new snapshot each renewEvery, so that no reader waits for it. Run stops
+	// doing so watchedFor after the last request.
 	manyTargets = 1000
 	manyLife    = 10 * time.Second
 	renewEvery  = 4 * time.Second
@@ -30,13 +30,13 @@ const (
 	// providersLife is longer than snapshotLife, because each caller of an empty pool reads the
 	// state of the providers.
 	providersLife = time.Second
-	// These limit the parts of a snapshot, so that it is made within a second: the orders in flight
-	// at the providers, the overall budget, and the reports of other replicas.
+	// So that a snapshot is made within a second, these limit the queries of three parts: the
+	// orders in flight at the providers, the overall budget, and the reports of other replicas.
 	providersLimit = 250 * time.Millisecond
 	budgetLimit    = 200 * time.Millisecond
 	refreshLimit   = 250 * time.Millisecond
-	// surveyLimit limits a survey of at most manyTargets, manySurveyLimit a larger one; see also
-	// partLimit.
+	// surveyLimit limits a survey of at most manyTargets targets, and manySurveyLimit limits a
+	// larger survey; see also partLimit.
 	surveyLimit     = 1500 * time.Millisecond
 	manySurveyLimit = 10 * time.Second
 	// unknownLead is the assumed lead time before the first solve.
@@ -49,30 +49,31 @@ type File interface {
 	Status() targets.Status
 }
 
-// Stock reads the stock of identities; *pool.Tokens has LookAll, and *redisdb.DB has Health.
+// Stock reads the stock of identities. *pool.Tokens implements LookAll, and *redisdb.DB implements
+// Health.
 type Stock interface {
-	// LookAll answers in the order of the queries.
+	// LookAll returns the results in the order of the queries.
 	LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
 	// Health does not block.
 	Health() redisdb.Health
 }
 
-// Refill reports the refilling of targets; *refill.Manager implements it.
+// Refill reports the refill status of targets; *refill.Manager implements it.
 type Refill interface {
-	// Refresh reads the reports of other replicas about the targets that they watch.
+	// Refresh reads the reports of the other replicas about the targets that those replicas watch.
 	Refresh(ctx context.Context) error
 	// Status returns false while no worker refills the target.
 	Status(name string) (refill.Status, bool)
 }
 
-// Purchases reports the buying for all targets; *purchase.Buyer implements it.
+// Purchases reports on the providers and the budgets; *purchase.Buyer implements it.
 type Purchases interface {
 	Providers(ctx context.Context, at time.Time) []purchase.Status
-	// Booked returns the use of the overall budget; perDay 0 = there is none.
+	// Booked returns the use of the overall budget and its limit perDay; 0 = there is no budget.
 	Booked(ctx context.Context) (used, perDay int, err error)
 	// BookedForGuests returns the use of the guests' budget in the last 60 min and 24 h.
 	BookedForGuests(ctx context.Context) (hour, day int, err error)
-	// Stranded lists paid tasks whose provider the file no longer has.
+	// Stranded lists the paid tasks at providers that the configuration file no longer has.
 	Stranded() []purchase.Stranded
 }
 
@@ -81,7 +82,7 @@ type Guests interface {
 	Survey(ctx context.Context) (pool.GuestStock, error)
 }
 
-// Savings counts the requests to POST /solve by how they ended; *redisclaims.Claims and
+// Savings counts the requests to POST /solve by their outcome; *redisclaims.Claims and
 // *pgclaims.Claims implement it.
 type Savings interface {
 	// Days returns the counts of the last days, today first.
@@ -117,8 +118,8 @@ type Sources struct {
 	History     HistoryHealth // nil = no history is kept
 	Audit       AuditHealth   // nil = no audit is kept
 	NearMisses  *compat.NearMisses
-	// CallsPerToken is the number of calls to a provider for each token that it brought to this
-	// replica; 0 if it brought none.
+	// CallsPerToken returns the number of calls to a provider for each token that this replica got
+	// from it; 0 before the first token.
 	CallsPerToken func(provider string) float64
 	Log           *slog.Logger
 
@@ -132,24 +133,25 @@ type Collector struct {
 	Sources
 
 	surveyor  surveyor
-	booked    atomic.Pointer[Usage] // the overall budget as last read; nil = there is none
+	booked    atomic.Pointer[Usage] // the overall budget when it was last read; nil = there is no budget
 	guests    source[guests]
 	savings   source[[]dedup.SavingsDay]
 	stopping  atomic.Bool
-	changes   atomic.Uint64 // number of changes that an earlier snapshot lacks
+	changes   atomic.Uint64 // number of calls of Changed; part of the revision of a snapshot
 	changed   chan struct{} // wakes Run after a change; capacity 1
 	asked     atomic.Int64  // time of the last request for a snapshot, Unix ns
 	snapshots cached[*Snapshot]
 	providers cached[[]purchase.Status]
 }
 
-// NewCollector returns a Collector. It reads nothing yet.
+// NewCollector returns a Collector without reading any source.
 func NewCollector(s Sources) *Collector {
 	return &Collector{Sources: s, changed: make(chan struct{}, 1), surveyor: surveyor{stock: s.Stock, log: s.Log}}
 }
 
-// Changed makes the current snapshot obsolete after a change that it does not show. With many targets
-// Run makes the next snapshot at once, and readers get the current one until then.
+// Changed makes the current snapshot obsolete; call it after a change that the snapshot does not
+// show. With many targets, Run makes a new snapshot at once, and readers get the old snapshot until
+// then.
 func (c *Collector) Changed() {
 	c.changes.Add(1)
 	select {
@@ -158,25 +160,26 @@ func (c *Collector) Changed() {
 	}
 }
 
-// Stopping makes the daemon unready for good.
+// Stopping makes every later snapshot say that the daemon is not ready.
 func (c *Collector) Stopping() {
 	c.stopping.Store(true)
 	c.Changed()
 }
 
-// Snapshot returns the current snapshot, which is of the current Set and at most 2 s old. With
-// many targets it is at most 15 s old, if a survey takes at most 5 s.
+// Snapshot returns a snapshot of the current Set that is at most 2 s old. With many targets it is
+// at most 15 s old, if a survey takes at most 5 s.
 func (c *Collector) Snapshot(ctx context.Context) *Snapshot {
 	c.asked.Store(time.Now().UnixNano())
 	set := c.File.Current()
 	of, life := c.terms(set)
 	return c.snapshots.get(of, life, func() *Snapshot {
-		// Other callers wait for the snapshot too, so it is made even if this caller hangs up.
+		// Other callers may wait for the snapshot too, so it is completed even if this caller hangs
+		// up.
 		return c.take(context.WithoutCancel(ctx), set)
 	})
 }
 
-// terms returns the current revision and the life of its snapshot.
+// terms returns the revision of a snapshot that is begun now, and the life of that snapshot.
 func (c *Collector) terms(set *targets.Set) (of revision, life time.Duration) {
 	if many(set) {
 		return revision{set: set}, manyLife
@@ -186,8 +189,8 @@ func (c *Collector) terms(set *targets.Set) (of revision, life time.Duration) {
 
 func many(set *targets.Set) bool { return len(set.Targets) > manyTargets }
 
-// Run makes snapshots of many targets, and queries slow sources about on-demand solves, ahead of
-// the requests for them, until ctx ends. It may be called once.
+// Run works ahead of the readers until ctx ends: it makes the snapshots of many targets and queries
+// the slow sources of on-demand solves. It must be called at most once.
 func (c *Collector) Run(ctx context.Context) error {
 	for {
 		select {
@@ -208,8 +211,8 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// Outage reports whether no provider can be asked, why, and when the first one may be asked again
-// (zero = unknown). The answer is at most providersLife old.
+// Outage reports whether all providers are down, why, and when the first provider may be called
+// again (zero = unknown). The result is at most providersLife old.
 func (c *Collector) Outage(ctx context.Context) (reason string, until time.Time, is bool) {
 	return purchase.Outage(c.providersNow(ctx))
 }
@@ -225,7 +228,7 @@ func (c *Collector) providersNow(ctx context.Context) []purchase.Status {
 
 // take makes a snapshot.
 func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
-	onDemand := c.askOnDemand(ctx, set) // runs beside the rest
+	onDemand := c.askOnDemand(ctx, set) // runs concurrently with the rest
 	providers := c.providersNow(ctx)
 	statuses, queries := c.statuses(ctx, set)
 	limit := surveyLimit
@@ -300,8 +303,8 @@ func (c *Collector) statuses(ctx context.Context, set *targets.Set) ([]refill.St
 	return statuses, queries
 }
 
-// budget returns the overall budget, and whether it was read now. Otherwise it is the last known
-// one; budget does not ask Redis unless it is up.
+// budget returns the overall budget, and whether it was read now. If Redis is not up or the read
+// fails, it returns the last known budget.
 func (c *Collector) budget(ctx context.Context, up bool) (budget *Usage, now bool) {
 	if !up {
 		return c.booked.Load(), false

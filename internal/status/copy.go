@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Copy rebuilds the document from the events of a Feed, at the receiver of a stream. It belongs to one
-// goroutine; the zero Copy has no document yet.
+// Copy rebuilds the document from the events of a Feed, for a program that reads the stream. A Copy
+// belongs to one goroutine; the zero Copy has no document yet.
 type Copy struct {
 	members map[string]json.RawMessage // of the document, without the targets
 	targets map[string]Target          // by name
@@ -45,7 +45,8 @@ func (c *Copy) Take(name string, data []byte) error {
 	return nil
 }
 
-// Document returns the current document. It shares its targets with later ones: they are read-only.
+// Document returns the current document. Its targets are read-only, because later documents share
+// them.
 func (c *Copy) Document() (*Document, error) {
 	text, err := json.Marshal(c.members)
 	if err != nil {

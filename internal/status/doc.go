@@ -1,32 +1,34 @@
-// Package status makes one document about the state of the daemon, from one snapshot.
+// Package status makes snapshots of the state of the daemon, and from each snapshot one document.
 //
 // # Place in the flow
 //
-// It reads the configuration file, the stock in Redis, refill, the buyer with its dead letters,
-// and the claims of on-demand solves. Its readers are the page, /status.json, GET /pool/{target}
-// and /metrics in httpapi, and `poold status`, which decodes the same types. It changes nothing
-// and knows no HTTP.
+// The package reads the configuration, the stock in Redis, the status of package refill, the buyer
+// with its dead letters, and the claims of on-demand solves. Its readers are the page,
+// /status.json, GET /pool/{target} and /metrics in package httpapi, and the command `poold status`,
+// which decodes the same types. The package changes no state and does not use HTTP.
 //
 // # Parts
 //
-//   - document.go: the document. Its JSON names are a promise.
-//   - collector.go: Collector queries the sources and makes a Snapshot. survey.go reads the stock
-//     in parts; ondemand.go and source.go query on-demand solves beside the rest.
+//   - document.go: the document. Its JSON names never change.
+//   - collector.go: the Collector, which queries the sources and makes a Snapshot. survey.go reads
+//     the stock in parts; ondemand.go and source.go query on-demand solves concurrently with the
+//     rest.
 //   - cached.go: keeps the last snapshot, and the last state of the providers.
-//   - target.go, cause.go, notices.go, history.go, figures.go, money.go: convert the answers of the
-//     sources. cause.go has the reasons that callers get too.
+//   - target.go, cause.go, notices.go, history.go, figures.go, money.go: convert the data of the
+//     sources. cause.go has the reasons that callers without a token get too.
 //   - snapshot.go, metrics.go: the snapshot as JSON and as metrics.
-//   - feed.go: Feed sends changes to many readers; copy.go: Copy rebuilds the document from them.
+//   - feed.go: the Feed, which sends changes of the document to many readers; copy.go: the Copy,
+//     which rebuilds the document from these changes.
 //
 // # Invariants
 //
-//   - All readers share one snapshot, so they cannot disagree.
+//   - All readers of the same time share one snapshot, so they cannot see contradictory figures.
 //   - A snapshot and its document are immutable.
 //   - The load on Redis does not depend on the number of readers: a few queries a second at most.
-//   - While Redis does not answer, a snapshot still comes within a second, with the last known
-//     figures and the reason. Metrics leave those figures out.
-//   - On-demand solves delay a snapshot by at most a quarter of a second. One query about them
-//     ends after 10 s.
-//   - Figures are rounded here, so all readers show the same digits.
-//   - No token and no key is in the document.
+//   - While Redis does not respond, a snapshot still takes at most a second. The document then has
+//     the last known figures and the reason; the metrics omit these figures.
+//   - The queries about on-demand solves delay a snapshot by at most a quarter of a second. Each of
+//     these queries ends after at most 10 s.
+//   - Figures are rounded in this package, so all readers show the same digits.
+//   - The document contains no token and no key.
 package status

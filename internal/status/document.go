@@ -8,28 +8,28 @@ import (
 	"poold/internal/pool"
 )
 
-// Document is /status.json. Fields may be added, but never removed or changed.
+// Document is the response of GET /status.json. Fields may be added, but never removed or changed.
 type Document struct {
 	Version   string   `json:"version"`
-	Ready     bool     `json:"ready"`      // as /readyz says
-	AsOf      string   `json:"as_of"`      // when the stock was asked; RFC 3339, UTC
+	Ready     bool     `json:"ready"`      // whether /readyz responds with 200
+	AsOf      string   `json:"as_of"`      // when the stock was read; RFC 3339, UTC
 	StartedAt string   `json:"started_at"` // RFC 3339, UTC
-	Alarms    []string `json:"alarms"`     // why it cannot work now
+	Alarms    []string `json:"alarms"`     // reasons why poold cannot work now
 	Notices   []string `json:"notices"`    // facts about this installation, e.g. that its provider is simulated
 	Config    Config   `json:"config"`
 	Redis     Redis    `json:"redis"`
-	// Budget is the overall budget in the last 24 h; null = there is none.
+	// Budget is the use of the overall budget in the last 24 h; null = there is no overall budget.
 	Budget *Usage `json:"budget"`
-	// Solve is null if the file has no section `solve` and there is no guest.
+	// Solve is null if the configuration file has no section `solve` and there is no guest.
 	Solve *Solve `json:"solve"`
 	// Dedup is null for a key that is limited to some targets.
 	Dedup *Dedup `json:"dedup"`
-	// History is null if none is kept, and for a key that is limited to some targets.
+	// History is null if no history is kept, and for a key that is limited to some targets.
 	History *History `json:"history"`
-	// Audit is null if none is kept, and for a key that is limited to some targets.
+	// Audit is null if no audit is kept, and for a key that is limited to some targets.
 	Audit       *Audit     `json:"audit"`
 	DeadLetters int        `json:"dead_letters"` // callbacks at this replica that could not be stored yet
-	Providers   []Provider `json:"providers"`    // in the order of use
+	Providers   []Provider `json:"providers"`    // in the order in which they are used
 	Targets     []Target   `json:"targets"`      // sorted by name
 }
 
@@ -41,44 +41,44 @@ type Usage struct {
 
 // Config is the state of the configuration file.
 type Config struct {
-	LoadedAt string   `json:"loaded_at"` // of the Set in use; RFC 3339, UTC
-	OK       bool     `json:"ok"`        // the last attempt to load it was good
-	Problems []string `json:"problems"`  // of the last attempt: "pools.yaml:LINE: message"
+	LoadedAt string   `json:"loaded_at"` // when the Set in use was loaded; RFC 3339, UTC
+	OK       bool     `json:"ok"`        // the last attempt to load the file succeeded
+	Problems []string `json:"problems"`  // problems of the last attempt: "pools.yaml:LINE: message"
 	Warnings []string `json:"warnings"`  // unusual settings of the Set in use
-	// Lasting are the settings that only a restart changes, by the path of the YAML key and
-	// without secrets; null for a key that is limited to some targets.
+	// Lasting has the settings that only a restart changes, by the path of the YAML key and without
+	// secrets. It is null for a key that is limited to some targets.
 	Lasting map[string]string `json:"lasting"`
 }
 
 // Redis is the state of the store.
 type Redis struct {
 	Mode string `json:"mode"` // embedded | single | sentinel | cluster
-	OK   bool   `json:"ok"`   // false: it cannot be used; the figures of the targets may be the last known ones
-	// Reason is the reason why it is not ok, or why a part of the targets cannot be read; else "".
+	OK   bool   `json:"ok"`   // false = Redis cannot be used; the figures of the targets may be the last known ones
+	// Reason says why Redis is not ok, or why a part of the targets cannot be read; otherwise "".
 	Reason string `json:"reason"`
 }
 
-// History is the writing of the history by this replica since its start.
+// History has the state and the counts of this replica's writing to the history, since its start.
 type History struct {
 	OK      bool   `json:"ok"`
 	Reason  string `json:"reason"`  // why it cannot be written now; "" when ok
 	Sent    int64  `json:"sent"`    // ends of orders that the store took
 	Dropped int64  `json:"dropped"` // ends of orders that the store refused
-	// Unrecorded are ends that Redis did not keep for the store, because too many were pending:
-	// over all replicas, of the targets below and of guests.
+	// Unrecorded is the number of ended orders that Redis did not keep for the store, because too
+	// many were pending. It covers all replicas, the targets of this document and all guests.
 	Unrecorded int64 `json:"unrecorded"`
-	// Unread is the number of identities whose ends cannot be read from Redis, because a foreign
-	// value has their key.
+	// Unread is the number of identities whose ended orders cannot be read from Redis, because
+	// another program has written a value under their key.
 	Unread int `json:"unread"`
 }
 
-// Audit is the writing of the audit by this replica since its start.
+// Audit has the state and the counts of this replica's writing to the audit, since its start.
 type Audit struct {
 	OK      bool   `json:"ok"`
 	Reason  string `json:"reason"`  // why it cannot be written now; "" when ok
 	Queued  int    `json:"queued"`  // entries in memory
 	Written int64  `json:"written"` // entries
-	Dropped int64  `json:"dropped"` // entries that the queue had no room for, or that the store refused
+	Dropped int64  `json:"dropped"` // entries that found the queue full, or that the store refused
 }
 
 // Provider is the state of one provider, for all replicas.
@@ -87,30 +87,30 @@ type Provider struct {
 	State       string   `json:"state"`  // ok | busy | down
 	Reason      string   `json:"reason"` // "" when ok
 	Remedy      string   `json:"remedy"` // what an operator can do; "" = unknown
-	Since       string   `json:"since"`  // when the first replica found it down; RFC 3339, UTC; "" unless down
+	Since       string   `json:"since"`  // when the first replica found the provider down; RFC 3339, UTC; "" unless down
 	InFlight    int      `json:"in_flight"`
 	Concurrency int      `json:"concurrency"`
 	Balance     *float64 `json:"balance"`   // null = never read
-	RetryAt     string   `json:"retry_at"`  // when it may be asked again if it is down; RFC 3339, UTC; "" = unknown, or now
-	Callbacks   bool     `json:"callbacks"` // the file has a callback_url for it
-	// CallsPerToken is the number of calls for each token, at this replica since its start, to one
-	// decimal place; 0 if it brought none.
+	RetryAt     string   `json:"retry_at"`  // if down: when it may be called again; RFC 3339, UTC; "" = unknown, or now
+	Callbacks   bool     `json:"callbacks"` // the configuration file has a callback_url for it
+	// CallsPerToken is the number of calls for each token that this replica got since its start, to
+	// one decimal place; 0 before the first token.
 	CallsPerToken float64 `json:"calls_per_token"`
 }
 
-// Target is the state of one target, for all replicas. The counters begin when the identity is
+// Target is the state of one target, for all replicas. The counters start when the identity is
 // first seen.
 type Target struct {
 	Name     string `json:"name"`
 	Type     string `json:"type"`
-	Identity string `json:"identity"` // hash of all that shapes a solve; each identity has its stock
+	Identity string `json:"identity"` // hash of all fields that shape a solve; each identity has its own stock
 	Owner    string `json:"owner"`
-	State    string `json:"state"`    // ok | idle (wants nothing, no requests) | paused | starved | budget | refused
-	Reason   string `json:"reason"`   // the cause of the state, as in answers to callers (Cause); "" = normal
-	RetryAt  string `json:"retry_at"` // refused: when the next order is tried; RFC 3339, UTC; else ""
-	// FailedInARow is the number of orders that failed or were refused since the last solve.
+	State    string `json:"state"`    // ok | idle (no requests, so no tokens wanted) | paused | starved | budget | refused
+	Reason   string `json:"reason"`   // the cause of the state, as in responses to callers (Cause); "" = normal
+	RetryAt  string `json:"retry_at"` // if refused: when the next order is tried; RFC 3339, UTC; else ""
+	// FailedInARow is the number of orders that failed or were refused since the last solved order.
 	FailedInARow int      `json:"failed_in_a_row"`
-	Marks        []string `json:"marks"` // reasons to look at it: markFailing, markRejected
+	Marks        []string `json:"marks"` // warnings: markFailing, markRejected
 	Depth        int      `json:"depth"`
 	Want         int      `json:"want"`
 	Refill       string   `json:"refill"`   // fixed | adaptive
@@ -119,59 +119,59 @@ type Target struct {
 	Limit        string   `json:"rail"`     // what limits `want` or the orders: depth, credit, probe, idle, paused; "" = nothing
 	Credit       float64  `json:"credit"`   // adaptive: tokens that may still expire unused; below 0 only `min` is kept. fixed: 0
 	Warm         int      `json:"warm"`     // tokens that warm windows want ready; 0 = no window runs or is near
-	// HitRateNeeds is the max_waste that reaches hit_rate, by the demand since the shadow's `since`;
-	// null if hit_rate is reached, for fixed, and if shadow is null.
+	// HitRateNeeds is the max_waste with which the target would have reached its hit_rate since
+	// Shadow.Since. It is null if hit_rate is reached, with `refill: fixed`, and if Shadow is null.
 	HitRateNeeds *Need `json:"hit_rate_needs"`
-	// Shadow is null after too few requests.
+	// Shadow is null until there were enough requests.
 	Shadow         *Shadow  `json:"shadow"`
 	Sitekey        string   `json:"sitekey"`
 	Pageurl        string   `json:"pageurl"`
 	Fresh          int      `json:"fresh"`
 	Ageing         int      `json:"ageing"`           // fresh tokens that expire before an order placed now lands
 	InFlight       int      `json:"in_flight"`        // orders in flight, including unknown
-	BoughtInFlight int      `json:"bought_in_flight"` // orders in flight that bought counts
+	BoughtInFlight int      `json:"bought_in_flight"` // orders in flight that the counter bought includes
 	Unknown        int      `json:"unknown"`          // orders in flight that may or may not have been bought
 	Waiting        int      `json:"waiting"`
-	NextExpiry     *float64 `json:"next_expiry_s"` // until the next fresh token reaches its margin; null = none is fresh
+	NextExpiry     *float64 `json:"next_expiry_s"` // time until the next fresh token enters its margin; null = no fresh token
 	pool.Figures
-	HitRate         float64  `json:"hit_rate"`          // hits per request with an outcome; 0 without any
-	BoughtPerServed float64  `json:"bought_per_served"` // bought per token handed out; 0 without any
+	HitRate         float64  `json:"hit_rate"`          // hits per request with an outcome; 0 without such requests
+	BoughtPerServed float64  `json:"bought_per_served"` // bought per token handed out; 0 without hand-outs
 	LeadTime        LeadTime `json:"lead_time_s"`
-	Spent           Money    `json:"spent"` // by the prices of the file; null = the file has no price for it
-	// Days are the UTC days of the last seven with any count, today first; never null.
+	Spent           Money    `json:"spent"` // by the prices of the configuration file; null = no price is known
+	// Days has those of the last seven UTC days that have a count, today first; never null.
 	Days []TargetDay `json:"days"`
 	Hour TargetHour  `json:"hour"`
-	// Windows are the present and future warm windows that were made by POST; never null.
+	// Windows has the present and future warm windows that were made by POST; never null.
 	Windows []WarmWindow `json:"windows"`
-	// NearMisses are submits to the compatible endpoints that differ from this target in some
-	// fields, at this replica since its start, the latest first; never null.
+	// NearMisses counts submissions to the compatible endpoints of this replica that differ from
+	// the target in some fields, since the start of the replica. The latest come first; never null.
 	NearMisses []NearMiss `json:"near_misses"`
-	// LastFailures are at most 5 failed orders, the latest first: of this replica since its start,
-	// or of the replica that watches the target; never null.
+	// LastFailures has at most 5 failed orders, the latest first: orders of this replica since its
+	// start, or of the replica that watches the target; never null.
 	LastFailures []LastFailure `json:"last_failures"`
-	// Budget is null if the target has none.
+	// Budget is null if the target has no budget.
 	Budget *Budget `json:"budget"`
 }
 
 // LastFailure is an order that ended without a token.
 type LastFailure struct {
 	At     string `json:"at"`     // RFC 3339, UTC
-	Reason string `json:"reason"` // in the service's words if it gave any
+	Reason string `json:"reason"` // in the words of the service, if it gave a reason
 }
 
-// NearMiss counts submits that differ from a target in the same fields.
+// NearMiss counts the submissions that differ from a target in the same fields.
 type NearMiss struct {
 	Fields []string `json:"fields"` // as pools.yaml names them
 	Count  int64    `json:"count"`
 	LastAt string   `json:"last_at"` // RFC 3339, UTC
 }
 
-// Text returns the near miss as a sentence.
+// Text describes the near miss for people.
 func (n NearMiss) Text() string {
 	return "clients ask for it with another " + strings.Join(n.Fields, ", ")
 }
 
-// Counts are the events of a span, over all replicas.
+// Counts has the numbers of events in a period, over all replicas.
 type Counts struct {
 	Requests int64 `json:"requests"`
 	Hits     int64 `json:"hits"`
@@ -181,22 +181,22 @@ type Counts struct {
 	Solved   int64 `json:"solved"`
 }
 
-// TargetHour are the last 60 minutes, including the present one. An event counts in the minute in
-// which a replica next looks at the stock.
+// TargetHour has the counts of the last 60 minutes, including the present minute. An event counts
+// in the minute in which a replica next reads the stock.
 type TargetHour struct {
 	Counts
-	HitRate float64 `json:"hit_rate"` // hits per request with an outcome; 0 without any
-	// Minutes are the minutes with any count, the oldest first; never null.
+	HitRate float64 `json:"hit_rate"` // hits per request with an outcome; 0 without such requests
+	// Minutes has the minutes with a count, the oldest first; never null.
 	Minutes []TargetMinute `json:"minutes"`
 }
 
-// TargetMinute is one minute.
+// TargetMinute has the counts of one minute.
 type TargetMinute struct {
-	At string `json:"at"` // its begin; RFC 3339, UTC
+	At string `json:"at"` // begin of the minute; RFC 3339, UTC
 	Counts
 }
 
-// TargetDay is one UTC day.
+// TargetDay has the counts of one UTC day.
 type TargetDay struct {
 	Date string `json:"date"` // 2006-01-02
 	Counts
@@ -206,17 +206,17 @@ type TargetDay struct {
 	Spent   Money `json:"spent"` // null = the file has no price for it
 }
 
-// StateIdle is the state of a target that wants nothing because it has no requests. The other
-// states are refill's.
+// StateIdle is the state of a target that wants no tokens because it has no requests. Package
+// refill defines the other states.
 const StateIdle = "idle"
 
-// The marks of a target.
+// These are the marks that a target can have.
 const (
-	markFailing  = "failing"         // its orders fail one after the other
-	markRejected = "mostly_rejected" // most of the last reports are rejections
+	markFailing  = "failing"         // orders fail one after the other
+	markRejected = "mostly_rejected" // most of the recent reports are rejections
 )
 
-// WarmWindow is a span in which at least Tokens tokens should be ready. The times are RFC 3339,
+// WarmWindow is a period in which at least Tokens tokens should be ready. The times are RFC 3339,
 // UTC; From may be in the past.
 type WarmWindow struct {
 	Tokens int    `json:"tokens"`
@@ -224,18 +224,19 @@ type WarmWindow struct {
 	Until  string `json:"until"`
 }
 
-// Budget is the use of a target's budgets; null = it has no such budget.
+// Budget is the use of a target's budgets. A field is null if the target has no such budget.
 type Budget struct {
 	Hour *Usage `json:"hour"` // in the last 60 min
 	Day  *Usage `json:"day"`  // in the last 24 h
 }
 
-// Solve is the sum over all guests: the identities without a target that POST /solve buys for. It
-// covers all replicas. The counters are a target's, never fall, and balance as in docs/metrics.md.
+// Solve has the sums over all guests, which are the identities without a target for which POST
+// /solve buys tokens. It covers all replicas. The counters mean the same as those of a target,
+// never fall, and balance as described in docs/metrics.md.
 type Solve struct {
-	Owner          string `json:"owner"`  // "" = the file has no section
-	Reason         string `json:"reason"` // why the figures are the last known ones; "" = they are current
-	Guests         int    `json:"guests"` // guests that Redis still has
+	Owner          string `json:"owner"`  // "" = the configuration file has no section `solve`
+	Reason         string `json:"reason"` // why the figures are not current; "" = they are current
+	Guests         int    `json:"guests"` // number of guests that Redis still has
 	Fresh          int    `json:"fresh"`
 	InFlight       int    `json:"in_flight"`
 	BoughtInFlight int    `json:"bought_in_flight"`
@@ -243,29 +244,29 @@ type Solve struct {
 	pool.Figures
 	Refused int64  `json:"refused"`
 	Replays int64  `json:"replays"`
-	Spent   Money  `json:"spent"` // null = the file lacks a price for it
+	Spent   Money  `json:"spent"` // null = no price is known
 	Budget  Budget `json:"budget"`
 }
 
-// Used reports whether POST /solve was used.
+// Used reports whether POST /solve was used. It is also true if the figures are not current.
 func (s *Solve) Used() bool {
 	return s.Guests > 0 || s.Requests > 0 || s.Bought > 0 || s.Reason != ""
 }
 
-// Dedup counts the requests to POST /solve over all replicas, and those that got the token of
-// another request.
+// Dedup counts the requests to POST /solve over all replicas, and the requests that got the token
+// of another request.
 type Dedup struct {
-	Requests int64      `json:"requests"`  // of all days: with a token, missed and refused
-	Shared   int64      `json:"shared"`    // shared_wait and shared_cache
-	Saved    int64      `json:"saved"`     // shared and replay
-	Missed   int64      `json:"missed"`    // no token came, in time or at all
-	Refused  int64      `json:"refused"`   // answered that no token can come
-	SavedPct float64    `json:"saved_pct"` // saved per 100 requests with a token, to one place; 0 without any
-	Days     []DedupDay `json:"days"`      // UTC, today first, 7 if all are known; never null
-	Reason   string     `json:"reason"`    // why the figures are the last known ones; "" = they are current
+	Requests int64      `json:"requests"`  // all requests of Days: with a token, missed and refused
+	Shared   int64      `json:"shared"`    // sum of shared_wait and shared_cache
+	Saved    int64      `json:"saved"`     // sum of shared and replay
+	Missed   int64      `json:"missed"`    // no token came, or it came too late
+	Refused  int64      `json:"refused"`   // refused because no token could come
+	SavedPct float64    `json:"saved_pct"` // saved per 100 requests with a token, to one decimal place; 0 without such requests
+	Days     []DedupDay `json:"days"`      // UTC days, today first; 7 unless some are unknown; never null
+	Reason   string     `json:"reason"`    // why the figures are not current; "" = they are current
 }
 
-// DedupDay is one UTC day.
+// DedupDay has the counts of one UTC day.
 type DedupDay struct {
 	Date     string   `json:"date"` // 2006-01-02
 	Requests int64    `json:"requests"`
@@ -274,49 +275,50 @@ type DedupDay struct {
 	Refused  int64    `json:"refused"`
 }
 
-// Served is the number of requests that got a token.
+// Served returns the number of requests that got a token.
 func (d *Dedup) Served() int64 { return d.Requests - d.Missed - d.Refused }
 
 // BySource counts requests by the source of their token.
 type BySource struct {
-	Pool        int64 `json:"pool"`         // was waiting
-	Solve       int64 `json:"solve"`        // was bought for the request
-	SharedWait  int64 `json:"shared_wait"`  // shared a solve in flight
-	SharedCache int64 `json:"shared_cache"` // shared a solve that had ended
-	Replay      int64 `json:"replay"`       // repeated by Idempotency-Key
+	Pool        int64 `json:"pool"`         // the token was ready
+	Solve       int64 `json:"solve"`        // the token was bought for the request
+	SharedWait  int64 `json:"shared_wait"`  // the request shared a solve in flight
+	SharedCache int64 `json:"shared_cache"` // the request shared a solve that had ended
+	Replay      int64 `json:"replay"`       // the token was repeated for an Idempotency-Key
 }
 
-// Shadow compares the refilling of a target with the other refill mode, on the demand of the last
-// hours as this replica saw it.
+// Shadow compares the refill mode of a target with the other mode, on the demand that this replica
+// saw in the last hours.
 type Shadow struct {
 	Refill string `json:"refill"` // the other mode: fixed | adaptive
 	Depth  int    `json:"depth"`  // fixed: the depth; adaptive: the most tokens kept and on order
 	Since  string `json:"since"`  // RFC 3339, UTC
-	// The target since then: requests with an outcome, the share of them that found a token, and the
-	// tokens that landed.
+	// Requests, HitRate and Bought describe the target since then: the requests with an outcome,
+	// the share of these requests that found a token, and the tokens that landed.
 	Requests int64   `json:"requests"`
 	HitRate  float64 `json:"hit_rate"`
 	Bought   int64   `json:"bought"`
-	// The same in the other mode.
+	// ShadowHitRate and ShadowBought are the same figures in the other mode.
 	ShadowHitRate float64 `json:"shadow_hit_rate"`
 	ShadowBought  int64   `json:"shadow_bought"`
 	Text          string  `json:"text"` // the comparison as a sentence
 }
 
-// Need is the setting that reaches the wanted hit rate.
+// Need is the setting with which a target reaches the wanted hit rate.
 type Need struct {
-	MaxWaste   *float64 `json:"max_waste"`    // about the least that reaches it; null = none does
-	HitRateNow float64  `json:"hit_rate_now"` // with the present max_waste
+	MaxWaste   *float64 `json:"max_waste"`    // approximately the lowest that reaches the hit rate; null = no value does
+	HitRateNow float64  `json:"hit_rate_now"` // hit rate with the present max_waste
 	Text       string   `json:"text"`         // the need as a sentence
 }
 
-// LeadTime is the duration of the last solves, in seconds; 0 before the first.
+// LeadTime has percentiles of the duration of the last solves, in seconds; 0 before the first
+// solve.
 type LeadTime struct {
 	P50 float64 `json:"p50"`
 	P90 float64 `json:"p90"`
 }
 
-// DayTotals sums the days of all targets, today first.
+// DayTotals returns the sums of each day over all targets, today first.
 func (d *Document) DayTotals() []TargetDay {
 	byDate := map[string]TargetDay{}
 	for i := range d.Targets {
@@ -339,8 +341,8 @@ func (d *Document) DayTotals() []TargetDay {
 	return totals
 }
 
-// Target returns the target of a name; false if the document has none, for example because it
-// came with a newer Set.
+// Target returns the target with this name. It returns false if the document lacks the target, for
+// example because only a newer Set has it.
 func (d *Document) Target(name string) (*Target, bool) {
 	i, ok := slices.BinarySearchFunc(d.Targets, name, func(t Target, name string) int { return strings.Compare(t.Name, name) })
 	if !ok {
@@ -349,9 +351,10 @@ func (d *Document) Target(name string) (*Target, bool) {
 	return &d.Targets[i], true
 }
 
-// Only returns the part of the document for a key that is limited to some targets. The providers
-// and the state of the file stay, without its lines, which may name other targets. Solve, Dedup,
-// History and Audit cover the requests of others and are left out.
+// Only returns the part of the document for a key that is limited to some targets. The part
+// includes the providers and the state of the configuration file, but not the file's problems and
+// warnings, which may name other targets. It omits Solve, Dedup, History and Audit, which cover the
+// requests of other keys.
 func (d *Document) Only(may func(target string) bool) *Document {
 	part := *d
 	part.Solve, part.Dedup, part.History, part.Audit = nil, nil, nil, nil

@@ -17,20 +17,21 @@ import (
 )
 
 const (
-	// feedPace is the least interval of editions.
+	// feedPace is the minimum interval between two editions.
 	feedPace = 250 * time.Millisecond
-	// A feed pauses pauseFactor times as long as its last edition took, at most pauseMost, so that
-	// readers with thousands of targets do not keep Redis busy.
+	// After each edition a feed pauses pauseFactor times as long as the edition took, at most
+	// pauseMost, so that readers of thousands of targets do not keep Redis busy.
 	pauseFactor = 4
 	pauseMost   = 2 * time.Second
-	// heartbeatEvery is the interval of editions without a change. They carry a new as_of.
+	// heartbeatEvery is the interval of editions while nothing changes. Such an edition has only a
+	// new as_of.
 	heartbeatEvery = 5 * time.Second
 )
 
 // The names of a feed's events.
 const (
-	EventStatus = "status" // Data is the whole document
-	EventChange = "change" // Data are the members that changed, and as_of
+	EventStatus = "status" // Data is the complete document
+	EventChange = "change" // Data has the members that changed, and as_of
 )
 
 // Event is a server-sent event. Data is one line of JSON; it is read-only.
@@ -39,15 +40,15 @@ type Event struct {
 	Data []byte
 }
 
-// Feed sends the changes of the status to many readers. It takes each snapshot once for all of
-// them, and computes a change once for each view. Without readers it is idle. It is safe for
-// concurrent use.
+// Feed sends the changes of the status to many readers. It requests each snapshot once for all
+// readers, and computes a change once for each view. Without readers it requests no snapshots. A
+// Feed is safe for concurrent use.
 type Feed struct {
 	snapshots interface {
 		Snapshot(ctx context.Context) *Snapshot
 	}
 	log    *slog.Logger
-	wanted chan struct{} // wakes Run when a reader has come; capacity 1
+	wanted chan struct{} // wakes Run when a reader is added; capacity 1
 
 	mu    sync.Mutex
 	views map[string]*view // the views that have readers, by name
@@ -58,35 +59,36 @@ func NewFeed(c *Collector) *Feed {
 	return &Feed{snapshots: c, log: c.Log, wanted: make(chan struct{}, 1), views: map[string]*view{}}
 }
 
-// view is the part of the document that its readers may see.
+// view is a part of the document, for the readers that may see this part.
 type view struct {
 	name    string
-	may     func(target string) bool // nil = all of it
+	may     func(target string) bool // nil = all targets
 	readers int                      // guarded by the Feed's mu
 	current atomic.Pointer[edition]  // replaced by Run only
 }
 
-// edition is a view at one moment. It is immutable once it is published.
+// edition is the content of a view at one time. It is immutable once it is published.
 type edition struct {
-	number   int64 // counts the editions of a view; 0 = none yet, and the other fields are empty
+	number   int64 // counts the editions of a view; 0 = no edition yet, only next is set
 	at       time.Time
 	document *Document
 	members  map[string]json.RawMessage // of the document, without the targets
-	change   []byte                     // the difference from the edition before
+	change   []byte                     // JSON of the difference from the previous edition
 	whole    func() ([]byte, error)     // the document
-	next     chan struct{}              // closed when there is a later edition
+	next     chan struct{}              // closed when a later edition is published
 }
 
-// Reader reads one view of a feed; it belongs to one goroutine.
+// Reader reads one view of a feed. It belongs to one goroutine.
 type Reader struct {
 	feed  *Feed
 	view  *view
-	begun bool  // it got a whole document
-	last  int64 // number of its last edition
+	begun bool  // the reader has got a complete document
+	last  int64 // number of the last edition that it read
 }
 
-// Follow adds a reader of the targets that may admits; nil admits all. Readers with the same
-// targets must give the same name. Close removes the reader.
+// Follow adds a reader, which sees the targets for which the function may returns true; nil = all
+// targets. Readers that see the same targets must use the same name. The caller must close the
+// reader.
 func (f *Feed) Follow(name string, may func(target string) bool) *Reader {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +106,7 @@ func (f *Feed) Follow(name string, may func(target string) bool) *Reader {
 	return &Reader{feed: f, view: v}
 }
 
-// Close removes the reader.
+// Close removes the reader from the feed.
 func (r *Reader) Close() {
 	r.feed.mu.Lock()
 	defer r.feed.mu.Unlock()
@@ -113,7 +115,7 @@ func (r *Reader) Close() {
 	}
 }
 
-// Changed returns a channel that is closed when Event has a new event.
+// Changed returns a channel that is closed once Event can return a new event.
 func (r *Reader) Changed() <-chan struct{} {
 	e := r.view.current.Load()
 	if e.number == r.last {
@@ -124,8 +126,8 @@ func (r *Reader) Changed() <-chan struct{} {
 
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// Event returns the next event: the whole document at first and after a missed edition, else the
-// change. Call it after the channel of Changed is closed.
+// Event returns the next event: the complete document for the first event and after a missed
+// edition, otherwise the change. Call it only after the channel that Changed returned is closed.
 func (r *Reader) Event() (Event, error) {
 	e := r.view.current.Load()
 	missed := !r.begun || e.number != r.last+1
@@ -137,7 +139,7 @@ func (r *Reader) Event() (Event, error) {
 	return Event{Name: EventStatus, Data: whole}, err
 }
 
-// Run makes editions while there are readers, until ctx ends. It may be called once.
+// Run makes editions while there are readers, until ctx ends. It must be called at most once.
 func (f *Feed) Run(ctx context.Context) error {
 	for {
 		select {
@@ -171,8 +173,8 @@ func (f *Feed) followed() []*view {
 	return slices.Collect(maps.Values(f.views))
 }
 
-// publish makes an edition of a snapshot if the view changed, or if the last edition is
-// heartbeatEvery old.
+// publish makes an edition from a snapshot if the view has changed, or if the last edition is older
+// than heartbeatEvery.
 func (v *view) publish(s *Snapshot) error {
 	last, at := v.current.Load(), time.Now()
 	document, whole := s.Document, s.JSON
@@ -235,9 +237,9 @@ func changed(last *edition, members map[string]json.RawMessage) map[string]any {
 	return change
 }
 
-// changedTargets lists the targets that differ, and the names of the targets that are gone, both
-// sorted by name. A different next_expiry_s alone is no change: it counts down from the as_of of
-// the event that carries it.
+// changedTargets lists the targets that differ, and the names of the removed targets, both sorted
+// by name. A different next_expiry_s alone is not a change, because a reader can count it down from
+// the as_of of the event that had it.
 func changedTargets(last, now *Document) (list []*Target, gone []string) {
 	old := []Target{}
 	if last != nil {

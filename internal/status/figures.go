@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// timestamp is RFC 3339 in UTC to the millisecond, the format of the API.
+// timestamp is the layout of times in the API: RFC 3339 in UTC, to the millisecond.
 const timestamp = "2006-01-02T15:04:05.000Z"
 
-// stamp formats a time; the zero time is "".
+// stamp formats a time. It returns "" for the zero time.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -21,7 +21,7 @@ func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
 
 func tenThousandths(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 
-// ratio divides to four places; 0 if b is 0.
+// ratio returns a/b, rounded to four decimal places; 0 if b is 0.
 func ratio(a, b int64) float64 {
 	if b == 0 {
 		return 0
@@ -29,19 +29,18 @@ func ratio(a, b int64) float64 {
 	return tenThousandths(float64(a) / float64(b))
 }
 
-// seconds rounds to the millisecond. It does not use Duration.Seconds, which returns
-// 4.8870000000000005 for 4.887 s.
+// seconds converts to seconds, rounded to the millisecond. It does not use Duration.Seconds, which
+// returns 4.8870000000000005 for 4.887 s.
 func seconds(d time.Duration) float64 {
 	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
 }
 
-// percentile returns the p-th percentile by nearest rank, in seconds; 0 for an empty list. It does
-// not change the list.
+// percentile returns the p-th percentile by nearest rank, in seconds; 0 for an empty list.
 func percentile(list []time.Duration, p int) float64 {
 	if len(list) == 0 {
 		return 0
 	}
 	sorted := slices.Sorted(slices.Values(list))
-	rank := (len(sorted)*p + 99) / 100 // rounded up, from 1
+	rank := (len(sorted)*p + 99) / 100 // rounded up; the first rank is 1
 	return seconds(sorted[rank-1])
 }

@@ -7,8 +7,8 @@ import (
 	"poold/internal/pool"
 )
 
-// historyStatus converts the health of the history; nil if none is kept. guests is the stock of
-// all guests; nil = unknown.
+// historyStatus converts the health of the history; nil if no history is kept. The argument guests
+// is the stock of all guests; nil = unknown.
 func (c *Collector) historyStatus(seen []observation, guests *pool.GuestStock) *History {
 	if c.History == nil {
 		return nil
@@ -27,7 +27,7 @@ func (c *Collector) historyStatus(seen []observation, guests *pool.GuestStock) *
 	return h
 }
 
-// auditStatus converts the health of the audit; nil if none is kept.
+// auditStatus converts the health of the audit; nil if no audit is kept.
 func (c *Collector) auditStatus() *Audit {
 	if c.Audit == nil {
 		return nil
@@ -38,7 +38,7 @@ func (c *Collector) auditStatus() *Audit {
 	}
 }
 
-// notices reports that the history cannot be written or read.
+// notices returns the notice that the history cannot be written or read; nil if it can.
 func (h *History) notices() []string {
 	switch {
 	case h == nil || h.OK:
@@ -49,7 +49,7 @@ func (h *History) notices() []string {
 	return []string{"The history cannot be written: " + h.Reason + ". Redis keeps the ended orders meanwhile."}
 }
 
-// notices reports that the audit cannot be written, and entries that were dropped.
+// notices returns the notices that the audit cannot be written, and that entries were dropped.
 func (a *Audit) notices() (list []string) {
 	if a == nil {
 		return nil

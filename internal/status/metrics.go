@@ -10,25 +10,25 @@ import (
 	"poold/internal/targets"
 )
 
-// descriptions are the descriptions of all metrics of a snapshot.
+// descriptions has the descriptions of all metrics of a snapshot.
 var descriptions []*prometheus.Desc
 
-// describe adds a metric to descriptions.
+// describe returns the description of a metric, and adds it to descriptions.
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	d := prometheus.NewDesc("poold_"+name, help, labels, nil)
 	descriptions = append(descriptions, d)
 	return d
 }
 
-// everywhere ends the help of metrics that cover all replicas.
+// The text everywhere ends the help of the metrics that cover all replicas.
 const everywhere = " Counted over all replicas, as on /status: take the maximum over instances, not the sum."
 
-// everyTarget describes a metric of each target that covers all replicas.
+// everyTarget describes a metric with the label target that covers all replicas.
 func everyTarget(name, help string, labels ...string) *prometheus.Desc {
 	return describe(name, help+everywhere, append([]string{"target"}, labels...)...)
 }
 
-// The metrics of a snapshot. Counters begin when the identity is first seen.
+// These are the metrics of a snapshot. Counters start when the identity is first seen.
 var (
 	descTokens    = everyTarget("pool_tokens", "Fresh tokens.")
 	descWant      = describe("pool_want", "Tokens that the policy wants to keep now.", "target")
@@ -50,7 +50,7 @@ var (
 	descReports   = everyTarget("reports_total", "Reports of callers on their tokens: accepted, rejected.", "outcome")
 	descSpend     = everyTarget("spend_total", "Money spent since the identity was first seen, by the prices of the file.")
 
-	// For joins in PromQL.
+	// These two metrics are made for joins in PromQL.
 	descInfo  = describe("target_info", "Owner and type of a target; always 1. /solve is the sum of all guests: identities of POST /solve without a target.", "target", "owner", "type")
 	descState = describe("target_state", "1 for the state that a target is in now: ok, idle, paused, starved, budget, refused.", "target", "state")
 
@@ -58,7 +58,7 @@ var (
 	descBudgetLimit = everyTarget("budget_limit", "Solves that may be bought in an hour or a day; target * is the overall budget.", "window")
 
 	descGuests = describe("solve_guests", "Guests, which are identities of POST /solve without a target, that are still known."+everywhere)
-	// A gauge, because the store keeps a count for each day.
+	// The savings are a gauge, because the store keeps one count for each day.
 	descSavings = describe("solve_requests_today", "Requests to POST /solve since midnight UTC, when it is reset, by source: pool (the token was ready), solve (bought for the request), "+
 		"shared_wait (shared a solve in flight), shared_cache (shared an ended solve), replay (Idempotency-Key), missed (no token came), refused (no token can come)."+everywhere, "source")
 
@@ -76,7 +76,7 @@ var (
 	descRedisUp    = describe("redis_up", "1 while Redis serves at least a part of the targets.")
 )
 
-// allTargets is the label of the overall budget. No target can have this name.
+// allTargets is the value of the label target for the overall budget. No target can have this name.
 const allTargets = "*"
 
 // Describe implements prometheus.Collector.
@@ -138,7 +138,7 @@ func (s *Snapshot) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// collectStock sends the stock of a target, or of all guests.
+// collectStock sends the metrics of the stock of a target, or of all guests.
 func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bought int, f *pool.Figures) {
 	gauge(ch, descTokens, float64(fresh), name)
 	gauge(ch, descInFlight, float64(orders), name)
@@ -146,7 +146,7 @@ func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bough
 	for outcome, n := range map[string]int64{"hit": f.Hits, "waited": f.Waited, "miss": f.Misses, "replay": f.Replays} {
 		count(ch, descRequests, float64(n), name, outcome)
 	}
-	if f.Refused > 0 { // guests only
+	if f.Refused > 0 { // only guests count refusals
 		count(ch, descRequests, float64(f.Refused), name, "refused")
 	}
 	for desc, n := range map[*prometheus.Desc]int64{
@@ -163,7 +163,8 @@ func collectStock(ch chan<- prometheus.Metric, name string, fresh, orders, bough
 	}
 }
 
-// collectBudget sends the use of the budgets of a target, or of all guests; nil = there are none.
+// collectBudget sends the metrics of the budgets of a target, or of all guests. Without budgets, b
+// is nil.
 func collectBudget(ch chan<- prometheus.Metric, b *Budget, name string) {
 	if b != nil {
 		collectUsage(ch, b.Hour, name, "hour")
@@ -171,7 +172,7 @@ func collectBudget(ch chan<- prometheus.Metric, b *Budget, name string) {
 	}
 }
 
-// collectSavings sends the counts of a day.
+// collectSavings sends the metrics of the savings on a day.
 func collectSavings(ch chan<- prometheus.Metric, day *DedupDay) {
 	by := &day.BySource
 	for source, n := range map[dedup.SavingsSource]int64{
@@ -182,7 +183,7 @@ func collectSavings(ch chan<- prometheus.Metric, day *DedupDay) {
 	}
 }
 
-// collectUsage sends the use of a budget; nil = there is none.
+// collectUsage sends the metrics of a budget; nil = there is no budget.
 func collectUsage(ch chan<- prometheus.Metric, w *Usage, target, name string) {
 	if w == nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"poold/internal/targets"
 )
 
-// Money is an amount in the currency of the file's prices. An amount below 0 is unknown: null in
-// JSON.
+// Money is an amount in the currency of the file's prices. A value below 0 stands for an unknown
+// amount, which is null in JSON.
 type Money float64
 
 const (
@@ -19,7 +19,7 @@ const (
 	spentShown = 1e6 // the document shows millionths
 )
 
-// money converts billionths of the currency to the currency, to six places.
+// money converts billionths of the currency to an amount, rounded to six decimal places.
 func money(n int64) Money {
 	return Money(math.Round(float64(n)/(billionths/spentShown)) / spentShown)
 }
@@ -57,7 +57,7 @@ func (m *Money) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// orUnknown returns the amount; 0 becomes unknown.
+// orUnknown returns the amount, or an unknown amount if it is 0.
 func (m Money) orUnknown() Money {
 	if m == 0 {
 		return UnknownMoney()
@@ -65,8 +65,8 @@ func (m Money) orUnknown() Money {
 	return m
 }
 
-// plus adds two amounts, to six places. An unknown amount counts as 0; the sum is unknown only if
-// no amount above 0 is known.
+// plus adds two amounts, rounded to six decimal places. An unknown amount counts as 0. The sum is
+// unknown only if one amount is unknown and the other is unknown or 0.
 func (m Money) plus(n Money) Money {
 	switch {
 	case !n.Known() && m == 0:
@@ -88,7 +88,8 @@ func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
 	})
 }
 
-// unprice makes amounts of 0 unknown if something was bought: the file has no price for it.
+// unprice makes amounts of 0 unknown if orders were solved or lost. It is called for targets whose
+// captchas have no price in the configuration file.
 func (t *Target) unprice() {
 	if t.Solved+t.Lost > 0 {
 		t.Spent = t.Spent.orUnknown()

@@ -9,7 +9,7 @@ import (
 	"poold/internal/targets"
 )
 
-// notices lists facts that the operator should know; never nil.
+// notices lists the facts that the operator should know; never nil.
 func (c *Collector) notices(set *targets.Set, providers []purchase.Status, health redisdb.Health) []string {
 	list := append(waysOfRunning(set, providers), health.Notices...)
 	if n := c.DeadLetters.DeadLettersSetAside(); n > 0 {
@@ -41,7 +41,7 @@ func waysOfRunning(set *targets.Set, providers []purchase.Status) []string {
 	return list
 }
 
-// remedies lists the known remedies for providers that are down.
+// remedies returns the known remedies for the providers that are down, as one text.
 func remedies(providers []purchase.Status) (text string) {
 	for _, p := range providers {
 		if p.State.Remedy != "" {

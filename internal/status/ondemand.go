@@ -11,23 +11,23 @@ import (
 	"poold/internal/targets"
 )
 
-// lastKnown ends the reason why figures are not current.
+// The text lastKnown ends each reason why figures are not current.
 const lastKnown = "; the figures are the last known ones"
 
-// guests is the stock and the budget of all guests together.
+// guests has the sums of the stock of all guests, and the use of their common budget.
 type guests struct {
 	stock     pool.GuestStock
-	hour, day int // use of their budget in the last 60 min and 24 h
+	hour, day int // use of the guests' budget in the last 60 min and 24 h
 }
 
-// onDemand are the queries about on-demand solves.
+// onDemand has the queries about on-demand solves that were started for a snapshot.
 type onDemand struct {
-	section *targets.Solve // nil = the file has no section
+	section *targets.Solve // nil = the configuration file has no section `solve`
 	guests  func() (guests, error)
 	savings func() ([]dedup.SavingsDay, error)
 }
 
-// askOnDemand starts the queries.
+// askOnDemand starts the queries about on-demand solves.
 func (c *Collector) askOnDemand(ctx context.Context, set *targets.Set) onDemand {
 	return onDemand{
 		section: set.Solve,
@@ -36,9 +36,10 @@ func (c *Collector) askOnDemand(ctx context.Context, set *targets.Set) onDemand 
 	}
 }
 
-// fill puts the answers into a document, and returns the stock of all guests. It returns nil if the
-// document does not show the stock, or if the stock is not current. After a reload has removed the
-// section, guests are shown until their last tokens and orders have ended.
+// fill waits for the queries, writes their results into a document, and returns the stock of all
+// guests. It returns nil if the document has no Solve, or if the stock is not current. After a
+// reload has removed the section `solve`, the document has Solve until the last tokens and orders
+// of guests have ended.
 func (o onDemand) fill(document *Document) (current *pool.GuestStock) {
 	document.Dedup = dedupStatus(o.savings())
 	found, err := o.guests()
@@ -65,7 +66,7 @@ func (c *Collector) askGuests(ctx context.Context) (g guests, err error) {
 	return g, err
 }
 
-// solveStatus converts the answer about guests; err is the reason why it is not current.
+// solveStatus converts the figures of the guests; err is the reason why they are not current.
 func solveStatus(section *targets.Solve, g guests, err error) *Solve {
 	s, f := g.stock, g.stock.Figures
 	return &Solve{
@@ -76,7 +77,7 @@ func solveStatus(section *targets.Solve, g guests, err error) *Solve {
 	}
 }
 
-// dedupStatus sums the savings; err is the reason why they are not current.
+// dedupStatus converts and sums the savings; err is the reason why they are not current.
 func dedupStatus(days []dedup.SavingsDay, err error) *Dedup {
 	d := Dedup{Days: make([]DedupDay, len(days)), Reason: notNow(err)}
 	for i, day := range days {
@@ -100,7 +101,7 @@ func dedupStatus(days []dedup.SavingsDay, err error) *Dedup {
 	return &d
 }
 
-// notNow returns the reason why figures are the last known ones; "" if they are current.
+// notNow returns the reason why figures are not current; "" if they are.
 func notNow(err error) string {
 	switch {
 	case err == nil:

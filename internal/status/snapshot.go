@@ -8,14 +8,14 @@ import (
 	"poold/internal/pool"
 )
 
-// Snapshot is the state of the daemon at one moment, shared by all readers. It is immutable.
-// As a prometheus.Collector it gives its figures as metrics.
+// Snapshot is the state of the daemon at one time. It is immutable, and all readers share it. A
+// Snapshot is also a prometheus.Collector of its figures.
 type Snapshot struct {
 	Document *Document // read-only
 
-	seen       []observation    // as Document.Targets
+	seen       []observation    // stock of the targets, in the order of Document.Targets
 	budgetRead bool             // Document.Budget was read for this snapshot
-	guests     *pool.GuestStock // the source of Document.Solve; nil = not known as of now
+	guests     *pool.GuestStock // the source of Document.Solve; nil = absent or not current
 	encode     func() ([]byte, error)
 }
 
@@ -30,5 +30,5 @@ func newSnapshot(document *Document, seen []observation, budgetRead bool, guests
 	return &Snapshot{Document: document, seen: seen, budgetRead: budgetRead, guests: guests, encode: sync.OnceValues(encode)}
 }
 
-// JSON returns the whole document, which is encoded once for all callers. The result is read-only.
+// JSON returns the encoded document. All callers share one encoding, so the result is read-only.
 func (s *Snapshot) JSON() ([]byte, error) { return s.encode() }

@@ -15,34 +15,34 @@ const (
 	patience = 250 * time.Millisecond
 	// longestAnswer limits one query of a source.
 	longestAnswer = 10 * time.Second
-	// A source whose answer took longer than patience is slow: it is queried again renewEvery after
-	// the answer, also by Run while there are readers. Its answer counts as current for stillNew,
-	// which covers the next query.
+	// A source whose query took longer than patience is slow: the next query starts renewEvery
+	// after its answer at the earliest, and Run starts queries too while there are readers. An
+	// answer counts as current for stillNew, which is long enough for the next query to end.
 	stillNew = renewEvery + longestAnswer + time.Second
 )
 
-// panicMessage is the log line of a panic in this package.
+// panicMessage is the log message for a panic in this package.
 const panicMessage = "panic while making a status"
 
 // errSlow reports that the last answer of a source is too old.
 var errSlow = errors.New("no answer in time")
 
-// source keeps the last answer of a query that runs beside the rest of a snapshot and delays it
-// by at most patience. The zero value has no answer.
+// source runs a query concurrently with the rest of a snapshot, and keeps its last answer. It
+// delays a snapshot by at most patience. The zero value has no answer.
 type source[T any] struct {
 	mu       sync.Mutex
 	answered chan struct{} // closed at the end of the query in flight; nil = no query is in flight
 	value    T             // the last good answer
-	at       time.Time     // of value; zero = there is none
-	err      error         // of the last query
+	at       time.Time     // time of value; zero = there is no value
+	err      error         // error of the last query
 	slow     bool          // the last query took longer than patience
 }
 
-// ask starts a query and returns a function that waits for the answer. That function returns the last
-// good answer, and an error if the answer is not current.
+// ask starts a query and returns a function that waits for its answer. The returned function
+// returns the last good answer, and an error if this answer is not current.
 //
-// If another query is in flight, or if a slow source has just answered, ask starts no query and the
-// function does not wait. So a source that hangs delays only one snapshot.
+// If another query is in flight, or if a slow source has just answered, ask starts no query, and
+// the returned function does not wait. So a source that hangs delays only one snapshot.
 func (s *source[T]) ask(ctx context.Context, log *slog.Logger, query func(context.Context) (T, error)) (answer func() (T, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *source[T]) ask(ctx context.Context, log *slog.Logger, query func(contex
 	}
 }
 
-// run queries the source and keeps its answer.
+// run runs the query and stores its answer.
 func (s *source[T]) run(ctx context.Context, log *slog.Logger, query func(context.Context) (T, error)) {
 	ctx, cancel := context.WithTimeout(ctx, longestAnswer)
 	defer cancel()

@@ -13,33 +13,35 @@ import (
 )
 
 const (
-	// surveyPart is the number of identities of one exchange. A busy Redis answers that many
-	// within partLimit.
+	// surveyPart is the number of identities in one exchange with Redis. Even a busy Redis answers
+	// for this number within partLimit.
 	surveyPart = 50
-	// partLimit limits each exchange with Redis, and the total time of failing exchanges. So a status is
-	// made within a second while Redis hangs, and a cluster node that is away does not hide the others.
+	// partLimit limits each exchange with Redis, and the total time of failing exchanges. So a
+	// snapshot takes at most a second while Redis hangs, and an unreachable cluster node does not
+	// hide the figures of the other nodes.
 	partLimit = 500 * time.Millisecond
 )
 
-// observation is the stock of an identity at a moment.
+// observation is the stock of an identity at a certain time.
 type observation struct {
 	pool.Stock
 	at time.Time
 }
 
-// surveyor reads the stock, and falls back on the last known figures.
+// surveyor reads the stock of many identities. For identities that cannot be read, it returns the
+// last known figures.
 type surveyor struct {
 	stock Stock
 	log   *slog.Logger
 	known atomic.Pointer[map[captcha.ID]pool.Stock] // the last known figures
 }
 
-// survey returns an observation for each query. An identity that could not be read has an Err
-// and its last known figures. survey fails if no identity could be read.
+// survey returns an observation for each query. The observation of an identity that could not be
+// read has an Err and the last known figures. The survey fails only if no identity could be read.
 func (s *surveyor) survey(ctx context.Context, queries []pool.Query) ([]observation, error) {
 	seen := make([]observation, 0, len(queries))
 	var failed error
-	read, lost := 0, time.Duration(0) // lost: the time of failed exchanges
+	read, lost := 0, time.Duration(0) // lost is the total time of failed exchanges
 	for part := range slices.Chunk(queries, surveyPart) {
 		var stocks []pool.Stock
 		began, err := time.Now(), failed
@@ -68,7 +70,7 @@ func (s *surveyor) survey(ctx context.Context, queries []pool.Query) ([]observat
 	return seen, failed
 }
 
-// ask makes one exchange.
+// ask reads one part of the queries in one exchange with Redis.
 func (s *surveyor) ask(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	ctx, cancel := context.WithTimeout(ctx, partLimit)
 	defer cancel()
@@ -79,8 +81,8 @@ func (s *surveyor) ask(ctx context.Context, queries []pool.Query) ([]pool.Stock,
 	return stocks, err
 }
 
-// remember keeps the figures that were read, and fills in the last known figures of the other
-// identities. Without them their counters would fall to zero.
+// remember keeps the figures that were read. For identities that could not be read, it fills in the
+// last known figures, so that their counters do not fall to zero.
 func (s *surveyor) remember(queries []pool.Query, seen []observation) {
 	known, before := make(map[captcha.ID]pool.Stock, len(queries)), map[captcha.ID]pool.Stock{}
 	if last := s.known.Load(); last != nil {
@@ -89,7 +91,7 @@ func (s *surveyor) remember(queries []pool.Query, seen []observation) {
 	for i, q := range queries {
 		if err := seen[i].Err; err != nil {
 			seen[i].Stock = before[q.ID]
-			seen[i].NextExpiry, seen[i].Windows = -1, nil // they are relative to the time of their look
+			seen[i].NextExpiry, seen[i].Windows = -1, nil // both are relative to the time of their reading
 			seen[i].Err = err
 		}
 		known[q.ID] = seen[i].Stock

@@ -14,10 +14,10 @@ import (
 	"poold/internal/targets"
 )
 
-// fewReports is the least number of reports that can set a mark.
+// fewReports is the minimum number of reports for the mark markRejected.
 const fewReports = 5
 
-// usage returns the use of a budget; nil if it has no limit.
+// usage returns the use of a budget; nil if the budget has no limit.
 func usage(used, limit int) *Usage {
 	if limit <= 0 {
 		return nil
@@ -50,7 +50,7 @@ func (c *Collector) providerStatuses(states []purchase.Status, set *targets.Set)
 	return list
 }
 
-// redisStatus returns the state of the store; failed is the error of the survey.
+// redisStatus returns the state of Redis. The argument failed is the error of the survey.
 func redisStatus(mode string, health redisdb.Health, failed error) Redis {
 	r := Redis{Mode: mode, OK: failed == nil && health.Up, Reason: health.Reason}
 	if failed != nil && r.Reason == "" {
@@ -59,7 +59,7 @@ func redisStatus(mode string, health redisdb.Health, failed error) Redis {
 	return r
 }
 
-// countsOf returns the events that the document shows by minute and day.
+// countsOf returns the counts that the document has for each minute and day.
 func countsOf(f *pool.Figures) Counts {
 	return Counts{Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought, Solved: f.Solved}
 }
@@ -73,7 +73,7 @@ func (c *Counts) add(d Counts) {
 	c.Solved += d.Solved
 }
 
-// targetDays returns the counts by day of a stock that was read at that time.
+// targetDays returns the counts by day of a stock that was read at the time at.
 func targetDays(s *pool.Stock, at time.Time) []TargetDay {
 	list := []TargetDay{}
 	for _, d := range s.Days(at) {
@@ -85,7 +85,7 @@ func targetDays(s *pool.Stock, at time.Time) []TargetDay {
 	return list
 }
 
-// targetHour returns the counts by minute of a stock that was read at that time, and their sum.
+// targetHour returns the counts by minute, and their sums, of a stock that was read at the time at.
 func targetHour(s *pool.Stock, at time.Time) TargetHour {
 	hour := TargetHour{Minutes: []TargetMinute{}}
 	for _, m := range s.Hour(at) {
@@ -97,7 +97,8 @@ func targetHour(s *pool.Stock, at time.Time) TargetHour {
 	return hour
 }
 
-// targetStatus converts the reports about one target, except its state and near misses.
+// targetStatus converts the refill status and the stock of a target. It does not set the target's
+// state and near misses.
 func targetStatus(t *targets.Target, refilling refill.Status, seen *observation) Target {
 	f := seen.Figures
 	target := Target{
@@ -109,7 +110,7 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 		Sitekey: t.Identity.Sitekey, Pageurl: t.Identity.Pageurl,
 		Fresh: seen.Fresh, Ageing: seen.Fresh - seen.Outliving, InFlight: seen.Orders, BoughtInFlight: seen.Bought, Unknown: seen.Unknown, Waiting: seen.Waiting,
 		Figures:         f,
-		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Misses), // requests without an outcome are left out
+		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Misses), // requests without an outcome do not count
 		BoughtPerServed: ratio(f.Bought, f.Hits+f.Waited),
 		LeadTime:        LeadTime{P50: percentile(seen.Leads, 50), P90: percentile(seen.Leads, 90)},
 		Spent:           money(f.Spent),
@@ -131,7 +132,7 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 	return target
 }
 
-// lastFailures converts failures; never nil.
+// lastFailures converts failures. It never returns nil.
 func lastFailures(list []refill.Failure) []LastFailure {
 	all := make([]LastFailure, len(list))
 	for i, f := range list {
@@ -140,7 +141,7 @@ func lastFailures(list []refill.Failure) []LastFailure {
 	return all
 }
 
-// nearMisses converts near misses; never nil.
+// nearMisses converts near misses. It never returns nil.
 func nearMisses(list []compat.NearMiss) []NearMiss {
 	all := []NearMiss{}
 	for _, miss := range list {
@@ -149,7 +150,7 @@ func nearMisses(list []compat.NearMiss) []NearMiss {
 	return all
 }
 
-// shadow converts the comparison with the other refill mode; nil if there is none.
+// shadow converts the comparison with the other refill mode; nil if there is no comparison.
 func shadow(s *policy.Shadow) *Shadow {
 	if s == nil {
 		return nil
@@ -165,7 +166,8 @@ func shadow(s *policy.Shadow) *Shadow {
 	}
 }
 
-// need converts the setting that reaches the hit rate; nil if it is reached or unknown.
+// need converts the setting that would reach the wanted hit rate; nil if the hit rate is reached or
+// the setting is unknown.
 func need(s *policy.Shadow) *Need {
 	if s == nil || s.Need == nil {
 		return nil
@@ -173,20 +175,20 @@ func need(s *policy.Shadow) *Need {
 	return &Need{MaxWaste: s.Need.MaxWaste, HitRateNow: s.Need.HitRateNow, Text: s.Need.Text}
 }
 
-// warmWindows converts windows that were read at that time; never nil.
+// warmWindows converts windows that were read at the time at. It never returns nil.
 func warmWindows(windows []pool.Window, at time.Time) []WarmWindow {
 	list := make([]WarmWindow, len(windows))
 	for i, w := range windows {
 		list[i] = WarmWindow{
 			Tokens: w.Tokens,
-			From:   stamp(at.Add(w.In).Round(time.Second)), // the time of the round trip is unknown
+			From:   stamp(at.Add(w.In).Round(time.Second)), // rounded, because the time of the round trip is unknown
 			Until:  stamp(at.Add(w.Left).Round(time.Second)),
 		}
 	}
 	return list
 }
 
-// marks lists the reasons to look at a target; never nil.
+// marks lists the marks of a target. It never returns nil.
 func marks(refilling refill.Status, verdicts []bool) []string {
 	list := []string{}
 	if refilling.Failing {

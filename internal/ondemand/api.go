@@ -10,23 +10,23 @@ import (
 	"poold/internal/purchase"
 )
 
-// MostWaiting limits the callers that wait for one guest, over all replicas, and for one claim at
-// one replica.
+// MostWaiting limits the pending callers of one guest over all replicas. It also limits the pending
+// callers of one claim at one replica.
 const MostWaiting = 500
 
-// The sources of a token in addition to the stock's.
+// The sources of a token in addition to those of package pool.
 const (
 	FromSolve  pool.Source = "solve"  // bought for this request
-	FromShared pool.Source = "shared" // another request has it too
+	FromShared pool.Source = "shared" // another request got the same token
 )
 
 // Request asks for one solve.
 type Request struct {
-	// Take describes the take; its Wait is the time-out.
+	// Take describes the take; Take.Wait is the time-out of the request.
 	Take pool.Request
-	// Guest describes the purchase for an identity without a target; nil = a target has it.
+	// Guest describes the purchase for an identity without a target; nil = the identity has a target.
 	Guest *Guest
-	// Share names the claim of requests that share a solve; nil = this request shares none.
+	// Share names the claim of requests that share a solve; nil = this request does not share a solve.
 	Share *Share
 }
 
@@ -39,45 +39,46 @@ type Share struct {
 
 // Guest describes the purchase for a guest.
 type Guest struct {
-	Spec purchase.Spec // its Depth is 0
+	Spec purchase.Spec // Spec.Depth is 0
 	Use  pool.GuestUse
 }
 
 // SolveError reports a solve without a token.
 type SolveError struct {
-	// Refused: the provider rejects the parameters, or does not solve the type.
+	// Refused reports that the provider rejects the parameters, or does not solve the type.
 	Refused bool
 	Reason  string
 }
 
-// Error returns the reason after "no token".
+// Error returns "no token: " and the reason.
 func (e *SolveError) Error() string { return "no token: " + e.Reason }
 
 // BudgetError reports that a budget is used up.
 type BudgetError struct {
 	Reason     string
-	RetryAfter time.Duration // until there is room again
+	RetryAfter time.Duration // until the budget allows an order again
 }
 
-// Error returns the reason alone, a whole sentence.
+// Error returns the reason, which is a complete sentence.
 func (e *BudgetError) Error() string { return e.Reason }
 
-// OutageError reports that no provider can be asked.
+// OutageError reports that no provider accepts orders now.
 type OutageError struct {
 	Reason string
-	Until  time.Time // when a provider may be asked again; zero = unknown
+	Until  time.Time // when the daemon tries a provider again; zero = unknown
 }
 
-// Error returns the reason after "no provider can be asked".
+// Error returns "no provider can be asked: " and the reason.
 func (e *OutageError) Error() string { return "no provider can be asked: " + e.Reason }
 
 // Tokens is the stock of tokens; *pool.Tokens implements it.
 type Tokens interface {
 	Take(ctx context.Context, r pool.Request) (pool.Token, error)
 	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
-	// TokenID returns the id of an order's token for one caller.
+	// TokenID returns the token id of an order. Each caller gets a different id for the same order.
 	TokenID(ctx context.Context, order, caller string) (string, error)
-	// FirstHolder reports whether holder is the first holder of a claim to hand out a token.
+	// FirstHolder reports whether the argument holder is the first holder of a claim that hands out
+	// the token t.
 	FirstHolder(ctx context.Context, id captcha.ID, t pool.Token, holder string) (bool, error)
 }
 
@@ -97,19 +98,20 @@ type Buyer interface {
 }
 
 // Claims decides which replica solves for a key; *redisclaims.Claims and *pgclaims.Claims implement
-// it. Release and End cause a call of Service.Wake with the key at each replica.
+// this interface. Release and End cause a call of Service.Wake with the key at each replica.
 type Claims interface {
 	Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error)
-	// Hold renews the lease and notes the identity from whose stock the holder takes. wanted: a
-	// replica has called Enter within dedup.ClaimWanted.
+	// Hold renews the lease and notes the identity from whose stock the holder takes. The result mine
+	// reports whether this replica still holds the claim. The result wanted reports whether a replica
+	// has called Enter within dedup.ClaimWanted.
 	Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error)
-	// Release ends the lease. The next replica that enters continues the solve.
+	// Release ends the lease. The next replica that calls Enter continues the solve.
 	Release(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error
 	End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (ok bool, err error)
 }
 
-// Savings counts requests by how they ended. Claims.Enter counts those that shared a token; both
-// stores of claims implement Savings.
+// Savings counts requests by how they ended, except requests that shared a token: Claims.Enter counts
+// those. Both claim stores implement Savings.
 type Savings interface {
 	Count(ctx context.Context, requests map[dedup.SavingsSource]int) error
 }

@@ -11,11 +11,11 @@ import (
 	"poold/internal/pool"
 )
 
-// countEvery is the interval in which counts are written.
+// countEvery is the interval between two writes of the counts.
 const countEvery = time.Second
 
-// counter counts requests by how they ended, except those that the claims count: Claims.Enter
-// counts requests that shared a token. It is safe for concurrent use.
+// counter counts requests by how they ended, except requests that shared a token, which Claims.Enter
+// counts. A counter is safe for concurrent use.
 type counter struct {
 	savings Savings
 	guests  Guests
@@ -27,8 +27,8 @@ type counter struct {
 	refused, replays int
 }
 
-// savedBy maps the source of a token to its count. Tokens are shared from memory only with
-// callers that waited for the solve.
+// savedBy maps the source of a token to the source that the savings count. FromShared maps to
+// SavedWaiting, because only callers that waited for the solve share its token from memory.
 var savedBy = map[pool.Source]dedup.SavingsSource{
 	pool.FromPool: dedup.SavedPool, FromSolve: dedup.SavedSolve, FromShared: dedup.SavedWaiting, pool.FromReplay: dedup.SavedReplay,
 }
@@ -63,7 +63,7 @@ func (c *counter) guest(refused, replays int) {
 	c.replays += replays
 }
 
-// run writes the counts until ctx ends, and once more then.
+// run writes the counts periodically until ctx ends, and then a last time.
 func (c *counter) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, countEvery)
@@ -71,7 +71,7 @@ func (c *counter) run(ctx context.Context) {
 	}
 }
 
-// write writes the counts. It keeps them for the next time if that fails.
+// write writes the counts. If a write fails, its counts are kept for the next call.
 func (c *counter) write(ctx context.Context) {
 	c.mu.Lock()
 	counted, refused, replays := c.requests, c.refused, c.replays

@@ -2,39 +2,40 @@
 //
 // # Place in the flow
 //
-// httpapi calls Service.Solve, which uses pool and purchase. Each solve is an
-// order like any other, with its journal, lease, adoption and budgets. Each token comes from the
-// stock by a take.
+// Package httpapi calls Service.Solve, which uses the packages pool and purchase. Each solve is an
+// ordinary order: it has a journal record and a lease, another replica can adopt it, and it counts
+// against the budgets. The service takes each token from the stock of the identity.
 //
 // # Guests
 //
 // A guest is an identity without a target. Its stock has depth 0, so the stock's script admits one
 // order for each pending ticket, over all replicas. A caller takes with a ticket, and guest.go and
-// place.go place orders for the callers of this replica: at most one for each call. A refusal
-// because of the depth means that there are enough orders. An order outlives its caller; its token
-// serves the next caller.
+// place.go place orders for the callers of this replica: at most one for each call. If the stock
+// refuses an order because of its depth, there are enough orders. An order continues when its caller
+// hangs up; the token then serves the next caller.
 //
-// The script that ends a failed order also removes the ticket of the longest waiting caller. It
-// prefers a caller at the replica that ran the order. The take of that caller ends with a
+// The script that ends a failed order also removes the ticket of the longest waiting caller. The
+// script prefers a caller at the replica that ran the order. The take of that caller ends with a
 // *pool.FailedError, so the other callers still have one order each. If the provider rejects the
-// parameters, all callers at this replica get the error, also new ones in the next 30 s. The stock
-// refuses orders for a minute.
+// parameters, all callers at this replica get the error, including callers that arrive in the next
+// 30 s. The stock refuses orders for a minute.
 //
-// An identity with a target is left to the target's worker, which sees the ticket.
+// For an identity with a target, the target's worker sees the ticket and places the order.
 //
-// A guest is in memory while it has callers or orders here. In Redis, Run retires it through
-// pool.Guests after its last token and order.
+// A replica keeps a guest in memory while the guest has callers or orders at this replica. After the
+// guest's last token and order, Service.Run removes the guest from Redis through pool.Guests.
 //
 // # Shared solves
 //
 // Requests with `dedup: identity` claim their key (share.go). One replica holds the claim and takes
-// a token under an Idempotency-Key with the name of the solve (hold.go). The other replicas enter
-// the claim each second, and when they are woken. The solve continues while a caller waits at any
-// replica. When the holder's lease expires, another replica becomes the holder. It uses the same
-// Idempotency-Key, so it gets the old holder's token, even if that holder had taken it.
+// a token under an Idempotency-Key that contains the name of the solve (hold.go). The other replicas
+// call Claims.Enter for the key each second, and when a notification wakes them. The solve continues
+// while a caller waits at any replica. When the holder's lease expires, another replica becomes the
+// holder. The new holder uses the same Idempotency-Key, so it gets the old holder's token, even if
+// the old holder had already taken the token.
 //
 // Over all holders, one caller of a solve gets the token as bought and all others get it as shared.
-// A holder that ended the claim with its token is the first holder. Any other holder asks
+// A holder that ended the claim with its token is the first holder. Any other holder calls
 // Tokens.FirstHolder, which needs Redis but not the claim store. Then the holder serves all callers
 // of its replica from memory.
 //
@@ -42,5 +43,6 @@
 //
 // # What it does not do
 //
-// It knows no provider's protocol, no Redis key and no HTTP. The stock's script decides the depth.
+// The package contains no provider's protocol, no Redis key and no HTTP. The stock's script enforces
+// the depth.
 package ondemand

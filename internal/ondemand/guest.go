@@ -19,10 +19,10 @@ import (
 const (
 	// mostPlacers limits the goroutines that place orders for guests.
 	mostPlacers = 64
-	// lookEvery is the interval in which orders are placed for all guests without an event.
+	// lookEvery is the interval between two checks of all guests for missing orders.
 	lookEvery = time.Second
-	// refusedFor is how long a rejection of the parameters is answered from memory. After it the
-	// stock decides whether the next order may be placed.
+	// refusedFor is how long this replica rejects requests from memory after a provider rejected the
+	// parameters. After that time the stock decides whether the next order may be placed.
 	refusedFor = 30 * time.Second
 	// mostRefusals limits the rejections in memory.
 	mostRefusals = 10_000
@@ -34,17 +34,17 @@ type guest struct {
 	id     captcha.ID
 	calls  []*call // in the order of arrival
 	orders int     // placed here and in flight
-	queued bool    // a placer works on it, or will
-	woken  bool    // an event came since the placer looked
+	queued bool    // the guest is in the queue, or a placer works on it
+	woken  bool    // an event came since the placer last checked the guest
 }
 
 // call is a pending caller of a guest.
 type call struct {
 	spec purchase.Spec
-	// once is its Idempotency-Key; "" = none. Calls with the same key share one ticket.
+	// once is the Idempotency-Key of the call; "" = none. Calls with the same key share one ticket.
 	once   string
 	came   time.Time
-	cancel context.CancelCauseFunc // ends its wait
+	cancel context.CancelCauseFunc // ends the wait of the call
 }
 
 // refusal is a rejection of an identity's parameters by the provider.
@@ -53,21 +53,21 @@ type refusal struct {
 	until time.Time
 }
 
-// guests are the guests of this replica. It is safe for concurrent use.
+// guests contains the guests of this replica. It is safe for concurrent use.
 type guests struct {
 	tokens  Tokens
 	list    Guests
 	buyer   Buyer
 	counter *counter
 	log     *slog.Logger
-	due     *queue[*guest] // guests that a placer must look at
+	due     *queue[*guest] // guests that a placer must check for missing orders
 
 	mu       sync.Mutex
 	of       map[captcha.ID]*guest
 	refusals map[captcha.ID]refusal
 }
 
-// run places orders until ctx ends, and returns when no placer is at work.
+// run places orders until ctx ends, and returns when all placers have ended.
 func (gs *guests) run(ctx context.Context) {
 	var looking sync.WaitGroup
 	looking.Go(func() { gs.keepLooking(ctx) })
@@ -79,7 +79,8 @@ func (gs *guests) run(ctx context.Context) {
 	looking.Wait()
 }
 
-// keepLooking wakes all guests, because an order of another replica can end without an event here.
+// keepLooking wakes all guests every second, because an order of another replica can end without an
+// event at this replica.
 func (gs *guests) keepLooking(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -97,7 +98,8 @@ func (gs *guests) keepLooking(ctx context.Context) {
 	}
 }
 
-// wake reports an event of an identity.
+// wake reports an event of an identity, such as the end of an order. It is a no-op for an identity that
+// is not a guest of this replica.
 func (gs *guests) wake(id captcha.ID) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -106,7 +108,8 @@ func (gs *guests) wake(id captcha.ID) {
 	}
 }
 
-// take takes a token of a guest. If there is none, it gets one bought.
+// take takes a token for a request. If the request is for a guest and the stock is empty, take waits for
+// an order that a placer places.
 func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Guest == nil {
 		return gs.tokens.Take(ctx, r.Take)
@@ -116,7 +119,8 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 		return pool.Token{}, refused
 	}
 	use := r.Guest.Use
-	// The guest stays on the list long enough for a token that a hung-up caller returns late.
+	// The guest stays on the list long enough to accept a token that is returned because its caller hung
+	// up.
 	use.Wait = r.Take.Wait + r.Guest.Spec.Lifetime
 	if err := gs.list.Use(ctx, r.Take.ID, use); err != nil {
 		gs.counter.guest(1, 0)
@@ -146,7 +150,7 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 	return token, err
 }
 
-// refused returns the rejection of an identity in memory; nil = none.
+// refused returns the rejection that this replica remembers for an identity; nil = none.
 func (gs *guests) refused(id captcha.ID, at time.Time) *SolveError {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -156,8 +160,8 @@ func (gs *guests) refused(id captcha.ID, at time.Time) *SolveError {
 	return nil
 }
 
-// enter adds a call to its guest. It places no order: when the call has its ticket, the stock
-// calls Wake.
+// enter adds a call to its guest. It places no order: when the call has its ticket, the stock causes a
+// call of Service.Wake, which queues the guest for a placer.
 func (gs *guests) enter(id captcha.ID, c *call) *guest {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -178,15 +182,15 @@ func (gs *guests) leave(g *guest, c *call) {
 	gs.forgetLocked(g)
 }
 
-// forgetLocked removes a guest without calls, orders and placer.
+// forgetLocked removes the guest from memory if it has no calls, no orders and no placer.
 func (gs *guests) forgetLocked(g *guest) {
 	if len(g.calls) == 0 && g.orders == 0 && !g.queued && gs.of[g.id] == g {
 		delete(gs.of, g.id)
 	}
 }
 
-// uncoveredLocked returns the calls whose tickets have no order in flight from here, in the order
-// of arrival.
+// uncoveredLocked returns the calls whose tickets have no order in flight that this replica placed, in
+// the order of arrival.
 func (g *guest) uncoveredLocked() (calls []*call) {
 	tickets, covered := 0, map[string]bool{}
 	for _, c := range g.calls {
@@ -203,7 +207,8 @@ func (g *guest) uncoveredLocked() (calls []*call) {
 	return calls
 }
 
-// wakeLocked makes a placer look at a guest.
+// wakeLocked queues the guest for a placer if one of its calls has no order. If the guest is queued
+// already, wakeLocked makes its placer check the guest again.
 func (gs *guests) wakeLocked(g *guest) {
 	switch {
 	case g.queued:
@@ -214,7 +219,8 @@ func (gs *guests) wakeLocked(g *guest) {
 	}
 }
 
-// answer ends the waits of the last calls without an order, at most `most` of them, with an error.
+// answer ends the waits of calls without an order with the error err. It ends at most `most` waits,
+// those of the calls that arrived last.
 func (gs *guests) answer(g *guest, most int, err error) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -235,7 +241,7 @@ func (gs *guests) ended(g *guest, r purchase.Result) {
 	gs.forgetLocked(g)
 }
 
-// adoptedEnded handles the end of an order that another replica placed and this one adopted.
+// adoptedEnded handles the end of an order that another replica placed and this replica adopted.
 func (gs *guests) adoptedEnded(id captcha.ID, r purchase.Result) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -244,8 +250,9 @@ func (gs *guests) adoptedEnded(id captcha.ID, r purchase.Result) {
 	}
 }
 
-// endedLocked makes a placer place missing orders. A failed order is not replaced: the stock has
-// ended the wait of one caller for it, or there were enough orders.
+// endedLocked handles the end of an order: it queues the guest for a placer, unless the order failed.
+// No order replaces a failed order: the stock has ended the wait of one caller instead, or there were
+// more orders than callers.
 func (gs *guests) endedLocked(g *guest, r purchase.Result) {
 	if r.Hopeless {
 		gs.refuseLocked(g, &SolveError{Refused: true, Reason: r.Err.Error()}, refusedFor)
@@ -255,7 +262,8 @@ func (gs *guests) endedLocked(g *guest, r purchase.Result) {
 	}
 }
 
-// refuse answers all calls, and later ones for a while, that the provider rejects the parameters.
+// refuse ends the waits of all calls of the guest with the error refused. Later requests get the same
+// error for the duration of the argument lasts.
 func (gs *guests) refuse(g *guest, refused *SolveError, lasts time.Duration) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -265,7 +273,7 @@ func (gs *guests) refuse(g *guest, refused *SolveError, lasts time.Duration) {
 func (gs *guests) refuseLocked(g *guest, refused *SolveError, lasts time.Duration) {
 	at := time.Now()
 	maps.DeleteFunc(gs.refusals, func(_ captcha.ID, r refusal) bool { return !at.Before(r.until) })
-	if len(gs.refusals) < mostRefusals { // a rejection without room is found again by the stock
+	if len(gs.refusals) < mostRefusals { // without this entry, the stock refuses the next order
 		gs.refusals[g.id] = refusal{refused, at.Add(lasts)}
 	}
 	for _, c := range g.calls {

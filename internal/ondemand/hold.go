@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// holdEvery is how often the lease of a claim is renewed.
+	// holdEvery is the interval between two renewals of a claim's lease.
 	holdEvery = dedup.ClaimLease * 3 / 10
 	// formerWait limits one wait for the order of the previous holder.
 	formerWait = 10 * time.Second
@@ -32,13 +32,13 @@ type holding struct {
 	*share
 
 	claim dedup.Claim
-	stock atomic.Pointer[captcha.ID] // the identity whose stock it takes from
+	stock atomic.Pointer[captcha.ID] // the identity from whose stock the holder takes
 }
 
 func (h *holding) identity() captcha.ID { return *h.stock.Load() }
 
-// hold solves for a claim and ends it. It returns early if another replica takes the claim over,
-// or if no caller waits any more.
+// hold takes a token for a claim and ends the claim. It returns early if another replica takes the claim
+// over, or if no caller waits any more.
 func (ss *shares) hold(ctx context.Context, sh *share, claim dedup.Claim) {
 	h := &holding{share: sh, claim: claim}
 	h.stock.Store(&claim.Identity)
@@ -71,8 +71,8 @@ func (ss *shares) hold(ctx context.Context, sh *share, claim dedup.Claim) {
 	}
 }
 
-// keepHolding renews the lease until ctx ends. It cancels the solve if the claim is lost, or if no
-// caller waits for it at any replica.
+// keepHolding renews the lease until ctx ends. It cancels the solve if another replica holds the claim,
+// or if no caller waits for the solve at any replica.
 func (ss *shares) keepHolding(ctx context.Context, h *holding, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(holdEvery)
 	defer ticker.Stop()
@@ -99,26 +99,27 @@ func (ss *shares) keepHolding(ctx context.Context, h *holding, cancel context.Ca
 	}
 }
 
-// isWanted reports whether a caller waits here.
+// isWanted reports whether a caller waits for the share at this replica.
 func (ss *shares) isWanted(sh *share) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	return len(sh.waiters) > 0
 }
 
-// solve takes a token for the claim. The Idempotency-Key contains the name of the solve, so all its
-// holders get the same token.
+// solve takes a token for the claim. The Idempotency-Key contains the name of the solve, so all holders
+// of the claim get the same token.
 func (ss *shares) solve(ctx context.Context, h *holding, r Request) (pool.Token, error) {
 	own := r.Take.ID
 	r.Take.Caller, r.Take.Idempotency, r.Take.Wait = "", "claim\x00"+h.claim.Solve, h.claim.Left
-	r.Take.Over = nil // it ends the wait of one caller, and not the solve
+	r.Take.Over = nil // Over ends the wait of one caller; the solve continues for the other callers
 	if h.identity() != own {
-		// The previous holder had another proxy.
+		// The previous holder used another proxy, so it ordered for another identity.
 		if token, err := ss.former(ctx, h.identity(), r); err == nil || ctx.Err() != nil {
 			return token, err
 		}
 		h.stock.Store(&own)
-		// Noted before the purchase, because this replica may die before it renews its lease.
+		// Note the identity in the claim before the purchase, because this replica may die before it renews
+		// its lease.
 		if mine, _, err := ss.claims.Hold(ctx, h.key, h.claim.Fence, own); err == nil && !mine {
 			return pool.Token{}, errLost
 		}
@@ -126,8 +127,8 @@ func (ss *shares) solve(ctx context.Context, h *holding, r Request) (pool.Token,
 	return ss.take(ctx, r)
 }
 
-// former takes the token that an earlier holder ordered for an identity that this holder cannot buy
-// for. It fails if that stock has neither tokens nor orders.
+// former takes the token that an earlier holder ordered for an identity for which this holder cannot buy.
+// It returns an error if the stock of that identity has neither tokens nor orders.
 func (ss *shares) former(ctx context.Context, id captcha.ID, r Request) (pool.Token, error) {
 	r.Take.ID, r.Take.Wait = id, time.Millisecond
 	for {
@@ -143,10 +144,10 @@ func (ss *shares) former(ctx context.Context, id captcha.ID, r Request) (pool.To
 	}
 }
 
-// settle ends a claim with a token. The longest waiting caller gets it as bought, and the others as
-// shared. If the claim store does not answer, settle gives the token to all callers here. If no
-// caller is left here, settle releases the claim: the next holder's first caller gets the token as
-// bought.
+// settle ends a claim with a token. The longest waiting caller gets the token as bought, and the others
+// get it as shared. If the claim store does not respond, settle gives the token to all callers at this
+// replica. If no caller is left at this replica, settle releases the claim: the first caller of the next
+// holder gets the token as bought.
 func (ss *shares) settle(ctx context.Context, h *holding, token pool.Token, r Request) {
 	if len(ss.waitersOf(h.share)) == 0 {
 		ss.release(ctx, h)
@@ -178,7 +179,7 @@ func (ss *shares) settle(ctx context.Context, h *holding, token pool.Token, r Re
 	}
 }
 
-// settleOne answers one caller and counts its token.
+// settleOne gives one caller its outcome and counts the token, if there is one.
 func (ss *shares) settleOne(h *holding, w *waiter, got outcome) {
 	if got.err == nil {
 		ss.counter.count(got.token.Source)
@@ -187,7 +188,7 @@ func (ss *shares) settleOne(h *holding, w *waiter, got outcome) {
 }
 
 // sourceOf returns the source of the first caller's token: bought, unless another holder of the same
-// solve hands the token out as bought. There may be another holder if an earlier holder took the
+// solve hands the token out as bought. Another holder can do so only if an earlier holder took the
 // token, or if this holder did not end the claim.
 func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, ended bool) pool.Source {
 	source := token.Source
@@ -207,7 +208,7 @@ func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, en
 	return source
 }
 
-// fail ends a claim without a token, and answers the callers that came before the end.
+// fail ends a claim with the error cause, and returns the error to the callers that came before the end.
 func (ss *shares) fail(ctx context.Context, h *holding, cause error) {
 	waiters := ss.waitersOf(h.share)
 	_, err := ss.claims.End(context.WithoutCancel(ctx), h.key, h.claim.Fence, dedup.ClaimEnd{Value: encodeError(cause), Failed: true})
@@ -217,7 +218,7 @@ func (ss *shares) fail(ctx context.Context, h *holding, cause error) {
 	ss.answer(h.share, waiters, outcome{err: cause})
 }
 
-// release leaves a claim to the next replica that enters.
+// release ends this replica's lease, so that the next replica that calls Enter holds the claim.
 func (ss *shares) release(ctx context.Context, h *holding) {
 	if err := ss.claims.Release(context.WithoutCancel(ctx), h.key, h.claim.Fence, h.identity()); err != nil {
 		ss.log.Debug("claim not released; its lease expires by itself", "identity", h.identity(), "err", err)

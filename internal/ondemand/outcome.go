@@ -10,9 +10,9 @@ import (
 	"poold/internal/pool"
 )
 
-// outcome is the answer to a waiter.
+// outcome is the result that a waiter gets: a token or an error.
 type outcome struct {
-	token pool.Token // its ID is the order's
+	token pool.Token // token.ID is the ID of the order
 	err   error
 }
 
@@ -30,8 +30,8 @@ type sharedToken struct {
 	UserAgent string `json:"user_agent,omitempty"`
 	Born      int64  `json:"born"`      // Unix ms
 	Dies      int64  `json:"dies"`      // Unix ms
-	TTL       int64  `json:"ttl_ms"`    // at the end of the solve
-	Shared    int64  `json:"shared_ms"` // how long it is shared from then on
+	TTL       int64  `json:"ttl_ms"`    // rest of the token's life at the end of the solve
+	Shared    int64  `json:"shared_ms"` // how long the token is shared after the end of the solve
 }
 
 // sharedError is the error of a solve without a token.
@@ -53,7 +53,7 @@ const (
 	kindFull    errorKind = "full"
 )
 
-// encodeToken encodes a token that is shared for the time `lasts`.
+// encodeToken encodes a token that is shared for the duration of the argument lasts.
 func encodeToken(t pool.Token, lasts time.Duration) []byte {
 	return encode(storedEnd{Token: &sharedToken{
 		Order: t.Order, Value: t.Value, Provider: t.Provider, UserAgent: t.UserAgent,
@@ -93,15 +93,16 @@ func encodeError(err error) []byte {
 }
 
 func encode(v storedEnd) []byte {
-	text, _ := json.Marshal(v) // strings and numbers cannot fail
+	text, _ := json.Marshal(v) // encoding strings and numbers cannot fail
 	return text
 }
 
 // readEnd returns the outcome of a solve that has ended. A token that expires within the margin is
-// an error even if the store still shares it, because the store's clock may have been set back.
+// an error even if the claim store still shares the token, because the store's clock may have been set
+// back.
 func readEnd(c dedup.Claim, margin time.Duration) outcome {
 	var v storedEnd
-	_ = json.Unmarshal(c.Value, &v) // an invalid value is an end without a reason
+	_ = json.Unmarshal(c.Value, &v) // an invalid value leaves v empty: the outcome is unknown
 	switch {
 	case c.State == dedup.ClaimShared && v.Token != nil && time.Until(time.UnixMilli(v.Token.Dies)) <= margin:
 		return outcome{err: &SolveError{Reason: "the token of the shared solve has expired"}}
@@ -113,7 +114,8 @@ func readEnd(c dedup.Claim, margin time.Duration) outcome {
 	return outcome{err: &SolveError{Reason: "the shared solve has ended, and its outcome is unknown"}}
 }
 
-// token returns the token; left is how long it is shared from now on.
+// token returns the token with the rest of its life. The argument left is how long the token is shared
+// from now on.
 func (t *sharedToken) token(left time.Duration) pool.Token {
 	since := time.Duration(t.Shared)*time.Millisecond - left
 	return pool.Token{
@@ -123,7 +125,7 @@ func (t *sharedToken) token(left time.Duration) pool.Token {
 	}
 }
 
-// err returns the error for a caller.
+// err decodes the error.
 func (e *sharedError) err() error {
 	retry := time.Duration(e.Retry) * time.Millisecond
 	switch e.Kind {

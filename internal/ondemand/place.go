@@ -11,15 +11,17 @@ import (
 )
 
 const (
-	// bidFor limits one bid for a slot. The placer then checks whether the call is still pending.
+	// bidFor limits the wait of one bid for a slot. Then the placer checks whether the call is still
+	// pending.
 	bidFor = 500 * time.Millisecond
-	// patience is how long a caller waits for a slot before it learns of an outage.
+	// patience is how long a caller waits for a slot before it gets an OutageError.
 	patience = 2 * time.Second
-	// busyWait, plus up to as much again, is the backoff after an order could not be placed.
+	// busyWait is the shortest backoff after an order could not be placed. The longest is twice as long.
 	busyWait = 250 * time.Millisecond
 )
 
-// place places orders for a guest until each call here has one, or the stock says there are enough.
+// place places orders for a guest until each call at this replica has an order, or until the stock
+// reports that there are enough orders.
 func (gs *guests) place(ctx context.Context, g *guest) {
 	for enough := false; ; {
 		c := gs.nextCall(ctx, g, enough)
@@ -30,8 +32,8 @@ func (gs *guests) place(ctx context.Context, g *guest) {
 	}
 }
 
-// nextCall returns a call without an order. It returns nil and ends the placer's work if there is
-// none, or if there were enough orders and no event came since.
+// nextCall returns a call without an order. If there is no such call, it ends the placer's work and
+// returns nil. It does the same if there were enough orders and no event came since.
 func (gs *guests) nextCall(ctx context.Context, g *guest, enough bool) *call {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -55,7 +57,7 @@ func (gs *guests) doneLocked(g *guest) {
 	gs.forgetLocked(g)
 }
 
-// placeFor places an order for a call. enough: there are enough orders without it.
+// placeFor places an order for a call. It returns true if there are enough orders without this order.
 func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool) {
 	limited, cancel := context.WithTimeout(ctx, bidFor)
 	defer cancel()
@@ -67,7 +69,7 @@ func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool)
 	case errors.Is(err, context.DeadlineExceeded):
 		gs.answerOutage(ctx, g, c)
 		return false
-	default: // the file lists no provider
+	default: // the configuration file lists no provider
 		gs.answer(g, MostWaiting, &OutageError{Reason: err.Error()})
 		return false
 	}
@@ -86,15 +88,15 @@ func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool)
 		return true
 	case errors.As(err, &budget):
 		return gs.outOfBudget(ctx, g, c, budget)
-	default: // the provider or Redis takes no order now
+	default: // the provider or Redis accepts no order now
 		gs.log.Debug("order for a guest not placed; trying again", "identity", g.id, "err", err)
 		_ = backoff.Sleep(ctx, busyWait+backoff.UpTo(busyWait))
 		return false
 	}
 }
 
-// bounded answers the calls without an order: the last orders failed, and the next one would be
-// placed after the time-outs of these calls.
+// bounded ends the waits of the calls without an order. The last orders of the guest failed, and the stock
+// would admit the next order only after the time-outs of these calls.
 func (gs *guests) bounded(g *guest, bound *pool.BoundedError) (enough bool) {
 	if bound.Hopeless {
 		gs.refuse(g, &SolveError{Refused: true, Reason: bound.Reason}, min(refusedFor, bound.RetryAfter))
@@ -110,8 +112,8 @@ func (gs *guests) ordered(g *guest, n int) {
 	g.orders += n
 }
 
-// answerOutage answers the calls without an order if no provider can be asked and c has waited for
-// patience.
+// answerOutage ends the waits of the calls without an order with an OutageError, if no provider accepts
+// orders and the call c has waited for at least patience.
 func (gs *guests) answerOutage(ctx context.Context, g *guest, c *call) {
 	at := time.Now()
 	if at.Sub(c.came) < patience {
@@ -122,8 +124,8 @@ func (gs *guests) answerOutage(ctx context.Context, g *guest, c *call) {
 	}
 }
 
-// outOfBudget answers the last calls, one for each order that the stock lacks. It reads the stock,
-// because the buyer checks budgets before the depth.
+// outOfBudget returns a BudgetError to the calls that arrived last, one call for each order that the
+// stock lacks. It reads the stock, because the buyer checks the budgets before it checks the depth.
 func (gs *guests) outOfBudget(ctx context.Context, g *guest, c *call, budget *purchase.BudgetError) (enough bool) {
 	stock, err := gs.tokens.Look(ctx, g.id, c.spec.Margin, 0)
 	if err != nil {

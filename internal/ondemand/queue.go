@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// queue hands items to workers in the order in which they were added. It is safe for concurrent use.
+// queue passes items to workers in the order in which they were added. It is safe for concurrent use.
 type queue[T any] struct {
-	bell chan struct{} // capacity 1: an item was added
+	bell chan struct{} // signals that an item was added; capacity 1
 
 	mu    sync.Mutex
 	items []T
@@ -24,8 +24,8 @@ func (q *queue[T]) add(item T) {
 	ring(q.bell)
 }
 
-// run calls work for each item, in at most limit goroutines at a time, until ctx ends. It returns
-// when they have ended.
+// run calls the function work for each item until ctx ends. At most `limit` calls run at a time, each in a
+// goroutine. run returns when all calls have ended.
 func (q *queue[T]) run(ctx context.Context, limit int, work func(T)) {
 	var workers errgroup.Group
 	workers.SetLimit(limit)
@@ -45,7 +45,7 @@ func (q *queue[T]) run(ctx context.Context, limit int, work func(T)) {
 	}
 }
 
-// ring signals without blocking.
+// ring sends to the channel bell, or does nothing if the channel is full.
 func ring(bell chan struct{}) {
 	select {
 	case bell <- struct{}{}:

@@ -14,10 +14,11 @@ import (
 	"poold/internal/purchase"
 )
 
-// retireEvery, plus up to a quarter, is the interval in which guests are retired.
+// retireEvery is the shortest interval between two removals of unused guests. A random time of up to a
+// quarter of it is added.
 const retireEvery = 5 * time.Second
 
-// panicMessage is the log line of a panic in this package.
+// panicMessage is the log message of a panic in this package.
 const panicMessage = "panic while serving a solve"
 
 // Parts are the parts of a Service. All fields are required.
@@ -27,7 +28,7 @@ type Parts struct {
 	Buyer   Buyer
 	Claims  Claims
 	Savings Savings
-	// HasTarget reports whether an identity has a target, so that it is not a guest.
+	// HasTarget reports whether an identity has a target. An identity with a target is not a guest.
 	HasTarget func(captcha.ID) bool
 	Log       *slog.Logger
 }
@@ -41,7 +42,7 @@ type Service struct {
 	log       *slog.Logger
 }
 
-// New makes a service. It starts nothing.
+// New makes a service. It starts no goroutine; Run does the work.
 func New(p Parts) *Service {
 	c := &counter{savings: p.Savings, guests: p.Guests, log: p.Log, requests: map[dedup.SavingsSource]int{}}
 	gs := &guests{
@@ -57,8 +58,8 @@ func New(p Parts) *Service {
 	}
 }
 
-// Solve answers one request. It returns as soon as there is a token, and at the latest when the
-// time-out has passed.
+// Solve returns a token for one request. It returns as soon as there is a token, and at the latest when
+// the time-out of the request has passed.
 //
 // Errors: the errors of pool.Tokens.Take, *SolveError, *OutageError and *BudgetError. A
 // *pool.EmptyError that is not Full means that the time-out has passed. An order that was placed
@@ -86,19 +87,20 @@ func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	return token, nil
 }
 
-// Wake reports an event of an identity or of a claim. It is a no-op for an unknown one, and never
-// blocks for long.
+// Wake reports an event of an identity or of a claim. It is a no-op for an unknown id, and never blocks
+// for long.
 func (s *Service) Wake(id captcha.ID) {
 	s.guests.wake(id)
 	s.shares.wake(id)
 }
 
-// Ended reports the end of an order that another replica placed and this one adopted. Its
-// identity has no target.
+// Ended reports the end of an order that another replica placed and this replica adopted. The identity
+// of the order has no target.
 func (s *Service) Ended(id captcha.ID, r purchase.Result) { s.guests.adoptedEnded(id, r) }
 
-// Run works until ctx ends. Then it places no more orders, ends the waits for shared solves, and
-// returns when every goroutine has ended. Orders in flight are the buyer's. It may be called once.
+// Run places orders and solves for claims until ctx ends. Then it places no more orders, ends the waits for
+// shared solves, and returns when every goroutine has ended. The buyer finishes the orders in flight. Run
+// must be called at most once.
 func (s *Service) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { s.guests.run(ctx) })
@@ -108,14 +110,14 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// KeepCounts writes the counts of requests until ctx ends, and once more then. It should outlast
-// the last request. It may be called once.
+// KeepCounts writes the counts of requests until ctx ends, and then a last time. Its ctx should end after
+// the last request, so that no count is lost. KeepCounts must be called at most once.
 func (s *Service) KeepCounts(ctx context.Context) error {
 	s.counter.run(ctx)
 	return nil
 }
 
-// keepRetiring retires guests without requests, of all replicas.
+// keepRetiring periodically removes the guests that no replica uses any more.
 func (s *Service) keepRetiring(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, retireEvery+rand.N(retireEvery/4)) //nolint:gosec // G404: nothing secret depends on it

@@ -16,17 +16,17 @@ import (
 const (
 	// mostShares limits the shares at one replica.
 	mostShares = 4096
-	// askEvery is the interval in which a claim is entered without an event.
+	// askEvery is the longest interval between two calls of Claims.Enter for a claim.
 	askEvery = time.Second
-	// claimsAway is how long pending callers tolerate an unavailable claim store. New callers get
-	// the error at once.
+	// claimsAway is how long pending callers keep waiting while the claim store is unavailable. New callers
+	// get the error at once.
 	claimsAway = 10 * time.Second
 )
 
-// share is a claim that callers wait for here. shares.mu guards its waiters.
+// share is a claim that callers of this replica wait for. shares.mu guards the field waiters.
 type share struct {
 	key     captcha.ID
-	bell    chan struct{} // capacity 1: the claim has changed, or a caller came
+	bell    chan struct{} // signals that the claim has changed or a caller came; capacity 1
 	waiters []*waiter     // in the order of arrival
 }
 
@@ -35,12 +35,12 @@ type waiter struct {
 	r    Request
 	came time.Time
 	out  chan outcome // capacity 1
-	// solve names the solve that it waits for; "" = its claim was not entered yet. It belongs to
-	// the goroutine of the share.
+	// solve names the solve that the caller waits for; "" = Claims.Enter has not been called for the caller
+	// yet. Only the goroutine of the share uses this field.
 	solve string
 }
 
-// shares are the shares of this replica. It is safe for concurrent use.
+// shares contains the shares of this replica. It is safe for concurrent use.
 type shares struct {
 	claims  Claims
 	tokens  Tokens
@@ -54,7 +54,7 @@ type shares struct {
 	of map[captcha.ID]*share
 }
 
-// wake reports an event of a claim.
+// wake reports an event of a claim, such as the end of its solve.
 func (ss *shares) wake(key captcha.ID) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -63,7 +63,7 @@ func (ss *shares) wake(key captcha.ID) {
 	}
 }
 
-// solveFor answers a request that shares its solve with equal requests.
+// solveFor returns a token for a request that shares its solve with equal requests.
 func (ss *shares) solveFor(ctx context.Context, r Request) (pool.Token, error) {
 	w := &waiter{r: r, came: time.Now(), out: make(chan outcome, 1)}
 	sh, err := ss.join(w)
@@ -91,7 +91,7 @@ func (ss *shares) solveFor(ctx context.Context, r Request) (pool.Token, error) {
 	return got.token, got.err
 }
 
-// join adds a caller to the share of its key, and begins one if there is none.
+// join adds a caller to the share of its key, and begins a share if the key has none.
 func (ss *shares) join(w *waiter) (*share, error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -117,8 +117,8 @@ func (ss *shares) remove(sh *share, gone ...*waiter) {
 	sh.waiters = slices.DeleteFunc(sh.waiters, func(w *waiter) bool { return slices.Contains(gone, w) })
 }
 
-// run calls seeThrough for each share, each in a goroutine, until ctx ends. It returns when they have
-// ended.
+// run starts a goroutine for each new share, which calls seeThrough, until ctx ends. It returns when all
+// these goroutines have ended.
 func (ss *shares) run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -138,7 +138,7 @@ func (ss *shares) close(sh *share) {
 	_ = ss.waitersOf(sh) // removes the share
 }
 
-// waitersOf returns the waiters of a share. Without any it removes the share.
+// waitersOf returns the waiters of a share. If the share has no waiters, waitersOf removes the share.
 func (ss *shares) waitersOf(sh *share) []*waiter {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -156,8 +156,8 @@ func (ss *shares) answer(sh *share, waiters []*waiter, got outcome) {
 	}
 }
 
-// seeThrough enters the claim as long as callers wait for it here, and solves when this replica
-// holds it.
+// seeThrough calls Claims.Enter for the claim while callers of this replica wait for it. When this replica
+// holds the claim, seeThrough takes a token for it.
 func (ss *shares) seeThrough(ctx context.Context, sh *share) {
 	solve, answered := "", time.Time{} // answered: when the claim store last did
 	for ctx.Err() == nil {
@@ -186,7 +186,7 @@ func (ss *shares) seeThrough(ctx context.Context, sh *share) {
 			}
 			solve = ""
 		case dedup.ClaimError:
-			// Callers that came after the end of the solve begin anew.
+			// Callers that came after the end of the solve wait for the next solve.
 			waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return w.solve != solve })
 			ss.answer(sh, waiters, readEnd(claim, r.Take.Margin))
 			solve = ""
@@ -205,7 +205,7 @@ func (ss *shares) seeThrough(ctx context.Context, sh *share) {
 	}
 }
 
-// waitForEvent waits for an event of the claim, at most askEvery.
+// waitForEvent waits for an event of the claim, at most for the time askEvery.
 func (ss *shares) waitForEvent(ctx context.Context, sh *share) {
 	timer := time.NewTimer(askEvery)
 	defer timer.Stop()

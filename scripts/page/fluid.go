@@ -19,13 +19,13 @@ import (
 
 const (
 	crowd     = 500 // targets
-	perSecond = 10  // takes, of targets by chance
-	// longest is the limit for a task of the page, by the browser's long-task timing.
+	perSecond = 10  // takes per second, of random targets
+	// longest is the maximum duration of a task of the page, by the browser's long-task timing.
 	longest = 200 * time.Millisecond
 )
 
-// fluid follows the page of many targets with a browser, and fails where one of its tasks is
-// too long or its heap grows.
+// fluid opens the page of many targets in a browser for the given time. It fails if a task of the
+// page takes too long or the heap of the page grows.
 func fluid(ctx context.Context, lasts time.Duration) error {
 	dir, err := build(ctx)
 	if err != nil {
@@ -70,8 +70,8 @@ func fluid(ctx context.Context, lasts time.Duration) error {
 	return watch(ctx, page, url+"/status.json", lasts)
 }
 
-// watch prints ten times the cost of the page and the size of the document. The document grows
-// minute by minute with the requests of the last hour.
+// watch measures the cost of the page and the size of the document ten times, and prints them. The
+// document grows during the first hour, because it has the requests of each of the last 60 minutes.
 func watch(ctx context.Context, page *browsertest.Page, document string, lasts time.Duration) error {
 	if err := page.Watch(); err != nil {
 		return err
@@ -106,8 +106,8 @@ func watch(ctx context.Context, page *browsertest.Page, document string, lasts t
 	if worst > longest {
 		return fmt.Errorf("a task took %v, more than %v", worst, longest)
 	}
-	// The first one is of a page that has not seen all its figures yet. A figure takes less
-	// than twice as much in the heap as in the text.
+	// The first measurement does not count, because the page has not received all figures yet. A
+	// figure takes less than twice as many bytes in the heap as in the JSON.
 	first, last := slices.Max(heaps[1:4]), slices.Min(heaps[7:])
 	if grown := sizes[len(sizes)-1] - sizes[1]; last > first+first/10+2*grown {
 		return fmt.Errorf("the heap grew from %d kB to %d kB, the document by %d kB", first>>10, last>>10, grown>>10)
@@ -141,7 +141,7 @@ func crowdFile(provider, store string) string {
 
 func crowdName(i int) string { return fmt.Sprintf("target-%03d", i) }
 
-// askCrowd takes tokens until ctx ends.
+// askCrowd takes tokens of random targets until ctx ends.
 func askCrowd(ctx context.Context, url string) {
 	ticker := time.NewTicker(time.Second / perSecond)
 	defer ticker.Stop()

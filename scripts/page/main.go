@@ -1,12 +1,12 @@
-// Command page takes the pictures of the status page that README and docs show: a daemon
-// with some targets and an hour of history behind it, seen light, dark, on a phone, and in
-// trouble. It needs redis-server and chromium. With the file axe.min.js of axe-core it also
-// fails where that finds something serious or critical in one of them.
+// Command page takes the screenshots of the status page for README and docs. They show a daemon
+// with some targets and an hour of history: in a light and a dark color scheme, on a phone, and
+// with problems. The command needs redis-server and chromium. With the file axe.min.js of axe-core,
+// it also fails if axe-core finds a serious or critical problem on one of the pages.
 //
 //	go run ./scripts/page docs/img [axe.min.js]
 //
-// It also measures for that time whether a page of 500 targets stays fluid while it follows the
-// stream, on a machine that does nothing else:
+// With fluid and a duration, it measures for this time whether a page of 500 targets stays fluid
+// while it follows the stream. The machine must be idle otherwise:
 //
 //	go run ./scripts/page fluid 10m
 package main
@@ -64,7 +64,7 @@ func main() {
 	}
 }
 
-// run takes all pictures.
+// run takes all screenshots.
 func run(ctx context.Context, folder, axe string) error {
 	dir, err := build(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func run(ctx context.Context, folder, axe string) error {
 	return trouble.shoot(ctx, shot{"status-trouble", 1280, 900, "light", ""})
 }
 
-// build builds poold into a new folder.
+// build builds poold into a new temporary folder.
 func build(ctx context.Context) (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "poold-page-"); err != nil {
 		return "", err
@@ -102,23 +102,23 @@ func build(ctx context.Context) (dir string, err error) {
 	return dir, nil
 }
 
-// opened opens the row of a target.
+// opened is a script that opens the row of a target.
 const opened = `document.querySelector('#t-checkout-pay button').click()`
 
-// shot is one picture.
+// shot describes one screenshot.
 type shot struct {
 	name          string
 	width, height int64
 	scheme        string
-	before        string // evaluated before it is taken; "" = nothing
+	before        string // script to run before the screenshot; "" = none
 }
 
-// scene is a daemon in some state.
+// scene is a daemon in a certain state, of which screenshots are taken.
 type scene struct {
 	dir, provider, folder string
-	axe                   string // the script; "" = it is not asked
+	axe                   string // the script of axe-core; "" = no check by axe-core
 	browser               *browsertest.Browser
-	settle                time.Duration // until the stock is as it shall be seen
+	settle                time.Duration // wait before the screenshots, so that tokens land
 }
 
 func (s *scene) shoot(ctx context.Context, shots ...shot) error {
@@ -194,11 +194,11 @@ func (s *scene) take(url string, picture shot) error {
 	return err
 }
 
-// target is one target of the pictures.
+// target is one target of the screenshots.
 type target struct {
 	name, owner, more string
 	depth             int
-	perMinute         float64 // requests in the hour that is behind it
+	perMinute         float64 // requests a minute in the hour before the screenshots
 	every             time.Duration
 	misses            float64
 }
@@ -233,7 +233,7 @@ func file(provider, store string) string {
 func sitekey(t target) string { return "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_" + t.name[:4] }
 func pageurl(t target) string { return "https://" + t.name + ".example.com/" }
 
-// seed writes an hour and some days of history, as the stock keeps them.
+// seed writes the counters of an hour and some days into Redis, in the format of package pool.
 func seed(ctx context.Context, store string) error {
 	client := redis.NewClient(&redis.Options{Addr: store})
 	defer func() { _ = client.Close() }()
@@ -280,7 +280,7 @@ func seed(ctx context.Context, store string) error {
 	return nil
 }
 
-// ask takes tokens until ctx ends, of each target at its pace.
+// ask takes tokens until ctx ends, of each target at the interval every.
 func ask(ctx context.Context, url string) {
 	for _, t := range list {
 		if t.every == 0 {

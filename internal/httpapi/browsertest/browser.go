@@ -1,5 +1,5 @@
-// Package browsertest drives a Chromium without a window, for tests of the status page
-// and for its pictures. Nothing but tests and scripts imports it.
+// Package browsertest drives a headless Chromium, for tests of the status page and for its
+// pictures. Only tests and scripts import it.
 package browsertest
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Browser is a running Chromium.
+// Browser is a running Chromium process.
 type Browser struct{ ctx context.Context }
 
-// Start starts one; stop ends it and waits for that.
+// Start starts a Chromium. The function stop ends it and waits for its end.
 func Start(ctx context.Context) (b *Browser, stop func(), err error) {
 	allocating, free := chromedp.NewExecAllocator(ctx, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Headless,
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
@@ -34,7 +34,7 @@ func Start(ctx context.Context) (b *Browser, stop func(), err error) {
 	return &Browser{ctx: browsing}, stop, nil
 }
 
-// Page is one tab.
+// Page is a tab of the browser.
 type Page struct {
 	ctx context.Context
 
@@ -42,7 +42,7 @@ type Page struct {
 	troubles []string
 }
 
-// Open opens a tab; close closes it.
+// Open opens a tab. The function closing closes it.
 func (b *Browser) Open() (p *Page, closing func(), err error) {
 	ctx, leave := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
 	p = &Page{ctx: ctx}
@@ -57,8 +57,8 @@ func (b *Browser) Open() (p *Page, closing func(), err error) {
 	return p, leave, nil
 }
 
-// listen notes what the browser complains of: errors in the console, exceptions, and what
-// the page's policy forbade.
+// listen records the complaints of the browser: errors in the console, exceptions, and violations
+// of the page's Content-Security-Policy.
 func (p *Page) listen(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *Page) listen(event any) {
 	}
 }
 
-// Troubles returns what the browser complained of since the last call.
+// Troubles returns the complaints of the browser since the last call.
 func (p *Page) Troubles() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *Page) Troubles() []string {
 	return list
 }
 
-// Visit loads an address, with a header Authorization for all requests; "" = none.
+// Visit loads an address. All requests get the given header Authorization; "" = no header.
 func (p *Page) Visit(address, authorization string) error {
 	if authorization != "" {
 		err := chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -104,7 +104,7 @@ func (p *Page) Visit(address, authorization string) error {
 	return chromedp.Do(p.ctx, chromedp.Navigate(address))
 }
 
-// Look sets the width, the height and the color scheme: light or dark.
+// Look sets the size and scale of the viewport, and the color scheme: light or dark.
 func (p *Page) Look(width, height int64, scale float64, scheme string) error {
 	return chromedp.Do(p.ctx, chromedp.EmulateViewport(width, height, chromedp.EmulateScale(scale)),
 		chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -115,15 +115,17 @@ func (p *Page) Look(width, height int64, scale float64, scheme string) error {
 		}))
 }
 
-// Picture returns a PNG of the page.
+// Picture returns a screenshot of the page as PNG.
 func (p *Page) Picture() ([]byte, error) { return chromedp.Run(p.ctx, chromedp.CaptureScreenshot()) }
 
-// Eval evaluates an expression in the page, and waits where it is a promise.
+// Eval evaluates a JavaScript expression in the page. If the result is a promise, Eval waits for
+// its value.
 func Eval[T any](p *Page, expression string) (T, error) {
 	return chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// Until waits until an expression is true in the page, which it looks at at every frame.
+// Until waits until a JavaScript expression is true in the page, and fails after the limit. The
+// page evaluates the expression every 20 ms.
 func (p *Page) Until(limit time.Duration, expression string) error {
 	_, err := Eval[bool](p, fmt.Sprintf(`new Promise((done, fail) => {
 		const end = performance.now() + %d;
@@ -134,19 +136,19 @@ func (p *Page) Until(limit time.Duration, expression string) error {
 	return err
 }
 
-// Effort is the work of a page.
+// Effort is the processor time and memory that a page used.
 type Effort struct {
-	// CPU is the processor time of its tasks since Watch, scripts, style and layout
-	// together: that the machine is busy elsewhere is not in it.
+	// CPU is the processor time of the page's tasks since Watch, for scripts, style and layout
+	// together. Other load on the machine does not increase it.
 	CPU time.Duration
-	// Heap are the bytes that its scripts hold, without garbage.
+	// Heap is the size of the page's JavaScript heap in bytes, after a garbage collection.
 	Heap int64
-	// Long are the tasks since Watch that took longer than 50 ms by the browser's own
-	// long-task timing: by the clock, so that on a busy machine it says little.
+	// Long has the durations of the tasks since Watch that took longer than 50 ms, from the
+	// browser's long-task timing. It is wall-clock time, so other load on the machine increases it.
 	Long []time.Duration
 }
 
-// Watch begins to measure a page's effort.
+// Watch starts the measurement of a page's effort.
 func (p *Page) Watch() error {
 	err := chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
@@ -161,7 +163,7 @@ func (p *Page) Watch() error {
 	return err
 }
 
-// Effort is what the page has cost since Watch.
+// Effort returns the effort of the page since Watch.
 func (p *Page) Effort() (e Effort, err error) {
 	err = chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		metrics, err := cdp.Call(ctx, t, performance.GetMetrics, cdp.Empty{})

@@ -1,6 +1,6 @@
-// Package page shows the status: as an HTML page for people, as JSON for programs. The
-// page, its script, its style and the chart library lie in web and are embedded.
+// Package page serves the status: as an HTML page for people and as JSON for programs. The folder
+// web has the page, its script, its style and the chart library; they are embedded in the binary.
 //
-// Every answer is one snapshot of package status. A key that is limited to some targets
-// sees those alone. The script, the style and the icon hold no data, so they need no key.
+// Every response comes from one snapshot of package status. A key that is limited to some targets
+// sees only these targets. The script, the style and the icon contain no data, so they need no key.
 package page

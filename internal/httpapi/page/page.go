@@ -18,21 +18,21 @@ import (
 	"poold/internal/targets"
 )
 
-// Routes are the routes that show how the daemon is doing, to people and to programs.
+// Routes has the handlers of the status page and of the status as JSON.
 type Routes struct {
 	status *status.Collector
 	page   *template.Template
 }
 
-// current returns the current snapshot. One of many targets may have taken all the time
-// that an answer has.
+// current returns the current snapshot. It restarts the time limit of the response, because a
+// snapshot of many targets may have used it up.
 func current(w http.ResponseWriter, r *http.Request, from *status.Collector) *status.Snapshot {
 	snapshot := from.Snapshot(r.Context())
 	kernel.AnswerWithin(w, kernel.WriteLimit)
 	return snapshot
 }
 
-// Front is GET /: it leads a browser to the page.
+// Front is GET /: it redirects a browser to the status page.
 func (p *Routes) Front(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	w.Header()["Vary"] = kernel.VaryAccept
 	if !kernel.Prefers(r.Header["Accept"], "text/html") {
@@ -55,7 +55,7 @@ func (p *Routes) Overview(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	return p.writePage(w, document, c.Caller)
 }
 
-// Document is GET /status.json.
+// Document is GET /status.json: the status as JSON.
 func (p *Routes) Document(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	snapshot := current(w, r, p.status)
 	if c.Caller.Globs != nil {
@@ -69,35 +69,35 @@ func (p *Routes) Document(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	return nil
 }
 
-// Target is GET /pool/{target}: its part of the status.
+// Target is GET /pool/{target}: the target's part of the status.
 func (p *Routes) Target(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	target, ok := current(w, r, p.status).Document.Target(c.Target.Name)
-	if !ok { // a reload removed it between two lines of ours
+	if !ok { // a reload removed the target after the request was admitted
 		return kernel.NewProblem(kernel.CodeUnknownTarget, "the configuration file has no target of this name")
 	}
 	return kernel.RespondJSON(w, target)
 }
 
-// web holds the page, its script and its style, and the chart library uPlot with its
-// license, as it was published.
+// web is the embedded folder web: the page, its script and its style, and the chart library uPlot
+// with its license, unchanged.
 //
 //go:embed web
 var web embed.FS
 
-// pagePolicy allows the page what this daemon serves and nothing else.
+// pagePolicy is the Content-Security-Policy of the page: it may load only what this daemon serves.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// pageData is what the template shows.
+// pageData is the input of the page's template.
 type pageData struct {
 	*status.Document
 
-	Scopes []targets.Scope // of the caller
-	Keyed  bool            // the file holds keys
+	Scopes []targets.Scope // scopes of the caller
+	Keyed  bool            // the configuration file has keys
 	Whole  bool            // the caller may use all targets
 }
 
-// New panics if the template does not parse.
+// New returns the routes of the page. It panics if the template does not parse.
 func New(from *status.Collector) *Routes {
 	parsed := template.Must(template.New("status.html").Funcs(template.FuncMap{
 		"share":       share,
@@ -119,9 +119,8 @@ func New(from *status.Collector) *Routes {
 	return &Routes{from, parsed}
 }
 
-// share returns the part of a target's bar that n takes, in percent. The whole bar is the
-// depth, or the size of a warm window. Further tokens and orders fill the bar and do not
-// widen it.
+// share returns the percentage of a target's bar that n tokens fill. The full bar stands for the
+// depth, the size of a warm window, or the number of tokens and orders, whichever is largest.
 func share(n int, t status.Target) int {
 	if widest := max(t.Depth, t.Warm, t.Fresh+t.InFlight); widest > 0 {
 		return n * 100 / widest
@@ -129,13 +128,13 @@ func share(n int, t status.Target) int {
 	return 0
 }
 
-// wants says how many tokens are wanted, and whether a warm window is the reason; "" if
-// that is the depth.
+// wants returns a text with the number of wanted tokens, and whether a warm window is the reason.
+// It returns "" if this number is the depth.
 func wants(t status.Target) string {
 	switch {
 	case t.Warm > 0 && t.Warm == t.Want:
 		return fmt.Sprintf("wants %d, warm", t.Want)
-	case t.Warm > 0: // the demand wants more, or a pause nothing
+	case t.Warm > 0: // the demand requires more, or the target is paused
 		return fmt.Sprintf("wants %d, warm %d", t.Want, t.Warm)
 	case t.Want != t.Depth:
 		return fmt.Sprintf("wants %d", t.Want)
@@ -143,8 +142,8 @@ func wants(t status.Target) string {
 	return ""
 }
 
-// expectation is the forecast of an adaptive target and the limit that holds a target
-// back; "" without both, and for a paused target.
+// expectation returns a text with the forecast of an adaptive target, and with the limit that
+// applies to a target. It returns "" if a target has neither or is paused.
 func expectation(t status.Target) string {
 	if t.State == refill.Paused {
 		return ""
@@ -152,7 +151,7 @@ func expectation(t status.Target) string {
 	var parts []string
 	if t.Refill == string(targets.RefillAdaptive) {
 		expects := "expects " + strconv.FormatFloat(math.Round(t.Forecast*100)/100, 'f', -1, 64) + " in a lead time"
-		if t.State != status.StateIdle { // with nothing kept the risk is always 100 %
+		if t.State != status.StateIdle { // without kept tokens the risk is always 100 %
 			expects += fmt.Sprintf(", risk %.1f %%", t.Risk*100)
 		}
 		parts = append(parts, expects)
@@ -163,7 +162,7 @@ func expectation(t status.Target) string {
 	return strings.Join(parts, ", ")
 }
 
-// moment makes a timestamp of the document readable.
+// moment formats a timestamp of the document for people.
 func moment(stamp string) string {
 	t, err := time.Parse(time.RFC3339, stamp)
 	if err != nil {
@@ -172,8 +171,7 @@ func moment(stamp string) string {
 	return t.Format("2006-01-02 15:04:05") + " UTC"
 }
 
-// writePage renders the status for people. It holds neither token nor key,
-// like the document that it shows.
+// writePage renders the status page. Like the document, the page contains neither tokens nor keys.
 func (p *Routes) writePage(w http.ResponseWriter, document *status.Document, c *kernel.Caller) error {
 	data := pageData{Document: document, Scopes: c.Scopes, Keyed: c != kernel.Anyone, Whole: c.Globs == nil}
 	if c == kernel.Anyone {
@@ -183,7 +181,7 @@ func (p *Routes) writePage(w http.ResponseWriter, document *status.Document, c *
 	if err := p.page.Execute(&page, data); err != nil {
 		return fmt.Errorf("rendering the status page: %w", err)
 	}
-	kernel.AnswerWithin(w, kernel.WriteLimit) // thousands of rows take their time
+	kernel.AnswerWithin(w, kernel.WriteLimit) // rendering thousands of rows takes time
 	h := w.Header()
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("Referrer-Policy", "no-referrer")
@@ -192,12 +190,12 @@ func (p *Routes) writePage(w http.ResponseWriter, document *status.Document, c *
 	return nil
 }
 
-// Asset answers with a file of the page. It has no data of the daemon, so it
-// needs no key.
+// Asset returns a handler that serves a file of the folder web. The file has no data of the daemon,
+// so the route needs no key.
 func Asset(name, contentType string) kernel.Handler {
 	body, err := web.ReadFile("web/" + name)
 	if err != nil {
-		panic(err) // it is embedded: every test would have failed
+		panic(err) // impossible: the file is embedded
 	}
 	return func(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 		kernel.Respond(w, contentType, body)
@@ -205,8 +203,8 @@ func Asset(name, contentType string) kernel.Handler {
 	}
 }
 
-// Icon is GET /status.svg: the icon of the page, with the number of targets in trouble.
-// It shows only what its query says, so it needs no key.
+// Icon is GET /status.svg: the icon of the page, with the number of targets that have a problem.
+// The number comes from the query, so the route needs no key.
 func (p *Routes) Icon(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	query := r.URL.Query()
 	trouble, err := strconv.Atoi(query.Get("n"))
@@ -223,7 +221,7 @@ func (p *Routes) Icon(w http.ResponseWriter, r *http.Request, _ *kernel.Call) er
 			text = "!"
 		}
 	}
-	if text == "" { // a pool that is full
+	if text == "" { // the picture of a full pool
 		text = `<path d="M9 20c3-3 6-3 7-1s4 2 7-1v5H9z" fill="#fff"/>`
 	} else {
 		text = `<text x="16" y="23" font-family="sans-serif" font-size="18" font-weight="700" text-anchor="middle" fill="#fff">` + text + `</text>`

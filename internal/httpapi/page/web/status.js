@@ -1,13 +1,13 @@
-// The status page: follows /status/stream and draws it. All text goes in by
-// textContent. Nothing here is loaded from anywhere but the daemon.
+// The script of the status page: it follows /status/stream and draws the status. It inserts all
+// text by textContent, so that no text can become HTML. It loads data only from the daemon.
 'use strict';
 
 // ---- elements ----------------------------------------------------------------------
 
 const svgSpace = 'http://www.w3.org/2000/svg';
 
-// h makes an element: properties, then children. A key with a hyphen is an attribute,
-// a key that begins with "on" an event.
+// The function h makes an HTML element with properties and children. A property name with a hyphen
+// sets an attribute; a name that begins with "on" adds an event listener.
 function h(tag, props, ...children) {
   return fill(document.createElement(tag), props, children);
 }
@@ -28,7 +28,8 @@ function fill(node, props, children, attributes) {
 
 const byID = (id) => document.getElementById(id);
 
-// put changes a text only if it differs, so that an unchanged row costs nothing.
+// The function put sets a node's text only if the text differs, so that an unchanged row causes no
+// layout.
 function put(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -63,16 +64,17 @@ const today = () => doc.as_of.slice(0, 10);
 const outcomes = (f) => f.hits + f.waited + f.misses;
 const spentToday = (t) => (t.days.length > 0 && t.days[0].date === today() ? t.days[0].spent : 0);
 
-// Problems come first, paused targets last.
+// Targets with problems have a lower severity number, and are listed before the others.
 const severity = { refused: 0, starved: 1, budget: 2, paused: 4, ok: 5, idle: 6 };
 const rank = (t) => (t.marks.length > 0 ? Math.min(3, severity[t.state] ?? 0) : severity[t.state] ?? 0);
 const troubled = (t) => rank(t) < 4;
 const markWords = { failing: 'solves fail one after the other', mostly_rejected: 'most tokens are rejected' };
 
-// sentence says why a target is as it is, and what else to look at.
+// sentence returns the reason for a target's state, and its marks.
 const sentence = (t) => [t.reason, ...t.marks.map((mark) => markWords[mark] || mark)].filter(Boolean).join('; ');
 
-// forecast says what an adaptive target expects, and what holds a target back.
+// forecast describes the expected demand of an adaptive target, and the limit that applies to a
+// target.
 function forecast(t) {
   if (t.refill !== 'adaptive') return t.rail && t.state !== 'paused' ? 'held back by: ' + t.rail : '';
   if (t.state === 'paused') return '';
@@ -85,11 +87,11 @@ function forecast(t) {
 
 // ---- the document ------------------------------------------------------------------
 
-let doc = null; // the last document; its targets are in byName
+let doc = null; // the last document, without its targets, which are in byName
 let byName = new Map();
-let dirty = new Set(); // names of targets to be drawn again
-let structure = true; // the list itself may be another: names, order, filter
-let heldAt = ''; // as_of of the document shown while the page is held
+let dirty = new Set(); // names of the targets that must be drawn again
+let structure = true; // the list of targets may have changed: names, order, filter
+let heldAt = ''; // as_of of the displayed document while the page is held, otherwise ''
 
 function takeStatus(document) {
   const before = byName;
@@ -122,11 +124,11 @@ function takeChange(change) {
 // ---- live, polling, away -----------------------------------------------------------
 
 let source = null;
-let lastEvent = 0; // when something came, by performance.now
+let lastEvent = 0; // time of the last event, by performance.now
 let mode = 'connecting'; // connecting | live | polling | away | refused
-let reopen = 0; // when another stream is tried
+let reopen = 0; // time before which no new stream is opened
 
-const quiet = 12000; // a beat comes every 5 s
+const quiet = 12000; // ms without an event until a stream counts as broken; the daemon sends one every 5 s
 const pollEvery = 3000;
 
 function open() {
@@ -154,7 +156,7 @@ async function poll() {
   polling = true;
   try {
     const answer = await fetch('/status.json', { signal: AbortSignal.timeout(8000) });
-    if (source && mode === 'live') return; // the stream was faster
+    if (source && mode === 'live') return; // the stream has sent a newer status meanwhile
     if (answer.ok) {
       const document = await answer.json();
       lastEvent = performance.now();
@@ -170,8 +172,8 @@ async function poll() {
   }
 }
 
-// watch runs every second: after any fault the page comes back by itself. A hidden tab
-// closes its stream, of which a browser has few, and polls now and then.
+// watch runs every second and restores the connection after any fault. A hidden tab closes its
+// stream, because a browser allows few of them, and polls every 15 s instead.
 let lastPoll = 0;
 function watch() {
   const now = performance.now();
@@ -216,7 +218,7 @@ function drawClocks() {
   if (!heldAt) drawRetries();
 }
 
-// announce informs a screen reader, politely and not too often.
+// announce passes a text to screen readers, at most once every 5 s.
 let announced = 0;
 let pending = null;
 function announce(text) {
@@ -246,7 +248,7 @@ function draw() {
   drawClocks();
 }
 
-// replace renders the children of a node again if their data changed.
+// replace renders the children of a node again if the data in basis changed.
 function replace(node, basis, make) {
   const key = JSON.stringify(basis);
   if (node.basis === key) return;
@@ -275,7 +277,8 @@ function drawBanner() {
 
 const lines = (list) => h('ul', {}, list.map((line) => h('li', {}, h('code', {}, line))));
 
-// retry is when a provider that is down, and that a text names, is tried again.
+// retry returns an element with the time of the next try, if the text names a provider that is
+// down.
 function retry(text) {
   const p = doc.providers.find((one) => one.state === 'down' && one.retry_at && text.includes(one.name));
   return p ? h('span', { className: 'retry', 'data-at': p.retry_at }) : null;
@@ -346,8 +349,8 @@ function meter(n, of) {
 
 // ---- targets -----------------------------------------------------------------------
 
-const rows = new Map(); // name -> the nodes of a target
-const mostRows = 1000; // the search finds the other targets
+const rows = new Map(); // target name -> its row
+const mostRows = 1000; // maximum number of rows; the search finds the other targets
 const search = byID('search'), problems = byID('problems'), grouped = byID('grouped'), order = byID('order');
 
 const compare = {
@@ -372,7 +375,7 @@ function drawTargets() {
     structure = false;
     arrange();
   }
-  const limit = performance.now() + 8; // further rows are drawn in the next frame
+  const limit = performance.now() + 8; // after 8 ms the remaining rows wait for the next frame
   for (const name of dirty) {
     if (performance.now() > limit) {
       redraw();
@@ -384,10 +387,10 @@ function drawTargets() {
   }
 }
 
-// The roles make it a table for screen readers, which otherwise rely on its layout.
+// The roles tell screen readers that this is a table, which they cannot infer from the grid layout.
 const tableRow = (props, ...cells) => h('tr', { ...props, role: 'row' }, ...cells);
 
-// arrange brings the rows into their order, moving only those that are elsewhere.
+// arrange sorts the rows in the page. It moves only the rows that are not in their place.
 function arrange() {
   const list = listed();
   const shown = list.slice(0, mostRows);
@@ -406,7 +409,7 @@ function arrange() {
   for (const t of shown) {
     let row = rows.get(t.name);
     if (!row) {
-      if (performance.now() > limit) { // hundreds of new rows take some frames
+      if (performance.now() > limit) { // hundreds of new rows need several frames
         structure = true;
         redraw();
         break;
@@ -419,8 +422,8 @@ function arrange() {
       owner = t.owner;
       body.insertBefore(tableRow({ className: 'group' }, h('th', { colSpan: 6, scope: 'colgroup', role: 'rowheader' }, owner)), at);
     }
-    // If the row is the next one, the row before it moved down the list. It gets its place
-    // when the loop reaches that.
+    // If this row is the one after `at`, the row `at` has moved down the list. That row is moved
+    // when the loop reaches its target.
     if (row.node === at || at && row.node === at.nextElementSibling) at = (row.detail || row).node.nextElementSibling;
     else {
       body.insertBefore(row.node, at);
@@ -497,8 +500,8 @@ function set(node, attributes) {
   }
 }
 
-// perMinute are the last 60 minutes, the present one last: those that had a hit at once
-// and those that had not.
+// perMinute returns the counts of the last 60 minutes, the present minute last: the hits, and the
+// requests that waited or missed.
 function perMinute(t) {
   const last = Math.floor(asOf() / 60000);
   const at = [], hits = new Array(60).fill(0), others = new Array(60).fill(0);
@@ -698,12 +701,13 @@ async function send(method, path, body) {
   return [problem.title, problem.detail, ...(problem.problems || [])].filter(Boolean).join(': ') || 'The daemon answered ' + answer.status;
 }
 
-// ask describes an action in numbers, and carries it out when the operator confirms.
+// ask opens a dialog that describes an action and its cost, and carries the action out if the
+// operator confirms.
 function ask(t, what) {
   const wrong = h('p', { className: 'wrong', role: 'alert' });
   const go = h('button', { type: 'submit', className: 'go' }, what.title(t).split(' ')[0]);
   const form = h('form', { method: 'dialog', onsubmit: async (event) => {
-    if (event.submitter && event.submitter !== go) return; // it closes
+    if (event.submitter && event.submitter !== go) return; // the cancel button closes the dialog
     event.preventDefault();
     go.disabled = true;
     const problem = await what.send(t, form).catch((err) => String(err.message || err));

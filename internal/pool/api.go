@@ -7,25 +7,25 @@ import (
 	"poold/internal/captcha"
 )
 
-// The errors of this package's calls, besides redisdb.ErrDown.
+// Errors that the methods of a Store return, besides redisdb.ErrDown.
 var (
 	// ErrConflict: the Idempotency-Key was used with another min_ttl, or for another identity.
 	ErrConflict = errors.New("pool: idempotency key used for another request")
 	// ErrClosed: the store is stopping and ends all waits.
 	ErrClosed = errors.New("pool: closing")
-	// ErrUnknownToken: this caller did not get such a token, or the token died long ago.
+	// ErrUnknownToken: the caller did not get this token, or the token died more than 15 min ago.
 	ErrUnknownToken = errors.New("pool: unknown token")
-	// ErrReported: the token was reported on before.
+	// ErrReported: an earlier report on the token was counted.
 	ErrReported = errors.New("pool: token reported before")
-	// ErrWindows: the identity has as many windows as it may have.
+	// ErrWindows: the identity or the caller has the maximum number of windows.
 	ErrWindows = errors.New("pool: too many windows")
 )
 
 // EmptyError says that the stock has no token for a caller.
 type EmptyError struct {
-	RetryAfter time.Duration // until an order should have landed for this caller; 0 = unknown
+	RetryAfter time.Duration // estimated time until an order lands for this caller; 0 = unknown
 	Paused     bool          // buying is paused for this identity
-	Pause      Pause         // with Paused
+	Pause      Pause         // the pause, if Paused is set
 	Full       bool          // the queue of pending callers is full
 	Orders     int           // orders in flight
 	Waiting    int           // pending callers
@@ -34,172 +34,179 @@ type EmptyError struct {
 // Error returns a constant text; the fields have the details.
 func (e *EmptyError) Error() string { return "pool: empty" }
 
-// RateError says that the target's rate is used up.
+// RateError says that the rate limit of the target, or of all guests, is reached.
 type RateError struct{ RetryAfter time.Duration }
 
 // Error returns a constant text.
 func (e *RateError) Error() string { return "pool: rate limited" }
 
-// FailedError says that an order failed and the stock has no other order for the caller.
+// FailedError says that an order failed, and that no other order or token is left for the caller.
 type FailedError struct {
 	Reason  string
 	Refused bool // the provider rejects the parameters
 }
 
-// Error names the reason of the failure.
+// Error returns a text with the reason of the failure.
 func (e *FailedError) Error() string { return "pool: an order failed: " + e.Reason }
 
 // Source says how a caller got its token.
 type Source string
 
-// The sources; see docs/api.md.
+// The sources of tokens, which docs/api.md explains.
 const (
-	FromPool   Source = "pool"   // it was in stock
-	FromWait   Source = "wait"   // it landed while the caller waited
-	FromReplay Source = "replay" // repeated for an Idempotency-Key
+	FromPool   Source = "pool"   // the token was in stock
+	FromWait   Source = "wait"   // the token landed while the caller waited
+	FromReplay Source = "replay" // the token was handed out before for the same Idempotency-Key
 )
 
 // Token is a token that was handed out. Times are on Redis' clock.
 type Token struct {
-	ID        string // names the token and proves who got it; see Report
-	Order     string // the order that brought it; see Tokens.TokenID
+	ID        string // identifies the token and proves which caller got it; see Report
+	Order     string // the order that bought the token; see Tokens.TokenID
 	Value     string
 	Provider  string
 	UserAgent string
-	Born      time.Time     // the earliest moment at which it can have been solved
-	Dies      time.Time     // the end of its life, without the margin
-	TTL       time.Duration // from the hand-out to Dies
+	Born      time.Time     // the earliest possible time of the solve
+	Dies      time.Time     // the end of the token's life; the margin is not subtracted
+	TTL       time.Duration // time from the hand-out to Dies
 	Source    Source
-	Joined    bool // another caller with the same Idempotency-Key got it at the same time
+	Joined    bool // another caller, which waited with the same Idempotency-Key, got the token first
 
-	// For Return:
+	// Return needs the following fields.
 	identity captcha.ID
 	margin   time.Duration
-	element  string // of the list in Redis
-	handout  string // names this hand-out, so that it is returned at most once; "" = never
+	element  string // the token's element of the list in Redis
+	handout  string // identifies this hand-out, so that it is returned at most once; "" = never returned
 }
 
 // Request asks for one token.
 type Request struct {
 	ID     captcha.ID
 	Margin time.Duration
-	MinTTL time.Duration // least life, without the margin; 0 = any that outlives the margin
-	Wait   time.Duration // 0 = answer at once
-	// Over ends the wait early when it is closed; may be nil.
+	MinTTL time.Duration // minimum remaining life of the token; a value below Margin has no effect
+	Wait   time.Duration // how long the caller waits for a token; 0 = it does not wait
+	// The wait ends early when the channel Over is closed. Over may be nil.
 	Over <-chan struct{}
-	// Parked is called when the caller holds a ticket and has to wait. It must not block; may
-	// be nil.
+	// Parked is called when the caller gets a ticket and has to wait. Parked must not block; it
+	// may be nil.
 	Parked func()
-	// Caller names the caller. Only this caller can report on the token.
+	// Caller is the name of the caller. Only this caller can report on the token.
 	Caller string
-	// Idempotency scopes a repeatable take: the caller's name and its key. "" = none.
+	// Idempotency identifies a repeatable take by the caller's name and its Idempotency-Key.
+	// "" = the take is not repeatable.
 	Idempotency string
-	// MaxWaiting is the number of tickets beyond which a waiting request is refused.
+	// MaxWaiting limits the tickets of the identity. If it is reached, a request with a Wait is
+	// refused.
 	MaxWaiting int
-	// Rate limits the tokens of this identity within any RatePer, over all replicas; 0 = no limit.
+	// Rate limits the tokens of this identity that all replicas hand out within any RatePer;
+	// 0 = no limit.
 	Rate    int
 	RatePer time.Duration
-	// EndOnFailure ends the wait with a *FailedError if an order fails that this caller now
-	// lacks (Failure.Answer). Without it the caller waits for the next order.
+	// EndOnFailure ends the wait with a *FailedError if an order failed and too few orders and
+	// tokens are left for this caller; see Failure.Answer. Without EndOnFailure the caller waits
+	// for the next order.
 	EndOnFailure bool
 }
 
 // Landing is a solved order on its way into the stock.
 type Landing struct {
 	Ref
-	// Call identifies this end of the order, so that a retry is recognised: it returns Ended
-	// if an earlier try ended the order, else Gone. "" = a random name.
+	// Call identifies one call of Settle over its retries. If an earlier try ended the order, a
+	// retry returns the result of that try instead of Gone. "" = a random name.
 	Call      string
 	Provider  string
-	Task      string // the provider's id
+	Task      string // the provider's task id
 	Value     string
-	Repeats   bool // another token of the identity may have the same text, as pictures do
+	Repeats   bool // two tokens of the identity may have the same text, as with image CAPTCHAs
 	UserAgent string
-	Callback  bool // brought by a callback, which needs no lease
-	// SincePlaced is the time from Place's reply to the earliest moment at which the task can
-	// have been solved. Redis executes Place before it replies, so the birth computed from it
-	// is never too late, however late the landing is.
+	Callback  bool // a callback brought the token, so Settle needs no lease
+	// SincePlaced is the time from the reply of Place to the earliest possible time of the solve.
+	// Redis executes Place before it replies, so the birth that settle.lua computes from
+	// SincePlaced is never too late.
 	SincePlaced time.Duration
-	Submitted   time.Duration // from Place's reply to the submit
+	Submitted   time.Duration // time from the reply of Place to the submit
 	Polls       int
 	Lifetime    time.Duration
-	Lead        time.Duration // from submit to token, to be learned; 0 = not to be learned
-	// Answer and Margin are used as in Failure if the landing is Repeated.
+	Lead        time.Duration // lead time that the identity learns; 0 = none
+	// Answer and Margin have the same meaning as in Failure. They apply if the order ends as
+	// Repeated.
 	Answer *FailedError
 	Margin time.Duration
 }
 
-// Window is a time in which at least Tokens are to be ready; see Warm.
+// Window is a period in which at least Tokens tokens are to be ready; see Warm.
 type Window struct {
 	Tokens int
-	In     time.Duration // until it begins; 0 or less: it runs
-	Left   time.Duration // until it ends
+	In     time.Duration // time until the window begins; 0 or less: the window has begun
+	Left   time.Duration // time until the window ends
 }
 
-// WindowLimit limits the windows that a caller may have of an identity. The zero value is a
+// WindowLimit limits the windows of an identity that a caller may have. The zero value means a
 // caller without a limit.
 type WindowLimit struct {
 	Caller string
-	Most   int
+	Most   int // maximum number of windows
 }
 
-// Stock is the state of one identity at one moment.
+// Stock is the state of one identity at one point in time.
 type Stock struct {
 	Fresh      int           // tokens that outlive the margin
-	Outliving  int           // tokens that outlive margin + lead
-	Orders     int           // in flight
-	Waiting    int           // live tickets
-	NextExpiry time.Duration // until the first fresh token meets its margin; <0 = no fresh token
-	NextLook   time.Duration // until the first outliving token stops outliving; <0 = no such token
-	Paused     bool          // by an operator, not by the file
+	Outliving  int           // tokens that outlive the margin and the lead time
+	Orders     int           // orders in flight
+	Waiting    int           // tickets of pending callers
+	NextExpiry time.Duration // time until the first fresh token enters its margin; <0 = no fresh token
+	NextLook   time.Duration // time until the number of outliving tokens falls; <0 = no such token
+	Paused     bool          // an operator paused buying; a pause in pools.yaml does not count
 
-	NextEnd   time.Duration   // until the first order's deadline; 0 = no order
+	NextEnd   time.Duration   // time until the first deadline of an order; 0 = no order
 	Unknown   int             // orders of which it is unknown whether they were bought
-	Bought    int             // orders that count as bought, including the unknown ones
-	HourUsed  int             // solves of the target's budget in the last 60 min; 0 without a budget
-	DayUsed   int             // the same in the last 24 h
-	OrderAges []time.Duration // oldest first
+	Bought    int             // orders that count as bought, including the orders in Unknown
+	HourUsed  int             // solves in the target's budget of the last 60 min; 0 without a budget
+	DayUsed   int             // solves in the target's budget of the last 24 h; 0 without a budget
+	OrderAges []time.Duration // ages of the orders in flight, oldest first
 	Leads     []time.Duration // the last 48 lead times, newest first
 	Verdicts  []bool          // the last 20 reports, newest first; true = accepted
-	Pause     Pause           // with Paused
-	Resumes   time.Duration   // until the pause ends; 0 = it does not
-	Windows   []Window        // running and future ones, by their ends
+	Pause     Pause           // the pause, if Paused is set
+	Resumes   time.Duration   // time until the pause ends; 0 = it has no end
+	Windows   []Window        // running and future windows, in the order of their ends
 	Attempts  Attempts        // the orders that failed since the last solve
 	Figures   Figures
-	Err       error // of LookAll: why the other fields are unknown
+	Err       error // why LookAll could not read the other fields
 
 	dayStarts map[int64]string // see Days
 	hour      string           // see Hour
 }
 
-// Figures count what happened to one identity, over all replicas, since it was first seen or a
-// target took it over from the guests. At every moment
+// Figures count events of one identity, over all replicas, since the identity was first seen or a
+// target took it over from the guests. At any time this equation holds:
 //
 //	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded
 //	         + Stock.Fresh + Stock.Bought
 //
-// The stats hash names a counter as its field in lower case, and the status document by the tag.
+// In the stats hash a counter has the name of its field in lower case. In the status document it
+// has the name in the tag.
 type Figures struct {
-	// Requests are hits, waited and misses. Of targets they include callers that hung up while
-	// they waited, and of guests refused requests. Callers that wait together at one replica
-	// with one Idempotency-Key count once.
+	// Requests are the sum of Hits, Waited and Misses. For a target they also include callers that
+	// hung up while they waited, and for a guest refused requests. Callers that wait together at
+	// one replica with one Idempotency-Key count once.
 	Requests  int64 `json:"requests"`
 	Hits      int64 `json:"hits"`      // callers that got a token at once
 	Waited    int64 `json:"waited"`    // callers that got a token that landed while they waited
 	Misses    int64 `json:"misses"`    // callers that got no token
-	Refused   int64 `json:"-"`         // of guests: no token can come
-	Replays   int64 `json:"-"`         // repeated for an Idempotency-Key; not among Requests
+	Refused   int64 `json:"-"`         // requests for guests that no token could satisfy
+	Replays   int64 `json:"-"`         // tokens repeated for an Idempotency-Key; not part of Requests
 	Bought    int64 `json:"bought"`    // orders that the provider accepted or may have accepted
 	Solved    int64 `json:"solved"`    // tokens that landed
 	Expired   int64 `json:"expired"`   // landed tokens that expired unused
-	Discarded int64 `json:"discarded"` // tokens that Flush removed; of guests also tokens that targets took over
+	Discarded int64 `json:"discarded"` // tokens that Flush removed; for guests also tokens and orders that targets took over
 	Failed    int64 `json:"failed"`    // bought orders that ended without a token
 	Lost      int64 `json:"lost"`      // bought orders that expired before their outcome was known
-	Junk      int64 `json:"junk"`      // foreign values found among the tokens and orders, and set aside
-	Returned  int64 `json:"returned"`  // hand-outs taken back, because the caller had hung up
+	Junk      int64 `json:"junk"`      // values of other programs found among the tokens and orders
+	Returned  int64 `json:"returned"`  // tokens put back because their caller had hung up
 	Accepted  int64 `json:"accepted"`  // reports that a token was accepted
 	Rejected  int64 `json:"rejected"`  // reports that a token was rejected
 	Spent     int64 `json:"-"`         // price of solved and lost orders, in billionths of the currency
-	// Unrecorded are ends of orders that the history missed, because too many were pending.
+	// Unrecorded counts ends of orders that the history missed, because too many other ends were
+	// pending.
 	Unrecorded int64 `json:"-"`
 }

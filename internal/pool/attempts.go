@@ -8,10 +8,10 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Attempt is the effect of an order without a token on the bound of its identity.
+// Attempt says how an order that ended without a token counts for the bound of its identity.
 type Attempt string
 
-// The attempts. The zero value has no effect.
+// The values of Attempt. The zero value does not count.
 const (
 	Declined Attempt = "refused"  // the provider refused the submit
 	Unsolved Attempt = "failed"   // the provider accepted the submit and solved nothing
@@ -19,14 +19,15 @@ const (
 )
 
 const (
-	// attemptsLife is how long attempts of an identity are remembered after the last one.
+	// attemptsLife is how long the failed orders of an identity are remembered after the last
+	// failure.
 	attemptsLife = 2 * time.Minute
-	// hopelessLife is the same for a target whose parameters are rejected. It exceeds the
-	// longest interval between two probes.
+	// hopelessLife replaces attemptsLife if the provider rejects the parameters of a target. It
+	// exceeds the longest interval between two probes.
 	hopelessLife = 24 * time.Hour
 )
 
-// attemptsKept returns how long the attempts of an identity are remembered.
+// attemptsKept returns how long the failed orders of an identity are remembered after this attempt.
 func attemptsKept(a Attempt, guest bool) time.Duration {
 	if a == Hopeless && !guest {
 		return hopelessLife
@@ -35,20 +36,21 @@ func attemptsKept(a Attempt, guest bool) time.Duration {
 }
 
 // Attempts describes the orders of an identity that failed since its last solve, over all
-// replicas. From three refusals in a row on, or eight failures and refusals, its orders are
-// bounded: one in 5 s, and one in a minute to an hour while the parameters are rejected.
-// Place enforces the bound.
+// replicas. After three refusals, or eight failures and refusals together, the identity is bounded:
+// Place allows one order in 5 s. While the provider rejects the parameters, the interval grows from
+// a minute to an hour.
 type Attempts struct {
 	Refused  int           // submits that the provider refused, in a row
 	Failed   int           // accepted orders that brought no token, in a row
 	Hopeless bool          // the provider rejects the parameters
-	Reason   string        // of the last one
-	Bounded  time.Duration // since when the orders are bounded; 0 = they are not
-	Next     time.Duration // until the next order may be placed; 0 = now
-	Every    time.Duration // from one order to the next while they are bounded
+	Reason   string        // reason of the last failure
+	Bounded  time.Duration // how long the identity has been bounded; 0 = it is not bounded
+	Next     time.Duration // time until the next order may be placed; 0 = now
+	Every    time.Duration // interval between two orders of a bounded identity
 }
 
-// readAttempts reads the hash that look.lua replies; now is Redis' clock in Unix ms.
+// readAttempts parses the hash in the reply of look.lua. The argument now is the time on Redis' clock
+// in Unix ms.
 func readAttempts(h redisdb.Hash, now int64) Attempts {
 	a := Attempts{
 		Refused: int(h.Int("refused")), Failed: int(h.Int("failed")),
@@ -62,29 +64,29 @@ func readAttempts(h redisdb.Hash, now int64) Attempts {
 	return a
 }
 
-// BoundedError says that an order was not placed because the last ones of its identity
-// failed. Nothing was bought.
+// BoundedError says that an order was not placed because the identity's last orders failed.
+// Nothing was bought.
 type BoundedError struct {
-	RetryAfter time.Duration // until the next order may be placed
+	RetryAfter time.Duration // time until the next order may be placed
 	Hopeless   bool          // the provider rejects the parameters
-	Reason     string        // of the last failure
+	Reason     string        // reason of the last failure
 }
 
-// Error names the wait and the reason of the last failure.
+// Error returns a text with RetryAfter and the reason of the last failure.
 func (e *BoundedError) Error() string {
 	return fmt.Sprintf("the last orders failed, the next one is placed in %v: %s", e.RetryAfter.Round(time.Second), e.Reason)
 }
 
-// mostReason is the longest kept reason in bytes.
+// mostReason is the maximum length of a stored reason in bytes.
 const mostReason = 500
 
-// The words in front of a reason.
+// Words that the stored form of a FailedError begins with.
 const (
 	wordFailed  = "failed"
 	wordRefused = "refused"
 )
 
-// text returns the answer as the scripts keep it; "" = no answer.
+// text returns the form in which the scripts store the error; "" for nil.
 func (e *FailedError) text() string {
 	if e == nil {
 		return ""
@@ -104,7 +106,7 @@ func CutReason(reason string) string {
 	return reason
 }
 
-// readFailed is the inverse of text.
+// readFailed parses the form that FailedError.text returns.
 func readFailed(text string) *FailedError {
 	word, reason, _ := strings.Cut(text, "|")
 	return &FailedError{Reason: reason, Refused: word == wordRefused}

@@ -11,16 +11,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// errLate: Redis executed a step after its NotAfter, so the step did nothing.
+// errLate: Redis executed a script after its not_after time, so the script did nothing.
 var errLate = fmt.Errorf("%w in time, or the clocks of its nodes do not agree", redisdb.ErrDown)
 
 // RedisTime is a time on Redis' clock, in Unix ms; 0 = none.
 type RedisTime int64
 
-// After is d later.
+// After returns the time that is d after m.
 func (m RedisTime) After(d time.Duration) RedisTime { return m + RedisTime(d.Milliseconds()) }
 
-// Budget names a budget that orders of many identities share.
+// Budget is the name of a budget that orders of many identities share.
 type Budget string
 
 // The shared budgets.
@@ -29,12 +29,12 @@ const (
 	OfGuests Budget = "solve"   // counts the orders of guests
 )
 
-// Caps are the most solves of a budget in the last 60 min and 24 h; 0 = no cap.
+// Caps limit the solves of a budget in any 60 min and in any 24 h; 0 = no limit.
 type Caps struct{ PerHour, PerDay int }
 
-// Book reserves one solve in a shared budget. A retry for the same order counts once. wait is 0 if
-// the solve is reserved, else the time until there is room. Executed after notAfter, Book does
-// nothing and fails with redisdb.ErrDown.
+// Book reserves one solve in a shared budget. A retry for the same order counts once. The
+// result wait is 0 if the solve is reserved, else the time until the budget has room. If Redis
+// executes the script after notAfter, Book reserves nothing and fails with redisdb.ErrDown.
 func (s *Orders) Book(ctx context.Context, of Budget, order Ref, caps Caps, notAfter RedisTime) (wait time.Duration, err error) {
 	reply, err := s.callNumber(ctx, "budget", redisdb.Keys{"spend": s.shared(of)}, args{
 		"order": order.String(), "per_hour": caps.PerHour, "per_day": caps.PerDay, "not_after": notAfter,
@@ -45,7 +45,8 @@ func (s *Orders) Book(ctx context.Context, of Budget, order Ref, caps Caps, notA
 	return max(0, time.Duration(reply)*time.Millisecond), err
 }
 
-// Refund removes an order from a shared budget. It is a no-op for an absent order.
+// Refund removes an order from a shared budget. If the budget does not contain the order, Refund does
+// nothing.
 func (s *Orders) Refund(ctx context.Context, of Budget, order Ref) error {
 	return s.db.Slow.ZRem(ctx, s.shared(of), order.String()).Err()
 }

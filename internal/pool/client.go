@@ -27,7 +27,7 @@ type args = redisdb.Args
 // script returns the script of a file in lua/.
 func (c *client) script(name string) *redisdb.Script { return c.scripts.Get(name) }
 
-// call executes a script off the hot path; see redisdb.DB.Call.
+// call executes a script on the slow client; see redisdb.DB.Call.
 func (c *client) call(ctx context.Context, name string, keys any, a args, tail ...any) (*redisdb.Reply, error) {
 	return c.db.Call(ctx, c.script(name), keys, a, tail...)
 }
@@ -42,7 +42,8 @@ func (c *client) pipelined(ctx context.Context, name string, fill func(call redi
 	c.db.Pipelined(ctx, c.script(name), fill)
 }
 
-// types are the Redis types of keys, by the word after the prefix; redisdb.DB.Explain uses them.
+// types maps the word that follows the prefix in a key to the key's Redis type. redisdb.DB.Explain
+// uses it.
 var types = map[string]string{
 	"pool": "list", "rate": "list", "last": "list", "leads": "list", "verdicts": "list",
 	"orders": "zset", "leases": "zset", "spend": "zset", "tickets": "zset", "seen": "zset", "values": "zset",
@@ -52,23 +53,23 @@ var types = map[string]string{
 	"attempts": "hash", "guests": "zset", "folded": "zset", "retired": "hash",
 }
 
-// notifier passes changes of identities between the parts of a store, and between the replicas.
+// notifier reports changes of identities to the parts of the store and to other replicas.
 type notifier struct {
 	*client
 
-	wake    func(captcha.ID) // makes this replica's waiting callers ask again
+	wake    func(captcha.ID) // makes this replica's queue call take.lua again for its pending callers
 	changed func(captcha.ID) // Options.OnChange
 	ended   func(Ref, string)
 }
 
-// wakeWaiters makes the waiting callers of an identity ask again, and calls OnChange.
+// wakeWaiters wakes this replica's queue of an identity and calls OnChange.
 func (n *notifier) wakeWaiters(id captcha.ID) {
 	n.wake(id)
 	n.changed(id)
 }
 
-// listen passes on the messages of the channel until ctx ends: changes of identities, keys of
-// claims, and ends of orders. A lost message costs little, because queues and leases poll.
+// listen handles the messages of the channel until ctx ends. They name changed identities, keys of
+// claims, and ended orders. A lost message causes only a delay, because queues and claims also poll.
 func (n *notifier) listen(ctx context.Context) {
 	n.db.Listen(ctx, func(message string) {
 		id, rest, _ := strings.Cut(message, " ")
@@ -89,8 +90,8 @@ func (n *notifier) announce(ctx context.Context, id captcha.ID) {
 var sources embed.FS
 
 // loadScripts loads the scripts in lua/. They use only commands that Redis 6.2, 7.0 and the
-// embedded server share. endings is how many ends of orders are kept of an identity. Stores
-// with the same number share the scripts.
+// embedded server share. The argument endings is the maximum number of ended orders
+// that Redis keeps per identity. Stores with the same maximum share the scripts.
 func loadScripts(endings int) redisdb.Scripts {
 	if loaded, is := loadedScripts.Load(endings); is {
 		return loaded.(redisdb.Scripts)

@@ -12,16 +12,16 @@ import (
 	"poold/internal/captcha"
 )
 
-// Controls keep the settings of an operator and the state of the buyer for an identity, over all
-// replicas.
+// Controls stores an operator's settings for an identity, and the learned state of its demand. All
+// replicas share them.
 type Controls struct {
 	*client
 
 	notify *notifier
 }
 
-// Pause stops the buying for an identity at all replicas until p ends or Resume. Stock is still
-// handed out. Pause replaces an earlier pause.
+// Pause stops buying for an identity at all replicas until p.Until or a call of Resume. Tokens in
+// stock are still handed out. The new pause replaces an earlier one.
 func (s *Controls) Pause(ctx context.Context, id captcha.ID, p Pause) error {
 	lives := keyLife
 	if !p.Until.IsZero() {
@@ -34,7 +34,7 @@ func (s *Controls) Pause(ctx context.Context, id captcha.ID, p Pause) error {
 	return nil
 }
 
-// Resume ends a pause. Without a pause it is a no-op.
+// Resume ends a pause. If the identity is not paused, Resume does nothing.
 func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
 	if err := s.db.Slow.Del(ctx, s.keys(id).paused).Err(); err != nil {
 		return err
@@ -43,8 +43,8 @@ func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
 	return nil
 }
 
-// Retry lets an identity whose orders fail place its next order at once. It reports whether the
-// identity was bounded.
+// Retry lets a bounded identity place its next order at once. It reports whether the identity was
+// bounded.
 func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err error) {
 	n, err := s.callNumber(ctx, "retry", s.keys(id), nil)
 	if err != nil {
@@ -78,14 +78,14 @@ func (s *Controls) Flush(ctx context.Context, id captcha.ID, margin time.Duratio
 	return int(n), nil
 }
 
-// Pause is a pause of an identity's buying, made by an operator.
+// Pause describes how an operator paused buying for an identity.
 type Pause struct {
-	By     string    // name of the key; "" = not known
-	Reason string    // as the operator gave it; "" = none
+	By     string    // name of the operator's key; "" = unknown
+	Reason string    // reason that the operator gave; "" = none
 	Until  time.Time // zero = until Resume
 }
 
-// text returns the pause as Redis keeps it.
+// text returns the form in which Redis stores the pause.
 func (p Pause) text() string {
 	until := int64(0)
 	if !p.Until.IsZero() {
@@ -94,8 +94,8 @@ func (p Pause) text() string {
 	return strconv.FormatInt(until, 10) + "|" + url.QueryEscape(p.By) + "|" + url.QueryEscape(p.Reason)
 }
 
-// readPause is the inverse of text. A pause of an older version or another program has no
-// details.
+// readPause parses the form that Pause.text returns. It returns the zero Pause if an older version or
+// another program stored the pause.
 func readPause(text string) (p Pause) {
 	f := fields{rest: text + "|"}
 	until, by, reason := f.number(), f.escaped(), f.escaped()

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// fields reads a stored line: fields with | between them. The last field is rest, and may
-// contain a |. The errors do not quote the line, because it may hold a token.
+// fields parses a stored line, whose fields are separated by |. The last field may contain a | and
+// remains in rest. The errors do not quote the line, because a line may contain a token.
 type fields struct {
-	rest string
-	err  error // of the first field that is missing or malformed
+	rest string // the part of the line that is not parsed yet
+	err  error  // error of the first field that is missing or malformed
 }
 
-// text returns the next field as it is stored.
+// text returns the next field unchanged.
 func (f *fields) text() string {
 	text, rest, more := strings.Cut(f.rest, "|")
 	if !more {
@@ -25,7 +25,7 @@ func (f *fields) text() string {
 	return text
 }
 
-// number returns the next field, an integer.
+// number returns the next field as an integer.
 func (f *fields) number() int64 {
 	n, err := strconv.ParseInt(f.text(), 10, 64)
 	if err != nil {
@@ -34,7 +34,7 @@ func (f *fields) number() int64 {
 	return n
 }
 
-// escaped returns the next field, a query-escaped text.
+// escaped returns the next field, which is stored query-escaped.
 func (f *fields) escaped() string {
 	text, err := url.QueryUnescape(f.text())
 	if err != nil {
@@ -49,15 +49,17 @@ func (f *fields) fail(cause string) {
 	}
 }
 
-// utc converts Unix ms.
+// utc converts a time in Unix ms.
 func utc(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-// elementTail returns the part of a list element after the two moments, which settle.lua adds.
+// elementTail returns a list element without its first two fields, death and birth. settle.lua adds
+// them.
 func elementTail(l Landing) string {
 	return l.Order + "|" + l.Provider + "|" + url.QueryEscape(l.UserAgent) + "|" + l.Value
 }
 
-// parseElement reads an element of the list of tokens; now is Redis' clock in Unix ms.
+// parseElement parses an element of the list of tokens. The argument now is the time on Redis' clock
+// in Unix ms.
 func parseElement(element string, now int64) (Token, error) {
 	f := fields{rest: element}
 	dies, born := f.number(), f.number()

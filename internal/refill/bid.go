@@ -11,24 +11,24 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// ordering is a decision whose orders are being placed, one slot after the other. Waiting for a
-// slot takes no goroutine.
+// ordering is a decision whose orders are being placed, one slot after the other. A worker that
+// waits for a slot has no goroutine.
 type ordering struct {
 	policy.Decision
 	stock   pool.Stock
 	on      func(nth int) terms
 	nth     int       // orders placed
-	began   time.Time // the look
+	began   time.Time // time of the look
 	passive bool      // see waitRange
 }
 
-// wait returns the worker's wait after the last order.
+// wait returns how long the worker waits after the last order.
 func (o *ordering) wait() waitRange {
 	placing := time.Since(o.began)
 	return waitRange{least: max(0, coalesce-placing), most: max(0, o.Look-placing), passive: o.passive}
 }
 
-// grant answers a request for a slot.
+// grant is the answer to a request for a slot.
 type grant struct {
 	slot *purchase.Slot
 	err  error
@@ -49,7 +49,7 @@ func (w *worker) bid(o *ordering, at time.Time) purchase.Bid {
 }
 
 // place places the next order in a granted slot. It returns the ordering if orders are left, else
-// how long to wait. It drops a stale decision.
+// how long to wait. If the decision is stale, place drops it.
 func (w *worker) place(ctx context.Context, o *ordering, g grant) (next waitRange, left *ordering) {
 	if g.err != nil {
 		return w.hindered(ctx, g.err), nil
@@ -62,8 +62,8 @@ func (w *worker) place(ctx context.Context, o *ordering, g grant) (next waitRang
 	}
 	err := w.buy(w, g.slot, o.on(o.nth))
 	if errors.Is(err, purchase.ErrDepth) {
-		// Another replica has ordered since the look. Its landings do not wake this worker, so
-		// it must look again soon.
+		// Another replica has ordered since the look. The landings of that order do not wake this worker,
+		// so the worker must look again soon.
 		pause := o.wait()
 		pause.most = min(pause.most, bidFor)
 		return pause, nil
@@ -81,8 +81,8 @@ func (w *worker) place(ctx context.Context, o *ordering, g grant) (next waitRang
 	return o.wait(), nil
 }
 
-// endTurn ends a turn: the worker waits. If it has orders left, it bids for a slot meanwhile, or
-// changes its pending bid.
+// endTurn ends a turn and schedules the next one. A worker with orders left bids for a slot
+// meanwhile, or updates its pending bid.
 func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 	w.ordering = o
 	if o == nil {
@@ -113,8 +113,8 @@ func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 	l.schedule(w, pause)
 }
 
-// granted gives a worker the answer to its nth request. If the worker is in a turn, it keeps
-// the answer until the turn ends.
+// granted gives a worker the answer to its request number n. During a turn the worker keeps the
+// answer until the turn ends.
 func (l *looker) granted(w *worker, n int, g grant) {
 	l.mu.Lock()
 	if w.dismissed || !w.bidding || w.bids != n {

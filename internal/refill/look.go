@@ -8,16 +8,17 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// lookResult is the result of a look. A worker uses it for several decisions while nothing changes.
-// An adaptive target with demand decides about once a second; most decisions need no new look.
+// lookResult is the result of a look. A worker uses one result for several decisions while nothing
+// changes. An adaptive target with demand decides about once a second; most decisions need no new
+// look.
 type lookResult struct {
 	query pool.Query
 	stock pool.Stock
-	until time.Time // when it becomes stale; zero = no look so far
+	until time.Time // time at which the result becomes stale; zero = no look so far
 }
 
 // validFor returns how long the result stays valid without any event: until the next token or order
-// expires, for example. It is 0 with pending callers, because callers can leave without an event.
+// expires, for example. With pending callers it is 0, because callers can leave without an event.
 func (s *lookResult) validFor() time.Duration {
 	if s.stock.Waiting > 0 {
 		return 0
@@ -40,9 +41,9 @@ func (s *lookResult) validFor() time.Duration {
 	return change
 }
 
-// reconsider decides by the last look. holds is true if nothing can have changed and there is
-// nothing to order; otherwise the worker must look. While another replica lives, holds is false:
-// changes by that replica do not wake this worker.
+// reconsider decides by the last look. The result holds is true if nothing can have changed and
+// there is nothing to order; otherwise the worker must look. While another replica is alive, holds
+// is false, because changes by that replica do not wake this worker.
 func (w *worker) reconsider(ctx context.Context, at time.Time, plan policy.Plan) (pause waitRange, holds bool) {
 	saw := &w.last
 	if !w.calm || !at.Before(saw.until) {

@@ -18,26 +18,29 @@ import (
 )
 
 const (
-	// batchMost is the most identities in one exchange with Redis.
+	// batchMost is the maximum number of identities in one exchange with Redis.
 	batchMost = 128
-	// batchesAtOnce is the most exchanges at once; a hanging exchange does not delay the others.
+	// batchesAtOnce is the maximum number of concurrent exchanges. An exchange that hangs does not
+	// delay the others.
 	batchesAtOnce = 8
-	// Workers that wait for longer than gather are due together, up to gather/20 later.
+	// The due time of a worker that waits for longer than gather is rounded up to a multiple of
+	// gather/20, so that several workers share one exchange.
 	gather = 5 * time.Second
-	// savesAtOnce is the most stopping workers that save their learned state at once.
+	// savesAtOnce is the maximum number of stopping workers that save their learned state at the same
+	// time.
 	savesAtOnce = 32
 )
 
-// looker looks at the identities that are due, many in one exchange, and runs the turns of their
-// workers. One timer serves all of them. It is safe for concurrent use.
+// looker reads the stocks of the identities that are due, many in one exchange with Redis, and runs
+// the turns of their workers. One timer serves all workers. It is safe for concurrent use.
 type looker struct {
 	stock      Stock
 	replicas   Replicas
 	log        *slog.Logger
 	batches    errgroup.Group
 	saves      errgroup.Group
-	resetTimer chan struct{} // capacity 1; a worker is due earlier than the timer
-	lastPass   atomic.Int64  // when the loop of run last began, Unix ns
+	resetTimer chan struct{} // signals that a worker is due earlier than the timer; capacity 1
+	lastPass   atomic.Int64  // when the loop of the method run last began, in Unix ns
 	division   atomic.Pointer[division]
 
 	mu      sync.Mutex
@@ -53,7 +56,7 @@ func newLooker(stock Stock, replicas Replicas, log *slog.Logger) *looker {
 	return l
 }
 
-// run runs turns until ctx ends, and waits for those that have begun.
+// run runs turns until ctx ends, and waits for the turns that have begun.
 func (l *looker) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -78,13 +81,14 @@ func (l *looker) run(ctx context.Context) {
 	_ = l.batches.Wait()
 }
 
-// hangs reports whether unfinished exchanges with Redis have blocked run for hangsAfter.
+// hangs reports whether unfinished exchanges with Redis have blocked the method run for hangsAfter.
 func (l *looker) hangs() bool {
 	return time.Since(time.Unix(0, l.lastPass.Load())) > hangsAfter
 }
 
-// divide changes which identities this replica watches, and looks soon at the new ones. If the
-// replicas are the same, it keeps the old division, unless again is set.
+// divide changes which identities this replica watches, and soon looks at the newly watched ones.
+// If the live replicas are the same as before, divide keeps the old division unless the argument
+// again is true.
 func (l *looker) divide(next *division, again bool) {
 	if old := l.division.Load(); !again && old.self == next.self && slices.Equal(old.live, next.live) {
 		return
@@ -104,8 +108,8 @@ func (l *looker) divide(next *division, again bool) {
 	}
 }
 
-// next removes the due workers from the queue. If none is due, it returns how long until the next
-// one is.
+// next removes the due workers from the queue. If none is due, it returns the time until the next
+// worker is due.
 func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
 	current := l.division.Load()
 	l.mu.Lock()
@@ -172,7 +176,7 @@ func (l *looker) schedule(w *worker, r waitRange) {
 	l.wakeLocked(w)
 }
 
-// wake makes a worker look soon. Until then further calls are no-ops.
+// wake makes a worker look soon. Further calls before that look are no-ops.
 func (l *looker) wake(w *worker) {
 	if w.woken.Swap(true) {
 		return // a look is due already
@@ -181,7 +185,7 @@ func (l *looker) wake(w *worker) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w.queueIndex < 0 || w.dismissed {
-		return // the end of the turn reads woken
+		return // the end of the turn reads the field woken
 	}
 	l.callLocked(w, later(now, w.earliest))
 }
@@ -208,7 +212,7 @@ func (l *looker) wakeLocked(w *worker) {
 	}
 }
 
-// dismiss stops workers, all at once, and waits for them.
+// dismiss stops the given workers concurrently, and waits until all have ended.
 func (l *looker) dismiss(workers []*worker) {
 	for _, w := range workers {
 		w.stop()
@@ -266,7 +270,7 @@ func (l *looker) turns(ctx context.Context, batch []*worker) {
 	}
 }
 
-// look returns the stocks of LookAll. If LookAll fails, each stock has its error.
+// look returns the stocks of LookAll. If LookAll fails, each stock has the error of LookAll.
 func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.Stock) {
 	if len(queries) == 0 {
 		return nil

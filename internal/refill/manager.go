@@ -22,9 +22,9 @@ const (
 	startStep = 500 * time.Microsecond
 	startMost = time.Second
 	// adoptEvery is the interval of searches for orders of dead replicas, plus up to a quarter.
-	// With the lease of an order that is at most 8 s after the death.
+	// Together with the lease of an order, an order is adopted at most 8 s after its replica died.
 	adoptEvery = 2 * time.Second
-	// firstAdopt bounds the first search, which precedes all purchases.
+	// firstAdopt bounds the duration of the first search, which precedes all purchases.
 	firstAdopt = 3 * time.Second
 	// settleMargin covers the calls before and after an order's time-out.
 	settleMargin = time.Minute
@@ -34,7 +34,7 @@ const (
 type Stock interface {
 	// LookAll looks at many identities in one exchange; see pool.Tokens.LookAll.
 	LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
-	// LastLook looks a last time at an identity without a target.
+	// LastLook looks for the last time at an identity without a target.
 	LastLook(ctx context.Context, id captcha.ID, margin time.Duration) error
 	// Recall returns the learned state that Remember stored last for an identity, or nil.
 	Recall(ctx context.Context, id captcha.ID) ([]byte, error)
@@ -62,13 +62,13 @@ type Manager struct {
 	log      *slog.Logger
 
 	looker  *looker
-	workers atomic.Pointer[workers] // replaced whole by Run
-	applies chan application        // to Run
-	ended   chan struct{}           // closed when Run receives no more from applies
+	workers atomic.Pointer[workers] // replaced as a whole by Run
+	applies chan application        // from Apply to Run
+	ended   chan struct{}           // closed when Run receives nothing more from applies
 
 	mu      sync.Mutex
 	running bool
-	first   *targets.Set // applied before Run
+	first   *targets.Set // the set of an Apply before Run
 	// departed are the removed identities whose tokens and orders may still live.
 	departed []departure
 }
@@ -93,8 +93,8 @@ type application struct {
 	done chan struct{}
 }
 
-// NewManager returns a manager without targets. others receives the ends of adopted orders for
-// identities without a target; it must not block.
+// NewManager returns a manager without targets. The function others receives the ends of adopted
+// orders for identities without a target. It must not block.
 func NewManager(stock Stock, replicas Replicas, buyer Buyer, others func(captcha.ID, purchase.Result), log *slog.Logger) *Manager {
 	m := &Manager{
 		stock: stock, replicas: replicas, buyer: buyer, others: others, log: log,
@@ -104,9 +104,10 @@ func NewManager(stock Stock, replicas Replicas, buyer Buyer, others func(captcha
 	return m
 }
 
-// Apply starts and stops workers for the set's targets. When it returns, the workers of removed and
-// changed targets have ended; their orders in flight continue. Before Run it only stores the set,
-// and after Run it is a no-op. When ctx ends, Apply returns early; Run may still apply the set.
+// Apply starts and stops workers for the set's targets. When Apply returns, the workers of removed
+// and changed targets have ended; their orders in flight continue. Before Run has started, Apply
+// only stores the set; after Run has ended, Apply is a no-op. When ctx ends, Apply returns early;
+// Run may still apply the set.
 func (m *Manager) Apply(ctx context.Context, set *targets.Set) {
 	m.mu.Lock()
 	if !m.running {
@@ -129,7 +130,7 @@ func (m *Manager) Apply(ctx context.Context, set *targets.Set) {
 	}
 }
 
-// Wake makes the worker of an identity look soon. Without a worker it is a no-op.
+// Wake makes the worker of an identity look soon. If the identity has no worker, Wake is a no-op.
 func (m *Manager) Wake(id captcha.ID) {
 	if w := m.workers.Load().byID[id]; w != nil {
 		m.looker.wake(w)
@@ -139,7 +140,7 @@ func (m *Manager) Wake(id captcha.ID) {
 // Has reports whether a worker runs for the identity.
 func (m *Manager) Has(id captcha.ID) bool { return m.workers.Load().byID[id] != nil }
 
-// Status returns the status of the target with a name, or false.
+// Status returns the status of the target with the given name, or false if there is no such target.
 func (m *Manager) Status(name string) (Status, bool) {
 	w := m.workers.Load().byName[name]
 	if w == nil {
@@ -148,11 +149,12 @@ func (m *Manager) Status(name string) (Status, bool) {
 	return w.shown(), true
 }
 
-// Run runs the workers until ctx ends. Then it places no more orders, leaves pending orders in the
-// journal, and returns when all goroutines of workers and orders have ended. It may be called once.
+// Run runs the workers until ctx ends. Then Run places no more orders, leaves pending orders in the
+// journal, and returns when all goroutines of workers and orders have ended. It must be called at
+// most once.
 func (m *Manager) Run(ctx context.Context) error {
 	defer close(m.ended)
-	// Orders have Run's ctx: they outlive the worker that placed them.
+	// Orders run under the ctx of Run, so that they outlive the worker that placed them.
 	buy := func(w *worker, slot *purchase.Slot, on terms) error {
 		return m.buyer.Buy(ctx, slot, w.spec(on), func(r purchase.Result) { w.ended(r, m.Wake) })
 	}

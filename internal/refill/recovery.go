@@ -12,7 +12,8 @@ import (
 	"poold/internal/targets"
 )
 
-// keepRecovering adopts orders of dead replicas and settles removed identities, until ctx ends.
+// keepRecovering periodically adopts the orders of dead replicas and takes a last look at removed
+// identities, until ctx ends.
 func (m *Manager) keepRecovering(ctx context.Context) {
 	for {
 		timer := time.NewTimer(adoptEvery + backoff.UpTo(adoptEvery/4))
@@ -27,8 +28,8 @@ func (m *Manager) keepRecovering(ctx context.Context) {
 	}
 }
 
-// adopt adopts the orders of dead replicas. The search ends after within, or with ctx if within is
-// 0.
+// adopt adopts the orders of dead replicas. The search takes at most the duration within, or ends
+// with ctx if within is 0.
 func (m *Manager) adopt(ctx context.Context, within time.Duration) {
 	_ = panics.Contain(m.log, "panic while looking for orders", func() {
 		err := m.buyer.Adopt(ctx, within, func(id captcha.ID, r purchase.Result) {
@@ -45,14 +46,14 @@ func (m *Manager) adopt(ctx context.Context, within time.Duration) {
 }
 
 // settleDeparted looks once more at removed identities when their last token and order must have
-// expired. So their figures are complete, and get a shorter TTL.
+// expired. That look completes the identities' figures and gives them a shorter TTL.
 func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
 	m.mu.Lock()
 	var due []departure
 	workers := m.workers.Load()
 	m.departed = slices.DeleteFunc(m.departed, func(d departure) bool {
 		if workers.byID[d.id] != nil {
-			return true // a reload added it again
+			return true // a reload added the identity again
 		}
 		if at.Before(d.due) {
 			return false

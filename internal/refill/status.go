@@ -17,29 +17,30 @@ import (
 // The states of a Status, as on /status.
 const (
 	OK      = "ok"
-	Paused  = "paused"  // by the file or by an operator: nothing is bought
-	Starved = "starved" // wants tokens and cannot order them now
-	Budget  = "budget"  // wants tokens, and the budget is used up
+	Paused  = "paused"  // paused by the file or by an operator; nothing is bought
+	Starved = "starved" // the target wants tokens and cannot order them now
+	Budget  = "budget"  // the target wants tokens, and the budget is used up
 	Refused = "refused" // the provider rejects the target's parameters
 )
 
-// Status is how the refilling of a target goes.
+// Status describes the refilling of a target.
 type Status struct {
 	Want   int           // tokens that the policy wants now; 0 while paused
 	State  string        // OK, Paused, Starved, Budget or Refused
 	Reason string        // "" if OK
 	Lead   time.Duration // lead time by which the stock is judged
-	Until  time.Time     // Budget: when there is room again; Refused: when the next order is tried; else zero
-	// As in policy.Plan; of an adaptive target.
+	Until  time.Time     // when a used-up budget has room again, or a refused target tries its next order; else zero
+	// These figures of an adaptive target are those of policy.Plan.
 	Forecast, Risk float64
 	Limit          string
-	// Credit is how many more tokens may expire before an adaptive target keeps only its `min`.
+	// Credit is the number of tokens that may still expire before an adaptive target keeps only its
+	// `min`.
 	Credit float64
-	Warm   int // tokens that warm windows want ready
+	Warm   int // number of tokens that warm windows want ready
 	// Failing reports whether the last orders all failed, so that few are placed.
 	Failing  bool
-	Failures []Failure      // the last failuresKept, the latest first; immutable
-	Shadow   *policy.Shadow // the other way of refilling; nil = too few requests
+	Failures []Failure      // the last failures, the latest first; immutable
+	Shadow   *policy.Shadow // comparison with the other way of refilling; nil = too few requests
 }
 
 // Failure is an order that failed.
@@ -48,17 +49,17 @@ type Failure struct {
 	Reason string
 }
 
-// failuresKept bounds the failures of a Status.
+// failuresKept is the maximum number of failures in a Status.
 const failuresKept = 5
 
-// status is the present Status of a target. The worker, the goroutines of its orders and /status share
-// it.
+// status has the current Status of a target. The worker, the goroutines of the target's orders and
+// the readers of /status share it.
 type status struct {
 	mu           sync.Mutex
 	now          Status
-	waiting      time.Time // since when an order is wanted and none was placed; zero = no order is wanted
+	waiting      time.Time // time since which an order is wanted and none was placed; zero = no order is wanted
 	trouble      string    // why the last order was refused; "" after a solve
-	delayedUntil time.Time // no order before
+	delayedUntil time.Time // no order is placed before this time
 }
 
 func (s *status) begin(t targets.Target, lead time.Duration, credit float64) {
@@ -89,7 +90,7 @@ func (s *status) set(state, reason string) {
 	s.setLocked(state, reason)
 }
 
-// decided sets the figures of a decision, and the state.
+// decided updates the status with a policy decision and the stock that it was based on.
 func (s *status) decided(d policy.Decision, stock pool.Stock, shadow *policy.Shadow, at time.Time, log *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +111,7 @@ func (s *status) decided(d policy.Decision, stock pool.Stock, shadow *policy.Sha
 		s.setLocked(Starved, fmt.Sprintf("%d orders in a row failed or were refused, one try each %v (has the sitekey changed?); the last: %s",
 			max(a.Refused+a.Failed, policy.FailuresInARow), policy.ProbeEvery, cmp.Or(a.Reason, "unknown")))
 	case d.Order > 0 && s.now.State == Budget:
-		// Until an order is placed.
+		// The state stays Budget until an order is placed.
 	case s.starvesLocked(at):
 		s.starveLocked()
 	case stock.Unknown > 0 && stock.Fresh == 0 && d.Order == 0:
@@ -119,12 +120,12 @@ func (s *status) decided(d policy.Decision, stock pool.Stock, shadow *policy.Sha
 	case d.Order == 0 || s.trouble == "":
 		s.setLocked(OK, "")
 	case s.now.State == Starved:
-		// The reason may have changed.
+		// The reason for the state may have changed.
 		s.setLocked(Starved, s.trouble)
 	}
 }
 
-// boundLocked sets Failing, and logs when that begins and ends.
+// boundLocked sets Failing, and logs when Failing begins and ends.
 func (s *status) boundLocked(a pool.Attempts, failing bool, log *slog.Logger) {
 	was, refused := s.now.Failing, s.now.State == Refused
 	s.now.Failing = a.Bounded > 0 || failing
@@ -148,8 +149,8 @@ func (s *status) refuseLocked(a pool.Attempts, at time.Time) {
 	s.now.Until = until
 }
 
-// wantsSlot notes that the worker wants a slot. It returns since when the worker has wanted one and
-// placed no order.
+// wantsSlot records that the worker wants a slot. It returns the time since which the worker has
+// wanted a slot and placed no order.
 func (s *status) wantsSlot(at time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +160,7 @@ func (s *status) wantsSlot(at time.Time) time.Time {
 	return s.waiting
 }
 
-// starve sets the state Starved if the target has waited for long.
+// starve sets the state Starved if the worker has waited for starvedAfter to place an order.
 func (s *status) starve(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,12 +173,12 @@ func (s *status) starveLocked() {
 	s.setLocked(Starved, cmp.Or(s.trouble, "waiting for a provider that can take an order"))
 }
 
-// starvesLocked reports whether the worker has waited long to place an order.
+// starvesLocked reports whether the worker has waited for starvedAfter to place an order.
 func (s *status) starvesLocked(at time.Time) bool {
 	return !s.waiting.IsZero() && at.Sub(s.waiting) >= starvedAfter
 }
 
-// placed notes that an order was placed. It reports whether a budget had prevented that before.
+// placed records that an order was placed. It returns true if a budget had prevented orders before.
 func (s *status) placed(at time.Time) (recovered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,8 +189,8 @@ func (s *status) placed(at time.Time) (recovered bool) {
 	return recovered
 }
 
-// outOfBudget sets the state Budget, and reports whether it is new. A worker tries again before
-// the budget has room, because a reload can raise the budget.
+// outOfBudget sets the state Budget, and reports whether the state was another one before. A worker
+// tries again before the budget has room, because a reload can raise the budget.
 func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +206,7 @@ func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (changed b
 	return changed
 }
 
-// busy notes that the provider refused an order for lack of capacity, and delays the next one.
+// busy records that the provider refused an order for lack of capacity, and delays the next order.
 func (s *status) busy(err error, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,11 +235,11 @@ func (s *status) ended(result purchase.Result, at time.Time) {
 	case result.Outcome == purchase.Busy:
 		s.busyLocked(result.Err, at)
 	default:
-		// Lost, ended elsewhere or cancelled by a stop: it says nothing about the target.
+		// An order that was lost, ended elsewhere or was interrupted says nothing about the target.
 	}
 }
 
-// failedLocked adds a failure in a new list, because other goroutines may read the old one.
+// failedLocked adds a failure. It makes a new list, because other goroutines may read the old one.
 func (s *status) failedLocked(result purchase.Result, at time.Time) {
 	kept := s.now.Failures[:min(len(s.now.Failures), failuresKept-1)]
 	s.now.Failures = append([]Failure{{At: at, Reason: result.Err.Error()}}, kept...)

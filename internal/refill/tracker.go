@@ -12,11 +12,11 @@ import (
 const (
 	// saveEvery is the least time between two saves of the learned state.
 	saveEvery = time.Minute
-	// saveLimit bounds a save, also the one at a stop.
+	// saveLimit bounds the duration of one save, including the last one at a stop.
 	saveLimit = time.Second
 )
 
-// Params returns the policy's parameters of a target at a provider with these poll times.
+// Params returns the policy's parameters for a target at a provider with the given poll times.
 func Params(t targets.Target, firstPoll, interval time.Duration) policy.Params {
 	return policy.Params{
 		Adaptive: t.Refill == targets.RefillAdaptive, Depth: t.Depth, Min: t.Min,
@@ -50,8 +50,8 @@ func seen(s *pool.Stock) *policy.Stock {
 	return seen
 }
 
-// load restores the learned state that any replica saved, if the tracker wants it. After a
-// decoding error the tracker learns anew.
+// load restores the learned state that any replica saved, if the tracker wants it. If the state
+// cannot be decoded, the tracker learns from the start.
 func (w *worker) load(ctx context.Context, at time.Time) error {
 	if !w.tracker.WantsSaved(at) {
 		return nil
@@ -66,8 +66,8 @@ func (w *worker) load(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// save stores the learned state, if the last save is at least every ago and there is something to
-// save; see Tracker.Unsaved.
+// save stores the learned state if at least the duration every has passed since the last save and
+// there is something to save; see Tracker.Unsaved.
 func (w *worker) save(ctx context.Context, at time.Time, every time.Duration) {
 	learned, err := w.tracker.Unsaved(at, every)
 	if err == nil && learned == nil {

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// A replica announces each heartbeatEvery that it is alive for heartbeatLife. Another replica
-	// looks at a dead replica's targets at most heartbeatLife + heartbeatEvery + takeOver after
-	// its last heartbeat.
+	// Every heartbeatEvery a replica announces that it is alive for heartbeatLife. Other replicas take
+	// over the targets of a dead replica at most heartbeatLife + heartbeatEvery + takeOver after the
+	// dead replica's last heartbeat.
 	heartbeatEvery = time.Second
 	heartbeatLife  = 2500 * time.Millisecond
 	// takeOver spreads the first looks at a dead replica's targets.
@@ -24,32 +24,34 @@ const (
 	// A replica whose looker is blocked for hangsAfter sends no more heartbeats.
 	hangsAfter = time.Second
 	// absence is the time without a turn after which a worker loads the learned state again, because
-	// the watching replica may have saved another one.
+	// the watching replica may have saved a newer state.
 	absence = 30 * time.Second
-	// A status with other figures is shared at most each shareEvery, and an unchanged one each
-	// sharedAgain, before it expires in Redis. Other changes are shared at once.
+	// If only figures of a status changed, the status is shared at most every shareEvery. An unchanged
+	// status is shared again every sharedAgain, before it expires in Redis. Every other change is
+	// shared at once.
 	shareEvery  = 2 * time.Second
 	sharedAgain = 30 * time.Minute
 	// sharedFor is how long another replica's status is used after it was read.
 	sharedFor = 20 * time.Second
-	// currentFor is the least time between two readings of another replica's status by Current.
+	// currentFor is the shortest interval at which the method Current reads another replica's status.
 	currentFor = time.Second
 )
 
 // Replicas are the daemons on the same stock; *pool.Replicas implements it.
 type Replicas interface {
-	// Heartbeat announces that this replica is alive for lasts. It returns the live replicas,
-	// including this one.
+	// Heartbeat announces that this replica is alive for the duration lasts. It returns the live
+	// replicas, including this one.
 	Heartbeat(ctx context.Context, lasts time.Duration) (self string, live []string, err error)
 	// Leave announces that this replica stops.
 	Leave(ctx context.Context) error
-	// Share stores an identity's status for the other replicas; Shared returns the last ones.
+	// Share stores an identity's status for the other replicas. Shared returns the last stored status
+	// of each identity.
 	Share(ctx context.Context, id captcha.ID, status []byte) error
 	Shared(ctx context.Context, ids []captcha.ID) ([][]byte, error)
 }
 
-// division divides the identities between the live replicas. A replica watches its identities:
-// it looks at them also without a wake-up. A division is immutable.
+// division divides the identities between the live replicas. A replica watches its share of the
+// identities: it looks at them even without a wake-up. A division is immutable.
 type division struct {
 	self string
 	live []string
@@ -59,11 +61,11 @@ type division struct {
 // replica.
 func (w *division) undivided() bool { return len(w.live) < 2 || !slices.Contains(w.live, w.self) }
 
-// only reports whether this is certainly the only live replica.
+// only reports whether this replica is certainly the only live one.
 func (w *division) only() bool { return len(w.live) == 1 && w.live[0] == w.self }
 
-// watches reports whether this replica watches the identity. The replica whose name and the
-// identity together have the highest hash watches it (rendezvous hashing).
+// watches reports whether this replica watches the identity. The watcher of an identity is the
+// replica whose name, hashed together with the identity, has the highest hash (rendezvous hashing).
 func (w *division) watches(id captcha.ID) bool {
 	if w.undivided() {
 		return true
@@ -76,8 +78,8 @@ func weight(replica string, id captcha.ID) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// keepWatching keeps the division up to date until ctx ends. Then it leaves the identities to the
-// other replicas.
+// keepWatching keeps the division up to date until ctx ends. Then it announces that this replica
+// leaves its identities to the other replicas.
 func (m *Manager) keepWatching(ctx context.Context) {
 	ticker := time.NewTicker(heartbeatEvery)
 	defer ticker.Stop()
@@ -89,7 +91,8 @@ func (m *Manager) keepWatching(ctx context.Context) {
 			}
 			hung = true
 		} else if self, live, err := m.replicas.Heartbeat(ctx, heartbeatLife); err == nil {
-			// After a gap other replicas may have watched this one's targets meanwhile.
+			// After a gap in the heartbeats, other replicas may have watched this replica's targets
+			// meanwhile.
 			m.looker.divide(&division{self: self, live: live}, time.Since(answered) > heartbeatLife)
 			answered, hung = time.Now(), false
 		} else if time.Since(answered) > heartbeatLife {
@@ -107,14 +110,14 @@ func (m *Manager) keepWatching(ctx context.Context) {
 	}
 }
 
-// share stores the status of a target that this replica watches for the other replicas.
+// share publishes the status of a target that this replica watches, for the other replicas.
 func (l *looker) share(w *worker) {
 	division := l.division.Load()
 	if division.undivided() || !w.watched.Load() {
 		return
 	}
 	at, now := time.Now(), w.status.snapshot()
-	// Since the division changed, another replica may have shared a status of the target.
+	// After a change of the division, another replica may have shared a status of the target.
 	urgent := division != w.sharedIn || !reflect.DeepEqual(withoutFigures(now), withoutFigures(w.shared))
 	since := at.Sub(w.sharedAt)
 	if !urgent && (since < shareEvery || since < sharedAgain && reflect.DeepEqual(now, w.shared)) {
@@ -139,7 +142,7 @@ func withoutFigures(s Status) Status {
 	return s
 }
 
-// Refresh reads the statuses of the targets that other replicas watch.
+// Refresh reads the statuses of all targets that other replicas watch.
 func (m *Manager) Refresh(ctx context.Context) error {
 	var workers []*worker
 	var ids []captcha.ID
@@ -151,8 +154,8 @@ func (m *Manager) Refresh(ctx context.Context) error {
 	return m.refresh(ctx, workers, ids)
 }
 
-// Current returns the status of a target for a caller without a token. It first reads the status
-// of the replica that watches the target, but not more often than each currentFor.
+// Current returns the status of a target for a caller without a token. It first reads the status of
+// the replica that watches the target, but not more often than every currentFor.
 func (m *Manager) Current(ctx context.Context, name string) (Status, bool) {
 	w := m.workers.Load().byName[name]
 	if w == nil {
@@ -189,8 +192,8 @@ type sharedStatus struct {
 }
 
 // shown returns the target's status as the watching replica reports it. It returns this replica's
-// own status if that has a problem, or if orders fail here. A replica knows only the failures of
-// the orders that it placed; shown returns the later ones.
+// own status instead if that status has a problem other than failing orders. A replica knows only
+// the failures of its own orders, so shown returns the list with the later failure.
 func (w *worker) shown() Status {
 	own := w.status.snapshot()
 	if s := w.remote.Load(); s != nil && time.Since(s.at) < sharedFor && !w.watched.Load() && (own.State == OK || own.Failing) {

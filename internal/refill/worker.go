@@ -18,32 +18,33 @@ import (
 )
 
 const (
-	// coalesce is the least time between two looks of a worker. Wake-ups within it share one
+	// coalesce is the least time between two looks of a worker. Wake-ups within this time share one
 	// look.
 	coalesce = 20 * time.Millisecond
-	// Without a wake-up a worker looks again after backstop, and up to backstopSpread later,
-	// so that a thousand workers do not look at once.
+	// Without a wake-up a worker looks again after backstop plus a random time up to backstopSpread,
+	// so that a thousand workers do not look at the same time.
 	backstop       = 10 * time.Second
 	backstopSpread = 5 * time.Second
-	// After quietLooks without a change it waits three times as long.
+	// After quietLooks looks without a change, a worker waits three times as long.
 	quietLooks = 3
-	// After a provider had no capacity, a target asks again after busyWait to twice busyWait.
+	// After a provider had no capacity, a target tries its next order after busyWait to twice
+	// busyWait.
 	busyWait = 250 * time.Millisecond
 	// While Redis is away a worker retries with a backoff from awayFirst to awayMost.
 	awayFirst = 250 * time.Millisecond
 	awayMost  = 2 * time.Second
-	// A worker repeats its bid for a slot after a wake-up, but not before bidFor has passed.
+	// While a worker waits for a slot, a wake-up updates its bid, but only after bidFor has passed.
 	bidFor = 500 * time.Millisecond
 	// starvedAfter is how long a target may wait for a slot before its state is starved.
 	starvedAfter = 2 * time.Second
 	// leastUnseen bounds how often a worker looks at a target whose tokens live about as long
 	// as an order takes.
 	leastUnseen = time.Second
-	// keepEvery is how often a look extends the TTLs of the identity's keys.
+	// keepEvery is the interval at which a look extends the TTLs of the identity's keys.
 	keepEvery = time.Hour
 	// budgetWait is how long wake-ups are ignored after a budget was used up.
 	budgetWait = 5 * time.Second
-	// panicWait keeps a worker that panics at each turn from spinning.
+	// panicWait is the pause after a panic, so that a worker that panics at each turn does not spin.
 	panicWait = time.Second
 )
 
@@ -59,47 +60,47 @@ type worker struct {
 	// owner is the target's owner. A reload that changes it does not replace the worker.
 	owner atomic.Pointer[string]
 
-	ctx  context.Context // ends with stop
+	ctx  context.Context // cancelled by stop
 	stop context.CancelFunc
 	done chan struct{} // closed when the worker has ended
 
-	watched   atomic.Bool                  // by this replica
-	remote    atomic.Pointer[sharedStatus] // of the replica that watches the target
-	refreshed atomic.Int64                 // when Current last read remote, Unix ns
+	watched   atomic.Bool                  // this replica watches the target
+	remote    atomic.Pointer[sharedStatus] // status that the watching replica shared
+	refreshed atomic.Int64                 // when the method Current last read remote, in Unix ns
 
 	// Owned by the goroutine that runs the turn.
 	tracker      *policy.Tracker
 	stockBackoff time.Duration // the last wait for Redis; 0 while it answers
 	kept         time.Time     // when a look last extended the TTLs of the identity's keys
 	looked       bool          // whether a look has succeeded
-	figures      pool.Figures  // at the last look
+	figures      pool.Figures  // counters at the last look
 	quiet        int           // looks in a row without a change
 	absent       bool          // another replica has watched the target meanwhile
-	calm         bool          // since the last turn, no wake-up and no other live replica
-	last         lookResult    // zero = the last turn has no look that a decision can use again
-	shared       Status        // as last shared with the other replicas
+	calm         bool          // since the last turn there was no wake-up and no other live replica
+	last         lookResult    // last look; zero = no look that a decision can use again
+	shared       Status        // status last shared with the other replicas
 	sharedAt     time.Time
-	sharedIn     *division // the division of the identities at that time
-	ordering     *ordering // for which the worker bids; nil = none
+	sharedIn     *division // division of the identities at sharedAt
+	ordering     *ordering // orders for which the worker bids; nil = none
 
 	// Guarded by the looker's mu.
-	due          time.Time // next turn
-	earliest     time.Time // next turn after a wake-up
-	queueIndex   int       // in the looker's queue; -1 = its turn runs
-	passiveSince time.Time // since when only a wake-up makes it due; zero = it has a due time
-	division     *division // of the identities at its last turn
+	due          time.Time // time of the next turn
+	earliest     time.Time // earliest time of the next turn after a wake-up
+	queueIndex   int       // index in the looker's queue; -1 = the worker's turn runs
+	passiveSince time.Time // time since which only a wake-up makes the worker due; zero = it has a due time
+	division     *division // division of the identities at the last turn
 	dismissed    bool
-	bidding      bool // the last request is pending or its answer not handled
+	bidding      bool // the last request is pending, or its answer is not handled yet
 	bids         int  // requests so far
 	request      *purchase.Request
-	grant        *grant // its answer, if it came during a turn
+	grant        *grant // answer to request, if it came during a turn
 }
 
 // buy places one order and runs it in the background.
 type buy func(w *worker, slot *purchase.Slot, terms terms) error
 
-// terms limit one order. The stock refuses the order if the tokens that outlive lead, plus the
-// orders, less the pending callers, are already depth.
+// terms limit one order. The stock refuses the order if it has depth already: the tokens that
+// outlive lead, plus the orders, less the pending callers.
 type terms struct {
 	depth          int
 	lead, shortest time.Duration
@@ -107,14 +108,14 @@ type terms struct {
 
 // waitRange is how long a worker waits after a turn.
 type waitRange struct {
-	least time.Duration // also after a wake-up
-	most  time.Duration // without a wake-up; at most the backstop
+	least time.Duration // minimum, even after a wake-up
+	most  time.Duration // maximum without a wake-up; the backstop limits it
 	// passive reports whether only a wake-up can bring work here while another replica watches
 	// the target.
 	passive bool
 }
 
-// newWorker returns a worker that is not yet in the looker's queue. It ends with ctx.
+// newWorker returns a worker that is not yet in the looker's queue. The worker ends with ctx.
 func newWorker(ctx context.Context, t targets.Target, stock Stock, buyer Buyer, buy buy, log *slog.Logger) *worker {
 	w := &worker{
 		target: t, stock: stock, buyer: buyer, buy: buy, log: log.With("target", t.Name),
@@ -129,8 +130,8 @@ func newWorker(ctx context.Context, t targets.Target, stock Stock, buyer Buyer, 
 	return w
 }
 
-// backstop returns the longest wait of the worker, which is longer after some looks without a
-// change.
+// backstop returns the worker's longest wait without a wake-up. It is three times as long after
+// quietLooks looks without a change.
 func (w *worker) backstop() time.Duration {
 	if w.quiet >= quietLooks {
 		return 3 * (backstop + backoff.UpTo(backstopSpread))
@@ -138,7 +139,7 @@ func (w *worker) backstop() time.Duration {
 	return backstop + backoff.UpTo(backstopSpread)
 }
 
-// contained runs a part of a turn. A panic ends the turn, not the daemon.
+// contained runs a part of a turn. A panic ends only the turn, not the daemon.
 func (w *worker) contained(part func() waitRange) (next waitRange) {
 	if err := panics.Contain(w.log, "panic in a target's worker", func() { next = part() }); err != nil {
 		w.status.set(Starved, err.Error())
@@ -204,8 +205,8 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 	}
 }
 
-// bounded limits a decision while the target's orders fail: the stock then accepts one order at
-// a time, with pauses.
+// bounded limits a decision while the target's orders fail, because the stock then accepts only one
+// order at a time, with pauses.
 func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
 	switch {
 	case a.Bounded == 0:
@@ -221,19 +222,20 @@ func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
 }
 
 // unseen returns the longest time between two looks while orders are in flight. A landing wakes
-// only the replica that placed the order, so the watcher learns of another replica's token by a
-// look. The look must come while the token still outlives the lead.
+// only the replica that placed the order, so the watching replica finds another replica's token
+// only by a look. That look must come while the token still outlives the lead.
 func (w *worker) unseen(lead time.Duration) time.Duration {
 	return max(leastUnseen, w.target.Usable()-lead)
 }
 
-// note saves the learned state, and updates the target's status by the decision.
+// note saves the learned state if a save is due, and updates the target's status with the decision.
 func (w *worker) note(ctx context.Context, at time.Time, d policy.Decision, stock pool.Stock) {
 	w.save(ctx, at, saveEvery)
 	w.status.decided(d, stock, w.tracker.Shadow(), at, w.log)
 }
 
-// notice logs lost orders and foreign values, and counts the looks without a change.
+// notice logs lost orders and values of foreign programs. It also counts the looks without a
+// change.
 func (w *worker) notice(s *pool.Stock) {
 	if w.looked {
 		if lost := s.Figures.Lost - w.figures.Lost; lost > 0 {
@@ -250,9 +252,9 @@ func (w *worker) notice(s *pool.Stock) {
 	w.looked, w.figures = true, s.Figures
 }
 
-// decide asks the policy. If the policy then plans with another lead time, decide looks at the
-// stock again, so that the decision and the order use one lead time. It also returns the look
-// that it decided by.
+// decide returns the policy's decision about a look, and the look. If the policy now plans with
+// another lead time than the look used, decide looks at the stock again, so that the decision and
+// the order use the same lead time.
 func (w *worker) decide(ctx context.Context, at time.Time, saw lookResult) (policy.Decision, lookResult, error) {
 	const looks = 3 // a landing in between can change the median again
 	for n := 1; ; n++ {
@@ -275,8 +277,8 @@ func (w *worker) decide(ctx context.Context, at time.Time, saw lookResult) (poli
 	}
 }
 
-// nearEnough reports whether a look with one lead time serves a decision with another. The lead
-// time of an adaptive target changes with every request.
+// nearEnough reports whether a look with one lead time is good enough for a decision with another
+// lead time. The lead time of an adaptive target changes with every request.
 func (w *worker) nearEnough(wanted, looked time.Duration) bool {
 	if w.target.Refill != targets.RefillAdaptive {
 		return wanted == looked
@@ -284,9 +286,10 @@ func (w *worker) nearEnough(wanted, looked time.Duration) bool {
 	return (wanted - looked).Abs() <= looked/10
 }
 
-// terms returns the terms of the nth order of a decision. With a fixed depth they are the same
-// for each order. With an adaptive depth each order has a depth one higher, so that the stock
-// refuses it if another replica has ordered since the look.
+// terms returns a function that returns the terms of the nth order of a decision. With a fixed
+// depth the terms are the same for each order. With an adaptive depth each order has a depth one
+// higher than the order before, so that the stock refuses an order if another replica has ordered
+// since the look.
 func (w *worker) terms(d policy.Decision, s pool.Stock) func(nth int) terms {
 	if w.target.Refill != targets.RefillAdaptive {
 		return func(int) terms { return terms{depth: d.Want, lead: d.Lead, shortest: d.Shortest} }
@@ -312,7 +315,7 @@ func (w *worker) hindered(ctx context.Context, err error) waitRange {
 	var held *pool.BoundedError
 	switch {
 	case errors.As(err, &held):
-		// The next look finds out until when.
+		// The next look reads how long the target is bounded.
 		return waitRange{least: coalesce, most: coalesce}
 	case errors.As(err, &budget):
 		if w.status.outOfBudget(budget, time.Now()) {
@@ -325,7 +328,7 @@ func (w *worker) hindered(ctx context.Context, err error) waitRange {
 		return waitRange{least: coalesce, most: policy.Never}
 	case errors.Is(err, purchase.ErrBusy):
 		w.status.busy(err, time.Now())
-		return waitRange{least: coalesce} // the status delays the next order
+		return waitRange{least: coalesce} // the field delayedUntil of the status delays the next order
 	default:
 		return w.stockAway(ctx, err)
 	}
@@ -335,7 +338,7 @@ func (w *worker) hindered(ctx context.Context, err error) waitRange {
 // the store logs the outage once for all targets.
 func (w *worker) stockAway(ctx context.Context, err error) waitRange {
 	if ctx.Err() != nil {
-		return waitRange{} // not Redis' fault: this worker is being stopped
+		return waitRange{} // the error is not Redis' fault, because this worker is being stopped
 	}
 	reason := err.Error()
 	if errors.Is(err, redisdb.ErrDown) {
@@ -348,7 +351,7 @@ func (w *worker) stockAway(ctx context.Context, err error) waitRange {
 	return waitRange{least: wait, most: wait}
 }
 
-// ended updates the status by the end of an order, and wakes the worker unless a token landed.
+// ended updates the status after the end of an order, and wakes the worker unless a token landed.
 func (w *worker) ended(r purchase.Result, kick func(captcha.ID)) {
 	w.status.ended(r, time.Now())
 	if r.Outcome != purchase.Solved {

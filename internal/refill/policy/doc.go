@@ -1,5 +1,6 @@
-// Package policy computes how many tokens to buy, and when to look again. It has no clock, no I/O
-// and no goroutine, so `poold simulate` runs in virtual time what the daemon runs in real time.
+// Package policy computes how many tokens to buy, and when to look at the stock again. The package
+// has no clock, no I/O and no goroutine, so `poold simulate` runs in virtual time what the daemon
+// runs in real time.
 //
 //	Tracker    what the daemon keeps for a target: a State and its shadow
 //	State      the knowledge about one target; Plan, then Decide (plan.go, decision.go)

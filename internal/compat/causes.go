@@ -10,34 +10,34 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Cause is the reason for an error answer of the compatible endpoints. It is an error.
+// Cause is the reason for an error response of the compatible endpoints. It implements error.
 type Cause int
 
-// The causes.
+// The reasons for an error response.
 const (
-	Broken        Cause = iota // unexpected
-	WrongKey                   // not in the file
-	OddKey                     // not the form of a key
-	TooManyKeys                // too many wrong keys came from the address
+	Broken        Cause = iota // unexpected error
+	WrongKey                   // the configuration file does not have the key
+	OddKey                     // the key does not have the form of a key
+	TooManyKeys                // too many wrong keys came from the client's address
 	NotEntitled                // the key lacks the scope
 	TooFast                    // the key's rate is used up
-	BadParameters              // invalid or not supported
+	BadParameters              // a parameter is invalid or not supported
 	NotSupported               // unknown type of task
-	NotAllowed                 // no target, and the key may not buy it
-	BadID                      // not the form of a number
-	UnknownTask                // not a task of this caller, too old, or its token has expired
+	NotAllowed                 // no target matches, and the key may not buy for other identities
+	BadID                      // the task id is not a number
+	UnknownTask                // the caller has no such task, the task is too old, or its token has expired
 	NotReady                   // poll again
 	Unsolvable                 // the solve failed
 	Refused                    // the service rejects the parameters
-	NoSlot                     // paused, budget, provider down, or too many waiting
-	StoreDown                  // Redis is away
+	NoSlot                     // paused, budget used up, provider down, or too many pending callers
+	StoreDown                  // Redis cannot be reached
 	Stopping                   // this replica stops
 	NotReported                // the task has no token
-	Duplicate                  // a second report
-	NoAction                   // res.php without one
+	Duplicate                  // a second report on the same token
+	NoAction                   // a call of res.php without an action
 )
 
-// words are the codes of both protocols and the text for a cause.
+// words maps each cause to its error codes in both protocols and to its explanation.
 var words = map[Cause]struct{ legacy, tasks, why string }{
 	Broken:        {"ERROR_INTERNAL_SERVER_ERROR", "ERROR_INTERNAL_SERVER_ERROR", "poold failed; see its log"},
 	WrongKey:      {wire.CodeUnknownKey, wire.CodeUnknownKey, "the configuration file has no such key"},
@@ -61,19 +61,19 @@ var words = map[Cause]struct{ legacy, tasks, why string }{
 	NoAction:      {wire.CodeEmptyAction, wire.CodeEmptyAction, "the call names no action"},
 }
 
-// Legacy returns the code of in.php and res.php.
+// Legacy returns the error code of the older protocol (in.php and res.php).
 func (c Cause) Legacy() string { return words[c].legacy }
 
-// Tasks returns the code of the tasks protocol.
+// Tasks returns the error code of the tasks protocol.
 func (c Cause) Tasks() string { return words[c].tasks }
 
-// Why returns the text; "" for NotReady.
+// Why returns the explanation of the cause; "" for NotReady.
 func (c Cause) Why() string { return words[c].why }
 
-// Error returns the code of the older protocol and the explanation.
+// Error returns the error code of the older protocol and the explanation.
 func (c Cause) Error() string { return "compat: " + words[c].legacy + ": " + words[c].why }
 
-// CauseOf returns the cause of an error of Tasks.
+// CauseOf returns the cause of an error that a method of Tasks returned.
 func CauseOf(err error) Cause {
 	var (
 		own    Cause

@@ -1,24 +1,25 @@
-// Package compat keeps the tasks of the compatible endpoints, which clients of solving services
-// submit, poll and report on.
+// Package compat keeps the tasks of the compatible endpoints. Clients of solving services submit these
+// tasks, poll them and report on their tokens.
 //
 // # Place in the flow
 //
-// httpapi speaks both protocols and calls Tasks, which uses pool and ondemand. Both protocols use the same three calls of Tasks: Submit, Poll and Report.
+// Package httpapi implements both protocols and calls Tasks, which uses the packages pool and ondemand.
+// Both protocols use the same three methods of Tasks: Submit, Poll and Report.
 //
-//	tasks.go    the calls
+//	tasks.go    the methods of Tasks
 //	waiting.go  the tasks that wait for a token at this replica
 //	records.go  the records of tasks in Redis
 //	causes.go   the error codes of both protocols, in one table
-//	nearmiss.go submits that differ from a target in a few fields
+//	nearmiss.go counts of submissions that differ from a target in a few fields
 //
 // # A task
 //
-// Its number is part of the Idempotency-Key of its take. So every poll gets the same token while the
-// token lives. All replicas share the task's record (records.go).
+// The number of a task is part of the Idempotency-Key of its take. So every poll gets the same token
+// while the token lives. All replicas share the task's record (records.go).
 //
-//   - A target's task takes at its first poll, so that the token does not age before it. If the stock
-//     is empty at the submit or at a poll, the task holds a ticket from then on.
-//   - A guest's task is bought at the submit.
+//   - A target's task takes its token at its first poll, so that the token does not age before the poll.
+//     If the stock is empty at the submission or at a poll, the task holds a ticket from then on.
+//   - The token of a guest's task is ordered at the submission.
 //
 // # Keys
 //
@@ -26,20 +27,21 @@
 //
 // # Invariants
 //
-//   - One replica waits for a task, and holds it in the record under a lease. After the lease the
-//     next poll at any replica continues with the same Idempotency-Key, ticket and token.
-//   - A task counts as one request, however often it is polled. It counts again if it is polled after
-//     it was given up, 30 s after its submit or its last poll.
-//   - The record has the end of a task before its caller gets it. After its token expires a task is
-//     unknown; it never gets a second token.
-//   - At most mostWaiting tasks wait here. Each has a goroutine, which ends with Run.
+//   - One replica waits for the token of a task and holds the task under a lease, which the record names.
+//     When the lease has expired, the next poll at any replica continues the task with the same
+//     Idempotency-Key, ticket and token.
+//   - A task counts as one request, however often it is polled. A replica gives a task up 30 s after its
+//     submission or its last poll; a poll after that time counts as another request.
+//   - The end of a task is written to its record before its caller gets it. When its token has expired, a
+//     task is unknown; it never gets a second token.
+//   - At most mostWaiting tasks wait at one replica. Each has a goroutine, which ends with Run.
 //
 // # Crash points
 //
-// A test build can kill itself (package crash) after the take of a token (taken), and after the write
-// of the record, before any answer (noted).
+// A test build can kill itself (package crash) at two points. The point "taken" is after the take of a
+// token. The point "noted" is after the write of the record and before any response.
 //
 // # What it does not do
 //
-// It knows no HTTP and no keys of callers. Each call brings the terms of its take.
+// The package contains no HTTP and no keys of callers. Each caller passes the Terms of the take.
 package compat

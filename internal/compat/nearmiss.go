@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// mostNearMisses limits the near misses of a target; the latest are kept.
+	// mostNearMisses limits the near misses of a target. The oldest near miss is dropped first.
 	mostNearMisses = 5
 	// mostNearTargets limits the targets with near misses.
 	mostNearTargets = 10_000
 )
 
-// NearMiss counts submits that differ from a target in the same fields.
+// NearMiss counts the submissions that differ from a target in the same fields.
 type NearMiss struct {
-	Fields []string // as pools.yaml names them
+	Fields []string // names of the fields in pools.yaml
 	Count  int64
 	Last   time.Time
 }
 
-// NearMisses are the near misses of all targets at this replica since its start. It is safe for
+// NearMisses contains the near misses of all targets at this replica since its start. It is safe for
 // concurrent use.
 type NearMisses struct {
 	mu sync.Mutex
-	of map[captcha.ID][]NearMiss // by a target's identity, the latest first
+	of map[captcha.ID][]NearMiss // key: the identity of a target; value: its near misses, the latest first
 }
 
-// Note counts a submit that differs from a target in these fields, and reports whether it is the first
-// one.
+// Note counts a submission that differs from a target in these fields. It reports whether the target has
+// no earlier submission with the same differences.
 func (n *NearMisses) Note(target captcha.ID, fields []string, at time.Time) (first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,7 +55,7 @@ func (n *NearMisses) Note(target captcha.ID, fields []string, at time.Time) (fir
 	return i < 0
 }
 
-// Of lists the near misses of a target, the latest first; nil for a nil receiver.
+// Of returns the near misses of a target, the latest first. It returns nil for a nil receiver.
 func (n *NearMisses) Of(target captcha.ID) []NearMiss {
 	if n == nil {
 		return nil
@@ -65,8 +65,8 @@ func (n *NearMisses) Of(target captcha.ID) []NearMiss {
 	return slices.Clone(n.of[target])
 }
 
-// Differences returns the keys of the fields in which two identities of one type, site key
-// and page differ. It returns nil if those differ or nothing does.
+// Differences returns the names of the fields in which two identities differ. It returns nil if the
+// identities are equal, or if their types, site keys or pages differ.
 func Differences(a, b captcha.Identity) (fields []string) {
 	if a.Type != b.Type || a.Sitekey != b.Sitekey || a.Pageurl != b.Pageurl {
 		return nil

@@ -14,7 +14,7 @@ const (
 	taskLife = 15 * time.Minute
 	// taskLease is the life of a lease that is not renewed. A ticket has the same life.
 	taskLease = 2 * time.Second
-	// taskIdle is how long a task waits after its last poll.
+	// taskIdle is how long a task waits for its token after its last poll.
 	taskIdle = 30 * time.Second
 )
 
@@ -23,18 +23,18 @@ var sources embed.FS
 
 var scripts = redisdb.LoadScripts(sources, nil)
 
-// Records are the records of tasks in Redis: the caller and its request, the replica that waits
-// for the token, and the end. The token itself is not in there: it is taken under an
+// Records contains the records of tasks in Redis. A record has the caller, the identity, the replica that
+// waits for the token, and the end of the task. It does not have the token: the token is taken under an
 // Idempotency-Key, and pool.Tokens.Repeat returns it.
 type Records struct{ db *redisdb.DB }
 
-// NewRecords keeps records in a Redis that the caller opened, runs and closes.
+// NewRecords returns the records in a Redis database. The caller opens, runs and closes the database.
 func NewRecords(db *redisdb.DB) *Records {
 	db.Declare(map[string]string{"compat": "hash"})
 	return &Records{db}
 }
 
-// keys are the keys of a task. Each task has a separate slot.
+// keys returns the Redis keys of a task. The tasks are distributed over the slots of a Redis cluster.
 func (s *Records) keys(number string) redisdb.Keys {
 	return redisdb.Keys{"task": s.db.Prefix + ":compat:{" + number + "}"}
 }
@@ -44,21 +44,22 @@ type Task struct {
 	Caller   string
 	Identity captcha.ID
 	Type     captcha.Type
-	Guest    bool // no target had the identity
+	Guest    bool // no target had the identity at the submission
 }
 
 // TaskState is a record.
 type TaskState struct {
 	Task
-	Made          time.Time     // on Redis' clock
+	Made          time.Time     // when the task was submitted, on Redis' clock
 	Left          time.Duration // rest of the record's life
-	Order         string        // the order whose token served it; "" = none
-	Failed        string        // the reason if it ended without a token; else ""
-	HeldHere      bool          // this replica holds it, for taskLease from now on
-	PollsSinceEnd int           // number of questions since it was served
+	Order         string        // the order whose token the task got; "" = none
+	Failed        string        // why the task ended without a token; "" = it did not
+	HeldHere      bool          // this replica holds the task, for taskLease from now on
+	PollsSinceEnd int           // number of polls since the task got its token
 }
 
-// Make makes a record. It returns false if the number is in use. held: this replica holds it.
+// Make makes a record. It returns false if another task has the number. If held is true, this replica
+// holds the new task.
 func (s *Records) Make(ctx context.Context, number string, t Task, held bool) (fresh bool, err error) {
 	holder := ""
 	if held {
@@ -71,13 +72,13 @@ func (s *Records) Make(ctx context.Context, number string, t Task, held bool) (f
 	return n == 1, err
 }
 
-// Visit notes a poll of a task. This replica then holds it, unless it has ended or another live
-// replica holds it. known is false if the caller has no such task.
+// Visit notes a poll of a task. This replica then holds the task, unless the task has ended or another
+// live replica holds it. The result known is false if the caller has no such task.
 func (s *Records) Visit(ctx context.Context, number, caller string) (state TaskState, known bool, err error) {
 	return s.visit(ctx, number, caller, taskLease)
 }
 
-// Look is Visit without a change.
+// Look reads a task as Visit does, and changes nothing.
 func (s *Records) Look(ctx context.Context, number, caller string) (state TaskState, known bool, err error) {
 	return s.visit(ctx, number, caller, 0)
 }
@@ -95,9 +96,9 @@ func (s *Records) visit(ctx context.Context, number, caller string, lease time.D
 	return state, r.Err == nil, r.Err
 }
 
-// Hold renews the leases of tasks that this replica holds. over has the tasks that it no longer
-// holds: their callers have not polled for 30 s, or another replica holds them. After an error the
-// state of the other tasks is unknown.
+// Hold renews the leases of tasks that this replica holds. The result over lists the tasks that this
+// replica no longer holds: their callers have not polled for 30 s, or another replica holds them. After an
+// error the state of the tasks that over does not list is unknown.
 func (s *Records) Hold(ctx context.Context, numbers []string) (over []string, err error) {
 	calls := make([]*redisdb.Answer, len(numbers))
 	s.db.Pipelined(ctx, scripts.Get("task_hold"), func(call redisdb.Add) {
@@ -117,20 +118,21 @@ func (s *Records) Hold(ctx context.Context, numbers []string) (over []string, er
 	return over, err
 }
 
-// Release ends the lease of a task that this replica holds, so that the replica of the next
-// poll can hold it.
+// Release ends the lease of a task that this replica holds, so that the replica that receives the next
+// poll can hold the task.
 func (s *Records) Release(ctx context.Context, number string) error {
 	_, err := s.db.CallNumber(ctx, scripts.Get("task_hold"), s.keys(number), redisdb.Args{"replica": s.db.Replica, "lease_ms": 0, "idle_ms": taskIdle})
 	return err
 }
 
-// Serve notes the order whose token a task got. delivered: its caller gets the token at once.
+// Serve notes the order whose token a task got. The argument delivered reports whether a pending poll gets
+// the token at once.
 func (s *Records) Serve(ctx context.Context, number, order string, delivered bool) error {
 	_, err := s.db.CallNumber(ctx, scripts.Get("task_end"), s.keys(number), redisdb.Args{"order": order, "failed": "", "delivered": delivered})
 	return err
 }
 
-// Fail notes that a task ends without a token, and why.
+// Fail notes that a task ends without a token. The argument how is the reason.
 func (s *Records) Fail(ctx context.Context, number, how string) error {
 	_, err := s.db.CallNumber(ctx, scripts.Get("task_end"), s.keys(number), redisdb.Args{"order": "", "failed": how, "delivered": false})
 	return err

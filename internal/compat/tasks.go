@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// guestWait limits the wait of a guest's task, as POST /solve limits the wait of its callers.
+	// guestWait limits the wait of a guest's task. POST /solve limits the wait of its callers to the same
+	// time.
 	guestWait = 300 * time.Second
 	// targetWait limits the wait of a target's task to the life of its record.
 	targetWait = 15 * time.Minute
@@ -30,21 +31,21 @@ type Stock interface {
 	TokenID(ctx context.Context, order, caller string) (string, error)
 }
 
-// Solver buys for guests; *ondemand.Service implements it.
+// Solver buys tokens for guests; *ondemand.Service implements it.
 type Solver interface {
 	Solve(ctx context.Context, r ondemand.Request) (pool.Token, error)
 }
 
 // Terms describe the take of a task.
 type Terms struct {
-	Take pool.Request // without Wait, Idempotency and Parked
-	// Guest describes the purchase for an identity without a target; nil = a target has it, or
-	// the submit has placed the order.
+	Take pool.Request // Tasks sets the fields Wait, Idempotency and Parked
+	// Guest describes the purchase for an identity without a target. It is nil if the identity has a
+	// target, or if the submission has already placed the order.
 	Guest *ondemand.Guest
-	// Supply reports whether a token can come for the target; nil for a guest.
+	// Supply reports whether tokens can be bought for the target; nil for a guest.
 	Supply Supply
-	// Hold reserves resources of the task, such as room for its picture, until release is called;
-	// nil = it needs none.
+	// Hold reserves resources of the task, such as memory for its picture. The task calls release when it
+	// has ended. nil = the task needs no resources.
 	Hold func() (release func())
 }
 
@@ -52,28 +53,28 @@ type Terms struct {
 type Supply interface {
 	// Out reports whether the stock is empty and no token can come now.
 	Out(ctx context.Context) bool
-	// Attend arranges the end of a wait when no token can come for it. ctx is the context of the
-	// wait.
+	// Attend changes a request so that its wait ends when no token can come any more. The argument ctx is the
+	// context of the wait.
 	Attend(ctx context.Context, r *pool.Request)
 }
 
-// Tasks are the tasks of the compatible endpoints. It is safe for concurrent use.
+// Tasks manages the tasks of the compatible endpoints. It is safe for concurrent use.
 type Tasks struct {
 	records *Records
 	stock   Stock
 	solver  Solver
 	log     *slog.Logger
 
-	working context.Context //nolint:containedctx // of the waiters, which outlive the calls that begin them
+	working context.Context //nolint:containedctx // the waiters use it and outlive the calls that begin them
 	stop    context.CancelFunc
 	waiters sync.WaitGroup
 
 	mu      sync.Mutex
-	waiting map[string]*waiter // by number
-	closed  bool               // no task may begin to wait
+	waiting map[string]*waiter // by the number of the task
+	closed  bool               // Run is stopping, so no task may begin to wait
 }
 
-// New makes Tasks. It starts nothing.
+// New makes Tasks. It starts no goroutine.
 func New(records *Records, stock Stock, solver Solver, log *slog.Logger) *Tasks {
 	working, stop := context.WithCancel(context.Background())
 	return &Tasks{
@@ -87,12 +88,12 @@ type Result struct {
 	Token    pool.Token
 	Identity captcha.ID
 	Type     captcha.Type
-	Made     time.Time // when it was submitted, on Redis' clock
+	Made     time.Time // when the task was submitted, on Redis' clock
 }
 
-// Submit makes a task and returns its number. A guest's task, and a task that finds the stock empty,
-// have then begun to wait. If the task cannot wait, Submit returns the cause and no number. If ctx ends
-// first, it returns the number and the error of ctx.
+// Submit makes a task and returns its number. When it returns, a guest's task waits for its token, and so
+// does a task that found the stock empty. If a task cannot wait, Submit returns the cause and no number. If
+// ctx ends before the task waits, Submit returns the number and the error of ctx.
 func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number string, err error) {
 	task.Guest = terms.Guest != nil
 	waits := task.Guest
@@ -136,7 +137,7 @@ func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number stri
 	return "", err
 }
 
-// Open reports whether a task of the caller has not failed and can still be polled.
+// Open reports whether the caller can still poll the task: the task exists and has not failed.
 func (t *Tasks) Open(ctx context.Context, number, caller string) (bool, error) {
 	state, known, err := t.records.Look(ctx, number, caller)
 	return known && state.Failed == "", err
@@ -151,11 +152,13 @@ func newNumber() (string, error) {
 	return n.Add(n, big.NewInt(1e10)).String(), nil
 }
 
-// idempotency is the Idempotency-Key of a task's take. Keys of callers are printable, so they differ.
+// idempotency returns the Idempotency-Key of a task's take. It contains a zero byte, so it differs from
+// every key that a caller sends, because those are printable.
 func idempotency(caller, number string) string { return caller + "\x00task\x00" + number }
 
-// Poll returns the token of a task. It calls terms if it must take now. After the first delivery the
-// token's source is replay. The error is a Cause, such as NotReady, or an error that CauseOf knows.
+// Poll returns the token of a task. It calls the function terms if it must start the take. From the second
+// delivery on, the source of the token is replay. The error is a Cause, such as NotReady, or an error that
+// CauseOf maps to a Cause.
 func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task) (Terms, error)) (Result, error) {
 	state, known, err := t.records.Visit(ctx, number, caller)
 	switch {
@@ -181,7 +184,7 @@ func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task
 	return Result{Token: token, Identity: state.Identity, Type: state.Type, Made: state.Made}, err
 }
 
-// repeat returns the token of a task that was served earlier, or that another replica holds.
+// repeat returns the token of a task that got its token earlier, or that another replica holds.
 func (t *Tasks) repeat(ctx context.Context, number string, state TaskState) (Result, error) {
 	token, there, err := t.stock.Repeat(ctx, state.Identity, idempotency(state.Caller, number), state.Caller)
 	switch {
@@ -193,7 +196,7 @@ func (t *Tasks) repeat(ctx context.Context, number string, state TaskState) (Res
 		return Result{}, UnknownTask // its token has expired
 	}
 	if state.PollsSinceEnd == 1 {
-		token.Source = pool.FromWait // the first poll since it landed
+		token.Source = pool.FromWait // this is the first poll since the token landed
 		if state.Guest {
 			token.Source = ondemand.FromSolve
 		}
@@ -205,10 +208,10 @@ func (t *Tasks) repeat(ctx context.Context, number string, state TaskState) (Res
 func (t *Tasks) take(ctx context.Context, number string, state TaskState, terms func(Task) (Terms, error)) (*waiter, error) {
 	on, err := terms(state.Task)
 	if err == nil && on.Supply != nil && on.Supply.Out(ctx) {
-		err = NoSlot // without a request in the figures
+		err = NoSlot // no take begins, so the figures count no request
 	}
 	if err != nil {
-		t.release(number) //nolint:contextcheck // even if its caller has gone
+		t.release(number) //nolint:contextcheck // release must run even if the caller hung up
 		return nil, err
 	}
 	on.Take.Wait = state.Left
@@ -219,7 +222,7 @@ func (t *Tasks) take(ctx context.Context, number string, state TaskState, terms 
 	return w, err
 }
 
-// Report returns the record and the token id of a caller's task, for a report on the token.
+// Report returns the record and the token id of a task, which a report on its token needs.
 func (t *Tasks) Report(ctx context.Context, number, caller string) (state TaskState, token string, err error) {
 	state, known, err := t.records.Look(ctx, number, caller)
 	switch {

@@ -16,11 +16,11 @@ import (
 const (
 	// mostWaiting limits the tasks that wait at one replica.
 	mostWaiting = 4096
-	// holdEvery is the interval in which their leases are renewed, a quarter of taskLease.
+	// holdEvery is the interval between two renewals of the tasks' leases, a quarter of taskLease.
 	holdEvery = 500 * time.Millisecond
-	// noteLimit limits the write of a task's end.
+	// noteLimit limits the time for writing the end of a task to its record.
 	noteLimit = 2 * time.Second
-	// refusalPatience is how long the submit of a guest waits for an early refusal.
+	// refusalPatience is how long Submit waits for an early failure of a guest's task.
 	refusalPatience = 300 * time.Millisecond
 )
 
@@ -29,19 +29,20 @@ type waiter struct {
 	tasks  *Tasks
 	task   Task
 	number string
-	end    context.CancelFunc // gives it up
-	parked chan struct{}      // closed when it holds a ticket
-	done   chan struct{}      // closed when token and err are set
+	end    context.CancelFunc // gives the task up
+	parked chan struct{}      // closed when the task holds a ticket
+	done   chan struct{}      // closed when the fields token and err are set
 	token  pool.Token
 	err    error
 
 	// Guarded by Tasks.mu.
 	polls     int  // polls in progress
-	served    bool // it got a token; done follows
-	delivered bool // a poll got the end
+	served    bool // the task got a token, and done is closed soon
+	delivered bool // a poll has returned the end of the task
 }
 
-// find returns the waiter of a task for a poll, which must call await; nil = there is none here.
+// find returns the waiter of a task, or nil if the task does not wait at this replica. If the result is
+// not nil, the caller must call await on it.
 func (t *Tasks) find(number string) *waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,7 +53,8 @@ func (t *Tasks) find(number string) *waiter {
 	return w
 }
 
-// begin starts the wait of a task, or finds its waiter. A caller with polled set must call await.
+// begin returns the waiter of a task. If the task has no waiter, begin makes it and starts the wait. A
+// caller that sets polled must call await on the waiter.
 func (t *Tasks) begin(number string, task Task, terms Terms, polled bool) (*waiter, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,7 +85,7 @@ func (t *Tasks) begin(number string, task Task, terms Terms, polled bool) (*wait
 	return w, nil
 }
 
-// wait takes a token for a task and writes the end into its record.
+// wait takes a token for a task and writes the end of the task to its record.
 func (t *Tasks) wait(ctx context.Context, w *waiter, terms Terms) {
 	token, err := t.get(ctx, w, terms)
 	if err == nil {
@@ -143,15 +145,15 @@ func (t *Tasks) get(ctx context.Context, w *waiter, terms Terms) (token pool.Tok
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		return token, NotReady // it is given up here
+		return token, NotReady // this replica gives the task up
 	case terms.Supply == nil && errors.As(err, &empty) && !empty.Full:
 		return token, Unsolvable // no token can come
 	}
 	return token, err
 }
 
-// watchGuest ends the wait for a guest when its stock has neither tokens nor orders. Then the order
-// failed before the task had a ticket, so the stock could not answer it.
+// watchGuest ends the wait for a guest's token when the stock has neither tokens nor orders. In that case
+// the order failed before the task held a ticket, so the stock could not end the wait.
 func (t *Tasks) watchGuest(ctx context.Context, r *pool.Request) {
 	over := make(chan struct{})
 	r.Over = over
@@ -160,7 +162,8 @@ func (t *Tasks) watchGuest(ctx context.Context, r *pool.Request) {
 		defer close(over)
 		ticker := time.NewTicker(holdEvery)
 		defer ticker.Stop()
-		// A second look, because a token that was just taken for this task is in neither.
+		// The stock must be empty in two checks in a row, because the first check may come just after the token
+		// was taken for this task.
 		for gone := 0; gone < 2; {
 			select {
 			case <-ctx.Done():
@@ -177,7 +180,8 @@ func (t *Tasks) watchGuest(ctx context.Context, r *pool.Request) {
 	})
 }
 
-// await returns the end of the task, or NotReady once the task holds a ticket.
+// await returns the token or the error with which the task ended. It returns NotReady when the task holds
+// a ticket and has not ended.
 func (w *waiter) await(ctx context.Context) (pool.Token, error) {
 	why := error(NotReady)
 	select {
@@ -194,13 +198,14 @@ func (w *waiter) await(ctx context.Context) (pool.Token, error) {
 	}
 	w.tasks.mu.Unlock()
 	if served {
-		<-w.done // follows at once
+		<-w.done // wait closes it soon
 		return w.deliver()
 	}
 	return pool.Token{}, why
 }
 
-// deliver returns the end. Only the first call returns the token's source; later ones return replay.
+// deliver returns the token or the error of the task. In the first call the token has its own source; in
+// later calls its source is replay.
 func (w *waiter) deliver() (pool.Token, error) {
 	w.tasks.mu.Lock()
 	defer w.tasks.mu.Unlock()
@@ -212,8 +217,8 @@ func (w *waiter) deliver() (pool.Token, error) {
 	return token, w.err
 }
 
-// began waits until the task holds a ticket, and then for patience. If the task ends with an error
-// meanwhile, began returns the error.
+// began waits until the task holds a ticket, and then for the duration of the argument patience. If the
+// task ends in that time, began returns its error.
 func (w *waiter) began(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-w.done:
@@ -244,8 +249,8 @@ func (t *Tasks) release(number string) {
 	}
 }
 
-// Run renews the leases of the waiting tasks until ctx ends. Then it gives them up for other replicas
-// and returns when every goroutine has ended. It may be called once.
+// Run renews the leases of the waiting tasks until ctx ends. Then it gives the tasks up, so that other
+// replicas can hold them, and returns when every goroutine has ended. It must be called at most once.
 func (t *Tasks) Run(ctx context.Context) error {
 	ticker := time.NewTicker(holdEvery)
 	defer ticker.Stop()
@@ -264,7 +269,8 @@ func (t *Tasks) Run(ctx context.Context) error {
 	}
 }
 
-// hold renews the leases, and gives up tasks without polls and tasks of other replicas.
+// hold renews the leases of the waiting tasks. It gives up the tasks that are not polled any more, and the
+// tasks that another replica holds.
 func (t *Tasks) hold(ctx context.Context) {
 	t.mu.Lock()
 	numbers := slices.Collect(maps.Keys(t.waiting))

@@ -1,11 +1,12 @@
 // Package claimtest is the conformance suite of both claim stores, redisclaims and pgclaims. Only
 // tests import it.
 //
-// RandomCallsMatchTheModel compares a store with a model, over random calls. The other tests cover what
-// the model lacks: concurrency, real time, values of any bytes, notifications and cleaning.
+// The test RandomCallsMatchTheModel makes random calls and compares the results of a store and of a
+// model. The other tests cover what the model lacks: concurrency, real time, values of any bytes,
+// notifications and the deletion of ended claims.
 //
-// A test opens a store with the times that it needs. Tests of time measure it, so that a busy machine
-// makes them slower and not wrong. In a synctest bubble they take no time.
+// A test opens a store with the time limits that it needs. Tests that depend on time measure the elapsed
+// time, so that they pass on a busy machine, only later. In a synctest bubble they take no real time.
 package claimtest
 
 import (
@@ -18,7 +19,7 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// Claims is a claim store at one replica; redisclaims.Claims documents the methods.
+// Claims is a claim store as one replica uses it; redisclaims.Claims documents the methods.
 type Claims interface {
 	Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error)
 	Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error)
@@ -28,18 +29,18 @@ type Claims interface {
 	Days(ctx context.Context) ([]dedup.SavingsDay, error)
 }
 
-// Backend is a store of one test.
+// Backend is the claim store of one test.
 type Backend struct {
-	Replicas []Claims // three or more
+	Replicas []Claims // three or more replicas over the same data
 	// Exact means that time passes only while a test sleeps, as in a bubble.
 	Exact bool
-	// Woken reports whether a replica was woken over a key since the store was opened.
+	// Woken reports whether a replica was woken with a key since the store was opened.
 	Woken func(replica int, key captcha.ID) bool
 	// Left counts the keys or rows of claims in the store, without savings.
 	Left func(t *testing.T) int
 }
 
-// Open opens a backend with these times that ends with the test.
+// Open opens a backend with the given time limits. The backend ends with the test.
 type Open func(t *testing.T, times dedup.ClaimTimes) Backend
 
 // Suite lists the tests. Each may run in a bubble.
@@ -71,13 +72,14 @@ func Test(t *testing.T, open Open) {
 	}
 }
 
-// long are times that outlast a test on a busy machine. They differ by more than the largest step of a
-// clock that a store tolerates, so that a test notices one in place of another.
+// long contains time limits that outlast a test even on a busy machine. Each two of them differ by more
+// than the largest clock step that a store tolerates, so that a test notices a store that uses the wrong
+// limit.
 var long = dedup.ClaimTimes{
 	Lease: 55 * time.Second, Wanted: 25 * time.Second, Longest: 3 * time.Minute, Solved: 70 * time.Second, Failed: 40 * time.Second,
 }
 
-// with returns long with a change.
+// with returns a copy of the time limits in long after the function change.
 func with(change func(*dedup.ClaimTimes)) dedup.ClaimTimes {
 	times := long
 	change(&times)
@@ -89,7 +91,7 @@ func newKey() captcha.ID {
 	return captcha.Identity{Type: captcha.Turnstile, Sitekey: rand.Text()}.ID()
 }
 
-// enter calls Enter; solve is "" for a new caller.
+// enter calls Enter. The argument solve is "" for a new caller.
 func enter(t *testing.T, c Claims, key captcha.ID, solve string) dedup.Claim {
 	t.Helper()
 	got, err := c.Enter(t.Context(), entry(key, solve, 1))
@@ -99,14 +101,14 @@ func enter(t *testing.T, c Claims, key captcha.ID, solve string) dedup.Claim {
 	return got
 }
 
-// entry is an entry whose identity is the key's own.
+// entry returns an entry for a key, with the identity identityOf(key).
 func entry(key captcha.ID, solve string, callers int) dedup.ClaimEntry {
 	return dedup.ClaimEntry{
 		Key: key, Solve: solve, Identity: identityOf(key), Sitekey: "sitekey", Pageurl: "https://example.com", Callers: callers,
 	}
 }
 
-// identityOf is the identity of entries of a key.
+// identityOf returns the identity that entry uses for a key.
 func identityOf(key captcha.ID) captcha.ID {
 	return captcha.Identity{Type: captcha.HCaptcha, Sitekey: string(key)}.ID()
 }
@@ -121,7 +123,7 @@ func begin(t *testing.T, c Claims, key captcha.ID) dedup.Claim {
 	return got
 }
 
-// is checks the state and the solve of an answer.
+// is fails the test unless the claim has this state and this solve.
 func is(t *testing.T, what string, got dedup.Claim, state dedup.ClaimState, solve string) {
 	t.Helper()
 	if got.State != state || got.Solve != solve {
@@ -129,7 +131,7 @@ func is(t *testing.T, what string, got dedup.Claim, state dedup.ClaimState, solv
 	}
 }
 
-// hold checks whether a fence holds the claim.
+// hold calls Hold and checks whether the fence belongs to the holder.
 func hold(t *testing.T, c Claims, key captcha.ID, fence int64, want bool) (wanted bool) {
 	t.Helper()
 	mine, wanted, err := c.Hold(t.Context(), key, fence, identityOf(key))
@@ -147,7 +149,7 @@ func release(t *testing.T, c Claims, key captcha.ID, fence int64, identity captc
 	}
 }
 
-// end checks whether a replica may end the solve.
+// end calls End and checks whether the store accepts the end.
 func end(t *testing.T, c Claims, key captcha.ID, fence int64, e dedup.ClaimEnd, want bool) {
 	t.Helper()
 	if ok, err := c.End(t.Context(), key, fence, e); err != nil || ok != want {
@@ -155,18 +157,19 @@ func end(t *testing.T, c Claims, key captcha.ID, fence int64, e dedup.ClaimEnd, 
 	}
 }
 
-// token is an end with a token that may be shared for that long.
+// token returns an end with a token that may be shared for the duration lasts.
 func token(value string, lasts time.Duration) dedup.ClaimEnd {
 	return dedup.ClaimEnd{Value: []byte(value), Lasts: lasts}
 }
 
-// failure is an end without a token.
+// failure returns an end without a token.
 func failure(value string) dedup.ClaimEnd { return dedup.ClaimEnd{Value: []byte(value), Failed: true} }
 
-// rounding is how much too early an end may be, because a store may count in milliseconds.
+// rounding is how much too early a time limit may end, because a store may round times to milliseconds.
 const rounding = 2 * time.Millisecond
 
-// after polls until a condition holds. It fails if that is earlier than least after began, or never.
+// after polls the condition so until it holds. The test fails if it holds earlier than the duration least
+// after the time began, or if it does not hold within ten seconds more.
 func after(t *testing.T, what string, began time.Time, least time.Duration, so func() bool) {
 	t.Helper()
 	for !so() {

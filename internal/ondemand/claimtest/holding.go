@@ -9,7 +9,7 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// crowd has 50 concurrent callers enter at all replicas, and returns their answers.
+// crowd makes 50 concurrent calls of Enter, distributed over all replicas, and returns their results.
 func crowd(t *testing.T, b Backend, key captcha.ID, solve string) []dedup.Claim {
 	t.Helper()
 	answers := make([]dedup.Claim, 50)
@@ -30,7 +30,7 @@ func crowd(t *testing.T, b Backend, key captcha.ID, solve string) []dedup.Claim 
 	return answers
 }
 
-// held returns the only holder among the answers, and checks that the others wait for its solve.
+// held returns the only claim in the state ClaimHeld, and checks that all others wait for the same solve.
 func held(t *testing.T, answers []dedup.Claim) dedup.Claim {
 	t.Helper()
 	var holder dedup.Claim
@@ -65,7 +65,7 @@ func testOneOfManyHolds(t *testing.T, open Open) {
 	}
 }
 
-// Fences grow, even after the store has forgotten the claim.
+// Each holder has a higher fence than the holders before, even after the store has deleted the claim.
 func testFencesGrow(t *testing.T, open Open) {
 	b := open(t, with(func(c *dedup.ClaimTimes) {
 		c.Lease, c.Solved, c.Failed = 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond
@@ -80,13 +80,13 @@ func testFencesGrow(t *testing.T, open Open) {
 		}
 		last = got.Fence
 		switch i % 5 {
-		case 0: // the lease ends
+		case 0: // the lease expires
 		case 1:
-			end(t, c, key, got.Fence, failure("no"), true) // and the next one begins at once
+			end(t, c, key, got.Fence, failure("no"), true) // the next solve begins at once
 		case 2:
 			end(t, c, key, got.Fence, token("t", 10*time.Millisecond), true)
 		case 3:
-			end(t, c, key, got.Fence, token("t", 0), true) // nothing to share
+			end(t, c, key, got.Fence, token("t", 0), true) // the token is not shared
 		case 4:
 			end(t, c, key, got.Fence, failure("no"), true)
 			after(t, "forgotten", time.Now(), 0, func() bool { return b.Left(t) == 0 })
@@ -94,8 +94,8 @@ func testFencesGrow(t *testing.T, open Open) {
 	}
 }
 
-// A holder is replaced when its lease ends, and not earlier. The new holder gets the solve and the last
-// identity.
+// Another replica becomes the holder when the lease expires, and not earlier. The new holder gets the name
+// of the solve and the identity that the old holder noted last.
 func testTakeoverAfterTheLease(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Lease = 300 * time.Millisecond })
 	for _, waits := range []bool{true, false} {
@@ -177,7 +177,7 @@ func testOneOfManyTakesOver(t *testing.T, open Open) {
 	})
 }
 
-// Neither a replaced holder nor a replica that never held the claim can hold or end it.
+// Neither a replaced holder nor a replica that never held the claim can renew the lease or end the solve.
 func testAnOldHolderChangesNothing(t *testing.T, open Open) {
 	b := open(t, with(func(c *dedup.ClaimTimes) { c.Lease = 50 * time.Millisecond }))
 	key := newKey()
@@ -205,7 +205,7 @@ func testAnOldHolderChangesNothing(t *testing.T, open Open) {
 	}
 }
 
-// A solve ends after Longest, even if its lease is renewed.
+// A solve ends after the time Longest, even if its lease is renewed.
 func testASolveHasALimit(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Longest = 500 * time.Millisecond })
 	b := open(t, times)
@@ -228,7 +228,7 @@ func testASolveHasALimit(t *testing.T, open Open) {
 	hold(t, b.Replicas[0], key, first.Fence, false)
 }
 
-// The holder learns whether a replica entered within Wanted.
+// Hold reports whether a replica called Enter within the time Wanted.
 func testWantedWhileReplicasEnter(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Wanted = 500 * time.Millisecond })
 	b := open(t, times)

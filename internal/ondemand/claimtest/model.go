@@ -12,7 +12,7 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// outcome is the end of a solve until it is forgotten.
+// outcome is the end of a solve, which the model keeps until the time ends.
 type outcome struct {
 	solve string
 	value string
@@ -28,20 +28,20 @@ type model struct {
 	times         dedup.ClaimTimes
 	solve         string // in flight; "" = none
 	identity      captcha.ID
-	fence         int64 // the last one
+	fence         int64 // the latest fence
 	lease, stops  time.Time
 	asked         time.Time
 	token, failed outcome
-	last          *dedup.ClaimEnd // of the fence, if it ended the solve
-	ended         time.Time       // when
+	last          *dedup.ClaimEnd // how the latest fence ended the solve; nil = it has not ended
+	ended         time.Time       // when the latest fence ended the solve
 	saved         map[dedup.SavingsSource]int64
 }
 
-// running reports whether a solve is under way.
+// running reports whether a solve is in flight.
 func (m *model) running(now time.Time) bool { return m.solve != "" && now.Before(m.stops) }
 
-// enter returns the wanted answer to an entry. The store chooses the fence of a holder and the name of a
-// new solve.
+// enter returns the claim that Enter should return, without the fence of a holder and without the name of
+// a new solve: the store chooses both.
 func (m *model) enter(e dedup.ClaimEntry, now time.Time) dedup.Claim {
 	share := func(as dedup.SavingsSource) dedup.Claim {
 		if e.Callers > 0 {
@@ -70,7 +70,7 @@ func (m *model) enter(e dedup.ClaimEntry, now time.Time) dedup.Claim {
 	return dedup.Claim{State: dedup.ClaimHeld, Solve: m.solve, Identity: m.identity, Left: m.stops.Sub(now)}
 }
 
-// hold returns the wanted answer of Hold.
+// hold returns the results that Hold should return.
 func (m *model) hold(fence int64, identity captcha.ID, now time.Time) (mine, wanted bool) {
 	if fence != m.fence || !m.running(now) {
 		return false, false
@@ -79,14 +79,14 @@ func (m *model) hold(fence int64, identity captcha.ID, now time.Time) (mine, wan
 	return true, now.Before(m.asked.Add(m.times.Wanted))
 }
 
-// release applies Release.
+// release applies a call of Release to the model.
 func (m *model) release(fence int64, identity captcha.ID, now time.Time) {
 	if fence == m.fence && m.running(now) {
 		m.identity, m.lease = identity, now
 	}
 }
 
-// end returns the wanted answer of End.
+// end returns the result that End should return.
 func (m *model) end(fence int64, e dedup.ClaimEnd, now time.Time) bool {
 	switch {
 	case fence != m.fence || fence == 0:
@@ -104,8 +104,8 @@ func (m *model) end(fence int64, e dedup.ClaimEnd, now time.Time) bool {
 	return true
 }
 
-// A store answers as the model does, for random calls in random order. In a bubble time passes between
-// the calls.
+// A store returns the same results as the model for random calls in random order. In a synctest bubble,
+// time passes between the calls.
 func testRandomCallsMatchTheModel(t *testing.T, open Open) {
 	times := long
 	b := open(t, long)
@@ -116,7 +116,8 @@ func testRandomCallsMatchTheModel(t *testing.T, open Open) {
 		}
 		b = open(t, times)
 	}
-	// rapid asks a *testing.T for its deadline, which a bubble does not allow.
+	// The wrapper hides the method Deadline, which rapid calls on a *testing.T and which a bubble does not
+	// allow.
 	rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) {
 		before := saved(t, b.Replicas[0])
 		story := story{t: t, b: b, key: newKey(), m: model{times: times, saved: before}, solves: []string{"", "unknown"}, fences: []int64{0, 7}}
@@ -151,7 +152,7 @@ func (s *story) identity(rt *rapid.T) captcha.ID {
 	return captcha.ID(rapid.SampledFrom([]string{"one", "two"}).Draw(rt, "identity"))
 }
 
-// late draws an item, mostly one of the last.
+// late draws an item of the list, most often one near its end.
 func late[T any](rt *rapid.T, list []T, name string) T {
 	return list[max(0, len(list)-1-rapid.IntRange(0, len(list)-1).Draw(rt, name))]
 }

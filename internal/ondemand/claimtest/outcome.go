@@ -10,7 +10,7 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// Waiting and new callers get a token of any bytes.
+// Waiting callers and new callers get the token unchanged, whatever bytes it contains.
 func testATokenIsShared(t *testing.T, open Open) {
 	b := open(t, long)
 	for _, value := range [][]byte{[]byte("token"), {0, 255, '\n', '|', '\r', 0}, bytes.Repeat([]byte("long"), 10_000), {}} {
@@ -34,7 +34,7 @@ func testATokenIsShared(t *testing.T, open Open) {
 	}
 }
 
-// A token is shared while it lasts, at most for Solved.
+// A token is shared for the time Lasts of its end, but at most for the time Solved.
 func testATokenIsSharedForItsTime(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Solved = time.Second })
 	b := open(t, times)
@@ -66,7 +66,7 @@ func testATokenIsSharedForItsTime(t *testing.T, open Open) {
 	}
 }
 
-// A failure is forgotten after Failed.
+// The store returns a failure for the time Failed, and no longer.
 func testAnErrorIsForgotten(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Failed = 400 * time.Millisecond })
 	b := open(t, times)
@@ -81,7 +81,7 @@ func testAnErrorIsForgotten(t *testing.T, open Open) {
 	})
 }
 
-// Keys are independent.
+// The end of one key's solve does not affect another key.
 func testKeysAreApart(t *testing.T, open Open) {
 	b := open(t, long)
 	one, two := newKey(), newKey()
@@ -94,7 +94,7 @@ func testKeysAreApart(t *testing.T, open Open) {
 	is(t, "the other key", enter(t, b.Replicas[1], two, ""), dedup.ClaimSolving, second.Solve)
 }
 
-// The end of a solve and Release wake every replica, including the caller.
+// End and Release wake every replica, including the replica that makes the call.
 func testAllReplicasAreWoken(t *testing.T, open Open) {
 	b := open(t, long)
 	for _, wake := range []func(key captcha.ID, fence int64){
@@ -123,7 +123,7 @@ func testAllReplicasAreWoken(t *testing.T, open Open) {
 	}
 }
 
-// The store is empty after the lives of the claims.
+// The store deletes all keys or rows of ended claims.
 func testNothingIsLeft(t *testing.T, open Open) {
 	b := open(t, dedup.ClaimTimes{
 		Lease: 100 * time.Millisecond, Wanted: 100 * time.Millisecond, Longest: 500 * time.Millisecond,
@@ -141,7 +141,7 @@ func testNothingIsLeft(t *testing.T, open Open) {
 			_, _ = b.Replicas[0].End(t.Context(), key, got.Fence, failure("why"))
 		case 3:
 			_, _ = b.Replicas[0].End(t.Context(), key, got.Fence, failure("why"))
-			enter(t, b.Replicas[1], key, "") // begins, and its holder died
+			enter(t, b.Replicas[1], key, "") // a new solve begins, and its holder died
 		}
 	}
 	if b.Left(t) == 0 {

@@ -10,7 +10,7 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// saved sums the days.
+// saved returns the sum of the savings of all days.
 func saved(t *testing.T, c Claims) map[dedup.SavingsSource]int64 {
 	t.Helper()
 	days, err := c.Days(t.Context())
@@ -63,8 +63,8 @@ func testRequestsAreCountedExactly(t *testing.T, open Open) {
 	}
 }
 
-// A request that shares a token counts by its arrival: during the solve, or after its end. Requests without
-// a token, and entries without callers, count nothing.
+// A request that shares a token is counted by its arrival: during the solve, or after the end of the
+// solve. A request that gets no token is not counted, and an entry without callers counts nothing.
 func testRequestsCountByArrival(t *testing.T, open Open) {
 	b := open(t, long)
 	key, other := newKey(), newKey()
@@ -105,11 +105,11 @@ func testRequestsCountByArrival(t *testing.T, open Open) {
 	counts("callers of a failed solve", other, failed.Solve, 2, dedup.ClaimError, nil)
 }
 
-// Days returns today and six empty days.
+// Days returns today first, and the six days before it, which have no requests in this test.
 func testDaysBeginWithToday(t *testing.T, open Open) {
 	var today time.Time
 	var days []dedup.SavingsDay
-	for again := true; again; { // where midnight passed meanwhile
+	for again := true; again; { // repeat if midnight passed during the test
 		b := open(t, long)
 		today = time.Now().UTC()
 		for _, requests := range []map[dedup.SavingsSource]int{nil, {dedup.SavedReplay: 4}} {

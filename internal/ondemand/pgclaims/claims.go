@@ -19,38 +19,39 @@ const channel = "poold_claims"
 
 // Options are the options of New.
 type Options struct {
-	// Prefix names the installation; others in the same database see nothing of its claims.
+	// Prefix names the installation. Other installations in the same database do not see its claims.
 	Prefix string
-	Wake   func(key captcha.ID) // a solve ended or was released, on any replica; must not block
+	// Wake is called with the key of each solve that any replica ended or released. It must not block.
+	Wake func(key captcha.ID)
 
 	Times dedup.ClaimTimes
-	Clean time.Duration // between two deletions of ended claims; 0 = 5 s
+	Clean time.Duration // interval between two deletions of ended claims; 0 = 5 s
 }
 
-// Claims are the claims and the savings in one database. It is safe for concurrent use.
+// Claims contains the claims and the savings of one database. It is safe for concurrent use.
 type Claims struct {
 	db *postgres.DB
 	o  Options
 }
 
-// New keeps claims in a database. Run runs the database (postgres.DB.Run).
+// New returns the claim store of a database. Claims.Run calls postgres.DB.Run, so the caller must not.
 func New(db *postgres.DB, o Options) *Claims {
 	o.Times = o.Times.OrDefault()
 	o.Clean = cmp.Or(o.Clean, 5*time.Second)
 	return &Claims{db, o}
 }
 
-// downError is a postgres.ErrDown that is a redisdb.ErrDown too.
+// downError is an error for which errors.Is reports both postgres.ErrDown and redisdb.ErrDown.
 type downError struct{ error }
 
 func (e downError) Is(target error) bool { return target == redisdb.ErrDown }
 
 func (e downError) Unwrap() error { return e.error }
 
-// Reason implements redisdb.Reason: no text of this package quotes the server.
+// Reason implements redisdb.Reason. It returns the whole error text, which quotes no text of the server.
 func (e downError) Reason() string { return e.Error() }
 
-// failed adds the operation to an error.
+// failed adds the name of the operation to an error.
 func failed(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -62,7 +63,7 @@ func failed(doing string, err error) error {
 	return err
 }
 
-// Enter asks for the solve of a key. A caller that gets ClaimHeld must solve.
+// Enter returns the state of the solve of a key. A replica that gets ClaimHeld must solve.
 func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
 	var claim dedup.Claim
 	call := rand.Text()
@@ -91,7 +92,7 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.Clai
 		}
 		claim := dedup.Claim{State: dedup.ClaimShared, Solve: r.solve, Identity: r.identity, Left: left, Value: r.solution}
 		return claim, c.count(ctx, tx, source, e.Callers)
-	case r.underWay() && r.holder == call: // an attempt of this call succeeded, and its answer was lost
+	case r.underWay() && r.holder == call: // an earlier attempt of this call succeeded, and its reply was lost
 		return r.held(), nil
 	case r.underWay() && r.leased.After(r.now):
 		_, err := tx.Exec(ctx, "update captcha_cache set wanted_until = $2 where key = $1", r.key, r.now.Add(c.o.Times.Wanted))
@@ -102,7 +103,7 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.Clai
 			r.key, r.fence, call, r.now.Add(c.o.Times.Lease))
 		return r.held(), err
 	default:
-		// With the clock as lower bound, the fence exceeds the fences of a deleted row.
+		// The clock is a lower bound, so that the fence exceeds every fence of a deleted row of this key.
 		r.solve, r.identity, r.fence, r.ends = call, e.Identity, max(r.fence+1, r.now.UnixMilli()), r.now.Add(c.o.Times.Longest)
 		_, err := tx.Exec(ctx, `insert into captcha_cache as c
 				(key, sitekey, pageurl, created_at, ends_at, kept_until, solve, fence, holder, identity, leased_until, wanted_until, prefix)
@@ -115,8 +116,9 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.Clai
 	}
 }
 
-// Hold renews the lease of a solve and records the identity from whose stock it takes. mine: the solve
-// is in flight and this replica still holds it. wanted: a replica waits for it.
+// Hold renews the lease of a solve and records the identity from whose stock the holder takes. The result
+// mine reports whether the solve is in flight and this replica still holds it. The result wanted reports
+// whether a replica waits for the solve.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
 	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)
@@ -151,8 +153,8 @@ func (c *Claims) Release(ctx context.Context, key captcha.ID, fence int64, ident
 	}))
 }
 
-// End ends a solve and wakes the replicas that wait for it. ok: it has ended in this way, now or
-// by an earlier call with the same fence.
+// End ends a solve and wakes the replicas that wait for it. The result ok is true if this call ended the
+// solve, or if an earlier call with the same fence and the same end did.
 func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end dedup.ClaimEnd) (ok bool, err error) {
 	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)
@@ -163,7 +165,7 @@ func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end dedup
 			ok = r.endedBy(fence, end)
 			return nil
 		}
-		ends, kept := r.now, r.now.Add(c.o.Times.Solved) // an End is not repeated later
+		ends, kept := r.now, r.now.Add(c.o.Times.Solved) // no caller repeats End after the time kept
 		if end.Failed {
 			_, err = tx.Exec(ctx, `update captcha_cache set ends_at = $2, kept_until = greatest($3::timestamptz, $4::timestamptz), outcome = $5,
 				failed_solve = solve, failed_until = $4, failure = $6 where key = $1`,
@@ -186,7 +188,7 @@ func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end dedup
 	return ok, nil
 }
 
-// given returns a value that is never nil, because null means that there is no value.
+// given returns an empty slice for a nil value, because SQL's null means that there is no value.
 func given(value []byte) []byte {
 	if value == nil {
 		return []byte{}

@@ -12,24 +12,24 @@ import (
 	"poold/internal/postgres"
 )
 
-// setBack is the assumed largest step back of the server's clock, as in redisclaims.
+// setBack is the largest step back of the server's clock that the store tolerates, as in redisclaims.
 const setBack = 10 * time.Second
 
 // row is a claim in the table. A missing row is a claim that ended at the zero time.
 type row struct {
-	now time.Time // of the server
-	key string    // by which the table has the row, or would have it
+	now time.Time // the server's clock
+	key string    // the primary key of the row, with the prefix if the installation uses one
 
 	solve    string
 	fence    int64
 	holder   string
 	identity captcha.ID
-	solution []byte // nil = it was not solved
+	solution []byte // nil = there is no solution
 	ends     time.Time
 	leased   time.Time
 	wanted   time.Time
 
-	outcome []byte // how the solve ended, see digest; nil: it did not
+	outcome []byte // digest of the end of the solve; nil = the solve has not ended
 
 	failedSolve string
 	failure     []byte
@@ -39,15 +39,15 @@ type row struct {
 // marked returns a key or a source with the prefix of this installation.
 func (c *Claims) marked(text string) string { return c.o.Prefix + ":" + text }
 
-// unmarked returns an SQL expression that is true if the prefix in the parameter is the default of the
-// table's column. Keys of that installation have no prefix; see the package comment.
+// unmarked returns an SQL expression that compares the prefix in the parameter with the default of the
+// table's column. If they are equal, the keys of the installation have no prefix; see the package comment.
 func unmarked(table, parameter string) string {
 	return `coalesce((select pg_get_expr(adbin, adrelid) = quote_literal(` + parameter + `::text) || '::text'
 		from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum
 		where adrelid = '` + table + `'::regclass and attname = 'prefix'), false)`
 }
 
-// read reads the row of a key in a transaction that is alone for it.
+// read reads the row of a key. The transaction must come from postgres.DB.Alone with this key.
 func (c *Claims) read(ctx context.Context, tx postgres.Tx, key captcha.ID) (*row, error) {
 	r := &row{}
 	var identity string
@@ -70,9 +70,9 @@ func (c *Claims) read(ctx context.Context, tx postgres.Tx, key captcha.ID) (*row
 	return r, err
 }
 
-// bounded returns at, or the zero time if at is further away than the longest life allows.
-// Such a time was written before the server's clock was set back, for example by a failover to a
-// server whose clock is behind. How long ago that was is unknown.
+// bounded returns the argument at, or the zero time if at is further in the future than the argument
+// longest allows. Such a time was written before the server's clock was set back, for example by a
+// failover to a server whose clock is behind. Nobody can tell how long ago it was written.
 func (r *row) bounded(at time.Time, longest time.Duration) time.Time {
 	if at.Sub(r.now) > longest+setBack {
 		return time.Time{}
@@ -86,8 +86,8 @@ func (r *row) underWay() bool { return r.outcome == nil && r.ends.After(r.now) }
 // shared reports whether the solve has a token for all callers.
 func (r *row) shared() bool { return r.solution != nil && r.ends.After(r.now) }
 
-// heldBy reports whether the fence belongs to the holder. Its lease may have ended if no other
-// replica took the solve over.
+// heldBy reports whether the fence belongs to the holder. The holder keeps the solve after the end of its
+// lease until another replica takes the solve over.
 func (r *row) heldBy(fence int64) bool { return r.fence == fence && r.underWay() }
 
 // endedBy reports whether the fence ended the solve in this way.
@@ -95,19 +95,19 @@ func (r *row) endedBy(fence int64, end dedup.ClaimEnd) bool {
 	return r.fence == fence && bytes.Equal(r.outcome, digest(end))
 }
 
-// digest identifies an end, so that a retried call is recognised even after the sharing of its
-// token has ended.
+// digest returns a hash that identifies an end. It lets End recognise a retried call even after the token
+// is no longer shared.
 func digest(end dedup.ClaimEnd) []byte {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%t %s", end.Failed, end.Value))
 	return sum[:]
 }
 
-// held returns the claim of the holder.
+// held returns the claim as the holder gets it.
 func (r *row) held() dedup.Claim {
 	return dedup.Claim{State: dedup.ClaimHeld, Solve: r.solve, Fence: r.fence, Identity: r.identity, Left: r.ends.Sub(r.now)}
 }
 
-// over returns the claim of a caller whose solve ended without a token for it.
+// over returns the claim for a caller whose solve ended and left no token for the caller.
 func (r *row) over(solve string) dedup.Claim {
 	claim := dedup.Claim{State: dedup.ClaimError, Solve: solve}
 	if r.failedSolve == solve && r.failedUntil.After(r.now) {

@@ -8,8 +8,8 @@ import (
 	"poold/internal/postgres"
 )
 
-// Run receives notifications of solves that ended or were released, and deletes ended claims,
-// until ctx ends. Without it a server that comes up later is not used.
+// Run receives the notifications about ended and released solves, and deletes ended claims, until ctx
+// ends. It also connects to a server that was down at the start; without Run all calls then keep failing.
 func (c *Claims) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -17,7 +17,8 @@ func (c *Claims) Run(ctx context.Context) error {
 	return c.db.Run(ctx, channel, func(key string) { c.o.Wake(captcha.ID(key)) })
 }
 
-// forget deletes ended claims. It leaves rows that a transaction is changing for the next time.
+// forget deletes ended claims. It skips rows that another transaction has locked; the next call deletes
+// these.
 func (c *Claims) forget(ctx context.Context) error {
 	return failed("deleting ended claims", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		for _, statement := range []string{

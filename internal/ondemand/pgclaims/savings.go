@@ -10,14 +10,14 @@ import (
 	"poold/internal/postgres"
 )
 
-// keptDays is how many UTC days are counted, today among them.
+// keptDays is the number of UTC days whose counts are kept, including today.
 const keptDays = 7
 
-// today is the server's UTC day as the transaction began.
+// today is an SQL expression: the UTC date of the server's clock when the transaction began.
 const today = "(now() at time zone 'UTC')::date"
 
-// Count counts requests under today's date. If the connection breaks during the commit, they may be
-// counted twice.
+// Count adds requests to the counts of today. If the connection breaks during the commit, the requests
+// may be counted twice.
 func (c *Claims) Count(ctx context.Context, requests map[dedup.SavingsSource]int) error {
 	return failed("counting savings", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		// All replicas lock the rows in one order, so they cannot deadlock.

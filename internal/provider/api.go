@@ -8,18 +8,18 @@ import (
 	"poold/internal/captcha"
 )
 
-// ErrNotReady is the error of Poll while a task is being solved.
+// ErrNotReady is the error of Poll while the service is still solving the task.
 var ErrNotReady = errors.New("provider: not ready")
 
-// Class says what an error asks the caller to do.
+// Class classifies an error by what the caller must do.
 type Class int
 
-// The classes.
+// The classes of errors.
 const (
-	Capacity   Class = iota + 1 // nothing was bought; try again after Delay
-	Account                     // the account cannot buy; every call stops but a slow probe
-	Parameters                  // this target's parameters are wrong; others are unaffected
-	Task                        // this one task is dead
+	Capacity   Class = iota + 1 // nothing was bought; the caller may try again after Delay
+	Account                     // the account cannot buy; all calls stop except slow probes
+	Parameters                  // the parameters of this target are wrong; other targets are unaffected
+	Task                        // this task failed; other tasks are unaffected
 )
 
 // String names the class in lower case.
@@ -37,18 +37,20 @@ func (c Class) String() string {
 	return "unknown"
 }
 
-// NotAsked is the code of a submit that no call was made for, because the service cannot be
-// asked for the identity.
+// NotAsked is the code of a Submit that made no call, because the protocol of the service cannot
+// express the identity.
 const NotAsked = "cannot_be_asked"
 
-// Error is every failure of a call but ErrNotReady and the caller's own context.
+// Error is the error type of all failed calls. The only other errors are ErrNotReady and the error
+// of the caller's context.
 type Error struct {
 	Class Class
-	Code  string        // the provider's own word, or one of this package; never holds a key or a token
-	Delay time.Duration // how long to leave the provider (Capacity, Account) alone; 0 = none
-	// Unknown marks a submit whose acceptance cannot be determined. It counts as bought.
+	Code  string        // the service's error code, or a code of this package; never contains a key or a token
+	Delay time.Duration // for Capacity and Account: the time to wait before the next call; 0 = none
+	// Unknown means that the service may have accepted the failed Submit. Its task counts as
+	// bought.
 	Unknown bool
-	Err     error // the cause, with the key scrubbed; may be nil
+	Err     error // the cause, without the key; may be nil
 }
 
 // Error names the action, the code and the cause.
@@ -59,48 +61,49 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s fault %s", e.Class, e.Code)
 }
 
-// Unwrap returns the cause, such as a network error; nil if the provider answered.
+// Unwrap returns the cause, such as a network error. It returns nil if the provider answered.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Request describes the task to buy.
 type Request struct {
 	Identity captcha.Identity
-	Image    []byte // of captcha.Image, the picture's bytes; else nil
-	Pingback string // URL for the result; may hold a secret; "" = none
+	Image    []byte // the bytes of the picture for captcha.Image; nil for other types
+	Pingback string // URL to which the service sends the result; may contain a secret; "" = none
 }
 
-// Solution is a solved task.
+// Solution is the result of a solved task.
 type Solution struct {
-	// Token is the answer as the service wrote it; IsAnswer holds for it. If it consists of
-	// named values, captcha.Named reads them.
+	// Token is the solution as the service wrote it. IsAnswer has accepted it. If the solution
+	// consists of named values, captcha.Named parses them.
 	Token     string
 	UserAgent string // the solver's browser; "" = unknown
-	// Dated reports whether the service says when the token was solved. SinceSubmit is that time
-	// after the submit; it is negative for a token from stock. Only another poold is trusted.
+	// Dated reports whether the service states when the token was solved; only another poold is
+	// trusted with this. SinceSubmit is the time from the submission to the solve. It is negative
+	// if the token was solved before.
 	Dated       bool
 	SinceSubmit time.Duration
 }
 
-// StateKind is the state of a provider.
+// StateKind says whether a provider can be used.
 type StateKind string
 
-// The states of `providers` in /status.json.
+// The states of a provider, with their names in /status.json.
 const (
 	StateOK   StateKind = "ok"
-	StateBusy StateKind = "busy" // full, or asked for fewer calls; ends within seconds
-	StateDown StateKind = "down" // account fault, ban or outage; one probe in each turn
+	StateBusy StateKind = "busy" // the service is full, or it asked for fewer calls; ends within seconds
+	StateDown StateKind = "down" // account fault, ban or outage; only one call in each turn, as a probe
 )
 
-// Usable reports whether calls are possible now or within seconds.
+// Usable reports whether calls are possible now, or will be within seconds.
 func (k StateKind) Usable() bool { return k == StateOK || k == StateBusy }
 
-// State is a snapshot for /status.
+// State is a snapshot of a provider for /status.
 type State struct {
 	Kind    StateKind
-	Reason  string    // "" when ok
-	Code    string    // of an account fault; else ""
+	Reason  string    // why the provider is not ok; "" when ok
+	Code    string    // code of an account fault; "" for other states
 	Remedy  string    // advice to the operator; "" = none
-	Since   time.Time // when it went down; zero unless down
-	Until   time.Time // next call allowed; zero when ok
-	Balance *float64  // last one read; nil = never
+	Since   time.Time // when the provider went down; zero unless it is down
+	Until   time.Time // when the next call is allowed; zero when ok
+	Balance *float64  // the last balance that was read; nil = none yet
 }

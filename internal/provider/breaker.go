@@ -8,51 +8,52 @@ import (
 )
 
 const (
-	outageAfter = 5                // calls in a row without a proper answer
-	outageFor   = 10 * time.Second // pause before each trial call of an outage
+	outageAfter = 5                // number of consecutive calls without a proper answer after which an outage begins
+	outageFor   = 10 * time.Second // pause before each trial call during an outage
 	maxBackoff  = 30 * time.Second
-	// regrantAfter is when Ready grants an unused turn again, because the order that it was
-	// granted to was not placed.
+	// regrantAfter is the time after which Ready grants an unused turn again. A turn stays unused
+	// if its order was not placed.
 	regrantAfter = 5 * time.Second
 )
 
-// health is the circuit breaker of one account: it decides whether the service may be called at
-// a given time. The zero value is a service without a fault.
+// health is the circuit breaker of one account. It decides whether the client may call the service
+// at a given time. The zero value means that the service has no fault.
 type health struct {
 	mu       sync.Mutex // guards all fields
 	account  pause
 	outage   pause
-	failures int       // calls in a row without a proper answer
-	last     string    // why the latest call had no proper answer
-	answered time.Time // when the latest call that got a proper answer was sent; zero = none
+	failures int       // number of consecutive calls without a proper answer
+	last     string    // why the latest failed call had no proper answer
+	answered time.Time // when the client sent the latest call that got a proper answer; zero = none
 
 	busySince, busyUntil time.Time
 	busyReason           string
-	backoff              time.Duration // the latest; 0 = the next fault is the first
+	backoff              time.Duration // the latest backoff; 0 = the next fault is the first of a series
 
-	balance *float64 // replaced, never changed
-	logged  string   // last logged reason; "" = no fault
+	balance *float64 // the value behind the pointer never changes
+	logged  string   // the reason that was logged last; "" = no fault
 }
 
-// noAnswer is the beginning of the reason of an outage.
+// noAnswer is the prefix of the reason for an outage.
 const noAnswer = "no proper answer: "
 
-// pause is a period without calls except one in each turn.
+// pause is a period in which only one call is made in each turn. A turn is a fixed interval.
 type pause struct {
 	on      bool
-	adopted bool          // outage: only other replicas observed it
-	since   time.Time     // when it began or was last observed
+	adopted bool          // for an outage: only other replicas observed it
+	since   time.Time     // when the fault began or was last observed
 	turn    time.Time     // start of the next turn
 	every   time.Duration // length of a turn
-	granted time.Time     // when Ready granted a turn that no call has used yet; zero = none
-	fault   *Error        // account: the cause
-	action  string        // account: the call that failed
+	granted time.Time     // when Ready granted a turn that no call has used yet; zero = no such turn
+	fault   *Error        // for an account fault: the cause
+	action  string        // for an account fault: the action of the failed call
 
-	polls    bool      // account: polls are answered in spite of it
-	pollTurn time.Time // account: no poll before, unless its order is about to expire
+	polls    bool      // for an account fault: the service still answers polls
+	pollTurn time.Time // for an account fault: no poll before this time, except for an order that is about to expire
 }
 
-// wait returns the time until Ready may grant a turn: the next one, or an unused one again.
+// wait returns the time until Ready may grant a turn. That is the start of the next turn, or the
+// time at which an unused turn is granted again, if that is earlier.
 func (p *pause) wait(at time.Time) time.Duration {
 	wait := p.turn.Sub(at)
 	if !p.granted.IsZero() {
@@ -61,7 +62,8 @@ func (p *pause) wait(at time.Time) time.Duration {
 	return wait
 }
 
-// use spends the turn that Ready granted, or else the next one if it has begun.
+// use spends the turn that Ready granted. If Ready granted none, it spends the next turn, if that
+// has begun. It returns false if there is no turn to spend.
 func (p *pause) use(at time.Time) bool {
 	switch {
 	case !p.granted.IsZero():
@@ -113,7 +115,7 @@ func (h *health) state(at time.Time) State {
 	return s
 }
 
-// reason is an error without its class.
+// reason returns the text of an error without its class.
 func (e *Error) reason() string {
 	if e.Err != nil {
 		return e.Code + ": " + e.Err.Error()
@@ -121,14 +123,15 @@ func (e *Error) reason() string {
 	return e.Code
 }
 
-// enter returns nil if a call may be made, else the reason. An operator's probe is always made.
+// enter returns nil if the client may make a call, or else an error with the reason. A probe by an
+// operator is always allowed.
 //
-//   - During an account fault a submit is made once in a turn. Polls are made, because their orders
-//     are paid: PollTurn paces them.
-//   - During an outage that this client observed, one call of any kind is made in a turn. During
-//     an outage that only other replicas observed, each call is made, since this replica may reach
-//     the service.
-//   - A report is made only while there is neither an account fault nor an outage.
+//   - During an account fault, one submission is allowed in each turn. Polls are allowed, because
+//     their orders are paid; PollTurn limits their rate.
+//   - During an outage that this client observed, one call of any kind is allowed in each turn.
+//     During an outage that only other replicas observed, all calls are allowed, because this
+//     replica may still reach the service.
+//   - A report is allowed only while there is neither an account fault nor an outage.
 func (h *health) enter(action string, at time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,7 +149,7 @@ func (h *health) enter(action string, at time.Time) error {
 	case action == report, !p.adopted && !p.use(at):
 		return &Error{Class: Capacity, Code: "outage", Delay: max(p.turn.Sub(at), time.Second)}
 	case action == submit:
-		p.granted = time.Time{} // used, also if the outage is adopted
+		p.granted = time.Time{} // the call uses the granted turn, also during an adopted outage
 	}
 	return nil
 }
@@ -157,22 +160,22 @@ func (h *health) setBalance(n float64) {
 	h.balance = &n
 }
 
-// event is a finished call.
+// event describes a finished call.
 type event struct {
 	action      string
-	started, at time.Time // start and end
-	trouble     *trouble  // nil = the answer was a proper one
-	fault       *Error    // nil: the call was granted, or the task is not ready
+	started, at time.Time // start and end of the call
+	trouble     *trouble  // nil = the service gave a proper answer
+	fault       *Error    // nil = the call succeeded, or the task is not ready
 }
 
-// change is a change of state for the log.
+// change describes a change of the provider's state, for the log.
 type change struct {
 	down, account bool
 	reason        string
 }
 
-// settle updates the state after a call and sets its fault's delay. It reports whether the
-// provider went down or up since the last report.
+// settle updates the state after a call, and sets the delay of the call's fault. It reports whether
+// the provider went down or up since settle last reported a change.
 func (h *health) settle(e event) (change, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -195,18 +198,18 @@ func (h *health) settle(e event) (change, bool) {
 	return h.changeLocked()
 }
 
-// pauseLocked begins or prolongs the account's pause. An answer that was in flight when a ban
-// began does not make the ban shorter.
+// pauseLocked begins or prolongs the pause for an account fault. The answer to a call that was in
+// flight when a ban began does not shorten the ban.
 func (h *health) pauseLocked(e event) {
 	if h.account.on && e.started.Before(h.account.since) && h.account.turn.After(e.at.Add(e.fault.Delay)) {
 		return
 	}
-	kept := *e.fault // the caller owns the other copy
+	kept := *e.fault // a copy, because the caller owns the original
 	action, pollTurn := e.action, h.account.pollTurn
 	if !h.account.on {
 		pollTurn = e.at.Add(pollSoon)
 	} else if h.account.action == submit {
-		action = submit // only another submit ends it
+		action = submit // only a successful submission ends this fault
 	}
 	h.account = pause{
 		on: true, since: e.at, turn: e.at.Add(kept.Delay), every: probe,
@@ -214,11 +217,11 @@ func (h *health) pauseLocked(e event) {
 	}
 }
 
-// resumeLocked ends the account fault if the kind of call that failed is answered:
+// resumeLocked ends the account fault if a call of the kind that failed succeeds:
 //
-//   - A call that was sent before the fault proves nothing.
-//   - An answered poll shows that polls are answered, but not that submits are.
-//   - An accepted submit does not show that its task can be collected.
+//   - A call that was sent before the fault proves nothing about it.
+//   - An answered poll shows that the service answers polls, but not that it accepts submissions.
+//   - An accepted submission does not show that its task can be collected.
 func (h *health) resumeLocked(e event) {
 	p := &h.account
 	switch {
@@ -231,9 +234,9 @@ func (h *health) resumeLocked(e event) {
 	}
 }
 
-// countLocked counts calls without a proper answer, and begins and ends the outage. A call that
-// was sent before the outage proves nothing. A report is not counted: a service may not know
-// the call.
+// countLocked counts consecutive calls without a proper answer, and begins and ends the outage. It
+// ignores calls that were sent before the outage. It also ignores reports, because some services do
+// not have that call.
 func (h *health) countLocked(e event) {
 	later := e.started.After(h.outage.since)
 	t := e.trouble
@@ -260,15 +263,15 @@ func (h *health) countLocked(e event) {
 	}
 }
 
-// slowLocked makes the provider busy for the fault's delay, and for longer with every further fault.
-// A fault of a call that was sent before the last delay ended does not increase the backoff, so that
-// concurrent calls count once.
+// slowLocked makes the provider busy for the delay of the fault. Each further fault increases the
+// delay. A call that was sent before the last delay ended does not increase it, so that concurrent
+// calls count once.
 func (h *health) slowLocked(e event) {
 	f := e.fault
 	base := f.Delay
 	f.Delay += jitter(base)
 	if t := e.trouble; t != nil && (t.gaveUp || e.action != submit && !t.refused) {
-		return // the caller cancelled, or the call says nothing about submits
+		return // the caller cancelled, or the call says nothing about submissions
 	}
 	if e.started.Before(h.busyUntil) {
 		if until := e.at.Add(base); until.After(h.busyUntil) {
@@ -295,7 +298,7 @@ func (h *health) changeLocked() (change, bool) {
 	}
 	now := c.reason
 	if c.down && !c.account {
-		now = "outage" // its reason changes with every call
+		now = "outage" // a constant, because the reason of an outage changes with every call
 	}
 	if now == h.logged {
 		return c, false
@@ -304,7 +307,8 @@ func (h *health) changeLocked() (change, bool) {
 	return c, true
 }
 
-// jitter returns at most a fifth of d, so that replicas do not come back together.
+// jitter returns a random duration of at most a fifth of d, so that replicas do not retry at the
+// same time.
 func jitter(d time.Duration) time.Duration {
 	return backoff.UpTo(d/5 + 1)
 }

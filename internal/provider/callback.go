@@ -19,26 +19,26 @@ import (
 	"poold/internal/strictjson"
 )
 
-// ErrCallback is the error of an unreadable pingback. It proves nothing about its task; a poll will
-// find the task's state.
+// ErrCallback is the error for an unreadable pingback. Such a pingback says nothing about the state
+// of its task; a poll must find it out.
 var ErrCallback = errors.New("provider: unreadable callback")
 
-// Callback is the content of a pingback about a task: either a token or an error.
+// Callback is the content of a pingback, which has either the token of a task or an error.
 type Callback struct {
-	Task string // "" if the service did not name it
-	// Solution is zero if Err is set. A pingback does not name the task's type, so the caller,
-	// which knows it, must check the token with IsAnswer.
+	Task string // the task's id; "" if the pingback does not name it
+	// Solution is zero if Err is set. A pingback does not name the type of CAPTCHA, so the caller
+	// must check the token by IsAnswer with the type of the task.
 	Solution Solution
-	// Err is why the task ended without a token: an *Error of class Task, or Parameters if the
-	// service's code means that. It is never Capacity or Account, because a pingback is about
-	// one task.
+	// Err says why the task ended without a token. It is an *Error of class Task, or of class
+	// Parameters if the service's code says so. The class is never Capacity or Account, because a
+	// pingback is about one task.
 	Err error
 }
 
-// ReadCallback reads a pingback of any service: a GET's query, a form, or a
-// JSON object with id and code or as getTaskResult answers. The body overrides the query. The
-// error wraps ErrCallback and quotes nothing of the pingback. The caller must have checked
-// that the sender knows a secret.
+// ReadCallback reads a pingback of any service: the query of a GET, a form, or a JSON object. The
+// object has the fields id and code, or the form of a response to getTaskResult. The body overrides
+// the query. The error wraps ErrCallback and quotes nothing of the pingback. The caller must have
+// checked that the sender knows a secret.
 func ReadCallback(contentType string, query url.Values, body []byte) (Callback, error) {
 	c, err := readCallback(contentType, query, body)
 	if err != nil {
@@ -47,7 +47,7 @@ func ReadCallback(contentType string, query url.Values, body []byte) (Callback, 
 	return c, nil
 }
 
-// The reasons why a pingback cannot be read. They quote nothing of it.
+// The reasons why a pingback cannot be read. Their texts quote nothing of the pingback.
 var (
 	errLong     = errors.New("too long")
 	errText     = errors.New("not UTF-8")
@@ -80,29 +80,30 @@ func readCallback(contentType string, query url.Values, body []byte) (Callback, 
 	return overlaid(all, inBody).callback()
 }
 
-// callbackFields are a pingback's values by the names of fieldNames, without empty values.
+// callbackFields maps the names of fieldNames to the non-empty values of a pingback.
 type callbackFields map[string]string
 
-// fieldNames maps the fields of services, in lower case, to one name each. Other fields are ignored.
+// fieldNames maps the field names of all services, in lower case, to common names. Other fields are
+// ignored.
 var fieldNames = map[string]string{
 	"id": "id", "captcha_id": "id", "taskid": "id",
 	"code": "code", "status": "status", "errorid": "errorid", "errorcode": "errorcode",
 	"useragent": "agent", "user_agent": "agent",
-	"solution": "solution", // in JSON, an object
+	"solution": "solution", // an object in a JSON pingback
 }
 
-// solutionNames maps the members of `solution`. If a solution has several members for one name,
-// their values must be equal.
+// solutionNames maps the members of the object `solution` to common names. If several members have
+// the same common name, their values must be equal.
 var solutionNames = map[string]string{
 	"grecaptcharesponse": "token", "token": "token", "text": "token",
 	"useragent": "solver", "user_agent": "solver",
 }
 
-// outcomeNames are the fields that say how the task ended. They all come from the query, or all
-// from the body.
+// outcomeNames lists the fields that say how the task ended. All of them must come from the query,
+// or all from the body.
 var outcomeNames = []string{"code", "status", "errorid", "errorcode", "token", "named", "solver"}
 
-// set adds a value, once.
+// set adds the value of a field. It returns an error if the field already has a different value.
 func (f callbackFields) set(name, value string) error {
 	switch old, known := f[name]; {
 	case value == "" || old == value && known:
@@ -143,7 +144,7 @@ func bodyFields(contentType string, body []byte) (callbackFields, error) {
 	kind := "application/x-www-form-urlencoded"
 	switch {
 	case contentType != "":
-		kind, _, _ = mime.ParseMediaType(contentType) // "" if invalid
+		kind, _, _ = mime.ParseMediaType(contentType) // "" if the type is invalid
 	case body[0] == '{':
 		kind = "application/json"
 	}
@@ -154,14 +155,14 @@ func bodyFields(contentType string, body []byte) (callbackFields, error) {
 	case "application/x-www-form-urlencoded":
 		values, err := url.ParseQuery(string(body))
 		if err != nil {
-			return nil, errForm // the library's own quotes the body
+			return nil, errForm // not the library's error, because that quotes the body
 		}
 		return formFields(values)
 	}
 	return nil, errKind
 }
 
-// readJSON adds the members of an object that names knows.
+// readJSON adds the members of a JSON object whose names are in the map names.
 func (f callbackFields) readJSON(object []byte, names map[string]string) error {
 	var members map[string]json.RawMessage
 	if strictjson.Check(object) != nil || json.Unmarshal(object, &members) != nil || members == nil {
@@ -179,7 +180,7 @@ func (f callbackFields) readJSON(object []byte, names map[string]string) error {
 	return nil
 }
 
-// member adds one member of an object. Ids and states may be numbers; tokens must be texts.
+// member adds one member of a JSON object. Ids and states may be numbers; tokens must be strings.
 func (f callbackFields) member(name string, raw json.RawMessage) error {
 	value := plain(raw)
 	switch {
@@ -189,7 +190,7 @@ func (f callbackFields) member(name string, raw json.RawMessage) error {
 		}
 		return f.set("named", cmp.Or(named(captcha.GeeTest, raw), named(captcha.GeeTestV4, raw)))
 	case name == "agent", name == "solver":
-		value = quoted(raw) // ignored if it is not a text
+		value = quoted(raw) // ignored if it is not a string
 	case raw[0] == '"':
 	case value == "", name == "code", name == "token", name == "solution":
 		return errType
@@ -199,8 +200,8 @@ func (f callbackFields) member(name string, raw json.RawMessage) error {
 	return f.set(name, value)
 }
 
-// overlaid returns the query's fields, overridden by the body's. If the body has any field of the
-// outcome, the query's outcome is ignored.
+// overlaid merges the fields of the query and of the body; the body overrides the query. If the
+// body has any field of outcomeNames, all such fields of the query are ignored.
 func overlaid(query, body callbackFields) callbackFields {
 	inBody := func(name string) bool { return body[name] != "" }
 	if slices.ContainsFunc(outcomeNames, inBody) {
@@ -212,7 +213,7 @@ func overlaid(query, body callbackFields) callbackFields {
 	return query
 }
 
-// callback checks the fields and converts them.
+// callback checks the fields and converts them to a Callback.
 func (f callbackFields) callback() (Callback, error) {
 	var c Callback
 	if id := f["id"]; id != "" && id != "0" {
@@ -245,7 +246,7 @@ func (f callbackFields) callback() (Callback, error) {
 	return c, nil
 }
 
-// refusal returns the service's code for a failed task, "" for a solved one.
+// refusal returns the service's error code for a failed task, and "" for a solved task.
 func (f callbackFields) refusal() (string, error) {
 	word := f["errorcode"]
 	switch id := f["errorid"]; {
@@ -267,7 +268,7 @@ func (f callbackFields) refusal() (string, error) {
 	case status == "processing" || status == "idle":
 		return "", errPending
 	case status == "failed", status == "0" && f["id"] != "":
-		// Some services send no reason. A 0 alone could be anything.
+		// Some services send no reason. A status of 0 alone has no certain meaning.
 		word = "status " + status
 	}
 	if strings.ContainsFunc(word, unicode.IsControl) {
@@ -276,16 +277,17 @@ func (f callbackFields) refusal() (string, error) {
 	return word, nil
 }
 
-// isRefusal reports whether the field code holds an error code instead of a token.
+// isRefusal reports whether the value of the field code is an error code and not a token.
 func isRefusal(code string) bool {
 	_, _, known := anyProfile.fault(code)
 	return known || isLink(code) || strings.HasPrefix(code, "ERROR")
 }
 
-// anyProfile gives the meaning of codes of an unknown service.
+// anyProfile gives the meaning of error codes if the service is unknown.
 var anyProfile, _ = profileNamed(generic)
 
-// answers returns the texts that no error may show.
+// answers returns the texts of the pingback that an error must not contain: the token and its
+// parts.
 func (f callbackFields) answers() []string {
 	all := []string{f["token"], f["code"]}
 	for _, t := range []captcha.Type{captcha.GeeTest, captcha.GeeTestV4} {
@@ -294,7 +296,8 @@ func (f callbackFields) answers() []string {
 	return all
 }
 
-// fault returns the error for a refusal. It does not show a token that came with the refusal.
+// fault returns the error for an error code. The text of the error never contains a token that came
+// with the code.
 func (f callbackFields) fault(word string) *Error {
 	e := &Error{Class: Task}
 	known, meaning, ok := anyProfile.fault(word)

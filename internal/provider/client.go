@@ -18,41 +18,41 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// The protocols that a Config can name.
+// The protocols, as values of Config.API.
 const (
 	APILegacy = "legacy"
 	APITasks  = "tasks"
 )
 
 const (
-	callLimit      = 10 * time.Second // one call, from dialling to the answer's last byte
+	callLimit      = 10 * time.Second // timeout of one call, from dialling to the last byte of the response
 	defaultTimeout = 180 * time.Second
 	balanceEvery   = time.Minute
-	longCode       = 100     // characters of a service's own code that are shown
-	maxThreads     = 1 << 20 // a higher count is invalid
+	longCode       = 100     // maximum length of a service's own code in texts, in characters
+	maxThreads     = 1 << 20 // a higher number of threads is invalid
 )
 
-// Config describes one account at one service.
+// Config describes one account at one solving service.
 type Config struct {
 	Name         string // for logs
 	API          string // APILegacy | APITasks
-	Profile      string // one of Profiles
-	URL          string // base, without in.php; http or https, no user, no query
+	Profile      string // one of the words of Profiles
+	URL          string // base URL, without in.php; http or https, without user and query
 	Key          captcha.Secret
 	FirstPoll    time.Duration // 0 = the default of Pace
 	PollInterval time.Duration // 0 = the default of Pace
-	Timeout      time.Duration // a task older than this is given up; 0 = 180 s
-	Balance      bool          // ReadBalance may ask
+	Timeout      time.Duration // age at which a task is given up; 0 = 180 s
+	Balance      bool          // whether ReadBalance and Probe read the balance
 
-	// Observe is called after every call: action is submit, poll, threads, balance, probe or
-	// report; outcome is ok, not_ready, capacity, account, parameters, task, transport or
-	// unknown. It must not block; nil = none.
+	// Observe is called after every call to the service. The action is submit, poll, threads,
+	// balance, probe or report. The outcome is ok, not_ready, capacity, account, parameters, task,
+	// transport or unknown. Observe must not block; nil = no observer.
 	Observe func(action, outcome string)
-	Log     *slog.Logger // changes of state; nil = silent
+	Log     *slog.Logger // gets the changes of state; nil = no log
 }
 
-// Pace is how long to wait from a submit to its first poll, and between polls. The defaults
-// depend on the profile, the protocol and the type.
+// Pace returns how long to wait from the submission of a task to its first poll, and between polls.
+// The defaults depend on the profile, the protocol and the type of CAPTCHA.
 func (c Config) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	firstPoll, interval = pace(c.Profile, c.API, t)
 	if c.FirstPoll > 0 {
@@ -64,21 +64,22 @@ func (c Config) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	return firstPoll, interval
 }
 
-// Client is one account at one service. All methods are safe for concurrent use.
+// Client makes calls to one account at one solving service. All methods are safe for concurrent
+// use.
 type Client struct {
 	cfg     Config
-	base    string // cfg.URL without a slash at its end
+	base    string // cfg.URL without the trailing slash
 	speak   protocol
 	profile profile
 	wire    http.RoundTripper
-	limit   time.Duration // callLimit
+	limit   time.Duration // timeout of one call; callLimit except in tests
 	health  health
-	asked   atomic.Int64 // Unix ns of the last balance call
+	asked   atomic.Int64 // time of the last call for the balance, in Unix nanoseconds
 }
 
-// protocol turns calls into requests and replies into answers.
+// protocol makes the requests of one protocol and parses their replies.
 type protocol interface {
-	// submit fails if the protocol cannot express the parameters
+	// submit returns an error if the protocol cannot express the parameters.
 	submit(r Request) (query, error)
 	poll(task string, id captcha.Identity) query
 	balance() query
@@ -86,31 +87,31 @@ type protocol interface {
 	report(task string, t captcha.Type, good bool) (q query, offered bool)
 }
 
-// query is one call, ready to be sent.
+// query is one call to the service, before it is sent.
 type query struct {
 	path, contentType, body string
 
-	read    func(reply []byte) (answer, error) // its error is of type garbled
-	answers captcha.Type                       // polls only: the type of the solution
-	secrets []captcha.Secret                   // no answer may contain one: the key, a pingback's
-	hide    []captcha.Secret                   // no text may show one: the secrets, and the proxy
-	image   []byte                             // no text may show a piece of it
+	read    func(reply []byte) (answer, error) // parses the reply; its error is of type garbled
+	answers captcha.Type                       // for polls: the type of CAPTCHA of the solution
+	secrets []captcha.Secret                   // secrets that no answer may contain: the key, and those of a pingback
+	hide    []captcha.Secret                   // secrets that no text may contain: the field secrets, and the proxy
+	image   []byte                             // bytes of the picture; no text may contain a piece of them
 }
 
-// answer is the content of a reply of either protocol.
+// answer is the parsed content of a reply, for both protocols.
 type answer struct {
-	code      string // the service's code for a refusal, unchanged; "" = none
+	code      string // the service's code for a refused call, unchanged; "" = not refused
 	notReady  bool   // polls only
-	text      string // task id or token
+	text      string // the task's id, or the token
 	userAgent string // polls only
-	dated     bool   // polls only: sinceSubmit is set, as in Solution
+	dated     bool   // for polls: whether sinceSubmit is set; see Solution.Dated
 
 	sinceSubmit time.Duration
-	number      float64       // balance or threads
-	retryAfter  time.Duration // with code and HTTP 429; else 0
+	number      float64       // the balance, or the number of threads
+	retryAfter  time.Duration // set only for a refusal with HTTP 429
 }
 
-// New makes a client. It starts no goroutine and makes no call.
+// New makes a client. It starts no goroutine and makes no call to the service.
 func New(cfg Config) (*Client, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -121,7 +122,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = defaultTimeout
 	}
-	// No error quotes the URL: a mistyped URL may contain the key.
+	// The error must not quote the URL, because a mistyped URL may contain the key.
 	u, err := url.Parse(cfg.URL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -157,21 +158,21 @@ func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	return c.cfg.Pace(t)
 }
 
-// Ready reports whether an order may be placed at the given time. If not, wait is the time until
-// the answer can change. While the provider is down, one caller in each turn gets true: its order
-// is the probe.
+// Ready reports whether the caller may place an order at the given time. If not, wait is the time
+// after which the caller should ask again. While the provider is down, Ready returns true to one
+// caller in each turn; the order of that caller is the probe.
 func (c *Client) Ready(at time.Time) (ready bool, wait time.Duration) { return c.health.ready(at) }
 
-// State returns a snapshot for /status.
+// State returns a snapshot of the provider for /status.
 func (c *Client) State(at time.Time) State {
 	s := c.health.state(at)
 	s.Remedy = c.remedy(s.Code)
 	return s
 }
 
-// Submit buys one task and returns its id. A task with a pingback can be polled too. The error
-// is an *Error, or ctx's if the caller gave up before anything was sent. Error.Unknown means
-// that the task may have been bought. The picture is not kept.
+// Submit buys one task and returns its id. A task with a pingback can be polled too. The error is
+// an *Error, or the error of ctx if ctx ended before anything was sent. Error.Unknown means that
+// the task may have been bought. Submit does not keep the bytes of the picture.
 func (c *Client) Submit(ctx context.Context, r Request) (task string, err error) {
 	q, err := c.speak.submit(r)
 	if err == nil && r.Identity.Type == captcha.Image && len(r.Image) == 0 {
@@ -185,8 +186,8 @@ func (c *Client) Submit(ctx context.Context, r Request) (task string, err error)
 	return a.text, err
 }
 
-// Poll asks for a task's token. The error is ErrNotReady, an *Error, or ctx's.
-// id is the identity that the task was bought for.
+// Poll requests the token of a task. The error is ErrNotReady, an *Error, or the error of ctx. The
+// argument id is the identity for which the task was bought.
 func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (Solution, error) {
 	q := c.speak.poll(task, id)
 	q.answers = id.Type
@@ -194,8 +195,8 @@ func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (So
 	return Solution{Token: a.text, UserAgent: a.userAgent, Dated: a.dated, SinceSubmit: a.sinceSubmit}, err
 }
 
-// Threads asks how many tasks the account may have at once. ok is false, and err nil, if the
-// service does not offer the call.
+// Threads requests the number of tasks that the account may have in flight at the same time. If the
+// service does not offer this call, ok is false and err is nil.
 func (c *Client) Threads(ctx context.Context) (total int, ok bool, err error) {
 	q, offered := c.speak.threads()
 	if !offered {
@@ -211,8 +212,8 @@ func (c *Client) Threads(ctx context.Context) (total int, ok bool, err error) {
 	return int(a.number), true, nil
 }
 
-// ReadBalance asks for the account's balance, which State shows from then on.
-// It does nothing unless Config.Balance is set, and asks at most once a minute.
+// ReadBalance requests the balance of the account, which State then contains. It does nothing
+// unless Config.Balance is set, and makes at most one call a minute.
 func (c *Client) ReadBalance(ctx context.Context) error {
 	if !c.cfg.Balance {
 		return nil
@@ -229,24 +230,25 @@ func (c *Client) ReadBalance(ctx context.Context) error {
 	return nil
 }
 
-// Close drops idle connections. Calls under way are not disturbed.
+// Close closes idle connections. It does not interrupt calls in flight.
 func (c *Client) Close() {
 	if t, ok := c.wire.(*http.Transport); ok {
 		t.CloseIdleConnections()
 	}
 }
 
-// The actions that Observe gets.
+// The actions that are passed to Observe.
 const (
 	submit  = "submit"
 	poll    = "poll"
 	threads = "threads"
 	balance = "balance"
 	report  = "report"
-	probing = "probe" // a balance call in spite of a fault
+	probing = "probe" // a call for the balance by Probe, which is made even during a fault
 )
 
-// call makes one call if health permits it, and records its end.
+// call makes one call to the service if the circuit breaker permits it, and updates the breaker
+// with the outcome.
 func (c *Client) call(ctx context.Context, action string, q query, proxy captcha.Secret) (answer, error) {
 	q.secrets = append(q.secrets, c.cfg.Key)
 	q.hide = append(slices.Clone(q.secrets), proxy)
@@ -270,7 +272,7 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 	}
 	var fault *Error
 	if !errors.As(err, &fault) && err != nil && !errors.Is(err, ErrNotReady) {
-		return answer{}, err // the caller cancelled before anything was known
+		return answer{}, err // the caller cancelled before the outcome was known
 	}
 	e := event{action: action, started: started, at: at, trouble: t, fault: fault}
 	if change, changed := c.health.settle(e); changed {
@@ -283,7 +285,7 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 	return a, nil
 }
 
-// refusal returns the error of a proper answer that refuses the call, else nil.
+// refusal returns an error if a proper answer refuses the call, and nil if it grants the call.
 func (c *Client) refusal(a answer, q query) error {
 	if a.notReady {
 		return ErrNotReady
@@ -293,7 +295,7 @@ func (c *Client) refusal(a answer, q query) error {
 	}
 	word, f, known := c.profile.fault(a.code)
 	if a.retryAfter > 0 && f.class != Account {
-		f.class = Capacity // HTTP 429 overrides the code
+		f.class = Capacity // HTTP 429 overrides the class of the code
 	}
 	e := &Error{Class: f.class, Code: word, Delay: max(f.delay, a.retryAfter)}
 	if !known {
@@ -308,7 +310,7 @@ func (c *Client) refusal(a answer, q query) error {
 	return e
 }
 
-// announce logs a change of state.
+// announce logs that the provider went down or up.
 func (c *Client) announce(ctx context.Context, ch change) {
 	level, text := slog.LevelInfo, "provider is called again"
 	switch {
@@ -320,7 +322,7 @@ func (c *Client) announce(ctx context.Context, ch change) {
 	c.cfg.Log.LogAttrs(ctx, level, text, slog.String("provider", c.cfg.Name), slog.String("reason", ch.reason))
 }
 
-// outcome returns the outcome for Observe.
+// outcome returns the word for the outcome of a call that is passed to Observe.
 func outcome(err error, fault *Error, t *trouble) string {
 	switch {
 	case err == nil:

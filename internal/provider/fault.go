@@ -14,29 +14,29 @@ import (
 // FaultKind is the kind of a Fault.
 type FaultKind string
 
-// The kinds.
+// The kinds of faults.
 const (
 	FaultAccount FaultKind = "account" // the service reports a wrong key, no money, or a ban
 	FaultOutage  FaultKind = "outage"  // calls get no proper answer
 )
 
-// Fault is the reason for which a provider is down. Replicas share it.
+// Fault describes why a provider is down. Replicas share faults.
 type Fault struct {
 	Kind   FaultKind
-	Code   string // the provider's own word, or one of this package
+	Code   string // the service's error code, or a code of this package
 	Reason string // a sentence
-	Action string // the call that failed
+	Action string // the action of the failed call
 	Since  time.Time
-	Next   time.Time     // of the next probe
-	Every  time.Duration // between two probes
-	Polls  bool          // of an account fault: polls are answered in spite of it
+	Next   time.Time     // time of the next probe
+	Every  time.Duration // interval of the probes
+	Polls  bool          // for an account fault: the service still answers polls
 }
 
-// pollSoon is the time from an account fault to the first poll, which shows whether polls are
-// answered in spite of it.
+// pollSoon is the time from the begin of an account fault to the first poll. This poll shows
+// whether the service still answers polls.
 const pollSoon = 5 * time.Second
 
-// Fault returns why the provider is down; nil = it is up.
+// Fault returns why the provider is down, or nil if it is up.
 func (c *Client) Fault() *Fault {
 	h := &c.health
 	h.mu.Lock()
@@ -57,24 +57,25 @@ func (c *Client) Fault() *Fault {
 	return nil
 }
 
-// Answered returns when the latest call that got a proper answer was sent; zero = none.
+// Answered returns when the client sent the latest call that got a proper answer. It returns the
+// zero time if there was none.
 func (c *Client) Answered() time.Time {
 	c.health.mu.Lock()
 	defer c.health.mu.Unlock()
 	return c.health.answered
 }
 
-// Adopt replaces the client's fault by the shared fault of all replicas; nil = the provider is
-// up. It logs a change of state.
+// Adopt replaces the fault of the client by the fault that the replicas share; nil means that the
+// provider is up. Adopt logs a change of state.
 func (c *Client) Adopt(ctx context.Context, f *Fault) {
 	if change, changed := c.health.adopt(f); changed {
 		c.announce(ctx, change)
 	}
 }
 
-// PollTurn reports whether a task may be polled at the given time. While an account fault
-// lasts and no poll has been answered since it began, it permits one poll a minute; wait is the
-// time until the next one.
+// PollTurn reports whether the caller may poll a task at the given time. While an account fault
+// lasts and the service has answered no poll since it began, PollTurn permits one poll a minute. If
+// ok is false, wait is the time until the next permitted poll.
 func (c *Client) PollTurn(at time.Time) (ok bool, wait time.Duration) {
 	h := &c.health
 	h.mu.Lock()
@@ -90,9 +91,9 @@ func (c *Client) PollTurn(at time.Time) (ok bool, wait time.Duration) {
 	return true, 0
 }
 
-// Probe asks for the balance at once, in spite of a fault. If it succeeds, the account can be used:
-// the next submit may pass. The error is an *Error or ctx's. Without Config.Balance, Probe makes no
-// call and returns nil.
+// Probe allows the next submission although the provider is down. With Config.Balance, Probe first
+// requests the balance, even during a fault, and allows the submission only if this call succeeds.
+// The error is an *Error or the error of ctx.
 func (c *Client) Probe(ctx context.Context) error {
 	if c.cfg.Balance {
 		a, err := c.call(ctx, probing, c.speak.balance(), "")
@@ -105,7 +106,7 @@ func (c *Client) Probe(ctx context.Context) error {
 	return nil
 }
 
-// adopt implements Client.Adopt and reports whether the provider went down or up.
+// adopt implements Client.Adopt. It reports whether the provider went down or up.
 func (h *health) adopt(f *Fault) (change, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,14 +128,14 @@ func (h *health) adopt(f *Fault) (change, bool) {
 	default:
 		h.account = pause{}
 		adopted := !h.outage.on || h.outage.adopted
-		granted := h.outage.granted // the granted submit may be about to leave
+		granted := h.outage.granted // kept, because the submission with this grant may be about to be sent
 		h.outage = pause{on: true, adopted: adopted, since: f.Since, turn: f.Next, every: f.Every, granted: granted}
 		h.last = f.Code
 	}
 	return h.changeLocked()
 }
 
-// probeNow allows the next submit.
+// probeNow allows the next submission at once.
 func (h *health) probeNow(at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,8 +146,8 @@ func (h *health) probeNow(at time.Time) {
 	}
 }
 
-// remedies are the advice to the operator about account faults. NAME stands for the provider's
-// name, SITE for its host.
+// remedies maps the codes of account faults to advice for the operator. NAME is a placeholder for
+// the provider's name, and SITE for its host.
 var remedies = map[string]string{
 	"ERROR_ZERO_BALANCE":       "top up the balance at SITE, then run `poold probe NAME`",
 	"ERROR_WRONG_USER_KEY":     "check providers.NAME.key in the configuration file",
@@ -163,15 +164,15 @@ var remedies = map[string]string{
 	"ERROR: 1005":              "wait until the ban ends, and raise providers.NAME.poll_interval",
 }
 
-// remedy returns the advice for a code, "" if there is none.
+// remedy returns the advice for a code, or "" if there is none.
 func (c *Client) remedy(code string) string {
 	site := strings.TrimPrefix(strings.TrimPrefix(c.base, "https://"), "http://")
 	site, _, _ = strings.Cut(site, "/")
 	return strings.NewReplacer("NAME", c.cfg.Name, "SITE", site).Replace(remedies[code])
 }
 
-// unreachedCause returns in a few words why a call did not reach the service. It does not quote
-// the error, so that it is equal for equal causes.
+// unreachedCause says in a few words why a call did not reach the service. The text does not quote
+// the error, so that equal causes have equal texts.
 func unreachedCause(err error) string {
 	var dns *net.DNSError
 	var record tls.RecordHeaderError

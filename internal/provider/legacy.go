@@ -11,14 +11,14 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// legacy is the protocol of in.php and res.php. It asks for JSON and also reads plain text, because
-// some services always send errors as plain text.
+// legacy is the protocol of in.php and res.php. Its requests ask for JSON replies, but it also
+// parses plain text, because some services always send errors as plain text.
 type legacy struct {
 	key     captcha.Secret
 	profile profile
 }
 
-// form returns a call. The key is in the body, never in the URL.
+// form returns a call with these fields and the key in its body. The key is never in the URL.
 func (l legacy) form(path string, fields url.Values, read func([]byte) (answer, error)) query {
 	fields.Set("key", l.key.Reveal())
 	fields.Set("json", "1")
@@ -46,7 +46,7 @@ func (l legacy) balance() query {
 	return l.form("/res.php", url.Values{"action": {"getbalance"}}, l.readBalance)
 }
 
-// threads is a call that only captchaai has.
+// threads returns the call threadsinfo, which only captchaai offers.
 func (l legacy) threads() (query, bool) {
 	if l.profile.name != captchaAI {
 		return query{}, false
@@ -62,8 +62,8 @@ func (l legacy) report(task string, _ captcha.Type, good bool) (query, bool) {
 	return l.form("/res.php", url.Values{"action": {action}, "id": {task}}, l.readReport), true
 }
 
-// legacyReply is an answer of in.php or res.php in either form.
-// encoding/json takes field names without regard to case.
+// legacyReply is a parsed reply of in.php or res.php, from JSON or from plain text. encoding/json
+// ignores the case of field names.
 type legacyReply struct {
 	Status     json.RawMessage `json:"status"`
 	Request    json.RawMessage `json:"request"`
@@ -81,7 +81,8 @@ func (l legacy) readSubmit(reply []byte) (answer, error) {
 	return created(r.Request, a)
 }
 
-// readPoll finds the answer in `request`, or in `result`, which some services use for enterprise.
+// readPoll parses the reply to a poll. The solution is in the field `request`, or in `result`,
+// which some services use for enterprise CAPTCHAs.
 func (l legacy) readPoll(reply []byte, id captcha.Identity) (answer, error) {
 	r, a, err := l.parse(reply)
 	if err != nil || a.notReady || a.code != "" {
@@ -91,7 +92,7 @@ func (l legacy) readPoll(reply []byte, id captcha.Identity) (answer, error) {
 	switch {
 	case captcha.HasNamed(id.Type):
 		return solution(id.Type, cmp.Or(named(id.Type, r.Request, r.Result), besideStatus(id.Type, reply)), ua)
-	case id.Type == captcha.Image: // digits may come as a number
+	case id.Type == captcha.Image: // a text of digits may come as a JSON number
 		return solution(id.Type, cmp.Or(plain(r.Request), plain(r.Result)), ua)
 	}
 	first, second := quoted(r.Request), quoted(r.Result)
@@ -101,7 +102,8 @@ func (l legacy) readPoll(reply []byte, id captcha.Identity) (answer, error) {
 	return solution(id.Type, first, ua)
 }
 
-// besideStatus returns named values that are fields of the reply itself as an object, or "".
+// besideStatus handles replies whose own fields are the named values of a solution. It returns
+// these values as a JSON object, or "" if the reply has none.
 func besideStatus(t captcha.Type, reply []byte) string {
 	var whole json.RawMessage
 	reply, err := sniff(reply)
@@ -112,12 +114,12 @@ func besideStatus(t captcha.Type, reply []byte) string {
 	if values == nil {
 		return ""
 	}
-	text, _ := json.Marshal(values) // a map of strings always marshals
+	text, _ := json.Marshal(values) // marshalling a map of strings cannot fail
 	return string(text)
 }
 
 func (l legacy) readBalance(reply []byte) (answer, error) {
-	// In plain text this answer has no OK| in front.
+	// As plain text, a balance has no prefix OK|.
 	if n, ok := finite(string(bytes.TrimSpace(reply))); ok {
 		return answer{number: n}, nil
 	}
@@ -128,7 +130,7 @@ func (l legacy) readBalance(reply []byte) (answer, error) {
 	return amount(r.Request)
 }
 
-// readThreads accepts an answer without a status too.
+// readThreads parses the reply to threadsinfo. The reply may lack a status.
 func (l legacy) readThreads(reply []byte) (answer, error) {
 	var bare legacyReply
 	if decode(reply, &bare) == nil {
@@ -139,11 +141,11 @@ func (l legacy) readThreads(reply []byte) (answer, error) {
 	if _, a, err := l.parse(reply); err != nil || a.code != "" {
 		return a, err
 	}
-	// A proper answer without a count does not mean that the service is down.
+	// A proper reply without a number of threads must not count as an outage.
 	return answer{number: -1}, nil
 }
 
-// readReport knows the plain OK_REPORT_RECORDED, which only reports have.
+// readReport parses the reply to a report. As plain text, this reply is OK_REPORT_RECORDED.
 func (l legacy) readReport(reply []byte) (answer, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(reply), []byte("OK")) {
 		return answer{}, nil
@@ -152,8 +154,8 @@ func (l legacy) readReport(reply []byte) (answer, error) {
 	return reported(a, err)
 }
 
-// parse reads a reply of either form. It sets code or notReady in the answer, or none of them
-// if the call was granted.
+// parse parses a reply in JSON or in plain text. In the answer it sets code or notReady; if the
+// service granted the call, it sets neither.
 func (l legacy) parse(reply []byte) (legacyReply, answer, error) {
 	reply, err := sniff(reply)
 	if err != nil {
@@ -188,8 +190,8 @@ func (l legacy) parse(reply []byte) (legacyReply, answer, error) {
 	return r, answer{}, oddReply
 }
 
-// isWord reports whether plain text is one of the protocol's refusals. Other texts, such as "Bad
-// gateway", must not count as refusals, because the task may have been bought.
+// isWord reports whether a plain text is an error code of the protocol. Other texts, such as "Bad
+// gateway", must not count as refusals, because the service may have accepted the task.
 func (l legacy) isWord(text string) bool {
 	if strings.ContainsAny(text, "\r\n<") {
 		return false
@@ -208,7 +210,8 @@ func refusal(word string) answer {
 	return answer{code: word}
 }
 
-// isNotReady accepts the protocol's misspelling (CAPCHA) and the right spelling.
+// isNotReady reports whether a code means that the task is not ready. It accepts the protocol's
+// misspelling CAPCHA and the correct spelling.
 func isNotReady(word string) bool {
 	return word == "CAPCHA_NOT_READY" || word == "CAPTCHA_NOT_READY"
 }

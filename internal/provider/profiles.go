@@ -7,42 +7,43 @@ import (
 	"poold/internal/captcha"
 )
 
-// The profiles.
+// The names of the profiles.
 const (
 	captchaAI  = "captchaai"
 	twoCaptcha = "2captcha"
 	generic    = "generic"
-	otherPoold = "poold" // whose tokens may be older than their submit
+	otherPoold = "poold" // another poold, which may answer with tokens that are older than their submission
 )
 
-// Profiles lists what Config.Profile may be.
+// Profiles lists the valid values of Config.Profile.
 func Profiles() []string { return []string{captchaAI, twoCaptcha, generic, otherPoold} }
 
-// profile is the meaning of the codes of one service.
+// profile gives the meaning of the error codes of one service.
 type profile struct {
 	name   string
-	faults map[string]fault // never written to after profileNamed
+	faults map[string]fault // by code; read-only after profileNamed
 }
 
 // fault is the meaning of an error code.
 type fault struct {
 	class Class
-	delay time.Duration // time without submits; 0 = none
-	note  string        // an explanation, if the code alone misleads
+	delay time.Duration // pause before the next submission; 0 = none
+	note  string        // an explanation to show, because the code alone misleads
 }
 
-// Delays of the codes, from the services' own advice.
+// Delays after error codes. The services recommend them.
 const (
 	soon  = 5 * time.Second
 	later = 10 * time.Second
-	probe = time.Minute // between two calls to an account that cannot buy
+	probe = time.Minute // interval of the calls to an account that cannot buy
 )
 
 func profileNamed(name string) (profile, bool) {
 	p := profile{name: name, faults: faults()}
 	switch name {
 	case captchaAI:
-		// The account has threads and no balance. The code means that all threads are busy.
+		// This service sells threads, so its accounts have no balance. The code means that all
+		// threads are busy.
 		p.faults["ERROR_ZERO_BALANCE"] = fault{Capacity, soon, "no thread of the account is free"}
 		p.faults["ERROR_KEY_DOES_NOT_EXIST"] = fault{Account, probe, "unknown key, or an account without threads"}
 	case twoCaptcha, generic, otherPoold:
@@ -52,9 +53,9 @@ func profileNamed(name string) (profile, bool) {
 	return p, true
 }
 
-// fault finds the meaning of a code and the word to show for it. An unknown code is a fault of
-// the task, so that it cannot stop a target or an account; the caller must clean it before
-// showing it.
+// fault returns the meaning of an error code, and the word that logs and errors show for it. An
+// unknown code counts as a fault of the task, so that it cannot stop a target or an account. The
+// caller must clean an unknown code before showing it.
 func (p profile) fault(code string) (word string, f fault, known bool) {
 	// Some services append a sentence to the code, and some omit the space in "ERROR: 1001".
 	first, rest, _ := strings.Cut(code, ":")
@@ -74,12 +75,13 @@ func (p profile) fault(code string) (word string, f fault, known bool) {
 	return code, fault{class: Task}, false
 }
 
-// isLink reports whether a code is the address of a help page, which 2captcha sends instead of codes.
+// isLink reports whether a code is the URL of a help page. 2captcha sends such URLs instead of some
+// codes.
 func isLink(code string) bool {
 	return strings.HasPrefix(code, "https://") || strings.HasPrefix(code, "http://")
 }
 
-// faults returns every known code with the meaning that most services give it.
+// faults maps every known code to the meaning that most services give it.
 func faults() map[string]fault {
 	all := make(map[string]fault)
 	for _, row := range []struct {
@@ -95,24 +97,24 @@ func faults() map[string]fault {
 		// The account cannot buy until an operator acts.
 		{Account, probe, `ERROR_ZERO_BALANCE ERROR_WRONG_USER_KEY ERROR_KEY_DOES_NOT_EXIST
 			ERROR_IP_NOT_ALLOWED ERROR_IP_BLOCKED ERROR_ACCOUNT_SUSPENDED`},
-		// Bans of a known length; see below for codes with a space.
+		// Bans of a known length. The codes with a space are added below.
 		{Account, 5 * time.Minute, `IP_BANNED ERROR_IP_BANNED`},
 
-		// This target's parameters.
+		// The parameters of the target are wrong.
 		{Parameters, 0, `ERROR_PAGEURL ERROR_GOOGLEKEY ERROR_WRONG_GOOGLEKEY ERROR_SITEKEY
 			ERROR_RECAPTCHA_INVALID_SITEKEY ERROR_BAD_TOKEN_OR_PAGEURL ERROR_BAD_PARAMETERS
 			ERROR_DOMAIN_NOT_ALLOWED ERROR_CAPTCHA_ID ERROR_NO_SUCH_METHOD ERROR_TASK_NOT_SUPPORTED
 			ERROR_TASK_ABSENT ERROR_BAD_PROXY ERROR_INVALID_TASK_DATA ERROR_BAD_REQUEST`},
-		// Pictures.
+		// The picture is invalid.
 		{Parameters, 0, `ERROR_UPLOAD ERROR_ZERO_CAPTCHA_FILESIZE ERROR_TOO_BIG_CAPTCHA_FILESIZE
 			ERROR_WRONG_FILE_EXTENSION ERROR_IMAGE_TYPE_NOT_SUPPORTED ERROR_CAPTCHAIMAGE_BLOCKED
 			TOO_MANY_BAD_IMAGES`},
 
-		// This task.
+		// Only this task failed.
 		{Task, 0, `ERROR_CAPTCHA_UNSOLVABLE ERROR_BAD_DUPLICATES ERROR_TOKEN_EXPIRED
 			ERROR_PROXY_CONNECTION_FAILED ERROR_WRONG_ID_FORMAT ERROR_WRONG_CAPTCHA_ID
 			ERROR_NO_SUCH_CAPCHA_ID ERROR_TASKID_INVALID ERROR_TASK_TIMEOUT ERROR_EMPTY_ACTION`},
-		// Answers to reports.
+		// Refused reports.
 		{Task, 0, `ERROR_IP_ADDRES REPORT_NOT_RECORDED ERROR_REPORT_NOT_RECORDED ERROR_DUPLICATE_REPORT`},
 	} {
 		for code := range strings.FieldsSeq(row.codes) {
@@ -127,20 +129,20 @@ func faults() map[string]fault {
 	return all
 }
 
-// pace returns the default pace. reCAPTCHA takes longer than the other types, a picture less. No
-// service wants more polls.
+// pace returns the default times of polls. A reCAPTCHA takes longer to solve than the other types,
+// and a picture takes less time. Services do not want more frequent polls.
 func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
 	slow := t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
 	switch {
-	case profile == otherPoold: // a pooled token is ready at once, and polls cost little
+	case profile == otherPoold: // another poold may have a token ready at once, and polls of it cost little
 		return time.Second, 2 * time.Second
 	case t == captcha.Image:
 		return 5 * time.Second, 5 * time.Second
 	case profile == captchaAI:
 		return 15 * time.Second, 5 * time.Second
 	case profile == generic && api == APITasks:
-		// The faster services are of this kind. Some of them ban for polls
-		// less than 2 s apart.
+		// The faster services use this protocol. Some of them ban clients whose polls are less than
+		// 2 s apart.
 		return 10 * time.Second, 3 * time.Second
 	case slow:
 		return 15 * time.Second, 5 * time.Second

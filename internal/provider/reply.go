@@ -11,15 +11,15 @@ import (
 	"poold/internal/captcha"
 )
 
-// Readers of replies of both protocols. A reply may hold anything.
+// This file has the parsers that both protocols share. They must expect any content.
 
 const (
-	longTask  = 128     // bytes of a task id
-	longAgent = 512     // bytes of a user agent
-	longText  = 4 << 10 // bytes of a picture's text
+	longTask  = 128     // maximum length of a task's id, in bytes
+	longAgent = 512     // maximum length of a user agent, in bytes
+	longText  = 4 << 10 // maximum length of the text of a picture, in bytes
 )
 
-// IsAnswer reports whether text can be the solution of a task of a type.
+// IsAnswer reports whether text is a possible solution for a CAPTCHA of type t.
 func IsAnswer(t captcha.Type, text string) bool {
 	switch {
 	case captcha.HasNamed(t):
@@ -30,7 +30,7 @@ func IsAnswer(t captcha.Type, text string) bool {
 	return graphic(text, maxReply)
 }
 
-// solution returns the answer to a poll of a solved task.
+// solution returns the answer for a solved task, or oddReply if text cannot be its solution.
 func solution(t captcha.Type, text, agent string) (answer, error) {
 	if !IsAnswer(t, text) {
 		return answer{}, oddReply
@@ -38,8 +38,9 @@ func solution(t captcha.Type, text, agent string) (answer, error) {
 	return answer{text: text, userAgent: agent}, nil
 }
 
-// named returns the first candidate that has named values: a text, an object, or an object in a
-// text. An object is compacted. It returns "" if no candidate has them.
+// named returns the text of the first candidate that contains the named values of a solution, or ""
+// if there is none. A candidate is a JSON object, a JSON string, or a JSON string that contains an
+// object. named removes the white space from an object.
 func named(t captcha.Type, candidates ...json.RawMessage) string {
 	for _, raw := range candidates {
 		text := cmp.Or(quoted(raw), string(raw))
@@ -54,8 +55,8 @@ func named(t captcha.Type, candidates ...json.RawMessage) string {
 	return ""
 }
 
-// sniff trims a reply and refuses HTML pages and empty replies. It ignores the Content-Type, because
-// services send JSON as text/html.
+// sniff trims a reply, and returns an error for an HTML page or an empty reply. It ignores the
+// Content-Type, because services send JSON as text/html.
 func sniff(reply []byte) ([]byte, error) {
 	reply = bytes.TrimSpace(bytes.TrimPrefix(reply, []byte("\xef\xbb\xbf")))
 	switch {
@@ -67,8 +68,8 @@ func sniff(reply []byte) ([]byte, error) {
 	return reply, nil
 }
 
-// decode reads the JSON value at the start of a reply and ignores what follows, such as a PHP
-// warning. It hides the library's error, because that quotes the reply.
+// decode parses the JSON value at the start of a reply. It ignores text after the value, such as a
+// PHP warning. It does not return the error of encoding/json, because that error quotes the reply.
 func decode(reply []byte, into any) error {
 	err := json.NewDecoder(bytes.NewReader(reply)).Decode(into)
 	switch {
@@ -80,7 +81,7 @@ func decode(reply []byte, into any) error {
 	return oddReply
 }
 
-// quoted returns the text of a JSON string, "" for any other value.
+// quoted returns the text of a JSON string, or "" for any other JSON value.
 func quoted(raw json.RawMessage) string {
 	var text string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
@@ -89,8 +90,8 @@ func quoted(raw json.RawMessage) string {
 	return text
 }
 
-// plain returns the text of a JSON string, or a JSON number as it was written, "" for any other
-// value.
+// plain returns the text of a JSON string, or the digits of a JSON number unchanged. It returns ""
+// for any other JSON value.
 func plain(raw json.RawMessage) string {
 	if len(raw) > 0 && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') {
 		return string(raw)
@@ -98,8 +99,8 @@ func plain(raw json.RawMessage) string {
 	return quoted(raw)
 }
 
-// taskID returns a task's id, and false if it is invalid. Services send numbers or texts. A text
-// keeps its leading zeros.
+// taskID parses the id of a task, which may be a JSON number or a JSON string. It returns false for
+// an invalid id. A string keeps its leading zeros.
 func taskID(raw json.RawMessage) (string, bool) {
 	id := plain(raw)
 	if id == "0" || quoted(raw) == "" && strings.Trim(id, "0123456789") != "" {
@@ -108,7 +109,7 @@ func taskID(raw json.RawMessage) (string, bool) {
 	return id, graphic(id, longTask)
 }
 
-// created returns the answer to a granted submit.
+// created returns the answer to an accepted submission, with the id of the task.
 func created(id json.RawMessage, a answer) (answer, error) {
 	task, valid := taskID(id)
 	if a.notReady || !valid {
@@ -117,7 +118,7 @@ func created(id json.RawMessage, a answer) (answer, error) {
 	return answer{text: task}, nil
 }
 
-// amount returns the answer to a granted call for a number.
+// amount returns the answer to a granted call for a number, such as the balance.
 func amount(raw json.RawMessage) (answer, error) {
 	n, ok := finite(plain(raw))
 	if !ok {
@@ -126,12 +127,12 @@ func amount(raw json.RawMessage) (answer, error) {
 	return answer{number: n}, nil
 }
 
-// agent returns a valid user agent, else "".
+// agent returns the user agent in a JSON string, or "" if it is invalid.
 func agent(raw json.RawMessage) string {
 	return saneAgent(quoted(raw))
 }
 
-// saneAgent returns text if it is a valid user agent, else "".
+// saneAgent returns the argument unchanged if it is a valid user agent, and "" otherwise.
 func saneAgent(text string) string {
 	if len(text) > longAgent || captcha.Printable(text) != text {
 		return ""

@@ -9,23 +9,22 @@ import (
 	"poold/internal/captcha"
 )
 
-// ErrNoReport is the error of Report if the service has no call for the report, or if the task's
-// id is unknown. No call was made.
+// ErrNoReport is the error of Report if the service offers no call for such a report, or if the id
+// of the task is unknown. Report made no call.
 var ErrNoReport = errors.New("provider: accepts no report of this kind")
 
 const (
-	// 2captcha takes a report for 15 minutes after the answer; its client's
-	// text for REPORT_NOT_RECORDED says so. The other services that speak its
-	// first protocol copy it.
+	// 2captcha accepts a report within 15 minutes after the solution, according to the text of its
+	// client for REPORT_NOT_RECORDED. The other services with the legacy protocol copy 2captcha.
 	longWindow = 15 * time.Minute
-	// anti-captcha's reference of reportIncorrectRecaptcha names 60 s, and the
-	// services that copied its protocol say nothing else.
+	// anti-captcha's documentation of reportIncorrectRecaptcha states 60 s. The services that
+	// copied its protocol do not contradict this.
 	shortWindow = time.Minute
 
 	duplicateReport = "ERROR_DUPLICATE_REPORT"
 )
 
-// ReportWindow returns the time after a solve in which the service accepts a report about it.
+// ReportWindow returns how long after a solve the service accepts a report about its token.
 func (c *Client) ReportWindow() time.Duration {
 	if c.cfg.API == APILegacy || c.profile.name == twoCaptcha || c.profile.name == otherPoold {
 		return longWindow
@@ -33,10 +32,11 @@ func (c *Client) ReportWindow() time.Duration {
 	return shortWindow
 }
 
-// Report tells the service whether the site accepted a task's token. A repeated report succeeds. The
-// error is ErrNoReport, an *Error, or ctx's; a refused report is a fault of class Task. No report is
-// made during a fault or an outage. Only an account fault and a rate limit in the answer affect other
-// calls, because a service without this call may answer it with an HTML page.
+// Report reports to the service whether a site accepted the token of a task. A repeated report
+// succeeds. The error is ErrNoReport, an *Error, or the error of ctx. A refused report is a fault of
+// class Task. During an account fault or an outage, Report fails without a call. Its reply affects
+// other calls only by an account fault or a rate limit, because a service that lacks this call may
+// answer with an HTML page.
 func (c *Client) Report(ctx context.Context, task string, t captcha.Type, good bool) error {
 	q, offered := c.speak.report(task, t, good)
 	if !offered || task == "" {
@@ -45,18 +45,18 @@ func (c *Client) Report(ctx context.Context, task string, t captcha.Type, good b
 	_, err := c.call(ctx, report, q, "")
 	var fault *Error
 	if errors.As(err, &fault) && fault.Class == Parameters {
-		fault.Class = Task // the call's own parameters, not the target's
+		fault.Class = Task // the parameters of the report are wrong, not those of the target
 	}
 	return err
 }
 
-// reported converts the answer to a report.
+// reported converts the parsed reply to a report. A repeated report counts as a success.
 func reported(a answer, err error) (answer, error) {
 	switch {
 	case err != nil:
 		return answer{}, err
 	case a.notReady:
-		return answer{code: "CAPCHA_NOT_READY"}, nil // a refusal, as for any other code
+		return answer{code: "CAPCHA_NOT_READY"}, nil // handled as a refusal with this code
 	case strings.HasPrefix(a.code, duplicateReport):
 		return answer{}, nil
 	}

@@ -10,13 +10,14 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// tasks is the protocol of createTask and getTaskResult.
+// tasks is the protocol with the calls createTask and getTaskResult.
 type tasks struct {
 	key     captcha.Secret
 	profile profile
 }
 
-// post returns a call. Maps of plain values always marshal.
+// post returns a call with these fields and the key in its body. Marshalling cannot fail, because
+// the fields are plain values.
 func (t tasks) post(path string, fields map[string]any, read func([]byte) (answer, error)) query {
 	fields["clientKey"] = t.key.Reveal()
 	body, _ := json.Marshal(fields)
@@ -41,7 +42,8 @@ func (t tasks) poll(task string, id captcha.Identity) query {
 	})
 }
 
-// naming returns the fields that name a task. An id that is a number is sent as a number.
+// naming returns the request fields that name a task. An id that is an integer is sent as a JSON
+// number.
 func naming(task string) map[string]any {
 	if n, err := strconv.ParseInt(task, 10, 64); err == nil && strconv.FormatInt(n, 10) == task {
 		return map[string]any{"taskId": n}
@@ -55,8 +57,9 @@ func (t tasks) balance() query {
 
 func (t tasks) threads() (query, bool) { return query{}, false }
 
-// report uses 2captcha's pair of paths for every type. Other services have anti-captcha's paths: a
-// pair for reCAPTCHA, and paths for bad reports about hCaptcha and pictures.
+// report returns the call for a report. 2captcha has one pair of paths for all types. Other
+// services have the paths of anti-captcha: a pair for reCAPTCHA, and one path each for bad reports
+// about hCaptcha and about pictures.
 func (t tasks) report(task string, kind captcha.Type, good bool) (query, bool) {
 	path := "/reportIncorrect"
 	if good {
@@ -79,7 +82,7 @@ func (t tasks) report(task string, kind captcha.Type, good bool) (query, bool) {
 	}), true
 }
 
-// tasksReply is an answer of the tasks protocol.
+// tasksReply is a parsed reply of the tasks protocol.
 type tasksReply struct {
 	ErrorID   json.RawMessage `json:"errorId"`
 	ErrorCode json.RawMessage `json:"errorCode"`
@@ -124,7 +127,7 @@ func readResult(reply []byte, kind captcha.Type) (answer, error) {
 	switch {
 	case captcha.HasNamed(kind):
 		text = named(kind, r.Solution)
-	case kind == captcha.Image: // digits may come as a number
+	case kind == captcha.Image: // a text of digits may come as a JSON number
 		text = plain(s.Text)
 	case kind == captcha.Turnstile && other != "", text == "":
 		text = other
@@ -132,11 +135,12 @@ func readResult(reply []byte, kind captcha.Type) (answer, error) {
 	return solution(kind, text, agent(s.UserAgent))
 }
 
-// maxAge bounds the time between a token's birth and its submit.
+// maxAge is the maximum accepted time between a solve and the submission of its task.
 const maxAge = 24 * time.Hour
 
-// readAge reads when a token was solved, relative to its submit. The service sends both times in
-// whole seconds. readAge rounds so that the token is never assumed younger than it is.
+// readAge returns the time from the submission to the solve; ok is false if the reply has no valid
+// times. Both times are whole seconds. A poold that serves tasks rounds them so that a token never
+// seems younger than it is (httpapi/compatapi/tasks.go).
 func readAge(reply []byte) (sinceSubmit time.Duration, ok bool) {
 	var times struct {
 		CreateTime int64 `json:"createTime"`
@@ -160,8 +164,8 @@ func readTasksBalance(reply []byte) (answer, error) {
 	return amount(r.Balance)
 }
 
-// parseTasks reads the envelope. In the answer only code or notReady are set;
-// both empty means that the call was granted.
+// parseTasks parses the common fields of a reply. In the answer it sets only code or notReady; if
+// the service granted the call, it sets neither.
 func parseTasks(reply []byte) (tasksReply, answer, error) {
 	var r tasksReply
 	reply, err := sniff(reply)

@@ -12,14 +12,14 @@ import (
 	"poold/internal/captcha"
 )
 
-// Checks and display of texts that come from a service.
+// This file has the functions that check and clean texts from a service.
 
-// clean makes a service's text safe to show: it removes secrets and all but printable
-// ASCII, and cuts the text to the given number of characters.
+// clean makes a text from a service safe to show. It replaces the given secrets, removes all
+// characters except printable ASCII, and cuts the text after the given number of characters.
 func clean(text string, most int, secrets ...captcha.Secret) string {
 	text = captcha.Printable(text)
 	for _, s := range secrets {
-		// The secret unchanged, form-encoded, and after Printable.
+		// The text may contain the secret unchanged, form-encoded, or cleaned by Printable.
 		for _, form := range []string{s.Reveal(), url.QueryEscape(s.Reveal()), captcha.Printable(s.Reveal())} {
 			if form != "" {
 				text = strings.ReplaceAll(text, form, "[redacted]")
@@ -29,7 +29,7 @@ func clean(text string, most int, secrets ...captcha.Secret) string {
 	return text[:min(len(text), most)]
 }
 
-// quotes reports whether text contains a piece of an image, raw or in base64.
+// quotes reports whether text contains a piece of an image, as raw bytes or in base64.
 func quotes(text string, image []byte) bool {
 	if len(image) == 0 {
 		return false
@@ -44,14 +44,15 @@ func quotes(text string, image []byte) bool {
 	return false
 }
 
-// graphic reports whether text is 1 to most visible ASCII characters, as task ids and tokens are.
+// graphic reports whether text consists of visible ASCII characters, at least 1 and at most `most`.
+// Ids of tasks and tokens have this form.
 func graphic(text string, most int) bool {
 	return text != "" && len(text) <= most &&
 		strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
 
-// readable reports whether text is 1 to most bytes of UTF-8, not only spaces, without control and
-// replacement characters.
+// readable reports whether text is valid UTF-8 of at most `most` bytes, has a character other than
+// white space, and has no control or replacement characters.
 func readable(text string, most int) bool {
 	return strings.TrimSpace(text) != "" && len(text) <= most && utf8.ValidString(text) &&
 		!strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError })

@@ -19,19 +19,19 @@ import (
 )
 
 const (
-	maxReply      = 64 << 10 // bytes of an answer, and of its headers
+	maxReply      = 64 << 10 // maximum size of a response body, and of its headers, in bytes
 	maxRetryAfter = time.Minute
 
-	longCause = 200 // characters of an error's text
+	longCause = 200 // maximum length of the text of an error, in characters
 
-	hiccup    = 5 * time.Second // delay after a call without a proper answer
-	unreached = 2 * time.Second // delay after a call that was not sent
+	hiccup    = 5 * time.Second // delay of the next call after a call without a proper answer
+	unreached = 2 * time.Second // delay of the next call after a call that was not sent
 )
 
-// newTransport makes a pool of connections for one client. Idle connections are closed earlier
-// than services close them: if the service closed one during a submit, the task might be bought
-// and its id lost. The explicit TLS configuration also keeps the transport at HTTP/1.1; the
-// tests prove that it does not send a submit twice.
+// newTransport makes the HTTP transport of one client. It closes idle connections before services
+// do: if a service closed a connection during a submission, the task might be bought and its id
+// lost. The explicit TLS configuration restricts the transport to HTTP/1.1. The tests prove that it
+// never sends a submission twice.
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{
@@ -46,8 +46,8 @@ func newTransport() *http.Transport {
 	}
 }
 
-// garbled is the error of a reply that violates the protocol: one short word, never a piece of the
-// reply.
+// garbled is the error for a reply that violates the protocol. Its text is one short word and never
+// quotes the reply.
 type garbled string
 
 func (g garbled) Error() string { return "reading the answer: " + string(g) }
@@ -61,20 +61,21 @@ const (
 	echoReply  garbled = "holds_a_secret"
 )
 
-// trouble is a call that ended without an answer in the protocol.
+// trouble is the error for a call that ended without a proper answer, that is, without a reply that
+// follows the protocol.
 type trouble struct {
 	code    string // a short word of this package
-	why     string // of a call that was not sent, in a few words; else ""
-	cause   error  // in this package's words, or ctx's; may be nil
-	sent    bool   // the request may have reached the service
-	gaveUp  bool   // the caller cancelled
-	refused bool   // HTTP 429: the service works and did nothing
+	why     string // for a call that was not sent: the cause in a few words; else ""
+	cause   error  // an error of this package, or the error of ctx; may be nil
+	sent    bool   // whether the request may have reached the service
+	gaveUp  bool   // whether the caller cancelled
+	refused bool   // whether the service answered HTTP 429: it works, and did not carry out the call
 	delay   time.Duration
 }
 
 func (t *trouble) Error() string { return t.code }
 
-// words are the code and why.
+// words returns the code and, if known, the cause.
 func (t *trouble) words() string {
 	if t.why == "" {
 		return t.code
@@ -82,7 +83,7 @@ func (t *trouble) words() string {
 	return t.code + ": " + t.why
 }
 
-// asError returns the error for the caller of an action.
+// asError converts the trouble to the error that the caller gets.
 func (t *trouble) asError(action string) error {
 	lost := action == submit && t.sent && !t.refused
 	if t.gaveUp && !lost {
@@ -91,11 +92,11 @@ func (t *trouble) asError(action string) error {
 	return &Error{Class: Capacity, Code: t.code, Delay: t.delay, Unknown: lost, Err: t.cause}
 }
 
-// exchange sends one call, once, and reads its answer. Every error is a *trouble.
+// exchange sends one call, without retries, and parses the reply. Every error is a *trouble.
 func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	limited, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	var sent atomic.Bool // set by a goroutine of the transport
+	var sent atomic.Bool // atomic, because a goroutine of the transport sets it
 	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) },
 	})
@@ -103,17 +104,17 @@ func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	if err != nil {
 		return answer{}, &trouble{code: "unreachable", cause: errors.New("making the request: bad URL"), delay: unreached}
 	}
-	req.GetBody = nil // otherwise the transport would send it again after some failures
+	req.GetBody = nil // otherwise the transport would send the request again after some failures
 	req.Header.Set("Content-Type", q.contentType)
 	req.Header.Set("Accept", "application/json, text/plain")
 	req.Header.Set("User-Agent", "poold")
 
-	// A RoundTripper by itself follows no redirect and keeps no cookie.
+	// A RoundTripper follows no redirects and keeps no cookies.
 	resp, err := c.wire.RoundTrip(req)
 	if err != nil {
 		return answer{}, broken(ctx, limited, err, sent.Load(), q.hide)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
+	defer resp.Body.Close() //nolint:errcheck // closing a body after reading loses no data
 	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
 	switch {
 	case err != nil:
@@ -124,7 +125,7 @@ func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	return c.understand(resp, reply, q)
 }
 
-// understand reads a complete reply.
+// understand parses a complete reply.
 func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer, error) {
 	status := resp.StatusCode
 	delay := max(hiccup, retryAfter(resp.Header, time.Now()))
@@ -135,16 +136,16 @@ func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer,
 	a, err := q.read(reply)
 	switch {
 	case status >= 400 && (err != nil || a.code == ""):
-		// Some services refuse with 4xx and a code of the protocol. Without a code the reason is
-		// unknown. A 4xx never means that the task was bought.
+		// Some services refuse calls with a 4xx and an error code of the protocol. This reply has
+		// no code, so its reason is unknown, and its content is not trusted.
 		return answer{}, &trouble{code: code, sent: true, refused: status == http.StatusTooManyRequests, delay: delay}
 	case err != nil:
 		g := oddReply
 		_ = errors.As(err, &g)
 		return answer{}, &trouble{code: string(g), cause: g, sent: true, delay: hiccup}
 	case q.leaks(a.text):
-		// A task id is logged and a token is handed out: neither may contain the key or
-		// a pingback's secret.
+		// The id of a task is logged, and a token is handed out. Neither may contain the key or the
+		// secret of a pingback.
 		return answer{}, &trouble{code: string(echoReply), cause: echoReply, sent: true, delay: hiccup}
 	}
 	if shows(a.userAgent, q.secrets) {
@@ -156,7 +157,8 @@ func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer,
 	return a, nil
 }
 
-// leaks reports whether an answer's text, or one of its named values, contains one of the secrets.
+// leaks reports whether the text of an answer, or one of its named values, contains one of the
+// secrets.
 func (q query) leaks(text string) bool {
 	for _, value := range captcha.Named(q.answers, text) {
 		if shows(value, q.secrets) {
@@ -166,19 +168,19 @@ func (q query) leaks(text string) bool {
 	return shows(text, q.secrets)
 }
 
-// shows reports whether text holds one of the secrets.
+// shows reports whether text contains one of the secrets.
 func shows(text string, secrets []captcha.Secret) bool {
 	return slices.ContainsFunc(secrets, func(s captcha.Secret) bool {
 		return s != "" && strings.Contains(text, s.Reveal())
 	})
 }
 
-// leastSecret is the least length of a piece of a secret that is searched for. Shorter pieces could
-// occur in harmless texts.
+// leastSecret is the minimum length of the pieces of a secret that replies are searched for.
+// Shorter pieces could occur in harmless texts.
 const leastSecret = 16
 
-// pingbackSecrets returns a pingback's URL and the pieces of its path and query that may be
-// secrets, because a service may quote a part of it.
+// pingbackSecrets returns the URL of a pingback and those pieces of its path and query that may be
+// secrets. The pieces count because a service may quote only a part of the URL.
 func pingbackSecrets(text string) []captcha.Secret {
 	if text == "" {
 		return nil
@@ -198,8 +200,8 @@ func pingbackSecrets(text string) []captcha.Secret {
 	return all
 }
 
-// broken converts a network error. It uses the error's text only if nothing was sent, because later
-// errors can quote the service.
+// broken converts a network error to a *trouble. It keeps the text of the error only if nothing was
+// sent, because a later error can quote the service.
 func broken(ctx, limited context.Context, err error, sent bool, hide []captcha.Secret) error {
 	t := &trouble{sent: sent, delay: hiccup}
 	switch {
@@ -216,7 +218,8 @@ func broken(ctx, limited context.Context, err error, sent bool, hide []captcha.S
 	return t
 }
 
-// retryAfter reads the header in either form; 0 = none, one minute at most.
+// retryAfter parses the header Retry-After, in seconds or as a date. It returns at most one minute,
+// and 0 without a valid header.
 func retryAfter(h http.Header, at time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	wait := time.Duration(0)

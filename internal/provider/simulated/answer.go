@@ -8,15 +8,15 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// maxBody limits the body of a request, in bytes.
+// maxBody is the maximum size of a request's body in bytes.
 const maxBody = 4 << 20
 
-// price is the price of a solve in answers that have one.
+// price is the price of a solve in those responses that state a price.
 const price = "0.00299"
 
-// answer is a whole HTTP answer before any part of it is sent.
+// answer is a complete HTTP response that has not been sent yet.
 type answer struct {
-	status int // 0 = 200, also for errors of the protocol
+	status int // HTTP status; 0 = 200, which the protocols also use for errors
 	kind   string
 	body   []byte
 }
@@ -26,22 +26,22 @@ func (a answer) write(w http.ResponseWriter) {
 	_, _ = w.Write(a.body)
 }
 
-// head sends all but the body.
+// head sends the status and the headers, but not the body.
 func (a answer) head(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", a.kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 	w.WriteHeader(max(a.status, http.StatusOK))
 }
 
-// answerOf wraps a reply of a protocol.
+// answerOf converts a reply of package wire to an answer.
 func answerOf(r wire.Reply) answer { return answer{kind: r.Type, body: r.Body} }
 
-// statusAnswer is an answer outside both protocols.
+// statusAnswer returns an answer with an HTTP status that neither protocol uses.
 func statusAnswer(status int) answer {
 	return answer{status: status, kind: wire.PlainText, body: []byte(http.StatusText(status))}
 }
 
-// request reads a call; whole is false if its body did not arrive.
+// request reads an HTTP request. It returns whole = false if the body did not arrive completely.
 func request(r *http.Request) (sent wire.Request, whole bool) {
 	body, err := io.ReadAll(r.Body)
 	return wire.Request{

@@ -11,17 +11,18 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// books record the sales and their outcomes. All methods are safe for concurrent use.
+// books stores the sold tasks and counts calls and outcomes. All methods are safe for concurrent
+// use.
 type books struct {
 	opts *Options
 
 	mu       sync.Mutex // guards everything below
 	lots     *rand.Rand
 	last     int64           // number of the newest task
-	tasks    map[int64]*task // by number; older tasks are forgotten
+	tasks    map[int64]*task // by number; tasks are deleted some time after they were due
 	inFlight []*task         // sorted by due time
-	settled  []*task         // due, not yet forgotten, sorted by due time
-	sold     []*task         // every sale; only with Options.Ledger
+	settled  []*task         // tasks that were due and are not deleted yet, sorted by due time
+	sold     []*task         // all sold tasks; only with Options.Ledger
 	totals   Totals
 }
 
@@ -30,27 +31,28 @@ func newBooks(opts *Options, seed uint64) *books {
 		opts: opts, lots: dice(seed, orderStream), tasks: make(map[int64]*task),
 		totals: Totals{ByAction: make(map[Action]int)},
 	}
-	b.last = 1_000_000_000 + b.lots.Int64N(8_000_000_000) // real ids have ten digits
+	b.last = 1_000_000_000 + b.lots.Int64N(8_000_000_000) // a random number of ten digits, like the ids of real services
 	return b
 }
 
-// task is one accepted order. Its facts are fixed at the submit; books.mu guards the counters.
+// task is one accepted order. Its properties do not change after the sale. The mutex of books
+// guards its counters.
 type task struct {
 	number   int64
 	identity captcha.Identity
 	id       captcha.ID
-	legacy   bool // bought by that protocol
+	legacy   bool // bought by the legacy protocol
 	at, due  time.Time
 	failed   bool
-	lot      uint64 // seed of all draws for this task
+	lot      uint64 // seed of all random numbers of this task
 
 	polls, collected int
-	ping             pingback // zero = none is sent
-	pinged           int      // pingbacks that arrived
+	ping             pingback // zero = no pingback is sent
+	pinged           int      // number of pingbacks that arrived
 	reported         string   // good | bad; "" = no report yet
 }
 
-// order is a submit of either protocol.
+// order is the content of a submission, for both protocols.
 type order struct {
 	identity captcha.Identity
 	bad      string // the code for a wrong key or an invalid parameter; "" = valid
@@ -58,7 +60,7 @@ type order struct {
 	ping     pingback
 }
 
-// sell sells one task, or returns the code that refuses the order.
+// sell accepts an order and returns its task. If the order is refused, sell returns an error code.
 func (b *books) sell(o order, at time.Time) (t *task, code string) {
 	id := o.identity.ID()
 	b.mu.Lock()
@@ -67,7 +69,7 @@ func (b *books) sell(o order, at time.Time) (t *task, code string) {
 	if code = o.bad; code == "" && b.opts.Threads > 0 && b.totals.InFlight >= b.opts.Threads {
 		code = wire.CodeNoSlot
 		if b.opts.Flavour == CaptchaAI {
-			code = wire.CodeZeroBalance // this service means threads, not money
+			code = wire.CodeZeroBalance // captchaai uses this code if no thread is free
 		}
 	}
 	if code != "" {
@@ -92,7 +94,7 @@ func (b *books) sell(o order, at time.Time) (t *task, code string) {
 	return t, ""
 }
 
-// draw draws a task's due time, and whether it is unsolvable.
+// draw draws at random when a task is due and whether it is unsolvable.
 func (o *Options) draw(t *task) (due time.Time, failed bool) {
 	lot := dice(t.lot, lotStream)
 	lead := time.Duration(float64(o.Median) * math.Exp(o.Sigma*lot.NormFloat64()))
@@ -103,14 +105,15 @@ func (o *Options) draw(t *task) (due time.Time, failed bool) {
 	return t.at.Add(lead), lot.Float64() < o.FailShare
 }
 
-// outcome is the result of one look at one task.
+// outcome is the state of one task at one time.
 type outcome struct {
-	code  string // instead of a token; "" = the token
+	code  string // the error code; "" if there is a token
 	token string
 	task  task // a copy; zero for an unknown number
 }
 
-// poll looks at a task and counts the poll. An unknown number is a code too.
+// poll returns the outcome of a task and counts the poll. For an unknown number the outcome has an
+// error code.
 func (b *books) poll(number int64, at time.Time) outcome {
 	b.mu.Lock()
 	b.advanceLocked(at)
@@ -143,7 +146,8 @@ func (b *books) lookLocked(number int64, at time.Time) outcome {
 	return outcome{task: *t}
 }
 
-// report records a caller's report on a solved task, once. code is why it was not recorded.
+// report records a report about a solved task. A task accepts one report. If the report is refused,
+// report returns an error code.
 func (b *books) report(id string, v wire.Verdict, at time.Time) (code string) {
 	n, ok := wire.TaskNumber(id)
 	b.mu.Lock()
@@ -153,7 +157,7 @@ func (b *books) report(id string, v wire.Verdict, at time.Time) (code string) {
 	switch {
 	case !ok:
 		return wire.CodeIDFormat
-	case t == nil, v.Fits != nil && !v.Fits(t.identity.Type): // the call is for other types
+	case t == nil, v.Fits != nil && !v.Fits(t.identity.Type): // the call is for other types of CAPTCHA
 		return wire.CodeUnknownTask
 	case t.failed || at.Before(t.due):
 		return wire.CodeNotRecorded
@@ -164,8 +168,8 @@ func (b *books) report(id string, v wire.Verdict, at time.Time) (code string) {
 	return ""
 }
 
-// advanceLocked brings the books to the given time: due tasks free their thread, and old tasks
-// are forgotten.
+// advanceLocked updates the books to the given time: tasks that became due free their threads, and
+// old tasks are deleted.
 func (b *books) advanceLocked(at time.Time) {
 	for len(b.inFlight) > 0 && !at.Before(b.inFlight[0].due) {
 		t := b.inFlight[0]
@@ -180,12 +184,12 @@ func (b *books) advanceLocked(at time.Time) {
 	}
 	for len(b.settled) > 0 && at.Sub(b.settled[0].due) >= keep {
 		delete(b.tasks, b.settled[0].number)
-		b.settled[0] = nil // the array still points to it
+		b.settled[0] = nil // lets the garbage collector free the task
 		b.settled = b.settled[1:]
 	}
 }
 
-// pingOutcome returns the content of a task's pingback.
+// pingOutcome returns the outcome that a task's pingback reports.
 func (b *books) pingOutcome(t *task) outcome {
 	b.mu.Lock()
 	o := outcome{task: *t}
@@ -198,7 +202,7 @@ func (b *books) pingOutcome(t *task) outcome {
 	return o
 }
 
-// pinged counts a pingback that arrived.
+// pinged counts a pingback of a task that arrived.
 func (b *books) pinged(t *task) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

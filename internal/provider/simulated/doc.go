@@ -1,8 +1,8 @@
-// Package simulated is a CAPTCHA solving service as an http.Handler. The daemon buys from it
-// if no provider has a key and Redis is embedded. Tests of every package buy from it too.
+// Package simulated is a simulated CAPTCHA solving service, an http.Handler. The daemon buys from
+// it if no provider has a key and Redis is embedded. Tests use it as their provider.
 //
-// It is the server side of both protocols. It shares package provider/wire with poold's own
-// endpoints and does not import package provider:
+// The package is the server side of both protocols. It shares package provider/wire with poold's
+// own endpoints and does not import package provider. Its paths:
 //
 //	/in.php      submit       GET query, POST form, multipart or JSON
 //	/res.php     action=get, getbalance, reportgood, reportbad, threadsinfo
@@ -10,9 +10,10 @@
 //	/ledger      GET: the sales (only with Options.LedgerHTTP)
 //	/faults      PUT: the faults in force from now on (likewise)
 //
-// A submit draws the task's lead time from a lognormal distribution, and whether the task is
-// unsolvable. Equal seeds and equal orders of submits give equal tasks. Tasks need no goroutine
-// and no timer, except for a pingback: a task is ready when the clock has passed its due time.
+// At its submission, each task draws a lead time from a lognormal distribution, and whether it is
+// unsolvable. The same seed and the same sequence of submissions give the same tasks. A task is
+// ready when the clock has passed its due time. So tasks need no goroutine and no timer, except for
+// pingbacks.
 //
 // # Parts
 //
@@ -25,26 +26,26 @@
 //
 // # Tokens
 //
-// No site accepts the tokens, and their text says so: SIMULATED.<type>.<task>.<identity>.<filler>.
-// For a GeeTest, that is one of its values. The text of a picture has 0 for the task, so
-// that equal pictures have equal texts. IdentityOf reads the identity back from a token.
+// The tokens are marked as simulated, and no site accepts them. Their form is
+// SIMULATED.<type>.<task>.<identity>.<filler>. One of the values of a GeeTest has this form. The
+// text of a picture has 0 instead of the task, so that equal pictures have equal texts. IdentityOf
+// returns the identity in a token.
 //
 // # Ledger and faults
 //
-// Totals are exact. With Options.Ledger every sale is kept too, so that a test can assert
-// "bought once, collected once, never over the cap". SetFaults makes calls go wrong as
-// networks and services do; Fault.Accepted says whether the call takes effect before that.
-// Options and faults can be sent as JSON to a Service in another process, except Fault.When
-// and Options.Log.
+// Totals are exact. With Options.Ledger the service also keeps every sale. Tests can then assert
+// that each token was bought once, was collected once, and that no order exceeded the cap.
+// SetFaults makes calls fail like real networks and services. Fault.Accepted says whether such a
+// call takes effect. Options and faults, except Fault.When and Options.Log, can be sent as JSON to
+// a Service in another process.
 //
 // # Invariants
 //
-//   - A submit is counted as exactly one of Submitted and Refused.
-//   - A task occupies a thread from its submit to its due time, polled or not. With a
-//     cap, InFlight never exceeds it.
-//   - Without Options.Ledger, memory is bounded by the submits of the last lead time plus
-//     five minutes.
+//   - Each submission is counted in exactly one of Submitted and Refused.
+//   - A task occupies a thread from its submission to its due time, whether or not it is polled.
+//     InFlight never exceeds Options.Threads, if that is set.
+//   - Without Options.Ledger, a task occupies memory only until five minutes after its due time.
 //
-// The package solves nothing, reads only size and format of pictures, and forgets everything
-// at a restart.
+// The package solves no CAPTCHA. It checks only the size and the format of pictures, and keeps all
+// state in memory.
 package simulated

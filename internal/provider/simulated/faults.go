@@ -14,7 +14,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// Action is the purpose of a call, in either protocol.
+// Action is the purpose of a call; both protocols have the same actions.
 type Action = wire.Action
 
 // The actions.
@@ -27,41 +27,41 @@ const (
 	Other   = wire.Other
 )
 
-// Call is the part of a call that Fault.When sees.
+// Call describes a call for Fault.When.
 type Call struct {
 	Action   Action
-	Task     string           // the id that a Poll or Report names; "" otherwise
-	Identity captcha.Identity // of a Submit; zero otherwise
+	Task     string           // the id in a Poll or Report; "" for other actions
+	Identity captcha.Identity // the identity in a Submit; zero for other actions
 }
 
-// Kind is a way in which a call goes wrong.
+// Kind says how a call goes wrong.
 type Kind string
 
 // The kinds of faults.
 const (
-	Drop      Kind = "drop"       // the connection closes without a byte
-	Hang      Kind = "hang"       // no answer until the caller disconnects or the service is closed
-	HTML      Kind = "html"       // a page instead of an answer
-	Status    Kind = "status"     // an HTTP status
-	Huge      Kind = "huge"       // an answer of 16 MiB
-	Slow      Kind = "slow"       // the true answer, one byte a second
-	Redirect  Kind = "redirect"   // 307 to /redirected, which counts as Other
+	Drop      Kind = "drop"       // the connection closes without a response
+	Hang      Kind = "hang"       // no response until the caller disconnects or the service is closed
+	HTML      Kind = "html"       // an HTML page instead of the true response
+	Status    Kind = "status"     // an HTTP status instead of the true response
+	Huge      Kind = "huge"       // a response of 16 MiB
+	Slow      Kind = "slow"       // the true response, one byte a second
+	Redirect  Kind = "redirect"   // a redirect with status 307 to /redirected; the request there counts as Other
 	Types     Kind = "types"      // JSON whose fields have the wrong types
-	OtherTask Kind = "other-task" // the answer to a submit has the id of the task before it
-	Code      Kind = "code"       // Fault.Code instead of an answer
+	OtherTask Kind = "other-task" // the response to a Submit has the id of the previous task
+	Code      Kind = "code"       // the error code Fault.Code instead of the true response
 )
 
-// Fault selects calls, and how they fail. Of several faults, the first that matches a call acts.
+// Fault says which calls fail, and how. If several faults match a call, the first one acts.
 type Fault struct {
 	On    Action          // "" = every action
-	When  func(Call) bool `json:"-"` // nil = always; called concurrently, without a lock
-	Share float64         // of the calls that match so far; 0 = all of them
-	Times int             // how often it acts; 0 = no limit
+	When  func(Call) bool `json:"-"` // selects calls; nil = all; may be called concurrently
+	Share float64         // share of the calls selected by On and When that fail, drawn at random; 0 = all
+	Times int             // maximum number of calls that fail; 0 = no limit
 
 	Kind     Kind
-	Accepted bool   // the call takes effect first, as for Slow and OtherTask: a submit is bought, a poll collects
-	Code     string // for Code; in the protocol's own words, CAPCHA_NOT_READY also for tasks
-	Status   int    // for Status; 0 = 500
+	Accepted bool   // the call takes effect before it fails: a Submit buys, a Poll collects; implied for Slow and OtherTask
+	Code     string // for the kind Code: the error code, in the words of the protocol; CAPCHA_NOT_READY works for both protocols
+	Status   int    // for the kind Status: the HTTP status; 0 = 500
 }
 
 const (
@@ -71,16 +71,17 @@ const (
 	typesBody = `{"status":{"code":"1"},"request":[{"id":null}],"errorId":"none","taskId":[true],"solution":7}`
 )
 
-// armedFault is a fault in force.
+// armedFault is a fault in force, with its counters.
 type armedFault struct {
 	Fault
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	dice *rand.Rand
-	acts int // so far
+	acts int // number of calls on which the fault acted
 }
 
-// SetFaults replaces the faults in force for all calls that begin afterwards. Without arguments
-// no fault is in force. Equal seeds and equal orders of matching calls hit the same calls.
+// SetFaults replaces the faults in force, for all calls that begin afterwards. Without arguments it
+// removes all faults. With the same seed and the same sequence of matching calls, the same calls
+// fail.
 func (s *Service) SetFaults(faults ...Fault) {
 	armed := make([]*armedFault, len(faults))
 	for i, one := range faults {
@@ -89,8 +90,8 @@ func (s *Service) SetFaults(faults ...Fault) {
 	s.faults.Store(&armed)
 }
 
-// serveFaults replaces the faults in force by a JSON list of Fault. An invalid list changes
-// nothing.
+// serveFaults handles PUT /faults: it replaces the faults in force by a JSON list of Fault. An
+// invalid list changes nothing.
 func (s *Service) serveFaults(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPut {
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -107,7 +108,7 @@ func (s *Service) serveFaults(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// fault returns the fault that acts on a call, nil if none does.
+// fault returns the fault that acts on a call, or nil if none does.
 func (s *Service) fault(c Call) *armedFault {
 	for _, one := range *s.faults.Load() {
 		if one.hits(c) {
@@ -130,7 +131,7 @@ func (f *armedFault) hits(c Call) bool {
 	return true
 }
 
-// play answers a call with a fault.
+// play handles a call on which a fault acts.
 func (s *Service) play(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault) {
 	var a answer
 	if fault.Accepted || fault.Kind == Slow || fault.Kind == OtherTask {
@@ -147,7 +148,7 @@ func (s *Service) play(w http.ResponseWriter, r *http.Request, q *query, fault *
 	case Huge:
 		flood(w)
 	case OtherTask:
-		if q.sold != 0 { // a refusal stays as it is
+		if q.sold != 0 { // a refused submission gets its true response
 			a = q.accept(q.sold - 1)
 		}
 		a.write(w)
@@ -163,13 +164,13 @@ func (s *Service) play(w http.ResponseWriter, r *http.Request, q *query, fault *
 		w.Header().Set("Location", "/redirected")
 		statusAnswer(http.StatusTemporaryRedirect).write(w)
 	default: // Drop
-		// net/http documents this panic: it closes the connection and logs nothing.
+		// net/http documents that this panic closes the connection and logs nothing.
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// sleep waits for a receive from after. It returns false if the caller disconnects or the
-// service is closed first.
+// sleep waits until the channel after delivers a value. It returns false if the caller disconnects
+// or the service is closed before.
 func (s *Service) sleep(r *http.Request, after <-chan time.Time) bool {
 	select {
 	case <-after:
@@ -180,10 +181,10 @@ func (s *Service) sleep(r *http.Request, after <-chan time.Time) bool {
 	return false
 }
 
-// dribble sends one byte of an answer a second.
+// dribble sends an answer at a rate of one byte a second.
 func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer) {
 	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Time{}) // the server's own limit would end this fault too early
+	_ = control.SetWriteDeadline(time.Time{}) // no deadline, because the server's write timeout would end this fault too early
 	a.head(w)
 	for i := range a.body {
 		if _, err := w.Write(a.body[i : i+1]); err != nil {
@@ -196,7 +197,7 @@ func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer) {
 	}
 }
 
-// flood sends an answer that begins well and is far too long.
+// flood sends a response that begins like a valid one and is far too long.
 func flood(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", wire.JSONText)
 	chunk := bytes.Repeat([]byte("A"), 64<<10)

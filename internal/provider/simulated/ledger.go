@@ -13,46 +13,47 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// Totals are the counters of the whole life of a Service, exact at the moment of the read.
+// Totals holds counters over the whole life of a Service. The counters are consistent with one
+// another.
 type Totals struct {
-	Submitted    int            `json:"submitted"` // accepted; = Solved + Failed + InFlight
-	Refused      int            `json:"refused"`   // submits that bought nothing, because of a code or a fault
+	Submitted    int            `json:"submitted"` // accepted submissions; = Solved + Failed + InFlight
+	Refused      int            `json:"refused"`   // submissions that bought nothing, because of an error code or a fault
 	Solved       int            `json:"solved"`
 	Failed       int            `json:"failed"`
-	Collected    int            `json:"collected"` // tasks whose token was the answer to a poll
-	Repeated     int            `json:"repeated"`  // such answers beyond a task's first
+	Collected    int            `json:"collected"` // tasks whose token was sent in response to a poll
+	Repeated     int            `json:"repeated"`  // further responses with the token of a task that was already collected
 	InFlight     int            `json:"in_flight"`
 	PeakInFlight int            `json:"peak_in_flight"`
-	ByAction     map[Action]int `json:"by_action"` // all calls but /ledger and /faults
+	ByAction     map[Action]int `json:"by_action"` // all calls except /ledger and /faults
 }
 
-// Sale is one accepted task. A poll whose answer a Fault with Accepted destroyed counts
-// as collected: the service cannot know that no answer arrived.
+// Sale is one accepted task. A poll counts as collected even if a Fault with Accepted destroyed the
+// response, because a service cannot know that a response was lost.
 type Sale struct {
 	Task        string           `json:"task"`
-	Identity    captcha.Identity `json:"identity"` // as read from the parameters; in JSON without the proxy
-	ID          captcha.ID       `json:"id"`       // of Identity, with the proxy
+	Identity    captcha.Identity `json:"identity"` // the identity in the parameters; its JSON lacks the proxy
+	ID          captcha.ID       `json:"id"`       // the ID of Identity; covers the proxy
 	At          time.Time        `json:"at"`
 	DueAt       time.Time        `json:"due_at"`
-	Failed      bool             `json:"failed"` // is or will be unsolvable
+	Failed      bool             `json:"failed"` // whether the task is unsolvable, also before it is due
 	Polls       int              `json:"polls"`
-	Collected   int              `json:"collected"`        // polls that were answered with the token
-	Pinged      int              `json:"pinged"`           // pingbacks that were answered with a 2xx
+	Collected   int              `json:"collected"`        // number of polls that were answered with the token
+	Pinged      int              `json:"pinged"`           // number of pingbacks that were answered with a 2xx
 	Report      string           `json:"report,omitempty"` // good | bad
-	Token       string           `json:"-"`                // "" for a failed task; for a GeeTest, its values as one text
+	Token       string           `json:"-"`                // the solution as one text; "" for a failed task
 	TokenSHA256 string           `json:"token_sha256,omitempty"`
 }
 
-// Ledger is the document under /ledger.
+// Ledger is the document of GET /ledger.
 type Ledger struct {
 	Totals Totals `json:"totals"`
 	Sales  []Sale `json:"sales"`
 }
 
-// Totals reads the counters.
+// Totals returns the counters of the service.
 func (s *Service) Totals() Totals { return s.books.read() }
 
-// Sold lists every sale in the order of the submits. It is empty without
+// Sold lists all sales in the order of their submissions. It returns nothing without
 // Options.Ledger.
 func (s *Service) Sold() []Sale { return s.books.ledger().Sales }
 
@@ -69,7 +70,7 @@ func (b *books) totalsLocked() Totals {
 	return t
 }
 
-// ledger takes totals and sales of one moment.
+// ledger returns the totals and the sales, consistent with each other.
 func (b *books) ledger() Ledger {
 	b.mu.Lock()
 	totals := b.totalsLocked()
@@ -106,7 +107,7 @@ func (s *Service) serveLedger(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", wire.JSONText)
-	_ = json.NewEncoder(w).Encode(s.books.ledger()) // fails only if the reader is gone
+	_ = json.NewEncoder(w).Encode(s.books.ledger()) // an error only means that the client has disconnected
 }
 
 // count counts a call.
@@ -116,7 +117,7 @@ func (b *books) count(action Action) {
 	b.totals.ByAction[action]++
 }
 
-// refused counts a submit that a fault kept from being accepted.
+// refused counts a submission that a fault prevented.
 func (b *books) refused() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

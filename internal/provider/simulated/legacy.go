@@ -10,10 +10,11 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// legacyForm is the form of answers that one caller of in.php and res.php wants.
+// legacyForm writes responses in the form (JSON or plain text) that a caller of in.php or res.php
+// asked for.
 type legacyForm struct{ wire.Form }
 
-// fail is the answer with a code.
+// fail returns the answer with an error code.
 func (f legacyForm) fail(code string) answer {
 	why := ""
 	if strings.HasPrefix(code, "ERROR") {
@@ -22,7 +23,7 @@ func (f legacyForm) fail(code string) answer {
 	return answerOf(f.Fail(code, why))
 }
 
-// parseLegacy reads a call of the legacy protocol.
+// parseLegacy parses a call of the legacy protocol.
 func (s *Service) parseLegacy(r *http.Request) *query {
 	sent, whole := request(r)
 	c := wire.ReadLegacy(sent)
@@ -57,7 +58,7 @@ func (s *Service) parseLegacy(r *http.Request) *query {
 	return q
 }
 
-// result carries out a call of res.php.
+// result executes a call of res.php.
 func (s *Service) result(f legacyForm, c wire.LegacyCall, at time.Time) answer {
 	switch {
 	case c.Action == Poll && !c.Many:

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Flavour is the service that is imitated.
+// Flavour is the real service that a Service imitates.
 type Flavour string
 
-// The flavours. They differ in the code for "no free thread", threadsinfo, the JSON type of a
-// reCAPTCHA's id, the name of the user agent's field, the form of a legacy pingback, and the
-// form of a GeeTest's answer.
+// The flavours. They differ in the code for "no free thread", in threadsinfo, in the JSON type of
+// the id of a reCAPTCHA task, in the name of the field for the user agent, and in the forms of
+// legacy pingbacks and of solutions of a GeeTest.
 const (
 	CaptchaAI  Flavour = "captchaai" // the default
 	TwoCaptcha Flavour = "2captcha"
@@ -26,38 +26,39 @@ const (
 
 const (
 	tokenBytes = 600             // length of a token
-	keep       = 5 * time.Minute // from a task's due time until it is forgotten
+	keep       = 5 * time.Minute // time from a task's due time until the task is deleted
 )
 
-// Options shape a Service. The zero value is a service that accepts any key,
-// has no thread cap, never fails and takes 6 to 120 s.
+// Options configures a Service. The zero value describes a service that accepts any key, has no
+// limit of threads, never fails, and solves in 6 to 120 s.
 type Options struct {
 	Flavour Flavour
-	Key     string // the valid key; "" = any key but the empty one
+	Key     string // the valid key; "" = any non-empty key is valid
 
-	// Lead time: lognormal around Median, cut at Min and Max. If all four are zero, the
-	// defaults apply. Otherwise each is used as given: Sigma 0 = always the
-	// median, Max 0 = no upper end.
+	// The lead time has a lognormal distribution around Median, cut at Min and Max. If all four
+	// fields are zero, the defaults apply. Otherwise each field is used as it is: with a Sigma of 0
+	// every lead time is the median, and a Max of 0 means no maximum.
 	Median, Min, Max time.Duration
 	Sigma            float64
 
-	Threads   int     // limit of tasks in flight; 0 = no cap, and threadsinfo is not offered
+	Threads   int     // maximum number of tasks in flight; 0 = no limit, and threadsinfo is not offered
 	FailShare float64 // share of unsolvable tasks, 0 to 1
 
-	// Seed makes lead times, failures, tokens, ids and shares of faults repeatable. 0 draws
-	// one, so that a task id of an earlier process is unknown instead of another task's.
+	// Seed makes lead times, failures, tokens, ids and shares of faults repeatable. If it is 0,
+	// each Service draws a random seed, so that the id of a task of an earlier process is unknown
+	// and does not name another task.
 	Seed uint64
 
-	UserAgent string // in answers to orders that named no user agent; "" = answers have none
+	UserAgent string // user agent in solutions, unless the order names one; "" = solutions have no user agent
 
-	Ledger     bool // keep every sale for Sold; memory grows with the sales
+	Ledger     bool // keep all sales for Sold; the memory grows with each sale
 	LedgerHTTP bool // serve /ledger, without keys, proxies and token texts, and /faults
 
-	PingShare  float64 // share of the requested pingbacks that are sent; 0 = all
+	PingShare  float64 // share of the requested pingbacks that is sent; 0 = all
 	PingRepeat int     // extra deliveries of each pingback
 
-	Faults []Fault      // in force from the start; SetFaults replaces them
-	Log    *slog.Logger // undelivered pingbacks; nil = silent
+	Faults []Fault      // the faults in force at the start; SetFaults replaces them
+	Log    *slog.Logger // gets the undelivered pingbacks; nil = no log
 }
 
 func (o Options) withDefaults() Options {
@@ -73,7 +74,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// userAgent returns the browser that a task was solved with, "" if answers have none.
+// userAgent returns the user agent in the solution of a task, or "" if Options has none.
 func (o *Options) userAgent(t *task) string {
 	if o.UserAgent != "" && t.identity.UserAgent != "" {
 		return t.identity.UserAgent

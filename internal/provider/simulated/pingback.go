@@ -16,12 +16,12 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// pingTimeout bounds the delivery of one pingback.
+// pingTimeout is the timeout for the delivery of one pingback.
 const pingTimeout = 5 * time.Second
 
-// pingback is the address and the form in which a caller wants a task's result.
+// pingback says to which URL and in which form the service sends the result of a task.
 type pingback struct {
-	url  string // "" = not at all
+	url  string // "" = no pingback
 	form pingForms
 }
 
@@ -29,13 +29,13 @@ type pingback struct {
 type pingForms int
 
 const (
-	pingQuery pingForms = iota // GET, id and code in the query: captchaai
-	pingForm                   // POST, id and code as a form: 2captcha
-	pingJSON                   // POST, the answer of getTaskResult: the tasks protocol
+	pingQuery pingForms = iota // GET with id and code in the query, like captchaai
+	pingForm                   // POST with id and code in a form, like 2captcha
+	pingJSON                   // POST with the response to getTaskResult, as in the tasks protocol
 )
 
-// pingbackClient keeps no connection, follows no redirect and ignores the proxies of the
-// environment.
+// pingbackClient makes an HTTP client that keeps no idle connections, follows no redirects and
+// ignores the proxies of the environment.
 func pingbackClient() *http.Client {
 	return &http.Client{
 		Timeout:       pingTimeout,
@@ -44,7 +44,8 @@ func pingbackClient() *http.Client {
 	}
 }
 
-// ping delivers the pingback of a task that was sold at the given time, when the task is due.
+// ping starts a goroutine that delivers the pingback of a task when the task is due. The argument
+// at is the time of the sale.
 func (s *Service) ping(t *task, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +61,7 @@ func (s *Service) ping(t *task, at time.Time) {
 	})
 }
 
-// deliver sends a task's pingbacks and counts those that arrive.
+// deliver sends the pingbacks of a task, and counts the pingbacks that arrive.
 func (s *Service) deliver(t *task) {
 	for range 1 + s.opts.PingRepeat {
 		err := s.call(s.ending, s.books.pingOutcome(t))
@@ -75,7 +76,7 @@ func (s *Service) deliver(t *task) {
 	}
 }
 
-// call delivers one pingback. Its error never holds the URL, which may carry a
+// call delivers one pingback. Its error never contains the URL, because the URL may contain a
 // secret of the caller.
 func (s *Service) call(ctx context.Context, o outcome) error {
 	r, err := pingRequest(ctx, o, s.opts)
@@ -113,7 +114,7 @@ func pingRequest(ctx context.Context, o outcome, opts *Options) (*http.Request, 
 		kind, body = "application/json", wire.JSON(v).Body
 	case pingQuery:
 		method, kind, body = http.MethodGet, "", nil
-		// The query of the caller's URL is kept unchanged.
+		// The existing query of the caller's URL stays unchanged.
 		joint := "?"
 		if strings.Contains(target, "?") {
 			joint = "&"

@@ -10,20 +10,21 @@ import (
 	"time"
 )
 
-// Serve answers calls on l until ctx ends, then closes l, ends the calls in flight and returns
-// nil; any other end is an error. It closes the Service.
+// Serve serves calls on the listener until ctx ends, and then returns nil after the calls in flight
+// have ended. It returns an error if the listener fails. In both cases Serve closes the listener
+// and the Service.
 func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: s,
-		// Longer than a client keeps an unused connection: closing one during a submit
-		// would leave the client unsure whether the submit was accepted.
+		// These timeouts are longer than clients keep an idle connection. If the service closed a
+		// connection during a submission, the client could not know whether its task was accepted.
 		ReadHeaderTimeout: 30 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelWarn),
-		// Calls that a fault delays end with ctx.
+		// The context of requests ends with ctx, so that calls that a fault delays end too.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	defer s.Close()
@@ -31,11 +32,11 @@ func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	go func() { served <- server.Serve(l) }()
 	select {
 	case err := <-served:
-		_ = server.Close() // the listener broke; connections are still open
+		_ = server.Close() // the listener failed, but connections are still open
 		return fmt.Errorf("serving the simulated provider: %w", err)
 	case <-ctx.Done():
 	}
-	// Short calls finish; longer ones are cut off.
+	// Calls in flight have one second to finish; longer calls are cut off.
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = server.Shutdown(limit)

@@ -13,25 +13,24 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// balance is the balance of every account; sales do not reduce it.
+// balance is the constant balance of every account.
 const balance = 600
 
-// Service is one solving service with one account. All methods are safe for
-// concurrent use.
+// Service is a simulated solving service with one account. All methods are safe for concurrent use.
 type Service struct {
 	opts   *Options
 	seed   uint64
 	books  *books
-	faults atomic.Pointer[[]*armedFault] // in force
-	client *http.Client                  // of pingbacks
+	faults atomic.Pointer[[]*armedFault] // the faults in force
+	client *http.Client                  // sends the pingbacks
 
-	ending  context.Context // ends with Close
+	ending  context.Context // cancelled by Close
 	end     context.CancelFunc
-	mu      sync.Mutex // orders the start of pingbacks and Close
+	mu      sync.Mutex // prevents that a pingback starts during or after Close
 	running sync.WaitGroup
 }
 
-// New makes a service. It starts nothing.
+// New makes a service. It starts no goroutine.
 func New(opts Options) *Service {
 	opts = opts.withDefaults()
 	seed := cmp.Or(opts.Seed, rand.Uint64()) //nolint:gosec // not a secret
@@ -41,8 +40,8 @@ func New(opts Options) *Service {
 	return s
 }
 
-// Close drops the pingbacks that are not delivered yet, ends the calls that faults delay, and
-// waits for its goroutines. Later calls are answered, but send no pingbacks.
+// Close cancels the pingbacks that are not delivered yet and the calls that faults delay, and waits
+// for the goroutines of the service. Calls after Close are answered, but cause no pingbacks.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.end()
@@ -50,7 +49,7 @@ func (s *Service) Close() {
 	s.running.Wait()
 }
 
-// ServeHTTP answers one call of either protocol.
+// ServeHTTP handles one call of either protocol, or a request for /ledger or /faults.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	switch {
@@ -70,16 +69,17 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q.run(time.Now()).write(w)
 }
 
-// query is a call that was read and has had no effect yet.
+// query is a parsed call that has not been executed yet.
 type query struct {
 	Call
-	run    func(at time.Time) answer // carries the call out and returns the true answer
-	refuse func(code string) answer  // the answer with a code
-	accept func(number int64) answer // the answer with a task's number; submits only
-	sold   int64                     // the number of the task that run sold; 0 = none
+	run    func(at time.Time) answer // executes the call and returns the true answer
+	refuse func(code string) answer  // returns the answer with an error code
+	accept func(number int64) answer // returns the answer with the number of a task; only for submissions
+	sold   int64                     // the number of the task that the function run sold; 0 = none
 }
 
-// submits makes q the submit of an order. fail returns the answer with a code of the books.
+// submits makes q the submission of an order. The function fail returns the answer for an error
+// code of books.
 func (s *Service) submits(q *query, o order, fail func(code string) answer) {
 	q.Action, q.Identity = Submit, o.identity
 	q.run = func(at time.Time) answer {
@@ -93,7 +93,7 @@ func (s *Service) submits(q *query, o order, fail func(code string) answer) {
 	}
 }
 
-// admit returns the code that refuses a key, "" for a valid one.
+// admit returns "" for a valid key, and otherwise the error code.
 func (s *Service) admit(key string) string {
 	switch {
 	case key == "":
@@ -104,7 +104,7 @@ func (s *Service) admit(key string) string {
 	return ""
 }
 
-// parse reads a call of either protocol.
+// parse parses a call of either protocol.
 func (s *Service) parse(r *http.Request) *query {
 	status := http.StatusNotFound
 	legacy := r.URL.Path == "/in.php" || r.URL.Path == "/res.php"

@@ -9,17 +9,18 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// tasksRefuse is the answer with a code of this protocol.
+// tasksRefuse returns the answer with an error code of the tasks protocol.
 func tasksRefuse(code string) answer { return answerOf(wire.JSON(tasksError(code))) }
 
-// tasksFail is the answer with a code of the books.
+// tasksFail returns the answer with an error code of books, which uses the codes of the legacy
+// protocol.
 func tasksFail(code string) answer { return tasksRefuse(wire.TasksCode(code)) }
 
 func tasksError(code string) wire.TasksAnswer {
 	return wire.TasksError(code, "the simulated service refuses: "+code)
 }
 
-// parseTasks reads a call of the tasks protocol.
+// parseTasks parses a call of the tasks protocol.
 func (s *Service) parseTasks(r *http.Request) *query {
 	sent, whole := request(r)
 	c := wire.ReadTasks(sent)
@@ -47,7 +48,7 @@ func (s *Service) parseTasks(r *http.Request) *query {
 	return q
 }
 
-// runTasks carries out a call that is not a submit.
+// runTasks executes a call that is not a submission.
 func (s *Service) runTasks(c wire.TasksCall, at time.Time) answer {
 	switch c.Action {
 	case Poll:
@@ -63,7 +64,8 @@ func (s *Service) runTasks(c wire.TasksCall, at time.Time) answer {
 	return answerOf(wire.JSON(wire.TasksAnswer{Status: "success"}))
 }
 
-// tasksResult is the answer to a poll, and the content of a pingback.
+// tasksResult converts an outcome to the response to a poll, which is also the content of a
+// pingback.
 func tasksResult(o outcome, opts *Options) wire.TasksAnswer {
 	if o.code != "" {
 		return tasksError(wire.TasksCode(o.code))

@@ -10,17 +10,17 @@ import (
 	"poold/internal/captcha"
 )
 
-// tokenMark is in every token, so that it is not mistaken for a real one.
+// tokenMark marks every token, so that nobody takes a token for a real one.
 const tokenMark = "SIMULATED"
 
 const fillerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// token returns the text of a task's solution. It is computed on every call: equal tasks have
-// equal texts, and none is stored.
+// token computes the text of a task's solution. Equal tasks have equal texts, so the service stores
+// no text.
 func (t *task) token(opts *Options) string {
 	switch t.identity.Type {
 	case captcha.Image:
-		// The text depends on the picture alone.
+		// The text depends only on the picture.
 		return strings.Join([]string{tokenMark, string(t.identity.Type), "0", string(t.id), "zwei wörter"}, ".")
 	case captcha.GeeTest, captcha.GeeTestV4:
 		return t.valuesText(opts)
@@ -28,7 +28,7 @@ func (t *task) token(opts *Options) string {
 	return t.marked()
 }
 
-// marked returns a text of tokenBytes that names its task and identity.
+// marked returns a text of tokenBytes bytes that contains the number and the identity of the task.
 func (t *task) marked() string {
 	var b strings.Builder
 	b.Grow(tokenBytes)
@@ -40,7 +40,7 @@ func (t *task) marked() string {
 	}
 	filler := dice(t.lot, fillerStream)
 	for b.Len() < tokenBytes {
-		// A letter takes six bits, so one draw gives ten letters.
+		// A letter takes six bits, so one random number gives ten letters.
 		bits := filler.Uint64()
 		for range min(10, tokenBytes-b.Len()) {
 			b.WriteByte(fillerAlphabet[bits&63])
@@ -50,8 +50,9 @@ func (t *task) marked() string {
 	return b.String()
 }
 
-// values returns the named values of a GeeTest's solution, nil for other types. One of them
-// contains the mark of the token. The legacy protocol of 2captcha prefixes the names of version 3.
+// values returns the named values of the solution of a GeeTest, or nil for other types. One of the
+// values is the marked text. In the legacy protocol of 2captcha, the names of version 3 have the
+// prefix "geetest_".
 func (t *task) values(opts *Options) map[string]string {
 	prefix := ""
 	if t.legacy && opts.Flavour == TwoCaptcha {
@@ -72,12 +73,12 @@ func (t *task) values(opts *Options) map[string]string {
 	return nil
 }
 
-// valuesText returns the named values as one text: a list of name:value in captchaai's legacy
-// protocol, else a JSON object.
+// valuesText returns the named values as one text. In the legacy protocol of captchaai this is a
+// list of name:value pairs, otherwise a JSON object.
 func (t *task) valuesText(opts *Options) string {
 	values := t.values(opts)
 	if !t.legacy || opts.Flavour == TwoCaptcha {
-		text, _ := json.Marshal(values) // a map of strings always marshals
+		text, _ := json.Marshal(values) // marshalling a map of strings cannot fail
 		return string(text)
 	}
 	list := make([]string, 0, len(values))
@@ -87,8 +88,8 @@ func (t *task) valuesText(opts *Options) string {
 	return strings.Join(list, ",")
 }
 
-// IdentityOf reads from a token the identity that it was solved for. It returns false for a
-// token that was not made by a Service.
+// IdentityOf returns the identity for which a token was solved. It returns false if no Service made
+// the token.
 func IdentityOf(token string) (captcha.ID, bool) {
 	_, marked, _ := strings.Cut(token, tokenMark+".")
 	parts := strings.SplitN(marked, ".", 4)
@@ -101,16 +102,17 @@ func IdentityOf(token string) (captcha.ID, bool) {
 	return captcha.ID(parts[2]), true
 }
 
-// The streams keep draws for different purposes apart, so that another fault changes no lead time.
+// Each purpose has its own stream of random numbers, so that a further fault, for instance, does
+// not change the lead times.
 const (
 	lotStream uint64 = iota + 1
 	fillerStream
 	orderStream
 	pingStream
-	faultStream // + the fault's position
+	faultStream // plus the position of the fault in the list
 )
 
-// dice returns the random numbers of a seed and a purpose.
+// dice returns the random numbers for a seed and a stream.
 func dice(seed, stream uint64) *rand.Rand {
 	//nolint:gosec // these numbers must be repeatable, and no secret is made of them
 	return rand.New(rand.NewPCG(seed, stream))

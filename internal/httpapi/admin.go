@@ -83,7 +83,7 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if pause.Reason != "" {
 		limits = append(limits, slog.String("reason", pause.Reason))
 	}
-	return a.altered(w, r, c, "target paused", limits...)
+	return a.finishChange(w, r, c, "target paused", limits...)
 }
 
 // resume is POST /pool/{target}/resume. It ends a pause that was made by POST. A pause in the
@@ -100,7 +100,7 @@ func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	if err != nil {
 		return err
 	}
-	return a.altered(w, r, c, "target resumed", slog.Bool("tried_at_once", tried))
+	return a.finishChange(w, r, c, "target resumed", slog.Bool("tried_at_once", tried))
 }
 
 // flush is DELETE /pool/{target}/tokens: it drops the tokens that are ready, for example because
@@ -110,12 +110,12 @@ func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if err != nil {
 		return err
 	}
-	return a.altered(w, r, c, "tokens flushed", slog.Int("tokens", dropped))
+	return a.finishChange(w, r, c, "tokens flushed", slog.Int("tokens", dropped))
 }
 
-// altered completes a request that changed a target: it logs the name of the caller's key, marks
+// finishChange completes a request that changed a target: it logs the name of the caller's key, marks
 // the status as stale and wakes package refill.
-func (a *admin) altered(w http.ResponseWriter, r *http.Request, c *kernel.Call, what string, more ...slog.Attr) error {
+func (a *admin) finishChange(w http.ResponseWriter, r *http.Request, c *kernel.Call, what string, more ...slog.Attr) error {
 	attrs := append([]slog.Attr{slog.String("target", c.Target.Name), slog.String("key", c.Caller.Name)}, more...)
 	a.log.LogAttrs(r.Context(), slog.LevelInfo, what, attrs...)
 	a.status.Changed()

@@ -73,9 +73,9 @@ func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 	return err
 }
 
-// changed authenticates the caller again if the file was reloaded since its admission. Without a
+// reauthenticate authenticates the caller again if the file was reloaded since its admission. Without a
 // reload, the result now is nil.
-func (g *gate) changed(c *kernel.Call, r *http.Request) (now *kernel.Access, caller *kernel.Caller, err error) {
+func (g *gate) reauthenticate(c *kernel.Call, r *http.Request) (now *kernel.Access, caller *kernel.Caller, err error) {
 	if now = g.access(); now == c.Access {
 		return nil, c.Caller, nil
 	}
@@ -89,7 +89,7 @@ func (g *gate) changed(c *kernel.Call, r *http.Request) (now *kernel.Access, cal
 // readmit checks a caller again after its wait: a reload may have changed the rights of its key,
 // or the target.
 func (g *gate) readmit(c *kernel.Call, r *http.Request) error {
-	now, caller, err := g.changed(c, r)
+	now, caller, err := g.reauthenticate(c, r)
 	if now == nil || err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 func (g *gate) find(a *kernel.Access, name string, c *kernel.Caller) (*kernel.Target, error) {
 	// A malformed name is refused before it is used.
 	if a.Targets[name] == nil && !targets.IsName(name) {
-		return nil, kernel.NewProblem(kernel.CodeUnknownTarget, "a target's name has only a-z, 0-9, dot, underscore and hyphen"+meant(a, name, c))
+		return nil, kernel.NewProblem(kernel.CodeUnknownTarget, "a target's name has only a-z, 0-9, dot, underscore and hyphen"+suggestion(a, name, c))
 	}
 	// The globs are checked first: a key must not learn which other targets exist.
 	if !c.MayUse(name) {
@@ -160,12 +160,12 @@ func (g *gate) find(a *kernel.Access, name string, c *kernel.Caller) (*kernel.Ta
 	if !g.sets.Status().OK {
 		where = "the file was refused when it was read last (`poold check` says why), and the one in use has"
 	}
-	return nil, kernel.NewProblem(kernel.CodeUnknownTarget, where+" no target of this name"+meant(a, name, c))
+	return nil, kernel.NewProblem(kernel.CodeUnknownTarget, where+" no target of this name"+suggestion(a, name, c))
 }
 
-// meant suggests the target with the most similar name, among the targets that the caller may
+// suggestion suggests the target with the most similar name, among the targets that the caller may
 // use; "" = no name is similar.
-func meant(a *kernel.Access, name string, c *kernel.Caller) string {
+func suggestion(a *kernel.Access, name string, c *kernel.Caller) string {
 	var known []string
 	for i := range a.Set.Targets {
 		if other := a.Set.Targets[i].Name; c.MayUse(other) {

@@ -119,7 +119,7 @@ func (m *Metrics) CallsPerToken(provider string) float64 {
 	return 0
 }
 
-// providerLocked returns the traffic of a provider. It creates the entry, by which keep later finds
+// providerLocked returns the traffic of a provider. It creates the entry, by which dropStaleSeries later finds
 // the provider's series.
 func (m *Metrics) providerLocked(name string) *traffic {
 	t := m.providers[name]
@@ -156,42 +156,42 @@ func (m *Metrics) Reported(target string, accepted bool, age time.Duration) {
 	m.reportAge.WithLabelValues(target, outcome).Observe(max(0, age.Seconds()))
 }
 
-func (m *Metrics) answered(status int) {
+func (m *Metrics) countResponse(status int) {
 	m.requests.WithLabelValues(strconv.Itoa(status)).Inc()
 }
 
-// asked counts a request by the key of its caller. The outcomes come from a fixed list.
-func (m *Metrics) asked(key, outcome string) {
+// countRequest counts a request by the key of its caller. The outcomes come from a fixed list.
+func (m *Metrics) countRequest(key, outcome string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.keys[key] = true
 	m.keyRequests.WithLabelValues(key, outcome).Inc()
 }
 
-// keep drops the series of targets, providers and keys that the configuration file no longer has.
-func (m *Metrics) keep(set *targets.Set) {
+// dropStaleSeries drops the series of targets, providers and keys that the configuration file no longer has.
+func (m *Metrics) dropStaleSeries(set *targets.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	wanted := map[string]bool{purchase.GuestTarget: true}
 	for i := range set.Targets {
 		wanted[set.Targets[i].Name] = true
 	}
-	forget(m.targets, wanted, "target", m.age.MetricVec, m.wait.MetricVec, m.reportAge.MetricVec, m.solves.MetricVec, m.solveDuration.MetricVec)
+	dropSeries(m.targets, wanted, "target", m.age.MetricVec, m.wait.MetricVec, m.reportAge.MetricVec, m.solves.MetricVec, m.solveDuration.MetricVec)
 	clear(wanted)
 	for i := range set.Providers {
 		wanted[set.Providers[i].Name] = true
 	}
-	forget(m.providers, wanted, "provider", m.solves.MetricVec, m.solveDuration.MetricVec, m.providerCalls.MetricVec, m.passedOn.MetricVec)
+	dropSeries(m.providers, wanted, "provider", m.solves.MetricVec, m.solveDuration.MetricVec, m.providerCalls.MetricVec, m.passedOn.MetricVec)
 	clear(wanted)
 	wanted[history.Keyless] = len(set.Server.Keys) == 0
 	for i := range set.Server.Keys {
 		wanted[set.Server.Keys[i].Name] = true
 	}
-	forget(m.keys, wanted, "key", m.keyRequests.MetricVec)
+	dropSeries(m.keys, wanted, "key", m.keyRequests.MetricVec)
 }
 
-// forget drops the series of the names that wanted lacks from the given metrics.
-func forget[V any](names map[string]V, wanted map[string]bool, label string, in ...*prometheus.MetricVec) {
+// dropSeries drops the series of the names that wanted lacks from the given metrics.
+func dropSeries[V any](names map[string]V, wanted map[string]bool, label string, in ...*prometheus.MetricVec) {
 	for name := range names {
 		if wanted[name] {
 			continue

@@ -66,7 +66,7 @@ func (s *scrapes) open(snapshot *status.Snapshot) *scrapeBody {
 	defer s.mu.Unlock()
 	if s.newest == nil || s.newest.of != snapshot && s.read < mostBodies {
 		body := &scrapeBody{of: snapshot, text: sync.OnceValues(func() ([]byte, error) { return s.render(snapshot) })}
-		body.zipped = sync.OnceValues(func() ([]byte, error) { return zipped(body.text()) })
+		body.zipped = sync.OnceValues(func() ([]byte, error) { return compress(body.text()) })
 		s.newest = body
 		s.read++
 	}
@@ -92,7 +92,7 @@ var textMetrics = expfmt.NewFormat(expfmt.TypeTextPlain)
 
 // render returns the metrics of this replica and of a snapshot, as text.
 func (s *scrapes) render(snapshot *status.Snapshot) ([]byte, error) {
-	s.metrics.keep(s.sets.Current())
+	s.metrics.dropStaleSeries(s.sets.Current())
 	// Each body has its own registry, because its figures belong to one snapshot.
 	state := prometheus.NewRegistry()
 	if err := state.Register(snapshot); err != nil {
@@ -112,8 +112,8 @@ func (s *scrapes) render(snapshot *status.Snapshot) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// zipped compresses a rendered body. It passes on an error of the rendering.
-func zipped(body []byte, err error) ([]byte, error) {
+// compress compresses a rendered body. It passes on an error of the rendering.
+func compress(body []byte, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func (s *Server) finish(c *kernel.Call, r *http.Request) {
 	case status == 0:
 		status = http.StatusOK // the handler wrote nothing
 	}
-	s.metrics.answered(status)
+	s.metrics.countResponse(status)
 	s.countByKey(c)
 	s.logRequest(c, r, status)
 	if broken != nil {
@@ -115,7 +115,7 @@ func (s *Server) countByKey(c *kernel.Call) {
 	if c.HungUp {
 		outcome = "hung_up"
 	}
-	s.metrics.asked(c.Caller.AuditName(), outcome)
+	s.metrics.countRequest(c.Caller.AuditName(), outcome)
 }
 
 // logRequest logs a request at debug level. The line has no text that the client chose freely: no

@@ -173,7 +173,7 @@ func (s *solves) admit(a *kernel.Access, caller *kernel.Caller, id captcha.Ident
 }
 
 func (s *solves) readmit(r *http.Request, c *kernel.Call, asked targets.SolveRequest) error {
-	now, caller, err := s.gate.changed(c, r)
+	now, caller, err := s.gate.reauthenticate(c, r)
 	if now != nil && err == nil {
 		_, err = s.admit(now, caller, asked.Identity)
 	}

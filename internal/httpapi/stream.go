@@ -62,7 +62,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 		case <-s.stopping:
 			return nil
 		case <-ticker.C:
-			if !s.gate.unchanged(c, r) {
+			if !s.gate.sameRights(c, r) {
 				return nil
 			}
 			if time.Since(out.last) >= heartbeatEvery {
@@ -71,7 +71,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 				}
 			}
 		case <-reader.Changed():
-			if !s.gate.unchanged(c, r) {
+			if !s.gate.sameRights(c, r) {
 				return nil
 			}
 			event, err := reader.Event()
@@ -85,9 +85,9 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 	}
 }
 
-// unchanged reports whether the caller still has the rights that it had on admission.
-func (g *gate) unchanged(c *kernel.Call, r *http.Request) bool {
-	now, caller, err := g.changed(c, r)
+// sameRights reports whether the caller still has the rights that it had on admission.
+func (g *gate) sameRights(c *kernel.Call, r *http.Request) bool {
+	now, caller, err := g.reauthenticate(c, r)
 	if now == nil {
 		return true
 	}

@@ -68,9 +68,9 @@ func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 		return err
 	}
 	if asked.tokens == 0 {
-		return a.altered(w, r, c, "warm windows ended")
+		return a.finishChange(w, r, c, "warm windows ended")
 	}
-	return a.altered(w, r, c, "warm window made", slog.Int("tokens", window.Tokens),
+	return a.finishChange(w, r, c, "warm window made", slog.Int("tokens", window.Tokens),
 		slog.Time("from", now.Add(window.In).UTC()), slog.Time("until", now.Add(window.Left).UTC()))
 }
 

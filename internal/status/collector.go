@@ -175,7 +175,7 @@ func (c *Collector) Snapshot(ctx context.Context) *Snapshot {
 	return c.snapshots.get(of, life, func() *Snapshot {
 		// Other callers may wait for the snapshot too, so it is completed even if this caller hangs
 		// up.
-		return c.take(context.WithoutCancel(ctx), set)
+		return c.makeSnapshot(context.WithoutCancel(ctx), set)
 	})
 }
 
@@ -203,7 +203,7 @@ func (c *Collector) Run(ctx context.Context) error {
 		watched := time.Since(time.Unix(0, c.asked.Load())) < watchedFor
 		if watched && many(set) {
 			of, life := c.terms(set)
-			c.snapshots.renew(of, life, func() *Snapshot { return c.take(ctx, set) })
+			c.snapshots.renew(of, life, func() *Snapshot { return c.makeSnapshot(ctx, set) })
 		}
 		if watched && (c.guests.isSlow() || c.savings.isSlow()) {
 			c.askOnDemand(ctx, set)
@@ -226,8 +226,8 @@ func (c *Collector) providersNow(ctx context.Context) []purchase.Status {
 	})
 }
 
-// take makes a snapshot.
-func (c *Collector) take(ctx context.Context, set *targets.Set) *Snapshot {
+// makeSnapshot makes a snapshot.
+func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapshot {
 	onDemand := c.askOnDemand(ctx, set) // runs concurrently with the rest
 	providers := c.providersNow(ctx)
 	statuses, queries := c.statuses(ctx, set)

@@ -147,7 +147,7 @@ func (f *Feed) Run(ctx context.Context) error {
 			return nil
 		case <-f.wanted:
 		}
-		for views := f.followed(); len(views) > 0; views = f.followed() {
+		for views := f.activeViews(); len(views) > 0; views = f.activeViews() {
 			began := time.Now()
 			_ = panics.Contain(f.log, panicMessage, func() {
 				snapshot := f.snapshots.Snapshot(ctx)
@@ -166,8 +166,8 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// followed lists the views that have readers.
-func (f *Feed) followed() []*view {
+// activeViews lists the views that have readers.
+func (f *Feed) activeViews() []*view {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Collect(maps.Values(f.views))
@@ -186,7 +186,7 @@ func (v *view) publish(s *Snapshot) error {
 	if err != nil {
 		return err
 	}
-	change := changed(last, members)
+	change := changedMembers(last, members)
 	targets, gone := changedTargets(last.document, document)
 	if len(targets) > 0 {
 		change["targets"] = targets
@@ -226,8 +226,8 @@ func (d *Document) members() (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// changed returns the members that differ from the last edition, except as_of.
-func changed(last *edition, members map[string]json.RawMessage) map[string]any {
+// changedMembers returns the members that differ from the last edition, except as_of.
+func changedMembers(last *edition, members map[string]json.RawMessage) map[string]any {
 	change := map[string]any{}
 	for name, value := range members {
 		if name != "as_of" && !bytes.Equal(value, last.members[name]) {

@@ -31,8 +31,8 @@ type onDemand struct {
 func (c *Collector) askOnDemand(ctx context.Context, set *targets.Set) onDemand {
 	return onDemand{
 		section: set.Solve,
-		guests:  c.guests.ask(ctx, c.Log, c.askGuests),
-		savings: c.savings.ask(ctx, c.Log, c.Savings.Days),
+		guests:  c.guests.startQuery(ctx, c.Log, c.askGuests),
+		savings: c.savings.startQuery(ctx, c.Log, c.Savings.Days),
 	}
 }
 

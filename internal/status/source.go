@@ -38,12 +38,12 @@ type source[T any] struct {
 	slow     bool          // the last query took longer than patience
 }
 
-// ask starts a query and returns a function that waits for its answer. The returned function
+// startQuery starts a query and returns a function that waits for its answer. The returned function
 // returns the last good answer, and an error if this answer is not current.
 //
-// If another query is in flight, or if a slow source has just answered, ask starts no query, and
+// If another query is in flight, or if a slow source has just answered, startQuery starts no query, and
 // the returned function does not wait. So a source that hangs delays only one snapshot.
-func (s *source[T]) ask(ctx context.Context, log *slog.Logger, query func(context.Context) (T, error)) (answer func() (T, error)) {
+func (s *source[T]) startQuery(ctx context.Context, log *slog.Logger, query func(context.Context) (T, error)) (answer func() (T, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.answered != nil || s.slow && s.err == nil && time.Since(s.at) < renewEvery {

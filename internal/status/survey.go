@@ -46,7 +46,7 @@ func (s *surveyor) survey(ctx context.Context, queries []pool.Query) ([]observat
 		var stocks []pool.Stock
 		began, err := time.Now(), failed
 		if lost < partLimit {
-			stocks, err = s.ask(ctx, part)
+			stocks, err = s.readPart(ctx, part)
 		}
 		at := time.Now()
 		if err != nil {
@@ -70,8 +70,8 @@ func (s *surveyor) survey(ctx context.Context, queries []pool.Query) ([]observat
 	return seen, failed
 }
 
-// ask reads one part of the queries in one exchange with Redis.
-func (s *surveyor) ask(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+// readPart reads one part of the queries in one exchange with Redis.
+func (s *surveyor) readPart(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	ctx, cancel := context.WithTimeout(ctx, partLimit)
 	defer cancel()
 	stocks, err := s.stock.LookAll(ctx, queries)

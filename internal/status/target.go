@@ -106,7 +106,7 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 		Marks: marks(refilling, seen.Verdicts), FailedInARow: seen.Attempts.Refused + seen.Attempts.Failed,
 		Depth: t.Depth, Want: refilling.Want,
 		Refill: string(t.Refill), Forecast: thousandths(refilling.Forecast), Risk: thousandths(refilling.Risk), Limit: refilling.Limit,
-		Warm: refilling.Warm, Shadow: shadow(refilling.Shadow), HitRateNeeds: need(refilling.Shadow),
+		Warm: refilling.Warm, Shadow: convertShadow(refilling.Shadow), HitRateNeeds: convertNeed(refilling.Shadow),
 		Sitekey: t.Identity.Sitekey, Pageurl: t.Identity.Pageurl,
 		Fresh: seen.Fresh, Ageing: seen.Fresh - seen.Outliving, InFlight: seen.Orders, BoughtInFlight: seen.Bought, Unknown: seen.Unknown, Waiting: seen.Waiting,
 		Figures:         f,
@@ -150,8 +150,8 @@ func nearMisses(list []compat.NearMiss) []NearMiss {
 	return all
 }
 
-// shadow converts the comparison with the other refill mode; nil if there is no comparison.
-func shadow(s *policy.Shadow) *Shadow {
+// convertShadow converts the comparison with the other refill mode; nil if there is no comparison.
+func convertShadow(s *policy.Shadow) *Shadow {
 	if s == nil {
 		return nil
 	}
@@ -166,9 +166,9 @@ func shadow(s *policy.Shadow) *Shadow {
 	}
 }
 
-// need converts the setting that would reach the wanted hit rate; nil if the hit rate is reached or
+// convertNeed converts the setting that would reach the wanted hit rate; nil if the hit rate is reached or
 // the setting is unknown.
-func need(s *policy.Shadow) *Need {
+func convertNeed(s *policy.Shadow) *Need {
 	if s == nil || s.Need == nil {
 		return nil
 	}

@@ -159,7 +159,7 @@ func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	case o.Pingback != "":
 		return unsupported("a pingback: poll instead")
 	case len(o.Undone) > 0:
-		return unsupported("the parameter " + shown(o.Undone[0]))
+		return unsupported("the parameter " + displayName(o.Undone[0]))
 	}
 	terms, err := p.submitTerms(c, o)
 	if err != nil {
@@ -205,9 +205,9 @@ func writeNumber(w http.ResponseWriter, r *http.Request, reply wire.Reply) error
 	return nil
 }
 
-// shown returns the name of a parameter for an error message, or a placeholder if the name is too
+// displayName returns the name of a parameter for an error message, or a placeholder if the name is too
 // long or has unusual characters.
-func shown(name string) string {
+func displayName(name string) string {
 	odd := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '|' }
 	if len(name) > 40 || strings.ContainsFunc(name, odd) {
 		return "of another name"

@@ -60,7 +60,7 @@ func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call
 			return wire.Reply{}, compat.NoAction
 		}
 	}
-	return wire.Reply{}, unsupported("the action " + shown(asked.Word))
+	return wire.Reply{}, unsupported("the action " + displayName(asked.Word))
 }
 
 // legacyPrice is the price of a token that the protocols report to clients.

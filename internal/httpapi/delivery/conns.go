@@ -48,23 +48,23 @@ func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// A value of sent is the number of bytes written to a connection at one point in time.
-type sent struct {
+// sentBytes records how many bytes had been written to a connection at one time.
+type sentBytes struct {
 	conn  *countedConn // nil = the bytes are not counted
 	bytes int64
 }
 
 // markSent returns the present number of bytes written to the request's connection.
-func markSent(ctx context.Context) sent {
+func markSent(ctx context.Context) sentBytes {
 	conn, ok := ctx.Value(connKey{}).(*countedConn)
 	if !ok {
-		return sent{}
+		return sentBytes{}
 	}
-	return sent{conn: conn, bytes: conn.written.Load()}
+	return sentBytes{conn: conn, bytes: conn.written.Load()}
 }
 
 // nothingSince reports whether no byte was written since markSent returned s. It returns false if
 // the bytes are not counted, so that no token is handed out twice.
-func (s sent) nothingSince() bool {
+func (s sentBytes) nothingSince() bool {
 	return s.conn != nil && s.conn.written.Load() == s.bytes
 }

@@ -291,16 +291,16 @@ func cells(record reflect.Value) (row []string) {
 				cell = strconv.FormatInt(*value, 10)
 			}
 		default: // a string or a whole number
-			cell = harmless(fmt.Sprint(value))
+			cell = escapeFormula(fmt.Sprint(value))
 		}
 		row = append(row, cell)
 	}
 	return row
 }
 
-// harmless prefixes a text that a spreadsheet would read as a formula with an apostrophe, which the
+// escapeFormula prefixes a text that a spreadsheet would read as a formula with an apostrophe, which the
 // spreadsheet does not show.
-func harmless(text string) string {
+func escapeFormula(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text
 	}

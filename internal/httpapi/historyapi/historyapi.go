@@ -103,16 +103,16 @@ func (h *Routes) page(w http.ResponseWriter, r *http.Request, c *kernel.Call, as
 		return err
 	}
 	var list List
-	list.Records, list.Next = listed(w, asked, page.Records, page.More, historyRecord, func(r *history.Record) history.Position {
+	list.Records, list.Next = convertPage(w, asked, page.Records, page.More, historyRecord, func(r *history.Record) history.Position {
 		return history.Position{Ended: r.Ended, ID: r.ID}
 	})
 	return respondTable(w, r, list, list.Records)
 }
 
-// listed converts the records of a page. It returns the cursor of the next page, or "" on the last
+// convertPage converts the records of a page. It returns the cursor of the next page, or "" on the last
 // page. It also sets a Link header with the address of the next page, because CSV has no field for
 // the cursor.
-func listed[From, To any](w http.ResponseWriter, asked pageQuery, found []From, more bool,
+func convertPage[From, To any](w http.ResponseWriter, asked pageQuery, found []From, more bool,
 	show func(*From) To, at func(*From) history.Position,
 ) (list []To, next string) {
 	list = make([]To, len(found))
@@ -139,7 +139,7 @@ func (h *Routes) underWay(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	all = slices.DeleteFunc(all, func(u purchase.OrderInFlight) bool { return !c.Sees(u.Target) || !asked.covers(position(&u)) })
 	slices.SortFunc(all, func(a, b purchase.OrderInFlight) int { return newestFirst(position(&a), position(&b)) })
 	var list ActiveList
-	list.Records, list.Next = listed(w, asked, all[:min(len(all), asked.Limit)], len(all) > asked.Limit, activeRecord, position)
+	list.Records, list.Next = convertPage(w, asked, all[:min(len(all), asked.Limit)], len(all) > asked.Limit, activeRecord, position)
 	return respondTable(w, r, list, list.Records)
 }
 

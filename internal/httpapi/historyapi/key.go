@@ -46,7 +46,7 @@ func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 		return err
 	}
 	var list AuditList
-	list.Entries, list.Next = listed(w, asked, found.List, found.More, auditEntry, func(e *history.Entry) history.Position {
+	list.Entries, list.Next = convertPage(w, asked, found.List, found.More, auditEntry, func(e *history.Entry) history.Position {
 		return history.Position{Ended: e.At, ID: e.ID}
 	})
 	return respondTable(w, r, list, list.Entries)

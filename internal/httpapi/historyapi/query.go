@@ -167,16 +167,16 @@ func readMoment(text string) (time.Time, bool) {
 	if whole.Before(at) {
 		whole = whole.Add(time.Millisecond)
 	}
-	return whole, kept(whole)
+	return whole, storable(whole)
 }
 
 func readDay(text string) (time.Time, bool) {
 	day, err := time.Parse(time.DateOnly, text)
-	return day, err == nil && kept(day)
+	return day, err == nil && storable(day)
 }
 
-// kept reports whether all stores can represent a time.
-func kept(at time.Time) bool { return at.Year() >= 1970 && at.Year() <= 9999 }
+// storable reports whether all stores can represent a time.
+func storable(at time.Time) bool { return at.Year() >= 1970 && at.Year() <= 9999 }
 
 // encodeCursor encodes a position as a text that needs no escapes in a URL.
 func encodeCursor(p history.Position) string {
@@ -194,7 +194,7 @@ func decodeCursor(text string) (history.Position, bool) {
 	_, known := pool.ParseRef(id)
 	known = known || entryID.MatchString(id)
 	p := history.Position{Ended: time.UnixMilli(ms).UTC(), ID: id}
-	if err != nil || !known || !kept(p.Ended) || encodeCursor(p) != text {
+	if err != nil || !known || !storable(p.Ended) || encodeCursor(p) != text {
 		return history.Position{}, false
 	}
 	return p, true

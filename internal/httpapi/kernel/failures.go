@@ -45,7 +45,7 @@ type tries struct {
 func (f *Failures[K]) Count(from K, at time.Time) (wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := f.of(from, at)
+	t := f.triesOf(from, at)
 	if oldest := t.at[t.next]; !oldest.IsZero() && at.Sub(oldest) < wrongKeysTime {
 		return wrongKeysTime - at.Sub(oldest)
 	}
@@ -54,8 +54,8 @@ func (f *Failures[K]) Count(from K, at time.Time) (wait time.Duration) {
 	return 0
 }
 
-// of returns the tries of a sender.
-func (f *Failures[K]) of(from K, at time.Time) *tries {
+// triesOf returns the tries of a sender.
+func (f *Failures[K]) triesOf(from K, at time.Time) *tries {
 	if t := f.tries[from]; t != nil {
 		return t
 	}
@@ -93,7 +93,7 @@ func (f *Failures[K]) sweep(at time.Time) {
 
 // network returns the sender that an address counts for: the address itself or, for IPv6, its /64
 // network, because one host may use all addresses of a /64. An address that is not IP, such as that
-// of a unix socket, gives the zero value. The headers of a proxy are not used.
+// triesOf a unix socket, gives the zero value. The headers of a proxy are not used.
 func network(remote string) netip.Prefix {
 	socket, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -24,9 +24,9 @@ type Routes struct {
 	page   *template.Template
 }
 
-// current returns the current snapshot. It restarts the time limit of the response, because a
+// currentSnapshot returns the current snapshot. It restarts the time limit of the response, because a
 // snapshot of many targets may have used it up.
-func current(w http.ResponseWriter, r *http.Request, from *status.Collector) *status.Snapshot {
+func currentSnapshot(w http.ResponseWriter, r *http.Request, from *status.Collector) *status.Snapshot {
 	snapshot := from.Snapshot(r.Context())
 	kernel.AnswerWithin(w, kernel.WriteLimit)
 	return snapshot
@@ -48,7 +48,7 @@ func (p *Routes) Overview(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	if !kernel.Prefers(r.Header["Accept"], "text/html") {
 		return p.Document(w, r, c)
 	}
-	document := current(w, r, p.status).Document
+	document := currentSnapshot(w, r, p.status).Document
 	if c.Caller.Globs != nil {
 		document = document.Only(c.Caller.MayUse)
 	}
@@ -57,7 +57,7 @@ func (p *Routes) Overview(w http.ResponseWriter, r *http.Request, c *kernel.Call
 
 // Document is GET /status.json: the status as JSON.
 func (p *Routes) Document(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	snapshot := current(w, r, p.status)
+	snapshot := currentSnapshot(w, r, p.status)
 	if c.Caller.Globs != nil {
 		return kernel.RespondJSON(w, snapshot.Document.Only(c.Caller.MayUse))
 	}
@@ -71,7 +71,7 @@ func (p *Routes) Document(w http.ResponseWriter, r *http.Request, c *kernel.Call
 
 // Target is GET /pool/{target}: the target's part of the status.
 func (p *Routes) Target(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
-	target, ok := current(w, r, p.status).Document.Target(c.Target.Name)
+	target, ok := currentSnapshot(w, r, p.status).Document.Target(c.Target.Name)
 	if !ok { // a reload removed the target after the request was admitted
 		return kernel.NewProblem(kernel.CodeUnknownTarget, "the configuration file has no target of this name")
 	}
@@ -101,7 +101,7 @@ type pageData struct {
 func New(from *status.Collector) *Routes {
 	parsed := template.Must(template.New("status.html").Funcs(template.FuncMap{
 		"share":       share,
-		"wants":       wants,
+		"wants":       wantText,
 		"expectation": expectation,
 		"percent":     func(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) + " %" },
 		"seconds":     func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) + " s" },
@@ -128,9 +128,9 @@ func share(n int, t status.Target) int {
 	return 0
 }
 
-// wants returns a text with the number of wanted tokens, and whether a warm window is the reason.
+// wantText returns a text with the number of wanted tokens, and whether a warm window is the reason.
 // It returns "" if this number is the depth.
-func wants(t status.Target) string {
+func wantText(t status.Target) string {
 	switch {
 	case t.Warm > 0 && t.Warm == t.Want:
 		return fmt.Sprintf("wants %d, warm", t.Want)

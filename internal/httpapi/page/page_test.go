@@ -25,7 +25,7 @@ func TestTargetCellsAreEmptyWithoutNews(t *testing.T) {
 		{status.Target{Depth: 9, Want: 0, Warm: 5, Refill: adaptive, State: refill.Paused, Limit: policy.LimitPaused}, "wants 0, warm 5", ""},
 		{status.Target{Depth: 9, Refill: adaptive, Forecast: 0.04, Risk: 1, Limit: policy.LimitProbe}, "wants 0", "expects 0.04 in a lead time, risk 100.0 %, held by probe"},
 	} {
-		if got := wants(c.target); got != c.wants {
+		if got := wantText(c.target); got != c.wants {
 			t.Errorf("%+v: %q", c.target, got)
 		}
 		if got := expectation(c.target); got != c.expectation {

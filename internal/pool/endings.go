@@ -13,55 +13,55 @@ import (
 	"poold/internal/captcha"
 )
 
-// endedKept is how long the end of an order is kept unless Forget removes it.
+// endedKept is how long Redis keeps the end of an order that Forget does not remove.
 const endedKept = 7 * 24 * time.Hour
 
-// Endings are the ends of orders. The script that ends an order keeps its end beside the stock
-// until Forget removes it.
+// Endings reads and removes the ends of orders. The script that ends an order stores an entry about
+// this end beside the stock, for the history.
 type Endings struct{ *client }
 
-// How an order ended, in EndedOrder.How.
+// The values of EndedOrder.How.
 const (
 	EndSolved    = "solved"
-	EndDiscarded = "discarded" // its token had expired when it came
+	EndDiscarded = "discarded" // its token had expired before it landed
 	EndFailed    = "failed"
-	EndRefused   = "refused" // at the submit; nothing was bought
-	EndLost      = "lost"    // its deadline passed first
+	EndRefused   = "refused" // the provider refused the submit; nothing was bought
+	EndLost      = "lost"    // its deadline passed before the outcome was known
 )
 
-// PriceUnknown is the price of a token for which the file has none. It is stored as 0 with
+// PriceUnknown is the price of a token if pools.yaml has no price for it. Redis stores it as 0 and
 // Facts.Unpriced.
 const PriceUnknown = -1
 
-// CodeTimeout is EndedOrder.Code of an order that failed because its time was over.
+// CodeTimeout is the EndedOrder.Code of an order that failed because it timed out.
 const CodeTimeout = "TIMEOUT"
 
-// EndedOrder is the end of one order. Its times are on Redis' clock.
+// EndedOrder describes how one order ended. Its times are on Redis' clock.
 type EndedOrder struct {
 	Ref
 	How        string
-	Code       string // the provider's; "" = none
-	Provider   string // asked last; "" = Facts.Provider
-	Task       string // the provider's id; "" = none is known
+	Code       string // the provider's error code; "" = none
+	Provider   string // the provider that had the order at its end; "" = Facts.Provider
+	Task       string // the provider's task id; "" = unknown
 	Polls      int
 	Callback   bool
-	Price      int64 // of its token, in billionths of the currency, or PriceUnknown
+	Price      int64 // price of the token in billionths of the currency, or PriceUnknown
 	Facts      Facts
 	Unreadable error // why Facts are incomplete; nil = they were read
 	// Solved is the earliest possible time of the solve; zero = there is no token.
 	Placed, Submitted, Solved, Ended time.Time
 
-	line string // in Redis
+	line string // the entry as Redis stores it
 }
 
-// Kept returns the kept ends of some identities, at most most of each, oldest first. unread has
-// the identities whose key holds another program's value, and the error. The other ends are
-// returned even if there is an error.
-func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) (all []EndedOrder, unread map[captcha.ID]error, err error) {
+// Kept returns the kept ends of the given identities, oldest first and at most limit for each
+// identity. If the key of an identity holds another program's value, the map unread has the identity
+// and the error. If err is not nil, Kept still returns the ends that it could read.
+func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, limit int) (all []EndedOrder, unread map[captcha.ID]error, err error) {
 	pipe := s.db.Slow.Pipeline()
 	answers := make([]*redis.ZSliceCmd, len(ids))
 	for i, id := range ids {
-		answers[i] = pipe.ZRangeWithScores(ctx, s.keys(id).ended, 0, int64(most)-1)
+		answers[i] = pipe.ZRangeWithScores(ctx, s.keys(id).ended, 0, int64(limit)-1)
 	}
 	if len(ids) == 0 {
 		return nil, nil, nil
@@ -93,10 +93,10 @@ func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, most int) (all []E
 	return all, unread, failed
 }
 
-// isForeign reports whether a command failed because its key holds another type.
+// isForeign reports whether a command failed because the value of its key has another type.
 func isForeign(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 
-// Forget removes ends that the history has. It is idempotent.
+// Forget removes the ends of orders that the history has stored. Forget is idempotent.
 func (s *Endings) Forget(ctx context.Context, orders []EndedOrder) error {
 	lines := map[captcha.ID][]any{}
 	for _, o := range orders {
@@ -113,7 +113,8 @@ func (s *Endings) Forget(ctx context.Context, orders []EndedOrder) error {
 	return err
 }
 
-// readEnded reads a line of an identity; at is when it was written, Unix ms.
+// readEnded parses the stored end of an identity's order. The argument at is the time of the end in
+// Unix ms.
 func readEnded(id captcha.ID, line string, at int64) (EndedOrder, error) {
 	f := fields{rest: line}
 	o := EndedOrder{Ref: Ref{Identity: id, Order: f.text()}, Ended: utc(at), line: line}
@@ -129,7 +130,7 @@ func readEnded(id captcha.ID, line string, at int64) (EndedOrder, error) {
 	o.Polls, o.Callback = int(polls), callback == "1"
 	o.Facts, o.Price, o.Unreadable = decodeFacts(f.rest, price)
 	if submit < 0 {
-		submit = unsolved // the journal's own time of the submit
+		submit = unsolved // the time of the submit from the journal
 	}
 	o.Placed, o.Submitted = utc(placed), utc(placed+submit)
 	if solve >= 0 {
@@ -138,14 +139,14 @@ func readEnded(id captcha.ID, line string, at int64) (EndedOrder, error) {
 	return o, nil
 }
 
-// endFields returns what the history needs about a landing and the journal lacks: submit time,
-// polls, callback.
+// endFields returns the facts about a landing that the history needs and the journal lacks: submit
+// time, polls, callback.
 func (l Landing) endFields() string {
 	return strings.Join([]string{milliseconds(l.Submitted), strconv.Itoa(l.Polls), flag(l.Callback)}, "|")
 }
 
-// endFields returns what the history needs about a failure and the journal lacks. "" = no provider
-// was asked, so no end is kept.
+// endFields returns the facts about a failure that the history needs and the journal lacks. It returns
+// "" if no provider was asked; Redis then keeps no end for the history.
 func (f Failure) endFields() string {
 	if f.Asked == nil {
 		return ""
@@ -173,9 +174,9 @@ func flag(is bool) string {
 	return "0"
 }
 
-// Sweep finds the identities that have ends, whichever replica placed the orders. It reads the
-// list of placed identities, which has the targets', and the list of guests. It also finds
-// identities whose ends cannot be read; see Kept.
+// Sweep returns the identities that have kept ends of orders, including the orders of other replicas.
+// It reads the list of guests and the list of targets' identities with placed orders. The result
+// includes identities whose ends cannot be read; see Kept.
 func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 	now := float64(time.Now().UnixMilli())
 	for _, list := range []string{s.placed(), s.guests().guests} {
@@ -209,8 +210,8 @@ func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 	return found, nil
 }
 
-// haveEnds reports for each identity whether it has ends, or a value of another program in their
-// place.
+// haveEnds reports for each identity whether its key of ended orders has entries, or a value of
+// another program.
 func (s *Endings) haveEnds(ctx context.Context, identities []redis.Z) ([]bool, error) {
 	pipe := s.db.Slow.Pipeline()
 	counts := make([]*redis.IntCmd, len(identities))
@@ -229,19 +230,21 @@ func (s *Endings) haveEnds(ctx context.Context, identities []redis.Z) ([]bool, e
 	return have, nil
 }
 
-// sweepBatch is how many identities are looked at in one exchange.
+// sweepBatch limits the identities that one exchange checks.
 const sweepBatch = 500
 
 const (
-	// placedEvery is the time between two writes of an identity by one process.
+	// placedEvery is the minimum interval between two writes of one identity to the list of placed
+	// identities, for each process.
 	placedEvery = 10 * time.Minute
-	// placedKept outlives that, and an order's end that no replica has seen by then.
+	// placedKept is how long an identity stays on the list after the deadline of its order. It
+	// leaves time for a script that ends the order late, and for placedEvery.
 	placedKept = 2 * time.Hour
 )
 
-// list writes to Redis that orders are placed for an identity, so that Sweep finds the ends of
-// orders that no replica settles. Once in placedEvery this costs one more exchange.
-func (s *Orders) list(ctx context.Context, o Order) error {
+// listPlaced adds an identity to the list of placed identities, so that Sweep finds the ends of its
+// orders even if no replica settles them. It costs one exchange with Redis in each placedEvery.
+func (s *Orders) listPlaced(ctx context.Context, o Order) error {
 	if o.Guest || s.endings == 0 {
 		return nil
 	}

@@ -8,14 +8,14 @@ import (
 )
 
 // Facts describe an order to the replica that adopts or ends it, and to the history. The journal
-// and the kept ends store them as JSON, in a form that older versions read and write too.
+// and the kept ends store the facts as JSON, in a form that older versions of poold also use.
 type Facts struct {
 	Target   string           `json:"target"`
-	Owner    string           `json:"owner,omitempty"` // of the target
+	Owner    string           `json:"owner,omitempty"` // owner of the target
 	Provider string           `json:"provider"`
-	Account  string           `json:"account,omitempty"` // the provider's, independent of its name
-	Identity captcha.Identity `json:"identity,omitzero"` // without its proxy
-	// The stored form has these two outside of the identity. They are zero otherwise.
+	Account  string           `json:"account,omitempty"` // identifies the account at the provider, whatever its name in pools.yaml
+	Identity captcha.Identity `json:"identity,omitzero"` // the identity without its proxy
+	// In the stored form these two fields replace the fields of Identity. Otherwise they are zero.
 	Type       captcha.Type `json:"type"`
 	Enterprise bool         `json:"enterprise,omitempty"`
 
@@ -24,19 +24,19 @@ type Facts struct {
 	Called     bool  `json:"called,omitempty"` // the submit had a callback address
 	DelayMS    int64 `json:"callback_delay_ms"`
 	TimeoutMS  int64 `json:"timeout_ms"`
-	Unpriced   bool  `json:"unpriced,omitempty"` // in the stored form: the price is PriceUnknown
+	Unpriced   bool  `json:"unpriced,omitempty"` // only in the stored form: the price is PriceUnknown
 }
 
-// encode returns the stored form of the facts of an order with a price.
+// encode returns the stored form of the facts of an order. The argument price is the order's price.
 func (f Facts) encode(price int64) string {
 	f.Type, f.Enterprise, f.Unpriced = f.Identity.Type, f.Identity.Enterprise, price < 0
 	f.Identity.Type, f.Identity.Enterprise = "", false
-	text, _ := json.Marshal(f) // strings and numbers cannot fail
+	text, _ := json.Marshal(f) // encoding strings and numbers cannot fail
 	return string(text)
 }
 
-// decodeFacts returns the facts of a stored form and the price of the order, which is stored
-// separately. With an error it returns those facts that it can read.
+// decodeFacts parses the stored form of facts. It returns the price stored beside them, or
+// PriceUnknown if the facts say so. If it fails, it still returns the facts that it could read.
 func decodeFacts(text string, stored int64) (f Facts, price int64, err error) {
 	if err = json.Unmarshal([]byte(text), &f); err != nil {
 		err = fmt.Errorf("pool: the facts of an order: %w", err)

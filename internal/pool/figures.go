@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// counters are the fields of Figures by their names in the stats hash: the fields' names in
-// lower case.
+// counters maps the name of a counter in the stats hash to the index of its field in Figures. The
+// name is the field's name in lower case.
 var counters = fieldsByName()
 
 func fieldsByName() map[string]int {
@@ -21,12 +21,13 @@ func fieldsByName() map[string]int {
 	return named
 }
 
-// counter returns the counter of a field.
+// counter returns a pointer to the counter whose field has this index.
 func (f *Figures) counter(field int) *int64 {
 	return reflect.ValueOf(f).Elem().Field(field).Addr().Interface().(*int64)
 }
 
-// add adds to the counter of a name in the stats hash. It ignores names of other versions.
+// add adds a value to the counter with this name in the stats hash. It ignores unknown names, which
+// other versions use.
 func (f *Figures) add(name, value string) {
 	if field, known := counters[name]; known {
 		count, _ := strconv.ParseInt(value, 10, 64)
@@ -34,14 +35,14 @@ func (f *Figures) add(name, value string) {
 	}
 }
 
-// Day are the figures of one UTC day.
+// Day has the figures of one UTC day.
 type Day struct {
 	Date    string // 2006-01-02
 	Figures Figures
 }
 
-// Days splits Figures by day: the last seven days with any figures, newest first. No day has
-// what happened before the first known one.
+// Days returns the figures of each of the last seven days that has any, newest first. Events before
+// the first known day belong to no day.
 func (s *Stock) Days(today time.Time) []Day {
 	last := today.Unix() / (24 * 60 * 60)
 	list := []Day{}
@@ -59,7 +60,7 @@ func (s *Stock) Days(today time.Time) []Day {
 	return list
 }
 
-// note keeps the figures at the begin of a day; days count from 1970.
+// note records the figures at the begin of a day. The argument day counts the days since 1970.
 func (s *Stock) note(day int64, figures string) {
 	if s.dayStarts == nil {
 		s.dayStarts = map[int64]string{}
@@ -67,7 +68,7 @@ func (s *Stock) note(day int64, figures string) {
 	s.dayStarts[day] = figures
 }
 
-// minus returns the difference of each counter.
+// minus returns the differences of the counters of f and g.
 func (f Figures) minus(g Figures) Figures {
 	for _, field := range counters {
 		*f.counter(field) -= *g.counter(field)
@@ -75,7 +76,7 @@ func (f Figures) minus(g Figures) Figures {
 	return f
 }
 
-// readNoted reads "name value name value ...".
+// readNoted parses figures in the form "name value name value ...".
 func readNoted(text string) (f Figures) {
 	for words := strings.Fields(text); len(words) >= 2; words = words[2:] {
 		f.add(words[0], words[1])
@@ -83,7 +84,7 @@ func readNoted(text string) (f Figures) {
 	return f
 }
 
-// dayOf returns the day of a field "day:N" of the stats hash; false for other fields.
+// dayOf returns the number N of a field "day:N" of the stats hash; false for other fields.
 func dayOf(field string) (day int64, is bool) {
 	number, is := strings.CutPrefix(field, "day:")
 	if !is {
@@ -93,20 +94,20 @@ func dayOf(field string) (day int64, is bool) {
 	return day, err == nil
 }
 
-// minuteNames are the counters that are kept by minute, in the order of look.lua.
+// minuteNames are the names of the counters that look.lua keeps by minute, in the same order.
 var minuteNames = []string{"requests", "hits", "waited", "misses", "bought", "solved"}
 
 // Minute has the counters of minuteNames for one minute.
 type Minute struct {
-	At      time.Time // its begin
+	At      time.Time // begin of the minute
 	Figures Figures
 }
 
-// Hour returns the minutes of the last 60 with any counts, oldest first. A count belongs to the
-// minute of the next look at the identity. It needs a LookAll with Query.Hour.
+// Hour returns those of the last 60 minutes that have counts, oldest first. An event counts in the
+// minute of the first look after it. The Stock must come from LookAll with Query.Hour.
 func (s *Stock) Hour(now time.Time) []Minute {
 	list := []Minute{}
-	_, lines, _ := strings.Cut(s.hour, "|") // the counters before it are for the next look
+	_, lines, _ := strings.Cut(s.hour, "|") // the part before the first | serves the next look
 	for line := range strings.SplitSeq(lines, "|") {
 		word, counts, _ := strings.Cut(line, " ")
 		minute, err := strconv.ParseInt(word, 10, 64)

@@ -15,39 +15,41 @@ import (
 const (
 	// mostGuests limits the number of guests.
 	mostGuests = 100_000
-	// guestUnused is the time after the last GuestUse.Wait until a guest is due for a look.
+	// guestUnused is the time from the end of a guest's last GuestUse.Wait until Retire checks the
+	// guest.
 	guestUnused = time.Minute
 	// guestBatch limits the guests of one exchange.
 	guestBatch = 128
-	// surveyTries limits the tries of a survey while guests retire. During the last try no
-	// replica adds figures to the common row, for surveyHold at most.
+	// surveyTries limits the attempts of Survey, which fail if guests retire meanwhile. During the
+	// last attempt, for at most surveyHold, no replica adds figures to the common row.
 	surveyTries = 4
 	surveyHold  = 10 * time.Second
 )
 
-// errRestless: guests retired during each try of a survey.
+// errRestless: guests retired during each attempt of a survey.
 var errRestless = errors.New("pool: guests retired during every try of a survey; ask again")
 
-// Guests are the requested identities without a target. All replicas share them. After the last
-// token and order of a guest its figures join one common row. It is safe for concurrent use.
+// Guests keeps the identities that callers request and that have no target. All replicas share them.
+// When the last token and order of a guest have ended, its figures are added to one common row.
+// Guests is safe for concurrent use.
 type Guests struct {
 	*client
 
-	most int // mostGuests, but in tests
+	most int // maximum number of guests: mostGuests, except in tests
 }
 
 // GuestUse describes one use of a guest and the limits on all uses.
 type GuestUse struct {
-	// Wait is how long the caller may wait, and how long its token may be returned.
+	// Wait is the time in which the caller may wait for its token, or return it.
 	Wait time.Duration
 	// Rate limits the uses of all guests within any RatePer, over all replicas; 0 = no limit.
 	Rate    int
 	RatePer time.Duration
 }
 
-// Use notes a request for a guest. It must precede any other use of the guest; before a report on
-// its token, call it with a zero GuestUse. It fails with a *RateError above the rate, and with an
-// *EmptyError with Full if there are 100,000 other guests.
+// Use records a request for a guest. It must be called before any other method for this guest; before
+// a report on a token, it must be called with the zero GuestUse. Use fails with a *RateError if the
+// rate is exceeded. It fails with an *EmptyError whose Full is set if there are 100,000 other guests.
 func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 	r, err := g.call(ctx, "guest_use", g.guests(), args{
 		"identity": id, "due_ms": u.Wait + guestUnused, "limit": g.most, "rate": u.Rate, "rate_per_ms": u.RatePer,
@@ -66,8 +68,8 @@ func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 	return nil
 }
 
-// Count adds requests for guests that never reach the stock: refused requests, and replays of
-// callers that joined a wait. After an error it is unknown whether they were counted.
+// Count counts requests for guests that do not call Take: refused requests, and replays to callers
+// that joined the wait of another caller. After an error it is unknown whether they were counted.
 func (g *Guests) Count(ctx context.Context, refused, replays int) error {
 	k := g.guests()
 	k.mark += rand.Text()
@@ -75,20 +77,20 @@ func (g *Guests) Count(ctx context.Context, refused, replays int) error {
 	return err
 }
 
-// GuestStock is the stock of all guests together.
+// GuestStock has the totals over all guests.
 type GuestStock struct {
 	Guests  int // guests with requests, tokens or orders
 	Fresh   int // tokens that have not expired; the margin is ignored
 	Orders  int // orders in flight
 	Bought  int // orders that count as bought
-	Waiting int // live tickets
-	// Figures sum up all guests, former ones included. They balance like the figures of one
-	// identity: tokens and orders that targets took over count as Discarded.
+	Waiting int // tickets of pending callers
+	// Figures are the sums over all guests, including former ones. The equation of an identity's
+	// figures also holds here, because tokens and orders that targets took over count as Discarded.
 	Figures Figures
 }
 
-// Survey returns the stock of all guests. Its counters never decrease from one call to the next.
-// It fails if any part is unknown.
+// Survey returns the totals over all guests. The counters never decrease from one call to the next.
+// Survey fails if the figures of any guest are unknown.
 func (g *Guests) Survey(ctx context.Context) (GuestStock, error) {
 	for try := 1; ; try++ {
 		var hold time.Duration
@@ -107,8 +109,9 @@ func (g *Guests) Survey(ctx context.Context) (GuestStock, error) {
 	}
 }
 
-// survey counts once; settled is false if a guest's figures were added to the row meanwhile, so
-// that they are missing or counted twice. No replica adds figures for hold.
+// survey makes one attempt. The result settled is false if figures of a guest were added to the row
+// meanwhile, because the totals then lack these figures or have them twice. If hold is above 0, no
+// replica adds figures to the row for that time.
 func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestStock, settled bool, err error) {
 	k, name := g.guests(), rand.Text()
 	r, err := g.call(ctx, "guest_row", k, args{"survey": name, "hold_ms": hold})
@@ -127,7 +130,7 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 		stock.Figures.add(name, value)
 	}
 	stock.Guests = len(ids)
-	apart := map[string][]any{} // figures that may be in the row by now, by nonce
+	apart := map[string][]any{} // figures that may have been added to the row meanwhile, by nonce
 	for batch := range slices.Chunk(ids, guestBatch) {
 		if err := g.tally(ctx, batch, &stock, apart); err != nil {
 			return stock, false, err
@@ -155,7 +158,7 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 	return stock, strconv.FormatInt(n[0], 10) == folds || n[0] == 0, nil
 }
 
-// tally adds the stock of a batch of guests.
+// tally adds the totals of a batch of guests to stock, and their figures that are set apart to apart.
 func (g *Guests) tally(ctx context.Context, ids []any, stock *GuestStock, apart map[string][]any) error {
 	answers := make([]*redisdb.Answer, len(ids))
 	g.pipelined(ctx, "guest_tally", func(call redisdb.Add) {

@@ -6,8 +6,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// keys are the Redis keys of one identity, by the names that the scripts use; lua/README.md
-// lists them.
+// keys has the Redis keys of one identity, in fields with the names that the scripts use.
+// lua/README.md lists the keys.
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, receipt string
 	leases, spend, verdicts, learned, warm, warmers, values, junk, status       string
@@ -15,13 +15,13 @@ type keys struct {
 	once, handout, sale, first                                                  string // the caller adds the last part
 }
 
-// keyspace names every key.
+// keyspace returns the names of all keys.
 type keyspace struct {
 	prefix  string // first part of every key
 	replica string // random name of this process
 }
 
-// keys names the keys of an identity. All names are parts of one text, so that they cost one
+// keys returns the keys of an identity. All keys are parts of one string, which costs a single
 // allocation.
 func (n *keyspace) keys(id captcha.ID) keys {
 	const many = 30
@@ -45,28 +45,29 @@ func (n *keyspace) keys(id captcha.ID) keys {
 	}
 }
 
-// Each of the following keys has a separate slot unless its comment says otherwise.
+// In a cluster, the following keys have different slots unless their comments say otherwise.
 
-// placed holds the targets' identities for which orders were placed.
+// placed is the key of the list of targets' identities for which orders were placed.
 func (n *keyspace) placed() string { return n.prefix + ":placed" }
 
-// replicas holds the names of the live replicas.
+// replicas is the key of the list of live replicas.
 func (n *keyspace) replicas() string { return n.prefix + ":replicas" }
 
-// task names the order that a provider's task belongs to.
+// task is the key under which Redis stores to which order a provider's task belongs.
 func (n *keyspace) task(provider, task string) string {
 	return n.prefix + ":task:{" + provider + "}:" + task
 }
 
-// shared holds a budget that orders of many identities share. Its hash tag is not an identity.
+// shared is the key of a budget that orders of many identities share. The key's hash tag is not an
+// identity.
 func (n *keyspace) shared(budget Budget) string { return n.prefix + ":spend:{" + string(budget) + "}" }
 
-// bound holds the identity that an Idempotency-Key of POST /solve is bound to.
+// bound is the key of the identity that an Idempotency-Key of POST /solve is bound to.
 func (n *keyspace) bound(idempotency string) string {
 	return n.prefix + ":bound:{" + onceName(idempotency) + "}"
 }
 
-// guestKeys are the keys of all guests together, in one slot. Its hash tag is not an identity.
+// guestKeys has the keys of all guests together, in one slot. Their hash tag is not an identity.
 type guestKeys struct {
 	guests, uses, row, added, hold string
 	mark                           string // the caller adds the last part
@@ -80,5 +81,5 @@ func (n *keyspace) guests() guestKeys {
 	}
 }
 
-// secret holds the secret that replicas sign the IDs of tokens with.
+// secret is the key of the secret with which replicas sign the IDs of tokens.
 func (n *keyspace) secret() string { return n.prefix + ":secret" }

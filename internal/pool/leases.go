@@ -10,8 +10,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Adopt takes over the orders of one identity whose lease has ended. gone are the orders that
-// do not exist.
+// Adopt makes this replica the owner of those orders of one identity whose leases have expired. The
+// result gone has the orders that no longer exist.
 func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []Record, gone []Ref, err error) {
 	ids := make([]any, len(orders))
 	for i, order := range orders {
@@ -39,7 +39,7 @@ func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (ado
 	return adopted, gone, reply.Err
 }
 
-// readRecord reads the reply of find.lua, which ran between asked and answered.
+// readRecord parses the reply of find.lua. The script ran between the times asked and answered.
 func readRecord(order Ref, r *redisdb.Reply, asked, answered time.Time) (Record, error) {
 	age, left := r.Duration("age_ms"), r.Duration("left_ms")
 	f := fields{rest: r.Text("line")}
@@ -63,7 +63,7 @@ func readRecord(order Ref, r *redisdb.Reply, asked, answered time.Time) (Record,
 	}, nil
 }
 
-// Renew renews the leases of this replica's orders and returns the orders that ended or that
+// Renew renews the leases of this replica's orders. It returns the orders that have ended or that
 // another replica owns.
 func (s *Orders) Renew(ctx context.Context, orders []Ref) (lost []Ref, err error) {
 	return s.lease(ctx, orders, Lease)
@@ -76,7 +76,8 @@ func (s *Orders) ReleaseLeases(ctx context.Context, orders []Ref) error {
 	return err
 }
 
-// lease sets the leases of orders in one exchange, with one call for each identity.
+// lease sets the remaining time of the leases of orders, in one exchange with one call of renew.lua
+// for each identity.
 func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) (lost []Ref, err error) {
 	byIdentity := map[captcha.ID][]any{}
 	for _, o := range orders {
@@ -89,7 +90,7 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 		}
 	})
 	for id, answer := range answers {
-		// A node without an answer must not hide the answers of the others.
+		// The failure of one node must not hide the replies of the others.
 		if answer.Err() != nil {
 			err = answer.Err()
 			continue
@@ -109,11 +110,11 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 	return lost, err
 }
 
-// findBatch is how many orders are read in one exchange.
+// findBatch limits the orders that one exchange reads.
 const findBatch = 500
 
-// FindAll reads many orders, some hundred in one exchange, and returns the existing ones in the
-// given order. It fails if the state of any order is unknown.
+// FindAll reads many orders, up to findBatch in one exchange. It returns the orders that exist, in
+// the sequence of the argument. FindAll fails if the state of any order is unknown.
 func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 	var found []Record
 	for batch := range slices.Chunk(orders, findBatch) {

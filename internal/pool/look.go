@@ -16,18 +16,19 @@ type Query struct {
 	ID     captcha.ID
 	Margin time.Duration
 	Lead   time.Duration
-	// Keep extends the life of the identity's keys to 30 days. One look an hour with it is
-	// enough.
+	// Keep extends the life of the identity's keys to 30 days. One such look per hour
+	// is enough.
 	Keep bool
-	Hour bool // the Stock includes the last hour
+	Hour bool // the Stock includes the last hour; see Stock.Hour
 }
 
 const (
-	// keyLife is how long an identity's keys outlive the last look with Keep. It exceeds any
-	// downtime of all replicas.
+	// keyLife is how long an identity's keys exist after the last look with Keep. It should
+	// exceed any period in which all replicas are down.
 	keyLife = 30 * 24 * time.Hour
-	// leftKeyLife is how long the keys outlive the last target. A token and an order live for at
-	// most a day each, so the figures also cover purchases of a replica with an older file.
+	// leftKeyLife is how long an identity's keys exist after its last target was removed. A token
+	// and an order live for at most a day each, so the figures still count purchases of a replica
+	// that has an older pools.yaml.
 	leftKeyLife = 50 * time.Hour
 )
 
@@ -48,20 +49,20 @@ func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Dura
 	return detailedStock(r)
 }
 
-// LastLook is the last look at an identity without a target, after its tokens and orders have
-// ended. It counts how they ended and lets the keys expire in two days, unless another look
-// keeps them.
+// LastLook must be called for an identity that no longer has a target, after its tokens and orders
+// have expired. It counts expired tokens and orders, and lets the keys expire in two days unless a
+// later look extends their life.
 func (s *Tokens) LastLook(ctx context.Context, id captcha.ID, margin time.Duration) error {
 	_, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": 0, "keep_ms": leftKeyLife, "hour": false})
 	return err
 }
 
-// LookAll looks at many identities in one exchange. An identity without an answer has the cause
-// in its Stock's Err. LookAll fails if none has an answer.
+// LookAll returns the Stock of the identity of each query, in one exchange. If the Stock of an
+// identity cannot be read, its field Err has the cause. LookAll fails if it can read no Stock.
 func (s *Tokens) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	stocks := make([]Stock, len(queries))
 	for i, q := range queries {
-		// A node that hangs would delay the answers of the others.
+		// A call to a node that hangs would delay the replies of the other nodes.
 		stocks[i].Err = s.db.Away(ctx, string(q.ID))
 	}
 	answers := make([]*redisdb.Answer, len(queries))
@@ -92,7 +93,7 @@ func (s *Tokens) LookAll(ctx context.Context, queries []Query) ([]Stock, error) 
 	return stocks, nil
 }
 
-// detailedStock reads the reply of look.lua.
+// detailedStock parses the reply of look.lua.
 func detailedStock(r *redisdb.Reply) (Stock, error) {
 	stock := Stock{
 		Paused: r.Is("paused"), Pause: readPause(r.Text("pause")), Resumes: r.Duration("resumes_ms"),
@@ -120,7 +121,7 @@ func detailedStock(r *redisdb.Reply) (Stock, error) {
 	return stock, r.Err
 }
 
-// durations reads a list of milliseconds: numbers from Lua, texts from a Redis list.
+// durations converts a list of milliseconds. Lua replies with integers; a Redis list has strings.
 func durations(items []any) []time.Duration {
 	out := make([]time.Duration, 0, len(items))
 	for _, item := range items {

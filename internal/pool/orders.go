@@ -17,14 +17,14 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Lease is how long an order belongs to its owner after the last renewal. Then any replica may
-// adopt it.
+// Lease is how long an order belongs to its owner after the last renewal. Afterwards any replica may
+// adopt the order.
 const Lease = 5 * time.Second
 
 // saleKept is how long after a token's death a report about it is accepted.
 const saleKept = 15 * time.Minute
 
-// Orders keeps orders until they end, and decides which may be placed.
+// Orders stores orders until they end, and decides whether an order may be placed.
 type Orders struct {
 	*client
 
@@ -32,21 +32,21 @@ type Orders struct {
 
 	endings int // Options.Endings
 
-	listed redisdb.Seldom // identities for which orders are placed
+	listed redisdb.Seldom // limits the writes of listPlaced
 }
 
-// Ref names one order everywhere.
+// Ref identifies one order at every replica.
 type Ref struct {
 	Identity captcha.ID
 	Order    string // unique, without a dot
 }
 
-// String is "order.identity".
+// String returns "order.identity".
 func (r Ref) String() string { return r.Order + "." + string(r.Identity) }
 
 var refForm = regexp.MustCompile(`^([A-Za-z0-9]{1,64})\.([0-9a-f]{32})$`)
 
-// ParseRef is the inverse of String; false if the text is invalid.
+// ParseRef parses the text that Ref.String returns; false if the text is invalid.
 func ParseRef(text string) (Ref, bool) {
 	parts := refForm.FindStringSubmatch(text)
 	if parts == nil {
@@ -55,19 +55,19 @@ func ParseRef(text string) (Ref, bool) {
 	return Ref{Order: parts[1], Identity: captcha.ID(parts[2])}, true
 }
 
-// Order describes one purchase to be placed beside the stock.
+// Order describes an order that Place is to store.
 type Order struct {
 	Ref
-	Guest  bool // no target has the identity: Guests has it on its list
+	Guest  bool // no target has the identity, so it is on the list of Guests
 	Depth  int
 	Margin time.Duration
-	Lead   time.Duration // fresh tokens that do not outlive it do not count
-	TTL    time.Duration // then it expires, even if it was not settled
-	Price  int64         // of its token, in billionths of the currency, or PriceUnknown
+	Lead   time.Duration // a token in stock counts only if it outlives Margin + Lead
+	TTL    time.Duration // time until the order's deadline
+	Price  int64         // price of the token in billionths of the currency, or PriceUnknown
 	Facts  Facts
-	// PerHour and PerDay are the target's budgets, in solves; 0 = no cap.
+	// PerHour and PerDay are the target's budgets, in solves; 0 = no limit.
 	PerHour, PerDay int
-	// NotAfter: executed later, Place does nothing and fails with redisdb.ErrDown.
+	// If Redis executes Place after NotAfter, Place does nothing and fails with redisdb.ErrDown.
 	NotAfter RedisTime
 }
 
@@ -75,16 +75,16 @@ type Order struct {
 type Placing struct {
 	Placed     bool
 	Paused     bool          // buying is paused
-	BudgetWait time.Duration // above 0: a budget of the target has room only then
+	BudgetWait time.Duration // time until the target's budgets have room; 0 = they have room now
 	// Bounded is set if the identity's last orders failed and the next one must wait.
 	Bounded *BoundedError
 }
 
-// Place creates an order beside the stock while outliving + orders - waiting < depth, within the
-// target's budgets, in one script. A retry for the same order counts once. This replica owns the
-// order while it renews the lease.
+// Place stores an order if outliving + orders - waiting < depth and the target's budgets have room,
+// in one script. A retry for the same order counts once. This replica owns the order as long as it
+// renews the lease.
 func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
-	if err := s.list(ctx, o); err != nil {
+	if err := s.listPlaced(ctx, o); err != nil {
 		return Placing{}, err
 	}
 	r, err := s.call(ctx, "place", s.keys(o.Identity), args{
@@ -106,15 +106,15 @@ func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 	}
 }
 
-// MarkSubmitting notes that the order's submit is about to leave, and renews its lease. If it
-// returns false, the order is gone or another replica's, and must not be submitted.
+// MarkSubmitting records that this replica is about to submit the order, and renews the lease. If it
+// returns false, the order has ended or has another owner, and must not be submitted.
 func (s *Orders) MarkSubmitting(ctx context.Context, order Ref) (bool, error) {
 	n, err := s.callNumber(ctx, "mark", s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "lease_ms": Lease})
 	return n == 1, err
 }
 
-// ClaimTask assigns a provider's task to the order; false if another order has it. A service that
-// answers with the id of another task must not fill two orders with one token.
+// ClaimTask assigns a provider's task to the order; false if the task belongs to another order.
+// Without this check, a service that returns one task id twice could fill two orders with one token.
 func (s *Orders) ClaimTask(ctx context.Context, provider, task string, order Ref, ttl time.Duration) (bool, error) {
 	key := s.task(provider, task)
 	fresh, err := s.db.Slow.SetNX(ctx, key, order.String(), ttl).Result()
@@ -123,13 +123,13 @@ func (s *Orders) ClaimTask(ctx context.Context, provider, task string, order Ref
 	}
 	holder, err := s.db.Slow.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
-		return true, nil // it expired in between, with its order
+		return true, nil // the assignment expired between the two commands
 	}
 	return holder == order.String(), err
 }
 
 // Submitted writes the provider's task id into the journal and makes this replica the owner. It
-// returns false if the order is gone: a callback was faster, or its deadline passed.
+// returns false if the order has already ended, by a callback or at its deadline.
 func (s *Orders) Submitted(ctx context.Context, order Ref, task string) (bool, error) {
 	n, err := s.callNumber(ctx, "submitted", s.keys(order.Identity), args{
 		"order": order.Order, "task": url.QueryEscape(task), "owner": s.replica, "lease_ms": Lease,
@@ -137,38 +137,38 @@ func (s *Orders) Submitted(ctx context.Context, order Ref, task string) (bool, e
 	return n == 1, err
 }
 
-// Unknown notes that it is unknown whether the order's submit was accepted. The order counts as
-// bought, needs no lease and ends after hold. Unknown returns false if the order is gone or its
-// task is known by now.
+// Unknown records that it is unknown whether the provider accepted the order. The order then counts
+// as bought, needs no lease and ends after the time hold at the latest. Unknown returns false if the
+// order has ended, its task is known, or another replica owns it.
 func (s *Orders) Unknown(ctx context.Context, order Ref, hold time.Duration) (bool, error) {
 	n, err := s.callNumber(ctx, "unknown", s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "left_ms": hold})
 	return n == 1, err
 }
 
-// Asked is how a provider took part in an order that ended.
+// Asked describes the calls to a provider for an order that ended.
 type Asked struct {
 	Provider  string
-	Task      string        // its id; "" = none is known
-	Code      string        // its error code; "" = none
-	Submitted time.Duration // from Place's answer to the submit
+	Task      string        // the provider's task id; "" = unknown
+	Code      string        // the provider's error code; "" = none
+	Submitted time.Duration // time from the reply of Place to the submit
 	Polls     int
 }
 
 // EndResult is the result of Settle or Fail.
 type EndResult int
 
-// The endings.
+// The results of Settle and Fail.
 const (
-	Gone     EndResult = 0  // the order does not exist: it ended before
-	Ended    EndResult = 1  // this call ended it
-	NotOwner EndResult = -1 // another replica owns it; unchanged
-	// Repeated: Settle ended it as failed, because a living token of the identity, taken or
-	// not, has the same text.
+	Gone     EndResult = 0  // the order does not exist, because it ended before
+	Ended    EndResult = 1  // this call ended the order
+	NotOwner EndResult = -1 // another replica owns the order, which did not change
+	// Repeated: Settle ended the order as failed, because an unexpired token of the identity has
+	// the same text. That token may be in stock or taken.
 	Repeated EndResult = 2
 )
 
 // Settle ends an order with its token: one script removes the order and puts the token into the
-// stock. If a service sold the same text before, the order ends as Repeated.
+// stock. If an unexpired token of the identity has the same text, the order ends as Repeated instead.
 func (s *Orders) Settle(ctx context.Context, l Landing) (EndResult, error) {
 	k := s.keys(l.Identity)
 	k.sale += l.Order
@@ -190,32 +190,36 @@ func (s *Orders) Settle(ctx context.Context, l Landing) (EndResult, error) {
 	return EndResult(reply), nil
 }
 
-// Failure says how an order ended without a token.
+// Failure describes how an order ends without a token.
 type Failure struct {
 	Ref
-	Call     string // as of Landing
-	Bought   bool   // counts as failed; else nothing was bought, and the budgets are refunded
-	Lost     bool   // with Bought: the service may have solved it, so it counts as lost and its price as spent
-	Late     bool   // with Bought: it timed out, and the service may still solve it: it counts as failed and its price as spent
-	Callback bool   // a callback brought the failure; it needs no lease
-	Message  string // with Callback: the argument of OnEnded at the replicas
-	// Asked is how the provider took part; nil = it was not asked, and the history gets no
-	// record.
+	Call   string // identifies this call of Fail, as Landing.Call does for Settle
+	Bought bool   // the order was bought and counts as failed; else the budgets are refunded
+	// Lost and Late are for bought orders that the service may have solved or may still solve.
+	// Their price counts as spent. A Late order timed out and counts as failed; a Lost order counts
+	// as lost.
+	Lost, Late bool
+	Callback   bool   // a callback reported the failure, so Fail needs no lease
+	Message    string // the argument of OnEnded at each replica, if Callback is set
+	// Asked describes the calls to the provider. nil = no provider was asked, so the history gets
+	// no record.
 	Asked *Asked
-	// Answer ends the wait of one caller if more callers wait than orders and fresh tokens
-	// are left. It is the caller that has waited longest at the order's owner, else at any
-	// replica. The same step removes its ticket, so that no other order is placed for it.
-	// Its next take returns the answer if it has Request.EndOnFailure. nil = no answer.
+	// Answer ends the wait of one caller if the pending callers outnumber the remaining orders and
+	// fresh tokens. The longest-waiting caller of the order's owner is chosen, or else the
+	// longest-waiting caller of all replicas. Fail removes the caller's ticket, so that no other
+	// order is placed for this caller. If Request.EndOnFailure is set, the caller's Take fails with
+	// Answer. nil = no caller is answered.
 	Answer *FailedError
-	Margin time.Duration // of the identity, with Answer
-	// Attempt is the effect of the end on the identity's bound, and Reason its cause.
+	Margin time.Duration // margin of the identity; needed with Answer
+	// Attempt says how the end counts for the identity's bound. Reason is the reason that the bound
+	// reports.
 	Attempt Attempt
 	Reason  string
 	Guest   bool // no target has the identity
 }
 
-// Fail ends an order without a token. An order that counts as bought cannot end as not bought:
-// that returns NotOwner, too.
+// Fail ends an order without a token. It also returns NotOwner, without a change, if the order counts
+// as bought and f.Bought is false.
 func (s *Orders) Fail(ctx context.Context, f Failure) (EndResult, error) {
 	k := s.keys(f.Identity)
 	k.sale += f.Order
@@ -245,14 +249,14 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (EndResult, error) {
 	return EndResult(reply), nil
 }
 
-// Remembers reports whether an order ended, at any replica. It remembers an end with a token
-// for as long as reports about the token are accepted, and an end without one for a minute.
+// Remembers reports whether an order has ended, at any replica. It knows the end of an order with a
+// token as long as reports about the token are accepted. It knows any other end for a minute.
 func (s *Orders) Remembers(ctx context.Context, order Ref) (bool, error) {
 	n, err := s.db.Slow.Exists(ctx, s.keys(order.Identity).sale+order.Order).Result()
 	return n == 1, err
 }
 
-// owner returns the replica that must hold the lease; "" = any.
+// owner returns the replica that must own an order to end it; "" for a callback, which needs no lease.
 func (s *Orders) owner(callback bool) string {
 	if callback {
 		return ""
@@ -266,29 +270,29 @@ type State byte
 // The states of an order.
 const (
 	Intent     State = 'i' // placed; nothing was sent
-	Submitting State = 's' // its submit may have left
+	Submitting State = 's' // the submit may have been sent
 	Bought     State = 'b' // the provider accepted it, and the task is known
 	Unknown    State = 'u' // it is unknown whether the provider accepted it
 )
 
-// Record is an order as the journal knows it.
+// Record is the journal's record of an order.
 type Record struct {
 	Ref
 	State      State
-	Price      int64  // of its token, in billionths of the currency, or PriceUnknown
-	Task       string // the provider's id; "" before it is known
+	Price      int64  // price of the token in billionths of the currency, or PriceUnknown
+	Task       string // the provider's task id; "" = not known yet
 	Facts      Facts
 	Unreadable error // why Facts are incomplete; nil = they were read
-	// Placed and Until are on this process' clock: the latest and the earliest possible
-	// moment.
+	// Placed and Until are converted to this process' clock: Placed is the latest possible time of
+	// the placing, and Until the earliest possible time of the deadline.
 	Placed time.Time
-	Until  time.Time // when it expires
-	// Unsolved is the time from Placed to the last moment at which it was surely unsolved.
+	Until  time.Time
+	// The task was certainly not solved until Unsolved had passed after Placed.
 	Unsolved time.Duration
-	At       RedisTime // when it was placed
+	At       RedisTime // time of the placing on Redis' clock
 }
 
-// Find reads one order; false if there is none.
+// Find reads one order; false if the order does not exist.
 func (s *Orders) Find(ctx context.Context, order Ref) (Record, bool, error) {
 	asked := time.Now()
 	found, err := s.call(ctx, "find", s.keys(order.Identity), args{"order": order.Order})

@@ -14,15 +14,15 @@ import (
 	"poold/internal/redisdb"
 )
 
-// onceName hashes an Idempotency-Key for the names of Redis keys.
+// onceName returns the hash of an Idempotency-Key that is used in the names of Redis keys.
 func onceName(idempotency string) string {
 	sum := sha256.Sum256([]byte(idempotency))
 	return hex.EncodeToString(sum[:16])
 }
 
-// Bind binds an Idempotency-Key to an identity for a while, from now on. It fails with
-// ErrConflict while the key is bound to another identity. A take needs no binding: a
-// caller that names a target has one for each target.
+// Bind binds an Idempotency-Key to an identity for the time life. It fails with ErrConflict while the
+// key is bound to another identity. A caller that names a target needs no binding, because the same
+// key may be used once for each target.
 func (s *Tokens) Bind(ctx context.Context, idempotency string, id captcha.ID, life time.Duration) error {
 	ours, err := s.callNumber(ctx, "bind", redisdb.Keys{"bound": s.bound(idempotency)}, args{"identity": id, "life_ms": life})
 	if err == nil && ours == 0 {
@@ -31,8 +31,8 @@ func (s *Tokens) Bind(ctx context.Context, idempotency string, id captcha.ID, li
 	return err
 }
 
-// Repeat returns the token that an Idempotency-Key got of an identity, while the token lives. It
-// takes nothing and counts nothing. The token's TTL is by this process' clock.
+// Repeat returns the token of an identity that was handed out for an Idempotency-Key, until the token
+// dies. It changes neither the stock nor the figures. The TTL is computed with this process' clock.
 func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller string) (token Token, known bool, err error) {
 	if err := s.db.Away(ctx, string(id)); err != nil {
 		return Token{}, false, err
@@ -50,7 +50,7 @@ func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller 
 	if err != nil {
 		return Token{}, false, redisdb.Down(err)
 	}
-	_, element, _ := strings.Cut(handed, "|") // behind the min_ttl
+	_, element, _ := strings.Cut(handed, "|") // the element follows the min_ttl
 	token, err = parseElement(element, time.Now().UnixMilli())
 	if err != nil {
 		return Token{}, false, err
@@ -59,9 +59,8 @@ func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller 
 	return token, true, nil
 }
 
-// FirstHolder reports whether holder is the first holder of a claim to hand out this token. It
-// notes the first holder until the token dies. A repeated call of the same holder gets the same
-// answer.
+// FirstHolder reports whether the argument holder is the first holder of a claim that hands out this
+// token. It records the first holder until the token dies, so that a retry gets the same result.
 func (s *Tokens) FirstHolder(ctx context.Context, id captcha.ID, t Token, holder string) (bool, error) {
 	if err := s.db.Away(ctx, string(id)); err != nil {
 		return false, err

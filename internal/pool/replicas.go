@@ -12,14 +12,14 @@ import (
 	"poold/internal/redisdb"
 )
 
-// sharedFor is the life of a shared status.
+// sharedFor is how long Redis keeps a shared status.
 const sharedFor = time.Hour
 
-// Replicas lists the live replicas and keeps the status that they share.
+// Replicas stores the list of live replicas, and the status of each identity that they share.
 type Replicas struct{ *client }
 
-// Heartbeat registers this replica as alive for a time. It returns its name and the sorted
-// names of all live replicas, including its own.
+// Heartbeat registers this replica as alive for the time lasts. It returns the name of this replica
+// and the sorted names of all live replicas, including this one.
 func (s *Replicas) Heartbeat(ctx context.Context, lasts time.Duration) (self string, live []string, err error) {
 	r, err := s.call(ctx, "beat", redisdb.Keys{"replicas": s.replicas()}, args{"replica": s.replica, "life_ms": lasts})
 	if err != nil {
@@ -34,18 +34,18 @@ func (s *Replicas) Heartbeat(ctx context.Context, lasts time.Duration) (self str
 	return s.replica, live, nil
 }
 
-// Leave removes this replica from the live ones.
+// Leave removes this replica from the list of live replicas.
 func (s *Replicas) Leave(ctx context.Context) error {
 	return s.db.Slow.ZRem(ctx, s.replicas(), s.replica).Err()
 }
 
-// Share keeps the status of an identity for an hour, or until another replica replaces it.
+// Share stores the status of an identity for an hour. A later status of any replica replaces it.
 func (s *Replicas) Share(ctx context.Context, id captcha.ID, status []byte) error {
 	return s.db.Slow.Set(ctx, s.keys(id).status, status, sharedFor).Err()
 }
 
-// Shared returns the last status of each identity, in their order. A status is nil if it is
-// missing or its node does not answer. Shared fails if no node answers.
+// Shared returns the last shared status of each identity, in the order of ids. A status is nil if no
+// replica shared one in the last hour, or if it cannot be read. Shared fails if it can read none.
 func (s *Replicas) Shared(ctx context.Context, ids []captcha.ID) ([][]byte, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -55,7 +55,7 @@ func (s *Replicas) Shared(ctx context.Context, ids []captcha.ID) ([][]byte, erro
 	for i, id := range ids {
 		answers[i] = pipe.Get(ctx, s.keys(id).status)
 	}
-	_, _ = pipe.Exec(ctx) // the first of the answers' errors
+	_, _ = pipe.Exec(ctx) // each answer has its own error
 	shared, answered := make([][]byte, len(ids)), false
 	for i, a := range answers {
 		status, err := a.Bytes()

@@ -15,12 +15,12 @@ import (
 // Sale describes a token that was handed out.
 type Sale struct {
 	Provider string
-	Task     string        // the provider's id
-	Age      time.Duration // since the earliest possible time of the solve
+	Task     string        // the provider's task id
+	Age      time.Duration // time since the earliest possible time of the solve
 }
 
-// TokenID returns the ID of an order's token for a caller that shares the token. All callers of
-// the token together can report once.
+// TokenID returns the ID of an order's token for a caller that shares the token. The callers that
+// share a token can make one report together.
 func (s *Tokens) TokenID(ctx context.Context, order, caller string) (string, error) {
 	signer, err := s.signing.signer(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Tokens) TokenID(ctx context.Context, order, caller string) (string, err
 	return signer.name(order, caller), nil
 }
 
-// Sold fails with ErrUnknownToken unless the caller took the token and it died at most
+// Sold fails with ErrUnknownToken if the caller did not get the token, or if the token died more than
 // 15 min ago. It changes nothing.
 func (s *Tokens) Sold(ctx context.Context, id captcha.ID, token, caller string) error {
 	order, err := s.orderOf(ctx, token, caller)
@@ -43,8 +43,8 @@ func (s *Tokens) Sold(ctx context.Context, id captcha.ID, token, caller string) 
 	return err
 }
 
-// orderOf returns the order of a token's ID, or ErrUnknownToken if no replica gave that ID
-// to the caller.
+// orderOf returns the order that a token's ID contains. It fails with ErrUnknownToken if no replica
+// gave this ID to the caller.
 func (s *Tokens) orderOf(ctx context.Context, token, caller string) (string, error) {
 	signer, err := s.signing.signer(ctx)
 	if err != nil {
@@ -57,8 +57,9 @@ func (s *Tokens) orderOf(ctx context.Context, token, caller string) (string, err
 	return order, nil
 }
 
-// Report counts once whether a token was accepted. It fails with ErrUnknownToken if the caller
-// did not get the token or it died more than 15 min ago, and with ErrReported the second time.
+// Report counts whether a token was accepted. It fails with ErrUnknownToken if the caller did not get
+// the token, or if the token died more than 15 min ago. It fails with ErrReported if an earlier report
+// on the token was counted.
 func (s *Tokens) Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (Sale, error) {
 	order, err := s.orderOf(ctx, token, caller)
 	if err != nil {

@@ -12,34 +12,36 @@ import (
 )
 
 const (
-	// guestLook is the longest time between two looks at a guest.
+	// guestLook is the maximum interval between two checks of a guest by Retire.
 	guestLook = time.Minute
-	// guestLease is how long a due guest belongs to the replica that took it. Later another
-	// replica adds its figures to the row.
+	// guestLease is how long a due guest belongs to the replica that took it. Afterwards another
+	// replica may take the guest and add its figures to the row.
 	guestLease = 10 * time.Second
-	// nonceKept outlives a lease, so that a replica that took a guest before its figures were
-	// deleted cannot add them twice.
+	// nonceKept is how long the nonce of deleted figures is remembered. It exceeds guestLease, so
+	// that a replica that took the guest earlier cannot add the same figures again.
 	nonceKept = 3 * guestLease
-	// nonceApart outlives figures that are set apart, which live as long as an identity's keys.
+	// nonceApart is how long the nonce of figures that are set apart is remembered. It exceeds
+	// keyLife, the life of these figures.
 	nonceApart = keyLife + 24*time.Hour
-	// leftFor is how long a handed-over identity remains the target's, even if a replica with an
-	// older file uses it as a guest. It is longer than such a use stays on the list.
+	// leftFor is how long an identity counts as handed over to a target, even if a replica with an
+	// older pools.yaml uses it as a guest. It exceeds the time that such a use stays on the list.
 	leftFor = 15 * time.Minute
-	// leaveBatch limits the targets that one exchange looks up among the guests.
+	// leaveBatch limits the identities that one exchange looks up in the list of guests.
 	leaveBatch = 1000
-	// leaveTries: the first try may only add older figures to the row.
+	// leaveTries limits the attempts to hand over a guest. The first attempt may only add older
+	// figures to the row.
 	leaveTries = 2
 )
 
-// Fields of figures that are set apart.
+// Fields in the hash of figures that are set apart.
 const (
-	nonceField = "nonce" // names them
-	leftField  = "left"  // a target has the identity
+	nonceField = "nonce" // identifies the figures
+	leftField  = "left"  // set if a target took over the identity
 )
 
-// HandOver hands guests over to new targets; call it before the targets are shown. The guests'
-// figures so far join the common row. Later figures, and the tokens and orders, are the targets'.
-// If Redis does not answer, Retire does the same later.
+// HandOver hands guests over to new targets. It must be called before the targets are in use. The
+// guests' figures so far are added to the common row. The tokens, the orders and later figures belong
+// to the targets. If Redis fails, Retire hands the guests over later.
 func (g *Guests) HandOver(ctx context.Context, ids []captcha.ID) error {
 	for some := range slices.Chunk(ids, leaveBatch) {
 		for range leaveTries {
@@ -61,9 +63,9 @@ func (g *Guests) HandOver(ctx context.Context, ids []captcha.ID) error {
 	return nil
 }
 
-// Retire looks once at each due guest. The figures of an empty one join the common row, and the
-// guest is deleted. A guest that has a target now is handed over, as by HandOver. Retire ends when
-// no guest is due, or Redis does not answer.
+// Retire checks each due guest once. If a guest is empty, Retire adds its figures to the common row
+// and deletes the guest. If the identity has a target now, Retire hands the guest over, as HandOver
+// does. Retire returns when no guest is due, or if Redis fails.
 func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (retired int, err error) {
 	for {
 		due, err := g.due(ctx)
@@ -85,29 +87,30 @@ func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (r
 	}
 }
 
-// advance takes each guest as many steps towards its end as possible now.
+// advance executes those steps of retiring or handing over each guest that are possible now.
 func (g *Guests) advance(ctx context.Context, due []*dueGuest) error {
-	return errors.Join(g.look(ctx, due), g.addToRow(ctx, due), g.deleteAdded(ctx, due), g.release(ctx, due))
+	return errors.Join(g.setApart(ctx, due), g.addToRow(ctx, due), g.deleteAdded(ctx, due), g.release(ctx, due))
 }
 
-// dueGuest is a guest that is due. The replica that takes it next repeats the steps that failed.
+// dueGuest is a guest that is due for a check. If a step fails, the replica that takes the guest next
+// repeats the step.
 type dueGuest struct {
 	id     captcha.ID
-	leased RedisTime // until then it belongs to this replica
+	leased RedisTime // end of this replica's lease of the guest
 
-	handOver bool          // a target has it: it is handed over
-	gone     bool          // nothing is left of it, or it is handed over
-	again    time.Duration // else: when it is to be looked at again
-	nonce    string        // names its figures that are set apart; "" = there are none
-	figures  []any         // name, value, …
-	added    bool          // they are in the row
-	free     bool          // it was looked at, and nothing is set apart of it any more
+	handOver bool          // a target has the identity, so the guest is handed over
+	gone     bool          // the guest is empty or handed over
+	again    time.Duration // time until the next check of a guest that is not gone
+	nonce    string        // identifies the figures that are set apart; "" = there are none
+	figures  []any         // the figures that are set apart: name, value, …
+	added    bool          // the figures are in the row
+	free     bool          // the guest was checked, and no figures are set apart any more
 
-	released bool // off the list, or to be looked at again
+	released bool // the guest is off the list, or the time of its next check is set
 }
 
-// due takes a batch of guests: the guests among the named identities or, without names, the
-// guests that are due for a look.
+// due leases a batch of guests to this replica: those among the given identities or, without
+// arguments, those that are due for a check.
 func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*dueGuest, error) {
 	identities := make([]any, len(of))
 	for i, id := range of {
@@ -129,25 +132,25 @@ func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*dueGuest, error)
 	return due, nil
 }
 
-// look sets the figures of empty and of handed-over guests apart.
-func (g *Guests) look(ctx context.Context, due []*dueGuest) error {
+// setApart sets apart the figures of guests that are empty or handed over.
+func (g *Guests) setApart(ctx context.Context, due []*dueGuest) error {
 	return errors.Join(
 		g.each(ctx, "guest_retire", due, func(l *dueGuest) (keys any, a args, tail []any) {
 			if l.handOver {
 				return nil, nil, nil
 			}
 			return g.keys(l.id), args{"name": rand.Text(), "again_ms": guestLook}, nil
-		}, func(l *dueGuest, answer any) error { return l.looked(g.script("guest_retire").Read(answer)) }),
+		}, func(l *dueGuest, answer any) error { return l.readApart(g.script("guest_retire").Read(answer)) }),
 		g.each(ctx, "guest_leave", due, func(l *dueGuest) (keys any, a args, tail []any) {
 			if !l.handOver {
 				return nil, nil, nil
 			}
 			return g.keys(l.id), args{"name": rand.Text()}, nil
-		}, func(l *dueGuest, answer any) error { return l.looked(g.script("guest_leave").Read(answer)) }))
+		}, func(l *dueGuest, answer any) error { return l.readApart(g.script("guest_leave").Read(answer)) }))
 }
 
-// looked reads the reply of guest_retire.lua and guest_leave.lua.
-func (l *dueGuest) looked(r *redisdb.Reply) error {
+// readApart parses the reply of guest_retire.lua or guest_leave.lua.
+func (l *dueGuest) readApart(r *redisdb.Reply) error {
 	outcome, figures := r.Duration("outcome"), r.Items("figures")
 	if r.Err != nil {
 		return r.Err
@@ -166,7 +169,7 @@ func (l *dueGuest) looked(r *redisdb.Reply) error {
 	return nil
 }
 
-// addToRow adds the figures that were set apart to the row.
+// addToRow adds the figures that are set apart to the row.
 func (g *Guests) addToRow(ctx context.Context, due []*dueGuest) error {
 	return g.each(ctx, "guest_add", due, func(l *dueGuest) (keys any, a args, tail []any) {
 		if l.nonce == "" {
@@ -180,7 +183,7 @@ func (g *Guests) addToRow(ctx context.Context, due []*dueGuest) error {
 	})
 }
 
-// deleteAdded deletes the figures that are in the row.
+// deleteAdded deletes the figures that are set apart and were added to the row.
 func (g *Guests) deleteAdded(ctx context.Context, due []*dueGuest) error {
 	return g.each(ctx, "guest_delete", due, func(l *dueGuest) (keys any, a args, tail []any) {
 		if !l.added {
@@ -210,7 +213,8 @@ func (g *Guests) release(ctx context.Context, due []*dueGuest) error {
 	})
 }
 
-// each runs one script for all guests for which ask returns keys, in one exchange. It returns
+// each calls a script for each guest, in one exchange. The function ask returns the keys and the
+// arguments of a call; nil keys skip the guest. The function answered gets each reply. The result is
 // the first error.
 func (g *Guests) each(ctx context.Context, script string, due []*dueGuest,
 	ask func(*dueGuest) (keys any, a args, tail []any), answered func(*dueGuest, any) error,

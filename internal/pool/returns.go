@@ -10,14 +10,15 @@ import (
 	"poold/internal/redisdb"
 )
 
-// mostReturns bounds the tokens of one identity that wait to be returned.
+// mostReturns limits the tokens of one identity that are queued to be put back.
 const mostReturns = 10_000
 
 var errFullReturns = fmt.Errorf("pool: %d tokens already wait to be returned", mostReturns)
 
-// Return takes back a token whose caller hung up before a byte of the answer was written. A
-// token of an Idempotency-Key stays with its caller. Return does not wait for Redis: a failed
-// return is retried until the token dies or the store closes. It fails if too many tokens wait.
+// Return puts back a token whose caller hung up before a byte of the response was written. It ignores
+// a token of an Idempotency-Key, because the caller can request it again. Return does not wait for
+// Redis: a goroutine retries until the token dies or the store closes. Return fails if too many tokens
+// of the identity are queued.
 func (s *Tokens) Return(t Token) error {
 	if t.handout == "" {
 		return nil
@@ -25,7 +26,7 @@ func (s *Tokens) Return(t Token) error {
 	return s.returns.add(t)
 }
 
-// returnToken returns a token whose caller left, and logs a failure.
+// returnToken puts back a token whose caller hung up, and logs a failure.
 func (s *Tokens) returnToken(t Token) {
 	if err := s.Return(t); err != nil {
 		s.log.Warn("token not returned after its caller hung up", "identity", t.identity, "err", err)
@@ -33,7 +34,7 @@ func (s *Tokens) returnToken(t Token) {
 }
 
 // returns puts tokens back into the stock. Each identity has its own goroutine, so that a node
-// that fails does not delay the others.
+// that fails does not delay the tokens of other nodes.
 type returns struct {
 	*client
 
@@ -42,13 +43,13 @@ type returns struct {
 	closing <-chan struct{}
 
 	mu      sync.Mutex
-	pending map[captcha.ID][]pendingReturn // not yet in Redis; one goroutine for each identity
+	pending map[captcha.ID][]pendingReturn // tokens not yet in Redis; each identity here has a goroutine
 }
 
-// pendingReturn is a token whose caller hung up, until it is in the stock again.
+// pendingReturn is a token that is queued to be put back.
 type pendingReturn struct {
 	token Token
-	until time.Time // when it expires
+	until time.Time // time by which the token is dead
 }
 
 // add queues a token to be put back.
@@ -60,11 +61,11 @@ func (r *returns) add(t Token) error {
 		r.mu.Unlock()
 		return errFullReturns
 	}
-	// Its TTL is as of the hand-out: it is dead by then.
+	// The TTL counts from the hand-out, so the token is dead when it has passed.
 	r.pending[id] = append(waiting, pendingReturn{token: t, until: time.Now().Add(t.TTL)})
 	r.mu.Unlock()
 	if !working && !r.spawn(func() { r.putBackAll(id) }) {
-		r.putBackAll(id) // after Close: each gets one try
+		r.putBackAll(id) // after Close, each token gets one attempt
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func (r *returns) putBackAll(id captcha.ID) {
 	}
 }
 
-// putBack runs the script once.
+// putBack calls giveback.lua once for a token.
 func (r *returns) putBack(t Token) error {
 	ctx, cancel := context.WithTimeout(context.Background(), redisdb.CallTimeout)
 	defer cancel()
@@ -118,8 +119,8 @@ func (r *returns) putBack(t Token) error {
 	return err
 }
 
-// next removes the first tokens of an identity and returns the next one; false if none is left,
-// which ends putBackAll.
+// next removes the first done tokens from an identity's queue and returns the following token; false
+// if the queue is empty, which ends putBackAll.
 func (r *returns) next(id captcha.ID, done int) (pendingReturn, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,24 +15,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// tokenSigner makes the IDs of tokens, which only the caller that got the token knows. A
-// hand-out needs no further key in Redis for that.
+// tokenSigner makes the IDs of tokens. Only the caller that got a token knows the token's ID. The IDs
+// are signed, so Redis does not store them.
 type tokenSigner struct {
 	secret string
-	macs   sync.Pool // of hash.Hash: a take should not pay for a new one
+	macs   sync.Pool // reuses hash.Hash values to save allocations
 }
 
 func newTokenSigner(secret string) *tokenSigner {
 	return &tokenSigner{secret: secret, macs: sync.Pool{New: func() any { return hmac.New(sha256.New, []byte(secret)) }}}
 }
 
-// name returns the order's id and a proof that the caller got its token.
+// name returns the ID of an order's token for a caller: the order's id, and a proof that this caller
+// got the token.
 func (s *tokenSigner) name(order, caller string) string {
-	const proof = 12 // bytes; a caller that guesses one can only report
+	const proof = 12 // length in bytes; a correct guess only allows a report
 	mac, _ := s.macs.Get().(hash.Hash)
 	defer s.macs.Put(mac)
 	mac.Reset()
-	// One buffer for the hashed text and the name, because each hand-out makes a name.
+	// The hashed text and the ID share a buffer to save an allocation in each hand-out.
 	buffer := make([]byte, 0, 160)
 	buffer = append(append(append(buffer, order...), 0), caller...)
 	_, _ = mac.Write(buffer)
@@ -41,14 +42,14 @@ func (s *tokenSigner) name(order, caller string) string {
 	return string(base64.RawURLEncoding.AppendEncode(buffer, mac.Sum(sum[:0])[:proof]))
 }
 
-// signing knows the secret that all replicas share.
+// signing keeps a tokenSigner with the secret that all replicas share.
 type signing struct {
 	*client
 
 	known atomic.Pointer[tokenSigner] // nil until the secret is read
 }
 
-// signer asks Redis for the secret the first time.
+// signer returns the tokenSigner. The first call reads the secret from Redis.
 func (s *signing) signer(ctx context.Context) (*tokenSigner, error) {
 	if known := s.known.Load(); known != nil {
 		return known, nil
@@ -59,7 +60,7 @@ func (s *signing) signer(ctx context.Context) (*tokenSigner, error) {
 	return s.known.Load(), nil
 }
 
-// keep refreshes the secret every hour until ctx ends.
+// keep refreshes the secret every hour until ctx ends, and every second while that fails.
 func (s *signing) keep(ctx context.Context) {
 	for {
 		wait := time.Hour
@@ -74,7 +75,8 @@ func (s *signing) keep(ctx context.Context) {
 	}
 }
 
-// refresh reads the secret and prolongs its life; the first replica makes it.
+// refresh reads the secret from Redis and extends its life. If Redis has no secret, refresh stores the
+// known secret or a new one.
 func (s *signing) refresh(ctx context.Context) error {
 	secret := rand.Text()
 	if known := s.known.Load(); known != nil {
@@ -86,7 +88,7 @@ func (s *signing) refresh(ctx context.Context) error {
 	shared, err := s.db.Slow.GetEx(ctx, s.secret(), keyLife).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
-		shared = secret // it expired between the two commands; the next refresh writes it
+		shared = secret // the secret expired between the two commands; the next refresh stores it again
 	case err != nil:
 		return err
 	}

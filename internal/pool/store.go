@@ -11,36 +11,36 @@ import (
 	"poold/internal/redisdb"
 )
 
-// The outcomes that OnEnded gets of an order that a callback settled, from settle.lua.
+// The outcomes that settle.lua publishes for an order that a callback settled; see Options.OnEnded.
 const (
 	Solved       = "solved"
-	RepeatedText = "the service sold this token before" // ended as Repeated
+	RepeatedText = "the service sold this token before" // the order ended as Repeated
 )
 
 // Options are the options of Open.
 type Options struct {
-	Addresses      string // redis://, rediss:// or unix://; several, comma-separated, for a cluster or sentinels
-	SentinelMaster string // set: the addresses are sentinels
+	Addresses      string // one URL (redis://, rediss:// or unix://), or several, separated by commas, of a cluster or of sentinels
+	SentinelMaster string // name of the master; "" = the addresses are not sentinels
 	Prefix         string // first part of every key
 	Log            *slog.Logger
-	// OnChange is called after a change of an identity at this replica (a take, a new
-	// waiter, the end of an order, a return), and with each message of the channel: the
-	// identities that changed at other replicas (a landing for a waiter, a pause, a window),
-	// and the keys of claims that ended or were released (redisclaims). It must not block;
-	// may be nil.
+	// OnChange is called after a change of an identity at this replica: a take, a new pending
+	// caller, the end of an order, a return. It is also called with each message of the channel.
+	// A message is an identity that changed at another replica (a landing while callers wait, a
+	// pause, a window), or the key of a claim that ended or was released (see redisclaims).
+	// OnChange must not block; it may be nil.
 	OnChange func(captcha.ID)
-	// OnEnded is called when a callback ended an order at any replica: with Solved,
-	// RepeatedText or Failure.Message. It must not block; may be nil.
+	// OnEnded is called when a callback ended an order at any replica. The argument how is Solved,
+	// RepeatedText or Failure.Message. OnEnded must not block; it may be nil.
 	OnEnded func(order Ref, how string)
-	// OnRequest is called once for each request of this replica that Figures.Requests
-	// counts, with the time of its arrival, after Redis has counted it. It must not block;
-	// may be nil.
+	// OnRequest is called once for each request of this replica that Figures.Requests counts,
+	// after Redis has counted it. The argument came is the time of the request's arrival.
+	// OnRequest must not block; it may be nil.
 	OnRequest func(id captcha.ID, came time.Time)
-	// Probe is the time between two probes of Redis' health; 0 = half a second. Tests that
-	// play hours probe less often.
+	// Probe is the interval between two probes of Redis' health; 0 = half a second. Tests that
+	// simulate hours set a longer interval.
 	Probe time.Duration
-	// Endings limits the ends of orders that are kept of an identity until Endings.Forget,
-	// 600 bytes each; 0 = none. Figures.Unrecorded counts the ends beyond it.
+	// Endings limits the ends of orders that Redis keeps per identity until Endings.Forget removes
+	// them, 600 bytes each; 0 = none are kept. Figures.Unrecorded counts the ends beyond the limit.
 	Endings int
 	// Dial opens connections to Redis; nil = the network. Tests set it to simulate lost replies.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -55,14 +55,14 @@ type Store struct {
 	Replicas *Replicas
 	Endings  *Endings
 
-	// DB is the Redis that keeps all of it.
+	// DB is the Redis that all parts use.
 	DB *redisdb.DB
 
 	notify *notifier
 }
 
-// Open opens Redis and prepares the parts. It does no I/O: while Redis is away every call returns
-// ErrDown.
+// Open makes a Store. It does no I/O. While Redis is unavailable, the methods of the Store fail with
+// redisdb.ErrDown.
 func Open(o Options) (*Store, error) {
 	db, err := redisdb.Open(redisdb.Options{
 		Addresses: o.Addresses, SentinelMaster: o.SentinelMaster, Prefix: o.Prefix, Log: o.Log, Probe: o.Probe, Dial: o.Dial,
@@ -95,11 +95,11 @@ func Open(o Options) (*Store, error) {
 	}, nil
 }
 
-// Run watches Redis, listens for wake-ups, keeps the secret and forgets idle queues until ctx
-// ends.
+// Run probes Redis, handles messages of other replicas, refreshes the secret and drops idle queues
+// until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
 	var group sync.WaitGroup
-	group.Go(func() { _ = s.DB.Run(ctx) }) // it ends without an error
+	group.Go(func() { _ = s.DB.Run(ctx) }) // DB.Run always returns nil
 	group.Go(func() { s.notify.listen(ctx) })
 	group.Go(func() { s.Tokens.signing.keep(ctx) })
 	group.Go(func() { s.Tokens.forgetIdle(ctx) })
@@ -111,8 +111,8 @@ func (s *Store) Run(ctx context.Context) error {
 // Close.
 func (s *Store) EndWaits() { s.Tokens.endWaits() }
 
-// Close ends all waits, waits for the calls in flight and closes the connections. A take
-// without a reply by then counts as handed out.
+// Close ends all waits, waits for the calls in flight and closes the connections. The
+// tokens of a take that has no reply by then count as handed out.
 func (s *Store) Close() error {
 	s.Tokens.close()
 	return s.DB.Close()

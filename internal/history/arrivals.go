@@ -16,26 +16,26 @@ import (
 const (
 	// ArrivalsKept is the time for which arrivals can be read.
 	ArrivalsKept = 24 * time.Hour
-	// ArrivalStep is the resolution: requests of one step arrived together.
+	// ArrivalStep is the resolution of the arrivals: requests in the same step have the same time.
 	ArrivalStep = 100 * time.Millisecond
-	// arrivalsEvery is the interval of writes. A killed process loses as much.
+	// arrivalsEvery is the interval between two writes. A killed process loses the arrivals since its last write.
 	arrivalsEvery = 10 * time.Second
-	// arrivalsHeld is the number of minutes in memory, written or not. A request is noted at most a second after its
-	// arrival; the remaining minutes bridge an outage of Redis.
+	// arrivalsHeld is the number of minutes whose arrivals are in memory, written or not. Note is called at most a second
+	// after the arrival of a request. The further minutes are for an outage of Redis, during which writes fail.
 	arrivalsHeld = 5
 
 	stepsAMinute = int64(time.Minute / ArrivalStep)
 )
 
-// StoredMinute has the requests for a target in one minute, at one replica.
+// StoredMinute has the requests for one target that arrived at one replica in one minute.
 type StoredMinute struct {
 	Target string
 	Minute time.Time // UTC, a whole minute
-	Text   string    // the steps, by encodeSteps
+	Text   string    // the steps with requests, encoded by encodeSteps
 }
 
-// ArrivalStore keeps minutes of requests; *redisstore.Arrivals implements it. A minute that a process writes again
-// replaces what this process wrote before.
+// ArrivalStore keeps the arrivals of requests by minute; *redisstore.Arrivals implements it. When a process writes a
+// minute again, the new value replaces the old value of the same process.
 type ArrivalStore interface {
 	Write(ctx context.Context, minutes []StoredMinute) error
 	Read(ctx context.Context, target string, from, to time.Time) ([]StoredMinute, error)
@@ -49,34 +49,34 @@ type Arrivals struct {
 	down  outage
 
 	mu     sync.Mutex
-	byID   map[captcha.ID]*demand // targets of the file
-	byName map[string]*demand     // these, and removed targets with unwritten requests
-	oldest int64                  // first minute in memory; earlier requests are not counted
+	byID   map[captcha.ID]*demand // the targets of the configuration file
+	byName map[string]*demand     // the targets of byID, and removed targets with minutes in memory
+	oldest int64                  // first minute in memory; requests of earlier minutes are not counted
 }
 
 // demand has the recent requests for a target.
 type demand struct {
-	wanted  bool // the file has the target
+	wanted  bool // the configuration file has the target
 	minutes []minute
 }
 
-// minute has the requests of a minute of Unix time.
+// minute has the requests that arrived in one minute.
 type minute struct {
-	number  int64
+	number  int64  // minutes since the Unix epoch
 	steps   []step // ascending
-	count   int    // requests
-	written int    // of them
+	count   int    // number of requests
+	written int    // number of requests that the store has
 }
 
-// step has the number of requests in a step of a minute.
+// step has the number of requests that arrived in one step of a minute.
 type step struct {
-	number uint16
-	count  uint32
+	number uint16 // from 0 to 599
+	count  uint32 // number of requests
 }
 
-// Arrival is a step with requests.
+// Arrival has the number of requests that arrived in one step.
 type Arrival struct {
-	At    time.Time // begin of the step, UTC
+	At    time.Time // start of the step, UTC
 	Count int
 }
 
@@ -87,7 +87,7 @@ func NewArrivals(store ArrivalStore, log *slog.Logger) *Arrivals {
 	}}
 }
 
-// SetTargets replaces the identities that are counted, with the names of their targets.
+// SetTargets sets the identities whose requests are counted, and the name of each identity's target.
 func (a *Arrivals) SetTargets(names map[captcha.ID]string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,7 +106,7 @@ func (a *Arrivals) SetTargets(names map[captcha.ID]string) {
 	}
 }
 
-// Note counts a request. It is a pool.Options.OnRequest.
+// Note counts a request. The daemon passes it to package pool as pool.Options.OnRequest.
 func (a *Arrivals) Note(id captcha.ID, arrived time.Time) {
 	steps := arrived.UnixMilli() / ArrivalStep.Milliseconds()
 	a.mu.Lock()
@@ -116,35 +116,36 @@ func (a *Arrivals) Note(id captcha.ID, arrived time.Time) {
 	}
 }
 
-// at returns a minute of the demand, and adds it if it is new.
+// at returns the minute with a number. It adds the minute if the demand lacks it.
 func (d *demand) at(number int64) *minute {
 	var i int
-	d.minutes, i = sorted(d.minutes, minute{number: number}, func(m minute) int64 { return m.number })
+	d.minutes, i = findOrInsert(d.minutes, minute{number: number}, func(m minute) int64 { return m.number })
 	return &d.minutes[i]
 }
 
 // add counts a request in a step.
 func (m *minute) add(number uint16) {
 	var i int
-	m.steps, i = sorted(m.steps, step{number: number}, func(s step) int64 { return int64(s.number) })
+	m.steps, i = findOrInsert(m.steps, step{number: number}, func(s step) int64 { return int64(s.number) })
 	m.steps[i].count++
 	m.count++
 }
 
-// sorted returns an ascending list with an element of the number of one, and the element's index. It inserts one if
-// the list has no such element. It searches from the end, where the element nearly always is.
-func sorted[T any](list []T, one T, number func(T) int64) (with []T, at int) {
+// findOrInsert returns the index of the element of an ascending list that has the same number as the argument element.
+// It inserts the argument if the list has no such element, and returns the list after the insertion. It searches from
+// the end of the list, because most requests belong to the last element.
+func findOrInsert[T any](list []T, element T, number func(T) int64) (with []T, at int) {
 	at = len(list)
-	for at > 0 && number(list[at-1]) > number(one) {
+	for at > 0 && number(list[at-1]) > number(element) {
 		at--
 	}
-	if at > 0 && number(list[at-1]) == number(one) {
+	if at > 0 && number(list[at-1]) == number(element) {
 		return list, at - 1
 	}
-	return slices.Insert(list, at, one), at
+	return slices.Insert(list, at, element), at
 }
 
-// Run writes until ctx ends, and then once more.
+// Run writes the arrivals periodically until ctx ends, and then a last time.
 func (a *Arrivals) Run(ctx context.Context) error {
 	ticker := time.NewTicker(arrivalsEvery)
 	defer ticker.Stop()
@@ -168,7 +169,7 @@ type unwritten struct {
 	minute
 }
 
-// write writes the minutes with unwritten requests, and drops old minutes from memory. Only Run calls it.
+// write writes each minute that has unwritten requests, and drops old minutes from memory. Only Run calls it.
 func (a *Arrivals) write(ctx context.Context, at time.Time) {
 	if batch := a.unwritten(); len(batch) > 0 {
 		minutes := make([]StoredMinute, len(batch))
@@ -255,8 +256,8 @@ func (a *Arrivals) Read(ctx context.Context, target string, from, to time.Time) 
 	return all, nil
 }
 
-// encodeSteps writes the steps of a minute as numbers from 0 to 599, with "*n" after a step of n > 1 requests, as in
-// "0*3 12 599".
+// encodeSteps formats the steps of a minute as numbers from 0 to 599, for example "0*3 12 599". The suffix "*3" means
+// that the step has three requests instead of one.
 func encodeSteps(steps []step) string {
 	var text []byte
 	for i, s := range steps {

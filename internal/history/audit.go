@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Entry is one line of the audit: an action of a key on a token. It never contains the token's value or a picture.
+// Entry is one line of the audit: an action of a key on a token. It contains neither the token's value nor a picture.
 type Entry struct {
 	ID     string    // unique; letters and digits
 	At     time.Time // in whole milliseconds, UTC, by the replica's clock
 	Key    string    // the name of the key, or Keyless
 	Action Action
 	Target string // "/solve" = a guest
-	Token  string // the token's id as in the answer; it begins with the order's id
-	Source string // of a taken token, as in the answer
-	Image  string // of a picture's solve: "sha256:<hex>, <n> bytes"
-	Price  int64  // of a token bought for this call, in billionths of the currency, negative = unknown; else 0
+	Token  string // the token id in the response, which begins with the order's id
+	Source string // the source of a taken token in the response
+	Image  string // for the solve of a picture: "sha256:<hex>, <n> bytes"
+	Price  int64  // price of a token bought for this call, in billionths of the currency; negative = unknown; else 0
 }
 
-// Keyless is the name of calls without a key. No key has this name.
+// Keyless stands in Entry.Key for a call without a key. No key has this name.
 const Keyless = "-"
 
 // Action is an action of a key.
@@ -27,18 +27,18 @@ type Action string
 // The actions.
 const (
 	Taken    Action = "taken"
-	Bought   Action = "bought"   // taken, and bought for this call
-	Accepted Action = "accepted" // reported: the site took the token
-	Rejected Action = "rejected" // reported: it did not
+	Bought   Action = "bought"   // taken, after it was bought for this call
+	Accepted Action = "accepted" // the caller reported that the site accepted the token
+	Rejected Action = "rejected" // the caller reported that the site rejected the token
 )
 
-// Audit keeps entries. Its methods are safe for concurrent use, and fail like the methods of Store.
+// Audit keeps entries. Its methods are safe for concurrent use, and return the same errors as the methods of Store.
 //
-// It accepts any text. Invalid UTF-8 and zero bytes may come back as U+FFFD, and a text may be cut after 500 bytes.
+// An Audit accepts any text. It may return U+FFFD for invalid UTF-8 and zero bytes, and may cut a text after 500 bytes.
 type Audit interface {
-	// WriteEntries adds a batch of at most MostBatch, each entry once, like Store.Write.
+	// WriteEntries adds a batch of at most MostBatch entries. Like Store.Write, it adds and counts each entry once.
 	WriteEntries(ctx context.Context, batch []Entry) error
-	// Entries returns entries of a key. Query's times refer to At.
+	// Entries returns entries of a key. The times of the Query select entries by Entry.At.
 	Entries(ctx context.Context, key string, q Query) (Entries, error)
 	// KeyDay returns the figures of a UTC day by key. It ignores the time of day.
 	KeyDay(ctx context.Context, day time.Time) (map[string]KeyFigures, error)
@@ -52,11 +52,11 @@ type Entries struct {
 
 // KeyFigures are sums over entries.
 type KeyFigures struct {
-	HandedOut int64 // taken or bought
+	HandedOut int64 // tokens that were taken or bought
 	Bought    int64
 	Accepted  int64
 	Rejected  int64
-	Spent     int64 // in billionths of the currency: the sum of the known prices of those bought
+	Spent     int64 // sum of the known prices of the bought tokens, in billionths of the currency
 	Unpriced  int64 // bought tokens with an unknown price
 }
 

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// mostQueued limits the entries in memory, about 3 MB: ten seconds of 1,000 hand-outs a second.
+	// mostQueued limits the entries in memory to about 3 MB. This is enough for ten seconds at 1,000 hand-outs a second.
 	mostQueued = 10_000
-	// gather is the longest time from the first entry of a batch to its write. A killed process loses as much.
+	// gather is the longest time that an entry is queued before its write. A killed process loses the entries of that time.
 	gather = 500 * time.Millisecond
-	// lastWrites limits the writes after the end of Run's context.
+	// lastWrites limits the time for the writes after the end of Run's context.
 	lastWrites = 3 * time.Second
-	// logDrops is the shortest time between two log lines about dropped entries.
+	// logDrops is the minimum interval between two log lines about dropped entries.
 	logDrops = time.Minute
 )
 
@@ -29,28 +29,28 @@ type EntryWriter interface {
 type Auditor struct {
 	to   EntryWriter
 	log  *slog.Logger
-	full chan struct{} // capacity 1: the queue has a batch
+	full chan struct{} // signals that the queue has a full batch; capacity 1
 	down outage
 
 	mu               sync.Mutex
 	queue            []Entry // at most mostQueued, oldest first
 	written, dropped int64
 
-	// Owned by Run:
-	refusal  error // the store's last one
-	logged   int64 // dropped entries that the log has
-	loggedAt time.Time
+	// Only the goroutine of Run uses the following fields.
+	refusal  error     // why the store last refused an entry; nil = it refused none since the last log line
+	logged   int64     // number of dropped entries at the last log line about them
+	loggedAt time.Time // time of the last log line about dropped entries
 }
 
 // AuditHealth is the state of an Auditor.
 type AuditHealth struct {
-	Down    string // why the store does not answer; "" = the last attempt succeeded
+	Down    string // why the store does not respond; "" = the last attempt succeeded
 	Queued  int
 	Written int64
-	Dropped int64 // entries that found the queue full, or that the store refused for their content
+	Dropped int64 // entries dropped because the queue was full or because the store refused their content
 }
 
-// NewAuditor returns an Auditor that writes once Run is called.
+// NewAuditor returns an Auditor. It writes nothing before Run is called.
 func NewAuditor(to EntryWriter, log *slog.Logger) *Auditor {
 	return &Auditor{to: to, log: log, full: make(chan struct{}, 1), down: outage{
 		log: log, began: "the audit cannot be written; its entries wait in memory while there is room", ended: "the audit is written again",
@@ -81,7 +81,7 @@ func (a *Auditor) Health() AuditHealth {
 	return AuditHealth{Down: reason, Queued: len(a.queue), Written: a.written, Dropped: a.dropped}
 }
 
-// Run writes until ctx ends, and then for at most lastWrites the rest of the queue.
+// Run writes the queued entries until ctx ends. Then it writes the rest of the queue within the time lastWrites.
 func (a *Auditor) Run(ctx context.Context) error {
 	ticker := time.NewTicker(gather)
 	defer ticker.Stop()
@@ -107,7 +107,7 @@ func (a *Auditor) Run(ctx context.Context) error {
 	return nil
 }
 
-// writeAll writes the entries that are queued now. Later ones gather for the next call.
+// writeAll writes the entries that are queued when it is called. The next call writes later entries.
 func (a *Auditor) writeAll(ctx context.Context) error {
 	for left := a.Health().Queued; left > 0; {
 		batch, dropped := a.oldest(min(left, MostBatch)), 0
@@ -127,14 +127,14 @@ func (a *Auditor) writeAll(ctx context.Context) error {
 	return nil
 }
 
-// oldest returns the first n entries of the queue, which keeps them.
+// oldest returns the first n entries of the queue. They stay in the queue.
 func (a *Auditor) oldest(n int) []Entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.queue[:n:n]
 }
 
-// remove removes the first n entries of the queue, of which the store refused some.
+// remove removes the first n entries of the queue. The argument refused is the number of them that the store refused.
 func (a *Auditor) remove(n, refused int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -145,7 +145,8 @@ func (a *Auditor) remove(n, refused int) {
 	}
 }
 
-// logDropped logs the entries dropped since its last line, if that is old enough.
+// logDropped logs the number of entries dropped since its last log line. It does nothing if no entry was dropped since
+// then, or if that line is newer than the duration after.
 func (a *Auditor) logDropped(after time.Duration) {
 	dropped := a.Health().Dropped
 	if dropped == a.logged || time.Since(a.loggedAt) < after {
@@ -159,7 +160,7 @@ func (a *Auditor) logDropped(after time.Duration) {
 	a.logged, a.loggedAt, a.refusal = dropped, time.Now(), nil
 }
 
-// write writes entries. It treats a panic of the store as a refusal, which does not end the daemon.
+// write writes entries. It returns a panic of the store as an error, so that the panic does not end the daemon.
 func (a *Auditor) write(ctx context.Context, batch []Entry) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -1,14 +1,14 @@
 package history
 
 // Column is a stored field of a record or of an entry. Field points to a string, a time.Time, an int, an int64 or a
-// bool, so that a store reads and writes the field through it.
+// bool; a store reads and writes the field through this pointer.
 type Column struct {
 	Name  string
 	Field any
 }
 
-// Columns lists the stored fields. redisstore identifies those behind ended by their position, so their order is part
-// of its format.
+// Columns lists the stored fields. Package redisstore stores the columns after "ended" without names, so their order is
+// part of its format.
 func (r *Record) Columns() []Column {
 	return []Column{
 		{"id", &r.ID}, {"ended", &r.Ended},
@@ -20,8 +20,8 @@ func (r *Record) Columns() []Column {
 	}
 }
 
-// Columns lists the stored fields. redisstore identifies those behind key by their position, so their order is part
-// of its format.
+// Columns lists the stored fields. Package redisstore stores the columns after "key" without names, so their order is
+// part of its format.
 func (e *Entry) Columns() []Column {
 	return []Column{
 		{"id", &e.ID}, {"at", &e.At}, {"key", &e.Key},
@@ -30,13 +30,13 @@ func (e *Entry) Columns() []Column {
 	}
 }
 
-// Count is a stored figure. N points to the field.
+// Count is a stored figure. N points to the field of the Figures or KeyFigures.
 type Count struct {
 	Name string
 	N    *int64
 }
 
-// Counts lists the stored figures of records.
+// Counts lists the stored figures of a day's records.
 func (f *Figures) Counts() []Count {
 	return []Count{
 		{"solved", &f.Solved}, {"discarded", &f.Discarded}, {"failed", &f.Failed}, {"refused", &f.Refused}, {"lost", &f.Lost},
@@ -44,7 +44,7 @@ func (f *Figures) Counts() []Count {
 	}
 }
 
-// Counts lists the stored figures of entries.
+// Counts lists the stored figures of a day's entries.
 func (f *KeyFigures) Counts() []Count {
 	return []Count{
 		{"handed_out", &f.HandedOut}, {"bought", &f.Bought}, {"accepted", &f.Accepted}, {"rejected", &f.Rejected},
@@ -52,20 +52,20 @@ func (f *KeyFigures) Counts() []Count {
 	}
 }
 
-// add adds counts to counts of the same names.
+// add adds each count to the element of the list to with the same index. Both lists must have the same names.
 func add(to, counts []Count) {
 	for i, c := range counts {
 		*to[i].N += *c.N
 	}
 }
 
-// Plus returns the sum of both.
+// Plus returns the sum of f and g.
 func (f Figures) Plus(g Figures) Figures {
 	add(f.Counts(), g.Counts())
 	return f
 }
 
-// Plus returns the sum of both.
+// Plus returns the sum of f and g.
 func (f KeyFigures) Plus(g KeyFigures) KeyFigures {
 	add(f.Counts(), g.Counts())
 	return f

@@ -8,34 +8,36 @@ import (
 	"time"
 )
 
-// mirrorEvery is the interval of a Mirror's updates. It does not show an order that begins and ends within it.
+// mirrorEvery is the interval between two updates of a Mirror. A Mirror may miss an order that begins and ends between
+// two updates.
 const mirrorEvery = 5 * time.Second
 
-// ActiveStore shows the orders under way to other programs that read the store.
+// ActiveStore publishes the orders in flight for other programs that read the store.
 type ActiveStore interface {
-	// PutActive shows orders and ignores the fields of their end. The IDs must differ.
+	// PutActive publishes orders. It ignores the fields that only an ended order has. The IDs of the orders must differ.
 	PutActive(ctx context.Context, orders []Record) error
-	// RemoveActive removes orders. Unknown IDs are ignored.
+	// RemoveActive removes published orders. It ignores unknown IDs.
 	RemoveActive(ctx context.Context, ids []string) error
 }
 
-// Mirror copies this replica's orders under way to an ActiveStore. poold itself reads the journal.
+// Mirror copies this replica's orders in flight to an ActiveStore. The daemon itself never reads the copies: it reads
+// the journal in Redis.
 type Mirror struct {
 	list  func(ctx context.Context) ([]Record, error)
 	to    ActiveStore
 	down  outage
-	shown map[string]bool // owned by Run, by ID; false = the store failed while it wrote the order
+	shown map[string]bool // IDs of published orders; false = the store may lack the order; only Run uses the map
 }
 
-// NewMirror returns a Mirror of the orders that list returns.
+// NewMirror returns a Mirror that copies the orders that the function list returns.
 func NewMirror(list func(ctx context.Context) ([]Record, error), to ActiveStore, log *slog.Logger) *Mirror {
 	return &Mirror{list: list, to: to, shown: map[string]bool{}, down: outage{
 		log: log, began: "the history's store cannot show the orders under way", ended: "the history's store shows the orders under way again",
 	}}
 }
 
-// Run mirrors until ctx ends. It leaves the shown orders: the replica that takes over an order shows it too, and the
-// store's items expire.
+// Run copies the orders in flight until ctx ends. Then it leaves the published orders in the store. A replica that
+// adopts an order publishes it too, and the store drops old orders by itself.
 func (m *Mirror) Run(ctx context.Context) error {
 	ticker := time.NewTicker(mirrorEvery)
 	defer ticker.Stop()
@@ -51,7 +53,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 	}
 }
 
-// update writes the changes since the last update.
+// update publishes the orders that began since the last update, and removes the orders that ended.
 func (m *Mirror) update(ctx context.Context) error {
 	orders, err := m.list(ctx)
 	if err != nil {

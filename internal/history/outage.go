@@ -11,22 +11,23 @@ import (
 	"poold/internal/redisdb"
 )
 
-// retries are the pauses between two attempts at a store that does not answer.
+// retries has the pauses between two attempts while a store does not respond.
 var retries = backoff.Doubling{First: time.Second, Most: 30 * time.Second}
 
-// outage notes whether the store of a writer answers, and logs each change. note and wait belong to the writer's
-// goroutine.
+// outage records whether a store responds to its writer, and logs each change. Only the goroutine of the writer may call
+// the methods note and wait.
 type outage struct {
 	log          *slog.Logger
 	began, ended string // log messages
-	failures     int    // pauses since the last success
+	failures     int    // number of failed attempts since the last success
 
 	mu     sync.Mutex
-	reason string    // of the last failure; "" = the last attempt succeeded
-	since  time.Time // first failure in a row
+	reason string    // why the last attempt failed; "" = it succeeded
+	since  time.Time // first failure after the last success
 }
 
-// note notes the result of an attempt. It logs without a lock, because callers must not wait for the log.
+// note records the result of an attempt. It releases the lock before it logs, so that a slow log does not block callers
+// of state.
 func (o *outage) note(err error) {
 	o.mu.Lock()
 	was := o.reason
@@ -49,21 +50,22 @@ func (o *outage) note(err error) {
 	}
 }
 
-// state returns why the store does not answer, or "", and since when.
+// state returns why the store does not respond, and since when. The reason is "" if the last attempt succeeded.
 func (o *outage) state() (reason string, since time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.reason, o.since
 }
 
-// wait pauses before the next attempt, until ctx ends.
+// wait pauses before the next attempt. It returns early when ctx ends.
 func (o *outage) wait(ctx context.Context) {
 	o.failures++
 	_ = retries.Wait(ctx, o.failures)
 }
 
-// writeParts writes a batch. If the store refuses it for its content, writeParts writes each half by itself, down to
-// the refused items, which it passes to refuse. An outage or the end of ctx is an error.
+// writeParts writes a batch with the function write. If the store refuses the content of the batch, writeParts writes
+// each half of it separately, and so on. It passes each single item that the store refuses to the function refuse. It
+// returns an error if the store does not respond or ctx ends.
 func writeParts[T any](ctx context.Context, batch []T, write func(context.Context, []T) error, refuse func(T, error)) error {
 	err := write(ctx, batch)
 	if err == nil || errors.Is(err, ErrDown) || errors.Is(err, redisdb.ErrDown) || ctx.Err() != nil {

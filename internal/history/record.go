@@ -9,28 +9,28 @@ import (
 
 // Record is the end of an order. It never contains a token, a picture or a proxy.
 type Record struct {
-	ID       string     // pool.Ref's text: unique, whatever the service
+	ID       string     // the text of the order's pool.Ref, unique among the orders of all providers
 	Identity captcha.ID // the second part of ID
 	Target   string     // "/solve" = a guest
-	Owner    string     // of the target
+	Owner    string     // the owner of the target
 	Type     captcha.Type
-	Sitekey  string // "" = the type has none, as pictures
-	Pageurl  string // "" = the type has none
-	Provider string // the last one of the order
-	Task     string // the provider's id; "" = unknown
+	Sitekey  string // "" = the type has no site key, such as pictures
+	Pageurl  string // "" = the type has no page
+	Provider string // the last provider of the order
+	Task     string // the provider's task id; "" = unknown
 	How      How
 	Code     string // the provider's error code; "" = none
-	// Placed, Submitted and Ended are in whole milliseconds, UTC, by Redis' clock. Submitted is zero if the order was
-	// not submitted.
+	// Placed, Submitted and Ended are times of Redis' clock, in UTC and whole milliseconds. Submitted is zero if the order
+	// was not submitted.
 	Placed, Submitted, Ended time.Time
 	// Solved is the earliest possible time of the solve; zero = no token.
 	Solved   time.Time
-	Polls    int   // by the replica that ended the order
+	Polls    int   // number of polls by the replica that ended the order
 	Callback bool  // a callback ended the order
-	Price    int64 // in billionths of the currency; negative = unknown; 0 unless Costs
+	Price    int64 // price in billionths of the currency; negative = unknown; 0 unless Costs returns true
 }
 
-// Elapsed is the time from submit to end, or 0 without a submit.
+// Elapsed returns the time from the submission to the end of the order. It returns 0 if the order was not submitted.
 func (r Record) Elapsed() time.Duration {
 	if r.Submitted.IsZero() {
 		return 0
@@ -38,7 +38,7 @@ func (r Record) Elapsed() time.Duration {
 	return r.Ended.Sub(r.Submitted)
 }
 
-// IsOrder reports whether id has the form of a record's ID. Task finds no record by such a task id.
+// IsOrder reports whether id has the form of a record's ID. Store.Task finds no record for a task id of this form.
 func IsOrder(id string) bool {
 	_, ok := pool.ParseRef(id)
 	return ok
@@ -51,15 +51,15 @@ type How string
 const (
 	Solved    How = "solved"    // with a token for the stock
 	Discarded How = "discarded" // with an expired token
-	Failed    How = "failed"    // a fault or time-out of the service, or a token that it had sold before
-	Refused   How = "refused"   // at the submit; nothing was bought
+	Failed    How = "failed"    // a fault or time-out of the service, or a token that the service had sold before
+	Refused   How = "refused"   // the service refused the submission, and nothing was bought
 	Lost      How = "lost"      // the deadline passed without a result
 )
 
 // Status groups records for queries.
 type Status string
 
-// The statuses. Orders under way have no record; pool's journal has them.
+// The statuses of orders. No record has the status StatusPolling: an order in flight is in the journal of package pool.
 const (
 	StatusSolved  Status = "solved"
 	StatusError   Status = "error" // every other end

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// sweepEvery is the shortest time between two sweeps, which find lost orders and the outbox of a dead replica.
+	// sweepEvery is the minimum interval between two sweeps. A sweep finds lost orders and the outboxes of dead replicas.
 	sweepEvery = 30 * time.Second
-	// mostAtOnce limits the identities of one exchange with Redis.
+	// mostAtOnce limits the identities in one round trip to Redis.
 	mostAtOnce = 100
 )
 
-// Outbox keeps the ends of orders until they are sent: pool.Endings.
+// Outbox keeps the ends of orders until a Sender has sent them; *pool.Endings implements it.
 type Outbox interface {
 	Kept(ctx context.Context, ids []captcha.ID, most int) (kept []pool.EndedOrder, unread map[captcha.ID]error, err error)
 	Forget(ctx context.Context, orders []pool.EndedOrder) error
@@ -36,12 +36,12 @@ type Writer interface {
 
 // Health is the state of a Sender.
 type Health struct {
-	Down    string    // why the store does not answer; "" = the last attempt succeeded
-	Since   time.Time // first failure in a row, if Down
-	Sent    int64     // records that the store took from this process
-	Dropped int64     // records that the store refused for their content
-	Unread  int       // identities whose ended orders Redis cannot return, and which are not sent
-	Why     string    // the reason of one of them; "" = none
+	Down    string    // why the store does not respond; "" = the last attempt succeeded
+	Since   time.Time // first failure after the last success, if Down is not ""
+	Sent    int64     // records that this process has written to the store
+	Dropped int64     // records whose content the store refused
+	Unread  int       // identities whose ended orders Redis cannot return, so that these orders are not sent
+	Why     string    // why one of these identities cannot be read; "" = there is no such identity
 }
 
 // Sender brings the ends of orders to a store.
@@ -49,16 +49,16 @@ type Sender struct {
 	from Outbox
 	to   Writer
 	log  *slog.Logger
-	bell chan struct{} // capacity 1: due is not empty
+	bell chan struct{} // signals that the map due is not empty; capacity 1
 	down outage
 
 	mu            sync.Mutex
 	due           map[captcha.ID]bool
-	unread        map[captcha.ID]error // identities that are not due again before a sweep
+	unread        map[captcha.ID]error // identities that cannot be read; only a sweep makes them due again
 	sent, dropped int64
 }
 
-// NewSender returns a sender that does nothing before Run.
+// NewSender returns a Sender. It sends nothing before Run is called.
 func NewSender(from Outbox, to Writer, log *slog.Logger) *Sender {
 	return &Sender{
 		from: from, to: to, log: log, bell: make(chan struct{}, 1), due: map[captcha.ID]bool{}, unread: map[captcha.ID]error{},
@@ -75,7 +75,7 @@ func (s *Sender) Ended(id captcha.ID) {
 	}
 }
 
-// add makes identities due.
+// add marks identities as due, so that sendAll sends their ended orders.
 func (s *Sender) add(ids ...captcha.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,14 +91,14 @@ func (s *Sender) Health() Health {
 	health := Health{Sent: s.sent, Dropped: s.dropped, Unread: len(s.unread)}
 	health.Down, health.Since = s.down.state()
 	for _, err := range s.unread {
-		if why := err.Error(); health.Why == "" || why < health.Why { // the same one each time
+		if why := err.Error(); health.Why == "" || why < health.Why { // each call must choose the same reason
 			health.Why = why
 		}
 	}
 	return health
 }
 
-// Run sends until ctx ends. Unsent ends stay in Redis, for any replica.
+// Run sends the ends of orders until ctx ends. Unsent ends stay in Redis, and any replica can send them.
 func (s *Sender) Run(ctx context.Context) error {
 	sweep := time.NewTimer(backoff.UpTo(sweepEvery))
 	defer sweep.Stop()
@@ -129,7 +129,7 @@ func (s *Sender) sweep(ctx context.Context) {
 	s.add(found...)
 }
 
-// sendAll sends until no identity is due.
+// sendAll sends ended orders until no identity is due.
 func (s *Sender) sendAll(ctx context.Context) {
 	for ctx.Err() == nil {
 		ids := s.take()
@@ -139,9 +139,9 @@ func (s *Sender) sendAll(ctx context.Context) {
 		again, err := s.send(ctx, ids)
 		s.add(again...)
 		if ctx.Err() != nil {
-			return // the store is not at fault
+			return // an ended ctx is not a fault of the store
 		}
-		if !errors.Is(err, redisdb.ErrDown) { // pool logs outages of Redis
+		if !errors.Is(err, redisdb.ErrDown) { // package pool logs outages of Redis
 			s.down.note(err)
 		}
 		if err != nil {
@@ -165,7 +165,7 @@ func (s *Sender) take() []captcha.ID {
 	return ids
 }
 
-// send sends the ended orders of identities, and returns the identities that may have more.
+// send sends the ended orders of identities. It returns the identities that may have more ended orders.
 func (s *Sender) send(ctx context.Context, ids []captcha.ID) (again []captcha.ID, err error) {
 	kept, unread, failed := s.from.Kept(ctx, ids, MostBatch)
 	s.setAside(ids, unread, failed)
@@ -188,8 +188,8 @@ func (s *Sender) send(ctx context.Context, ids []captcha.ID) (again []captcha.ID
 	return again, nil
 }
 
-// setAside notes the identities that cannot be read, so that they do not block others; a sweep makes them due again.
-// If failed is not nil, identities that are not in unread may be unreadable too.
+// setAside records the identities that cannot be read, so that they do not block other identities. The next sweep makes
+// them due again. If the argument failed is not nil, the identities that the argument unread lacks may be unreadable too.
 func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, failed error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,7 +213,7 @@ func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, failed 
 func (s *Sender) sendBatch(ctx context.Context, orders []pool.EndedOrder) error {
 	records := make([]Record, 0, len(orders))
 	for _, order := range orders {
-		if err := order.Unreadable; err != nil { // its record has the facts that were read
+		if err := order.Unreadable; err != nil { // the record has the other facts of the order
 			s.log.Error("the facts of an order cannot be read", "order", order.String(), "err", err)
 		}
 		records = append(records, recordOf(order))

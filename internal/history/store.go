@@ -9,37 +9,39 @@ import (
 	"poold/internal/pool"
 )
 
-// ErrDown is the error of a store that does not answer or cannot complete a call. The call may be repeated.
+// ErrDown reports that a store does not respond or cannot complete a call. The caller may repeat the call.
 var ErrDown = errors.New("history: the store does not answer")
 
-// Store keeps records. Its methods are safe for concurrent use. They fail with the error of ctx if that ended, else
-// with an ErrDown whose text has no addresses and no credentials.
+// Store keeps records. Its methods are safe for concurrent use. If ctx has ended, they return its error. Otherwise they
+// return an ErrDown whose text contains no addresses and no credentials.
 type Store interface {
-	// Write adds a batch of at most MostBatch. It ignores a record whose ID exists, so that each record counts once in
-	// the figures of its day. After an error any part of the batch may be written; the caller repeats the whole batch.
+	// Write adds a batch of at most MostBatch records. It ignores a record whose ID exists, so that each record counts
+	// once in the figures of its day. After an error any part of the batch may be written; the caller repeats the whole
+	// batch.
 	Write(ctx context.Context, batch []Record) error
-	// Site returns records of a sitekey.
+	// Site returns the records with a sitekey.
 	Site(ctx context.Context, sitekey string, q Query) (Page, error)
-	// Tasks returns records of a status, StatusSolved or StatusError. For another status its error is not an ErrDown.
+	// Tasks returns the records with a status, which must be StatusSolved or StatusError. For any other status it returns
+	// an error that is not an ErrDown.
 	Tasks(ctx context.Context, status Status, q Query) (Page, error)
 	// Day returns the figures of a UTC day. It ignores the time of day.
 	Day(ctx context.Context, day time.Time) (Day, error)
-	// Solve returns a record, and false if there is none.
+	// Solve returns the record with an ID. It returns false if there is no such record.
 	Solve(ctx context.Context, id string) (Record, bool, error)
-	// Task returns the record of a provider's task, and false if there is none. If two services use one task id, it
-	// returns the record that ended or was written last.
+	// Task returns the record of a provider's task. It returns false if there is no such record. If two services use the
+	// same task id, it returns the record that ended last or the record that was written last.
 	Task(ctx context.Context, task string) (Record, bool, error)
 }
 
-// MostBatch limits the records of a Write.
+// MostBatch limits the number of records in a call of Write.
 const MostBatch = 100
 
-// Query selects records. They come newest first: by Ended and then by ID, both descending.
+// Query selects records. The result is sorted by Ended and then by ID, both descending.
 type Query struct {
-	From, To time.Time // From <= Ended < To; zero = no limit
-	Limit    int       // of the page; 1 to MostLimit
-	Before   Position  // of the previous page's last record; zero = the first page
-	// Targets are the targets whose records are returned; nil = all, an empty list = none.
+	From, To time.Time // selects records with From <= Ended < To; zero = no limit
+	Limit    int       // maximum number of records on the page, from 1 to MostLimit
+	Before   Position  // position of the last record on the previous page; zero = the first page
+	// Targets lists the targets whose records are returned. A nil list selects all targets, an empty list none.
 	Targets []string
 }
 
@@ -74,16 +76,16 @@ type Figures struct {
 	Failed    int64
 	Refused   int64
 	Lost      int64
-	ElapsedMS int64 // the sum of the times from submit to end of solved and discarded orders
-	Spent     int64 // in billionths of the currency: the sum of the known prices
+	ElapsedMS int64 // sum of the times from submission to end, over the solved and discarded orders, in ms
+	Spent     int64 // sum of the known prices, in billionths of the currency
 	Unpriced  int64 // records with an unknown price
 }
 
 // Orders returns the number of records.
 func (f Figures) Orders() int64 { return f.Solved + f.Discarded + f.Failed + f.Refused + f.Lost }
 
-// Costs reports whether the order has a price, because the service solved it or may have. An order that timed out
-// here may be solved later.
+// Costs reports whether the order has a price: the service solved it, or may have solved it. An order that timed out at
+// this replica may still be solved by the service.
 func (r Record) Costs() bool {
 	switch r.How {
 	case Solved, Discarded, Lost:
@@ -118,7 +120,7 @@ func (r Record) Figures() (f Figures) {
 // PriceUnknown is the price of a token without a price in the file.
 const PriceUnknown = pool.PriceUnknown
 
-// costs returns the figures of a price.
+// costs returns the figures that a price adds to. A negative price is unknown.
 func costs(price int64) (spent, unpriced int64) {
 	if price < 0 {
 		return 0, 1

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Take hands out one token, at the latest when the wait ends.
+// Take hands out one token. It returns at the latest when the wait ends.
 //
-// Errors: *EmptyError, *RateError, *FailedError, ErrConflict, ErrDown, ErrClosed, and the
-// context's error if the caller hung up. The token of such a caller goes back into the stock,
-// unless an Idempotency-Key keeps it for the caller's next try. After ErrDown, tokens that Redis
-// may have handed out are taken back when it answers again.
+// Errors: *EmptyError, *RateError, *FailedError, ErrConflict, redisdb.ErrDown, ErrClosed, and the
+// context's error if the caller hung up. If a token was already handed out to a caller that hung up,
+// it goes back into the stock, unless an Idempotency-Key keeps it for the caller's next try. After
+// redisdb.ErrDown, tokens that Redis handed out go back into the stock when Redis responds again.
 func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	if r.Wait > 0 && s.draining.Load() {
 		return Token{}, ErrClosed
@@ -42,8 +42,8 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	return got.token, got.err
 }
 
-// await returns a waiter's answer. Without a wait this takes one exchange with Redis, which is
-// limited, so await checks only afterwards whether the caller hung up.
+// await returns the answer of a waiter. Without a wait the answer needs one exchange with Redis, whose
+// time is limited, so await checks only after the exchange whether the caller hung up.
 func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, r Request) (answer, error) {
 	if r.Wait <= 0 {
 		got := <-mine
@@ -69,8 +69,8 @@ func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, r Reque
 	return answer{err: q.abandon(w, mine, outcomeMissed)}, nil
 }
 
-// leaving returns the outcome of a request whose context ended. A hung-up caller of a target is
-// not counted. A guest's request is a miss if its caller hung up or its time was over, else refused.
+// leaving returns the outcome of a request whose context ended. A request for a target is not counted.
+// A request for a guest counts as a miss if its caller hung up or its time was over, else as refused.
 func leaving(ctx context.Context, r Request) int {
 	switch cause := context.Cause(ctx); {
 	case !r.EndOnFailure:
@@ -89,14 +89,14 @@ func (s *Tokens) join(r Request, mine listener) (*takeQueue, *waiter, error) {
 		if !errors.Is(err, errForgotten) {
 			return q, w, err
 		}
-		s.drop(q) // it was forgotten since it was found
+		s.drop(q) // the queue was forgotten after queue found it
 	}
 }
 
 // lookShared is how long the result of an empty look is shared.
 const lookShared = 250 * time.Millisecond
 
-// sharedLook is one look for all callers without a token.
+// sharedLook is one call of Look, whose result callers without a token share.
 type sharedLook struct {
 	done  chan struct{} // closed when the other fields are set
 	stock Stock
@@ -104,7 +104,7 @@ type sharedLook struct {
 	at    time.Time
 }
 
-// over reports whether a look is too old to be shared.
+// over reports whether the result is too old to be shared.
 func (l *sharedLook) over() bool {
 	select {
 	case <-l.done:
@@ -114,8 +114,8 @@ func (l *sharedLook) over() bool {
 	}
 }
 
-// empty returns the error of a caller without a token. Its RetryAfter is when an order should
-// land for this caller.
+// empty returns the *EmptyError of a caller without a token. RetryAfter is the estimated time until an
+// order lands for this caller.
 func (q *takeQueue) empty(ctx context.Context, r Request, full bool) error {
 	l := q.shareLook(ctx, r.Margin)
 	select {
@@ -129,7 +129,8 @@ func (q *takeQueue) empty(ctx context.Context, r Request, full bool) error {
 	return &EmptyError{RetryAfter: landing(l.stock), Paused: l.stock.Paused, Pause: l.stock.Pause, Full: full, Orders: l.stock.Orders, Waiting: l.stock.Waiting}
 }
 
-// shareLook joins the last look or begins one. The look goes on if its caller hangs up.
+// shareLook returns the last look, or begins a new one if the last look is too old. A look continues
+// if the caller that began it hangs up.
 func (q *takeQueue) shareLook(ctx context.Context, margin time.Duration) *sharedLook {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -151,8 +152,8 @@ func (q *takeQueue) shareLook(ctx context.Context, margin time.Duration) *shared
 	return l
 }
 
-// landing estimates when an order will land for one more caller than the pending ones; 0 =
-// unknown.
+// landing estimates the time until an order lands for a caller that comes after all pending callers;
+// 0 = unknown.
 func landing(s Stock) time.Duration {
 	if len(s.Leads) == 0 || len(s.OrderAges) == 0 {
 		return 0

@@ -12,10 +12,10 @@ type takeCall struct {
 	immediate  []*waiter
 	waiters    []*waiter
 	departures []departure
-	failed     bool // its callers got ErrDown: its tokens go back into the stock
+	failed     bool // the callers got redisdb.ErrDown; tokens in a late reply go back into the stock
 }
 
-// admit adds waiters to the call while it has room and returns the others.
+// admit adds waiters to the call until the call is full. It returns the waiters for later calls.
 func (c *takeCall) admit(waiters []*waiter) []*waiter {
 	for i, w := range waiters {
 		switch {
@@ -41,21 +41,21 @@ const (
 	replyHead     = 2
 )
 
-// The outcome of a departure, as in take.lua's header.
+// The outcomes of a departure, as the header of take.lua declares them.
 const (
 	outcomeNone    = iota // the request is not counted
-	outcomeMissed         // its wait ended
+	outcomeMissed         // the wait ended
 	outcomeRefused        // no token could come
 )
 
-// encode returns the keys and the arguments of take.lua, each list in the order of its header.
+// encode returns the keys and the arguments of take.lua in the order of the script's header.
 func (q *takeQueue) encode(c *takeCall, number int64) (keys []string, args []any) {
 	var margin, ratePer int64
 	var rate, maxWaiting int
 	for _, group := range [][]*waiter{c.immediate, c.waiters} {
 		for _, w := range group {
-			// Callers differ only around a reload. The longest margin is safe; of the
-			// other values any one is.
+			// The callers' values differ only around a reload. The longest margin is safe,
+			// and any caller's rate and maxWaiting are safe.
 			margin = max(margin, w.margin)
 			rate, ratePer, maxWaiting = w.rate, w.ratePer, w.maxWaiting
 		}
@@ -81,8 +81,8 @@ func (q *takeQueue) encode(c *takeCall, number int64) (keys []string, args []any
 	return keys, args
 }
 
-// decode reads the reply of take.lua: one answer for each waiter, then one for each immediate
-// caller.
+// decode parses the reply of take.lua. It returns the answers of the waiters, then those of the
+// immediate callers.
 func (q *takeQueue) decode(c *takeCall, reply []string) ([]answer, error) {
 	head := replyHead + 2*len(c.waiters)
 	if len(reply) < head || len(reply) > head+len(c.immediate) {
@@ -115,7 +115,8 @@ func (q *takeQueue) decode(c *takeCall, reply []string) ([]answer, error) {
 	return answers, nil
 }
 
-// answer reads the answer of one waiter and its value. take.lua explains the words.
+// answer converts the reply to one waiter, which is a word and a value. The header of take.lua lists
+// the words.
 func (q *takeQueue) answer(w *waiter, word, value string, now int64, limited answer) answer {
 	switch word {
 	case "token":
@@ -146,8 +147,8 @@ func (q *takeQueue) answer(w *waiter, word, value string, now int64, limited ans
 	return answer{err: fmt.Errorf("pool: take answered %q", word)}
 }
 
-// token reads a token. Unless an Idempotency-Key owns it, the token gets a number by which it
-// can be returned once.
+// token parses the list element of a token. If the waiter has no Idempotency-Key, the hand-out gets a
+// number, so that the token can be returned once.
 func (q *takeQueue) token(w *waiter, element string, now int64, source Source) answer {
 	token, err := parseElement(element, now)
 	token.Source = source

@@ -14,10 +14,10 @@ const (
 	// mostImmediate and mostWaiters bound the work of one script call.
 	mostImmediate = 128
 	mostWaiters   = 500
-	// pollEvery is how often waiting callers ask without a wake-up. It also keeps their
-	// tickets alive, which expire after 2 s.
+	// pollEvery is the interval in which a queue calls take.lua for its pending callers without a
+	// wake-up. The calls also refresh the callers' tickets, which expire after 2 s.
 	pollEvery = 500 * time.Millisecond
-	// receiptLife is how long a take can be retried. The tokens in its reply expire earlier.
+	// receiptLife is how long a take can be retried.
 	receiptLife = 10 * time.Minute
 )
 
@@ -29,36 +29,34 @@ var (
 	errForgotten = errors.New("pool: the queue is forgotten")
 )
 
-// takeQueue is the queue of this replica's callers of one identity. Callers that
-// arrive while a script call is under way go together in the next one, so that
-// under load Redis does a fraction of the work and an idle daemon adds no
-// delay. One call is under way at a time, because the receipt holds the reply of the last call
-// alone.
+// takeQueue has this replica's callers of one identity. Callers that arrive during a call of take.lua
+// share the next call. So a busy daemon makes few calls, and an idle daemon adds no delay. A queue
+// makes one call at a time, because the receipt stores only the reply of the last call.
 type takeQueue struct {
 	tokens *Tokens
 	id     captcha.ID
-	keys   []string      // of take.lua, before the ones of Idempotency-Keys
-	once   string        // begins the keys of Idempotency-Keys
-	bell   chan struct{} // wakes serve while it sleeps; capacity 1
+	keys   []string      // keys of take.lua, without the keys of Idempotency-Keys
+	once   string        // prefix of the keys of Idempotency-Keys
+	bell   chan struct{} // wakes the serve loop; capacity 1
 
 	mu         sync.Mutex
 	shared     map[string]*waiter // waiters with an Idempotency-Key, by waiter.once
-	newcomers  []*waiter          // not asked for yet
-	parked     []*waiter          // hold a ticket, in the order of their arrival
-	round      []*waiter          // parked waiters that have not asked in this round yet
-	began      time.Time          // when the last round began
-	awake      bool               // a token landed: begin the next round after this one
-	departures []departure        // tickets to be given up
-	serving    bool               // a goroutine runs serve
-	stuck      bool               // the last call has no answer yet; the queue refuses new callers
+	newcomers  []*waiter          // waiters that no call has included yet
+	parked     []*waiter          // waiters with a ticket, in the order of their arrival
+	round      []*waiter          // parked waiters that still have to be included in this round's calls
+	began      time.Time          // begin of the last round
+	awake      bool               // a wake-up came, so the next round begins directly after this one
+	departures []departure        // tickets that the next call removes
+	serving    bool               // a goroutine runs the serve loop
+	stuck      bool               // the last call has no reply yet, so the queue refuses new callers
 	refused    bool               // Redis refused the last call
-	forgotten  bool               // was idle and takes no callers any more; see Tokens.forget
-	idleSince  time.Time          // while serve does not run
-	look       *sharedLook        // the last one; nil = none
+	forgotten  bool               // the queue was idle and accepts no more callers; see Tokens.forget
+	idleSince  time.Time          // end of the last serve loop
+	look       *sharedLook        // the last shared look; nil = none
 }
 
-// join adds a caller to the queue and starts serve if needed. It returns the caller's waiter: a
-// new one, or the one of the callers that wait with the same Idempotency-Key.
+// join adds a waiter to the queue and starts the serve loop if needed. If other callers already wait
+// with the same Idempotency-Key, join adds the new caller to their waiter and returns that waiter.
 func (q *takeQueue) join(w *waiter) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -90,7 +88,7 @@ func (q *takeQueue) join(w *waiter) (*waiter, error) {
 	return w, nil
 }
 
-// serveLocked wakes the goroutine that runs serve, or starts it.
+// serveLocked wakes the serve loop, or starts a goroutine for it.
 func (q *takeQueue) serveLocked() error {
 	if q.serving {
 		q.ring()
@@ -110,7 +108,8 @@ func (q *takeQueue) ring() {
 	}
 }
 
-// forget ends a queue that was idle for this long; false if it was not.
+// forget marks the queue as forgotten if it has been idle for the given time. It reports whether the
+// queue is forgotten.
 func (q *takeQueue) forget(at time.Time, idle time.Duration) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -118,7 +117,7 @@ func (q *takeQueue) forget(at time.Time, idle time.Duration) bool {
 	return q.forgotten
 }
 
-// wake makes the parked callers ask now.
+// wake begins a new round of calls for the parked callers.
 func (q *takeQueue) wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -146,14 +145,14 @@ func (q *takeQueue) endWaits() {
 	q.ring()
 }
 
-// abandon removes a caller that stops waiting: it hung up, was refused, or its wait is over. A
-// token that is on its way to it goes back into the stock. It returns what kept the token from
-// the caller: errNothing or a *RateError.
+// abandon removes a caller that stops waiting because it hung up, was refused, or its wait is over. If
+// the caller was already given a token, the token goes back into the stock. The result is the reason
+// why the caller got no token: errNothing or a *RateError.
 func (q *takeQueue) abandon(w *waiter, mine listener, outcome int) error {
 	q.mu.Lock()
 	if w.done {
 		q.mu.Unlock()
-		// The answer came in this moment.
+		// The waiter was answered just before.
 		if got := <-mine; got.err == nil {
 			q.tokens.returnToken(got.token)
 		}
@@ -166,8 +165,8 @@ func (q *takeQueue) abandon(w *waiter, mine listener, outcome int) error {
 		if w.limited == nil {
 			w.outcome = outcome
 		}
-		// With a call under way, deliver sees that it is done; without a ticket, next
-		// skips it.
+		// If a call includes the waiter now, deliver gives up its ticket. A waiter without a
+		// ticket is skipped by takeCall.admit.
 		if !w.asked && w.arrival != "" {
 			q.unparkLocked(w)
 			q.departLocked(w)

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// serve makes script calls until the queue is empty.
+// serve is the loop of a queue. It calls take.lua until the queue is empty.
 func (q *takeQueue) serve() {
 	sleep := time.NewTimer(0)
 	defer sleep.Stop()
@@ -35,8 +35,8 @@ func (q *takeQueue) serve() {
 	}
 }
 
-// next collects the callers of the next call. If there are none, rest is the time until the
-// waiting callers poll; ok is false if the queue is empty.
+// next collects the callers of the next call. If no call is needed now, c is nil and rest is the time
+// until the next poll for the pending callers. If the queue is empty, ok is false.
 func (q *takeQueue) next(at time.Time) (c *takeCall, rest time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,9 +58,9 @@ func (q *takeQueue) next(at time.Time) (c *takeCall, rest time.Duration, ok bool
 	return nil, 0, false
 }
 
-// call runs the script until its outcome is known. A refusal of Redis ends it. After a second
-// of lost answers the callers get redisdb.ErrDown, but the call is retried under its number until Redis
-// answers. Tokens that it handed out then go back into the stock.
+// call retries take.lua until its outcome is known, or until Redis refuses it. After a second without
+// a reply the callers get redisdb.ErrDown, but call goes on to retry under the same number. Tokens in a
+// reply that comes later go back into the stock.
 func (q *takeQueue) call(c *takeCall) {
 	keys, args := q.encode(c, q.tokens.calls.Add(1))
 	began, lost := time.Now(), false
@@ -95,16 +95,17 @@ func (q *takeQueue) call(c *takeCall) {
 	}
 }
 
-// isOver reports whether an error proves that a take handed out no token. lost: an earlier try
-// has no answer. An error that the script raised names the script, which checked the receipt of
-// the earlier try first. Any other error of Redis came before the script ran, which proves
-// nothing about an earlier try.
+// isOver reports whether an error proves that a take handed out no token. The argument lost says that
+// an earlier try got no reply. If the error contains the script's hash, the script raised the error
+// after it had checked the receipt of the earlier try. Any other error of Redis came before the script
+// ran, so it proves nothing about the earlier try.
 func isOver(err error, script *redisdb.Script, lost bool) bool {
 	var answer redis.Error
 	return errors.As(err, &answer) && (!lost || strings.Contains(answer.Error(), script.Hash()))
 }
 
-// refuse ends a call that Redis refused. Its tickets expire like the tickets of a dead replica.
+// refuse ends a call that Redis refused. The callers' tickets expire like the tickets of a dead
+// replica.
 func (q *takeQueue) refuse(c *takeCall, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -120,7 +121,7 @@ func (q *takeQueue) refuse(c *takeCall, err error) {
 	}
 }
 
-// fail answers the callers of a call, and all later ones in the queue, with redisdb.ErrDown.
+// fail answers the callers of a call, and all other callers in the queue, with redisdb.ErrDown.
 func (q *takeQueue) fail(c *takeCall, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -142,7 +143,8 @@ func (q *takeQueue) fail(c *takeCall, err error) {
 	q.newcomers, q.parked, q.round = nil, nil, nil
 }
 
-// deliver gives the answers of a call to its callers; nil = the outcome stays unknown.
+// deliver parses the reply to a call and answers the callers. A nil reply means that the outcome of
+// the call remains unknown.
 func (q *takeQueue) deliver(c *takeCall, reply []string) {
 	answers, err := q.decode(c, reply)
 	if err != nil && reply != nil {
@@ -189,7 +191,7 @@ func (q *takeQueue) deliver(c *takeCall, reply []string) {
 	q.tokens.notify.changed(q.id)
 }
 
-// reportRequests reports the callers that take.lua saw for the first time.
+// reportRequests calls onRequest for each caller that take.lua counted as a new request.
 func (q *takeQueue) reportRequests(callers []*waiter, answers []answer) {
 	for i, w := range callers {
 		came := w.came
@@ -206,11 +208,11 @@ func (q *takeQueue) reportRequests(callers []*waiter, answers []answer) {
 // sentOnce is a command that go-redis does not retry.
 type sentOnce struct{ *redis.Cmd }
 
-// NoRetry is the method that go-redis calls before a retry.
+// NoRetry returns true, so that go-redis does not retry the command.
 func (sentOnce) NoRetry() bool { return true }
 
-// takeOnce runs take.lua without a retry, so that the caller sees each lost answer. If Redis
-// lacks the script, takeOnce sends its text.
+// takeOnce calls take.lua without go-redis' retries, so that each lost reply is an error. If Redis
+// lacks the script, takeOnce sends the text of the script.
 func (s *Tokens) takeOnce(limit time.Duration, keys []string, args []any) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -224,7 +226,7 @@ func (s *Tokens) takeOnce(limit time.Duration, keys []string, args []any) ([]str
 	if err := s.db.Hot.Process(ctx, call); redis.HasErrorPrefix(err, "NOSCRIPT") {
 		command[0], command[1] = "eval", s.script("take").Text
 		call = sentOnce{redis.NewCmd(ctx, command...)}
-		_ = s.db.Hot.Process(ctx, call) // the call has its error
+		_ = s.db.Hot.Process(ctx, call) // call.StringSlice returns the error
 	}
 	return call.StringSlice()
 }

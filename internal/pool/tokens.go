@@ -11,7 +11,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// Tokens hands out tokens, takes back those that no caller received, and reads the stock.
+// Tokens hands out tokens, puts back tokens that no caller received, and reads the stock.
 type Tokens struct {
 	*client
 
@@ -21,19 +21,19 @@ type Tokens struct {
 	// onRequest is Options.OnRequest; may be nil.
 	onRequest func(id captcha.ID, came time.Time)
 
-	calls    atomic.Int64   // numbers the takes of this replica
-	handouts atomic.Int64   // numbers its hand-outs
-	tickets  atomic.Int64   // numbers its waiting callers
-	draining atomic.Bool    // no caller may wait
-	closing  chan struct{}  // closed by close
-	workers  sync.WaitGroup // what spawn started
+	calls    atomic.Int64   // number of the last call of take.lua
+	handouts atomic.Int64   // number of the last hand-out that can be returned
+	tickets  atomic.Int64   // number of the last ticket of a caller without an Idempotency-Key
+	draining atomic.Bool    // set when no caller may wait any more
+	closing  chan struct{}  // closed when Tokens.close begins
+	workers  sync.WaitGroup // the goroutines that Tokens.spawn started
 
 	mu     sync.Mutex
 	queues map[captcha.ID]*takeQueue
 	closed bool
 }
 
-// queue finds or makes the queue of an identity.
+// queue returns the queue of an identity. It makes the queue if there is none.
 func (s *Tokens) queue(id captcha.ID) *takeQueue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,10 +46,10 @@ func (s *Tokens) queue(id captcha.ID) *takeQueue {
 	return q
 }
 
-// queueIdle is the idle time after which a queue is dropped, and the time between two sweeps.
+// queueIdle is the idle time after which a queue is dropped, and the interval of the checks for that.
 const queueIdle = time.Minute
 
-// forgetIdle forgets idle queues until ctx ends.
+// forgetIdle drops idle queues until ctx ends.
 func (s *Tokens) forgetIdle(ctx context.Context) {
 	ticker := time.NewTicker(queueIdle)
 	defer ticker.Stop()
@@ -63,8 +63,8 @@ func (s *Tokens) forgetIdle(ctx context.Context) {
 	}
 }
 
-// forget drops the queues that were idle for this long. Without it a process would keep a queue
-// of every identity that it ever served.
+// forget drops the queues that have been idle for the given time. Otherwise a process would keep a
+// queue for every identity that it ever served.
 func (s *Tokens) forget(at time.Time, idle time.Duration) {
 	for _, q := range s.all() {
 		if q.forget(at, idle) {
@@ -73,8 +73,8 @@ func (s *Tokens) forget(at time.Time, idle time.Duration) {
 	}
 }
 
-// drop removes a forgotten queue; the next caller gets a new one. The old queue has no call in
-// flight, so an identity never has two.
+// drop removes a forgotten queue; the next caller of the identity gets a new queue. The old queue has
+// no call in flight, so an identity never has two calls in flight.
 func (s *Tokens) drop(q *takeQueue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *Tokens) all() []*takeQueue {
 	return slices.Collect(maps.Values(s.queues))
 }
 
-// wake makes the waiters of this replica ask again.
+// wake makes the queue of an identity call take.lua again for its pending callers.
 func (s *Tokens) wake(id captcha.ID) {
 	s.mu.Lock()
 	q := s.queues[id]
@@ -107,7 +107,7 @@ func (s *Tokens) endWaits() {
 	}
 }
 
-// spawn runs work in a goroutine that close waits for; false after it.
+// spawn runs work in a goroutine for which Tokens.close waits. After close it only returns false.
 func (s *Tokens) spawn(work func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

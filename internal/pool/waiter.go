@@ -10,27 +10,29 @@ import (
 // Idempotency-Key.
 type waiter struct {
 	margin, need int64 // ms
-	minTTL       int64 // ms, as in the request; an Idempotency-Key allows one min_ttl
+	minTTL       int64 // min_ttl of the request, ms; requests with one Idempotency-Key must have the same
 	waits        bool
-	endOnFailure bool // as of Request
+	endOnFailure bool // Request.EndOnFailure
 	maxWaiting   int
 	rate         int
 	ratePer      int64  // ms
-	ticket       string // "" = does not wait
-	holder       string // this replica's part of a ticket that others can hold too
-	once         string // the key in Redis of what its Idempotency-Key got; "" = no Idempotency-Key
+	ticket       string // name of the ticket; "" = the waiter never gets one
+	holder       string // this replica's entry for a ticket that several replicas can hold; "" = none
+	once         string // Redis key of the token of its Idempotency-Key; "" = no Idempotency-Key
 
-	came time.Time // owned by serve: its arrival; zero = not to be reported, or reported
+	// The serve loop owns came, the time of the caller's arrival. It is zero if there is nothing to
+	// report to onRequest.
+	came time.Time
 
-	// Guarded by the queue's mutex; arrival belongs to serve while asked is set.
-	listeners []listener // its callers, in the order in which they came
-	notices   []func()   // to be called once it is parked
-	arrival   string     // the time of its ticket in Redis; "" without a ticket
-	asked     bool       // part of the call under way
-	parked    bool       // in takeQueue.parked
-	done      bool       // answered, or gone
-	outcome   int        // of a caller that left
-	limited   error      // why it waits although the stock has tokens; nil = it has none
+	// The queue's mutex guards the following fields. While asked is set, the serve loop owns arrival.
+	listeners []listener // the callers, in the order of their arrival
+	notices   []func()   // the callers' Request.Parked, until they are called
+	arrival   string     // the time of the ticket in Redis; "" without a ticket
+	asked     bool       // the call under way includes the waiter
+	parked    bool       // the waiter is in takeQueue.parked
+	done      bool       // the waiter was answered, or all its callers left
+	outcome   int        // outcome of the request if all callers left
+	limited   error      // the *RateError that keeps tokens in stock from the waiter; nil = none
 }
 
 // listener receives the answer of one caller; its capacity is 1.
@@ -39,10 +41,10 @@ type listener chan answer
 type answer struct {
 	token   Token
 	err     error
-	limited error // with errParked: as waiter.limited
+	limited error // the new value of waiter.limited, if err is errParked
 }
 
-// isRequest reports whether this answer to a new caller counts as a request.
+// isRequest reports whether a new caller that gets this answer counts in Figures.Requests.
 func (a answer) isRequest() bool {
 	if a.err == nil {
 		return a.token.Source != FromReplay
@@ -51,14 +53,14 @@ func (a answer) isRequest() bool {
 	return !errors.Is(a.err, ErrConflict) && !errors.As(a.err, &limited)
 }
 
-// departure is a ticket to be removed.
+// departure is a ticket that is to be removed.
 type departure struct {
 	ticket  string
-	holder  string // as of the waiter
+	holder  string // waiter.holder
 	outcome int
 }
 
-// newWaiter prepares a request for its queue.
+// newWaiter makes the waiter of a request.
 func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 	w := &waiter{
 		margin: r.Margin.Milliseconds(), need: max(r.Margin, r.MinTTL).Milliseconds(),
@@ -71,8 +73,9 @@ func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 	if r.Parked != nil {
 		w.notices = []func(){r.Parked}
 	}
-	// A ticket begins with the life that it needs, so that a script can judge the tickets of
-	// other replicas. All callers with one key have one ticket, at every replica.
+	// The name of a ticket begins with the remaining life that its caller needs, so that take.lua
+	// knows which tokens fit the tickets of other replicas. All callers with one Idempotency-Key
+	// share one ticket, even at different replicas.
 	switch {
 	case r.Idempotency != "":
 		key := onceName(r.Idempotency)
@@ -88,11 +91,12 @@ func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 	return w
 }
 
-// immediate reports whether the waiter needs any token now. Most do, and they cost least.
+// immediate reports whether the waiter accepts any fresh token and does not queue. Most waiters are
+// immediate, and they cost least.
 func (w *waiter) immediate() bool { return !w.waits && w.once == "" && w.need <= w.margin }
 
-// finishLocked answers the callers of a waiter, once. The first one gets the token, the others
-// a replay of it.
+// finishLocked answers the callers of a waiter at most once. The first caller gets the token, the
+// others get replays of the token.
 func (q *takeQueue) finishLocked(w *waiter, with answer) {
 	if w.done {
 		return
@@ -112,7 +116,7 @@ func (q *takeQueue) endLocked(w *waiter) {
 	}
 }
 
-// parkLocked notes that a waiter holds a ticket, and calls Request.Parked of its callers.
+// parkLocked records that the waiter has a ticket, and calls Request.Parked of its callers.
 func (w *waiter) parkLocked() {
 	w.parked = true
 	for _, notice := range w.notices {

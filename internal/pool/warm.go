@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// mostWindows is how many windows an identity may have, running and to come.
+	// mostWindows limits the running and future windows of an identity.
 	mostWindows = 100
-	// windowSlack is the greatest difference between two calls that mean the same moment:
-	// the way to Redis, or a retry after a lost reply.
+	// windowSlack is the maximum difference between the times of two calls that mean the same
+	// window. It allows for the way to Redis, and for a retry after a lost reply.
 	windowSlack = 2 * redisdb.CallTimeout
 )
 
-// Warm keeps a window at all replicas until it is over, on Redis' clock. Zero Tokens end all
-// windows of the identity. A negative In begins the window now. A window that is over, or ends
-// before it begins, is not kept.
+// Warm stores a window for all replicas until the window is over, on Redis' clock. If w.Tokens is 0,
+// Warm removes all windows of the identity. If w.In is negative, the window begins now. Warm ignores a
+// window that is already over, or that ends before it begins.
 //
-// Repeated calls leave one window. A window is dropped if another one covers it: begins no
-// later, ends no earlier and wants no fewer tokens. If up to two seconds at either end are
-// missing, the new window replaces the old one and takes the length of both, unless the old one
-// wants more tokens.
+// Repeated calls leave one window. Warm drops a window if another window covers it: the other window
+// begins no later, ends no earlier and wants no fewer tokens. If one of the two windows covers the
+// other except for up to two seconds at either end, the new window replaces the old one and spans both,
+// unless the old window wants more tokens.
 //
-// Warm fails with ErrWindows and changes nothing if there are 100 other windows, or as many of
-// this caller as its limit. Windows of callers with a limit do not count against other callers.
+// Warm fails with ErrWindows and changes nothing if the identity has 100 other windows, or the caller
+// has as many as its limit. Windows of callers with a limit do not count for a caller without a limit.
 func (s *Controls) Warm(ctx context.Context, id captcha.ID, w Window, limit WindowLimit) error {
 	if w.Tokens < 0 {
 		return fmt.Errorf("pool: a window of %d tokens", w.Tokens)
@@ -46,10 +46,10 @@ func (s *Controls) Warm(ctx context.Context, id captcha.ID, w Window, limit Wind
 	return nil
 }
 
-// readWindows reads the windows of look.lua.
+// readWindows parses the windows in the reply of look.lua.
 func readWindows(items []any) ([]Window, error) {
 	if len(items) == 0 {
-		return nil, nil // as for nearly every identity
+		return nil, nil // most identities have no windows
 	}
 	n, err := redisdb.Integers(items, len(items))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package pooltest opens a store whose parts are one, for stories in which buyer,
-// taker and operator meet. Only tests import it.
+// Package pooltest opens a store that has the methods of all parts in one type, for tests of buyers,
+// takers and operators together. Only tests import it.
 package pooltest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"poold/internal/pool"
 )
 
-// Store is a pool.Store with the methods of the parts that targets use, and permits.
+// Store is a pool.Store with the methods of the parts that targets use, and of permits.Permits.
 type Store struct {
 	*pool.Store
 	*pool.Tokens
@@ -17,7 +17,7 @@ type Store struct {
 	*pool.Replicas
 }
 
-// Open is pool.Open.
+// Open opens a Store with the options of pool.Open.
 func Open(o pool.Options) (*Store, error) {
 	s, err := pool.Open(o)
 	if err != nil {

@@ -59,8 +59,8 @@ type Fault struct {
 	Times int             // maximum number of calls that fail; 0 = no limit
 
 	Kind     Kind
-	Accepted bool   // the call takes effect before it fails: a Submit buys, a Poll collects; implied for Slow and OtherTask
-	Code     string // for the kind Code: the error code, in the words of the protocol; CAPCHA_NOT_READY works for both protocols
+	Accepted bool   // the call takes effect before it fails; implied for Slow and OtherTask
+	Code     string // for the kind Code: an error code of the protocol; CAPCHA_NOT_READY fits both
 	Status   int    // for the kind Status: the HTTP status; 0 = 500
 }
 
@@ -184,7 +184,7 @@ func (s *Service) sleep(r *http.Request, after <-chan time.Time) bool {
 // dribble sends an answer at a rate of one byte a second.
 func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer) {
 	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Time{}) // no deadline, because the server's write timeout would end this fault too early
+	_ = control.SetWriteDeadline(time.Time{}) // no deadline: the server's write timeout would end this fault too early
 	a.head(w)
 	for i := range a.body {
 		if _, err := w.Write(a.body[i : i+1]); err != nil {

@@ -12,7 +12,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// checkIdentity returns the code for the first invalid part of an identity, "" if it is valid.
+// checkIdentity returns the error code for the first invalid field of an identity, or "" if the
+// identity is valid.
 func checkIdentity(id captcha.Identity) string {
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	switch id.Type {
@@ -36,7 +37,7 @@ func checkIdentity(id captcha.Identity) string {
 	switch {
 	case id.Type != captcha.Image && !isWebURL(id.Pageurl):
 		return CodePageurl
-	case !(id.MinScore >= 0 && id.MinScore <= 1): // NaN is invalid too
+	case !(id.MinScore >= 0 && id.MinScore <= 1): // written so that NaN is invalid too
 		return CodeBadParams
 	case id.Proxy == "" && id.ProxyType != "":
 		return CodeBadParams
@@ -51,7 +52,8 @@ func isWebURL(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// isProxy accepts [user:password@]host:port with one of the four types.
+// isProxy reports whether text has the form [user:password@]host:port, and kind is http, https,
+// socks4 or socks5.
 func isProxy(text, kind string) bool {
 	_, valid := SplitProxy(text)
 	at := strings.LastIndexByte(text, '@')
@@ -59,7 +61,7 @@ func isProxy(text, kind string) bool {
 		slices.Contains([]string{"http", "https", "socks4", "socks5"}, kind)
 }
 
-// Proxy is a proxy in the fields of the tasks protocol.
+// Proxy has the fields for a proxy in the tasks protocol.
 type Proxy struct {
 	Kind     string      `json:"proxyType,omitempty"` // http, https, socks4 or socks5
 	Address  string      `json:"proxyAddress,omitempty"`
@@ -83,7 +85,7 @@ func SplitProxy(text string) (p Proxy, ok bool) {
 	return p, true
 }
 
-// text returns the proxy in the form of an identity.
+// text formats the proxy like captcha.Identity.Proxy: [user:password@]host:port.
 func (p Proxy) text() string {
 	address := net.JoinHostPort(p.Address, p.Port.String())
 	if p.Login != "" {
@@ -92,15 +94,15 @@ func (p Proxy) text() string {
 	return address
 }
 
-// given reports whether any part of a proxy was sent.
+// given reports whether the sender set any field of the proxy.
 func (p Proxy) given() bool { return p != Proxy{} && p != Proxy{Port: "0"} }
 
-// isHex32 reports whether text has the form of a GeeTest key.
+// isHex32 reports whether text consists of 32 lower-case hex digits, like the keys of a GeeTest.
 func isHex32(text string) bool {
 	return len(text) == 32 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// IsRecaptcha reports whether a type is a reCAPTCHA.
+// IsRecaptcha reports whether a type is one of the types of reCAPTCHA.
 func IsRecaptcha(t captcha.Type) bool {
 	return t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
 }

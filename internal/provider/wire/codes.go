@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// The codes of more than one service.
+// The error codes that more than one service uses.
 const (
 	CodeNotReady    = "CAPCHA_NOT_READY" // the protocol's own spelling
 	CodeUnsolvable  = "ERROR_CAPTCHA_UNSOLVABLE"
@@ -29,7 +29,7 @@ const (
 	CodeDuplicate   = "ERROR_DUPLICATE_REPORT"
 )
 
-// The codes about pictures.
+// The error codes about pictures.
 const (
 	CodeUpload    = "ERROR_UPLOAD"
 	CodeNoImage   = "ERROR_ZERO_CAPTCHA_FILESIZE"
@@ -37,7 +37,7 @@ const (
 	CodeImageKind = "ERROR_IMAGE_TYPE_NOT_SUPPORTED"
 )
 
-// The codes that only the tasks protocol has.
+// The error codes that only the tasks protocol uses.
 const (
 	CodeNoTask       = "ERROR_NO_SUCH_CAPCHA_ID" // the protocol's own spelling
 	CodeTaskAbsent   = "ERROR_TASK_ABSENT"
@@ -45,7 +45,7 @@ const (
 	CodeIPBlocked    = "ERROR_IP_BLOCKED"
 )
 
-// TasksCode translates a code of the legacy protocol to the tasks protocol.
+// TasksCode translates an error code of the legacy protocol to the tasks protocol.
 func TasksCode(code string) string {
 	switch code {
 	case CodeNoKey:
@@ -60,17 +60,19 @@ func TasksCode(code string) string {
 	return code
 }
 
-// errorIDs are the numbers beside the codes of the tasks protocol.
+// errorIDs maps the error codes of the tasks protocol to their numbers (errorId).
 var errorIDs = map[string]int{
 	CodeUnknownKey: 1, CodeNoSlot: 2, CodeNoImage: 3, CodeTooBig: 4, CodeZeroBalance: 10, "ERROR_IP_NOT_ALLOWED": 11,
 	CodeUnsolvable: 12, "ERROR_BAD_DUPLICATES": 13, CodeNoMethod: 14, CodeImageKind: 15, CodeNoTask: 16, CodeIPBlocked: 21,
 	CodeTaskAbsent: 22, CodeNotSupported: 23, "ERROR_RECAPTCHA_INVALID_SITEKEY": 31, CodeBadParams: 110, CodeBadProxy: 130,
 }
 
-// ErrorID is the number beside a code of the tasks protocol; 1 for a code without a number.
+// ErrorID returns the number (errorId) of an error code of the tasks protocol. It returns 1 for a
+// code without a number.
 func ErrorID(code string) int { return cmp.Or(errorIDs[code], 1) }
 
-// CodeOf is the code of a number of the tasks protocol; "" for an unknown number.
+// CodeOf returns the error code for a number (errorId) of the tasks protocol, or "" for an unknown
+// number.
 func CodeOf(errorID string) string {
 	for code, id := range errorIDs {
 		if strconv.Itoa(id) == errorID {

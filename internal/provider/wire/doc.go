@@ -1,20 +1,21 @@
-// Package wire writes and reads both protocols of solving services: the names of their calls,
-// fields and codes are here and nowhere else.
+// Package wire writes and parses the calls of both protocols of solving services. The names of
+// calls, fields and error codes are defined only in this package.
 //
 //	legacy.go  in.php and res.php: the calls;  legacyfields.go: the fields;  legacyanswer.go
 //	tasks.go   createTask and its family;      task.go: the fields;          tasksanswer.go
 //	order.go   an order of either protocol, checked by check.go; picture.go
 //	codes.go   the error codes and their numbers
 //
-// A client (package provider) writes orders with LegacyForm and CreateTask. A service (packages
-// simulated and httpapi) reads them with ReadLegacy and ReadTasks. One list of fields serves both
-// directions: legacyFields for in.php, Task for createTask. A new field of an identity is one
-// line in legacyFields, and a field of Task with its line in CreateTask and Task.read.
+// A client (package provider) writes orders by LegacyForm and CreateTask. A service (packages
+// simulated and httpapi) parses them by ReadLegacy and ReadTasks. Both directions use the same list
+// of fields: legacyFields for in.php, and the struct Task for createTask. A new field of an
+// identity needs one line in legacyFields, and a field of Task with a line in CreateTask and in
+// Task.read.
 //
-// All functions are pure. Calls are read strictly: a field that is given twice or has an invalid
-// value makes the call bad, with a code. Unknown fields are listed in Order.Undone, so that a
-// service can refuse an order that it could carry out only in part.
+// All functions are pure. The parsers are strict: a call with a repeated field or an invalid value
+// gets an error code in Bad. Order.Undone lists the unknown fields of an order, so that a service
+// can refuse an order if it cannot fulfil every field.
 //
-// A server accepts the fields that the clients of all services send. The package does not
+// The parsers accept the fields that clients of any supported service send. The package does not
 // check keys and stores no tasks.
 package wire

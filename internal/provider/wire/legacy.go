@@ -17,37 +17,38 @@ import (
 	"poold/internal/strictjson"
 )
 
-// LegacyCall is a call of in.php or res.php.
+// LegacyCall is a parsed call of in.php or res.php.
 type LegacyCall struct {
 	Form    Form
 	Key     string
 	Action  Action
-	Word    string // of res.php, the value of action
+	Word    string // for res.php: the value of the parameter action
 	IDs     []string
-	Many    bool // of a Poll: the tasks were named by ids
-	Priced  bool // of a Poll: get2, whose answer has the price too
+	Many    bool // for a Poll: whether the parameter ids named the tasks
+	Priced  bool // for a Poll: whether the action is get2, whose response includes the price
 	Verdict Verdict
-	Order   Order // of a Submit
-	// Bad is the code for a call of any action that could not be read; "" = it could.
+	Order   Order // for a Submit: the order
+	// Bad is the error code for a malformed call of any action; "" = the call is well-formed.
 	Bad string
 }
 
-// Form is the form of answers that a caller of in.php and res.php asks for.
+// Form is the form of the response that a caller of in.php or res.php requests.
 type Form struct{ JSON, CORS bool }
 
-// fields are the parameters of a call.
+// fields holds the parameters of a call.
 type fields struct {
 	values url.Values
-	file   []byte // the part "file" of a multipart form; nil = none
+	file   []byte // content of the part "file" of a multipart form; nil = no such part
 }
 
-// ReadLegacy reads a call of in.php or res.php: a GET's query, a form, a multipart form
-// or a JSON object. A bad call is returned as far as it could be read.
+// ReadLegacy parses a call of in.php or res.php. The parameters are in the query, in a form, in a
+// multipart form, or in a JSON object. For a malformed call, ReadLegacy sets Bad and returns the
+// parts that it could parse.
 func ReadLegacy(r Request) LegacyCall {
 	f, err := sentFields(r)
 	v := f.values
 	c := LegacyCall{Form: Form{JSON: v.Get("json") == "1", CORS: v.Get("header_acao") == "1"}, Key: v.Get("key")}
-	if err != nil || v.Has("clientKey") { // of the other protocol
+	if err != nil || v.Has("clientKey") { // clientKey belongs to the tasks protocol
 		c.Bad = CodeBadParams
 	}
 	if r.Path == "/in.php" {
@@ -80,7 +81,8 @@ func ReadLegacy(r Request) LegacyCall {
 
 var errTwice = errors.New("a field was given twice")
 
-// sentFields merges the query with the body.
+// sentFields merges the parameters of the query and of the body. It returns an error if a parameter
+// occurs twice.
 func sentFields(r Request) (fields, error) {
 	values, err := url.ParseQuery(r.RawQuery)
 	f := fields{values: values}
@@ -115,11 +117,11 @@ func (f *fields) add(more url.Values) {
 	}
 }
 
-// readObject reads a JSON object of plain values.
+// readObject adds the members of a JSON object, whose values must not be nested.
 func (f *fields) readObject(body []byte) error {
 	var members map[string]any
 	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber() // keeps the spelling of 0.30 and of ids
+	d.UseNumber() // keeps the text of numbers such as 0.30, and of ids, unchanged
 	if err := d.Decode(&members); err != nil {
 		return fmt.Errorf("reading the body: %w", err)
 	}
@@ -137,7 +139,7 @@ func (f *fields) readObject(body []byte) error {
 	return strictjson.Check(body)
 }
 
-// readParts reads a multipart form. Its one file is the picture.
+// readParts adds the fields of a multipart form. The only file of the form is the picture.
 func (f *fields) readParts(body []byte, boundary string) error {
 	parts := multipart.NewReader(bytes.NewReader(body), boundary)
 	for {
@@ -163,7 +165,7 @@ func (f *fields) readParts(body []byte, boundary string) error {
 	}
 }
 
-// order reads a submit's parameters.
+// order converts the parameters of a submission to an Order.
 func (f fields) order() Order {
 	v := f.values
 	o := Order{Pingback: v.Get("pingback")}
@@ -202,7 +204,8 @@ func (f fields) order() Order {
 	return o
 }
 
-// kind returns the type that a method asks for, "" for an unknown method.
+// kind returns the type of CAPTCHA for a value of the parameter method, or "" for an unknown
+// method.
 func (f fields) kind(method string) captcha.Type {
 	for _, row := range legacyMethods {
 		if row.method == method && (row.version == "" || row.version == f.values.Get("version")) {

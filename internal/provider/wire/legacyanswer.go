@@ -5,29 +5,29 @@ import (
 	"strconv"
 )
 
-// The types of answers.
+// The values of the header Content-Type of responses.
 const (
 	PlainText = "text/plain; charset=utf-8"
 	JSONText  = "application/json; charset=utf-8"
 )
 
-// Reply is a whole answer, whose status is 200.
+// Reply is the Content-Type and the body of a response with status 200.
 type Reply struct {
 	Type string
 	Body []byte
 }
 
-// LegacyAnswer is an answer in JSON.
+// LegacyAnswer is the JSON form of a response of the legacy protocol.
 type LegacyAnswer struct {
 	Status    int    `json:"status"`
 	Request   any    `json:"request,omitempty"`
-	UserAgent string `json:"user_agent,omitempty"` // captchaai's spelling
-	Useragent string `json:"useragent,omitempty"`  // 2captcha's
+	UserAgent string `json:"user_agent,omitempty"` // the spelling of captchaai
+	Useragent string `json:"useragent,omitempty"`  // the spelling of 2captcha
 	Price     string `json:"price,omitempty"`
 	ErrorText string `json:"error_text,omitempty"`
 }
 
-// ThreadsAnswer is the answer to threadsinfo.
+// ThreadsAnswer is the response to threadsinfo.
 type ThreadsAnswer struct {
 	Status  int `json:"status"`
 	Threads int `json:"threads"`
@@ -35,7 +35,8 @@ type ThreadsAnswer struct {
 	Free    int `json:"free_threads"`
 }
 
-// Say returns an answer: text in plain form, v in JSON.
+// Say returns a response in the requested form: the argument v as JSON, or the argument text as
+// plain text.
 func (f Form) Say(text string, v any) Reply {
 	if f.JSON {
 		return JSON(v)
@@ -43,15 +44,17 @@ func (f Form) Say(text string, v any) Reply {
 	return Reply{PlainText, []byte(text)}
 }
 
-// Fail returns the answer with a code. why is a sentence for people, or "".
+// Fail returns the response with an error code. The argument why explains the error to people and
+// may be empty.
 func (f Form) Fail(code, why string) Reply {
 	return f.Say(code, LegacyAnswer{Request: code, ErrorText: why})
 }
 
-// Bare returns an answer that has no "OK|" in plain text.
+// Bare returns a successful response. In plain text it lacks the usual prefix "OK|".
 func (f Form) Bare(text string) Reply { return f.Say(text, LegacyAnswer{Status: 1, Request: text}) }
 
-// Accept returns the answer to a submit. numeric makes the id a number in JSON.
+// Accept returns the response to an accepted submission, with the id of the task. If the argument
+// numeric is true, the id is a number in JSON.
 func (f Form) Accept(n int64, numeric bool) Reply {
 	id := strconv.FormatInt(n, 10)
 	v := LegacyAnswer{Status: 1, Request: id}
@@ -61,10 +64,10 @@ func (f Form) Accept(n int64, numeric bool) Reply {
 	return f.Say("OK|"+id, v)
 }
 
-// JSON encodes v, which must consist of plain fields.
+// JSON returns the response with v as JSON. The value must be one that encoding/json can marshal.
 func JSON(v any) Reply {
 	body, err := json.Marshal(v)
-	if err != nil { // impossible for plain fields
+	if err != nil { // impossible for such a value
 		body = []byte("null")
 	}
 	return Reply{JSONText, body}

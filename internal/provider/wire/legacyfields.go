@@ -11,8 +11,9 @@ import (
 	"poold/internal/captcha"
 )
 
-// legacyMethods are the values of in.php's fields method and version ("" = any), by type. A client
-// uses the first row of its type; a server, the first row that fits the call.
+// legacyMethods lists the values of the fields method and version of in.php for each type of
+// CAPTCHA. An empty version matches any version. A client sends the first row of its type; a server
+// takes the type from the first row that matches the call.
 var legacyMethods = []struct {
 	kind            captcha.Type
 	method, version string
@@ -22,24 +23,24 @@ var legacyMethods = []struct {
 	{captcha.HCaptcha, "hcaptcha", ""},
 	{captcha.Turnstile, "turnstile", ""},
 	{captcha.GeeTestV4, "geetest_v4", ""},
-	{captcha.GeeTestV4, "geetest", "4"}, // captchaai's
+	{captcha.GeeTestV4, "geetest", "4"}, // the names of captchaai
 	{captcha.GeeTest, "geetest", ""},
 	{captcha.Image, "base64", ""},
-	{captcha.Image, "post", ""}, // a file of a multipart form
+	{captcha.Image, "post", ""}, // the picture is a file of a multipart form
 }
 
-// legacyField is a field of in.php. at points to the part of an identity that it carries:
-// *string, *bool, *int, *float64, *captcha.Charset or *captcha.Secret.
+// legacyField is a field of in.php. The member at points to the field of an identity that it
+// carries: a *string, *bool, *int, *float64, *captcha.Charset or *captcha.Secret.
 type legacyField struct {
 	name string
 	at   any
 }
 
-// anyService selects the fields of all services.
+// anyService stands for all services: it selects the fields of each of them.
 const anyService = "any"
 
-// legacyFields lists the fields that carry an identity of its type. LegacyForm writes by this
-// list and ReadLegacy reads by it.
+// legacyFields lists the fields of in.php that carry the identity id, according to its type.
+// LegacyForm writes these fields, and ReadLegacy reads them.
 func legacyFields(id *captcha.Identity, method, service string) []legacyField {
 	fields := []legacyField{
 		{"pageurl", &id.Pageurl}, {"invisible", &id.Invisible}, {"enterprise", &id.Enterprise}, {"action", &id.Action},
@@ -67,14 +68,14 @@ func legacyFields(id *captcha.Identity, method, service string) []legacyField {
 			{"numeric", &p.Charset}, {"regsense", &p.CaseSensitive}, {"phrase", &p.Phrase}, {"calc", &p.Math},
 			{"min_len", &p.MinLength}, {"max_len", &p.MaxLength}, {"lang", &p.Language}, {"textinstructions", &p.Instructions},
 		}...)
-		if service == captchaAI || service == anyService { // captchaai's clients and its manual differ
+		if service == captchaAI || service == anyService { // the clients and the manual of captchaai use different names
 			fields = append(fields, legacyField{"minLen", &p.MinLength}, legacyField{"maxLen", &p.MaxLength})
 		}
 	}
 	return fields
 }
 
-// knownLegacy are the fields of a submit that ReadLegacy reads, or that change nothing.
+// knownLegacy lists the fields of a submission that ReadLegacy reads or can safely ignore.
 var knownLegacy = func() []string {
 	known := strings.Fields("key method json header_acao soft_id pingback proxytype version datas body")
 	for _, row := range legacyMethods {
@@ -85,8 +86,9 @@ var knownLegacy = func() []string {
 	return known
 }()
 
-// LegacyForm returns the form of a submit to in.php of a service, without the key. image is a
-// picture's bytes, else nil. The error says what the protocol cannot express.
+// LegacyForm returns the form of a submission to in.php of a service, without the key. The argument
+// image has the bytes of a picture, and is nil for other types. The error says what the protocol
+// cannot express.
 func LegacyForm(id captcha.Identity, image []byte, service string) (url.Values, error) {
 	form := url.Values{}
 	set := func(name, value string) {
@@ -114,7 +116,8 @@ func LegacyForm(id captcha.Identity, image []byte, service string) (url.Values, 
 	return form, nil
 }
 
-// text returns the value for a form; "" = the field is left out.
+// text formats the value of the field for a form. An empty text means that the form omits the
+// field.
 func (f legacyField) text() string {
 	n := 0
 	switch at := f.at.(type) {
@@ -141,8 +144,8 @@ func (f legacyField) text() string {
 	return strconv.Itoa(n)
 }
 
-// read sets what the field carries, and reports whether the text is valid. Some clients send
-// JavaScript's words for booleans.
+// read parses a text into the field of the identity, and reports whether the text is valid. Some
+// clients send booleans as the JavaScript words true and false.
 func (f legacyField) read(text string) bool {
 	var err error
 	var valid bool

@@ -7,56 +7,57 @@ import (
 	"poold/internal/captcha"
 )
 
-// Action is the purpose of a call, in either protocol.
+// Action is the purpose of a call; both protocols have the same actions.
 type Action string
 
-// The actions.
+// The actions, with the calls of both protocols.
 const (
 	Submit  Action = "submit"  // in.php, createTask
 	Poll    Action = "poll"    // get, get2, getTaskResult
 	Balance Action = "balance" // getbalance, getBalance
 	Report  Action = "report"  // reportgood, reportbad, and the paths of the tasks protocol
 	Threads Action = "threads" // threadsinfo
-	Other   Action = "other"   // all others, also unknown paths
+	Other   Action = "other"   // all other calls, also those of unknown paths
 )
 
-// The services whose fields differ.
+// The services whose field names differ.
 const (
 	captchaAI  = "captchaai"
 	twoCaptcha = "2captcha"
 )
 
-// Request is the part of an HTTP request that the protocols read.
+// Request has the parts of an HTTP request that the parsers need.
 type Request struct {
 	Method, Path, ContentType, RawQuery string
 	Body                                []byte
 }
 
-// Order is the content of a submit.
+// Order is the content of a submission.
 type Order struct {
-	Identity captcha.Identity // as far as it could be read if Bad is set
+	Identity captcha.Identity // incomplete if Bad is set
 	Image    []byte           // the picture whose hash is in Identity; nil for other types
-	Pingback string           // the URL that gets the result; "" = none
-	Bad      string           // the code that refuses the order; "" = valid
-	Undone   []string         // fields that are set and unknown, sorted
+	Pingback string           // the URL to which the service sends the result; "" = none
+	Bad      string           // the error code for an invalid order; "" = valid
+	Undone   []string         // sorted names of the unknown fields that have a value
 }
 
-// Verdict is the content of a Report about a token.
+// Verdict says what a Report states about a token.
 type Verdict struct {
 	Good bool
-	Fits func(captcha.Type) bool // reports whether the call is for a type; nil = all types
+	Fits func(captcha.Type) bool // reports whether the call is valid for a type of CAPTCHA; nil = all types
 }
 
-// TaskNumber reads a task's id, which must be digits.
+// TaskNumber parses the id of a task, which must consist of digits.
 func TaskNumber(text string) (n int64, ok bool) {
 	if len(text) > 18 || strings.Trim(text, "0123456789") != "" {
 		return 0, false
 	}
-	n, _ = strconv.ParseInt(text, 10, 64) // 0 if empty
+	n, _ = strconv.ParseInt(text, 10, 64) // 0 if the text is empty
 	return n, n > 0
 }
 
-// oneOf returns the text of fields with the same meaning. It sets bad if two of them differ.
+// oneOf returns the common value of several fields with the same meaning, ignoring empty ones. If
+// two values differ, oneOf sets *bad to an error code.
 func oneOf(bad *string, texts ...string) string {
 	found := ""
 	for _, text := range texts {

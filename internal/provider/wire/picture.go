@@ -10,10 +10,10 @@ import (
 	"poold/internal/captcha"
 )
 
-// largestPicture limits a picture, in bytes.
+// largestPicture is the maximum size of a picture in bytes.
 const largestPicture = 1 << 20
 
-// readPicture validates a picture's bytes and hashes them; bad is "" if they are valid.
+// readPicture validates the bytes of a picture and returns their hash, or an error code in bad.
 func readPicture(image []byte) (sum, bad string) {
 	switch {
 	case len(image) == 0:
@@ -27,7 +27,7 @@ func readPicture(image []byte) (sum, bad string) {
 	return hex.EncodeToString(hash[:]), ""
 }
 
-// decodePicture reads a picture's base64.
+// decodePicture decodes a picture from base64 and validates it.
 func decodePicture(body string) (image []byte, sum, bad string) {
 	image, err := base64.StdEncoding.DecodeString(body)
 	if err != nil {
@@ -37,10 +37,12 @@ func decodePicture(body string) (image []byte, sum, bad string) {
 	return image, sum, bad
 }
 
-// charsets are the meanings of `numeric` in both protocols, by number.
+// charsets lists the character sets that the numbers in the field `numeric` mean, in both
+// protocols.
 var charsets = []captcha.Charset{"", captcha.Digits, captcha.Letters, captcha.DigitsOrLetters, captcha.DigitsAndLetters}
 
-// charsetOf returns the charset of a number, false for an unknown number.
+// charsetOf returns the character set for a number in the field `numeric`, and false for an unknown
+// number.
 func charsetOf(n int) (captcha.Charset, bool) {
 	if n < 0 || n >= len(charsets) {
 		return "", false
@@ -48,13 +50,13 @@ func charsetOf(n int) (captcha.Charset, bool) {
 	return charsets[n], true
 }
 
-// possible reports whether a text can satisfy the length limits.
+// possible reports whether a text can satisfy both limits of the length.
 func possible(p captcha.Picture) bool {
 	return p.MinLength >= 0 && p.MaxLength >= 0 && (p.MaxLength == 0 || p.MinLength <= p.MaxLength)
 }
 
-// picture reads the bytes of a picture of the legacy protocol: a file if upload is set, else
-// the text of the field body.
+// picture reads the picture of a submission in the legacy protocol. The picture is the uploaded
+// file if the argument upload is true, and otherwise the field body, in base64.
 func (f fields) picture(o *Order, upload bool) {
 	var bad string
 	p := &o.Identity.Picture
@@ -72,10 +74,10 @@ func (f fields) picture(o *Order, upload bool) {
 	}
 }
 
-// languagePools maps languages to the tasks protocol's names of worker pools.
+// languagePools maps languages to the names of the worker pools in the tasks protocol.
 var languagePools = map[string]string{"": "", "en": "en", "ru": "rn"}
 
-// picture reads a picture of the tasks protocol.
+// picture reads the picture of a submission in the tasks protocol.
 func (t *Task) picture(o *Order, languagePool string) {
 	p := &o.Identity.Picture
 	*p = captcha.Picture{

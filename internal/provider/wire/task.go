@@ -12,16 +12,16 @@ import (
 	"poold/internal/captcha"
 )
 
-// Task is the `task` of createTask: CreateTask writes it and ReadTasks reads it. Names that
-// differ between services are in taskAliases, which only ReadTasks uses.
+// Task is the object `task` of createTask. CreateTask writes it and ReadTasks parses it. ReadTasks
+// also accepts the names that other services use, from taskAliases.
 type Task struct {
 	Type         string  `json:"type"`
 	WebsiteURL   string  `json:"websiteURL,omitempty"`
 	WebsiteKey   string  `json:"websiteKey,omitempty"`
 	IsInvisible  bool    `json:"isInvisible,omitempty"`
-	IsEnterprise bool    `json:"isEnterprise,omitempty"` // v3 and hCaptcha; v2 has another type
+	IsEnterprise bool    `json:"isEnterprise,omitempty"` // for reCAPTCHA v3 and hCaptcha; for v2 the type says it
 	MinScore     float64 `json:"minScore,omitempty"`
-	PageAction   string  `json:"pageAction,omitempty"` // reCAPTCHA
+	PageAction   string  `json:"pageAction,omitempty"` // for reCAPTCHA
 	Action       string  `json:"action,omitempty"`     // Turnstile
 	Data         string  `json:"data,omitempty"`       // Turnstile
 	DataS        string  `json:"recaptchaDataSValue,omitempty"`
@@ -32,11 +32,11 @@ type Task struct {
 	GT        string `json:"gt,omitempty"`
 	Challenge string `json:"challenge,omitempty"`
 	APIServer string `json:"geetestApiServerSubdomain,omitempty"`
-	Version   int    `json:"version,omitempty"` // of GeeTest
+	Version   int    `json:"version,omitempty"` // the version of a GeeTest
 	Init      struct {
-		CaptchaID string `json:"captcha_id,omitempty"` // 2captcha's field for a GeeTest v4; others use gt
+		CaptchaID string `json:"captcha_id,omitempty"` // field of 2captcha for a GeeTest v4; other services use gt
 	} `json:"initParameters,omitzero"`
-	Body      string `json:"body,omitempty"` // a picture in base64, and what follows
+	Body      string `json:"body,omitempty"` // a picture in base64; the following fields belong to pictures too
 	Numeric   int    `json:"numeric,omitempty"`
 	Case      bool   `json:"case,omitempty"`
 	MinLength int    `json:"minLength,omitempty"`
@@ -49,7 +49,7 @@ type Task struct {
 	taskAliases
 }
 
-// taskAliases are other services' names for fields of a Task.
+// taskAliases has the names that other services use for fields of a Task.
 type taskAliases struct {
 	CData          string `json:"cData,omitempty"`
 	TurnstileCData string `json:"turnstileCData,omitempty"`
@@ -59,11 +59,11 @@ type taskAliases struct {
 	} `json:"metadata,omitzero"`
 }
 
-// knownTask are the fields of a task that ReadTasks reads or that change nothing, in lower
-// case, because encoding/json ignores case.
+// knownTask lists the fields of a task that ReadTasks reads or can safely ignore. The names are in
+// lower case, because encoding/json ignores the case of names.
 var knownTask = append(jsonNames[Task](), "nocache", "recognizingthreshold")
 
-// jsonNames lists the names of a struct's fields in JSON, in lower case.
+// jsonNames returns the JSON names of the fields of a struct, in lower case.
 func jsonNames[T any]() (names []string) {
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
 		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
@@ -73,7 +73,8 @@ func jsonNames[T any]() (names []string) {
 	return names
 }
 
-// taskNames are the stems of task types. A client uses the first one of its type.
+// taskNames lists the stems of the names of task types. A client uses the first stem for its type
+// of CAPTCHA.
 var taskNames = []struct {
 	stem string
 	kind captcha.Type
@@ -83,8 +84,9 @@ var taskNames = []struct {
 	{"GeeTest", captcha.GeeTest}, {"GeeTest", captcha.GeeTestV4}, {"ImageToText", captcha.Image},
 }
 
-// CreateTask returns the body of createTask for a service, without the key. image is a picture's
-// bytes, else nil. The error says what the protocol cannot express, and quotes no secret.
+// CreateTask returns the body of createTask for a service, without the key. The argument image has
+// the bytes of a picture, and is nil for other types. The error says what the protocol cannot
+// express, and quotes no secret.
 func CreateTask(id captcha.Identity, image []byte, pingback string, service string) (map[string]any, error) {
 	p := id.Picture
 	t := Task{
@@ -146,8 +148,8 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, service stri
 	return fields, nil
 }
 
-// taskKind parses a task's type: <stem>Task uses the caller's proxy, <stem>TaskProxyless the
-// service's. kind is "" for an unknown type.
+// taskKind parses the name of a task type. A <stem>Task uses the proxy of the caller, and a
+// <stem>TaskProxyless a proxy of the service. The result kind is "" for an unknown name.
 func taskKind(name string) (kind captcha.Type, enterprise, proxy bool) {
 	stem, proxyless := strings.CutSuffix(strings.ToLower(name), "taskproxyless")
 	if !proxyless {
@@ -162,7 +164,7 @@ func taskKind(name string) (kind captcha.Type, enterprise, proxy bool) {
 			break
 		}
 	}
-	if kind == captcha.Image { // its only name is ImageToTextTask
+	if kind == captcha.Image { // the only valid name is ImageToTextTask
 		if enterprise || proxyless {
 			return "", false, false
 		}
@@ -171,8 +173,8 @@ func taskKind(name string) (kind captcha.Type, enterprise, proxy bool) {
 	return kind, enterprise, proxy
 }
 
-// read sets the order's identity by a task's parameters. A task whose type wants a proxy and that
-// names none is bought without one.
+// read sets the identity of the order from the fields of the task. If the name of the type demands
+// a proxy and the task has none, the order has no proxy.
 func (t *Task) read(o *Order, languagePool string) {
 	kind, enterprise, proxy := taskKind(t.Type)
 	if kind == "" {
@@ -191,7 +193,7 @@ func (t *Task) read(o *Order, languagePool string) {
 		GT: t.GT, Challenge: t.Challenge, APIServer: t.APIServer,
 	}
 	switch kind {
-	case captcha.HCaptcha: // CapMonster has rqdata in data
+	case captcha.HCaptcha: // CapMonster sends rqdata in the field data
 		id.RQData, id.Data = oneOf(&o.Bad, id.RQData, id.Data), ""
 	case captcha.GeeTestV4:
 		id.GT, id.CaptchaID = "", oneOf(&o.Bad, t.GT, t.Init.CaptchaID)

@@ -11,31 +11,31 @@ import (
 	"poold/internal/strictjson"
 )
 
-// TasksCall is a call of the tasks protocol.
+// TasksCall is a parsed call of the tasks protocol.
 type TasksCall struct {
 	Key     string
 	Action  Action
-	ID      string // of a Poll or Report, as it was written
+	ID      string // for a Poll or Report: the id of the task, unchanged
 	Verdict Verdict
-	Order   Order // of a Submit
-	// Bad is the code for a call of any action that could not be read; "" = it could.
+	Order   Order // for a Submit: the order
+	// Bad is the error code for a malformed call of any action; "" = the call is well-formed.
 	Bad string
 }
 
-// tasksRequest is the body of every call. A field of the wrong JSON type makes the call
-// unreadable.
+// tasksRequest is the body of all calls. If a field has the wrong JSON type, the call is malformed.
 type tasksRequest struct {
 	ClientKey    string          `json:"clientKey"`
 	CallbackURL  string          `json:"callbackUrl"`
-	LanguagePool string          `json:"languagePool"` // pictures
+	LanguagePool string          `json:"languagePool"` // for pictures
 	TaskID       json.Number     `json:"taskId"`
 	Task         json.RawMessage `json:"task"`
 }
 
-// knownCall are the fields of a call. softId and appId name the author of the client.
+// knownCall lists the known fields of a call. The ignored fields softId and appId name the author
+// of the client program.
 var knownCall = append(jsonNames[tasksRequest](), "softid", "appid")
 
-// tasksPaths are the paths of the protocol, with their actions.
+// tasksPaths maps the paths of the tasks protocol to their actions.
 var tasksPaths = map[string]struct {
 	action  Action
 	verdict Verdict
@@ -53,14 +53,14 @@ var tasksPaths = map[string]struct {
 	"/reportIncorrectTokenCaptcha": {Report, Verdict{Fits: func(t captcha.Type) bool { return t != captcha.Image }}},
 }
 
-// IsTasksPath reports whether the protocol has a path.
+// IsTasksPath reports whether a path belongs to the tasks protocol.
 func IsTasksPath(path string) bool {
 	_, known := tasksPaths[path]
 	return known
 }
 
-// ReadTasks reads a call of the tasks protocol: a JSON object with any Content-Type. A bad call is
-// returned as far as it could be read.
+// ReadTasks parses a call of the tasks protocol, whose body is a JSON object. It ignores the
+// Content-Type. For a malformed call, ReadTasks sets Bad and returns the parts that it could parse.
 func ReadTasks(r Request) TasksCall {
 	path := tasksPaths[r.Path]
 	c := TasksCall{Action: path.action, Verdict: path.verdict}
@@ -84,7 +84,7 @@ func ReadTasks(r Request) TasksCall {
 	return c
 }
 
-// order reads the content of createTask.
+// order converts the body of createTask to an Order.
 func (b *tasksRequest) order() Order {
 	o := Order{Pingback: b.CallbackURL}
 	if len(b.Task) == 0 || string(b.Task) == "null" {
@@ -105,7 +105,7 @@ func (b *tasksRequest) order() Order {
 	return o
 }
 
-// unknown returns the members that are set and not known, sorted.
+// unknown returns the sorted names of the members that have a value and are not in the list known.
 func unknown(members map[string]json.RawMessage, known []string) (names []string) {
 	for name, value := range members {
 		if !isNothing(name, value) && !slices.Contains(known, strings.ToLower(name)) {
@@ -116,12 +116,13 @@ func unknown(members map[string]json.RawMessage, known []string) (names []string
 	return names
 }
 
-// isNothing reports whether an unknown field asks for nothing.
+// isNothing reports whether the value of an unknown field requests nothing, so that a service can
+// ignore it.
 func isNothing(name string, value json.RawMessage) bool {
 	switch string(value) {
 	case `""`, "0", "false", "null", "[]", "{}":
 		return true
 	}
-	// CapMonster's default for a Turnstile.
+	// The default value that CapMonster's clients send for a Turnstile.
 	return name == "cloudflareTaskType" && string(value) == `"token"`
 }

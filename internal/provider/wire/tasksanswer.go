@@ -2,31 +2,31 @@ package wire
 
 import "poold/internal/captcha"
 
-// TasksAnswer is the envelope of every answer of the tasks protocol, a callback's too.
+// TasksAnswer is the body of every response of the tasks protocol, and of its callbacks.
 type TasksAnswer struct {
 	ErrorID          int      `json:"errorId"`
 	ErrorCode        string   `json:"errorCode,omitempty"`
 	ErrorDescription string   `json:"errorDescription,omitempty"`
 	TaskID           int64    `json:"taskId,omitempty"`
 	Status           string   `json:"status,omitempty"`
-	Solution         any      `json:"solution,omitempty"` // as Solved makes it
+	Solution         any      `json:"solution,omitempty"` // made by the function Solved
 	Cost             string   `json:"cost,omitempty"`
 	IP               string   `json:"ip,omitempty"`
-	CreateTime       int64    `json:"createTime,omitempty"` // Unix seconds
+	CreateTime       int64    `json:"createTime,omitempty"` // in Unix seconds
 	EndTime          int64    `json:"endTime,omitempty"`
 	SolveCount       int      `json:"solveCount,omitempty"`
 	Balance          *float64 `json:"balance,omitempty"`
 }
 
 type solution struct {
-	Recaptcha string `json:"gRecaptchaResponse,omitempty"` // hCaptcha's too
+	Recaptcha string `json:"gRecaptchaResponse,omitempty"` // also for hCaptcha
 	Token     string `json:"token,omitempty"`
-	Text      string `json:"text,omitempty"` // of a picture
+	Text      string `json:"text,omitempty"` // the text of a picture
 	UserAgent string `json:"userAgent,omitempty"`
 }
 
-// Solved is the `solution` of a task: its text, or its named values, to which the user agent is
-// added.
+// Solved returns the object `solution` of a solved task. It contains the text or the named values
+// of the solution, and the user agent.
 func Solved(t captcha.Type, text string, values map[string]string, agent string) any {
 	switch t {
 	case captcha.Turnstile:
@@ -42,8 +42,8 @@ func Solved(t captcha.Type, text string, values map[string]string, agent string)
 	return solution{Recaptcha: text, UserAgent: agent}
 }
 
-// TasksError is the answer with a code of this protocol. "Not ready" is a status instead of an
-// error. why is for people.
+// TasksError returns the response with an error code of the tasks protocol. For CodeNotReady it
+// returns a status instead of an error. The argument why explains the error to people.
 func TasksError(code, why string) TasksAnswer {
 	if code == CodeNotReady {
 		return TasksAnswer{Status: "processing"}

@@ -10,12 +10,12 @@ import (
 const (
 	shortestFallback = 50 * time.Millisecond
 
-	// minCallbackSecret makes guessing infeasible: with one callback address, an attacker can check
-	// guesses of the secret offline.
+	// minCallbackSecret is the minimum length of a callback secret. An attacker who knows one
+	// callback address can test guesses of the secret offline, so the secret must be long.
 	minCallbackSecret = 16
 )
 
-// callbackRules checks the keys of callbacks against each other and the timeout.
+// callbackRules checks the rules between the callback keys of a provider and its timeout.
 func (p *providerEntry) callbackRules() {
 	if unencrypted(p.CallbackURL) {
 		p.at("callback_url").warn("http sends tokens and signed callback addresses unencrypted: use https")
@@ -37,7 +37,8 @@ func (p *providerEntry) callbackRules() {
 	}
 }
 
-// callbackURL is the address at which providers reach this daemon, or empty. No message quotes it.
+// callbackURL parses the address at which providers reach this daemon; it may be empty. No message
+// quotes the address.
 func callbackURL(e scalar) (any, string) {
 	address, rule := baseAddress(e.text, "must not hold a user and password: callbacks carry a signature instead",
 		"must not hold a ? or #: the path of a callback is added to it")
@@ -47,7 +48,7 @@ func callbackURL(e scalar) (any, string) {
 	return address, rule
 }
 
-// callbackSecrets returns the secrets that are not empty.
+// callbackSecrets checks the callback secrets and returns those that are not empty.
 func callbackSecrets(items []entry, secrets []captcha.Secret) (all []captcha.Secret) {
 	paths := make(map[captcha.Secret]string)
 	for i, item := range items {

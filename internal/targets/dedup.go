@@ -15,7 +15,7 @@ const (
 	DedupPostgres DedupBackend = "postgres"
 )
 
-// Dedup is the section dedup. A change of it needs a restart.
+// Dedup is the section dedup of pools.yaml. A change of this section needs a restart.
 type Dedup struct {
 	Backend DedupBackend   `key:"backend" words:"redis postgres" default:"redis" doc:"redis: the server of the section redis; postgres: the database of url."`
 	URL     captcha.Secret `key:"url" as:"postgres" doc:"Address of the database, beginning with postgres://. Required with postgres."`
@@ -31,7 +31,8 @@ func (d *Dedup) check(e entry) {
 	}
 }
 
-// postgresURL is the address of a database, or empty. No message quotes it: it may hold a password.
+// postgresURL parses the address of a PostgreSQL database; it may be empty. No message quotes the
+// address, because it may contain a password.
 func postgresURL(e scalar) (any, string) {
 	u, err := url.Parse(e.text)
 	switch {

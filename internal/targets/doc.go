@@ -1,59 +1,59 @@
 // Package targets turns pools.yaml into an immutable Set: the wanted stocks of tokens, and
 // the providers that sell them.
 //
-// It is the beginning of the flow: pools.yaml → Set → refill → purchase → provider →
-// purchase → pool → httpapi → caller. No other package reads the file. Package reload, below
-// this one, keeps the Set current while the file changes.
+// The package is the start of the flow: pools.yaml → Set → refill → purchase → provider → purchase
+// → pool → httpapi → caller. No other package parses the file. Package targets/reload replaces the
+// Set when the file changes.
 //
 // # Reading
 //
 // Parse is a pure function of the bytes and of the environment, in three steps:
 //
-//   - Package syntax makes a tree of nodes with line numbers. The YAML library's decoder is not used,
-//     because its errors quote values.
-//   - section.go walks the tree and fills the structs. The tags of their fields (tags.go)
-//     say what each key may hold; kinds.go reads the values and describes them, for Schema.
-//   - The rules in targets.go, providers.go, server.go and others check what the keys say
-//     together.
+//   - Package targets/syntax makes a tree of nodes with line numbers. The decoder of the YAML library
+//     is not used, because its errors quote values.
+//   - section.go walks the tree and fills the structs. The tags of the struct fields (tags.go)
+//     describe the valid values of each key. kinds.go parses the values and describes them for
+//     Schema.
+//   - targets.go, providers.go, server.go and other files check the rules between several keys.
 //
 // These rules hold:
 //
-//   - Parse reports every problem at once, sorted by line, each as
-//     "pools.yaml:LINE: key path: rule and remedy". A YAML syntax error comes alone,
-//     because the tree is missing.
-//   - A problem quotes a value only if the file has it literally and its key cannot hold a
-//     secret. Values of the environment are never quoted.
-//   - ${NAME} and ${NAME:-default} are replaced in values, never in keys. The default
-//     applies if the variable is unset or empty. The key decides the type of the result: both
-//     `concurrency: ${N:-20}` and the quoted form, which YAML demands inside { } and [ ],
-//     are numbers. $${ is a literal ${.
-//   - A number or a truth value in quotes, without a reference, has the wrong type. Text needs
-//     no quotes. A duration needs a unit.
-//   - Anchors, aliases, merges and tags are refused, so a file cannot grow in memory.
-//     `defaults` replaces them.
+//   - Parse reports all problems at once, sorted by line, each as "pools.yaml:LINE: key path: rule
+//     and remedy". Only a YAML syntax error is reported alone, because there is no tree to check.
+//   - A problem quotes a value only if the file contains this value literally and its key cannot
+//     hold a secret. Values of environment variables are never quoted.
+//   - References such as ${NAME} and ${NAME:-default} are replaced in values, never in keys. The
+//     default applies if the variable is unset or empty. The key decides the type of the result:
+//     `concurrency: ${N:-20}` is a number, also in quotes, which YAML demands inside { } and [ ].
+//     $${ stands for a literal ${.
+//   - A number or a boolean in quotes has the wrong type, unless it contains a reference. Text
+//     needs no quotes. A duration needs a unit.
+//   - Anchors, aliases, merges and tags are refused, so that a file cannot expand in memory. The
+//     section `defaults` replaces them.
 //
-// A target inherits missing keys from `defaults`, then (lifetime and margin) from
-// `types`, then from the built-in values. A budget is inherited key by key. A list of
-// windows (`warm`) is inherited whole; an empty list means none.
+// A target inherits the keys that it lacks from the section `defaults`. A lifetime or margin that
+// is missing there too comes from the section `types`. Otherwise built-in values apply. Each key of
+// a budget is inherited separately. A list of windows (`warm`) is inherited as a whole; an empty
+// list means no windows.
 //
-// ReadSolve reads the body of POST /solve, and SolveOf checks an identity that a client
-// submitted, by the same tags. A request sees no environment and has no lines.
+// ReadSolve parses the body of POST /solve, and SolveOf checks an identity that a client submitted;
+// both use the same tags. References to the environment are not replaced in a request, and its
+// problems have no line numbers.
 //
 // Solve.Allows decides which identities without a target (guests) a caller of POST /solve may
-// request.
-// page.go compares their pages with the patterns of the file.
+// request. page.go matches the pages of such identities against the patterns of the file.
 //
 // # Invariants
 //
 //   - No two targets of a Set have the same identity, and no two server keys are equal.
-//   - Every window begins again within 50 years.
-//   - Without server keys the daemon listens on a loopback address, also after a reload that
-//     removes the last key.
-//   - Simulated tokens enter only the embedded Redis, unless the simulated provider is the
-//     only one listed.
+//   - Each warm window begins again within 50 years.
+//   - Without server keys the daemon listens only on a loopback address. A reload that removes the
+//     last key cannot break this rule.
+//   - Simulated tokens are stored only in the embedded Redis, unless the file lists the simulated
+//     provider as the only provider.
 //
 // # Limits
 //
-// The package opens no file and no connection, reads no certificate and calls no provider. So a
-// valid file may contain a wrong key.
+// The package opens no file and no connection, reads no certificate and calls no provider. It
+// therefore cannot detect, for instance, a wrong key of a provider.
 package targets

@@ -5,18 +5,20 @@ import (
 	"strings"
 )
 
-// scalar is a single value, after its references were replaced.
+// scalar is a single value of the file, after the replacement of its references.
 type scalar struct {
 	text   string
-	names  []string // of the variables that it refers to, in order
-	quoted bool     // it was written as a text
+	names  []string // names of the referenced variables, in order
+	quoted bool     // whether the value was written in quotes
 	null   bool
 }
 
-// literal reports whether the file contains the value literally, so that a message may show it.
+// literal reports whether the file contains the value literally. If so, a message may quote the
+// value.
 func (e scalar) literal() bool { return len(e.names) == 0 }
 
-// not returns the end of a message, with the invalid value if it may be shown.
+// not returns the end of a message about an invalid value. The end quotes the value if that is
+// allowed.
 func (e scalar) not() string {
 	if !e.literal() {
 		return fmt.Sprintf("; the value of ${%s} is something else", e.names[0])
@@ -24,8 +26,8 @@ func (e scalar) not() string {
 	return ", not " + quote(e.text)
 }
 
-// expand replaces the references of one value. The problem does not quote the value, which
-// may hold a secret beside the reference.
+// expand replaces the references in one value. The problem does not quote the value, because the
+// text beside a reference may be a secret.
 func expand(value string, lookup func(string) (string, bool)) (e scalar, problem string) {
 	var out strings.Builder
 	for {
@@ -69,7 +71,8 @@ func expand(value string, lookup func(string) (string, bool)) (e scalar, problem
 	}
 }
 
-// isVariable reports whether name is a valid environment variable, short enough for messages.
+// isVariable reports whether name is a valid name of an environment variable, and short enough for
+// messages.
 func isVariable(name string) bool {
 	if name == "" || len(name) > 100 || '0' <= name[0] && name[0] <= '9' {
 		return false

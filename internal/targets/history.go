@@ -25,8 +25,8 @@ const (
 	defaultTable    = "CaptchaSolves"
 )
 
-// History is the section history. A change of it needs a restart. The fields of other backends than
-// Backend are zero.
+// History is the section history of pools.yaml. A change of this section needs a restart. Fields
+// that belong to another backend than Backend are zero.
 type History struct {
 	Backend     HistoryBackend `key:"backend" words:"redis postgres dynamodb none" default:"redis" doc:"redis: the server of the section redis; postgres: the database of url; dynamodb: the table; none: no history is kept."`
 	Keep        time.Duration  `key:"keep" range:"24h 43800h" doc:"How long records are kept. Default: 168h (7 days) in redis, 2160h (90 days) in postgres and dynamodb."`
@@ -38,7 +38,7 @@ type History struct {
 	ActiveItems bool           `key:"active_items" default:"true" doc:"Whether the table has an item for each order in flight, for other programs; dynamodb only. false saves 4 write units an order."`
 }
 
-// check also fills in the defaults that depend on the backend.
+// check checks the section, and sets the defaults that depend on the backend.
 func (h *History) check(e entry) {
 	if e.bad("backend") {
 		return
@@ -68,7 +68,8 @@ func (h *History) check(e entry) {
 	h.checkKeep(e)
 }
 
-// checkKeep checks how long history and audit are kept, and fills in the default.
+// checkKeep checks the retention times of the history and of the audit, and sets the default that
+// depends on the backend.
 func (h *History) checkKeep(e entry) {
 	if h.Audit > 0 && h.Audit < shortestHistory {
 		e.at("audit").fail("must be 0s, which is off, or a duration from 24h to 43800h")
@@ -88,7 +89,8 @@ func (h *History) checkKeep(e entry) {
 	}
 }
 
-// endpointURL is the address of a server or nothing. No message quotes it.
+// endpointURL parses the address of a DynamoDB server; it may be empty. No message quotes the
+// address.
 func endpointURL(e scalar) (any, string) {
 	const rule = "must be the address alone: credentials come from the environment of AWS"
 	return baseAddress(e.text, rule, rule)

@@ -16,22 +16,22 @@ import (
 	"poold/internal/captcha"
 )
 
-// A kind reads values of one sort and describes them to editors.
+// A kind parses the values of one sort of key, and describes these values for editors.
 type kind interface {
-	// read stores a valid value in dst, and reports the faults of an invalid one.
+	// read stores a valid value in dst, and reports the problems of an invalid value.
 	read(v value, dst reflect.Value) entry
 
-	// schema describes the values that read accepts, and perhaps more. It always accepts a text
-	// with a ${reference}, because only the daemon knows the reference's value.
+	// schema returns a JSON Schema that accepts at least all values that read accepts. It accepts
+	// any text with a ${reference}, because only the daemon knows the value of the variable.
 	schema() schema
 }
 
-// textual is a kind of text.
+// textual is the kind of keys whose value is a text.
 type textual struct {
-	parse   func(e scalar) (got any, rule string) // rule says what is wrong, or ""
-	words   []string                              // all texts that are allowed; nil = see parse
-	pattern string                                // a regular expression of the texts; "" = none
-	most    int                                   // bytes that a text may have; 0 = maxText
+	parse   func(e scalar) (got any, rule string) // parses a text; rule says what is wrong, or is ""
+	words   []string                              // all valid texts; nil = parse decides
+	pattern string                                // a regular expression that valid texts match; "" = none
+	most    int                                   // maximum length of a text in bytes; 0 = maxText
 }
 
 func (k textual) read(v value, dst reflect.Value) entry {
@@ -41,7 +41,7 @@ func (k textual) read(v value, dst reflect.Value) entry {
 	}
 	got, rule := k.parse(e)
 	read := entry{value: v}
-	if got != nil { // perhaps of an invalid text too
+	if got != nil { // also stored for an invalid text, if parse returns a value
 		read = v.store(dst, got)
 	}
 	if rule != "" {
@@ -50,7 +50,7 @@ func (k textual) read(v value, dst reflect.Value) entry {
 	return read
 }
 
-// store puts a value into dst.
+// store converts a parsed value to the type of dst and stores it there.
 func (v value) store(dst reflect.Value, got any) entry {
 	if dst.Type() == reflect.TypeFor[Price]() {
 		got = Costs(got.(float64))
@@ -59,12 +59,13 @@ func (v value) store(dst reflect.Value, got any) entry {
 	return entry{value: v, ok: true}
 }
 
-// refuse reports a fault and returns the entry of an unusable value.
+// refuse reports a problem of the value, and returns an entry that marks the value as unusable.
 func (v value) refuse(format string, args ...any) entry {
 	return entry{value: v, ok: v.fail(format, args...)}
 }
 
-// texts has the texts that the tag as names, by their names; "VIEW NAME" is for one view.
+// texts maps the values of the tag `as` to kinds of text. A name of the form "VIEW NAME" applies in
+// that view only.
 var texts = map[string]textual{
 	"":       {parse: anyText},
 	"filled": {parse: filledText},
@@ -87,7 +88,8 @@ func filledText(e scalar) (any, string) {
 	return e.text, ""
 }
 
-// formed is a text that matches a pattern; rule describes it.
+// formed returns the kind of texts that match a pattern. The argument rule describes such texts in
+// messages.
 func formed(pattern, rule string) textual {
 	matches := regexp.MustCompile(pattern).MatchString
 	return textual{pattern: pattern, parse: func(e scalar) (any, string) {
@@ -98,7 +100,7 @@ func formed(pattern, rule string) textual {
 	}}
 }
 
-// word is one of a few words.
+// word returns the kind of texts that are one of the given words.
 func word[T ~string](words ...T) textual {
 	var known []string
 	for _, w := range words {
@@ -116,12 +118,12 @@ func word[T ~string](words ...T) textual {
 	}}
 }
 
-// decimalPattern matches numbers that YAML, Go and people read alike.
+// decimalPattern matches numbers that YAML, Go and people read in the same way.
 const decimalPattern = `(0|[1-9][0-9]*)(\.[0-9]+)?`
 
 var decimal = regexp.MustCompile(`^` + decimalPattern + `$`)
 
-// rate is a number per second, minute or hour, as a Rate.
+// rate is the kind of texts such as 5/m, a number per second, minute or hour. The value is a Rate.
 var rate = textual{pattern: `^` + decimalPattern + `/[smh]$`, parse: func(e scalar) (any, string) {
 	count, unit, _ := strings.Cut(e.text, "/")
 	per := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
@@ -140,7 +142,7 @@ var rate = textual{pattern: `^` + decimalPattern + `/[smh]$`, parse: func(e scal
 // Size is a number of bytes.
 type Size int64
 
-// String writes a size as the file does, such as 256MiB.
+// String formats a size in the form that the file uses, such as 256MiB.
 func (s Size) String() string {
 	for _, unit := range sizeUnits {
 		if s >= unit.bytes && s%unit.bytes == 0 {
@@ -155,7 +157,8 @@ var sizeUnits = []struct {
 	bytes Size
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
-// size is a number of bytes from lo to hi with its unit, as a Size.
+// size returns the kind of texts such as 256MiB, a number of bytes from lo to hi. The value is a
+// Size.
 func size(lo, hi Size) textual {
 	return textual{pattern: `^[1-9][0-9]*(KiB|MiB|GiB)$`, parse: func(e scalar) (any, string) {
 		n, err := parseSize(e.text)
@@ -182,7 +185,7 @@ func (k textual) schema() schema {
 	if k.words != nil {
 		return schema{"anyOf": []schema{{"enum": k.words}, {"$ref": "#/$defs/reference"}}}
 	}
-	// Without quotes, a text may look like a number or a truth value.
+	// An editor sees a text without quotes as a number or a boolean if it looks like one.
 	types := []string{"string", "number", "boolean"}
 	_, empty := k.parse(scalar{})
 	switch {
@@ -194,7 +197,7 @@ func (k textual) schema() schema {
 	return schema{"type": append(types, "null")}
 }
 
-// boolean is true or false.
+// boolean is the kind of the values true and false.
 type boolean struct{}
 
 func (boolean) read(v value, dst reflect.Value) entry {
@@ -214,14 +217,15 @@ func (boolean) read(v value, dst reflect.Value) entry {
 
 func (boolean) schema() schema { return orReference("boolean") }
 
-// number is a decimal number from lo to hi, or a whole one.
+// number is the kind of decimal numbers from lo to hi. If whole is set, the numbers must be
+// integers.
 type number struct {
 	lo, hi float64
 	whole  bool
 }
 
 func (k number) read(v value, dst reflect.Value) entry {
-	// %g would write a million as 1e+06, which is not accepted.
+	// The verb %g would format a million as 1e+06, which the file must not contain.
 	written := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 	want := fmt.Sprintf("a number from %s to %s", written(k.lo), written(k.hi))
 	if k.whole {
@@ -231,7 +235,7 @@ func (k number) read(v value, dst reflect.Value) entry {
 	if !ok {
 		return entry{value: v}
 	}
-	if k.whole && digits(e.text) && len(e.text) > 1 && e.text[0] == '0' { // YAML reads 010 as eight, people as ten
+	if k.whole && digits(e.text) && len(e.text) > 1 && e.text[0] == '0' { // YAML reads 010 as eight, but people read it as ten
 		return v.refuse("must be %s without a zero in front, which YAML takes for an octal number", want)
 	}
 	n, err := strconv.ParseFloat(e.text, 64)
@@ -252,8 +256,8 @@ func (k number) schema() schema {
 	return s
 }
 
-// duration is a length of time from lo to hi. A number without a unit is refused, because
-// 80 may mean seconds or milliseconds.
+// duration is the kind of durations from lo to hi. A number without a unit is refused, because 80
+// may mean seconds or milliseconds.
 type duration struct{ lo, hi time.Duration }
 
 func (k duration) read(v value, dst reflect.Value) entry {
@@ -283,12 +287,12 @@ func (k duration) read(v value, dst reflect.Value) entry {
 	return v.store(dst, d)
 }
 
-// schema has the form and not the range, which no pattern can express.
+// schema describes only the form of durations, because no pattern can express their range.
 func (duration) schema() schema {
 	return schema{"type": "string", "pattern": `^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|` + reference}
 }
 
-// short writes a duration without its zero parts: 24h, not 24h0m0s.
+// short formats a duration without zero parts, such as 24h instead of 24h0m0s.
 func short(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -300,7 +304,8 @@ func short(d time.Duration) string {
 	return s
 }
 
-// numberOr reads a section, or one number that sets all fields of the section.
+// numberOr is the kind of keys whose value is a section, or a single number that sets all fields of
+// the section.
 type numberOr struct{ section section }
 
 func (k numberOr) read(v value, dst reflect.Value) entry {

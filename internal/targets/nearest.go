@@ -2,9 +2,9 @@ package targets
 
 import "strings"
 
-// Nearest returns the known word with the most similar spelling, or "" if none is similar. If word
-// is the beginning of several known words, it returns the first of them. The cost is bounded even
-// for a very long word.
+// Nearest returns the known word with the most similar spelling, or "" if no known word is similar.
+// If the argument word is a prefix of several known words, Nearest returns the first of them. The
+// cost is bounded even for a very long word.
 func Nearest(word string, known []string) string {
 	same := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
 	word = same(word)
@@ -15,7 +15,7 @@ func Nearest(word string, known []string) string {
 			return candidate
 		}
 		if longer := len(other) - len(word); max(longer, -longer) >= bestDistance {
-			continue // as many letters must be added or removed at least
+			continue // the difference of the lengths is a lower bound of the distance
 		}
 		if d := distance(word, other); d < bestDistance {
 			best, bestDistance = candidate, d
@@ -24,8 +24,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// distance returns the number of edits from a to b: letters that are added, removed, changed or
-// swapped with their neighbour.
+// distance returns the minimum number of edits that turn a into b. An edit adds, removes or changes
+// a letter, or swaps two neighbouring letters.
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// page is a parsed address of a page, or a pattern of such addresses. Scheme, host, port and
-// path are each compared with that part of a pattern; queries are not compared. In a pattern
-// * is the only wildcard: in the host it crosses no dot, in the path it crosses slashes, as
-// the port it is any.
+// page is a parsed address of a page, or a pattern of such addresses. The scheme, host, port and
+// path of an address are each compared with the same part of a pattern; queries are not compared.
+// The only wildcard of a pattern is the star. In the host a star matches no dot, in the path it
+// also matches slashes, and as the port it matches any port.
 //
-// Programs parse unusual addresses in different ways. An address is accepted only if every program
-// must find the same host and path in it.
+// Different programs parse unusual addresses in different ways. Only those addresses are accepted
+// in which all programs find the same host and the same path.
 type page struct {
 	scheme string // http or https
-	host   string // lower case; an IP address in canonical form, version 6 in brackets
-	port   string // never ""; "*" = any
-	path   string // as it is written, without the query
+	host   string // lower-case name, or IP address in canonical form; IPv6 in brackets
+	port   string // never ""; "*" = any port
+	path   string // unchanged path of the address, without the query
 }
 
-// pagePattern is a pattern of pages, as a page.
+// pagePattern parses a pattern of addresses of pages. The value is a page.
 func pagePattern(e scalar) (any, string) {
 	if e.text == "" {
 		return nil, "must not be empty"
@@ -33,7 +33,8 @@ func pagePattern(e scalar) (any, string) {
 	return p, ""
 }
 
-// splitPage parses an address or a pattern. The rule does not quote it.
+// splitPage parses an address, or a pattern if the argument pattern is true. The rule does not
+// quote the address.
 func splitPage(address string, pattern bool) (p page, rule string) {
 	if !printable(address, '!') || strings.Contains(address, `\`) {
 		return p, "must be ASCII without spaces and backslashes: write a host of another script as xn--…, and other characters as %XX"
@@ -78,7 +79,7 @@ func splitAuthority(authority, scheme string, pattern bool) (host, port, rule st
 	return host, port, rule
 }
 
-// cleanHost returns the canonical form of a host.
+// cleanHost returns the canonical form of a host, or the rule that the host breaks.
 func cleanHost(host string, pattern bool) (clean, rule string) {
 	const ipForm = "an IP address must be written in full, as 192.0.2.1 or [2001:db8::1], without wildcards"
 	if inner, bracket := strings.CutPrefix(host, "["); bracket {
@@ -99,7 +100,7 @@ func cleanHost(host string, pattern bool) (clean, rule string) {
 	if wild && !strings.ContainsAny(host, "abcdefghijklmnopqrstuvwxyz") {
 		return "", "the host must not consist of wildcards only: name the domain, as in https://*.example.com/*"
 	}
-	// Some programs read a host with such an ending as an IP address, others as a name.
+	// Some programs read a host with such an ending as an IP address, and others read it as a name.
 	if last := labels[len(labels)-1]; digits(last) || strings.HasPrefix(last, "0x") {
 		if addr, err := netip.ParseAddr(host); err != nil || addr.String() != host {
 			return "", ipForm
@@ -108,7 +109,8 @@ func cleanHost(host string, pattern bool) (clean, rule string) {
 	return host, ""
 }
 
-// splitPath returns the path in front of the query.
+// splitPath separates the path from the query and checks both. It returns the path, or the rule
+// that is broken.
 func splitPath(tail string, pattern bool) (path, rule string) {
 	path, _, query := strings.Cut(tail, "?")
 	switch {
@@ -133,7 +135,7 @@ func splitPath(tail string, pattern bool) (path, rule string) {
 		at += 3 + next
 	}
 	for segment := range strings.SplitSeq(path, "/") {
-		// Some servers cut a segment at a semicolon.
+		// Some servers ignore the part of a segment after a semicolon.
 		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
 			return "", "the path must not hold the steps . and .."
 		}
@@ -141,19 +143,20 @@ func splitPath(tail string, pattern bool) (path, rule string) {
 	return path, ""
 }
 
-// matches reports whether the pattern p covers a page.
+// matches reports whether the address of a page matches the pattern p.
 func (p page) matches(other page) bool {
 	return p.scheme == other.scheme && (p.port == "*" || p.port == other.port) &&
 		matchHost(p.host, other.host) && matchStars(p.path, other.path)
 }
 
-// matchHost compares label by label, because a star does not cross a dot.
+// matchHost compares a host with a pattern, each label separately, because a star must not match a
+// dot.
 func matchHost(pattern, host string) bool {
 	return slices.EqualFunc(strings.Split(pattern, "."), strings.Split(host, "."), matchStars)
 }
 
-// matchStars compares a text with a pattern. A star matches any text, also an empty one.
-// Its time is linear in the text for each star.
+// matchStars reports whether a text matches a pattern. A star matches any text, including the empty
+// text. The time is linear in the length of the text for each star.
 func matchStars(pattern, text string) bool {
 	first, rest, starred := strings.Cut(pattern, "*")
 	text, ok := strings.CutPrefix(text, first)
@@ -171,7 +174,7 @@ func matchStars(pattern, text string) bool {
 }
 
 // open reports whether one of the last two labels of the host has a wildcard. Such a pattern matches
-// hosts of other owners.
+// hosts that belong to different owners.
 func (p page) open() bool {
 	labels := strings.Split(p.host, ".")
 	return len(labels) > 1 && strings.Contains(strings.Join(labels[len(labels)-2:], ""), "*")

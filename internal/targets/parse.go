@@ -8,9 +8,10 @@ import (
 	"poold/internal/targets/syntax"
 )
 
-// Parse reads the bytes of a configuration file. file is its name in messages. lookup returns
-// environment variables like os.LookupEnv; nil is an empty environment. The error is Problems, with
-// all problems of the file. The Set is nil if there is an error.
+// Parse parses the bytes of a configuration file. The argument file is the name of the file in
+// messages. The function lookup returns environment variables like os.LookupEnv; nil means an empty
+// environment. The error is of type Problems, with all problems of the file. If there is an error,
+// the Set is nil.
 func Parse(file string, data []byte, lookup func(string) (string, bool)) (*Set, error) {
 	r := &reader{file: file, lookup: lookup}
 	set := r.set(data)
@@ -22,7 +23,7 @@ func Parse(file string, data []byte, lookup func(string) (string, bool)) (*Set, 
 	return set, nil
 }
 
-// IsOf reports whether the Set was parsed from these bytes.
+// IsOf reports whether the Set was parsed from the same bytes.
 func (s *Set) IsOf(data []byte) bool { return s.Digest == digest(data) }
 
 func digest(data []byte) string {
@@ -30,13 +31,13 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// pools describes the whole file.
+// pools describes the sections and keys of the whole file.
 var pools = sectionOf(reflect.TypeFor[file](), "")
 
-// set reads the file key by key, and then checks the rules between keys. It checks everything in
-// spite of problems, so that one run reports all of them; Parse then discards the Set. The sections
-// may be in any order in the file. They are checked in this order, because targets depend on the
-// defaults, providers on Redis, server keys on the targets, and solve on the server keys.
+// set reads the keys of the file one by one, and then checks the rules between keys. It continues
+// after a problem, so that one run reports all problems; Parse then discards the Set. The sections
+// may have any order in the file, but are checked in a fixed order: targets depend on the defaults,
+// providers on Redis, server keys on the targets, and solve on the server keys.
 func (r *reader) set(data []byte) *Set {
 	node, problem := syntax.Document(data)
 	if problem != nil {
@@ -46,7 +47,7 @@ func (r *reader) set(data []byte) *Set {
 	f := new(file)
 	e := pools.read(value{r: r, node: node, line: node.Line}, reflect.ValueOf(f).Elem())
 	if !e.read {
-		return nil // the file has no sections
+		return nil // the file is not a mapping of sections
 	}
 	set := &f.Set
 	set.DeadLetters = f.Letters.Dir
@@ -70,6 +71,6 @@ func (r *reader) set(data []byte) *Set {
 	}
 	r.agedRules(set)
 	r.warnUnusual(set)
-	kept := *set // a copy, because f has the bearers of the server keys
+	kept := *set // a copy, so that the result does not retain f, which has the texts of the server keys
 	return &kept
 }

@@ -8,22 +8,23 @@ import (
 	"time"
 )
 
-// maxProblems limits the lines of a broken file in the log and in the answer of POST /-/reload.
+// maxProblems is the maximum number of problems that are reported for one file, in the log and in
+// the response to POST /-/reload.
 const maxProblems = 200
 
-// maxQuoted is how much of a literal value or key a message shows, in bytes.
+// maxQuoted is the maximum number of bytes of a value or key that a message quotes.
 const maxQuoted = 60
 
-// Problem is one fault, or one unusual setting, in the file.
+// Problem is one fault or one unusual setting in the file.
 type Problem struct {
-	File string // as the operator named it; "" for the body of a request
-	Line int    // 0 for a request, for an unreadable file, and if the content is not the cause
-	Text string // "key path: rule and remedy"; holds no secret and no environment value
+	File string // the path that the operator gave; "" for the body of a request
+	Line int    // the line of the problem; 0 if no line is the cause, for a request, and for an unreadable file
+	Text string // "key path: rule and remedy"; contains no secret and no value of the environment
 
-	demo bool // a warning that only explains why Set.Demo is true
+	demo bool // whether this is a warning that only explains why Set.Demo is true
 }
 
-// String returns the problem as "FILE:LINE: text", without the parts that are unknown.
+// String formats the problem as "FILE:LINE: text", without unknown parts.
 func (p Problem) String() string {
 	switch {
 	case p.File == "":
@@ -34,7 +35,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
 }
 
-// Problems are all faults of a file, sorted by line.
+// Problems is the list of all faults of a file, sorted by line.
 type Problems []Problem
 
 // Error returns one line for each problem.
@@ -46,8 +47,8 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted orders by line and keeps the order of detection within a line, so that the same
-// file always gives the same text.
+// sorted returns the problems sorted by line, at most maxProblems of them. Problems of the same
+// line keep the order of their detection, so that the same file always gives the same text.
 func (ps Problems) sorted() Problems {
 	slices.SortStableFunc(ps, func(a, b Problem) int { return a.Line - b.Line })
 	if len(ps) <= maxProblems {
@@ -59,15 +60,15 @@ func (ps Problems) sorted() Problems {
 	})
 }
 
-// Status is the outcome of the last attempt to read the file.
+// Status describes the last attempt to read the file.
 type Status struct {
-	LoadedAt time.Time // when the Set in use was read; zero before the first
-	OK       bool      // the last attempt found a valid file
-	Problems []Problem // of the last attempt; with OK: changes that need a restart
+	LoadedAt time.Time // when the Set in use was read; zero before the first Set
+	OK       bool      // whether the last attempt found a valid file
+	Problems []Problem // problems of the last attempt; if OK is true, changes that need a restart
 }
 
-// NewWarnings returns the warnings that old does not have; old may be nil. It leaves out
-// the warnings that only explain why s is a demo.
+// NewWarnings returns the warnings of s that the Set old lacks; old may be nil. If s is a demo,
+// NewWarnings omits the warnings that only explain why.
 func (s *Set) NewWarnings(old *Set) (all []Problem) {
 	for _, w := range s.Warnings {
 		known := old != nil && slices.ContainsFunc(old.Warnings, func(o Problem) bool { return o.Text == w.Text })
@@ -78,8 +79,8 @@ func (s *Set) NewWarnings(old *Set) (all []Problem) {
 	return all
 }
 
-// quote shortens a literal of the file and escapes control characters, so that a file
-// cannot control the terminal of the operator.
+// quote shortens and quotes a literal value of the file. It escapes control characters, so that a
+// file cannot control the terminal of the operator.
 func quote(s string) string {
 	if len(s) > maxQuoted {
 		return strconv.Quote(strings.ToValidUTF8(s[:maxQuoted], "")) + "…"
@@ -87,7 +88,8 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// pathPart returns a key as one part of a path. It quotes a key with punctuation.
+// pathPart returns a key in the form in which a path of keys contains it. It quotes a key with
+// punctuation.
 func pathPart(key string) string {
 	plain := key != "" && len(key) <= maxQuoted && strings.IndexFunc(key, func(c rune) bool {
 		return !isWord(c) && c != '.' && c != '-'
@@ -103,7 +105,7 @@ func isWord(c rune) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// orList joins words: "a", "a or b", "a, b or c".
+// orList joins words to a text such as "a", "a or b" or "a, b or c".
 func orList[T ~string](words []T) string {
 	list := string(words[0])
 	for i, word := range words[1:] {

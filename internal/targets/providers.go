@@ -14,10 +14,10 @@ import (
 const (
 	defaultTimeout   = 180 * time.Second
 	profileCaptchaAI = "captchaai"
-	profilePoold     = "poold" // another poold, whose tokens may be older than their submit
+	profilePoold     = "poold" // another poold, which may answer with tokens that are older than their submission
 )
 
-// providerEntry is one entry of the list as it was read.
+// providerEntry is one entry of the section providers, with its positions in the file.
 type providerEntry struct {
 	*Provider
 	entry
@@ -25,7 +25,7 @@ type providerEntry struct {
 
 func (p *providerEntry) simulated() bool { return p.API == APISimulated }
 
-// checkProviders checks the list and keeps the providers that can be used.
+// checkProviders checks the section providers, and stores the usable providers in the Set.
 func (r *reader) checkProviders(e entry, set *Set) {
 	before := len(r.problems)
 	var all []providerEntry
@@ -40,7 +40,7 @@ func (r *reader) checkProviders(e entry, set *Set) {
 		all = append(all, p)
 	}
 	if set.Redis.URL == "" {
-		return // the other rules depend on the API
+		return // the other rules need a valid key api
 	}
 	valid := (e.ok || e.node == nil) && len(r.problems) == before
 	r.simulatedRules(all, set.Redis.Embedded())
@@ -54,7 +54,7 @@ func (p *providerEntry) rules() {
 	if unencrypted(p.URL) {
 		p.at("url").warn("http sends the account's key unencrypted: use https")
 	}
-	if endsInMethod(p.URL) { // providerURL removed a slash behind it
+	if endsInMethod(p.URL) { // providerURL has removed a final slash
 		p.at("url").warn("ends in a method such as in.php, to which poold adds another: give the base address")
 	}
 	switch {
@@ -78,7 +78,7 @@ func (p *providerEntry) rules() {
 	p.callbackRules()
 }
 
-// providerURL is a base address. No message quotes it.
+// providerURL parses the base address of a service. No message quotes the address.
 func providerURL(e scalar) (any, string) {
 	if e.text == "" {
 		return "", "must not be empty"
@@ -94,15 +94,16 @@ func providerURL(e scalar) (any, string) {
 	return address, ""
 }
 
-// endsInMethod reports whether the last step of an address names a method of a protocol. In
-// "…/in.php/" the last step is empty.
+// endsInMethod reports whether the last segment of a path is a method of a protocol, such as
+// in.php. The last segment of "…/in.php/" is empty, so the result is false.
 func endsInMethod(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && slices.Contains([]string{"in.php", "res.php", "createTask", "getTaskResult"}, u.Path[strings.LastIndexByte(u.Path, '/')+1:])
 }
 
-// baseAddress returns a web address, or nothing, without the last slash. userRule and
-// queryRule are the rules that an address with a user, a query or a fragment breaks.
+// baseAddress parses a web address, which may be empty, and removes a final slash. For an address
+// with a user it returns the argument userRule as the broken rule, and for an address with a query
+// or fragment the argument queryRule.
 func baseAddress(text, userRule, queryRule string) (address, rule string) {
 	if text == "" {
 		return "", ""
@@ -113,13 +114,13 @@ func baseAddress(text, userRule, queryRule string) (address, rule string) {
 		return "", rule
 	case u.User != nil:
 		return "", userRule
-	case strings.ContainsAny(text, "?#"): // also an empty one, which the parser drops
+	case strings.ContainsAny(text, "?#"): // also an empty query, which url.Parse drops
 		return "", queryRule
 	}
 	return strings.TrimRight(text, "/"), ""
 }
 
-// baseURL parses a web address.
+// baseURL parses an http or https address, or returns the rule that it breaks.
 func baseURL(address string) (u *url.URL, rule string) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
@@ -128,13 +129,13 @@ func baseURL(address string) (u *url.URL, rule string) {
 	return u, ""
 }
 
-// unencrypted reports whether requests to an address leave this machine unencrypted.
+// unencrypted reports whether requests to an address leave this machine without encryption.
 func unencrypted(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Scheme == "http" && !isLoopback(u.Hostname())
 }
 
-// simulatedRules keeps simulated tokens apart from real ones.
+// simulatedRules checks that simulated tokens cannot mix with real tokens.
 func (r *reader) simulatedRules(all []providerEntry, embedded bool) {
 	first := 0
 	for i := range all {
@@ -152,8 +153,9 @@ func (r *reader) simulatedRules(all []providerEntry, embedded bool) {
 	}
 }
 
-// choose fills the Set with the usable providers: the real ones with a key, else the listed
-// simulated one, else, with the embedded Redis, the built-in one.
+// choose stores the usable providers in the Set. These are the real providers that have a key. If
+// there are none, it is the listed simulated provider. If that is missing too, and Redis is
+// embedded, it is the built-in simulated provider.
 func (r *reader) choose(v value, all []providerEntry, set *Set) {
 	var listed *providerEntry
 	var unset []string
@@ -179,7 +181,7 @@ func (r *reader) choose(v value, all []providerEntry, set *Set) {
 		set.Providers = []Provider{*listed.Provider}
 		r.warnOfDemo(listed.line, "%s: tokens are simulated; no site accepts them", listed.path)
 	case set.Redis.Embedded():
-		// The built-in provider has the defaults of an entry with only a name and an api.
+		// The built-in provider has the same defaults as an entry that sets only name and api.
 		built := Provider{Name: "simulated", Line: v.line}
 		sectionOf(reflect.TypeFor[Provider](), "").preset(reflect.ValueOf(&built).Elem())
 		built.API = APISimulated
@@ -190,8 +192,8 @@ func (r *reader) choose(v value, all []providerEntry, set *Set) {
 	}
 }
 
-// agedRules refuses targets whose tokens may expire earlier than computed: over the legacy protocol
-// another poold does not report the age of a token.
+// agedRules refuses targets whose tokens may expire earlier than this poold computes. In the legacy
+// protocol, another poold does not report the age of a token.
 func (r *reader) agedRules(set *Set) {
 	aged := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.Profile == profilePoold && p.API == APILegacy })
 	if !aged {
@@ -205,7 +207,7 @@ func (r *reader) agedRules(set *Set) {
 	}
 }
 
-// warnUnusual warns of combinations that are allowed but rarely meant.
+// warnUnusual warns about combinations of settings that are allowed, but rarely intended.
 func (r *reader) warnUnusual(set *Set) {
 	real := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.API != APISimulated })
 	if real && set.Redis.Embedded() {

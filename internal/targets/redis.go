@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// embeddedRedis is the URL of the server inside the daemon.
+// embeddedRedis is the value of redis.url for the Redis inside the daemon.
 const embeddedRedis = "embedded"
 
 func (d *Redis) check(e entry) {
@@ -16,7 +16,7 @@ func (d *Redis) check(e entry) {
 		e.at("url").fail("is empty: write embedded or an address%s", e.at("url").remedy())
 	}
 	if e.bad("url", "sentinel_master") || d.URL == "" {
-		d.URL = "" // unknown: rules that depend on it report nothing
+		d.URL = "" // unknown, so that rules that depend on the URL report nothing
 		return
 	}
 	addresses := strings.Split(d.URL.Reveal(), ",")
@@ -30,8 +30,8 @@ func (d *Redis) check(e entry) {
 	}
 }
 
-// redisURL is one address, several addresses, "embedded", or empty. No message quotes it: it may
-// hold a password.
+// redisURL parses one address, several addresses, or the word "embedded"; it may be empty. No
+// message quotes an address, because it may contain a password.
 func redisURL(e scalar) (any, string) {
 	if e.text == "" || e.text == embeddedRedis {
 		return e.text, ""
@@ -53,7 +53,7 @@ func redisURL(e scalar) (any, string) {
 	return strings.Join(clean, ","), ""
 }
 
-// redisAddress parses one address.
+// redisAddress parses one address of a Redis server.
 func redisAddress(address string) (u *url.URL, rule string) {
 	u, err := url.Parse(address)
 	switch {
@@ -79,7 +79,7 @@ func redisAddress(address string) (u *url.URL, rule string) {
 	return u, ""
 }
 
-// namesDatabase reports whether a valid address chooses a database other than 0.
+// namesDatabase reports whether a valid address selects a database other than 0.
 func namesDatabase(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {

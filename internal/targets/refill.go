@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	// MostDepth is the most tokens that a target can keep, in a window too.
+	// MostDepth is the maximum number of tokens that a target can keep, also in a warm window.
 	MostDepth = 10000
 
 	// DefaultHitRate is the default of hit_rate.
 	DefaultHitRate = 0.97
 	// DefaultMaxWaste is the default of max_waste.
 	DefaultMaxWaste = 3.0
-	// MostMaxWaste is the greatest max_waste.
+	// MostMaxWaste is the maximum value of max_waste.
 	MostMaxWaste = 1000
 )
 
-// refillRules checks the keys of refilling against each other.
+// refillRules checks the rules between the keys that control the refill of a target.
 func (t *targetEntry) refillRules(inherited entry) {
 	if t.bad("refill") || inherited.bad("refill") {
 		return
 	}
 	if t.Refill == RefillFixed {
 		for _, name := range []string{"min", "hit_rate", "max_waste"} {
-			// A key that is inherited from the defaults is fine: other targets are adaptive.
+			// Only the target's own keys count. The defaults may have such a key for other targets.
 			if t.has(name) {
 				t.at(name).fail("belongs to refill: adaptive: remove it, or set refill")
 			}
@@ -54,40 +54,40 @@ func (t *targetEntry) refillRules(inherited entry) {
 	t.at("depth").fail("must not be below min (%d of %d), which is always kept", t.Depth, t.Min)
 }
 
-// roomRule warns of a depth that leaves no room to replace the kept tokens before they
-// expire, because depth counts the orders too.
+// roomRule warns if the depth is too low to replace the kept tokens before they expire. The depth
+// limits tokens and orders together.
 func (t *targetEntry) roomRule() {
 	kept := t.Min
 	for _, w := range t.Warm {
 		kept = max(kept, w.Tokens)
 	}
-	// The lead time is about a quarter of a usual lifetime.
+	// The lead time is typically about a quarter of the lifetime.
 	if enough := kept + (kept+3)/4; t.Depth < enough {
 		t.r.warn(t.line, "%s: min or warm keep %d tokens, but depth (%d) counts orders too: fewer are ready while some are renewed, so set depth to %d or more",
 			t.path, kept, t.Depth, enough)
 	}
 }
 
-// ShortestWindow and LongestWindow are how long a window can run.
+// ShortestWindow and LongestWindow limit the length of a warm window.
 const (
 	ShortestWindow = time.Second
 	LongestWindow  = 24 * time.Hour
 )
 
-// Warm is a repeated window of the file in which at least Tokens are kept ready. It is immutable,
-// because targets share the windows of the defaults.
+// Warm is a repeated window of the file. During the window at least Tokens tokens are kept ready. A
+// Warm must not be changed, because targets share the windows of the defaults.
 type Warm struct {
 	Cron   cron.Schedule `key:"cron" must:"yes" as:"cron" doc:"When the window begins: 'minute hour day month weekday', or @hourly, @daily, @weekly, @monthly, @yearly; UTC unless it begins with CRON_TZ=Europe/Berlin or another zone."`
 	Tokens int           `key:"tokens" must:"yes" range:"1 10000" doc:"How many tokens are kept ready."`
 	For    time.Duration `key:"for" must:"yes" range:"1s 24h" doc:"How long the window lasts."`
 }
 
-// Next returns the first window that ends after at; see cron.Schedule.Window.
+// Next returns the first window that ends after the time at; see cron.Schedule.Window.
 func (w Warm) Next(at time.Time) (from, until time.Time) {
 	return w.Cron.Window(at, w.For)
 }
 
-// windowRules warns of windows that never end.
+// windowRules warns about windows that never end, because the next window begins earlier.
 func (t *targetEntry) windowRules() {
 	for i, item := range t.at("warm").items {
 		w := t.Warm[i]
@@ -98,10 +98,10 @@ func (t *targetEntry) windowRules() {
 	}
 }
 
-// warmRules warns of windows that keep no more tokens than the target always keeps.
+// warmRules warns about windows that keep no more tokens than the target always keeps.
 func (t *targetEntry) warmRules(inherited entry) {
 	others := []string{"refill", "depth", "min", "idle_after"}
-	// The windows of the defaults are for targets of every depth.
+	// Windows of the defaults get no warning, because they apply to targets of different depths.
 	if !t.has("warm") || t.bad("warm") || t.bad(others...) || inherited.bad(others...) {
 		return
 	}
@@ -110,7 +110,7 @@ func (t *targetEntry) warmRules(inherited entry) {
 	case t.Refill == RefillAdaptive:
 		always, key = t.Min, "min"
 	case t.IdleAfter > 0:
-		return // outside its windows the target may be empty
+		return // outside its windows the target may keep no tokens, so every window has an effect
 	}
 	for i, w := range t.Warm {
 		if w.Tokens <= always {
@@ -120,7 +120,7 @@ func (t *targetEntry) warmRules(inherited entry) {
 	}
 }
 
-// cronText is when windows begin, as a cron.Schedule.
+// cronText parses a cron expression that says when windows begin. The value is a cron.Schedule.
 func cronText(e scalar) (any, string) {
 	s, err := cron.Parse(e.text)
 	if invalid, ok := errors.AsType[*cron.Error](err); ok {

@@ -4,19 +4,19 @@ import (
 	"time"
 )
 
-// calendar computes how many tokens warm windows want ready.
+// calendar computes how many tokens the warm windows want ready.
 type calendar struct {
-	windows []Warm    // of the file
-	posted  []Window  // made by POST, as of read
-	read    time.Time // when posted was read
+	windows []Warm    // windows of the file
+	posted  []Window  // windows made by POST, as of the time read
+	read    time.Time // time at which posted was read
 
-	next []occasion // of each of windows: the present one or the next
+	next []occasion // the current or next run of each element of windows
 
-	runs bool          // a window runs or begins within lead
-	lead time.Duration // the longest lead since then
+	runs bool          // a window is running or begins within the lead time
+	lead time.Duration // longest lead time since runs became true
 }
 
-// occasion is one run of a window of the file.
+// occasion is one run of a window in the file.
 type occasion struct{ asked, from, until time.Time }
 
 func (c *calendar) plan(at time.Time, s *State) Plan {
@@ -26,20 +26,21 @@ func (c *calendar) plan(at time.Time, s *State) Plan {
 	return p
 }
 
-// at returns how many tokens are wanted by windows that run or begin within lead, and how long this
-// result is valid. A nil calendar has no windows.
+// The method at returns how many tokens the windows that run or begin within lead want ready, and
+// how long this result is valid. A nil calendar has no windows.
 func (c *calendar) at(at time.Time, lead time.Duration) (tokens int, change time.Duration) {
 	change = Never
 	if c == nil {
 		return 0, change
 	}
-	// Once the orders for a window have begun they continue, even if the first solves shorten the lead.
+	// Once the orders for a window have begun they continue, even if the first solves shorten the lead
+	// time.
 	if c.runs {
 		lead = max(lead, c.lead)
 	}
 	consider := func(wanted int, in, left time.Duration) {
 		switch {
-		case left <= 0: // it is over
+		case left <= 0: // the window is over
 		case in > lead:
 			change = min(change, in-lead)
 		default:
@@ -51,8 +52,8 @@ func (c *calendar) at(at time.Time, lead time.Duration) (tokens int, change time
 	}
 	for i, w := range c.windows {
 		o := &c.next[i]
-		// Finding the next run is expensive, so it is kept. After a clock step backwards it is found
-		// again.
+		// Finding the next run is expensive, so the result is kept. After a backward clock step the next
+		// run is found again.
 		if !at.Before(o.until) || at.Before(o.asked) {
 			o.asked = at
 			o.from, o.until = w.Next(at)

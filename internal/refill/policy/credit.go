@@ -4,24 +4,25 @@ import "math"
 
 const (
 	// A new target may waste creditLeast tokens, or creditMisses times max_waste if that is more. The
-	// credit never exceeds creditTimes that.
+	// credit never exceeds creditTimes this initial credit.
 	creditLeast  = 10.0
 	creditMisses = 5.0
 	creditTimes  = 16.0
-	// A hit earns max_waste, a miss missEarns times max_waste. This bounds the cost of a demand that
-	// never finds a token.
+	// A hit earns max_waste, and a miss earns missEarns times max_waste. The small share for misses
+	// bounds the cost of a demand that never finds a token.
 	missEarns = 0.05
 )
 
-// credit is how many tokens may still be wasted: requests earn it, expired tokens use it up. Times are
-// in unix seconds.
+// credit counts how many tokens may still be wasted: requests earn credit, and expired tokens use
+// it up. Times are in Unix seconds.
 type credit struct {
 	price float64 // max_waste
-	left  float64 // tokens; below 0 it is a debt
-	// hits counts the tokens handed out at once, decayed with countDecay, as of hit; not saved.
+	left  float64 // tokens; a negative value is a debt
+	// hits is the number of tokens handed out at once, decayed with countDecay, at the time hit.
+	// Neither is saved.
 	hits, hit float64
-	// The expiries that the floor alone causes are free: free of them are left, as of freeAt; not
-	// saved.
+	// Expiries that the floor alone causes cost no credit. At the time freeAt, free such expiries are
+	// left. Neither is saved.
 	free, freeAt float64
 }
 
@@ -35,8 +36,8 @@ func (c *credit) start() float64 { return max(creditLeast, creditMisses*c.price)
 
 func (c *credit) most() float64 { return creditTimes * c.start() }
 
-// lowest returns the deepest debt of a target that holds at most held tokens: they may all expire
-// after the credit is used up.
+// lowest returns the deepest debt of a target that holds at most held tokens, because all held
+// tokens may expire after the credit is used up.
 func (c *credit) lowest(held int) float64 { return -max(c.most(), float64(held)) }
 
 func (c *credit) reprice(price float64) {
@@ -56,12 +57,12 @@ func (c *credit) earn(now, scale float64, hit bool) {
 
 func (c *credit) hitsAt(now, scale float64) float64 { return decayed(c.hits, now-c.hit, scale) }
 
-// affordable returns how many tokens may be kept: the credit, plus the number of recent hits, since
-// as many tokens will probably be used.
+// affordable returns how many tokens may be kept: the credit, plus the number of recent hits,
+// because about as many tokens will be used.
 func (c *credit) affordable(now, scale float64) int { return int(max(0, c.left+c.hitsAt(now, scale))) }
 
-// accrue updates free: since the last call floor tokens were kept, each replaced once in cycle
-// seconds.
+// accrue updates the field free. Since the last call, the number floor of tokens was kept, and each
+// of them was replaced once in cycle seconds.
 func (c *credit) accrue(now float64, floor int, cycle float64) {
 	since := max(0, now-c.freeAt)
 	c.freeAt = now
@@ -71,8 +72,9 @@ func (c *credit) accrue(now float64, floor int, cycle float64) {
 	}
 }
 
-// charge subtracts n expired tokens of a target that holds at most held. Expiries that the floor alone
-// causes are free: otherwise keeping a few tokens without demand would use up the credit.
+// charge subtracts n expired tokens of a target that holds at most held tokens. Expiries that the
+// floor alone causes are free, because otherwise keeping a few tokens without demand would use up
+// the credit.
 func (c *credit) charge(n, held int) {
 	free := min(float64(n), math.Floor(c.free))
 	c.free -= free

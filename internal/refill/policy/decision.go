@@ -6,32 +6,33 @@ import (
 	"time"
 )
 
-// Never is the Look of a decision that only an event can change.
+// Never is the value of Look if only an event can change a decision.
 const Never = time.Duration(math.MaxInt64)
 
-// Plan is what the policy wants, before it sees the stock.
+// Plan says what the policy wants before it reads the stock.
 type Plan struct {
-	Want int           // tokens wanted ready or ordered
-	Most int           // limit of tokens + orders - pending callers
+	Want int           // number of tokens wanted, ready or ordered
+	Most int           // limit of (tokens + orders - pending callers)
 	Warm int           // tokens of Want that warm windows want ready
-	Lead time.Duration // lead time to look at the stock with
+	Lead time.Duration // lead time for the look at the stock
 	// Shortest is the shortest of the recent lead times; 0 if too few are known.
 	Shortest time.Duration
-	// Look is how long the plan holds without an event.
+	// Look is how long the plan is valid without an event.
 	Look time.Duration
 
-	// Of an adaptive target: the requests expected within one lead time, the probability that one
-	// finds nothing with Want tokens ahead, and the limit on Want or the orders.
+	// These fields are those of an adaptive target. Forecast is the number of requests expected within
+	// one lead time. Risk is the probability that a request finds no token, if Want tokens are ready
+	// or ordered. Limit is the rule that limits Want or the orders.
 	Forecast, Risk float64
 	Limit          string
 }
 
-// Decision is what to do about a stock.
+// Decision says how many tokens to order for a stock.
 type Decision struct {
 	Plan
 	Order  int     // how many to order now
 	Credit float64 // tokens that may still expire before an adaptive target keeps only its `min`
-	// Failing: the last FailuresInARow solves all failed, at any replica.
+	// Failing reports that the last FailuresInARow solves over all replicas failed.
 	Failing bool
 }
 
@@ -56,7 +57,7 @@ func (s *State) Decide(at time.Time, p Plan, stock *Stock) Decision {
 			d.Look = min(d.Look, stock.NextExpiry)
 		}
 	}
-	// Earlier only an event can change the decision.
+	// Before these times only an event can change the decision.
 	if stock.NextLook >= 0 {
 		d.Look = min(d.Look, stock.NextLook)
 	}
@@ -75,7 +76,8 @@ func short(depth int, s *Stock) int {
 }
 
 // missing returns the expected number of missing tokens. A token that expires within the lead time
-// counts with the probability that it is used before, an order with the probability that it lands.
+// counts with the probability that it is used before that. An order counts with the probability
+// that it lands.
 func (s *State) missing(p Plan, stock *Stock) int {
 	effective := float64(stock.Outliving) + s.workspace.soon.served(stock.Fresh-stock.Outliving) +
 		(1-s.learned.solves.fails)*float64(stock.Orders) - float64(stock.Waiting)
@@ -83,7 +85,7 @@ func (s *State) missing(p Plan, stock *Stock) int {
 }
 
 // Credit returns how many tokens may still expire before an adaptive target keeps only its `min`; 0
-// for a fixed one.
+// for a fixed target.
 func (s *State) Credit() float64 {
 	if !s.params.Adaptive {
 		return 0
@@ -91,7 +93,8 @@ func (s *State) Credit() float64 {
 	return s.credit.left
 }
 
-// probe limits a target whose last orders all failed to one order per ProbeEvery, until one succeeds.
+// probe limits a target whose last orders all failed to one order per ProbeEvery, until an order
+// succeeds.
 func (s *State) probe(d *Decision) {
 	if s.learned.solves.streak < FailuresInARow || d.Order == 0 {
 		return

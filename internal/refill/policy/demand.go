@@ -18,22 +18,22 @@ const DemandHelp = "poisson:RATE (or steady:RATE), diurnal:RATE, office:RATE, on
 
 const (
 	daySeconds = 86400.0
-	// MostArrivals bounds the requests of a model or a trace.
+	// MostArrivals is the maximum number of requests of a model or a trace.
 	MostArrivals = 20_000_000
 	mostRate     = 1000.0
 	longestDay   = 366 * daySeconds
 
-	cronLeast, cronMost = 20, 40 // requests of a job
+	cronLeast, cronMost = 20, 40 // number of requests of one cron job
 	clustersDaily       = 5.0
 )
 
 // ErrDemand means that a demand model or a trace is invalid.
 var ErrDemand = errors.New("demand")
 
-// Demand draws the arrivals of a model for length seconds, in seconds from the start. A model is
-// NAME:NUMBER, as in DemandHelp. The number is the mean rate in requests per second while there is
-// demand; for cron and timer the period, in seconds or with a unit; for clusters the requests at once.
-// The same seed draws the same arrivals.
+// Demand draws the arrival times of a demand model over length seconds. The times are in seconds
+// from the start. A model is NAME:NUMBER, as in DemandHelp. The number is the mean rate in requests
+// per second while there is demand. For cron and timer it is the period, in seconds or with a unit;
+// for clusters it is the number of simultaneous requests. The same seed draws the same arrivals.
 func Demand(model string, length float64, seed uint64) ([]float64, error) {
 	name, text, _ := strings.Cut(model, ":")
 	draw := models[name]
@@ -92,7 +92,8 @@ var models = map[string]func(d *drawing, number float64){
 
 func (d *drawing) exp(mean float64) float64 { return d.random.ExpFloat64() * mean }
 
-// between adds requests at the rate times the moment's share, which is at most 1.
+// between adds requests from one time to another. At the time t their rate is rate times share(t),
+// which is at most 1.
 func (d *drawing) between(from, to, rate float64, share func(t float64) float64) {
 	for t := from + d.exp(1/rate); t < min(to, d.length); t += d.exp(1 / rate) {
 		if share == nil || d.random.Float64() < share(t) {
@@ -103,12 +104,13 @@ func (d *drawing) between(from, to, rate float64, share func(t float64) float64)
 
 func (d *drawing) steady(rate float64) { d.between(0, d.length, rate, nil) }
 
-// diurnal is a sine over the day between 0 and twice the rate.
+// diurnal is a demand that follows a sine over the day, between 0 and twice the rate.
 func (d *drawing) diurnal(rate float64) {
 	d.between(0, d.length, 2*rate, func(t float64) float64 { return (1 - math.Cos(2*math.Pi*t/daySeconds)) / 2 })
 }
 
-// office is steady from 9:00 to 17:30, with ramps of half an hour, and otherwise silent.
+// office is a demand that is steady from 9:00 to 17:30, with ramps of half an hour, and otherwise
+// silent.
 func (d *drawing) office(rate float64) {
 	const opens, closes, ramp = 9 * 3600.0, 17.5 * 3600.0, 1800.0
 	d.between(0, d.length, rate, func(t float64) float64 {
@@ -117,7 +119,8 @@ func (d *drawing) office(rate float64) {
 	})
 }
 
-// onOff is steady for two minutes on average, then silent for eight.
+// onOff is a demand that is alternately steady for two minutes and silent for eight minutes, on
+// average.
 func (d *drawing) onOff(rate float64) {
 	const on, off = 120.0, 480.0
 	for t := d.exp(off); t < d.length; {
@@ -127,11 +130,11 @@ func (d *drawing) onOff(rate float64) {
 	}
 }
 
-// sessions are independent users with a heavy-tailed number of requests, and heavy-tailed pauses between
-// them.
+// sessions is the demand of independent users. Each user has a heavy-tailed number of requests,
+// with heavy-tailed pauses between the requests.
 func (d *drawing) sessions(rate float64) {
 	const tail, fewest, mostInOne, pause, spread = 1.3, 2.0, 300.0, 8.0, 1.0
-	const mean = fewest * tail / (tail - 1) // of the requests of one, nearly
+	const mean = fewest * tail / (tail - 1) // requests of one user, approximately
 	for t := d.exp(mean / rate); t < d.length; t += d.exp(mean / rate) {
 		left := min(mostInOne, fewest*math.Pow(1-d.random.Float64(), -1/tail))
 		for at := t; left >= 1 && at < d.length; left-- {
@@ -141,8 +144,8 @@ func (d *drawing) sessions(rate float64) {
 	}
 }
 
-// flash is a tenth of the rate, and about every two hours a crowd at ten times the rate that fades
-// within minutes.
+// flash is a demand of a tenth of the rate. About every two hours a crowd comes at ten times the
+// rate, which fades within minutes.
 func (d *drawing) flash(rate float64) {
 	const between, fade = 7200.0, 120.0
 	d.between(0, d.length, rate/10, nil)
@@ -151,7 +154,8 @@ func (d *drawing) flash(rate float64) {
 	}
 }
 
-// cron is 20 to 40 requests within about 15 s, every period, with a few seconds of jitter.
+// cron is a demand of 20 to 40 requests within about 15 s in every period, with a few seconds of
+// jitter.
 func (d *drawing) cron(period float64) {
 	const gap, jitter = 0.5, 4.0
 	for t := period; t < d.length; t += period {
@@ -163,7 +167,7 @@ func (d *drawing) cron(period float64) {
 	}
 }
 
-// timer is one request every period, a few seconds late.
+// timer is a demand of one request in every period, up to a few seconds late.
 func (d *drawing) timer(period float64) {
 	const jitter = 8.0
 	for t := period; t < d.length; t += period {
@@ -171,7 +175,7 @@ func (d *drawing) timer(period float64) {
 	}
 }
 
-// clusters are size requests within half a second, a few times a day, at random times.
+// clusters is a demand of size requests within half a second, a few times a day at random times.
 func (d *drawing) clusters(size float64) {
 	const within = 0.5
 	const between = daySeconds / clustersDaily
@@ -182,7 +186,7 @@ func (d *drawing) clusters(size float64) {
 	}
 }
 
-// mixed is a diurnal demand with bursts and a job every quarter of an hour.
+// mixed is a diurnal demand with bursts, and with a cron job every quarter of an hour.
 func (d *drawing) mixed(rate float64) {
 	const every = 900.0
 	d.diurnal(rate / 2)
@@ -190,8 +194,8 @@ func (d *drawing) mixed(rate float64) {
 	d.cron(every)
 }
 
-// ReadTrace reads one arrival per line, as decimal seconds from the start, in ascending order. It
-// ignores empty lines and comments from # on.
+// ReadTrace reads arrival times in ascending order, one per line, as decimal seconds from the
+// start. It ignores empty lines and comments that begin with #.
 func ReadTrace(r io.Reader) ([]float64, error) {
 	var arrivals []float64
 	lines := bufio.NewScanner(r)

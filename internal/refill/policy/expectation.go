@@ -6,37 +6,37 @@ import (
 )
 
 const (
-	// latePrior is the weight, in samples, of the fallback in the probability that a request comes
-	// late enough to find a token that is ordered now.
+	// latePrior is the weight of the fallback, in samples, when the field late of expectation is
+	// estimated.
 	latePrior = 0.5
-	// If a request is followed by another one less than aloneBelow times as often as by chance, the
-	// risk shrinks in proportion.
+	// If requests are followed by another request less than aloneBelow times as often as by chance,
+	// the risk is reduced in proportion.
 	aloneBelow = 0.5
-	// earlyStep is the step, as a part of a life, by which an order can be delayed.
+	// earlyStep is the step by which an order can be delayed, as a share of the usable life.
 	earlyStep = 0.25
-	// If slots are few, a life is planned ahead in slotSteps steps. A slot that comes free within
-	// manySlots of a lead time does not count as a bottleneck.
+	// If slots are scarce, the plan covers one usable life ahead, in slotSteps steps. Slots are not
+	// scarce if the next one is free within manySlots times the lead time.
 	slotSteps = 8
 	manySlots = 1.0 / 64
 )
 
-// expectation holds the forecasts of one moment. Times are in scaled seconds.
+// expectation holds the forecasts made at one time. Times are in scaled seconds.
 type expectation struct {
 	shape, rate    float64
-	life, q50, q85 float64     // usable life; quantiles of the lead time
-	soon           [3]forecast // until a later order arrives: lead-time quantiles 20, 50 and 85 %
-	later          forecast    // as soon[1], for an order that is delayed by longer
-	longer         float64     // delay of that order; 0 = none
-	use            forecast    // until a token that is ordered now expires
-	whole          forecast    // a usable life
-	late           float64     // P(a request within a life, but not within a lead time)
-	company        float64     // P(another request soon after a request) relative to chance; at most 1
+	life, q50, q85 float64     // usable life; the 50 and 85 % quantiles of the lead time
+	soon           [3]forecast // until a later order arrives, by the 20, 50 and 85 % quantiles of the lead time
+	later          forecast    // like soon[1], for an order that is delayed by the time longer
+	longer         float64     // delay of the order of later; 0 = no delay
+	use            forecast    // requests until a token that is ordered now expires
+	whole          forecast    // requests within a usable life
+	late           float64     // P(a request within the usable life, but none within a lead time)
+	company        float64     // P(another request soon after a request), relative to chance; at most 1
 	ends           [horizons]float64
-	above          *[horizons]exceedance // nil if the situation has no cell
-	gaps           walk                  // weight 0 without samples
+	above          *[horizons]exceedance // nil if the table has no cell for the situation
+	gaps           walk                  // its weight is 0 without samples
 }
 
-// foresee prepares the forecasts of this moment. They point into w.
+// foresee prepares the forecasts for the time now in v. The forecasts point into the workspace w.
 func (k *knowledge) foresee(v *expectation, now float64, w *workspace) {
 	v.shape = 2*k.countAt(now) + fallbackPrior
 	v.rate = v.shape / fallbackWindow
@@ -54,7 +54,7 @@ func (k *knowledge) foresee(v *expectation, now float64, w *workspace) {
 	v.prepare(&v.use, v.q50+v.life)
 }
 
-// remember adds the samples of table and gaps for the present situation.
+// remember adds the samples of the table and the gaps for the current situation.
 func (k *knowledge) remember(v *expectation, now float64, w *workspace) {
 	silence, lead := (now-k.last)/k.scale, max(v.q50, leastForecast)
 	if next := k.table.gaps.after(k.busy, 0); next.weight > 0 {
@@ -70,7 +70,7 @@ func (k *knowledge) remember(v *expectation, now float64, w *workspace) {
 	for h := range c.After {
 		v.above[h].prepare(&c.After[h], v.ends[h]*v.rate)
 	}
-	if silence < silenceEdges[busySilences-1] { // later the gaps are more exact
+	if silence < silenceEdges[busySilences-1] { // in longer silences the gaps are more exact
 		chance := chanceOf(v.shape, v.ends[horizons-1]-v.ends[0])
 		samples := float64(c.After[horizons-1].weight) / sampleUnit
 		v.late = (latePrior*chance + float64(c.Late)/sampleUnit) / (latePrior + samples)
@@ -91,7 +91,7 @@ func (v *expectation) prepare(a *forecast, x float64) {
 	}
 }
 
-// between selects the histograms of the horizons around x.
+// between selects the histograms of the two horizons around the time x.
 func (v *expectation) between(a *forecast, x float64) {
 	h := 0
 	for h < horizons && v.ends[h] <= x {
@@ -105,8 +105,8 @@ func (v *expectation) between(a *forecast, x float64) {
 	a.part = (x - v.ends[h-1]) / (v.ends[h] - v.ends[h-1])
 }
 
-// risk returns the probability that, with n tokens ahead, a request finds none before a later order
-// arrives.
+// risk returns the probability that a request finds no token before a later order arrives, if n
+// tokens are ready or ordered.
 func (v *expectation) risk(n int) float64 {
 	if v.longer > 0 {
 		return v.company * v.later.ge(n)
@@ -114,8 +114,8 @@ func (v *expectation) risk(n int) float64 {
 	return v.company * (0.3*v.soon[0].ge(n) + 0.4*v.soon[1].ge(n) + 0.3*v.soon[2].ge(n))
 }
 
-// pays reports whether one more token is worth its price with n ahead. It is true up to some n and
-// false for each greater n.
+// pays reports whether one more token is worth its price if n tokens are ready or ordered. It
+// returns true up to some n and false for each greater n.
 func (v *expectation) pays(n int, k *Params) bool {
 	if n == 0 {
 		if v.longer > 0 {
@@ -132,8 +132,8 @@ func (v *expectation) pays(n int, k *Params) bool {
 
 func worthOne(price, used float64) bool { return price*used >= 1-used }
 
-// early reports whether an order now is too early: a delayed order would gain more requests at the end
-// of its token's life, weighed by the price, than it would lose at the beginning.
+// early reports whether an order now is too early. It is if a delay would gain more requests at the
+// end of the token's life than it would lose at the beginning, weighted by the price.
 func (v *expectation) early(price float64) bool {
 	if v.gaps.weight <= 0 {
 		return false
@@ -142,9 +142,10 @@ func (v *expectation) early(price float64) bool {
 	return v.gaps.within(v.life+step)-v.gaps.within(v.life) > (1+price)*v.gaps.within(v.q85+step)
 }
 
-// enough returns the smallest n at which one more token does not pay, at most most.
+// enough returns the smallest number of tokens with which one more token does not pay, but at most
+// most.
 func (v *expectation) enough(k *Params, most int) int {
-	// Small n are the usual answers and the cheapest to compute.
+	// The search begins with small n, which are the usual results and the cheapest to compute.
 	limit := 0
 	for limit < most && v.pays(limit, k) {
 		limit = 2*limit + 1
@@ -153,8 +154,8 @@ func (v *expectation) enough(k *Params, most int) int {
 	return least + sort.Search(min(limit, most)-least, func(n int) bool { return !v.pays(least+n, k) })
 }
 
-// enoughInTime returns enough for a target that can place one order per gap: tokens that are needed
-// after a lead time, but could not all be ordered by then, are wanted now.
+// enoughInTime is like enough, for a target that can place only one order per gap. It adds tokens
+// that are needed later but could not all be ordered in time.
 func (v *expectation) enoughInTime(k *Params, most int, gap float64) int {
 	want := v.enough(k, most)
 	if gap < manySlots*v.q50 {
@@ -169,8 +170,8 @@ func (v *expectation) enoughInTime(k *Params, most int, gap float64) int {
 	return want
 }
 
-// expected returns the mean number of requests within a lead time. For many requests it uses the rate
-// alone, because the table would change little.
+// expected returns the mean number of requests within a lead time. For a large number it uses the
+// rate alone, because the table would change the result little.
 func (v *expectation) expected() float64 {
 	if mean := v.rate * v.q50; mean > exactUpTo/2 {
 		return mean

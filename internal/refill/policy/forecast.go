@@ -3,42 +3,42 @@ package policy
 import "math"
 
 const (
-	// countDecay is the time constant of the decayed count of requests.
+	// countDecay is the time constant, in scaled seconds, with which the count of requests decays.
 	countDecay = 60.0
-	// fallbackWindow and fallbackPrior make the count a gamma-distributed rate: shape
-	// 2*count + prior, per window.
+	// The request rate of the fallback is gamma-distributed, with shape 2*count + fallbackPrior per
+	// fallbackWindow.
 	fallbackWindow = 2 * countDecay
 	fallbackPrior  = 0.02
 	// fallbackWeight is the fallback's weight in samples of the table.
 	fallbackWeight = 2.0
-	// exactUpTo is the largest n whose probability is summed term by term.
+	// exactUpTo is the largest n for which the probability of n requests is summed term by term.
 	exactUpTo = 64
 	// leastStart is the smallest P(0) from which the sum can start without underflow.
 	leastStart = 1e-280
 	// leastForecast is the shortest forecast, in scaled seconds.
 	leastForecast = 1e-3
-	// Probabilities below negligible end a sum. Beyond exactUpTo at most every servedStep-th
-	// probability is computed.
+	// A sum ends at the first probability below negligible. Beyond exactUpTo at most every
+	// servedStep-th probability is computed.
 	negligible = 1e-3
 	servedStep = 16
 )
 
-// forecast is the distribution of the number of requests within one length of time from one moment.
+// forecast is the distribution of the number of requests within a period that begins now.
 type forecast struct {
-	shape, share float64 // of the gamma-Poisson: P(k+1) = P(k)*(k+shape)/(k+1)*share
+	shape, share float64 // parameters of the gamma-Poisson: P(k+1) = P(k)*(k+shape)/(k+1)*share
 	exact        bool    // the first terms do not underflow
 	term         float64 // P(known)
 	known        int
-	atLeast      [exactUpTo + 1]float64 // for n <= known
+	atLeast      [exactUpTo + 1]float64 // P(at least n requests) for n <= known
 
-	near, far *exceedance // histograms of the horizons around it; nil = no samples
-	nearShift float64     // log of the factor of n in the lookup in near
+	near, far *exceedance // histograms of the horizons around the period; nil = no samples
+	nearShift float64     // is added to log n for a lookup in near
 	part      float64     // weight of far
 
-	first float64 // factor of all probabilities by the gaps
+	first float64 // factor by which the gaps correct all probabilities
 }
 
-// fallback prepares a forecast for the next x seconds from the shape alone.
+// fallback prepares a forecast for the next x scaled seconds from the shape alone.
 func (a *forecast) fallback(x, shape float64) {
 	a.shape, a.share = shape, x/(x+fallbackWindow)
 	a.term = math.Exp(-shape * math.Log1p(x/fallbackWindow))
@@ -69,7 +69,8 @@ func (a *forecast) ge(n int) float64 {
 	return a.first * a.withoutGaps(n)
 }
 
-// withoutGaps returns the probability of at least n requests by fallback and table.
+// withoutGaps returns the probability of at least n requests according to the fallback and the
+// table.
 func (a *forecast) withoutGaps(n int) float64 {
 	p := a.poisson(n)
 	if a.near == nil {
@@ -90,7 +91,7 @@ var logs = func() (l [exactUpTo + 1]float64) {
 	return l
 }()
 
-// logOf returns log n. math.Log would take a quarter of the time of a plan.
+// logOf returns log n from a table, because math.Log would take a quarter of the time of a plan.
 func logOf(n int) float64 {
 	if n < len(logs) {
 		return logs[n]
@@ -106,10 +107,10 @@ func (a *forecast) tail(n int) float64 {
 	return 0.5 * math.Erfc((float64(n)-0.5-mean)/(spread*math.Sqrt2))
 }
 
-// served returns how many of n tokens are requested within that time, on average.
+// served returns the mean number of n tokens that are requested within the period.
 func (a *forecast) served(n int) float64 {
 	sum, last := 0.0, 1.0
-	// One by one for small k, then in steps that grow with k.
+	// The probabilities are added one by one for small k, and then in steps that grow with k.
 	for k := 1; k <= n && last > negligible; {
 		step := min(max(1, k/exactUpTo*servedStep), n-k+1)
 		p := a.ge(k + step - 1)

@@ -2,9 +2,10 @@ package policy
 
 import "math"
 
-// gaps estimates when the next request is due. For each length it counts the silences that reached it
-// and the silences that ended there, by the busyness before (a product-limit estimate). It resolves
-// periods more exactly than the histograms of the table. Times are in scaled seconds.
+// gaps estimates when the next request is due. For each length, and by the busyness before the
+// silence, it counts the silences that reached that length and those that ended at it (a
+// product-limit estimate). It resolves the period of a demand more exactly than the histograms of
+// the table. Times are in scaled seconds.
 type gaps [gapClasses]gapClass
 
 type gapClass struct {
@@ -13,15 +14,15 @@ type gapClass struct {
 }
 
 const (
-	// The first bin of silence ends at gapFirst. Each further bin is gapGrow times as long. The
-	// last one is open and begins at about half a day.
+	// The first bin of silence ends at gapFirst. Each further bin is gapGrow times as long as the bin
+	// before. The last bin is open and begins at about half a day.
 	gapBins  = 320
 	gapFirst = 2.0
 	gapGrow  = 1.03
-	// gapBusies buckets of busyness make one class; the last one is open.
+	// Each class has gapBusies buckets of busyness; the last class is open.
 	gapClasses = 4
 	gapBusies  = 2
-	// gapPrior is the weight of the table's probability, in silences.
+	// gapPrior is the weight of the table's probability, as a number of silences.
 	gapPrior = 1.0
 )
 
@@ -36,7 +37,7 @@ func gapPlace(silence float64) float64 {
 
 func (g *gaps) class(busy int) *gapClass { return &g[min(busy/gapBusies, gapClasses-1)] }
 
-// add counts a silence that ended.
+// add counts a silence that has ended.
 func (g *gaps) add(busy int, silence float64) {
 	c := g.class(busy)
 	end := int(gapPlace(silence))
@@ -53,15 +54,16 @@ func (g *gaps) add(busy int, silence float64) {
 // walk is the distribution of the remaining length of a silence.
 type walk struct {
 	class   *gapClass
-	silence float64 // its length so far
-	from    float64 // its place among the bins
-	weight  float64 // silences of at least that length
-	// goesOn covers the bins before bin, so that ascending queries cost one pass over the bins.
+	silence float64 // length of the silence so far
+	from    float64 // position of that length among the bins
+	weight  float64 // number of recorded silences of at least that length
+	// goesOn is the probability that the silence goes on up to the bin bin. It is kept, so that
+	// ascending queries take one pass over the bins.
 	bin    int
 	goesOn float64
 }
 
-// after returns the walk of a silence of that length so far.
+// after returns the walk of a silence that has lasted for silence so far.
 func (g *gaps) after(busy int, silence float64) walk {
 	w := walk{class: g.class(busy), silence: silence, from: gapPlace(silence), goesOn: 1}
 	w.bin = int(w.from)
@@ -69,14 +71,15 @@ func (g *gaps) after(busy int, silence float64) walk {
 	return w
 }
 
-// within returns the probability that the silence ends within x more; 0 if no silence reached this length.
+// within returns the probability that the silence ends within x more seconds. It is 0 if no
+// recorded silence reached the current length.
 func (w *walk) within(x float64) float64 {
 	to := gapPlace(w.silence + x)
 	if int(to) < w.bin {
 		w.bin, w.goesOn = int(w.from), 1
 	}
 	for ; w.bin < int(to) && w.class.Reached[w.bin] > 0; w.bin++ {
-		if w.class.Ended[w.bin] > 0 { // most bins have none
+		if w.class.Ended[w.bin] > 0 { // in most bins no silence ended
 			w.goesOn *= w.through(1)
 		}
 	}
@@ -86,21 +89,23 @@ func (w *walk) within(x float64) float64 {
 	return 1 - w.goesOn*w.through(to-float64(w.bin))
 }
 
-// mix corrects the table's probability of a request within x by the silences.
+// mix corrects the table's probability of a request within x seconds by the recorded silences.
 func (w *walk) mix(table, x float64) float64 {
 	return (gapPrior*table + w.weight*w.within(x)) / (gapPrior + w.weight)
 }
 
-// begin returns the part of the bin before the walk: 0 except in its first bin.
+// begin returns the part of the current bin that lies before the walk. It is 0 except in the walk's
+// first bin.
 func (w *walk) begin() float64 { return max(0, w.from-float64(w.bin)) }
 
-// left returns how many silences go on where the walk enters the bin. Ends are spread evenly over a
-// bin.
+// left returns how many recorded silences go on at the point at which the walk enters the current
+// bin. It assumes that the ends are spread evenly over a bin.
 func (w *walk) left() float64 {
 	return float64(w.class.Reached[w.bin]) - w.begin()*float64(w.class.Ended[w.bin])
 }
 
-// through returns the probability that the silence goes on from there to that part of the bin.
+// through returns the probability that the silence goes on from the point at which the walk enters
+// the bin to the given part of the bin.
 func (w *walk) through(part float64) float64 {
 	left := w.left()
 	if left <= 0 {

@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// usualLead is the lead time in seconds for which the constants of the policy hold. If a target's
-	// lead times differ from it by more than farFactor, the constants are scaled in proportion, by
-	// leastScale to mostScale.
+	// usualLead is the lead time in seconds for which the constants of the policy are calibrated. If a
+	// target's lead time differs from usualLead by more than the factor farFactor, the constants are
+	// scaled in proportion. The scale is from leastScale to mostScale.
 	usualLead  = 18.0
 	farFactor  = 1.7
 	leastScale = 0.005
 	mostScale  = 200.0
 
-	// nearHorizon and midHorizon are the first two horizons of the table. The third one is the usable
-	// life, from lifeLeast to lifeMost, plus lifeBeyond.
+	// nearHorizon and midHorizon are the first two horizons of the table. The third horizon is the
+	// usable life, limited to lifeLeast and lifeMost, plus lifeBeyond.
 	nearHorizon = 20.0
 	midHorizon  = 40.0
 	lifeBeyond  = 20.0
@@ -23,21 +23,21 @@ const (
 	lifeMost    = 600.0
 )
 
-// knowledge is the learned part of a State: demand and provider. Purchases do not change it. Times are in
-// unix seconds, and never go back.
+// knowledge is the learned part of a State: the demand, and the solves of the provider. Orders do
+// not change it. Times are in Unix seconds and never decrease.
 type knowledge struct {
-	life  float64 // usable, of a token, in seconds; not saved
+	life  float64 // usable life of a token in seconds; not saved
 	scale float64
-	start float64 // of the first event; 0 = none yet
+	start float64 // time of the first event; 0 = no event yet
 
-	count   float64 // requests, decayed with countDecay, as of last
-	last    float64 // time of the last request; 0 = none yet
-	total   uint32  // requests, modulo 2^32
+	count   float64 // number of requests, decayed with countDecay, at the time last
+	last    float64 // time of the last request; 0 = no request yet
+	total   uint32  // number of requests, modulo 2^32
 	busy    int     // bucket of count at the last request
 	sampled float64 // time of the last sample of the table
 
 	solves solves
-	table  *table // nil unless Adaptive: a fixed depth needs no forecast
+	table  *table // nil unless Adaptive, because a fixed depth needs no forecast
 }
 
 func newKnowledge(p *Params) *knowledge {
@@ -57,7 +57,7 @@ func (k *knowledge) asked(now float64) {
 	k.last = now
 	k.total++
 	k.busy = bucket(busyEdges[:], k.count)
-	// Every sample is pending until the last horizon, and at most pendings can be.
+	// Every sample is pending until its last horizon, and at most pendings samples can be pending.
 	if k.table != nil && now-k.sampled >= k.scale*max(requestStep, k.ends()[horizons-1]/pendings) {
 		k.sample(now)
 	}
@@ -70,7 +70,7 @@ func (k *knowledge) countAt(now float64) float64 {
 	return decayed(k.count, now-k.last, k.scale)
 }
 
-// decayed returns a count after that time of decay.
+// decayed returns a count after it has decayed for the given seconds.
 func decayed(count, seconds, scale float64) float64 {
 	return count * math.Exp(-seconds/(countDecay*scale))
 }
@@ -82,8 +82,8 @@ func (k *knowledge) ends() [horizons]float64 {
 	return [horizons]float64{nearHorizon, midHorizon, min(max(k.life/k.scale, lifeLeast), lifeMost) + lifeBeyond}
 }
 
-// catchUp brings the table up to the time: it samples the silence, and settles earlier samples. The
-// sampled moments do not depend on when and how often it is called.
+// catchUp brings the table up to the time now: it samples the silence, and settles earlier samples.
+// The times of the samples do not depend on when and how often catchUp is called.
 func (k *knowledge) catchUp(now float64) {
 	if k.start == 0 {
 		k.start = now
@@ -110,7 +110,7 @@ func (k *knowledge) catchUp(now float64) {
 	k.table.settle(now, k.total, &ends, k.scale)
 }
 
-// sample samples the situation at a moment that is not before the last request.
+// sample samples the situation at a time that is not before the last request.
 func (k *knowledge) sample(at float64) {
 	silence := (at - k.last) / k.scale
 	shape := 2*k.count*math.Exp(-silence/countDecay) + fallbackPrior
@@ -118,8 +118,9 @@ func (k *knowledge) sample(at float64) {
 	k.sampled = at
 }
 
-// fit sorts the lead times, or those around guess if none is known. If they are far from the present
-// scale, it sets a new scale and begins a new table, whose times depend on it.
+// fit sorts the lead times; if none is known, it assumes lead times around guess. If they are far
+// from the current scale, fit sets a new scale and begins a new table, because the table's times
+// depend on the scale.
 func (k *knowledge) fit(now float64, guess time.Duration) (stretched bool) {
 	k.solves.sort(guess)
 	if k.start > 0 && len(k.solves.leads) < solvesToWait {
@@ -133,7 +134,7 @@ func (k *knowledge) fit(now float64, guess time.Duration) (stretched bool) {
 	if far := k.scale / ideal; far <= farFactor && far >= 1/farFactor {
 		return false
 	}
-	k.count = min(k.countAt(now)*ideal/k.scale, mostCount) // in the new time constant
+	k.count = min(k.countAt(now)*ideal/k.scale, mostCount) // converted to the new time constant
 	k.scale = ideal
 	if k.table != nil {
 		k.table = new(table)

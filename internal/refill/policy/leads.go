@@ -7,28 +7,28 @@ import (
 )
 
 const (
-	// leadsKept is how many lead times are kept, as many as in the stock.
+	// leadsKept is the number of lead times kept, as many as the stock keeps.
 	leadsKept = 48
-	// failDecay is the factor of the failure share at each completion.
+	// At each completed solve the share of failures is multiplied by failDecay.
 	failDecay = 0.98
-	// failPrior is the failure share before the first completion.
+	// failPrior is the assumed share of failures before the first completed solve.
 	failPrior = 1.0 / 14
 )
 
-// guessSpread spreads the assumed lead time before the first solve: quantiles of a lognormal with
-// sigma 0.45.
+// guessSpread has the factors by which the assumed lead time is spread before the first solve. They
+// are quantiles of a lognormal distribution with sigma 0.45.
 var guessSpread = [...]float64{0.54, 0.74, 0.91, 1.1, 1.35, 1.86}
 
 // solves holds the lead times and the failures of a target's solves.
 type solves struct {
-	leads  []float32 // seconds, of the last successful solves, oldest first; leadsKept at most
+	leads  []float32 // in seconds, of the last successful solves, oldest first; at most leadsKept
 	fails  float64   // share of solves that fail
 	streak uint32    // failures in a row
 
-	sorted []float32 // leads, or the assumed ones, ascending; set by sort
+	sorted []float32 // leads, or the assumed lead times, ascending; set by the method sort
 }
 
-// landed adds a solve that took lead. The caller calls sort afterwards.
+// landed adds a solve that took the time lead. The caller must call the method sort afterwards.
 func (s *solves) landed(lead time.Duration) {
 	if len(s.leads) == leadsKept {
 		s.leads = slices.Delete(s.leads, 0, 1)
@@ -38,7 +38,8 @@ func (s *solves) landed(lead time.Duration) {
 	s.streak = 0
 }
 
-// replace sets the lead times from a list, newest first. The caller calls sort afterwards.
+// replace sets the lead times from a list, newest first. The caller must call the method sort
+// afterwards.
 func (s *solves) replace(leads []time.Duration) {
 	s.leads = s.leads[:0]
 	for _, lead := range slices.Backward(leads[:min(len(leads), leadsKept)]) {
@@ -48,8 +49,9 @@ func (s *solves) replace(leads []time.Duration) {
 
 func leadSeconds(lead time.Duration) float32 { return float32(max(0, lead).Seconds()) }
 
-// failed adds a failed solve. From FailuresInARow on, failures count as an outage and do not change
-// the share; otherwise far too many orders would be placed after the outage.
+// failed adds a failed solve. After FailuresInARow failures in a row, further failures count as an
+// outage and do not change the share of failures. Otherwise far too many orders would be placed
+// after the outage.
 func (s *solves) failed() {
 	if s.streak < FailuresInARow {
 		s.fails = s.fails*failDecay + 1 - failDecay
@@ -59,7 +61,7 @@ func (s *solves) failed() {
 	}
 }
 
-// sort sorts the known lead times, or those around guess if none is known.
+// sort sorts the known lead times; if none is known, it assumes lead times around guess.
 func (s *solves) sort(guess time.Duration) {
 	s.sorted = append(s.sorted[:0], s.leads...)
 	if len(s.leads) == 0 {
@@ -70,7 +72,7 @@ func (s *solves) sort(guess time.Duration) {
 	slices.Sort(s.sorted)
 }
 
-// quantile returns the lead time in seconds below which the share f of them lies.
+// quantile returns the lead time, in seconds, below which the share f of the lead times lies.
 func (s *solves) quantile(f float64) float64 {
 	last := len(s.sorted) - 1
 	place := f*float64(len(s.sorted)) - 0.5

@@ -2,34 +2,35 @@ package policy
 
 import "time"
 
-// The values of Plan.Limit: the rule that holds the wanted tokens or the orders below the forecast.
+// These are the values of Plan.Limit, the rule that keeps the wanted tokens or the orders below the
+// forecast.
 const (
 	LimitNone   = ""
-	LimitDepth  = "depth"  // the cap of the file, or of the warm window
-	LimitCredit = "credit" // too many tokens expired for the hits that came
-	LimitProbe  = "probe"  // the last orders all failed: one at a time
+	LimitDepth  = "depth"  // the depth of the file, or of the warm window
+	LimitCredit = "credit" // too many tokens expired in relation to the hits
+	LimitProbe  = "probe"  // the last orders all failed, so only one is tried at a time
 	LimitIdle   = "idle"   // no request for idle_after
 	LimitPaused = "paused"
 )
 
 const (
-	// FailuresInARow of a target turn its orders into probes.
+	// After FailuresInARow failed solves in a row, the orders of a target are probes.
 	FailuresInARow = 8
 	// ProbeEvery is the time between two probes.
 	ProbeEvery = 5 * time.Second
 
-	// The credit must pay for the wanted tokens, if all of them expire. Tokens that expire soon, and
-	// orders that replace failing ones, are not wanted tokens. All tokens and orders together are at
-	// most heldTimes the number that the credit pays for.
+	// The credit must suffice for the wanted tokens even if all of them expire. Tokens that expire
+	// soon, and orders that replace failing ones, do not count as wanted tokens. The number of all
+	// tokens and orders together is at most heldTimes the number for which the credit suffices.
 	heldTimes = 2
 )
 
-// limits bounds the wanted and held tokens of a target at one moment.
+// limits bounds the wanted tokens and the held tokens of a target at one time.
 type limits struct {
-	floor, most int // kept whatever the demand; the cap
+	floor, most int // number kept at any demand; the maximum
 	idle        bool
 	adaptive    bool
-	affordable  int // by the credit; of an adaptive target
+	affordable  int // number for which the credit suffices; for an adaptive target
 }
 
 func (s *State) limits() limits {
@@ -41,7 +42,7 @@ func (s *State) limits() limits {
 	return l
 }
 
-// clamp limits the tokens that the forecast asks for.
+// clamp limits the number of tokens that the forecast asks for, and names the limit.
 func (l *limits) clamp(asked int) (want int, limit string) {
 	switch {
 	case asked <= l.floor:
@@ -56,5 +57,6 @@ func (l *limits) clamp(asked int) (want int, limit string) {
 	return min(asked, l.most), LimitNone
 }
 
-// held returns the most tokens and orders together: the cap, or heldTimes what the credit pays for.
+// held returns the maximum number of tokens and orders together: the depth, or heldTimes the number
+// for which the credit suffices.
 func (l *limits) held() int { return max(l.floor, min(l.most, heldTimes*l.affordable)) }

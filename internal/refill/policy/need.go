@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// MostMaxWaste is the greatest max_waste of a search.
+	// MostMaxWaste is the greatest max_waste that a search tries.
 	MostMaxWaste = 1000
-	// dearerRungs is how many greater values of max_waste a shadow tries.
+	// dearerRungs is the number of greater values of max_waste that a shadow tries.
 	dearerRungs = 4
-	// nearEnough ends a search: it is the factor between the least max_waste that reached the hit rate
-	// and the greatest that did not.
+	// A search ends when the least max_waste that reached the hit rate is at most nearEnough times the
+	// greatest that did not.
 	nearEnough = 1.2
 )
 
-// Need is the max_waste that reaches the wanted hit rate, also as JSON.
+// Need has the max_waste that reaches the wanted hit rate. It is also the JSON of that result.
 type Need struct {
-	MaxWaste   *float64 `json:"max_waste"`    // about the least that reaches it; null = none up to 1000 reaches it
-	HitRateNow float64  `json:"hit_rate_now"` // with the present one
-	Text       string   `json:"text"`         // as a sentence
+	MaxWaste   *float64 `json:"max_waste"`    // about the least value that reaches it; null = no value up to 1000 does
+	HitRateNow float64  `json:"hit_rate_now"` // hit rate with the current max_waste
+	Text       string   `json:"text"`         // the result as a sentence
 }
 
-// newNeed returns the Need of a target whose hit rate is below the wanted one. price is the max_waste
-// that reaches the wanted rate; 0 = none does.
+// newNeed returns the Need of a target whose hit rate is below the wanted hit rate. The argument
+// price is the max_waste that reaches the wanted hit rate; 0 = no value does.
 func newNeed(k *Params, rate, price float64) *Need {
 	const tiny = 1e-6 // corrects rounding errors
-	// The rate is rounded down, so that it never looks like the wanted one.
+	// The rate is rounded down, so that it never appears equal to the wanted rate.
 	n := &Need{HitRateNow: math.Floor(1e4*rate+tiny) / 1e4}
 	says := fmt.Sprintf("is not reached by any max_waste up to %d", MostMaxWaste)
 	if price > 0 {
@@ -49,7 +49,8 @@ func twoDigits(x float64) float64 {
 	return up
 }
 
-// dearer returns the values of max_waste above than that a shadow tries.
+// dearer returns the values of max_waste that a shadow tries. All are greater than the argument
+// than.
 func dearer(than float64) []float64 {
 	var list []float64
 	for i := range dearerRungs {
@@ -60,17 +61,18 @@ func dearer(than float64) []float64 {
 	return list
 }
 
-// between interpolates the price at which the hit rate reaches the wanted one, linearly between the
-// logarithms of misses and price.
+// between returns the price at which the hit rate reaches the wanted one. It interpolates linearly
+// between the logarithms of misses and price.
 func between(price, next, rate, nextRate, wanted float64) float64 {
-	const least = 1e-5 // share of misses that counts as none
+	const least = 1e-5 // a smaller share of misses counts as this share
 	misses := func(rate float64) float64 { return math.Log(max(least, 1-rate)) }
 	part := (misses(rate) - misses(wanted)) / (misses(rate) - misses(nextRate))
 	return price * math.Pow(next/price, part)
 }
 
 // Need searches the max_waste that reaches the wanted hit rate, with the same demand and seed. It
-// returns nil if r reaches it, for a fixed depth, and for too few requests.
+// returns nil if the result r reaches that hit rate, if the target has a fixed depth, or if there
+// are too few requests.
 func (s Simulation) Need(ctx context.Context, r Result) (*Need, error) {
 	if !s.Params.Adaptive || r.Requests < fewRequests || r.HitRate >= s.Params.HitRate {
 		return nil, nil //nolint:nilnil // nothing is needed

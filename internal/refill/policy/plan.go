@@ -3,29 +3,33 @@ package policy
 import "time"
 
 const (
-	// cheaper is the calibrated factor by which an added token is worth more than its computed worth,
-	// because just-in-time renewal saves many expiries.
+	// cheaper is the calibrated factor by which one more token is worth more than computed, because
+	// just-in-time renewal avoids many expiries.
 	cheaper = 2.0
-	// A want below slowFrom is recomputed at each event. A greater one changes little by one event, and
-	// is recomputed each planStep scaled seconds, or each idleStep without demand.
+	// A plan that wants fewer than slowFrom tokens is recomputed at each event. One event changes a
+	// greater plan little, so such a plan is recomputed every planStep scaled seconds. Without demand
+	// a plan is recomputed every idleStep.
 	slowFrom = 12
 	planStep = 1.0
 	idleStep = 10.0
-	// In a long silence the plan is recomputed each likelyStep once a request within the life of a new
-	// token is at least likely.
+	// In a long silence the plan is recomputed every likelyStep instead of every idleStep if the
+	// probability of a request within the life of a new token exceeds likely.
 	likelyStep = 2.0
 	likely     = 0.05
-	// floorLead is the least quantile of the lead time by which `min` and warm windows are renewed.
+	// floorLead is the quantile of the lead time that is used to renew the tokens of `min` and warm
+	// windows.
 	floorLead = 0.8
-	// solvesToLearn is the least number of lead times for a median.
+	// solvesToLearn is the smallest number of lead times from which the median is used.
 	solvesToLearn = 3
-	// solvesToWait is the least number of lead times for the shortest one, and for a new scale.
+	// solvesToWait is the smallest number of lead times from which the shortest one is used, and a new
+	// scale is set.
 	solvesToWait = 8
-	// windowLead is the quantile of the lead time by which the orders for a warm window precede it.
+	// Orders for a warm window start ahead of the window by the quantile windowLead of the lead time.
 	windowLead = 0.95
 )
 
-// Plan returns what the policy wants now. warm tokens are kept for warm windows whatever the demand.
+// Plan returns what the policy wants now. The argument warm is the number of tokens kept for warm
+// windows at any demand.
 func (s *State) Plan(at time.Time, warm int) Plan {
 	s.advance(at)
 	if s.planned > 0 && s.warm == warm && s.now-s.planned < s.learned.scale*planStep {
@@ -65,7 +69,8 @@ func (s *State) adaptivePlan() Plan {
 	p := Plan{Most: allowed.held(), Forecast: v.expected(), Look: inSeconds(planStep * scale)}
 	p.Want, p.Limit = allowed.clamp(v.enoughInTime(&s.params, allowed.most, s.slots.perToken(scale, s.learned.solves.fails)))
 	p.Risk = v.risk(p.Want)
-	// A token that expires within the lead time is replaced only as far as it will be used before.
+	// A token that expires within the lead time is replaced in proportion to the probability that it
+	// is used before.
 	fractile := 0.5
 	if allowed.floor > 0 {
 		fractile = floorLead
@@ -83,14 +88,15 @@ func (s *State) adaptivePlan() Plan {
 	return p
 }
 
-// warmLead returns how long before a warm window its tokens are ordered, so that nearly all have landed
-// when it begins. It is at most half the usable life, so that the tokens are not old by then.
+// warmLead returns how long before a warm window its tokens are ordered, so that nearly all of them
+// have landed when the window begins. It is at most half the usable life, so that the tokens are
+// not old when the window begins.
 func (s *State) warmLead() time.Duration {
 	return min(inSeconds(s.learned.solves.quantile(windowLead)), s.params.Usable/2)
 }
 
-// Worth returns the worth of one more token with n ahead of it, as of the latest time: P(needed before
-// a later order could arrive) x P(used) x MaxWaste.
+// Worth returns the worth of one more token at the latest time, if n tokens are ready or ordered:
+// P(needed before a later order could arrive) x P(used) x MaxWaste.
 func (s *State) Worth(n int) float64 {
 	var v expectation
 	s.learned.foresee(&v, s.now, s.workspace)

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// leastLook is the least time in seconds between two decisions without an event, so that time passes.
+// leastLook is the shortest time in seconds between two decisions without an event, so that virtual
+// time advances.
 const leastLook = 1e-3
 
 // order is a solve in flight.
@@ -15,31 +16,31 @@ type order struct {
 	fails        bool
 }
 
-// replay runs a State with a stock and a provider in virtual time, in seconds since epoch. Its owner
-// calls step and request in the order of time.
+// replay runs a State with a stock and a provider in virtual time, in seconds since epoch. Its
+// owner calls the methods step and request in chronological order.
 type replay struct {
 	state       *State
-	concurrency int       // most orders at once
-	patience    float64   // seconds that a patient request waits for a token
+	concurrency int       // maximum number of orders in flight
+	patience    float64   // time in seconds that a patient caller waits for a token
 	windows     *calendar // warm windows; nil = none
 	// solve draws the lead time and the outcome of an order.
 	solve func() (lead float64, fails bool)
 
 	now     float64
-	look    float64   // the next decision without an event
-	tokens  []float64 // their expiries, ascending
-	orders  []order   // by start
-	waiting []float64 // since when each caller is pending, ascending
-	waits   []float64 // how long served callers waited
+	look    float64   // time of the next decision without an event
+	tokens  []float64 // expiry times of the tokens, ascending
+	orders  []order   // in the order of placing
+	waiting []float64 // time since which each caller is pending, ascending
+	waits   []float64 // how long each served caller waited
 	result  Result
 }
 
-// newReplay returns a replay that begins then with an empty stock.
+// newReplay returns a replay that begins at the given time with an empty stock.
 func newReplay(state *State, concurrency int, at float64) *replay {
 	return &replay{state: state, concurrency: concurrency, now: at, look: at}
 }
 
-// The events of a replay, in their order at the same moment.
+// These are the events of a replay. Events at the same time happen in this order.
 const (
 	landed = iota
 	expired
@@ -47,7 +48,8 @@ const (
 	looked
 )
 
-// step runs the next event, unless it is at the limit or later.
+// step runs the next event if it comes before the time limit. It returns false if there is no such
+// event.
 func (r *replay) step(limit float64) bool {
 	at, event, i := r.soonest()
 	if at >= limit {
@@ -75,7 +77,7 @@ func (r *replay) pass(at float64) {
 	}
 }
 
-// soonest returns the next event, and its order.
+// soonest returns the next event and its time. If the event is landed, i is the index of the order.
 func (r *replay) soonest() (at float64, event, i int) {
 	at, event = r.look, looked
 	consider := func(t float64, kind, n int) {
@@ -97,10 +99,10 @@ func (r *replay) soonest() (at float64, event, i int) {
 
 func (r *replay) at() time.Time { return epoch.Add(time.Duration(r.now * float64(time.Second))) }
 
-// sinceEpoch converts a time to the time of a replay.
+// sinceEpoch converts a time to the virtual time of a replay.
 func sinceEpoch(at time.Time) float64 { return at.Sub(epoch).Seconds() }
 
-// request runs a request for a token. If there is none, a patient caller waits.
+// request runs a request for a token. If no token is ready, a patient caller waits.
 func (r *replay) request(at float64, patient bool) {
 	r.now = at
 	r.result.Requests++
@@ -140,7 +142,7 @@ func (r *replay) completed(i int) {
 	r.result.PeakStock = max(r.result.PeakStock, len(r.tokens))
 }
 
-// decide asks the policy and places its orders, as the daemon's worker does.
+// decide gets the policy's decision and places its orders, as the daemon's worker does.
 func (r *replay) decide() {
 	at := r.at()
 	p := r.windows.plan(at, r.state)
@@ -185,7 +187,8 @@ func (r *replay) finish() Result {
 	return s
 }
 
-// below returns the value that the share f of a sorted list does not exceed; 0 for an empty list.
+// below returns the value that the share f of the elements of a sorted list does not exceed. It
+// returns 0 for an empty list.
 func below(sorted []float64, f float64) float64 {
 	if len(sorted) == 0 {
 		return 0

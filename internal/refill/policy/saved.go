@@ -13,12 +13,14 @@ import (
 
 const (
 	savedVersion = 2
-	// firstVersion is the beginning of version 1, which was not JSON.
+	// firstVersion is the prefix of version 1 of the format, which was not JSON.
 	firstVersion = "pm"
-	// savedMost bounds the size of a saved State, savedMostJSON the size of its JSON.
+	// savedMost is the maximum size of a saved State in bytes, and savedMostJSON the maximum size of
+	// its JSON.
 	savedMost     = 128 << 10
 	savedMostJSON = 1 << 20
-	// latest is the greatest valid time, in unix seconds, and mostCount the greatest decayed count.
+	// latest is the greatest valid time in Unix seconds, and mostCount is the greatest valid decayed
+	// count.
 	latest    = 1e11
 	mostCount = 1e9
 )
@@ -30,8 +32,8 @@ var (
 	ErrSavedCorrupt = errors.New("the learned state is damaged")
 )
 
-// savedState is the JSON of a State, which is compressed with gzip. Times are in unix seconds. It lacks
-// the pending samples of the last two minutes.
+// savedState is the JSON form of a State. The JSON is compressed with gzip. Times are in Unix
+// seconds. The pending samples of the last two minutes are not saved.
 type savedState struct {
 	Version int           `json:"version"`
 	Scale   float64       `json:"scale"`
@@ -40,7 +42,7 @@ type savedState struct {
 	Last    float64       `json:"last"`
 	Count   float64       `json:"count"`
 	Credit  float64       `json:"credit"`
-	Fails   float64       `json:"fails"`  // share of solves
+	Fails   float64       `json:"fails"`  // share of solves that fail
 	Streak  uint32        `json:"streak"` // failures in a row
 	Slot    float64       `json:"slot"`   // seconds between two slots
 	Leads   []float32     `json:"leads"`  // seconds, oldest first
@@ -49,7 +51,8 @@ type savedState struct {
 	Gaps    gaps          `json:"gaps"`
 }
 
-// save encodes the State without its Params, in at most 128 KiB and usually a twentieth of that.
+// save encodes the State without its Params, in at most 128 KiB and usually a twentieth of that
+// size.
 func (s *State) save() ([]byte, error) {
 	k := s.learned
 	saved := savedState{
@@ -70,8 +73,8 @@ func (s *State) save() ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// Restore decodes a saved State. After ErrSavedVersion or ErrSavedCorrupt it returns a new State. Times
-// after at become at.
+// Restore decodes a saved State. With the error ErrSavedVersion or ErrSavedCorrupt it returns a new
+// State. Saved times later than the argument at are set to at.
 func Restore(p Params, data []byte, at time.Time) (*State, error) {
 	saved, err := unpack(data)
 	if err != nil {
@@ -95,7 +98,7 @@ func (k *knowledge) restore(saved *savedState, now float64) {
 	k.solves.fails, k.solves.streak = saved.Fails, saved.Streak
 	k.solves.leads = saved.Leads
 	k.busy = bucket(busyEdges[:], k.count)
-	k.sampled = now // no samples for the time since the save, which is unknown
+	k.sampled = now // the demand since the save is unknown, so that time gets no samples
 	if k.table == nil {
 		return
 	}
@@ -119,7 +122,7 @@ func unpack(data []byte) (*savedState, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSavedCorrupt, err)
 	}
-	text, err := io.ReadAll(io.LimitReader(r, savedMostJSON)) // its checksum is behind the end
+	text, err := io.ReadAll(io.LimitReader(r, savedMostJSON)) // reading to the end also checks the checksum
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSavedCorrupt, err)
 	}
@@ -133,7 +136,8 @@ func unpack(data []byte) (*savedState, error) {
 	return s, nil
 }
 
-// plausible checks the range of every number. JSON has no NaN.
+// plausible reports whether every number is in its range. It need not check for NaN, because JSON
+// has no NaN.
 func (s *savedState) plausible() bool {
 	in := func(f, lo, hi float64) bool { return f >= lo && f <= hi }
 	if !in(s.Scale, leastScale, mostScale) || !in(s.Start, 0, latest) || !in(s.Now, 0, latest) || !in(s.Last, 0, latest) ||

@@ -10,33 +10,33 @@ import (
 const (
 	// After shadowLife without a request, the shadow of a fixed target frees its table.
 	shadowLife = time.Hour
-	// A summary covers the last one to two shadowSpans.
+	// A summary covers the last period of one to two times shadowSpan.
 	shadowSpan = 12 * time.Hour
-	// waitersPatience is how long a patient caller of a shadow waits for a token: the default wait
-	// of a caller.
+	// waitersPatience is how long a patient caller of a shadow waits for a token. It is the default
+	// wait of a real caller.
 	waitersPatience = 20 * time.Second
-	// With fewer requests than fewRequests there is no comparison.
+	// There is no comparison with fewer than fewRequests requests.
 	fewRequests = 50
-	// asGood is how far below the adaptive policy's hit rate a fixed depth may be and still count as
-	// reaching it.
+	// A shadow is as good as the target if its hit rate is lower by at most asGood.
 	asGood = 0.005
 )
 
-// ladder holds the fixed depths that an adaptive target is compared with.
+// ladder has the fixed depths with which an adaptive target is compared.
 var ladder = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
 
 // shadow simulates other ways of refilling with a target's real requests and lead times.
 type shadow struct {
 	target Params
-	// runs holds the adaptive policy for a fixed target. For an adaptive target it holds the ladder,
-	// and then the adaptive policy with greater values of max_waste, ascending.
+	// runs has one replay for each simulated way. For a fixed target that is the adaptive policy. For
+	// an adaptive target it is each depth of ladder, and then the adaptive policy with each greater
+	// value of max_waste, ascending.
 	runs     []*replay
 	calendar calendar
 	born     time.Time
-	// warmedUp: the shadow has run for a usable life, so the empty stock of its start no longer
-	// matters.
+	// warmedUp reports that the shadow has run for one usable life, so that its empty stock at the
+	// start no longer matters.
 	warmedUp     bool
-	older, newer period // the counts of a summary; newer becomes older after a shadowSpan
+	older, newer period // counts for the summary; newer becomes older after shadowSpan
 }
 
 // period counts what happened in a part of the time that a summary covers.
@@ -49,8 +49,8 @@ type period struct {
 // tally counts a run's outcomes in a period.
 type tally struct{ requests, hits, bought int }
 
-// newShadow returns a shadow with empty stocks. restore returns the learned State of a fixed target;
-// the runs of an adaptive target share the target's.
+// newShadow returns a shadow with empty stocks. The function restore returns the learned State for
+// a fixed target. The runs of an adaptive target share the target's learned state.
 func newShadow(t *Tracker, concurrency int, at time.Time, restore func(Params) *State) *shadow {
 	s := &shadow{target: t.state.params, calendar: calendar{windows: t.calendar.windows}, born: at}
 	add := func(state *State) {
@@ -83,7 +83,8 @@ func (s *shadow) period(at time.Time) period {
 	return period{began: at, runs: make([]tally, len(s.runs))}
 }
 
-// adaptive returns the adaptive policy of a fixed target, else nil.
+// adaptive returns the State of a fixed target's adaptive policy. It returns nil for an adaptive
+// target.
 func (s *shadow) adaptive() *State {
 	if s.target.Adaptive {
 		return nil
@@ -91,7 +92,8 @@ func (s *shadow) adaptive() *State {
 	return s.runs[0].state
 }
 
-// loaded reports whether the adaptive policy of a fixed target has its table.
+// loaded reports whether the adaptive policy of a fixed target has its table. For an adaptive
+// target it returns true.
 func (s *shadow) loaded() bool { return s.target.Adaptive || s.adaptive().learned.table != nil }
 
 func (s *shadow) unload() {
@@ -109,9 +111,10 @@ func (s *shadow) load(restore func(Params) *State) {
 	state.learned.sampled = state.now
 }
 
-// learn advances the shadow from the last look to this one. It spreads the new requests over that
-// time, and request adds each of them to the target's State. While an operator has paused the buying,
-// neither the target's nor the shadow's outcomes count.
+// learn advances the shadow from the target's last look to the look at the time at. It spreads the
+// new requests over the time between the looks, and calls the function request to add each request
+// to the target's State. While an operator has paused buying, neither the target's nor the shadow's
+// outcomes count.
 func (s *shadow) learn(t *Tracker, concurrency int, at time.Time, requests int, stock *Stock, request func(n int)) {
 	s.calendar.posted, s.calendar.read = t.calendar.posted, t.calendar.read
 	s.live(t, concurrency, at, requests, stock.Figures, request)
@@ -144,16 +147,16 @@ func (s *shadow) live(t *Tracker, concurrency int, at time.Time, requests int, f
 		fails := real.streak >= FailuresInARow || rand.Float64() < real.fails //nolint:gosec // G404: a model
 		return float64(real.sorted[rand.IntN(len(real.sorted))]), fails       //nolint:gosec // G404: a model
 	}
-	// The share of callers that wait for a token is the real one.
+	// The share of the shadow's callers that wait for a token is that of the real callers.
 	waiters := float64(figures.Waited) / float64(max(1, figures.Waited+figures.Misses))
 	begin, end := sinceEpoch(t.looked), sinceEpoch(at)
 	for _, r := range s.runs {
 		r.solve, r.concurrency = solve, concurrency
 		if r.state.follows {
-			r.state.learned = t.state.learned // Load may have replaced it
+			r.state.learned = t.state.learned // Tracker.Load may have replaced the learned state
 		}
 	}
-	// Advance the runs before each request: a follower must not know a future request.
+	// The runs advance before each request, because a follower must not know future requests.
 	for n := range requests {
 		at := begin + (end-begin)*float64(n+1)/float64(requests)
 		s.pass(at)
@@ -177,20 +180,20 @@ func (s *shadow) total(run int) tally {
 	return tally{requests: a.requests + b.requests, hits: a.hits + b.hits, bought: a.bought + b.bought}
 }
 
-// Shadow compares another way of refilling with the target's own, over the last hours.
+// Shadow compares the target's refilling with the other way of refilling, over the last hours.
 type Shadow struct {
 	Since    time.Time
-	Span     time.Duration // since then
-	Requests int64         // with an outcome
+	Span     time.Duration // duration of the comparison
+	Requests int64         // real requests that are a hit, a wait or a miss
 	HitRate  float64
 	Bought   int64 // tokens that landed
 
-	Adaptive      bool // the other way is the adaptive policy, else
-	Depth         int  // this fixed depth
+	Adaptive      bool // true = the other way is the adaptive policy
+	Depth         int  // the fixed depth of the other way if it is not adaptive
 	ShadowHitRate float64
 	ShadowBought  int64
 
-	Need *Need // of an adaptive target below its hit rate
+	Need *Need // set for an adaptive target below its wanted hit rate
 }
 
 // summary returns the comparison, or nil after too few requests.
@@ -208,7 +211,7 @@ func (s *shadow) summary(at time.Time) *Shadow {
 	if s.target.Adaptive && c.HitRate < s.target.HitRate {
 		c.Need = newNeed(&s.target, c.HitRate, s.price(c.HitRate))
 	}
-	// The first depth that is as good, else the last one.
+	// The comparison uses the first depth that is as good as the target, else the last depth.
 	for i, r := range s.runs[:min(len(s.runs), len(ladder))] {
 		c.Adaptive, c.Depth = r.state.params.Adaptive, r.state.params.Depth
 		c.ShadowHitRate, c.ShadowBought = s.hitRate(i), int64(s.total(i).bought)
@@ -224,8 +227,8 @@ func (s *shadow) hitRate(run int) float64 {
 	return float64(n.hits) / float64(max(1, n.requests))
 }
 
-// price returns the max_waste that reaches the wanted hit rate; 0 = none does. rate is the hit rate of
-// the target's present max_waste.
+// price returns the max_waste that reaches the wanted hit rate, or 0 if none of the runs does. The
+// argument rate is the hit rate with the target's current max_waste.
 func (s *shadow) price(rate float64) float64 {
 	price := s.target.MaxWaste
 	for i := len(ladder); i < len(s.runs); i++ {
@@ -238,12 +241,13 @@ func (s *shadow) price(rate float64) float64 {
 	return 0
 }
 
-// asGood reports whether the shadow has about as many hits; a difference of two requests is chance.
+// asGood reports whether the shadow has about as many hits as the target. A difference of two
+// requests counts as chance.
 func (s *Shadow) asGood() bool {
 	return s.ShadowHitRate >= s.HitRate-asGood-2/float64(max(1, s.Requests))
 }
 
-// String returns a sentence for the operator.
+// String returns the comparison as a sentence for the operator.
 func (s *Shadow) String() string {
 	other := "adaptive"
 	switch {

@@ -12,15 +12,16 @@ import (
 	"time"
 )
 
-// Solves models a provider: lognormal lead times, limited to [Least, Most], and a share of solves that
-// fail, each after its lead time.
+// Solves models a provider. Lead times are lognormal, limited to [Least, Most]. A share of the
+// solves fails, each at the end of its lead time.
 type Solves struct {
 	Median, Least, Most time.Duration
 	Sigma               float64
 	Fail                float64
 }
 
-// DefaultSolves is the provider of docs/refill.md: 18 s in the median, 7 % fail.
+// DefaultSolves returns the provider of docs/refill.md: the median lead time is 18 s, and 7 % of
+// the solves fail.
 func DefaultSolves() Solves {
 	return Solves{Median: 18 * time.Second, Sigma: 0.45, Least: 6 * time.Second, Most: 120 * time.Second, Fail: 0.07}
 }
@@ -28,7 +29,7 @@ func DefaultSolves() Solves {
 // ErrLead means that a lead-time model is invalid.
 var ErrLead = errors.New("lead times are lognormal:MEDIAN,SIGMA,LEAST,MOST, such as lognormal:18s,0.45,6s,120s")
 
-// ParseLead reads lognormal:MEDIAN,SIGMA,LEAST,MOST.
+// ParseLead sets the lead times from a text of the form lognormal:MEDIAN,SIGMA,LEAST,MOST.
 func (p *Solves) ParseLead(text string) error {
 	const mostSigma = 5
 	numbers, ok := strings.CutPrefix(text, "lognormal:")
@@ -56,32 +57,32 @@ func (p *Solves) ParseLead(text string) error {
 	return nil
 }
 
-// Simulation replays demand against a policy in virtual time.
+// Simulation replays a demand against a policy in virtual time.
 type Simulation struct {
 	Params      Params
 	Solves      Solves
 	Concurrency int           // most orders at once
-	Wait        time.Duration // how long a request waits for a token; 0 = it is lost at once
+	Wait        time.Duration // how long a request waits for a token; 0 = it does not wait
 	Arrivals    []float64     // seconds from the start, ascending
-	Length      float64       // of the demand in seconds; at least to the last arrival
-	Start       time.Time     // second 0 of the windows; zero = a Monday, 00:00 UTC
-	Warm        []Warm        // windows
+	Length      float64       // length of the demand in seconds; at least to the last arrival
+	Start       time.Time     // real time of second 0, for the windows; zero = a Monday, 00:00 UTC
+	Warm        []Warm        // warm windows
 	Seed        uint64
-	// Progress, if set, is called at times with the share that is done.
+	// Progress, if set, is called from time to time with the share of the requests that is done.
 	Progress func(done float64)
 }
 
 // Result is the outcome of a Simulation, also as the JSON of `poold simulate`.
 type Result struct {
 	Requests        int     `json:"requests"`
-	Hits            int     `json:"hits"` // found a token at once
+	Hits            int     `json:"hits"` // requests that found a token at once
 	HitRate         float64 `json:"hit_rate"`
-	Misses          int     `json:"misses"` // found none, even by waiting
-	Waited          int     `json:"waited"` // got a token that landed while they waited
+	Misses          int     `json:"misses"` // requests that got no token, even by waiting
+	Waited          int     `json:"waited"` // requests that got a token while they waited
 	WaitP50         float64 `json:"wait_p50_s"`
 	WaitP95         float64 `json:"wait_p95_s"`
 	WaitP99         float64 `json:"wait_p99_s"`
-	Bought          int     `json:"bought"` // tokens that landed: a failed solve costs nothing
+	Bought          int     `json:"bought"` // tokens that landed; a failed solve costs nothing
 	Served          int     `json:"served"`
 	Expired         int     `json:"expired"`
 	Failed          int     `json:"failed"`
@@ -90,31 +91,32 @@ type Result struct {
 	PeakInFlight    int     `json:"peak_in_flight"`
 	PeakStock       int     `json:"peak_stock"`
 	PeakHeld        int     `json:"peak_held"`    // stock + orders - pending callers
-	StaleServed     int     `json:"stale_served"` // handed out after their usable life: always 0
+	StaleServed     int     `json:"stale_served"` // tokens handed out after their usable life; always 0
 
-	// With the silence of the Length after the last request.
+	// These figures include the silence from the last request to the end of Length.
 	BoughtADay float64 `json:"-"`
-	BoughtEach float64 `json:"-"` // per token served; 0 = none served
+	BoughtEach float64 `json:"-"` // tokens bought per token served; 0 = none served
 }
 
 const (
 	// afterLast is how many seconds a run goes on after the last request.
 	afterLast = 600.0
-	// Every progressEvery steps a run calls Progress and checks ctx.
+	// Every progressEvery steps, a run calls Progress and checks ctx.
 	progressEvery = 1024
 )
 
 // epoch is second 0 of simulated time: a Monday, 00:00 UTC.
 var epoch = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
 
-// Run replays the demand from the first arrival, or with warm windows from second 0, to 600 s after the
-// last arrival. If Length is longer, the run continues without requests, which counts only for
-// BoughtADay and BoughtEach: a fixed depth buys at night too. BoughtADay counts the tokens that land
-// within the Length. The same Simulation has the same Result. Run ends early with the error of ctx.
+// Run replays the demand from the first arrival, or with warm windows from second 0, to 600 s after
+// the last arrival. If Length is longer, the run continues without requests. That part counts only
+// for BoughtADay and BoughtEach, because a fixed depth buys tokens at night too. BoughtADay counts
+// the tokens that land within Length. Equal Simulations have equal Results. When ctx ends, Run
+// returns the error of ctx.
 func (s Simulation) Run(ctx context.Context) (Result, error) { return s.runFor(ctx, 0) }
 
-// runFor is Run, but ends as soon as the run cannot reach that number of hits. The result then has only
-// Hits, below that number.
+// runFor works like Run, but ends as soon as the run cannot reach the given number of hits. The
+// result then has only Hits, which is below that number.
 func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
 	if len(s.Arrivals) == 0 {
 		return Result{}, nil
@@ -129,7 +131,7 @@ func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
 	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
 	r.solve = func() (float64, bool) { return s.Solves.Draw(random) }
 	length := max(s.Length, last, afterLast)
-	steps, bought := 0, 0 // bought: within the length
+	steps, bought := 0, 0 // bought counts the tokens that landed within length
 	until := func(limit float64) error {
 		for r.step(limit) {
 			if r.now < begin+length {
@@ -170,7 +172,7 @@ func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
 	return result, nil
 }
 
-// windows returns the windows in simulated time, which begins at epoch.
+// windows returns the warm windows in simulated time, which begins at epoch.
 func (s *Simulation) windows() []Warm {
 	if s.Start.IsZero() {
 		return s.Warm
@@ -198,7 +200,8 @@ func (s Simulation) Fixed(depth int) Simulation {
 }
 
 // Adaptive returns the same simulation with the adaptive policy and this max_waste. The depth of a
-// fixed target does not limit it: its depth is the number of tasks that the provider solves at once.
+// fixed target does not limit the adaptive policy: its depth is at least the number of tasks that
+// the provider solves at once.
 func (s Simulation) Adaptive(maxWaste float64) Simulation {
 	if !s.Params.Adaptive {
 		s.Params.Depth = max(s.Params.Depth, s.Concurrency)
@@ -207,9 +210,10 @@ func (s Simulation) Adaptive(maxWaste float64) Simulation {
 	return s
 }
 
-// NearestFixed searches the least fixed depth with at least as many hits as than, a result of the same
-// demand, and returns it with its result. It does not try depths above PeakHeld of than. If no depth
-// has as many hits, it returns the least depth with as many hits as that peak.
+// NearestFixed searches the smallest fixed depth with at least as many hits as the argument than, a
+// result of the same demand. It returns that depth with its result, and tries no depths above
+// than.PeakHeld. If no depth has as many hits, it returns the smallest depth with as many hits as
+// the depth than.PeakHeld.
 func (s Simulation) NearestFixed(ctx context.Context, than Result) (depth int, nearest Result, err error) {
 	depth = than.PeakHeld
 	if nearest, err = s.Fixed(depth).Run(ctx); err != nil {

@@ -1,21 +1,21 @@
 package policy
 
 const (
-	// The weight of an order that waited for a slot is 1/slotWaits. An order that got a slot at once has
-	// the weight 1/slotFree: a free slot says little about later slots.
+	// In the mean, an order that waited for a slot has the weight 1/slotWaits. An order that got a
+	// slot at once has the weight 1/slotFree, because a free slot says little about later slots.
 	slotWaits = 16
 	slotFree  = 128
 )
 
-// slots estimates how soon this target gets its next slot at the provider, for which it competes with
-// other targets. Times are in seconds.
+// slots estimates how soon this target gets its next slot at the provider. The target competes with
+// other targets for slots. Times are in seconds.
 type slots struct {
-	gap    float64 // from one order to the next while orders wait
+	gap    float64 // mean time from one order to the next while orders wait for slots
 	wanted int     // orders decided and not yet placed; not saved
-	since  float64 // when the next of them began to wait; not saved
+	since  float64 // when the next wanted order began to wait; not saved
 }
 
-// want notes how many orders a decision has.
+// want records the number of orders of a decision.
 func (s *slots) want(at float64, orders int) {
 	if s.wanted == 0 {
 		s.since = at
@@ -23,7 +23,8 @@ func (s *slots) want(at float64, orders int) {
 	s.wanted = orders
 }
 
-// placed notes that one of them got its slot. A wait of at most free counts as none.
+// placed records that a wanted order got its slot. A wait of at most the duration free counts as no
+// wait.
 func (s *slots) placed(at, free float64) {
 	if s.wanted == 0 {
 		return
@@ -37,7 +38,8 @@ func (s *slots) placed(at, free float64) {
 	s.since = at
 }
 
-// perToken returns the time in scaled seconds per further token, if that share of solves fails.
+// perToken returns the time per further token in scaled seconds, if the share fails of the solves
+// fails.
 func (s *slots) perToken(scale, fails float64) float64 {
 	const leastSolved = 0.1
 	return s.gap / scale / max(leastSolved, 1-fails)

@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// State is the knowledge about one target, and the memory of its policy. It has no clock, no lock and
-// no I/O. Every method takes the time; a time before the latest one counts as the latest. One
-// goroutine at a time uses it.
+// State is the learned state of one target, with the data of its policy. It has no clock, no lock
+// and no I/O. Every method takes the time as an argument; a time before the latest time counts as
+// the latest time. A State must be used by one goroutine at a time.
 type State struct {
 	learned *knowledge
-	follows bool // learned belongs to another State; this one only reads it
+	follows bool // the learned state belongs to another State; this State only reads it
 
 	params Params
-	now    float64 // the latest time, in unix seconds as all times here
-	placed float64 // time of the last order; 0 = none yet
+	now    float64 // the latest time; all times of State are in Unix seconds
+	placed float64 // time of the last order; 0 = no order yet
 	credit credit
 	slots  slots
 
-	// Of the last plan; not saved.
+	// These fields belong to the last plan and are not saved.
 	plan      Plan
-	planned   float64    // when; 0 = the plan is stale
-	warm      int        // the warm tokens that it was made for
+	planned   float64    // time of the plan; 0 = the plan is stale
+	warm      int        // number of warm tokens for which the plan was made
 	workspace *workspace // nil unless Adaptive
 }
 
 // workspace holds the forecasts of the last plan.
 type workspace struct {
 	above [horizons]exceedance
-	soon  forecast // for plan.Lead
+	soon  forecast // forecast for plan.Lead
 }
 
-// NewState returns a State without learned state.
+// NewState returns a State that has learned nothing yet.
 func NewState(p Params) *State {
 	s := newState(p, newKnowledge(&p))
 	s.refit()
@@ -46,16 +46,16 @@ func newState(p Params, learned *knowledge) *State {
 	return s
 }
 
-// follower returns a State with other params that shares the learned state of s, now and later. It has
-// a separate credit.
+// follower returns a State with other params that shares the learned state of s, and sees its later
+// changes. The follower has a credit of its own.
 func (s *State) follower(p Params) *State {
 	f := newState(p, s.learned)
 	f.follows = true
 	return f
 }
 
-// Change sets other params, which must have the same Adaptive and Usable. For other values of these,
-// make a new State with Restore.
+// Change sets other params. Adaptive and Usable must be the same as before; if they change, make a
+// new State with Restore.
 func (s *State) Change(p Params) {
 	s.params = p
 	s.credit.reprice(p.MaxWaste)
@@ -63,7 +63,7 @@ func (s *State) Change(p Params) {
 	s.planned = 0
 }
 
-// Request adds a request, and whether a token was ready for it.
+// Request adds a request. The argument hit reports whether a token was ready for it.
 func (s *State) Request(at time.Time, hit bool) {
 	s.advance(at)
 	if !s.follows {
@@ -80,7 +80,7 @@ func (s *State) Placed(at time.Time) {
 	s.slots.placed(s.now, manySlots*s.learned.solves.quantile(0.5))
 }
 
-// Landed adds a token that was ordered lead ago.
+// Landed adds a token whose order took the time lead.
 func (s *State) Landed(at time.Time, lead time.Duration) {
 	s.advance(at)
 	if !s.follows {
@@ -90,8 +90,8 @@ func (s *State) Landed(at time.Time, lead time.Duration) {
 	s.outdate()
 }
 
-// Learn replaces the lead times by the first 48 of a list, newest first. The caller calls it when the
-// list in the stock has changed.
+// Learn replaces the lead times by the first 48 of a list, newest first. The caller calls Learn
+// when the list of lead times in the stock has changed.
 func (s *State) Learn(at time.Time, leads []time.Duration) {
 	s.advance(at)
 	s.learned.solves.replace(leads)
@@ -116,14 +116,16 @@ func (s *State) Expired(at time.Time, n int) {
 	s.planned = 0
 }
 
-// outdate makes the plan stale, unless it wants many tokens: then one event changes little.
+// outdate marks the plan as stale, unless the plan wants so many tokens that one event changes
+// little.
 func (s *State) outdate() {
 	if s.plan.Want < slowFrom {
 		s.planned = 0
 	}
 }
 
-// accrue updates the free expiries of the floor, which must not have changed since the last call.
+// accrue updates the free expiries of the floor. The floor must not have changed since the last
+// call.
 func (s *State) accrue() {
 	// A token of the floor is replaced up to a lead time before it expires.
 	life := s.params.Usable.Seconds()
@@ -131,14 +133,14 @@ func (s *State) accrue() {
 	s.credit.accrue(s.now, s.params.floor(s.warm), cycle)
 }
 
-// refit adapts the learned state to the present lead times.
+// refit adapts the learned state to the current lead times.
 func (s *State) refit() {
 	if s.learned.fit(s.now, s.params.FirstPoll+s.params.PollInterval) {
 		s.planned = 0
 	}
 }
 
-// advance brings the learned state up to the time.
+// advance brings the learned state up to the time at.
 func (s *State) advance(at time.Time) {
 	s.now = max(s.now, unixSeconds(at), s.learned.last)
 	if !s.follows {
@@ -148,7 +150,7 @@ func (s *State) advance(at time.Time) {
 
 func unixSeconds(at time.Time) float64 { return float64(at.UnixNano()) / float64(time.Second) }
 
-// inSeconds converts seconds to a duration; Never if they are too many.
+// inSeconds converts seconds to a duration. Too large a number becomes Never.
 func inSeconds(s float64) time.Duration {
 	if s >= math.MaxInt64/float64(time.Second) {
 		return Never

@@ -5,47 +5,48 @@ import (
 	"sort"
 )
 
-// The table has the requests that followed each situation. A situation is the silence since the last
-// request, and the busyness at that request. Times are in scaled seconds.
+// The table counts the requests that followed each situation. A situation consists of the silence
+// since the last request and the busyness at that request. Times are in scaled seconds.
 const (
 	horizons = 3
 	bins     = 44
 	binWidth = 0.25
-	binsZero = 18 // the bin that begins at ratio 1; the bins reach from 1/90 to 600
+	binsZero = 18 // index of the bin that begins at ratio 1; the bins cover ratios from 1/90 to 600
 
-	// silences is the number of buckets of silence. The last one is open and begins at half a day.
+	// silences is the number of buckets of silence. The last bucket is open and begins at half a day.
 	silences = 34
-	// In the first busySilences of them a situation also has a busyness.
+	// Only in the first busySilences buckets of silence does the busyness distinguish situations.
 	busySilences = 11
-	// busies is the number of buckets of busyness. The last one is open.
+	// busies is the number of buckets of busyness. The last bucket is open.
 	busies     = 16
 	situations = busySilences*busies + silences - busySilences
-	// mostCells is the most situations with samples. For a further one the table drops the cell with
-	// the least weight.
+	// mostCells is the maximum number of situations with samples. For a further situation the table
+	// drops the cell with the least weight.
 	mostCells = 104
 
 	// The weight of a sample is sampleUnit, so that it can be halved.
 	sampleUnit = 512
-	// A histogram of this weight is halved, so that the table follows the demand.
+	// A histogram is halved when it reaches the weight halveAt, so that the table follows changes of
+	// the demand.
 	halveAt = 100 * sampleUnit
 
-	// requestStep is the least time between samples at requests. In a silence the samples are
-	// quietStep apart, and lateStep apart after lateAfter.
+	// requestStep is the shortest time between two samples at requests. In a silence the interval
+	// between samples is quietStep, and lateStep after the time lateAfter.
 	requestStep = 0.5
 	quietStep   = 2.0
 	lateStep    = 10.0
 	lateAfter   = 120.0
 
-	// pendings is the most samples that can be pending.
+	// pendings is the maximum number of pending samples.
 	pendings = 256
 )
 
 const (
-	doubleTo = 48.0 // the buckets of silence double up to here,
-	grow     = 1.3  // then grow by this factor
+	doubleTo = 48.0 // the buckets of silence double in length up to this time
+	grow     = 1.3  // longer buckets grow by this factor
 )
 
-// silenceEdges are the ends of the buckets of silence: 1.5, 3, 6, ... 48, 62, 81, ... half a day.
+// silenceEdges has the ends of the buckets of silence: 1.5, 3, 6, ... 48, 62, 81, ... half a day.
 var silenceEdges = func() (edges [silences - 1]float64) {
 	edge := 1.5
 	for i := range edges {
@@ -59,7 +60,7 @@ var silenceEdges = func() (edges [silences - 1]float64) {
 	return edges
 }()
 
-// busyEdges are the ends of the buckets of busyness: 1.4 x 1.5^k.
+// busyEdges has the ends of the buckets of busyness: 1.4 x 1.5^k.
 var busyEdges = func() (edges [busies - 1]float64) {
 	edge := 1.4
 	for i := range edges {
@@ -74,7 +75,7 @@ func bucket(edges []float64, x float64) int {
 	return sort.Search(len(edges), func(i int) bool { return x < edges[i] })
 }
 
-// situation returns the index of a silence and a bucket of busyness.
+// situation returns the index of the situation with the given silence and bucket of busyness.
 func situation(silence float64, busy int) int {
 	s := bucket(silenceEdges[:], silence)
 	if s < busySilences {
@@ -83,18 +84,18 @@ func situation(silence float64, busy int) int {
 	return busySilences*busies + s - busySilences
 }
 
-// histogram counts the demand D that followed a situation within one horizon, relative to the fallback's
-// mean m: log((D+1/2)/(m+1/2)).
+// histogram counts the number D of requests that followed a situation within one horizon, relative
+// to the mean m that the fallback expects: log((D+1/2)/(m+1/2)).
 type histogram struct {
 	Bins   [bins]uint16 `json:"bins"` // in units of 1/sampleUnit
-	weight uint32       // their sum
+	weight uint32       // sum of Bins
 }
 
 func binOf(ratio float64) int {
 	return min(bins-1, max(0, int(math.Floor(ratio/binWidth))+binsZero))
 }
 
-// add adds one outcome. It reports whether it halved the older ones first.
+// add adds one outcome. It reports whether it halved the older outcomes first.
 func (h *histogram) add(ratio float64) (halved bool) {
 	if halved = h.weight > halveAt-sampleUnit; halved {
 		h.halve()
@@ -115,12 +116,12 @@ func (h *histogram) halve() {
 // cell holds the samples of a situation.
 type cell struct {
 	After [horizons]histogram `json:"after"`
-	// Late counts the samples of the last horizon with a request beyond the near one.
+	// Late counts the samples with a request after the near horizon and before the last one.
 	Late uint32 `json:"late"`
 }
 
-// settleLate adds a sample to Late, after the last histogram has it. Rounding by halvings must not make
-// Late exceed the histogram's weight.
+// settleLate adds a sample to Late after the sample was added to the last histogram. The rounding
+// of halvings must not make Late exceed the histogram's weight.
 func (c *cell) settleLate(halved, came bool) {
 	if halved {
 		c.Late /= 2
@@ -131,27 +132,27 @@ func (c *cell) settleLate(halved, came bool) {
 	c.Late = min(c.Late, c.After[horizons-1].weight)
 }
 
-// pending is a sample before its last horizon.
+// pending is a sample whose last horizon has not passed yet.
 type pending struct {
 	at    float64
-	shape float32 // of the fallback at that time
-	count uint32  // requests until that time
-	near  uint32  // requests until the near horizon
+	shape float32 // shape of the fallback at the time at
+	count uint32  // number of requests up to the time at
+	near  uint32  // number of requests up to the near horizon
 	cell  uint16
 }
 
-// table holds the cells, the gaps and the pending samples. A cell exists from its first sample on.
+// table holds the cells, the gaps and the pending samples. A cell is created with its first sample.
 type table struct {
 	cells [situations]*cell
-	known int // cells that exist
+	known int // number of cells that exist
 	gaps  gaps
 
 	ring [pendings]pending
-	head uint32           // samples noted
-	done [horizons]uint32 // of them, those whose horizon has passed
+	head uint32           // number of samples noted
+	done [horizons]uint32 // number of samples whose horizon has passed, by horizon
 }
 
-// note adds a pending sample, unless there are too many.
+// note adds a pending sample, unless too many samples are pending.
 func (t *table) note(at, shape float64, count uint32, situation int) {
 	if t.head-t.done[horizons-1] >= pendings {
 		return
@@ -163,7 +164,8 @@ func (t *table) note(at, shape float64, count uint32, situation int) {
 	t.head++
 }
 
-// settle adds every sample whose horizon has passed to its histogram. ends are in scaled seconds.
+// settle adds every sample whose horizon has passed to its histogram. The argument ends has the
+// horizons in scaled seconds.
 func (t *table) settle(at float64, count uint32, ends *[horizons]float64, scale float64) {
 	for h, length := range ends {
 		for ; t.done[h] != t.head; t.done[h]++ {
@@ -184,7 +186,7 @@ func (t *table) settle(at float64, count uint32, ends *[horizons]float64, scale 
 	}
 }
 
-// cell returns the cell of a situation, and makes it if need be.
+// cell returns the cell of a situation, and creates it if it does not exist.
 func (t *table) cell(situation int) *cell {
 	if c := t.cells[situation]; c != nil {
 		return c
@@ -215,12 +217,12 @@ func (t *table) evict() *cell {
 
 // exceedance is a histogram prepared for queries.
 type exceedance struct {
-	above  [bins + 1]float32 // weight in this bin and above
+	above  [bins + 1]float32 // weight of each bin and the bins above it
 	weight float64
-	shift  float64 // -log(m+1/2): from log n to the ratio
+	shift  float64 // -log(m+1/2), which converts log n to the ratio
 }
 
-// prepare sums up the histogram; expected is the fallback's mean now.
+// prepare sums up a histogram. The argument expected is the mean that the fallback expects now.
 func (o *exceedance) prepare(h *histogram, expected float64) {
 	sum := uint32(0)
 	for i := bins - 1; i >= 0; i-- {
@@ -231,9 +233,9 @@ func (o *exceedance) prepare(h *histogram, expected float64) {
 	o.shift = -math.Log(expected + 0.5)
 }
 
-// mix corrects the fallback's probability p of at least n requests by the share of the samples with at
-// least n. log is log n. The boundary is between D = n-1 and D = n; within a bin the samples are spread
-// evenly.
+// mix corrects the fallback's probability p of at least n requests by the share of the samples with
+// at least n requests. The argument log is log n. The boundary is between D = n-1 and D = n. Within
+// a bin the samples count as evenly spread.
 func (o *exceedance) mix(p, log float64) float64 {
 	place := (log+o.shift)/binWidth + binsZero
 	share := 0.0

@@ -5,40 +5,40 @@ import (
 	"time"
 )
 
-// mostEvents bounds how many events of one kind are learned from one look.
+// mostEvents is the maximum number of events of one kind that are learned from one look.
 const mostEvents = 10_000
 
-// Tracker follows one target from look to look. Its State learns from the counts of the stock, which
-// cover all replicas. After the first request it also has a shadow. It has no clock and no lock: one
-// goroutine at a time uses it.
+// Tracker follows one target from look to look. Its State learns from the counts of the stock,
+// which cover all replicas. After the first request a tracker also has a shadow. It has no clock
+// and no lock, and must be used by one goroutine at a time.
 type Tracker struct {
 	state    *State
-	calendar calendar // its warm windows
+	calendar calendar // the target's warm windows
 	shadow   *shadow  // nil before the first request
 
-	figures Figures // at the last look
+	figures Figures // counts at the last look
 	leads   []time.Duration
-	looked  time.Time // when figures and leads were read; zero = not yet
-	asked   time.Time // when the last request was noticed; zero = none yet
-	// concurrency is how many orders the providers took at once, at the last look.
+	looked  time.Time // when figures and leads were read; zero = no look yet
+	asked   time.Time // when the last request was noticed; zero = no request yet
+	// concurrency is the provider's maximum number of orders in flight, at the last look.
 	concurrency int
 
 	loaded  bool // the saved State was read
-	unsaved bool // a request came since the last save
+	unsaved bool // there was a request since the last save
 	savedAt time.Time
 }
 
-// NewTracker returns a tracker without learned state.
+// NewTracker returns a tracker that has learned nothing yet.
 func NewTracker(p Params, windows []Warm) *Tracker {
 	return &Tracker{state: NewState(p), calendar: calendar{windows: windows}}
 }
 
 // Resume prepares the tracker after a time in which another replica watched the target. The tracker
-// then wants the state that the other replica saved, ignores the events until the next look, and begins
-// a new shadow.
+// then loads the state that the other replica saved, ignores the events before the next look, and
+// begins a new shadow.
 func (t *Tracker) Resume() { t.loaded, t.looked, t.shadow = false, time.Time{}, nil }
 
-// Pace sets the poll times of the provider that would be asked now.
+// Pace sets the poll times of the provider that would get an order now.
 func (t *Tracker) Pace(firstPoll, interval time.Duration) {
 	p := t.state.params
 	if p.FirstPoll != firstPoll || p.PollInterval != interval {
@@ -53,11 +53,11 @@ func (t *Tracker) Plan(at time.Time) Plan { return t.calendar.plan(at, t.state) 
 // Decide returns what to order, given the stock as looked at with the plan's Lead.
 func (t *Tracker) Decide(at time.Time, p Plan, s *Stock) Decision { return t.state.Decide(at, p, s) }
 
-// Placed notes an order.
+// Placed records an order.
 func (t *Tracker) Placed(at time.Time) { t.state.Placed(at) }
 
-// Worth returns State.Worth by the adaptive policy of the target or its shadow. A token that `min`
-// or a warm window keeps counts as surely needed and used.
+// Worth returns the result of State.Worth of the target's adaptive policy, or of that of its
+// shadow. A token that `min` or a warm window keeps counts as surely needed and used.
 func (t *Tracker) Worth(n int) float64 {
 	if n < t.state.params.floor(t.state.warm) {
 		return t.state.params.MaxWaste
@@ -69,7 +69,7 @@ func (t *Tracker) Worth(n int) float64 {
 }
 
 // Credit returns how many tokens may still expire before an adaptive target keeps only its `min`; 0
-// for a fixed one.
+// for a fixed target.
 func (t *Tracker) Credit() float64 { return t.state.Credit() }
 
 // Shadow returns the comparison with the other way of refilling, or nil after too few requests.
@@ -80,11 +80,11 @@ func (t *Tracker) Shadow() *Shadow {
 	return t.shadow.summary(t.looked)
 }
 
-// Learn learns from the events since the last look. concurrency is how many orders the
-// providers take at once.
+// Learn learns from the events since the last look. The argument concurrency is the provider's
+// maximum number of orders in flight.
 func (t *Tracker) Learn(at time.Time, s *Stock, concurrency int) {
 	now := s.Figures
-	// Counts go back if Redis lost its data.
+	// Counts decrease if Redis has lost its data.
 	lost := now.Requests < t.figures.Requests || now.Solved < t.figures.Solved
 	if lost || t.looked.IsZero() {
 		t.figures = now // the events since the last look are unknown
@@ -122,7 +122,8 @@ func (t *Tracker) Learn(at time.Time, s *Stock, concurrency int) {
 	t.figures, t.looked, t.concurrency = now, at, concurrency
 }
 
-// learner returns the adaptive State of the target or of its shadow; nil if the shadow has none now.
+// learner returns the adaptive State of the target or of its shadow. It returns nil if the shadow
+// has no table now.
 func (t *Tracker) learner() *State {
 	switch {
 	case t.state.params.Adaptive:
@@ -138,9 +139,9 @@ func (t *Tracker) active(at time.Time) bool {
 	return !t.asked.IsZero() && at.Sub(t.asked) < shadowLife
 }
 
-// WantsSaved reports whether to call Load with the saved state: once, and again when the shadow of a
-// fixed target begins or needs its table. It begins the shadow of an adaptive target, which needs no
-// saved state.
+// WantsSaved reports whether the caller must call Load with the saved state. That is necessary
+// once, and again when the shadow of a fixed target begins or needs its table. WantsSaved also
+// begins the shadow of an adaptive target, which needs no saved state.
 func (t *Tracker) WantsSaved(at time.Time) bool {
 	active := t.active(at)
 	if active && t.shadow == nil && t.state.params.Adaptive {
@@ -149,8 +150,8 @@ func (t *Tracker) WantsSaved(at time.Time) bool {
 	return !t.loaded && t.state.params.remembers() || active && (t.shadow == nil || !t.shadow.loaded())
 }
 
-// Load restores the saved state, nil for none. After ErrSavedVersion or ErrSavedCorrupt the tracker
-// learns anew.
+// Load restores the saved state; nil means that no state was saved. With the error ErrSavedVersion
+// or ErrSavedCorrupt the tracker learns from the start.
 func (t *Tracker) Load(at time.Time, saved []byte) (err error) {
 	restore := func(p Params) *State {
 		if saved == nil {
@@ -174,9 +175,10 @@ func (t *Tracker) Load(at time.Time, saved []byte) (err error) {
 	return err
 }
 
-// Unsaved returns the state to save, if the last save is at least every ago and a request came since.
-// Without a request it returns the state, which learned from the silence, in two cases: every is 0, or
-// the shadow is about to free its table. It returns nil if there is nothing to save.
+// Unsaved returns the state to save, if at least the duration every has passed since the last save
+// and there was a request since. Without a request it returns the state, which has learned from the
+// silence, in two cases: every is 0, or the shadow is about to free its table. It returns nil if
+// there is nothing to save.
 func (t *Tracker) Unsaved(at time.Time, every time.Duration) ([]byte, error) {
 	learner := t.learner()
 	if t.unloads(at) {
@@ -191,8 +193,8 @@ func (t *Tracker) Unsaved(at time.Time, every time.Duration) ([]byte, error) {
 	return learner.save()
 }
 
-// Saved notes that the result of Unsaved at that time was stored. If the shadow has had no request
-// for long, it frees the table.
+// Saved records that the result of Unsaved at the time at was stored. If the last request is older
+// than shadowLife, a fixed target's shadow frees its table.
 func (t *Tracker) Saved(at time.Time) {
 	t.unsaved, t.savedAt = false, at
 	if t.unloads(at) {
@@ -200,7 +202,7 @@ func (t *Tracker) Saved(at time.Time) {
 	}
 }
 
-// unloads reports whether the shadow can free its table once it is saved.
+// unloads reports whether the shadow can free its table once the table is saved.
 func (t *Tracker) unloads(at time.Time) bool {
 	return !t.state.params.Adaptive && t.learner() != nil && !t.active(at)
 }

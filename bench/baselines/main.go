@@ -1,8 +1,8 @@
-// Command baselines is what bench/takes compares poold with: two programs that hand
-// out a text of a token's size over HTTP.
+// Command baselines has two programs with which bench/takes compares poold. They hand out a text of
+// a token's size over HTTP.
 //
-//	baselines bare LISTEN              net/http alone: the handler waits for a goroutine's answer
-//	baselines lpop LISTEN REDIS LIST   the obvious program: echo, and one LPOP a request
+//	baselines bare LISTEN              net/http alone: the handler waits for another goroutine
+//	baselines lpop LISTEN REDIS LIST   the obvious program: echo, and one LPOP per request
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// answerBytes is about the length of poold's answer with a token of 600 bytes.
+// answerBytes is the approximate length of poold's response with a token of 600 bytes.
 const answerBytes = 900
 
 func main() {
@@ -36,7 +36,7 @@ func main() {
 	os.Exit(1)
 }
 
-// bare answers with a text that another goroutine hands over.
+// bare returns a handler that responds with a text from another goroutine.
 func bare() http.Handler {
 	body := []byte(strings.Repeat("x", answerBytes))
 	asked := make(chan chan []byte)
@@ -52,7 +52,7 @@ func bare() http.Handler {
 	})
 }
 
-// lpop answers with the first element of a list.
+// lpop returns a handler that removes the first element of a Redis list and responds with it.
 func lpop(address, list string) http.Handler {
 	client := redis.NewClient(&redis.Options{Addr: address})
 	e := echo.New()

@@ -1,5 +1,6 @@
-// Package backoff computes the pauses of retry loops and of periodic work. Every pause is random, so that replicas
-// that failed together do not come back together. The package logs nothing and starts no goroutine.
+// Package backoff computes the pauses of retry loops and of periodic work. Every pause is random,
+// so that replicas that failed together do not retry together. The package logs nothing and starts
+// no goroutine.
 package backoff
 
 import (
@@ -11,8 +12,8 @@ import (
 // Doubling is a pause that doubles with each failure in a row, from First up to Most.
 type Doubling struct{ First, Most time.Duration }
 
-// Pause returns the pause after the n-th failure in a row, n from 1: a random duration from 50 % to 150 % of the
-// doubled pause.
+// Pause returns the pause after the n-th failure in a row; n counts from 1. It is a random duration
+// from 50 % to 150 % of the doubled pause.
 func (d Doubling) Pause(n int) time.Duration {
 	pause := d.First
 	for ; n > 1 && pause < d.Most; n-- {
@@ -22,10 +23,12 @@ func (d Doubling) Pause(n int) time.Duration {
 	return Around(pause, 0.5)
 }
 
-// Wait sleeps for the pause after the n-th failure in a row. It returns the error of ctx if that ends first.
+// Wait sleeps for the pause after the n-th failure in a row. If ctx ends before the pause does,
+// Wait returns the error of ctx.
 func (d Doubling) Wait(ctx context.Context, n int) error { return Sleep(ctx, d.Pause(n)) }
 
-// Around returns a random duration near d: spread is the largest difference, as a share of d.
+// Around returns a random duration near d. The argument spread is the largest difference from d, as
+// a share of d.
 func Around(d time.Duration, spread float64) time.Duration {
 	most := time.Duration(float64(d) * spread)
 	return d - most + UpTo(2*most+1)
@@ -36,10 +39,11 @@ func UpTo(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
 	}
-	return rand.N(d) //nolint:gosec // G404: no secret depends on it
+	return rand.N(d) //nolint:gosec // G404: no secret depends on the random number
 }
 
-// Sleep returns nil after d, or the error of ctx if that ends first. It checks ctx even if d is not positive.
+// Sleep returns nil after d, or the error of ctx if ctx ends before that. Sleep checks ctx even if
+// d is not positive.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -1,7 +1,7 @@
-// Package crash lets a test kill the process at a named point of its work, as an outside SIGKILL
-// does. In a process without Arm, as in each daemon outside of tests, At does nothing.
+// Package crash lets a test kill the process at a named point of its work, as a SIGKILL from
+// outside does. Outside of tests Arm is not called, and At does nothing.
 //
-// purchase and compat document their points.
+// Packages purchase and compat document their crash points.
 package crash
 
 import (
@@ -11,18 +11,18 @@ import (
 	"syscall"
 )
 
-// trap is the point at which the process dies; nil = none.
+// trap is the point at which the process kills itself; nil = no point.
 var trap *point
 
 type point struct {
 	name   string
-	turn   int64 // the pass to die at, from 1
+	turn   int64 // number of the pass at which the process kills itself, from 1
 	passed atomic.Int64
 }
 
-// Arm selects the point at which the process kills itself: "POINT" at its first pass, "POINT:N" at
-// the N-th, "" at none. It panics if N is not a number from 1 on. It must be called before any call
-// of At.
+// Arm selects the point at which the process kills itself. "POINT" means its first pass, "POINT:N"
+// its N-th pass, and "" no point. Arm panics if N is not a number from 1 on. It must be called
+// before any call of At.
 func Arm(at string) {
 	if at == "" {
 		return
@@ -38,13 +38,13 @@ func Arm(at string) {
 	trap = &point{name: name, turn: turn}
 }
 
-// At kills the process if it is armed for the point.
+// At kills the process if Arm has selected this pass of the named point.
 func At(name string) {
 	if trap == nil || trap.name != name {
 		return
 	}
 	if trap.passed.Add(1) == trap.turn {
 		_ = syscall.Kill(syscall.Getpid(), syscall.SIGKILL)
-		select {} // nothing more happens here
+		select {} // the goroutine must not continue before the signal arrives
 	}
 }

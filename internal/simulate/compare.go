@@ -16,11 +16,12 @@ import (
 var (
 	// compareDepths are the fixed depths of a comparison; see notWorth.
 	compareDepths = []int{1, 2, 3, 4, 5, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 120, 160, 200}
-	// comparePrices are the values of max_waste, besides the target's own.
+	// comparePrices are the values of max_waste of a comparison, besides the target's own value.
 	comparePrices = []float64{1, 3, 10}
 )
 
-// notWorth ends the depths of a comparison: the last two saved less than one miss in notWorth requests.
+// A comparison tries no greater depth if the last two depths saved at most one miss per notWorth
+// requests.
 const notWorth = 1000
 
 // Row is one run of a comparison.
@@ -32,8 +33,8 @@ type Row struct {
 	*Money
 }
 
-// compare runs fixed depths and the adaptive policy on the same demand. per1000 is the price of 1000
-// solves.
+// compare runs fixed depths and the adaptive policy on the same demand. The argument per1000 is the
+// price of 1000 solves.
 func compare(ctx context.Context, base policy.Simulation, per1000 float64, bar *bar) ([]Row, error) {
 	prices := slices.Clone(comparePrices)
 	if !slices.Contains(prices, base.Params.MaxWaste) {
@@ -69,9 +70,9 @@ func compare(ctx context.Context, base policy.Simulation, per1000 float64, bar *
 	return rows, nil
 }
 
-// bar shows progress on a terminal. Elsewhere it writes nothing.
+// bar is a progress bar on a terminal. If the output is not a terminal, it writes nothing.
 type bar struct {
-	w     io.Writer // nil = not a terminal
+	w     io.Writer // nil = the output is not a terminal
 	shown int       // percent; -1 = the line is empty
 }
 
@@ -102,22 +103,23 @@ func (b *bar) clear() {
 	}
 }
 
-// The measures of the plot in pixels.
+// These are the measures of the plot in pixels.
 const (
 	plotWidth, plotHeight = 720.0, 440.0
 	plotLeft, plotRight   = 70.0, 20.0
 	plotTop, plotBottom   = 50.0, 60.0
-	plotApart             = 36.0 // between two ticks of the waste, at least
-	plotTicks             = 5    // of the hit rate
+	plotApart             = 36.0 // shortest distance between two ticks of the waste axis
+	plotTicks             = 5    // number of intervals of the hit-rate axis
 
 	plotText, plotFixed, plotAdaptive = "#333", "#888", "#c30"
 )
 
-// plotWastes are the possible ticks of the waste.
+// plotWastes are the possible ticks of the waste axis.
 var plotWastes = []float64{0, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100}
 
-// plot draws hit rate against waste as SVG: fixed depths as a line, adaptive runs as points, each with a
-// label. Waste has a square-root scale, because the good part is near zero.
+// plot draws the hit rate against the waste as SVG. Fixed depths are a line, adaptive runs are
+// points, and each run has a label. The waste axis has a square-root scale, because the interesting
+// part is near zero.
 func plot(rows []Row) string {
 	most, least := 0.1, 1.0
 	for _, r := range rows {
@@ -146,7 +148,7 @@ func plot(rows []Row) string {
 		fmt.Fprintf(&b, "<path d=\"M%g %.1fH%g\" stroke=\"#ddd\"/>\n", plotLeft, y(hits), plotWidth-plotRight)
 		text(plotLeft-8, y(hits)+4, "end", plotText, fmt.Sprintf("%.0f %%", 100*hits))
 	}
-	free := 0.0 // where the next label fits
+	free := 0.0 // position from which the next label fits
 	for _, waste := range plotWastes {
 		if at := x(waste); waste <= most && at >= free {
 			fmt.Fprintf(&b, "<path d=\"M%.1f %gV%g\" stroke=\"#eee\"/>\n", at, plotTop, plotHeight-plotBottom)

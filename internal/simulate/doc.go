@@ -1,5 +1,6 @@
-// Package simulate is the command `poold simulate`: it replays demand against the refill policy of
+// Package simulate has the command `poold simulate`, which replays demand against the policy of
 // internal/refill/policy, in virtual time and without a provider. simulate.go runs one simulation,
-// compare.go runs several side by side and plots them, recorded.go reads the demand that a running daemon
-// counted, and verdict.go computes costs and the closing sentence.
+// compare.go runs several side by side and plots them, recorded.go reads the requests that a
+// running daemon counted, and verdict.go computes the costs and the sentence at the end of the
+// output.
 package simulate

@@ -15,7 +15,7 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// recording selects the requests that a running daemon counted.
+// recording selects the counted requests of a running daemon as the demand.
 type recording struct {
 	target  string // "" = none
 	within  url.Values
@@ -58,7 +58,7 @@ func (r *recording) load(ctx context.Context) (demand, error) {
 	return replayed(list)
 }
 
-// replayed converts the daemon's answer.
+// replayed converts the daemon's response to a demand.
 func replayed(list historyapi.ArrivalList) (demand, error) {
 	from, err := time.Parse(time.RFC3339, list.From)
 	if err != nil {

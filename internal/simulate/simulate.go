@@ -28,7 +28,7 @@ const (
 	mostConcurrency    = 10000
 	mostWait           = time.Hour
 	mostLength         = 366 * 24 * time.Hour
-	mostPrice          = 1e6 // of 1000 solves, as in pools.yaml
+	mostPrice          = 1e6 // greatest price of 1000 solves, as in pools.yaml
 	// modelLength is the default length of a demand model.
 	modelLength = 24 * time.Hour
 )
@@ -44,14 +44,15 @@ type simulation struct {
 	wait, lifetime, margin        time.Duration
 	refill                        string
 	params                        policy.Params
-	warm                          []policy.Warm // of the target
+	warm                          []policy.Warm // warm windows of the target
 	seed                          uint64
-	price                         float64 // of 1000 solves; 0 = unknown
+	price                         float64 // price of 1000 solves; 0 = unknown
 	json, compare                 bool
 	plot                          string
 }
 
-// simulationFlags adds the flags. Settings of a target default to its definition.
+// simulationFlags adds the flags of the command. The flags for a target's settings default to the
+// target's definition.
 func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	s := new(simulation)
 	flags := command.Flags()
@@ -152,7 +153,7 @@ func (s *simulation) runOne(ctx context.Context, base policy.Simulation, bar *ba
 	return printResult(w, result, newMoney(result, s.price), need, says)
 }
 
-// base returns the simulation that the flags and the file describe.
+// base returns the simulation described by the flags and the file.
 func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag string) bool) (policy.Simulation, error) {
 	none := policy.Simulation{}
 	if err := s.complete(ctx, c, given); err != nil {
@@ -184,11 +185,12 @@ func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag s
 	}, nil
 }
 
-// complete sets the flags that are not given to the target's settings, or to the defaults of one.
+// complete sets each flag that is not given to the target's setting. Without a target it uses the
+// default of that setting.
 func (s *simulation) complete(ctx context.Context, c *cli.Console, given func(flag string) bool) error {
 	t := targets.Target{Lifetime: 120 * time.Second, Margin: 40 * time.Second, Refill: targets.RefillFixed,
 		HitRate: targets.DefaultHitRate, MaxWaste: targets.DefaultMaxWaste}
-	// The pace of the provider is the assumed lead time before the first solve, as in the daemon.
+	// As in the daemon, the provider's poll times give the assumed lead time before the first solve.
 	p := targets.Provider{API: targets.APILegacy, Profile: "generic"}
 	t.Identity.Type = captcha.RecaptchaV2
 	if !given("target") {
@@ -271,8 +273,8 @@ func (s *simulation) sources() (n int) {
 }
 
 type demand struct {
-	arrivals []float64     // seconds from the start
-	start    time.Time     // zero = a Monday, 00:00 UTC
+	arrivals []float64     // in seconds from the start
+	start    time.Time     // time of second 0; zero = a Monday, 00:00 UTC
 	length   time.Duration // 0 = to the last arrival
 }
 
@@ -298,7 +300,7 @@ func (s *simulation) load(ctx context.Context) (demand, error) {
 	return demand{arrivals: arrivals}, nil
 }
 
-// printResult prints a run, its Need and the verdict.
+// printResult prints the result of a run, the max_waste that it needs, and the verdict.
 func printResult(w io.Writer, r policy.Result, spent *Money, need *policy.Need, verdict string) error {
 	var money, needs string
 	if spent != nil {

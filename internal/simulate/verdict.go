@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// perPrice is the number of solves of a price.
+	// perPrice is the number of solves to which a price refers.
 	perPrice = 1000
-	// moneyShown rounds the amounts of the JSON to its inverse, as in /status.json.
+	// The JSON has amounts rounded to multiples of 1/moneyShown, as /status.json has.
 	moneyShown = 1e6
 )
 
 // Money is the cost of a simulated run in the currency of the price, also as JSON.
 type Money struct {
 	Price  float64 `json:"price_per_1000"`
-	Spent  float64 `json:"spent"`         // on all tokens
-	PerDay float64 `json:"spent_per_day"` // over the length of the demand
+	Spent  float64 `json:"spent"`         // cost of all bought tokens
+	PerDay float64 `json:"spent_per_day"` // mean cost per day over the length of the demand
 }
 
-// newMoney returns the cost of a run, or nil without a price of 1000 solves.
+// newMoney returns the cost of a run, or nil if the price of 1000 solves is unknown.
 func newMoney(r policy.Result, per1000 float64) *Money {
 	if per1000 == 0 {
 		return nil
@@ -36,8 +36,9 @@ func newMoney(r policy.Result, per1000 float64) *Money {
 	}
 }
 
-// verdict compares in one sentence a run of base with the other way of refilling on the same demand: the
-// nearest fixed depth for an adaptive policy, the adaptive policy for a fixed depth.
+// verdict compares a run of the simulation base with the other way of refilling on the same demand,
+// in one sentence. An adaptive policy is compared with the nearest fixed depth, and a fixed depth
+// with the adaptive policy.
 func verdict(ctx context.Context, base policy.Simulation, r policy.Result, per1000 float64) (string, error) {
 	own, k := worth(r, per1000), base.Params
 	if k.Adaptive {
@@ -48,7 +49,7 @@ func verdict(ctx context.Context, base policy.Simulation, r policy.Result, per10
 	return fmt.Sprintf("fixed, depth %d: %s; adaptive, max_waste %g: %s", k.Depth, own, k.MaxWaste, worth(adaptive, per1000)), err
 }
 
-// worth returns the part of a verdict about one run.
+// worth returns the part of a verdict that is about one run.
 func worth(r policy.Result, per1000 float64) string {
 	text := fmt.Sprintf("%.1f %% hits, none served", 100*r.HitRate)
 	if r.Served > 0 {

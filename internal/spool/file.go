@@ -14,29 +14,30 @@ import (
 )
 
 const (
-	// maxBytes bounds one file. A token has about 2 KiB.
+	// maxBytes is the maximum size of one file. A token has about 2 KiB.
 	maxBytes = 64 << 10
 
 	fileMode = 0o600
 	dirMode  = 0o700
 )
 
-// The names of a spool's files. It ignores all other files in its folder.
+// These patterns match the names of a spool's files. A spool ignores all other files in its folder.
 var (
 	letterName     = regexp.MustCompile(`^[0-9a-f]{64}\.json$`)
 	asideName      = regexp.MustCompile(`^[0-9a-f]{64}\.json\.[A-Z2-7]+\.bad$`)
 	unfinishedName = regexp.MustCompile(`^letter-[A-Z2-7]+\.tmp$`)
 )
 
-// nameOf returns the file name of the letter of an order. The id is hashed because it comes from
-// outside and part of it is a secret.
+// nameOf returns the file name of an order's letter. The order's id is hashed, because the id comes
+// from outside and a part of the id is a secret.
 func nameOf(order string) string {
 	sum := sha256.Sum256([]byte(order))
 	return hex.EncodeToString(sum[:]) + ".json"
 }
 
-// readFile reads a letter and the size of its file. Its errors name the file and quote nothing of its
-// content. ErrBad means that the content is invalid; an I/O error is not ErrBad.
+// readFile reads a letter and the size of the letter's file. Its errors name the file and quote
+// nothing of the file's content. ErrBad means that the content is invalid; an I/O error is not
+// ErrBad.
 func readFile(root *os.Root, name string) (Letter, int64, error) {
 	data, reason, err := readRegular(root, name)
 	if err != nil {
@@ -55,7 +56,8 @@ func readFile(root *os.Root, name string) (Letter, int64, error) {
 	return l, int64(len(data)), nil
 }
 
-// readRegular reads a regular file of at most maxBytes. bad is why the file is not such a file.
+// readRegular reads a regular file of at most maxBytes. The result bad says why the file cannot be
+// a letter's file.
 func readRegular(root *os.Root, name string) (data []byte, bad, err error) {
 	there, err := root.Lstat(name)
 	if err != nil {
@@ -71,7 +73,7 @@ func readRegular(root *os.Root, name string) (data []byte, bad, err error) {
 		return nil, nil, err
 	}
 	defer func() { _ = f.Close() }()
-	// Open follows links, so check that the opened file is the listed one.
+	// Open follows symbolic links, so this checks that the opened file is the listed file.
 	if opened, err := f.Stat(); err != nil {
 		return nil, nil, err
 	} else if !os.SameFile(there, opened) {
@@ -84,8 +86,8 @@ func readRegular(root *os.Root, name string) (data []byte, bad, err error) {
 	return data, bad, err
 }
 
-// makeDir creates a directory and its missing parents, and syncs each into its parent. It keeps
-// the mode of a directory that exists.
+// makeDir creates a directory and its missing parents, and syncs the parent of each new directory.
+// The mode of an existing directory does not change.
 func makeDir(dir string) error {
 	above := filepath.Dir(dir)
 	err := os.Mkdir(dir, dirMode)
@@ -118,7 +120,7 @@ func writeUnfinished(root *os.Root, data []byte) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	err = f.Chmod(fileMode) // the umask may have removed bits
+	err = f.Chmod(fileMode) // the umask may have removed mode bits
 	if err == nil {
 		_, err = f.Write(data)
 	}
@@ -132,7 +134,7 @@ func writeUnfinished(root *os.Root, data []byte) (name string, err error) {
 	return name, nil
 }
 
-// syncDir syncs the names in a directory to disk.
+// syncDir syncs the entries of a directory to disk.
 func syncDir(root *os.Root) error {
 	dir, err := root.Open(".")
 	if err != nil {

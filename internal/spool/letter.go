@@ -14,7 +14,7 @@ import (
 const (
 	// letterVersion is the version of the file format. A file of another version is bad.
 	letterVersion = 1
-	// mostShownText and mostShownReason bound the texts of a Summary, in characters.
+	// mostShownText and mostShownReason are the maximum lengths of a Summary's texts, in characters.
 	mostShownText, mostShownReason = 100, 300
 )
 
@@ -27,11 +27,11 @@ type Letter struct {
 	Task      string     `json:"task"`
 	Token     string     `json:"token,omitempty"`
 	UserAgent string     `json:"user_agent,omitempty"`
-	Code      string     `json:"code,omitempty"`    // instead of a token
+	Code      string     `json:"code,omitempty"`    // error code, instead of a token
 	Refused   bool       `json:"refused,omitempty"` // with Code: the provider rejects the target's parameters
-	Reason    string     `json:"reason,omitempty"`  // why Redis did not store it, as of redisdb.Reason
-	Arrived   time.Time  `json:"arrived"`           // when the first callback arrived, by the wall clock
-	Until     time.Time  `json:"until"`             // when its token has expired
+	Reason    string     `json:"reason,omitempty"`  // why Redis did not store the callback, from redisdb.Reason
+	Arrived   time.Time  `json:"arrived"`           // arrival of the order's first callback, by the wall clock
+	Until     time.Time  `json:"until"`             // expiry of the token
 }
 
 // letterFile is the content of a dead letter's file.
@@ -40,21 +40,22 @@ type letterFile struct {
 	Letter
 }
 
-// Summary is a dead letter without its secrets: the token and the user agent.
+// Summary describes a dead letter without the letter's secrets, which are the token and the user
+// agent.
 type Summary struct {
-	Order    string    `json:"order"` // the part of the id before the first dot
+	Order    string    `json:"order"` // the part of the order's id before the first dot
 	Provider string    `json:"provider"`
-	Task     string    `json:"task,omitempty"`   // the provider's id; a callback may lack it
+	Task     string    `json:"task,omitempty"`   // the provider's id of the task; a callback may lack it
 	Kind     string    `json:"kind"`             // token | error
-	Code     string    `json:"code,omitempty"`   // of an error; printable ASCII, 100 characters at most
-	Reason   string    `json:"reason,omitempty"` // why Redis did not store it; absent in letters of older versions
+	Code     string    `json:"code,omitempty"`   // error code; printable ASCII, at most 100 characters
+	Reason   string    `json:"reason,omitempty"` // why Redis did not store the callback; absent in older letters
 	Arrived  time.Time `json:"arrived"`          // UTC
-	Age      int64     `json:"age_s"`            // since Arrived, in seconds
-	Until    time.Time `json:"until"`            // UTC; when its token has expired
-	Size     int64     `json:"bytes"`            // of the file
+	Age      int64     `json:"age_s"`            // time since Arrived, in seconds
+	Until    time.Time `json:"until"`            // expiry of the token, in UTC
+	Size     int64     `json:"bytes"`            // size of the file
 }
 
-// encode returns the file of a dead letter. Its errors are ErrBad and ErrTooLarge.
+// encode returns the content of a dead letter's file. Its errors are ErrBad and ErrTooLarge.
 func (l Letter) encode() ([]byte, error) {
 	err := l.fault()
 	if err != nil {
@@ -63,7 +64,7 @@ func (l Letter) encode() ([]byte, error) {
 	l.Arrived, l.Until = l.Arrived.UTC(), l.Until.UTC()
 	data, err := json.Marshal(letterFile{letterVersion, l})
 	switch {
-	case err != nil: // a year outside of 0 to 9999
+	case err != nil: // a time has a year outside of 0 to 9999
 		return nil, fmt.Errorf("%w: %w", ErrBad, err)
 	case len(data) > maxBytes:
 		return nil, ErrTooLarge
@@ -71,7 +72,8 @@ func (l Letter) encode() ([]byte, error) {
 	return data, nil
 }
 
-// decodeLetter is the inverse of encode. Its errors quote nothing of data.
+// decodeLetter decodes the content of a letter's file, which the method encode made. Its errors
+// quote nothing of the content.
 func decodeLetter(data []byte) (Letter, error) {
 	var l letterFile
 	if !utf8.Valid(data) || json.Unmarshal(data, &l) != nil {
@@ -83,8 +85,8 @@ func decodeLetter(data []byte) (Letter, error) {
 	return l.Letter, l.fault()
 }
 
-// fault returns why l is not a dead letter, or nil. JSON would change text that is not UTF-8, and
-// a changed token or id is useless.
+// fault returns why l is not a valid dead letter, or nil. Text that is not UTF-8 is invalid,
+// because JSON would change the text, and a changed token or id is useless.
 func (l Letter) fault() error {
 	switch {
 	case l.Order == "":
@@ -99,7 +101,7 @@ func (l Letter) fault() error {
 	return nil
 }
 
-// shown returns the summary of a dead letter at a given time.
+// shown returns the summary of a dead letter at the time at.
 func (l Letter) shown(size int64, at time.Time) Summary {
 	order, _, _ := strings.Cut(l.Order, ".")
 	s := Summary{
@@ -113,7 +115,7 @@ func (l Letter) shown(size int64, at time.Time) Summary {
 	return s
 }
 
-// printable returns the first characters of a text, without those that a terminal cannot show.
+// printable returns the start of a text, without the characters that a terminal cannot show.
 func printable(text string, most int) string {
 	text = captcha.Printable(text)
 	return text[:min(len(text), most)]

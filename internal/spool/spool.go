@@ -13,33 +13,34 @@ import (
 	"time"
 )
 
-// MostLetters bounds the letters of a spool, so that an outage cannot fill the disk. It also
-// bounds the files set aside.
+// MostLetters is the maximum number of letters in a spool, so that an outage cannot fill the disk.
+// It is also the maximum number of files set aside.
 const MostLetters = 10_000
 
 var (
-	// ErrFull: the spool holds MostLetters letters.
+	// ErrFull means that the spool has MostLetters letters.
 	ErrFull = fmt.Errorf("the spool is full: it has %d dead letters", MostLetters)
-	// ErrTooLarge: the file of the letter would be larger than 64 KiB.
+	// ErrTooLarge means that the letter's file would be larger than 64 KiB.
 	ErrTooLarge = fmt.Errorf("the dead letter is larger than %d bytes", maxBytes)
-	// ErrBad: a file, or the argument of Keep, is not a dead letter.
+	// ErrBad means that a file, or the argument of Keep, is not a valid dead letter.
 	ErrBad = errors.New("not a dead letter")
 )
 
 // Spool keeps dead letters in a folder, one file each. It is safe for concurrent use.
 type Spool struct {
 	dir  string
-	most int // letters, and files set aside
+	most int // maximum number of letters, and of files set aside
 
-	// names is locked while a name in the folder changes and while the folder is listed or opened, so
-	// that the counts match the folder. Files are written without it. Count and SetAside do not need
-	// it.
+	// The mutex names is held while a name in the folder changes and while the folder is listed or
+	// opened, so that the counts match the folder. It is not held while files are written. The methods
+	// Count and SetAside do not need it.
 	names   sync.Mutex
 	letters atomic.Int64
-	bad     atomic.Int64 // files set aside
+	bad     atomic.Int64 // number of files set aside
 }
 
-// New returns a spool. It does not access the folder before Open or Keep.
+// New returns a spool for the given folder. The spool does not access the folder before Open or
+// Keep is called.
 func New(folder string) *Spool { return &Spool{dir: folder, most: MostLetters} }
 
 // Open creates the folder, checks that a letter could be written now, removes unfinished files
@@ -62,7 +63,7 @@ func (s *Spool) open() error {
 		return err
 	}
 	for _, name := range unfinished {
-		_ = root.Remove(name) // an unfinished file does no harm
+		_ = root.Remove(name) // an unfinished file that stays does no harm
 	}
 	name, err := writeUnfinished(root, []byte("{}"))
 	if err != nil {
@@ -72,9 +73,9 @@ func (s *Spool) open() error {
 	return syncDir(root)
 }
 
-// Keep stores a dead letter. If it returns nil, the letter survives a crash and a power cut. Of
-// several letters of one order the first is kept. Its errors are ErrFull, ErrTooLarge, ErrBad and
-// those of the disk.
+// Keep stores a dead letter. If it returns nil, the letter survives a crash and a power cut. If an
+// order has several letters, Keep keeps the first one. Its errors are ErrFull, ErrTooLarge, ErrBad
+// and those of the disk.
 func (s *Spool) Keep(l Letter) error {
 	data, err := l.encode()
 	if err == nil {
@@ -89,7 +90,8 @@ func (s *Spool) Keep(l Letter) error {
 	return nil
 }
 
-// put writes a letter to disk under an unfinished name, and renames it to its final name.
+// put writes a letter to disk under the name of an unfinished letter, and renames the file to its
+// final name.
 func (s *Spool) put(name string, data []byte) error {
 	root, err := s.makeRoot()
 	if err != nil {
@@ -110,8 +112,8 @@ func (s *Spool) put(name string, data []byte) error {
 	return syncDir(root)
 }
 
-// place renames a finished file to the name of its letter. If that letter exists, it removes the
-// file instead.
+// place renames a written file to the name of its letter. If that letter already exists, place
+// removes the file instead.
 func (s *Spool) place(root *os.Root, from, to string) error {
 	s.names.Lock()
 	defer s.names.Unlock()
@@ -123,7 +125,8 @@ func (s *Spool) place(root *os.Root, from, to string) error {
 		return err
 	}
 	if errors.Is(err, ErrBad) || s.Count() >= s.most {
-		// The bad file may not have been counted, and an operator may have made room.
+		// This counts the files again: the bad file may not have been counted, and an operator may have
+		// deleted letters.
 		if _, _, err := s.listLocked(root); err != nil {
 			return err
 		}
@@ -138,11 +141,12 @@ func (s *Spool) place(root *os.Root, from, to string) error {
 	return nil
 }
 
-// Each calls yield with each dead letter and the size of its file, in bytes, until yield returns
-// false; yield may keep and remove letters. compare orders the letters by the ids of their orders;
-// among equals, and if compare is nil, the oldest comes first. A file that cannot be read does not
-// stop the others: the joined error names it and quotes nothing of its content. A bad file is set
-// aside, so that it is in the error once.
+// Each calls the function yield with each dead letter and the size of the letter's file, in bytes,
+// until yield returns false. The function yield may keep and remove letters. The function compare
+// sorts the letters by the ids of their orders. Letters that compare as equal come oldest first,
+// and so do all letters if compare is nil. A file that cannot be read does not stop Each: the
+// joined error names the file and quotes nothing of its content. A bad file is set aside, so that
+// only one call returns an error about it.
 func (s *Spool) Each(compare func(x, y string) int, yield func(l Letter, size int64) bool) error {
 	root, err := s.root()
 	if root == nil {
@@ -162,7 +166,7 @@ func (s *Spool) Each(compare func(x, y string) int, yield func(l Letter, size in
 	for _, name := range names {
 		if l, _, err := s.read(root, name); err == nil {
 			entries = append(entries, entry{name, l.Order, l.Arrived})
-		} else if !errors.Is(err, fs.ErrNotExist) { // else it was removed meanwhile
+		} else if !errors.Is(err, fs.ErrNotExist) { // else the letter was removed meanwhile
 			problems = append(problems, err)
 		}
 	}
@@ -174,7 +178,7 @@ func (s *Spool) Each(compare func(x, y string) int, yield func(l Letter, size in
 		return cmp.Or(first, x.arrived.Compare(y.arrived), cmp.Compare(x.name, y.name))
 	})
 	for _, e := range entries {
-		// Read one letter at a time, because all of them together may be large.
+		// This reads one letter at a time, because all letters together may be large.
 		l, size, err := s.read(root, e.name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -188,8 +192,8 @@ func (s *Spool) Each(compare func(x, y string) int, yield func(l Letter, size in
 	return errors.Join(problems...)
 }
 
-// Show returns the dead letters without their secrets, oldest first; never nil. Its error is that
-// of Each.
+// Show returns the dead letters without their secrets, oldest first. The list is never nil. The
+// error is that of Each.
 func (s *Spool) Show(at time.Time) ([]Summary, error) {
 	shown := []Summary{}
 	err := s.Each(nil, func(l Letter, size int64) bool {
@@ -199,7 +203,7 @@ func (s *Spool) Show(at time.Time) ([]Summary, error) {
 	return shown, err
 }
 
-// Remove removes the letter of an order, if there is one.
+// Remove removes the letter of an order if the letter exists.
 func (s *Spool) Remove(order string) error {
 	root, err := s.root()
 	if root == nil {
@@ -207,7 +211,7 @@ func (s *Spool) Remove(order string) error {
 	}
 	defer func() { _ = root.Close() }()
 	if err = s.drop(root, nameOf(order)); err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = syncDir(root) // a call that removed it before may not have synced yet
+		err = syncDir(root) // an earlier call that removed the letter may not have synced yet
 	}
 	if err != nil {
 		return fmt.Errorf("removing a dead letter: %w", err)
@@ -225,13 +229,13 @@ func (s *Spool) drop(root *os.Root, name string) error {
 	return err
 }
 
-// Count returns the number of letters. It does no I/O.
+// Count returns the number of letters, without I/O.
 func (s *Spool) Count() int { return int(max(0, s.letters.Load())) }
 
-// SetAside returns the number of files set aside. It does no I/O.
+// SetAside returns the number of files set aside, without I/O.
 func (s *Spool) SetAside() int { return int(s.bad.Load()) }
 
-// read reads a letter and the size of its file. It sets a bad file aside.
+// read reads a letter and the size of the letter's file. If the file is bad, read sets it aside.
 func (s *Spool) read(root *os.Root, name string) (Letter, int64, error) {
 	l, size, err := readFile(root, name)
 	if !errors.Is(err, ErrBad) {
@@ -239,7 +243,7 @@ func (s *Spool) read(root *os.Root, name string) (Letter, int64, error) {
 	}
 	s.names.Lock()
 	defer s.names.Unlock()
-	return s.readLocked(root, name) // another process may have replaced it by a good letter
+	return s.readLocked(root, name) // another process may have replaced the bad file by a good letter
 }
 
 func (s *Spool) readLocked(root *os.Root, name string) (Letter, int64, error) {
@@ -295,7 +299,7 @@ func (s *Spool) listLocked(root *os.Root) (letters, unfinished []string, err err
 	return letters, unfinished, nil
 }
 
-// root opens the folder. It returns nil without an error if the folder does not exist.
+// root opens the folder. If the folder does not exist, it returns nil and no error.
 func (s *Spool) root() (*os.Root, error) {
 	s.names.Lock()
 	defer s.names.Unlock()

@@ -1,2 +1,3 @@
-// Package testkit has what the tests of several packages share. The binary does not import it.
+// Package testkit has helpers that the tests of several packages share. The poold binary does not
+// import it.
 package testkit

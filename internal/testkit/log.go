@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Log is a text that a daemon writes while a test reads it. The zero value is empty.
+// Log collects the text that a daemon writes while a test reads it. The zero value is an empty log.
 type Log struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -20,14 +20,14 @@ func (l *Log) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// String returns the text so far.
+// String returns the text written so far.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-// Count returns the number of lines that contain all the words.
+// Count returns the number of lines that contain all the given words.
 func (l *Log) Count(words ...string) (n int) {
 	for line := range strings.Lines(l.String()) {
 		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
@@ -37,7 +37,7 @@ func (l *Log) Count(words ...string) (n int) {
 	return n
 }
 
-// Logger returns a logger that writes records of every level as text.
+// Logger returns a logger that writes records of every level to the log, as text.
 func (l *Log) Logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

@@ -6,9 +6,10 @@ import (
 	"testing"
 )
 
-// FreePort returns a TCP port of the loopback address that no server has, and reserves it until
-// the test ends: it holds the UDP port of the same number, which FreePort tries first, also in
-// other processes. The system does not choose ports below 20000 for outgoing connections.
+// FreePort returns a TCP port of the loopback address on which no server listens. It reserves the
+// port until the test ends. For that it keeps the UDP port of the same number open, which FreePort
+// tries first in every process. The port is below 20000, because the system does not choose such
+// ports for outgoing connections.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {

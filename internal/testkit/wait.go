@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Within fails the test unless is returns true within limit. It calls is often at first, and
-// then ever less often.
+// Within fails the test unless the function is returns true within the duration limit. It calls the
+// function often at first, and then less and less often. The argument what names the condition in
+// the failure.
 func Within(t testing.TB, limit time.Duration, what string, is func() bool) {
 	t.Helper()
 	pause, longest := 5*time.Millisecond, max(250*time.Millisecond, limit/100)

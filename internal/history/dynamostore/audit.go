@@ -10,17 +10,18 @@ import (
 	"poold/internal/history"
 )
 
-// keyPrefix begins the partition of an entry, and the sort key of a key's figures.
+// keyPrefix begins the partition key of an entry, and the sort key of the figures of an API key.
 const keyPrefix = "KEY#"
 
-// entryShown lists the attributes of an entry, with the sort key, which contains its time and ID.
+// entryShown lists the attributes that queries for entries read. The sort key SK contains the time and the ID of the
+// entry.
 var entryShown = attributes(new(history.Entry).Columns(), "SK", "ttl")
 
 // WriteEntries implements history.Audit.
 func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	newcomers := make([]newcomer, len(batch))
 	for n, e := range batch {
-		// As the SDK normalises it: two keys that are equal in DynamoDB must be equal here.
+		// The SDK replaces invalid UTF-8 in the same way. Two keys that are equal in DynamoDB must be equal here.
 		e.Key = strings.ToValidUTF8(e.Key, "\uFFFD")
 		newcomers[n] = newcomer{entryItem(e, s.keepAudit), []addition{keyAddition(e, s.keepAudit)}}
 	}
@@ -28,7 +29,7 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	return s.down(ctx, "writing the audit", err)
 }
 
-// entryItem is the item of an entry.
+// entryItem returns the item of an entry, which expires after the duration keep.
 func entryItem(e history.Entry, keep time.Duration) item {
 	i := item{}
 	i.setKey(entriesKey(e.Key), position(e.At, e.ID))
@@ -37,10 +38,10 @@ func entryItem(e history.Entry, keep time.Duration) item {
 	return i
 }
 
-// entriesKey is the partition of a key's entries.
+// entriesKey returns the partition key of the entries of an API key.
 func entriesKey(key string) string { return keyed(keyPrefix, key, mostPartitionKey) }
 
-// entry reads the item of an entry. It returns false if the item is past its ttl, or is another program's.
+// entry reads the item of an entry. It returns false if the item has expired or was written by another program.
 func (i item) entry(now time.Time) (e history.Entry, ok bool) {
 	at, id, _ := strings.Cut(i.text("SK"), "#")
 	i.read(e.Columns())
@@ -50,7 +51,8 @@ func (i item) entry(now time.Time) (e history.Entry, ok bool) {
 	return e, err == nil && i.number("ttl") > now.Unix() && e.ID != "" && e.Action != ""
 }
 
-// keyAddition returns the addition of an entry to the figures of its day, which expire with the day's last entry.
+// keyAddition returns what an entry adds to the figures of its key and day. These figures expire when the last entry
+// of the day expires.
 func keyAddition(e history.Entry, keep time.Duration) addition {
 	f := e.Figures()
 	names := item{"key": &types.AttributeValueMemberS{Value: e.Key}}

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// mostWrites is DynamoDB's limit of writes in a call.
+	// mostWrites is the maximum number of writes that DynamoDB accepts in a call.
 	mostWrites = 25
-	// activeFor is the life of an active order after its submit, unless it is removed.
+	// activeFor is the time from an order's submission until its item expires.
 	activeFor = 10 * time.Minute
 )
 
-// writeAll does all writes. Their items must differ.
+// writeAll executes all writes. The items of the writes must differ.
 func (s *Store) writeAll(ctx context.Context, writes []types.WriteRequest) error {
 	for refused := 0; len(writes) > 0; {
 		n := min(len(writes), mostWrites)
@@ -41,7 +41,7 @@ func (s *Store) writeAll(ctx context.Context, writes []types.WriteRequest) error
 	return nil
 }
 
-// PutActive implements history.ActiveStore. The items expire activeFor after the submit.
+// PutActive implements history.ActiveStore.
 func (s *Store) PutActive(ctx context.Context, orders []history.Record) error {
 	writes := make([]types.WriteRequest, len(orders))
 	for n, r := range orders {

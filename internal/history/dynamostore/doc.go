@@ -1,6 +1,6 @@
-// Package dynamostore keeps the history in one table of Amazon DynamoDB, which other programs may query too. Keys are
-// PK and SK; the index GSI1 has the keys GSI1PK and GSI1SK and shows all attributes; the attribute ttl is when an
-// item ends, in Unix seconds.
+// Package dynamostore keeps the history in one table of Amazon DynamoDB, which other programs may query too. The keys of
+// the table are PK and SK. The keys of its index GSI1, which projects all attributes, are GSI1PK and GSI1SK. The
+// attribute ttl is the time when an item expires, in Unix seconds.
 //
 //	PK                          SK                          one item for each
 //	SOLVE#{order}               META                        record
@@ -8,58 +8,62 @@
 //	SITE#{sitekey}              SOLVE#{timestamp}#{order}   record that has a site key: a copy
 //	STATS#{date}                TYPE#{type}                 day and type: its figures
 //	STATS#{date}                TARGET#{target}#{owner}     day, target and owner: its figures
-//	ACTIVE#{order}              TASK                        order under way
+//	ACTIVE#{order}              TASK                        order in flight
 //	KEY#{key}                   {timestamp}#{entry}         entry of the audit
 //	STATS#{date}                KEY#{key}                   day and key: the key's figures
 //
-// A timestamp is the end of the order (of an active one its submit) in UTC and in milliseconds,
-// 2026-01-02T03:04:05.678Z, so that texts sort as times do. In the index are the records, under STATUS#solved and
-// STATUS#error, and the active orders, under STATUS#polling, each with the sort key {timestamp}#{order}.
+// A timestamp is the end of an order, or the submission of an order in flight. It is in UTC and in milliseconds, such
+// as 2026-01-02T03:04:05.678Z, so that timestamps sort as times do. The index has the records, under STATUS#solved and
+// STATUS#error, and the orders in flight, under STATUS#polling. Their sort key in the index is {timestamp}#{order}.
 //
-// A record has the attributes that record.go lists, without empty ones. The figures of a day are:
+// The item of a record has the columns of history.Record.Columns as attributes, except empty ones. The figures of a day
+// are:
 //
 //	total_solves                records: the sum of the next three
 //	successful                  solved records
 //	refused                     refused records: nothing was bought
-//	failed                      other records; discarded and lost are parts of them
-//	total_elapsed               milliseconds, of solved and discarded records
+//	failed                      all other records; the figures discarded and lost count parts of them
+//	total_elapsed               milliseconds from submission to end, over solved and discarded records
 //	spent                       billionths of the currency
 //
-// An entry has the attributes key, action, target, token, source, image and price, and is in no index; the figures of
-// a key are handed_out, bought, accepted, rejected and spent. They have a ttl, unlike those by type and by target.
+// An entry has the attributes key, action, target, token, source, image and price, and is in no index. The figures of
+// a key are handed_out, bought, accepted, rejected and spent. The figures by key expire; the figures by type and by
+// target do not.
 //
 // # Counting once
 //
 // One transaction puts records, on condition that they are new, and adds to the figures of their day. If DynamoDB cancels
-// it because some records exist, the store repeats it with the others. So each record counts exactly once, whatever is
-// repeated or crashes. The copies by site and by task are put afterwards, also for a record that existed, because its
-// writer may have crashed in between. Putting a copy twice changes nothing.
+// the transaction because some records exist, the store repeats the transaction without these records. So each record
+// counts exactly once, in spite of retries and crashes. After the transaction the store puts the copies by site and by
+// task. It also puts the copies of a record that existed, because the writer of that record may have crashed before it
+// put them. Putting a copy twice changes nothing.
 //
-// The item of a task has the attribute order, the ID of the record. If two services use one task id, the last written
-// record has the item. A task whose id has the form of an order's ID has no item, so that it never replaces that order's.
-// Entries of the audit are put in the same way.
+// The item of a task has the attribute order, which is the ID of the record. If two services use the same task id, the
+// item has the record that was written last. A task id that has the form of an order's ID gets no item, because this
+// item would replace the record of that order. Entries of the audit are put by transactions in the same way.
 //
-// A transaction holds 100 items. Records are sorted by day, type and target, and entries by day and key, before they
-// are cut into transactions, so that each moves few figures.
+// A transaction has at most 100 items. Before the store cuts a batch into transactions, it sorts records by day, type
+// and target, and entries by day and key, so that each transaction updates few items of figures.
 //
-// All writers add to the same items of a day. DynamoDB cancels a transaction that meets another one at an item, and
-// the store repeats it after a short random delay. Records that end meanwhile join the sender's next batch, so that
-// the number of transactions falls as the load rises. contention_test.go measures that.
+// All writers add to the same items of a day. DynamoDB cancels a transaction if another transaction uses one of its
+// items, and the store repeats the transaction after a short random delay. Records that end during the delay join the
+// sender's next batch, so that the number of transactions falls as the load rises. contention_test.go measures this.
 //
-// Earlier versions spread the figures of a day over STATS#{date}#shard0 to shard9, where failed includes refused.
-// Reads add these items to STATS#{date}.
+// Earlier versions spread the figures of a day over STATS#{date}#shard0 to shard9, where the figure failed includes
+// refused. Store.Day adds the figures of these items to the figures of STATS#{date}.
 //
 // # Cost
 //
-// A record of up to 1 KB takes 2 write units for itself in its transaction, 1 in the index, 1 for its site and 1 for
-// its task. Each type, and each target with its owner, of a transaction takes 2. So a record that is written alone
-// takes 9, one of a hundred of few targets little above 5. An active order takes 2 to be put and 2 to be removed,
-// unless the operator leaves these items out. An order that ends within five seconds of its submit is seldom put
-// (history.Mirror). An entry of the audit takes 2, and each key of a transaction 2: 4 alone, little above 2 in a
-// hundred.
+// A record of up to 1 KB costs 5 write units: 2 for its item in the transaction, 1 in the index, 1 for the copy by site
+// and 1 for the copy by task. A transaction also costs 2 units for each type, and 2 for each pair of target and owner. So
+// a record that is written alone costs 9 units; in a batch of a hundred records of few targets, each costs little more
+// than 5. Putting an order in flight costs 2 units, and removing it costs 2, unless the operator turns these items off.
+// An order that ends within five seconds of its submission is seldom put (history.Mirror). An entry of the audit costs
+// 2 units, and a transaction costs 2 units for each key. So an entry that is written alone costs 4 units; in a batch of
+// a hundred entries of few keys, each costs little more than 2.
 //
 // # Reading
 //
-// Reads are eventually consistent. They skip expired items, which DynamoDB deletes hours or days late, and other
-// programs' items, which lack the attributes of a record.
+// Reads are eventually consistent. They skip expired items, because DynamoDB deletes these hours or days late. They also
+// skip the items of other programs, which lack the attributes of a record.
 package dynamostore

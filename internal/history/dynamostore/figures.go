@@ -18,7 +18,7 @@ const (
 	statsPrefix  = "STATS#"
 	typePrefix   = "TYPE#"
 	targetPrefix = "TARGET#"
-	dayPrefix    = "T" // begins typePrefix and targetPrefix, and no other
+	dayPrefix    = "T" // typePrefix and targetPrefix begin with this letter, and no other sort key of figures does
 
 	// shards is the number of partitions over which earlier versions spread a day's figures.
 	shards      = 10
@@ -28,7 +28,7 @@ const (
 // sum identifies an item of figures.
 type sum struct{ day, sortKey string }
 
-// amounts are figures by attribute.
+// amounts maps the names of attributes to figures.
 type amounts map[string]int64
 
 // addition adds amounts to an item of figures.
@@ -38,7 +38,7 @@ type addition struct {
 	by    amounts
 }
 
-// additions returns the additions of a record to the figures of its day.
+// additions returns what a record adds to the figures of its day: to the item of its type and the item of its target.
 func additions(r history.Record) []addition {
 	f := r.Figures()
 	day, by := date(r.Ended), increments(f.Counts())
@@ -55,7 +55,8 @@ func additions(r history.Record) []addition {
 
 func date(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
-// statsKeys returns the partitions with figures of a day. Replicas of an earlier version may still write to the shards.
+// statsKeys returns the partition keys of a day's figures. They include the shards, to which replicas of an earlier
+// version may still write.
 func statsKeys(day string) []string {
 	keys := []string{statsPrefix + day}
 	for shard := range shards {
@@ -64,7 +65,7 @@ func statsKeys(day string) []string {
 	return keys
 }
 
-// unbroken escapes the separator of keys.
+// unbroken escapes the character that separates the parts of a key.
 var unbroken = strings.NewReplacer("%", "%25", "#", "%23")
 
 // figureAttribute returns the attribute of a figure.
@@ -79,7 +80,7 @@ func figureAttribute(name string) string {
 	}
 }
 
-// increments returns figures by attribute.
+// increments returns figures by the name of their attribute.
 func increments(counts []history.Count) amounts {
 	by := amounts{}
 	for _, c := range counts {
@@ -95,7 +96,7 @@ func (i item) readCounts(counts []history.Count) {
 	}
 }
 
-// figures reads the figures of a type or of a target. In a shard, failed includes refused.
+// figures reads the figures of a type or of a target. In an item of a shard, the attribute failed includes refused.
 func (i item) figures() (f history.Figures) {
 	i.readCounts(f.Counts())
 	f.Failed -= f.Discarded + f.Lost
@@ -105,7 +106,7 @@ func (i item) figures() (f history.Figures) {
 	return f
 }
 
-// update returns the update of the item.
+// update returns the update operation that adds the amounts to the item.
 func (a addition) update(table string) *types.Update {
 	key, numbers := item{}, item{}
 	key.setKey(statsPrefix+a.day, a.sortKey)
@@ -139,7 +140,8 @@ func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	return found, nil
 }
 
-// sums reads the figures of a day, and other attributes, from the items whose sort keys begin with prefix.
+// sums reads the figures of a day from the items whose sort keys begin with the argument prefix, and calls the function
+// add with each item. An item has the attributes of counts and the attributes that the argument others lists.
 func (s *Store) sums(ctx context.Context, day time.Time, prefix string, others []string, counts []history.Count, add func(item)) error {
 	for _, c := range counts {
 		others = append(others, figureAttribute(c.Name))
@@ -167,7 +169,7 @@ func (s *Store) sums(ctx context.Context, day time.Time, prefix string, others [
 	return nil
 }
 
-// add adds an item of figures to the day. It skips other programs' items, which lack the attribute spent.
+// add adds an item of figures to the day. It skips the items of other programs, which lack the attribute spent.
 func add(day history.Day, i item) {
 	if i["spent"] == nil {
 		return

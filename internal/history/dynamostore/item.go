@@ -25,7 +25,7 @@ func attribute(column string) string {
 	}
 }
 
-// attributes lists the attributes of columns, and others.
+// attributes returns the names of the attributes of columns, followed by the argument others.
 func attributes(columns []history.Column, others ...string) []string {
 	var names []string
 	for _, c := range columns {
@@ -36,7 +36,7 @@ func attributes(columns []history.Column, others ...string) []string {
 	return append(names, others...)
 }
 
-// write sets the attributes of columns. It leaves out empty texts and zero times.
+// write sets the attributes of columns. It omits empty texts and zero times.
 func (i item) write(columns []history.Column) {
 	for _, c := range columns {
 		name := attribute(c.Name)
@@ -60,7 +60,8 @@ func (i item) write(columns []history.Column) {
 	}
 }
 
-// read sets columns from their attributes. An attribute that is missing or of another kind is the zero value.
+// read sets the fields of columns from their attributes. It sets a field to its zero value if the attribute is missing
+// or has another type.
 func (i item) read(columns []history.Column) {
 	for _, c := range columns {
 		name := attribute(c.Name)
@@ -86,7 +87,7 @@ func (i item) read(columns []history.Column) {
 // timestamp is the format of a time, in whole milliseconds.
 const timestamp = "2006-01-02T15:04:05.000Z"
 
-// position sorts as the records of a Query do.
+// position returns the text by which items sort in the order of a history.Query, oldest first.
 func position(at time.Time, id string) string { return stamp(at) + "#" + id }
 
 func stamp(at time.Time) string { return at.UTC().Format(timestamp) }
@@ -96,7 +97,7 @@ func (i item) setKey(pk, sk string) {
 	i.setText("SK", sk)
 }
 
-// setIndex sets the keys of the index, and the status that they contain.
+// setIndex sets the keys of the index, and the attribute status, which the partition key contains.
 func (i item) setIndex(status history.Status, sk string) {
 	i.setText("status", string(status))
 	i.setText("GSI1PK", statusPrefix+string(status))
@@ -113,7 +114,7 @@ func (i item) setNumber(name string, n int64) {
 	i[name] = &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// text returns "" if the attribute is missing or not a text.
+// text returns a string attribute. It returns "" if the attribute is missing or has another type.
 func (i item) text(name string) string {
 	if s, ok := i[name].(*types.AttributeValueMemberS); ok {
 		return s.Value
@@ -121,7 +122,7 @@ func (i item) text(name string) string {
 	return ""
 }
 
-// number returns 0 if the attribute is missing or not a whole number.
+// number returns a number attribute. It returns 0 if the attribute is missing or not a whole number.
 func (i item) number(name string) int64 {
 	if n, ok := i[name].(*types.AttributeValueMemberN); ok {
 		if value, err := strconv.ParseInt(n.Value, 10, 64); err == nil {

@@ -16,16 +16,16 @@ import (
 
 const index = "GSI1"
 
-// afterAll sorts after each timestamp.
+// afterAll is a text that sorts after every timestamp.
 const afterAll = ":"
 
-// shown lists the attributes of a record, with the keys that contain its ID.
+// shown lists the attributes that queries for records read, including the keys that contain the ID of the record.
 var shown = attributes(new(history.Record).Columns(), "PK", "SK", "order", "ttl")
 
-// list is a partition of the table or of an index, whose sort keys are positions after a prefix.
+// list is a partition of the table or of an index. Each sort key is a prefix followed by a position.
 type list struct {
 	index     *string // nil = the table
-	pk, sk    string  // attributes of the keys
+	pk, sk    string  // names of the attributes that are the keys
 	partition string
 	prefix    string
 }
@@ -51,7 +51,8 @@ func (s *Store) records(ctx context.Context, l list, q history.Query) (history.P
 	return history.Page{Records: records, More: more}, err
 }
 
-// readPage reads a page of a list. decode returns false for an item to skip; of returns the ID and the target of a result.
+// readPage reads a page of a list. The function decode returns false for an item to skip. The function of returns the ID
+// and the target of a decoded item.
 func readPage[T any](
 	ctx context.Context, s *Store, l list, attributes []string, q history.Query,
 	decode func(item, time.Time) (T, bool), of func(T) (id, target string),
@@ -70,17 +71,17 @@ func readPage[T any](
 	return found, more, err
 }
 
-// walk calls see with each item of a list that a query selects, newest first and including the item of q.Before, until
-// see returns false.
+// walk calls the function see with each item of a list that a query selects, newest first, until see returns false. The
+// items include the item at the position q.Before.
 func (s *Store) walk(ctx context.Context, l list, attributes []string, q history.Query, see func(item) bool) error {
 	low, high := l.prefix+stamp(ceil(q.From)), l.prefix+afterAll
 	if !q.To.IsZero() {
-		high = l.prefix + stamp(ceil(q.To)) // the positions of that time sort after it
+		high = l.prefix + stamp(ceil(q.To)) // positions with the time q.To sort after this text
 	}
 	if q.Before != (history.Position{}) {
 		high = min(high, l.prefix+position(q.Before.Ended, q.Before.ID))
 	}
-	if low > high { // which DynamoDB refuses
+	if low > high { // DynamoDB refuses such a query
 		return nil
 	}
 	expression, names := projection(attributes...)
@@ -109,7 +110,8 @@ func (s *Store) walk(ctx context.Context, l list, attributes []string, q history
 	return nil
 }
 
-// pageSize is the number of items that a call reads: the page and both neighbours, or more if the query selects targets.
+// pageSize returns the number of items that one call to DynamoDB reads: the page and two more. If the query selects
+// targets, it returns the largest page size, because many items may be skipped.
 func pageSize(q history.Query) int32 {
 	if q.Targets != nil {
 		return history.MostLimit
@@ -117,13 +119,13 @@ func pageSize(q history.Query) int32 {
 	return int32(min(q.Limit, history.MostLimit) + 2) //nolint:gosec // G115: at most MostLimit and 2
 }
 
-// ceil rounds up to whole milliseconds.
+// ceil rounds a time up to whole milliseconds.
 func ceil(at time.Time) time.Time {
 	return at.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
 
-// projection returns the expression of some attributes, and its names. All names are aliases, because many words are
-// reserved.
+// projection returns the projection expression for attributes, and the map from its aliases to the names. It uses an
+// alias for each name, because DynamoDB reserves many words.
 func projection(attributes ...string) (expression string, names map[string]string) {
 	names = map[string]string{}
 	for _, name := range attributes {
@@ -134,7 +136,7 @@ func projection(attributes ...string) (expression string, names map[string]strin
 
 // Solve implements history.Store.
 func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, error) {
-	if !history.IsOrder(id) { // it could be the key of a task's item
+	if !history.IsOrder(id) { // such an id could be the key of a task's item
 		return history.Record{}, false, nil
 	}
 	return s.one(ctx, solvePrefix+id)
@@ -148,7 +150,7 @@ func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, er
 	return s.one(ctx, taskKey(task))
 }
 
-// one reads the record of a partition.
+// one reads the record in a partition that has a single item.
 func (s *Store) one(ctx context.Context, partition string) (history.Record, bool, error) {
 	key := item{}
 	key.setKey(partition, meta)

@@ -16,17 +16,17 @@ import (
 	"poold/internal/history"
 )
 
-// errNoCredentials is the error of a call without credentials.
+// errNoCredentials reports that no AWS credentials were found.
 var errNoCredentials = errors.New("no AWS credentials are known, neither from the environment nor from the shared files or a role")
 
-// refusedCodes are the error codes of invalid credentials.
+// refusedCodes are the error codes with which DynamoDB rejects invalid credentials.
 var refusedCodes = []string{
 	"UnrecognizedClientException", "InvalidSignatureException", "IncompleteSignatureException", "InvalidClientTokenId",
 	"MissingAuthenticationTokenException", "ExpiredTokenException", "ExpiredToken",
 }
 
-// down wraps an error with the operation, as a history.ErrDown, or as the error of ctx if that ended. It drops the
-// SDK's text, which contains addresses and account names.
+// down adds the operation to an error and makes it a history.ErrDown. If ctx has ended, it returns the error of ctx
+// instead. It omits the SDK's text, which contains addresses and account names.
 func (s *Store) down(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
@@ -62,7 +62,7 @@ func (s *Store) reason(err error) string {
 	}
 }
 
-// codes lists the reasons of a cancelled transaction, each once.
+// codes lists the different reason codes of a cancelled transaction.
 func codes(cancelled *types.TransactionCanceledException) string {
 	var found []string
 	for _, r := range cancelled.CancellationReasons {
@@ -73,7 +73,7 @@ func codes(cancelled *types.TransactionCanceledException) string {
 	return strings.Join(found, ", ")
 }
 
-// answered describes an error code of DynamoDB.
+// answered returns a text for an error code of DynamoDB.
 func answered(code string) string {
 	switch {
 	case slices.Contains(refusedCodes, code):

@@ -14,19 +14,20 @@ import (
 )
 
 const (
-	solvePrefix  = "SOLVE#" // of the key of a record, and of the sort key of a site's
+	solvePrefix  = "SOLVE#" // begins the partition key of a record, and the sort key of the copy by site
 	sitePrefix   = "SITE#"
 	activePrefix = "ACTIVE#"
 	statusPrefix = "STATUS#"
 	meta         = "META"
 	task         = "TASK"
 
-	// DynamoDB's limits of a key, in bytes:
+	// The maximum length of keys in DynamoDB, in bytes.
 	mostPartitionKey = 2048
 	mostSortKey      = 1024
 )
 
-// keyed returns a key that ends with a text, or with the hash of a text that is too long.
+// keyed returns the argument prefix followed by a text. If the key would be longer than `most` bytes, it replaces the
+// text by its hash.
 func keyed(prefix, text string, most int) string {
 	if len(prefix)+len(text) > most {
 		hash := sha256.Sum256([]byte(text))
@@ -35,16 +36,16 @@ func keyed(prefix, text string, most int) string {
 	return prefix + text
 }
 
-// siteKey is the partition of a site's records.
+// siteKey returns the partition key of a site's records.
 func siteKey(sitekey string) string { return keyed(sitePrefix, sitekey, mostPartitionKey) }
 
-// item is an item of the table, or a key.
+// item is an item of the table, or the key of an item.
 type item map[string]types.AttributeValue
 
-// endAttributes lists the attributes that an order under way lacks.
+// endAttributes lists the attributes of a record that an order in flight lacks.
 var endAttributes = []string{"ended_at", "solved_at", "how", "code", "polls", "callback", "price"}
 
-// activeItem is the item of an order under way, without its key.
+// activeItem returns the item of an order in flight, without its key.
 func activeItem(r history.Record) item {
 	i := item{}
 	i.write(r.Columns())
@@ -54,7 +55,7 @@ func activeItem(r history.Record) item {
 	return i
 }
 
-// solveItem is the item of a record.
+// solveItem returns the item of a record, which expires after the duration keep.
 func solveItem(r history.Record, keep time.Duration) item {
 	i := item{}
 	i.write(r.Columns())
@@ -65,7 +66,7 @@ func solveItem(r history.Record, keep time.Duration) item {
 	return i
 }
 
-// siteItem returns the copy of a solve's item for its site, or nil if it has none.
+// siteItem returns the copy of a record's item for its site. It returns nil if the record has no sitekey.
 func siteItem(solve item) item {
 	if solve.text("sitekey") == "" {
 		return nil
@@ -77,7 +78,8 @@ func siteItem(solve item) item {
 	return i
 }
 
-// taskItem returns the copy of a solve's item that is found by its task, or nil if it has none.
+// taskItem returns the copy of a record's item for its task. It returns nil if the record has no task, or if the task
+// id has the form of an order's ID.
 func taskItem(solve item) item {
 	name := solve.text("task")
 	if name == "" || history.IsOrder(name) {
@@ -91,13 +93,14 @@ func taskItem(solve item) item {
 	return i
 }
 
-// taskKey is the partition of a task. The text is normalised as by the SDK, so that no batch has one key twice.
+// taskKey returns the partition key of a task. It replaces invalid UTF-8 as the SDK does, because two different keys that
+// the SDK makes equal must not be in one batch.
 func taskKey(name string) string {
 	return keyed(solvePrefix, strings.ToValidUTF8(name, "\uFFFD"), mostPartitionKey)
 }
 
-// record reads the item of a solve, of a site or of a task. It returns false if the item is past its ttl, or is
-// another program's.
+// record reads the item of a record, or its copy by site or by task. It returns false if the item has expired or was
+// written by another program.
 func (i item) record(now time.Time) (history.Record, bool) {
 	r := history.Record{ID: i.id()}
 	i.read(r.Columns())
@@ -106,7 +109,7 @@ func (i item) record(now time.Time) (history.Record, bool) {
 	return r, i.number("ttl") > now.Unix() && r.ID != "" && r.How != "" && !r.Ended.IsZero()
 }
 
-// id returns the ID of an item's record.
+// id returns the ID of the record that an item has or copies.
 func (i item) id() string {
 	if order := i.text("order"); order != "" {
 		return order

@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// mostBusy limits the attempts of a call while the service is busy: about ten seconds, after which the outage is
-	// reported.
+	// mostBusy limits the attempts of a call while DynamoDB is busy. They take about ten seconds; then the call fails.
 	mostBusy = 20
-	// mostBroken limits the attempts of a call while connections break.
+	// mostBroken limits the attempts of a call if its connections break.
 	mostBroken = 3
 )
 
-// pauses are the pauses between the attempts of a call.
+// pauses has the pauses between two attempts of a call.
 var pauses = backoff.Doubling{First: 25 * time.Millisecond, Most: 500 * time.Millisecond}
 
-// busyCodes are the error codes of calls to repeat later.
+// busyCodes are the error codes after which a call is repeated.
 var busyCodes = []string{
 	"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "TransactionInProgressException",
-	// In a cancelled transaction:
+	// The following codes are reasons of a cancelled transaction.
 	"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError",
 }
 
-// retryer repeats a call up to mostBusy times if it is throttled or conflicts with another transaction, and up to
-// mostBroken times if its connection breaks. The SDK's standard retryer has one limit for both, starts at a second,
-// and does not look into cancelled transactions. The SDK gives all attempts of a transaction one token, so that
-// DynamoDB answers an attempt after a lost answer as done.
+// retryer limits the attempts of a call to mostBusy if DynamoDB throttles the call or the call conflicts with another
+// transaction. It limits them to mostBroken if connections break. The SDK's standard retryer has one limit for both
+// cases, pauses for up to a second at first, and ignores the reasons of cancelled transactions. The SDK sends the same
+// request token with all attempts of a transaction. So if an attempt succeeded and its response was lost, DynamoDB
+// reports success for the next attempt and does not apply it again.
 type retryer struct{ aws.NopRetryer }
 
-// MaxAttempts implements aws.Retryer without a limit; RetryDelay has the limits.
+// MaxAttempts implements aws.Retryer. It returns 0, which means no limit, because RetryDelay enforces the limits.
 func (retryer) MaxAttempts() int { return 0 }
 
 // IsErrorRetryable implements aws.Retryer.
@@ -57,7 +57,7 @@ func (retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
 	return pauses.Pause(attempt), nil
 }
 
-// busy reports whether the service answered that it is busy.
+// busy reports whether an error means that DynamoDB is busy.
 func busy(err error) bool {
 	if cancelled := (*types.TransactionCanceledException)(nil); errors.As(err, &cancelled) {
 		return alreadyThere(err) == nil && slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {
@@ -68,8 +68,8 @@ func busy(err error) bool {
 	return errors.As(err, &answer) && slices.Contains(busyCodes, answer.ErrorCode())
 }
 
-// broken reports whether the answer is missing, cut short or a server error. It excludes timeouts, because a repeated
-// call would take as long again.
+// broken reports whether the response is missing, incomplete or a server error. It returns false for a timeout, because
+// another attempt could take as long again.
 func broken(err error) bool {
 	send, read, silence := (*smithyhttp.RequestSendError)(nil), (*smithy.DeserializationError)(nil), net.Error(nil)
 	switch answer := (*smithyhttp.ResponseError)(nil); {
@@ -82,5 +82,5 @@ func broken(err error) bool {
 	}
 }
 
-// errBusy is the error of a batch that the service did not finish within mostBusy attempts.
+// errBusy reports that DynamoDB did not finish a batch within mostBusy attempts.
 var errBusy = errors.New("busy")

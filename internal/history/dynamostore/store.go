@@ -18,20 +18,20 @@ import (
 
 const (
 	dialLimit = 2 * time.Second
-	// callLimit is the limit of one attempt. A service that takes 3 s a call is slow, not dead.
+	// callLimit limits one attempt of a call. It is generous, because a slow response is better than an outage.
 	callLimit = 5 * time.Second
 
-	// emulated is the region of an endpoint without a region, because the SDK needs one.
+	// emulated is the region used if the options have an endpoint and no region. The SDK needs a region.
 	emulated = "us-east-1"
 )
 
 // Options are the options of Open.
 type Options struct {
-	Table     string        // "" = CaptchaSolves
-	Endpoint  string        // of an emulator or of a private link, as http://host:port; "" = that of the region
-	Region    string        // "" = from the environment or AWS's shared files
-	Keep      time.Duration // of a record, from its end on; 0 = 90 days
-	KeepAudit time.Duration // of an entry of the audit, and of a day's figures by key; 0 = 90 days
+	Table     string        // name of the table; "" = CaptchaSolves
+	Endpoint  string        // URL of an emulator or of a private link, such as http://host:port; "" = the region's endpoint
+	Region    string        // "" = the region in the environment or in AWS's shared files
+	Keep      time.Duration // how long a record is kept after its end; 0 = 90 days
+	KeepAudit time.Duration // how long entries of the audit and the figures by key are kept; 0 = 90 days
 }
 
 var (
@@ -39,7 +39,8 @@ var (
 	_ history.Audit = (*Store)(nil)
 )
 
-// Store is a history.Store and a history.Audit over one table. The figures of days never expire, except those by key.
+// Store implements history.Store and history.Audit in one table. The figures of a day by type and by target never expire.
+// The figures by key do.
 type Store struct {
 	client          *dynamodb.Client
 	transport       *http.Transport
@@ -84,10 +85,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the connections. No call may be running.
+// Close closes the connections. No call of another method may be running.
 func (s *Store) Close() { s.transport.CloseIdleConnections() }
 
-// transport gives up on a dead endpoint within some seconds.
+// transport returns a transport that gives up within some seconds if the endpoint does not respond.
 func transport() *http.Transport {
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
@@ -98,10 +99,12 @@ func transport() *http.Transport {
 	}
 }
 
-// stay follows no redirect, because a signed request is valid for one host.
+// stay is the CheckRedirect function of the HTTP client. It follows no redirect, because a signed request is valid for
+// one host only.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// credentials returns errNoCredentials if there are none. The SDK's error would name the places that it searched.
+// credentials is a provider of AWS credentials that returns errNoCredentials if there are none. The SDK's own error
+// would name the files and addresses that the SDK searched.
 type credentials struct{ aws.CredentialsProvider }
 
 func (c credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {

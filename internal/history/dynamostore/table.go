@@ -16,12 +16,12 @@ const (
 	ttlAttribute = "ttl"
 	tableKeys    = "PK (S), SK (S)"
 	indexKeys    = "GSI1PK (S), GSI1SK (S)"
-	// creating limits the wait for a new table.
+	// creating limits the wait until a new table can be used.
 	creating = 5 * time.Minute
 )
 
-// Check compares the table with the shape that the store needs. It fails with a history.ErrDown if a later call may
-// succeed, and otherwise names all differences.
+// Check compares the table with the shape that the store needs. If the table cannot be read, its error is a
+// history.ErrDown. If the table differs, its error names all differences.
 func (s *Store) Check(ctx context.Context) error {
 	const doing = "looking at the table"
 	table, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String(s.table)})
@@ -35,8 +35,8 @@ func (s *Store) Check(ctx context.Context) error {
 	return s.differs(append(shape(table.Table), expiryDiffers(expiry)...))
 }
 
-// Init makes the table, its index, its time to live and, if wanted, a stream of new images. It keeps existing parts.
-// If one of them differs, Init changes nothing and names all differences.
+// Init creates the table, its index, its time to live and, if the argument stream is true, a stream of new images. It
+// keeps existing parts. If an existing part has another shape, Init changes nothing and its error names all differences.
 func (s *Store) Init(ctx context.Context, stream bool) error {
 	if err := s.create(ctx, stream); err != nil {
 		return s.down(ctx, "making the table", err)
@@ -79,10 +79,10 @@ func (s *Store) Init(ctx context.Context, stream bool) error {
 	return nil
 }
 
-// newImages is a stream of new images.
+// newImages specifies a stream that contains the new image of each changed item.
 var newImages = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewImage}
 
-// create makes the table if it does not exist.
+// create creates the table if it does not exist.
 func (s *Store) create(ctx context.Context, stream bool) error {
 	text := func(name string) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS}
@@ -123,7 +123,7 @@ func (s *Store) active(ctx context.Context) (*types.TableDescription, error) {
 	return out.Table, nil
 }
 
-// expiry returns the attribute of the table's time to live, or "" if it is off.
+// expiry returns the attribute by which the table's items expire, or "" if the table's time to live is off.
 func (s *Store) expiry(ctx context.Context) (string, error) {
 	out, err := s.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: aws.String(s.table)})
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *Store) expiry(ctx context.Context) (string, error) {
 	}
 }
 
-// shape names the differences of the keys and of the index.
+// shape describes how the table's keys and index differ from those that the store needs.
 func shape(table *types.TableDescription) (differences []string) {
 	if keys := keyText(table.KeySchema, table.AttributeDefinitions); keys != tableKeys {
 		differences = append(differences, "its keys are "+keys+", not "+tableKeys)
@@ -157,7 +157,7 @@ func shape(table *types.TableDescription) (differences []string) {
 	return append(differences, "it has no index "+index)
 }
 
-// keyText formats keys, the partition key first.
+// keyText formats the keys of a schema with their types, the partition key first.
 func keyText(schema []types.KeySchemaElement, definitions []types.AttributeDefinition) string {
 	kinds := map[string]types.ScalarAttributeType{}
 	for _, d := range definitions {
@@ -171,7 +171,7 @@ func keyText(schema []types.KeySchemaElement, definitions []types.AttributeDefin
 	return strings.Join(keys, ", ")
 }
 
-// expiryDiffers names the difference of the table's time to live.
+// expiryDiffers describes how the table's time to live differs from the one that the store needs.
 func expiryDiffers(expiry string) []string {
 	switch expiry {
 	case ttlAttribute:
@@ -183,7 +183,7 @@ func expiryDiffers(expiry string) []string {
 	}
 }
 
-// differs returns the error of a table with differences.
+// differs returns an error that names the differences of the table, or nil if there are none.
 func (s *Store) differs(differences []string) error {
 	if len(differences) == 0 {
 		return nil

@@ -13,10 +13,10 @@ import (
 	"poold/internal/history"
 )
 
-// mostItems is DynamoDB's limit of items in a transaction.
+// mostItems is the maximum number of items that DynamoDB accepts in a transaction.
 const mostItems = 100
 
-// newcomer is an item that is put once, with its additions to figures.
+// newcomer is an item to put if the table lacks it, and what it then adds to figures.
 type newcomer struct {
 	item item
 	adds []addition
@@ -35,7 +35,8 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 	return s.down(ctx, "writing the records of sites and tasks", s.writeAll(ctx, copies(there)))
 }
 
-// copies returns the writes of the copies by site and by task, sites first. It copies the newest record of a task.
+// copies returns the writes of the copies by site and by task, sites first. If several records have the same task, it
+// copies the newest of them.
 func copies(solves []item) (writes []types.WriteRequest) {
 	slices.SortFunc(solves, func(a, b item) int { return -cmp.Compare(a.text("GSI1SK"), b.text("GSI1SK")) })
 	put := func(i item) {
@@ -56,7 +57,8 @@ func copies(solves []item) (writes []types.WriteRequest) {
 	return writes
 }
 
-// enter puts the items that the table lacks, with their additions. It returns all items as the table has them.
+// enter puts the items that the table lacks, and adds to the figures for these items only. It returns all items of the
+// batch as the table has them.
 func (s *Store) enter(ctx context.Context, batch []newcomer) (there []item, err error) {
 	for batch = arranged(batch); len(batch) > 0; {
 		n := fitting(batch)
@@ -69,7 +71,7 @@ func (s *Store) enter(ctx context.Context, batch []newcomer) (there []item, err 
 	return there, nil
 }
 
-// arranged returns the batch with each key once, sorted by figures.
+// arranged removes items with the same key from the batch, and sorts the batch by the figures that its items add to.
 func arranged(batch []newcomer) []newcomer {
 	seen := map[[2]string]bool{}
 	var once []newcomer
@@ -87,7 +89,7 @@ func arranged(batch []newcomer) []newcomer {
 	return once
 }
 
-// fitting returns how many items, from the first on, fit into one transaction.
+// fitting returns how many of the first items of the batch fit into one transaction.
 func fitting(batch []newcomer) int {
 	moved := map[sum]bool{}
 	for n, c := range batch {
@@ -101,7 +103,7 @@ func fitting(batch []newcomer) int {
 	return len(batch)
 }
 
-// enterTogether is enter for the items of one transaction.
+// enterTogether does the work of enter for a batch that fits into one transaction.
 func (s *Store) enterTogether(ctx context.Context, batch []newcomer) (there []item, err error) {
 	for len(batch) > 0 {
 		_, err := s.client.TransactWriteItems(ctx, transaction(s.table, batch))
@@ -128,7 +130,8 @@ func (s *Store) enterTogether(ctx context.Context, batch []newcomer) (there []it
 	return there, nil
 }
 
-// transaction puts the items in their order, if they are new, and then adds to the figures.
+// transaction returns a transaction that puts the items, in their order and on condition that they are new, and then
+// adds to the figures.
 func transaction(table string, batch []newcomer) *dynamodb.TransactWriteItemsInput {
 	var in dynamodb.TransactWriteItemsInput
 	totals := map[sum]addition{}
@@ -153,7 +156,8 @@ func transaction(table string, batch []newcomer) *dynamodb.TransactWriteItemsInp
 	return &in
 }
 
-// alreadyThere returns the reason for each item of a transaction that was cancelled because some items exist, else nil.
+// alreadyThere returns the cancellation reasons of a transaction, one for each item, if DynamoDB cancelled it because
+// some items exist. Otherwise it returns nil.
 func alreadyThere(err error) []types.CancellationReason {
 	cancelled := (*types.TransactionCanceledException)(nil)
 	if !errors.As(err, &cancelled) || !slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {
@@ -164,7 +168,7 @@ func alreadyThere(err error) []types.CancellationReason {
 	return cancelled.CancellationReasons
 }
 
-// conditionFailed is the code of a put whose item exists.
+// conditionFailed is the cancellation code of a put whose item already exists.
 const conditionFailed = "ConditionalCheckFailed"
 
 func code(r types.CancellationReason) string { return aws.ToString(r.Code) }

@@ -15,19 +15,20 @@ import (
 
 // Fate is what the proxy does with a request.
 type Fate struct {
-	// Answer replaces the answer of the server: an error type of DynamoDB, as ThrottlingException; "" = none. A
-	// cancelled transaction has reasons.
+	// Answer is an error type of DynamoDB, such as ThrottlingException, that the proxy returns instead of forwarding the
+	// request; "" = no error. Reasons are the cancellation reasons of a TransactionCanceledException.
 	Answer  string
 	Reasons []string
-	// Unprocessed is the number of items of a batch that the server does not get. They are answered as unprocessed.
+	// Unprocessed is the number of items of a batch that the proxy does not forward. The response lists these items as
+	// unprocessed.
 	Unprocessed int
-	// Before and After cut the connection: before the server has the request, or before its answer.
+	// Before cuts the connection before the request is forwarded. After cuts it before the response.
 	Before, After bool
-	Torn          bool          // cuts it in the middle of the answer
-	Delay         time.Duration // before anything else
+	Torn          bool          // cuts the connection in the middle of the response
+	Delay         time.Duration // how long the proxy waits before everything else
 }
 
-// Proxy is a proxy between a program and a server.
+// Proxy is a proxy between a program and an emulator of DynamoDB.
 type Proxy struct {
 	URL string
 
@@ -39,8 +40,8 @@ type Proxy struct {
 	units    map[string]float64
 }
 
-// Through starts a proxy before a server. judge decides on one request after the other; nil = all pass. The proxy ends
-// with the test.
+// Through starts a proxy in front of a server. The function judge decides the fate of each request, one request at a
+// time; nil = the proxy forwards all requests. The proxy ends with the test.
 func Through(t testing.TB, s *Server, judge func(operation string, body []byte) Fate) *Proxy {
 	t.Helper()
 	p := &Proxy{server: s.URL, judge: judge, requests: map[string]int{}, units: map[string]float64{}}
@@ -88,7 +89,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if operation == "BatchWriteItem" && fate.Unprocessed > 0 {
 		body, left = split(body, fate.Unprocessed)
 	}
-	// The request does not end with the client's context, because a server continues when its client has gone.
+	// The proxy does not pass the client's context on, because a real server also continues when its client has gone.
 	status, header, answer, err := p.forward(r.Header, asked(operation, body))
 	if err != nil || fate.After {
 		panic(http.ErrAbortHandler)
@@ -110,7 +111,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-// fail sends an error answer of DynamoDB.
+// fail writes an error response of DynamoDB.
 func fail(w http.ResponseWriter, fate Fate) {
 	answer := map[string]any{"__type": "com.amazonaws.dynamodb.v20120810#" + fate.Answer, "message": "injected"}
 	if fate.Reasons != nil {
@@ -125,7 +126,7 @@ func fail(w http.ResponseWriter, fate Fate) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// split removes the last n writes of each table from a batch, and leaves at least one.
+// split removes the last n writes of each table from a batch, but leaves at least one write of each table.
 func split(body []byte, n int) (rest []byte, left map[string][]json.RawMessage) {
 	var batch struct{ RequestItems map[string][]json.RawMessage }
 	if json.Unmarshal(body, &batch) != nil {
@@ -143,7 +144,7 @@ func split(body []byte, n int) (rest []byte, left map[string][]json.RawMessage) 
 	return rest, left
 }
 
-// fate counts a request and judges it.
+// fate counts a request and returns its fate.
 func (p *Proxy) fate(operation string, body []byte) Fate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +170,8 @@ func (p *Proxy) forward(header http.Header, body []byte) (int, http.Header, []by
 	return response.StatusCode, response.Header, answer, err
 }
 
-// asked adds the request for the consumed capacity. The emulator does not check signatures.
+// asked adds to a request the option that makes the emulator report the consumed capacity. The changed request keeps its
+// old signature, because the emulator does not check signatures.
 func asked(operation string, body []byte) []byte {
 	switch operation {
 	case "TransactWriteItems", "BatchWriteItem", "Query", "GetItem":
@@ -179,7 +181,8 @@ func asked(operation string, body []byte) []byte {
 	}
 }
 
-// count adds up the cost in an answer: one figure, or one for each table.
+// count adds the consumed capacity in a response to the units of the operation. A response has one figure, or one for
+// each table.
 func (p *Proxy) count(operation string, answer []byte) {
 	type consumed struct{ CapacityUnits float64 }
 	var one struct{ ConsumedCapacity consumed }

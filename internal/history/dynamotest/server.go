@@ -14,13 +14,13 @@ import (
 	"poold/internal/testkit"
 )
 
-// missing is the error on a machine without the emulator.
+// missing is the error message on a machine without the emulator.
 const missing = "the emulator of DynamoDB, dynoxide, is not on this machine (scripts/test installs it)"
 
-// Secret is the secret key of Credentials. It is long and rare, so that a test can search errors for it.
+// Secret is the secret key that Credentials sets. It is long and rare, so that a test can search errors for it.
 const Secret = "canary-51c0ffee7d"
 
-// Server is an emulator. It stops with the test.
+// Server is a running emulator. It stops with the test.
 type Server struct {
 	URL string
 
@@ -93,7 +93,7 @@ func (s *Server) serves() bool {
 	return true
 }
 
-// program returns the path of the emulator: on the PATH, or among the installed Go tools.
+// program returns the path of the emulator's program. It searches the PATH, and then the folder of installed Go tools.
 func program(t testing.TB) string {
 	t.Helper()
 	const name = "dynoxide"

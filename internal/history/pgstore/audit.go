@@ -49,8 +49,8 @@ func (s *Store) KeyDay(ctx context.Context, day time.Time) (map[string]history.K
 	return keys, nil
 }
 
-// The statements of forgetAudit. Keys are few: the statement finds each by one step in the primary key, which begins
-// with the key's oldest entry.
+// The SQL statements of forgetAudit. There are few API keys, so forgetEntries finds each key by one step in the index of
+// the primary key, and then the oldest entries of the key.
 const (
 	forgetEntries = `with recursive names as (
 			(select key from captcha_audit order by key limit 1)

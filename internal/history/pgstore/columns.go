@@ -14,7 +14,7 @@ func recordColumns(r *history.Record) []history.Column {
 	return append(r.Columns(), history.Column{Name: "status", Field: &status})
 }
 
-// names lists the names of columns.
+// names returns the names of columns.
 func names(columns []history.Column) []string {
 	all := make([]string, len(columns))
 	for i, c := range columns {
@@ -23,7 +23,7 @@ func names(columns []history.Column) []string {
 	return all
 }
 
-// values returns the members of a row in JSON. It has no member for a zero time, which makes the column null.
+// values returns the JSON object of a row. It omits zero times, so that their columns become null.
 func values(columns []history.Column) map[string]any {
 	row := make(map[string]any, len(columns))
 	for _, c := range columns {
@@ -41,7 +41,7 @@ func values(columns []history.Column) map[string]any {
 	return row
 }
 
-// destinations lists where a row is scanned to.
+// destinations returns the pointers into which a row is scanned.
 func destinations(columns []history.Column) []any {
 	all := make([]any, len(columns))
 	for i, c := range columns {
@@ -53,7 +53,7 @@ func destinations(columns []history.Column) []any {
 	return all
 }
 
-// nullable is a time in UTC; null is the zero time. It implements sql.Scanner.
+// nullable is a time in UTC that implements sql.Scanner. It scans null as the zero time.
 type nullable time.Time
 
 // Scan implements sql.Scanner.
@@ -66,7 +66,7 @@ func (n *nullable) Scan(value any) error {
 	return nil
 }
 
-// cleaned is the text that the server keeps for a column.
+// cleaned returns a text as the server can store it in a column.
 func cleaned(column, text string) string {
 	switch column {
 	case "id", "target", "owner", "type", "sitekey", "key":
@@ -76,16 +76,16 @@ func cleaned(column, text string) string {
 	}
 }
 
-// mostIndexed limits the bytes of a text in an index, because a row of an index has at most 2.7 kB.
+// mostIndexed limits the bytes of a text in an index, because PostgreSQL limits a row of an index to 2.7 kB.
 const mostIndexed = 500
 
-// storable replaces the bytes of a text that the server refuses. One record with such a text would block all later
-// ones.
+// storable replaces the bytes of a text that the server refuses. A record with a refused text would block all later
+// records.
 func storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// indexable is a storable text that is cut to the length that an index allows.
+// indexable makes a text storable and cuts it to at most mostIndexed bytes.
 func indexable(text string) string {
 	if text = storable(text); len(text) > mostIndexed {
 		text = strings.ToValidUTF8(text[:mostIndexed], "")

@@ -14,8 +14,8 @@ import (
 // days is a table of the figures of UTC days.
 type days struct {
 	name   string
-	key    string // columns of the primary key behind day
-	counts []string
+	key    string   // the other columns of the primary key, after day
+	counts []string // the columns with figures
 }
 
 var (
@@ -23,7 +23,7 @@ var (
 	keyDays = days{"captcha_audit_figures", "key", counted(new(history.KeyFigures).Counts())}
 )
 
-// counted lists the columns of figures.
+// counted returns the names of the columns with figures.
 func counted(counts []history.Count) []string {
 	names := make([]string, len(counts))
 	for i, c := range counts {
@@ -32,7 +32,8 @@ func counted(counts []history.Count) []string {
 	return names
 }
 
-// figuresRow makes a row of its key, by column, and its figures.
+// figuresRow returns a row by the names of its columns. The argument key has the columns of the primary key, and counts
+// has the figures.
 func figuresRow(key map[string]any, counts []history.Count) map[string]any {
 	row := maps.Clone(key)
 	for _, c := range counts {
@@ -41,7 +42,7 @@ func figuresRow(key map[string]any, counts []history.Count) map[string]any {
 	return row
 }
 
-// add adds the figures of rows to those with the same key.
+// add adds the figures of each row to the stored row with the same key, or stores the row if there is none.
 func (d days) add(ctx context.Context, tx postgres.Tx, rows []map[string]any) error {
 	text, err := json.Marshal(rows)
 	if err != nil {
@@ -58,7 +59,8 @@ func (d days) add(ctx context.Context, tx postgres.Tx, rows []map[string]any) er
 	return err
 }
 
-// read reads the figures of a day that are kept, into key and counts, and calls row after each row.
+// read reads the figures of a day, unless they have expired. It scans each row into the pointers of key and counts, and
+// then calls the function row.
 func (d days) read(ctx context.Context, s *Store, day time.Time, keep time.Duration, key []any, counts []history.Count, row func()) error {
 	for _, c := range counts {
 		key = append(key, c.N)
@@ -68,7 +70,7 @@ func (d days) read(ctx context.Context, s *Store, day time.Time, keep time.Durat
 	})
 }
 
-// query is the statement of read.
+// query returns the SQL statement of read.
 func (d days) query() string {
 	return `select ` + d.key + `, ` + strings.Join(d.counts, ", ") + ` from ` + d.name + `
 		where day = $1::date and day >= ((now() - $2::interval) at time zone 'UTC')::date`

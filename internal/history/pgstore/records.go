@@ -48,7 +48,7 @@ func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Quer
 	return s.page(ctx, "status", string(status), q)
 }
 
-// page reads records that have a value in a column.
+// page reads a page of the records that have the argument value in the column `by`.
 func (s *Store) page(ctx context.Context, by, value string, q history.Query) (history.Page, error) {
 	records, more, err := solves.page(ctx, s, by, value, s.o.Keep, q)
 	return history.Page{Records: records, More: more}, failed("reading records", err)
@@ -85,7 +85,7 @@ func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, er
 	return s.one(ctx, readTask, storable(task))
 }
 
-// one reads the record that a statement finds by a name.
+// one returns the first record that an SQL statement selects. The argument name is the first parameter of the statement.
 func (s *Store) one(ctx context.Context, sql, name string) (history.Record, bool, error) {
 	records, err := solves.read(ctx, s, sql, name, s.o.Keep)
 	if err != nil || len(records) == 0 {

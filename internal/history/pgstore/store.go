@@ -12,11 +12,11 @@ import (
 	"poold/internal/postgres"
 )
 
-// Options are times to keep.
+// Options are the options of New.
 type Options struct {
-	Keep      time.Duration // records, and the figures of days; 0 = 90 days
-	KeepAudit time.Duration // entries of the audit, and their figures; 0 = 90 days
-	Clean     time.Duration // interval of deletions; 0 = 1 minute
+	Keep      time.Duration // how long records and their figures are kept; 0 = 90 days
+	KeepAudit time.Duration // how long entries of the audit and their figures are kept; 0 = 90 days
+	Clean     time.Duration // interval between two deletions of expired rows; 0 = 1 minute
 }
 
 var (
@@ -24,13 +24,13 @@ var (
 	_ history.Audit = (*Store)(nil)
 )
 
-// Store is a history.Store and a history.Audit in one database.
+// Store implements history.Store and history.Audit in one database.
 type Store struct {
 	db *postgres.DB
 	o  Options
 }
 
-// New returns the store of a database. Only the store may call postgres.DB.Run.
+// New returns the store of a database. Store.Run calls postgres.DB.Run, so the caller must not.
 func New(db *postgres.DB, o Options) *Store {
 	o.Keep, o.KeepAudit = cmp.Or(o.Keep, quarter), cmp.Or(o.KeepAudit, quarter)
 	o.Clean = cmp.Or(o.Clean, time.Minute)
@@ -39,11 +39,11 @@ func New(db *postgres.DB, o Options) *Store {
 
 const quarter = 90 * 24 * time.Hour
 
-// mostDeleted limits the rows that one transaction deletes.
+// mostDeleted is the maximum number of rows that one transaction deletes.
 const mostDeleted = 1000
 
-// Run keeps a connection, brings the schema up to date, and deletes expired rows until ctx ends. The server may start
-// later.
+// Run keeps a connection, brings the schema up to date, and deletes expired rows until ctx ends. If the server is down,
+// Run tries to connect until the server starts.
 func (s *Store) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -53,8 +53,8 @@ func (s *Store) Run(ctx context.Context) error {
 	return s.db.Run(ctx, "", nil)
 }
 
-// The statements of forget. They skip locked rows until the next time. Without an order the server would read the
-// whole table for some rows.
+// The SQL statements of the method forget. They skip rows that another transaction has locked; a later call deletes
+// these. The order makes the server use an index; without it, the server may read the whole table.
 const (
 	forgetSolves = `delete from captcha_solves where id in (select id from captcha_solves
 		where status = $3 and ended < now() - $1::interval order by ended limit $2 for update skip locked)`
@@ -73,7 +73,7 @@ func (s *Store) forget(ctx context.Context) error {
 	return failed("deleting old figures", s.delete(ctx, forgetFigures, s.o.Keep))
 }
 
-// delete repeats a statement that deletes at most mostDeleted rows until all are deleted.
+// delete repeats an SQL statement that deletes at most mostDeleted rows until it finds no more rows.
 func (s *Store) delete(ctx context.Context, statement string, keep time.Duration, more ...any) error {
 	args := append([]any{keep, mostDeleted}, more...)
 	for deleted := int64(mostDeleted); deleted == mostDeleted; {
@@ -87,20 +87,21 @@ func (s *Store) delete(ctx context.Context, statement string, keep time.Duration
 	return nil
 }
 
-// downError is an error that is also a history.ErrDown.
+// downError is an error for which errors.Is also reports history.ErrDown.
 type downError struct{ error }
 
 func (e downError) Is(target error) bool { return target == history.ErrDown }
 
 func (e downError) Unwrap() error { return e.error }
 
-// failed adds the operation. The errors of package postgres quote nothing from the server.
+// failed adds the name of the operation to an error and makes it a history.ErrDown, unless the context of the caller
+// ended. The error text quotes nothing from the server, because the errors of package postgres do not.
 func failed(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
 	err = fmt.Errorf("%s: %w", doing, err)
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) { // the caller's
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) { // the caller's context ended
 		return err
 	}
 	return downError{err}

@@ -13,8 +13,8 @@ import (
 // table is a table of records or of entries.
 type table[R any] struct {
 	name    string
-	key     string // columns of the primary key, in its order
-	at      string // column of the time by which rows expire
+	key     string // columns of the primary key, in the order of the key
+	at      string // column with the time from which the age of a row counts
 	columns func(*R) []history.Column
 }
 
@@ -23,10 +23,10 @@ var (
 	audit  = table[history.Entry]{"captcha_audit", "key, at, id", "at", (*history.Entry).Columns}
 )
 
-// list lists the columns of the table.
+// list returns the names of the table's columns, separated by commas.
 func (t table[R]) list() string { return strings.Join(names(t.columns(new(R))), ", ") }
 
-// insert writes the rows that the table lacks and that are not older than keep, and returns them.
+// insert inserts the rows that the table lacks, except rows older than the argument keep. It returns the inserted rows.
 func (t table[R]) insert(ctx context.Context, tx postgres.Tx, rows []R, keep time.Duration) ([]R, error) {
 	members := make([]map[string]any, len(rows))
 	for i := range rows {
@@ -42,18 +42,18 @@ func (t table[R]) insert(ctx context.Context, tx postgres.Tx, rows []R, keep tim
 		on conflict (`+t.key+`) do nothing returning `+t.list(), string(text), keep)
 }
 
-// scan reads the rows of a statement that returns the columns of list.
+// scan executes an SQL statement and returns its rows. The statement must return the columns of list.
 func (t table[R]) scan(ctx context.Context, tx postgres.Tx, sql string, args ...any) (rows []R, err error) {
 	var row R
 	err = tx.Each(ctx, destinations(t.columns(&row)), func() { rows = append(rows, row) }, sql, args...)
 	return rows, err
 }
 
-// unsorted makes the server read the first rows in the order of an index. Otherwise the server, which may expect few
-// rows of a target, may read all of them and sort.
+// unsorted is an SQL statement that makes the server read the first rows in the order of an index. Otherwise, if the
+// server expects few rows, it may read all rows of a target and sort them.
 const unsorted = "set local enable_bitmapscan = off"
 
-// read reads the first rows in the order of an index.
+// read executes a query that selects the first rows in the order of an index, and returns these rows.
 func (t table[R]) read(ctx context.Context, s *Store, sql string, args ...any) (rows []R, err error) {
 	err = s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) (err error) {
 		if _, err = tx.Exec(ctx, unsorted); err == nil {
@@ -64,7 +64,7 @@ func (t table[R]) read(ctx context.Context, s *Store, sql string, args ...any) (
 	return rows, err
 }
 
-// page reads a page; more reports whether older rows follow.
+// page reads a page of rows. The result more reports whether older rows follow.
 func (t table[R]) page(ctx context.Context, s *Store, by, value string, keep time.Duration, q history.Query) (rows []R, more bool, err error) {
 	sql, args := t.query(by, value, keep, q)
 	if rows, err = t.read(ctx, s, sql, args...); len(rows) > q.Limit {
@@ -73,16 +73,17 @@ func (t table[R]) page(ctx context.Context, s *Store, by, value string, keep tim
 	return rows, false, err
 }
 
-// mostPages limits the rows of a query that reads a page of each target.
+// mostPages limits the number of rows that a query may read if it reads a page of each target.
 const mostPages = 20_000
 
-// always is later than any row.
+// always is a time later than the time of any row.
 var always = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// query returns the statement that reads a page, newest first, and one row more. It selects the rows with a value in
-// the column by that are not expired. One index begins with by, at and id, another with by, target, at and id.
+// query returns the SQL statement that reads a page, newest first, and one more row. The statement selects the rows that
+// have the argument value in the column `by` and have not expired. It can use two indexes: one begins with the columns
+// by, t.at and id, the other begins with by, target, t.at and id.
 func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (sql string, args []any) {
-	// A row is before To if its position is before (To, "").
+	// The time of a row is before q.To if and only if the position of the row is before (q.To, "").
 	end := history.Position{Ended: always}
 	if !q.To.IsZero() {
 		end.Ended = q.To
@@ -103,7 +104,7 @@ func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (
 	}
 	args = append(args, targets)
 	if len(targets)*q.Limit > mostPages {
-		// With this many targets, the page is among the next rows of all targets.
+		// A query for so many targets reads the rows of all targets until the page is full.
 		return sql + ` and target = any($7::text[])` + newest, args
 	}
 	return `select page.* from (select distinct unnest($7::text[]) as name) seen

@@ -20,7 +20,7 @@ import (
 // reloadLimit bounds a reload, which waits for the workers of removed targets.
 const reloadLimit = 30 * time.Second
 
-// Controls change the stock and the buying of one identity, over all replicas.
+// Controls changes the stock of an identity and the buying for it, over all replicas.
 type Controls interface {
 	Pause(ctx context.Context, id captcha.ID, p pool.Pause) error
 	Resume(ctx context.Context, id captcha.ID) error
@@ -33,7 +33,8 @@ type Controls interface {
 	Warm(ctx context.Context, id captcha.ID, w pool.Window, limit pool.WindowLimit) error
 }
 
-// Operations are an operator's actions on the buying; *purchase.Buyer implements it.
+// Operations has an operator's actions on providers and dead letters; *purchase.Buyer implements
+// it.
 type Operations interface {
 	// Probe tries a provider at once and returns its state. It fails with
 	// purchase.ErrUnknownProvider if the configuration file has no such provider.
@@ -144,7 +145,7 @@ func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *kernel.Call) e
 }
 
 const (
-	// The length of a pause with an end is between these two.
+	// A pause with an end must last at least shortestPause and at most longestPause.
 	shortestPause = time.Second
 	longestPause  = 30 * 24 * time.Hour
 	mostReason    = 200 // characters
@@ -188,7 +189,7 @@ func readPause(r *http.Request, w http.ResponseWriter) (p pool.Pause, err error)
 	return p, err
 }
 
-// Probe is the answer of POST /providers/{provider}/probe.
+// Probe is the response of POST /providers/{provider}/probe.
 type Probe struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`  // ok | busy | down
@@ -214,7 +215,7 @@ func (a *admin) probe(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return kernel.RespondJSON(w, Probe{Name: s.Name, State: string(s.State.Kind), Reason: s.State.Reason, Remedy: s.State.Remedy})
 }
 
-// LetterList is the answer of GET /dead-letters.
+// LetterList is the response of GET /dead-letters.
 type LetterList struct {
 	Letters    []purchase.DeadLetter `json:"letters"`              // never null
 	Incomplete bool                  `json:"incomplete,omitempty"` // some dead letters cannot be read

@@ -11,8 +11,8 @@ import (
 	"poold/internal/targets"
 )
 
-// Sets gives access to the configuration. Current never returns nil; Status is the result of the
-// last attempt to load the file. *reload.File implements it.
+// Sets gives access to the configuration; *reload.File implements it. Current never returns nil,
+// and Status is the result of the last attempt to load the file.
 type Sets interface {
 	Current() *targets.Set
 	Status() targets.Status
@@ -73,8 +73,8 @@ func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 	return err
 }
 
-// reauthenticate authenticates the caller again if the file was reloaded since its admission. Without a
-// reload, the result now is nil.
+// reauthenticate authenticates the caller again if the file was reloaded since its admission.
+// Without a reload it returns a nil Access.
 func (g *gate) reauthenticate(c *kernel.Call, r *http.Request) (now *kernel.Access, caller *kernel.Caller, err error) {
 	if now = g.access(); now == c.Access {
 		return nil, c.Caller, nil
@@ -163,8 +163,8 @@ func (g *gate) find(a *kernel.Access, name string, c *kernel.Caller) (*kernel.Ta
 	return nil, kernel.NewProblem(kernel.CodeUnknownTarget, where+" no target of this name"+suggestion(a, name, c))
 }
 
-// suggestion suggests the target with the most similar name, among the targets that the caller may
-// use; "" = no name is similar.
+// suggestion returns a clause with the most similar name of a target that the caller may use; "" =
+// no name is similar.
 func suggestion(a *kernel.Access, name string, c *kernel.Caller) string {
 	var known []string
 	for i := range a.Set.Targets {

@@ -25,19 +25,19 @@
 // Each area of the API is a small type; its methods are the handlers, and its fields are the parts
 // that these handlers use. Each interface is declared beside the type that uses it.
 //
-//	tokens     token.go       hands out tokens
-//	solves     solve.go       one solve, now
+//	tokens     token.go       the route that hands out tokens
+//	solves     solve.go       the route for solves on demand
 //	admin      admin.go, warm.go
-//	                          what an operator does
-//	callbacks  callback.go    what the solving services send
-//	streams    stream.go      the status as it changes
-//	scrapes    scrape.go      /metrics; metrics.go counts for it
+//	                          the actions of operators, and warm windows
+//	callbacks  callback.go    callbacks of the solving services
+//	streams    stream.go      a stream of changes of the status
+//	scrapes    scrape.go      /metrics; metrics.go has the counts of this replica
 //	probes     health.go      /healthz and /readyz
 //
 // The other areas are packages that do not import each other:
 //
-//	page        the status for people and programs
-//	historyapi  orders that ended, spending, the actions of keys
+//	page        the status as HTML and as JSON
+//	historyapi  ended orders, spending, and the actions of keys
 //	compatapi   the protocols of the solving services
 //
 // All areas share two packages: delivery sends tokens to callers and receives their reports; kernel

@@ -124,7 +124,7 @@ func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.Empty
 	case cause.State == refill.Refused:
 		return kernel.NewProblem(kernel.CodeSolveRefused, cause.Reason).After(max(retry, time.Until(note.Until)))
 	case cause.State == refill.Budget:
-		// Until note.Until only an order in flight can bring a token.
+		// Before note.Until, only an order in flight can bring a token.
 		if left := time.Until(note.Until); left > 0 {
 			retry = left // without jitter: an earlier retry cannot succeed
 		}

@@ -43,8 +43,8 @@ type Metrics struct {
 // the provider.
 type traffic struct{ calls, tokens int }
 
-// NewMetrics returns the metrics with their registry. version and commit become labels of
-// poold_build_info.
+// NewMetrics returns the metrics with their registry. The arguments version and commit become
+// labels of poold_build_info.
 func NewMetrics(version, commit string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -139,12 +139,12 @@ func (m *Metrics) HandedOut(target string, token *pool.Token, waited time.Durati
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.targets[target] = true
-	// Born, Dies and TTL are all by Redis' clock.
+	// Born, Dies and TTL use the clock of Redis.
 	m.age.WithLabelValues(target).Observe(max(0, token.Dies.Add(-token.TTL).Sub(token.Born).Seconds()))
 	m.wait.WithLabelValues(target).Observe(waited.Seconds())
 }
 
-// Reported counts a report on a token that had this age at the report.
+// Reported counts a report. The argument age is the age of the token at the time of the report.
 func (m *Metrics) Reported(target string, accepted bool, age time.Duration) {
 	outcome := "rejected"
 	if accepted {
@@ -190,7 +190,8 @@ func (m *Metrics) dropStaleSeries(set *targets.Set) {
 	dropSeries(m.keys, wanted, "key", m.keyRequests.MetricVec)
 }
 
-// dropSeries drops the series of the names that wanted lacks from the given metrics.
+// dropSeries removes the series of all names that are not wanted. It removes them from the given
+// metrics.
 func dropSeries[V any](names map[string]V, wanted map[string]bool, label string, in ...*prometheus.MetricVec) {
 	for name := range names {
 		if wanted[name] {

@@ -10,8 +10,8 @@ import (
 	"poold/internal/httpapi/kernel"
 )
 
-// Without keys in the file, a caller must be on this machine. A browser on this machine is such a
-// caller too, so requests that a web page of another site can cause are refused.
+// Without keys in the configuration file, a caller must be on this machine. A browser on this
+// machine may show a web page of another site, so requests that such a page can cause are refused.
 
 // refuseStrangers accepts only requests from programs on this machine. It refuses requests of a
 // page of another site, requests to a host name that an attacker's DNS resolves to this machine,
@@ -39,7 +39,7 @@ func refuseStrangers(r *http.Request) error {
 func refuseForeignPages(r *http.Request) error {
 	const why = "a web page of another site must not send this request"
 	for _, origin := range r.Header["Origin"] {
-		if !sameHost(origin, r.Host) { // "null" is foreign too
+		if !sameHost(origin, r.Host) { // the origin "null" is foreign too
 			return kernel.NewProblem(kernel.CodeForbidden, why)
 		}
 	}

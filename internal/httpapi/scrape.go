@@ -60,7 +60,8 @@ func (s *scrapes) scrape(w http.ResponseWriter, r *http.Request, _ *kernel.Call)
 	return nil
 }
 
-// open returns the body for a scrape of this snapshot. The caller must pass the body to close.
+// open returns the body for a scrape of this snapshot. The caller must pass the body to the method
+// close.
 func (s *scrapes) open(snapshot *status.Snapshot) *scrapeBody {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +113,7 @@ func (s *scrapes) render(snapshot *status.Snapshot) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// compress compresses a rendered body. It passes on an error of the rendering.
+// compress returns a rendered body as gzip. It passes on an error of the rendering.
 func compress(body []byte, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err

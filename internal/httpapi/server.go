@@ -38,7 +38,7 @@ type Refill interface {
 	Waker
 }
 
-// Buyer is the buying side; *purchase.Buyer implements it.
+// Buyer buys tokens from the providers; *purchase.Buyer implements it.
 type Buyer interface {
 	delivery.ReportSender
 	CallbackTaker
@@ -57,10 +57,10 @@ type Deps struct {
 	Guests     delivery.GuestList
 	Tasks      compatapi.ClientTasks
 	NearMisses *compat.NearMisses
-	History    historyapi.Store    // nil = none is kept
-	Audit      historyapi.Audit    // nil = none is kept
-	Auditor    delivery.Auditor    // nil = none is kept
-	Arrivals   historyapi.Arrivals // the same
+	History    historyapi.Store    // nil = no history is kept
+	Audit      historyapi.Audit    // nil = no audit is kept
+	Auditor    delivery.Auditor    // nil = no audit is kept
+	Arrivals   historyapi.Arrivals // nil = arrivals are not counted
 	Status     *status.Collector
 	Feed       *status.Feed // of Status
 	Metrics    *Metrics
@@ -117,9 +117,9 @@ func New(d Deps) *Server {
 // end a caller's wait.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// HTTPServer returns a server with the limits of this API. The caller of HTTPServer serves on a
-// listener from CountListener and shuts the server down. HTTP/2 is off, so that the bytes on a
-// connection belong to one request at a time.
+// HTTPServer returns a server with the limits of this API. The caller must serve on a listener from
+// CountListener, and must shut the server down. HTTP/2 is off, so that the bytes on a connection
+// belong to one request at a time.
 func (s *Server) HTTPServer() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

@@ -67,7 +67,7 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return t.Deliver(w, r, c, &out)
 }
 
-// readRequest turns query and headers into a request to the stock. The result buys reports whether
+// readRequest turns query and headers into a request to the stock. The second result is true if
 // `on_empty: solve` applies: the caller then waits, and a token is bought for the caller if the
 // stock is empty. The caller's ticket makes the worker order one token more, because pending
 // callers count against the depth (place.lua).
@@ -92,8 +92,8 @@ func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bo
 	return request, buys, err
 }
 
-// readQuery reads the query parameters of a take. The result waits reports whether the query has
-// the parameter wait.
+// readQuery reads the query parameters of a take. It returns true if the query has the parameter
+// wait.
 func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits bool, err error) {
 	if raw == "" {
 		return false, nil

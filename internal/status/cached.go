@@ -45,16 +45,16 @@ func (c *cached[T]) get(of revision, life time.Duration, build func() T) T {
 	return c.makeLocked(of, life, build)
 }
 
-// renew makes a new result. While it does, get still returns the last result if that result is
-// current.
+// renew makes a new result. Until the new result is complete, the method get still returns the last
+// result if that is current.
 func (c *cached[T]) renew(of revision, life time.Duration, build func() T) {
 	c.mu.Lock()
 	c.makeLocked(of, life, build)
 }
 
-// makeLocked makes a result, or waits for a result of the same revision that is being made. It
-// unlocks mu before either. If a result of another revision is begun meanwhile, makeLocked returns
-// its result but does not keep it.
+// makeLocked makes a result, or waits for a result of the same revision that is being made. In both
+// cases it first unlocks mu. If another goroutine begins a result of a newer revision meanwhile,
+// makeLocked returns its own result but does not store it as the last result.
 func (c *cached[T]) makeLocked(of revision, life time.Duration, build func() T) T {
 	if r := c.making; r != nil && r.revision == of {
 		c.mu.Unlock()

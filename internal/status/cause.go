@@ -37,7 +37,7 @@ func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outa
 	case stock.Err != nil && (state == refill.OK || state == refill.Starved):
 		return Cause{State: refill.Starved, Reason: redisdb.Reason(stock.Err) + "; the figures are the last known ones"}
 	case state == refill.Paused && stock.Err == nil:
-		// The pause has ended in the stock, but refill still reports it.
+		// The pause has ended in Redis, but package refill still reports it.
 		state, reason = refill.OK, ""
 	}
 	switch state {

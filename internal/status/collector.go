@@ -22,7 +22,7 @@ const (
 	snapshotLife = 200 * time.Millisecond
 	// A survey of more than manyTargets targets takes a second or longer, so its snapshot lives for
 	// manyLife. Run makes a new snapshot each renewEvery, so that no reader waits for it. Run stops
-	// doing so watchedFor after the last request.
+	// making snapshots watchedFor after the last request.
 	manyTargets = 1000
 	manyLife    = 10 * time.Second
 	renewEvery  = 4 * time.Second
@@ -226,7 +226,7 @@ func (c *Collector) providersNow(ctx context.Context) []purchase.Status {
 	})
 }
 
-// makeSnapshot makes a snapshot.
+// makeSnapshot queries all sources and combines their data into a snapshot.
 func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapshot {
 	onDemand := c.askOnDemand(ctx, set) // runs concurrently with the rest
 	providers := c.providersNow(ctx)
@@ -282,7 +282,7 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 	return newSnapshot(&document, seen, read, guests)
 }
 
-// statuses returns the refill status of each target, and the query of its stock.
+// statuses returns the refill status of each target, and the query for the stock of each target.
 func (c *Collector) statuses(ctx context.Context, set *targets.Set) ([]refill.Status, []pool.Query) {
 	ctx, cancel := context.WithTimeout(ctx, refreshLimit)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 // Copy rebuilds the document from the events of a Feed, for a program that reads the stream. A Copy
 // belongs to one goroutine; the zero Copy has no document yet.
 type Copy struct {
-	members map[string]json.RawMessage // of the document, without the targets
+	members map[string]json.RawMessage // members of the document by name, without the targets
 	targets map[string]Target          // by name
 }
 

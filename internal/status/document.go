@@ -61,9 +61,9 @@ type Redis struct {
 // History has the state and the counts of this replica's writing to the history, since its start.
 type History struct {
 	OK      bool   `json:"ok"`
-	Reason  string `json:"reason"`  // why it cannot be written now; "" when ok
-	Sent    int64  `json:"sent"`    // ends of orders that the store took
-	Dropped int64  `json:"dropped"` // ends of orders that the store refused
+	Reason  string `json:"reason"`  // why the history cannot be written now; "" when ok
+	Sent    int64  `json:"sent"`    // ended orders that the store accepted
+	Dropped int64  `json:"dropped"` // ended orders that the store refused
 	// Unrecorded is the number of ended orders that Redis did not keep for the store, because too
 	// many were pending. It covers all replicas, the targets of this document and all guests.
 	Unrecorded int64 `json:"unrecorded"`
@@ -75,7 +75,7 @@ type History struct {
 // Audit has the state and the counts of this replica's writing to the audit, since its start.
 type Audit struct {
 	OK      bool   `json:"ok"`
-	Reason  string `json:"reason"`  // why it cannot be written now; "" when ok
+	Reason  string `json:"reason"`  // why the audit cannot be written now; "" when ok
 	Queued  int    `json:"queued"`  // entries in memory
 	Written int64  `json:"written"` // entries
 	Dropped int64  `json:"dropped"` // entries that found the queue full, or that the store refused
@@ -115,10 +115,10 @@ type Target struct {
 	Want         int      `json:"want"`
 	Refill       string   `json:"refill"`   // fixed | adaptive
 	Forecast     float64  `json:"forecast"` // adaptive: requests expected within one lead time
-	Risk         float64  `json:"risk"`     // adaptive: probability that a request finds no token with `want` of them kept
+	Risk         float64  `json:"risk"`     // adaptive: probability that a request finds no token if `want` are kept
 	Limit        string   `json:"rail"`     // what limits `want` or the orders: depth, credit, probe, idle, paused; "" = nothing
 	Credit       float64  `json:"credit"`   // adaptive: tokens that may still expire unused; below 0 only `min` is kept. fixed: 0
-	Warm         int      `json:"warm"`     // tokens that warm windows want ready; 0 = no window runs or is near
+	Warm         int      `json:"warm"`     // number of tokens that warm windows require; 0 = no window runs or begins soon
 	// HitRateNeeds is the max_waste with which the target would have reached its hit_rate since
 	// Shadow.Since. It is null if hit_rate is reached, with `refill: fixed`, and if Shadow is null.
 	HitRateNeeds *Need `json:"hit_rate_needs"`
@@ -127,15 +127,15 @@ type Target struct {
 	Sitekey        string   `json:"sitekey"`
 	Pageurl        string   `json:"pageurl"`
 	Fresh          int      `json:"fresh"`
-	Ageing         int      `json:"ageing"`           // fresh tokens that expire before an order placed now lands
+	Ageing         int      `json:"ageing"`           // fresh tokens that expire before a new order would land
 	InFlight       int      `json:"in_flight"`        // orders in flight, including unknown
-	BoughtInFlight int      `json:"bought_in_flight"` // orders in flight that the counter bought includes
+	BoughtInFlight int      `json:"bought_in_flight"` // orders in flight that `bought` includes
 	Unknown        int      `json:"unknown"`          // orders in flight that may or may not have been bought
 	Waiting        int      `json:"waiting"`
 	NextExpiry     *float64 `json:"next_expiry_s"` // time until the next fresh token enters its margin; null = no fresh token
 	pool.Figures
 	HitRate         float64  `json:"hit_rate"`          // hits per request with an outcome; 0 without such requests
-	BoughtPerServed float64  `json:"bought_per_served"` // bought per token handed out; 0 without hand-outs
+	BoughtPerServed float64  `json:"bought_per_served"` // tokens bought per token handed out; 0 without hand-outs
 	LeadTime        LeadTime `json:"lead_time_s"`
 	Spent           Money    `json:"spent"` // by the prices of the configuration file; null = no price is known
 	// Days has those of the last seven UTC days that have a count, today first; never null.
@@ -161,7 +161,7 @@ type LastFailure struct {
 
 // NearMiss counts the submissions that differ from a target in the same fields.
 type NearMiss struct {
-	Fields []string `json:"fields"` // as pools.yaml names them
+	Fields []string `json:"fields"` // names of the fields in pools.yaml
 	Count  int64    `json:"count"`
 	LastAt string   `json:"last_at"` // RFC 3339, UTC
 }
@@ -262,7 +262,7 @@ type Dedup struct {
 	Missed   int64      `json:"missed"`    // no token came, or it came too late
 	Refused  int64      `json:"refused"`   // refused because no token could come
 	SavedPct float64    `json:"saved_pct"` // saved per 100 requests with a token, to one decimal place; 0 without such requests
-	Days     []DedupDay `json:"days"`      // UTC days, today first; 7 unless some are unknown; never null
+	Days     []DedupDay `json:"days"`      // UTC days, today first; 7 days unless some are unknown; never null
 	Reason   string     `json:"reason"`    // why the figures are not current; "" = they are current
 }
 
@@ -293,8 +293,8 @@ type Shadow struct {
 	Refill string `json:"refill"` // the other mode: fixed | adaptive
 	Depth  int    `json:"depth"`  // fixed: the depth; adaptive: the most tokens kept and on order
 	Since  string `json:"since"`  // RFC 3339, UTC
-	// Requests, HitRate and Bought describe the target since then: the requests with an outcome,
-	// the share of these requests that found a token, and the tokens that landed.
+	// Requests, HitRate and Bought are the figures of the target since Since: the requests with an
+	// outcome, the share of these requests that found a token, and the tokens that landed.
 	Requests int64   `json:"requests"`
 	HitRate  float64 `json:"hit_rate"`
 	Bought   int64   `json:"bought"`
@@ -306,7 +306,7 @@ type Shadow struct {
 
 // Need is the setting with which a target reaches the wanted hit rate.
 type Need struct {
-	MaxWaste   *float64 `json:"max_waste"`    // approximately the lowest that reaches the hit rate; null = no value does
+	MaxWaste   *float64 `json:"max_waste"`    // about the lowest that reaches the hit rate; null = no max_waste does
 	HitRateNow float64  `json:"hit_rate_now"` // hit rate with the present max_waste
 	Text       string   `json:"text"`         // the need as a sentence
 }
@@ -351,11 +351,11 @@ func (d *Document) Target(name string) (*Target, bool) {
 	return &d.Targets[i], true
 }
 
-// Only returns the part of the document for a key that is limited to some targets. The part
+// Part returns the part of the document for a key that is limited to some targets. This part
 // includes the providers and the state of the configuration file, but not the file's problems and
 // warnings, which may name other targets. It omits Solve, Dedup, History and Audit, which cover the
 // requests of other keys.
-func (d *Document) Only(may func(target string) bool) *Document {
+func (d *Document) Part(may func(target string) bool) *Document {
 	part := *d
 	part.Solve, part.Dedup, part.History, part.Audit = nil, nil, nil, nil
 	part.Targets = []Target{}

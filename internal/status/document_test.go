@@ -128,7 +128,7 @@ func TestOnlyHidesOtherTargets(t *testing.T) { synctest.Test(t, testOnlyHidesOth
 
 func testOnlyHidesOtherTargets(t *testing.T) {
 	whole := NewCollector(busySources()).Snapshot(t.Context()).Document
-	part := whole.Only(func(name string) bool { return name == "checkout" })
+	part := whole.Part(func(name string) bool { return name == "checkout" })
 	if len(part.Targets) != 1 || part.Targets[0].Name != "checkout" || len(part.Providers) != 1 ||
 		part.Config.Problems == nil || part.Config.Lasting != nil || len(part.Config.Problems)+len(part.Config.Warnings) > 0 {
 		t.Errorf("%+v", part)

@@ -28,7 +28,7 @@ const (
 	heartbeatEvery = 5 * time.Second
 )
 
-// The names of a feed's events.
+// These are the names of a feed's events.
 const (
 	EventStatus = "status" // Data is the complete document
 	EventChange = "change" // Data has the members that changed, and as_of
@@ -64,7 +64,7 @@ type view struct {
 	name    string
 	may     func(target string) bool // nil = all targets
 	readers int                      // guarded by the Feed's mu
-	current atomic.Pointer[edition]  // replaced by Run only
+	current atomic.Pointer[edition]  // only Run replaces it
 }
 
 // edition is the content of a view at one time. It is immutable once it is published.
@@ -72,7 +72,7 @@ type edition struct {
 	number   int64 // counts the editions of a view; 0 = no edition yet, only next is set
 	at       time.Time
 	document *Document
-	members  map[string]json.RawMessage // of the document, without the targets
+	members  map[string]json.RawMessage // members of the document by name, without the targets
 	change   []byte                     // JSON of the difference from the previous edition
 	whole    func() ([]byte, error)     // the document
 	next     chan struct{}              // closed when a later edition is published
@@ -179,7 +179,7 @@ func (v *view) publish(s *Snapshot) error {
 	last, at := v.current.Load(), time.Now()
 	document, whole := s.Document, s.JSON
 	if v.may != nil {
-		document = document.Only(v.may)
+		document = document.Part(v.may)
 		whole = func() ([]byte, error) { return json.Marshal(document) }
 	}
 	members, err := document.members()

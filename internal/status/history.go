@@ -38,7 +38,7 @@ func (c *Collector) auditStatus() *Audit {
 	}
 }
 
-// notices returns the notice that the history cannot be written or read; nil if it can.
+// notices returns the notice that the history cannot be written or read; nil if it is ok.
 func (h *History) notices() []string {
 	switch {
 	case h == nil || h.OK:

@@ -40,7 +40,7 @@ poold_history_up 0
 	if err := testutil.CollectAndCompare(snapshot, strings.NewReader(want), names...); err != nil {
 		t.Error(err)
 	}
-	if part := snapshot.Document.Only(func(string) bool { return true }); part.History != nil {
+	if part := snapshot.Document.Part(func(string) bool { return true }); part.History != nil {
 		t.Errorf("a key that is limited sees %+v", part.History)
 	}
 
@@ -103,7 +103,7 @@ poold_audit_entries_total 20
 		if err := testutil.CollectAndCompare(snapshot, strings.NewReader(c.metrics), "poold_audit_entries_total", "poold_audit_dropped_total"); err != nil {
 			t.Errorf("%+v: %v", c.want, err)
 		}
-		if part := snapshot.Document.Only(func(string) bool { return true }); part.Audit != nil {
+		if part := snapshot.Document.Part(func(string) bool { return true }); part.Audit != nil {
 			t.Errorf("a key that is limited sees %+v", part.Audit)
 		}
 	}

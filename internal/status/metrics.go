@@ -58,7 +58,7 @@ var (
 	descBudgetLimit = everyTarget("budget_limit", "Solves that may be bought in an hour or a day; target * is the overall budget.", "window")
 
 	descGuests = describe("solve_guests", "Guests, which are identities of POST /solve without a target, that are still known."+everywhere)
-	// The savings are a gauge, because the store keeps one count for each day.
+	// This metric is a gauge, not a counter, because the store keeps a separate count for each day.
 	descSavings = describe("solve_requests_today", "Requests to POST /solve since midnight UTC, when it is reset, by source: pool (the token was ready), solve (bought for the request), "+
 		"shared_wait (shared a solve in flight), shared_cache (shared an ended solve), replay (Idempotency-Key), missed (no token came), refused (no token can come)."+everywhere, "source")
 

@@ -61,7 +61,7 @@ func (s *source[T]) startQuery(ctx context.Context, log *slog.Logger, query func
 	}
 }
 
-// run runs the query and stores its answer.
+// run executes the query and stores the answer.
 func (s *source[T]) run(ctx context.Context, log *slog.Logger, query func(context.Context) (T, error)) {
 	ctx, cancel := context.WithTimeout(ctx, longestAnswer)
 	defer cancel()
@@ -91,7 +91,7 @@ func (s *source[T]) isSlow() bool {
 	return s.slow
 }
 
-// last returns the last good answer, and an error if it is not current.
+// The method last returns the last good answer, and an error if this answer is not current.
 func (s *source[T]) last() (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// surveyPart is the number of identities in one exchange with Redis. Even a busy Redis answers
-	// for this number within partLimit.
+	// surveyPart is the number of identities in one exchange with Redis. Even a busy Redis needs
+	// less than partLimit for such an exchange.
 	surveyPart = 50
 	// partLimit limits each exchange with Redis, and the total time of failing exchanges. So a
 	// snapshot takes at most a second while Redis hangs, and an unreachable cluster node does not
@@ -91,7 +91,7 @@ func (s *surveyor) remember(queries []pool.Query, seen []observation) {
 	for i, q := range queries {
 		if err := seen[i].Err; err != nil {
 			seen[i].Stock = before[q.ID]
-			seen[i].NextExpiry, seen[i].Windows = -1, nil // both are relative to the time of their reading
+			seen[i].NextExpiry, seen[i].Windows = -1, nil // both are relative to the time at which they were read
 			seen[i].Err = err
 		}
 		known[q.ID] = seen[i].Stock

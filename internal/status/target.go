@@ -141,7 +141,7 @@ func lastFailures(list []refill.Failure) []LastFailure {
 	return all
 }
 
-// nearMisses converts near misses. It never returns nil.
+// nearMisses converts near misses for the document. It never returns nil.
 func nearMisses(list []compat.NearMiss) []NearMiss {
 	all := []NearMiss{}
 	for _, miss := range list {

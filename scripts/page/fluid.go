@@ -56,7 +56,7 @@ func fluid(ctx context.Context, lasts time.Duration) error {
 		return err
 	}
 	defer stop()
-	page, closing, err := browser.Open() //nolint:contextcheck // the browser has it
+	page, closing, err := browser.Open() //nolint:contextcheck // the browser has its own context
 	if err != nil {
 		return err
 	}

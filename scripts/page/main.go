@@ -144,7 +144,7 @@ func (s *scene) shoot(ctx context.Context, shots ...shot) error {
 	go ask(asking, url)
 	time.Sleep(s.settle)
 	for _, picture := range shots {
-		if err := s.take(url, picture); err != nil { //nolint:contextcheck // the browser has its own
+		if err := s.take(url, picture); err != nil { //nolint:contextcheck // the browser has its own context
 			return fmt.Errorf("%s: %w", picture.name, err)
 		}
 	}

@@ -21,7 +21,8 @@ import (
 // Browser is a running Chromium process.
 type Browser struct{ ctx context.Context }
 
-// Start starts a Chromium. The function stop ends it and waits for its end.
+// Start starts a Chromium. The function stop ends the browser and waits until its process has
+// ended.
 func Start(ctx context.Context) (b *Browser, stop func(), err error) {
 	allocating, free := chromedp.NewExecAllocator(ctx, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Headless,
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
@@ -42,7 +43,7 @@ type Page struct {
 	troubles []string
 }
 
-// Open opens a tab. The function closing closes it.
+// Open opens a tab. The function closing closes the tab.
 func (b *Browser) Open() (p *Page, closing func(), err error) {
 	ctx, leave := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
 	p = &Page{ctx: ctx}

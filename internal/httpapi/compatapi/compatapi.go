@@ -22,7 +22,8 @@ const maxCompatibleBody = 1 << 20
 // clientKey is the length of the keys that the clients of solving services accept.
 const clientKey = 32
 
-// ClientTasks are the tasks of the compatible endpoints; *compat.Tasks implements it.
+// ClientTasks has the operations on the tasks of the compatible endpoints; *compat.Tasks implements
+// it.
 type ClientTasks interface {
 	Submit(ctx context.Context, task compat.Task, terms compat.Terms) (number string, err error)
 	Open(ctx context.Context, number, caller string) (bool, error)
@@ -30,7 +31,7 @@ type ClientTasks interface {
 	Report(ctx context.Context, number, caller string) (state compat.TaskState, token string, err error)
 }
 
-// Routes are the routes of both protocols.
+// Routes has the handlers of both protocols.
 type Routes struct {
 	delivery.Sender
 
@@ -80,13 +81,13 @@ func (p *Routes) codesOf(ctx context.Context, c *kernel.Call, err error) codes {
 }
 
 type call struct {
-	key, bad string // bad is the code of the error in reading the call; "" = no error
+	key, bad string // bad is the error code if the call could not be read, otherwise ""
 	action   wire.Action
 	do       func(taken *kernel.Room) (wire.Reply, error)
 	fail     func(codes) wire.Reply
 }
 
-// serve reads a call, authenticates its caller, carries it out and writes the reply.
+// serve reads a call, authenticates its caller, carries the call out and writes the reply.
 func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, decode func(wire.Request) call) error {
 	body, taken, err := p.Bodies.Read(r, c, maxCompatibleBody)
 	defer taken.Release()
@@ -117,9 +118,10 @@ func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, d
 	return nil
 }
 
-// authenticate finds the caller by the key in the call. If the configuration file has no keys, the
-// caller is on this machine, and any text with the length of a key is accepted. The argument bad is
-// the code of a call that could not be read; its key may be missing for that reason.
+// authenticate identifies the caller by the key that the client sent. If the configuration file has
+// no keys, the caller is on this machine, and any text with the length of a key is accepted. The
+// argument bad is the code of a call that could not be read; its key may be missing for that
+// reason.
 func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) error {
 	if key == "" && bad != "" {
 		return unreadable(bad)

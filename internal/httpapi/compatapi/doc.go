@@ -1,11 +1,11 @@
 // Package compatapi serves the two protocols of the solving services, so that the clients of these
 // services get tokens from poold without a change of code.
 //
-//	compatapi.go   what both protocols do: authenticate, submit, poll, report, balance
+//	compatapi.go   the common part of both protocols: authenticate, submit, poll, report, balance
 //	legacy.go      /in.php and /res.php
 //	tasks.go       /createTask and the other routes of that protocol
-//	terms.go       on which terms a caller gets a token
-//	lost.go        submits whose answer did not reach the client
+//	terms.go       the terms on which a caller gets a token
+//	lost.go        submissions whose reply did not reach the client
 //
 // Package wire encodes and decodes both protocols, package compat keeps the tasks, and package
 // delivery sends the tokens.

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// After a lost reply, the task is kept for lostFor for the next equal submission. Package
-	// compat holds a task without a poll for the same time.
+	// lostFor is how long after a lost reply the task is kept for the next equal submission. It
+	// equals the time for which package compat keeps a task that no client polls.
 	lostFor = 30 * time.Second
 	// mostLost is the maximum number of submissions with a lost reply that a replica keeps.
 	mostLost = 4096
@@ -43,9 +43,9 @@ type submit struct {
 	lost   time.Time       // when the reply was lost; zero = not lost
 }
 
-// begin adds a submission. If the reply to an earlier equal submission was lost, the new submission
-// gets the number of that task. If the client of an equal submission has hung up before its reply,
-// begin first waits for the end of that submission, which may leave a number.
+// The method begin adds a submission. If the reply to an earlier equal submission was lost, the new
+// submission gets the number of that task. If the client of an equal submission has hung up before
+// its reply, begin first waits for the end of that submission, which may leave a number.
 func (ss *submits) begin(ctx context.Context, key submitKey) *submit {
 	for {
 		number, leaving := ss.take(key)
@@ -67,8 +67,8 @@ func (ss *submits) begin(ctx context.Context, key submitKey) *submit {
 	}
 }
 
-// take removes the oldest submission with a lost reply and returns its number. Otherwise it returns
-// a pending submission whose client has hung up, or nil.
+// The method take removes the oldest submission with a lost reply and returns the number of that
+// submission. Otherwise it returns a pending submission whose client has hung up, or nil.
 func (ss *submits) take(key submitKey) (number string, leaving *submit) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -86,7 +86,7 @@ func (ss *submits) take(key submitKey) (number string, leaving *submit) {
 	return "", leaving
 }
 
-// The method end completes a submission. The argument lost reports that the submission has a number
+// The method end completes a submission. The argument lost is true if the submission has a number
 // that its client did not get.
 func (ss *submits) end(key submitKey, s *submit, lost bool) {
 	defer close(s.ended)

@@ -47,8 +47,8 @@ func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 }
 
 // taskSolved returns the reply with a token. Its endTime is the earliest time at which the token
-// can have been solved, which may be before the task was made. Its createTime is rounded up to a
-// second.
+// can have been solved, which may be before the task was made. The reply's createTime is rounded up
+// to a whole second.
 func taskSolved(got *compat.Result) wire.Reply {
 	token := &got.Token
 	return wire.JSON(wire.TasksAnswer{

@@ -65,8 +65,8 @@ func (p *Routes) pollTerms(c *kernel.Call, task compat.Task) (compat.Terms, erro
 	return p.guestTerms(c, task.Identity, margin, nil), nil
 }
 
-// targetTerms returns the terms of a target. The argument isNew reports whether the task is
-// submitted now.
+// targetTerms returns the terms of a target. The argument isNew is true if the task is submitted
+// now.
 func (p *Routes) targetTerms(c *kernel.Call, t *kernel.Target, isNew bool) compat.Terms {
 	return compat.Terms{Take: t.Take(c.Caller), Supply: targetSupply{&p.Supply, t, isNew}}
 }

@@ -22,8 +22,9 @@ func (c *countedConn) Write(b []byte) (int, error) {
 
 type countListener struct{ net.Listener }
 
-// CountListener makes the connections of l count the bytes written to them. For TLS, use it as the
-// inner listener: pass it to http.Server.ServeTLS or to tls.NewListener.
+// CountListener wraps a listener, so that its connections count the bytes written to them. For TLS,
+// use the returned listener as the inner listener: pass it to http.Server.ServeTLS or to
+// tls.NewListener.
 func CountListener(l net.Listener) net.Listener { return countListener{l} }
 
 func (l countListener) Accept() (net.Conn, error) {

@@ -120,8 +120,9 @@ func (a answer) encode() ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// appendPlain appends the same JSON as encode in a fraction of the time. It returns false if the
-// response has a solution, no target, or a character that JSON escapes; few responses do.
+// appendPlain appends the same JSON as the method encode, in a fraction of the time. It returns
+// false if the response has a solution, no target, or a character that JSON escapes; few responses
+// do.
 func (a *answer) appendPlain(b []byte) (_ []byte, plain bool) {
 	for _, field := range [...]struct{ begin, value string }{
 		{`{"id":"`, a.ID}, {`","target":"`, a.Target}, {`","type":"`, string(a.Type)}, {`","token":"`, a.Token}, {`","source":"`, string(a.Source)},
@@ -141,7 +142,7 @@ func (a *answer) appendPlain(b []byte) (_ []byte, plain bool) {
 	return append(b, "}\n"...), isPlain(a.UserAgent)
 }
 
-// isPlain reports whether a text is the same in JSON, without escapes.
+// isPlain reports whether a text needs no escapes in JSON.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

@@ -4,9 +4,9 @@
 //
 //	deliver.go   writes the answer, and returns the token if no byte of it was sent
 //	conns.go     counts the bytes that each connection sent
-//	supply.go    ends the wait of a caller for whom no token can come
+//	supply.go    ends the wait of a caller if no token can come
 //	report.go    the routes of the reports
-//	audit.go     notes which key took, bought or reported a token
+//	audit.go     records which key took, bought or reported a token
 //	solveid.go   the id of a token of /solve, and the terms of a guest
 //
 // # Invariants

@@ -105,8 +105,8 @@ func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, answer
 	return p.report(r, c, id, answered, good)
 }
 
-// report counts a report on a token and passes it on. The argument answered is the token's id in
-// the response that handed it out.
+// report counts a report on a token and passes the report on to the buyer. The argument answered is
+// the token's id in the response that handed it out.
 func (p *Reports) report(r *http.Request, c *kernel.Call, id SolveID, answered string, good bool) error {
 	// A counted report must also be passed on, even if the caller hangs up meanwhile.
 	ctx := context.WithoutCancel(r.Context())

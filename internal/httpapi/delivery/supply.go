@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// supplyEvery is the interval between two checks that a token can still come.
+	// supplyEvery is the interval between two checks whether a token can still come.
 	supplyEvery = 250 * time.Millisecond
 	// During an outage a caller waits at least outagePatience, because many outages end within
 	// seconds.

@@ -42,8 +42,8 @@ type Journal interface {
 
 // Routes has the handlers of this package.
 type Routes struct {
-	Store    Store // nil = none is kept
-	Audit    Audit // nil = none is kept
+	Store    Store // nil = no history is kept
+	Audit    Audit // nil = no audit is kept
 	Journal  Journal
 	Arrivals Arrivals // nil = arrivals are not counted
 	Status   *status.Collector
@@ -91,7 +91,7 @@ func (h *Routes) Active(w http.ResponseWriter, r *http.Request, c *kernel.Call) 
 	return h.underWay(w, r, c, asked)
 }
 
-// page writes a page of the records that the query returns.
+// page runs the query ask and writes the page of records that it returns.
 func (h *Routes) page(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked pageQuery,
 	ask func(context.Context, history.Query) (history.Page, error),
 ) error {

@@ -114,7 +114,7 @@ type AuditEntry struct {
 	TokenID string       `json:"token_id"`
 	Source  string       `json:"source"` // source in the response with the token; "" for a report
 	Image   string       `json:"image"`  // "sha256:…, n bytes": the picture that the token solves; "" = none
-	Price   status.Money `json:"price"`  // of a bought token, as in Record; 0 for other actions
+	Price   status.Money `json:"price"`  // price of a bought token, as in Record; otherwise 0
 }
 
 // KeyUsageLine has the figures of a key.

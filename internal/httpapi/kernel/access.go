@@ -92,7 +92,7 @@ func newTarget(t *targets.Target) *Target {
 	return own
 }
 
-// Take returns a request of the caller for a token of the target, without a wait.
+// Take returns a request by the caller for a token of the target. The request does not wait.
 func (t *Target) Take(c *Caller) pool.Request {
 	request := t.take
 	request.Caller = c.StableName

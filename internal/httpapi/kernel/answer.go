@@ -10,8 +10,8 @@ import (
 )
 
 // WriteLimit limits the time from the header of a request to the last byte of the response. The
-// wait for a token is not included. A token or a page is a few kilobytes, so a client that takes
-// longer does not read.
+// wait for a token is not included. A token or a page is a few kilobytes, so a client that needs
+// more time is not reading the response.
 const WriteLimit = 10 * time.Second
 
 // All responses share these header values, which never change; net/http only reads them.
@@ -24,8 +24,8 @@ var (
 	TypeText     = []string{"text/plain; charset=utf-8"}
 )
 
-// Respond writes a complete response that contains no token. It ignores an error of the connection,
-// because no token must return to the stock.
+// Respond writes a complete response that contains no token. It ignores write errors: without a
+// token, nothing has to return to the stock.
 func Respond(w http.ResponseWriter, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
@@ -44,8 +44,8 @@ func RespondJSON(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// AnswerWithin sets a new time limit for writing the response. It is called if earlier work may
-// have used up the limit, or before a wait that would.
+// AnswerWithin sets a new time limit for writing the response. Handlers call it after work that may
+// have used up the limit, and before a wait that may exceed it.
 func AnswerWithin(w http.ResponseWriter, limit time.Duration) {
 	// If the writer has no deadlines, the limit of the server remains.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit))

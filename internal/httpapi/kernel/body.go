@@ -71,9 +71,9 @@ func CheckJSON(r *http.Request) error {
 }
 
 // ReadObject reads a body that is one JSON object, without nested values and with each field at
-// most once. The text want describes a valid body, for error messages. The function set receives
-// each field; it returns a text that describes the fault of the field, or "". The result given has
-// the names of the fields in the body.
+// most once. The argument want describes a valid body, for error messages. The function set
+// receives each field; it returns a text that describes the fault of the field, or "". The returned
+// map has the names of the fields in the body.
 func ReadObject(r *http.Request, w http.ResponseWriter, want string, set func(field string, value json.Token) (wrong string)) (given map[string]bool, err error) {
 	body, err := ReadBody(r, w, MaxBody)
 	if err != nil {
@@ -107,7 +107,7 @@ type Bodies struct {
 	taken int64 // used bytes of the budget
 }
 
-// Above manyBodies bytes in use, onMany reports many large bodies.
+// manyBodies is the number of bytes in use above which the function onMany is called.
 const manyBodies = 32 << 20
 
 // NewBodies returns a Bodies without any body in it. The function onMany is Deps.ManyBodies; it may
@@ -116,7 +116,7 @@ func NewBodies(onMany func(bool)) *Bodies {
 	return &Bodies{decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), onMany: onMany}
 }
 
-// addLocked adds to the used bytes of the budget, and calls onMany if the sum crosses manyBodies.
+// addLocked adds to the used bytes in use, and calls onMany if the sum crosses manyBodies.
 func (b *Bodies) addLocked(bytes int64) {
 	was := b.taken > manyBodies
 	b.taken += bytes

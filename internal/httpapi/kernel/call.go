@@ -20,11 +20,11 @@ type Route struct {
 	Path    string
 	// Scope is the scope that a caller's key needs; "" = the route needs no key.
 	Scope targets.Scope
-	// AltScope is a scope that also admits to the route; the handler limits the actions of such a
-	// key. "" = none.
+	// AltScope is a second scope that also admits a key to the route; the handler then limits what
+	// the key can do. "" = none.
 	AltScope targets.Scope
-	// Probe admits any caller without a key and with any Host and Origin. Such a route is a
-	// harmless health check for balancers, an error, or a callback with a secret.
+	// Probe admits any caller without a key and with any Host and Origin. Such routes are health
+	// checks, error responses, and callbacks, which have a secret.
 	Probe bool
 	// Changes reports whether a request to the path takes or changes something, whatever its
 	// method. Changes and Named are derived from the other fields.

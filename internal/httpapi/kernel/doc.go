@@ -13,5 +13,5 @@
 //   - An unknown query parameter or body field is refused, because it would have no effect.
 //   - The large bodies of all routes share one memory budget (Bodies).
 //
-// The decision which caller may use a route is in package httpapi.
+// Package httpapi decides which caller may use a route; this package does not.
 package kernel

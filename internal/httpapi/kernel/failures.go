@@ -20,8 +20,8 @@ const (
 // empty.
 type WrongKeys struct{ Failures[netip.Prefix] }
 
-// Count counts a wrong key of the address remote. If the limit is reached, it counts nothing and
-// returns how long the sender must wait.
+// Count counts a wrong key that came from an address. If the limit is reached, it counts nothing
+// and returns how long the sender must wait.
 func (w *WrongKeys) Count(remote string, at time.Time) (wait time.Duration) {
 	return w.Failures.Count(network(remote), at)
 }
@@ -34,7 +34,7 @@ type Failures[K comparable] struct {
 	swept time.Time // the last time the senders without recent tries were dropped
 }
 
-// tries are the last failed tries of a sender.
+// tries has the times of the last failed tries of a sender.
 type tries struct {
 	at   [wrongKeysMost]time.Time // times of the tries; zero = no try
 	next int                      // index of the oldest time
@@ -93,7 +93,7 @@ func (f *Failures[K]) sweep(at time.Time) {
 
 // network returns the sender that an address counts for: the address itself or, for IPv6, its /64
 // network, because one host may use all addresses of a /64. An address that is not IP, such as that
-// triesOf a unix socket, gives the zero value. The headers of a proxy are not used.
+// of a unix socket, gives the zero value. The headers of a proxy are not used.
 func network(remote string) netip.Prefix {
 	socket, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -104,6 +104,6 @@ func network(remote string) netip.Prefix {
 	if addr.Is6() {
 		bits = 64
 	}
-	from, _ := addr.Prefix(bits) // bits is in range
+	from, _ := addr.Prefix(bits) // cannot fail: bits is at most the length of the address
 	return from
 }

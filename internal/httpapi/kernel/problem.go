@@ -28,7 +28,7 @@ func define(code Code, status int, title string) Code {
 	return code
 }
 
-// These are all codes.
+// These are the codes of all problems.
 var (
 	CodeBadRequest      = define("bad_request", http.StatusBadRequest, "The request is malformed")
 	CodeUnauthorized    = define("unauthorized", http.StatusUnauthorized, "A key is needed")

@@ -50,7 +50,7 @@ func (p *Routes) Overview(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	}
 	document := currentSnapshot(w, r, p.status).Document
 	if c.Caller.Globs != nil {
-		document = document.Only(c.Caller.MayUse)
+		document = document.Part(c.Caller.MayUse)
 	}
 	return p.writePage(w, document, c.Caller)
 }
@@ -59,7 +59,7 @@ func (p *Routes) Overview(w http.ResponseWriter, r *http.Request, c *kernel.Call
 func (p *Routes) Document(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	snapshot := currentSnapshot(w, r, p.status)
 	if c.Caller.Globs != nil {
-		return kernel.RespondJSON(w, snapshot.Document.Only(c.Caller.MayUse))
+		return kernel.RespondJSON(w, snapshot.Document.Part(c.Caller.MayUse))
 	}
 	body, err := snapshot.JSON()
 	if err != nil {
@@ -128,8 +128,8 @@ func share(n int, t status.Target) int {
 	return 0
 }
 
-// wantText returns a text with the number of wanted tokens, and whether a warm window is the reason.
-// It returns "" if this number is the depth.
+// wantText returns a text with the number of wanted tokens, and whether a warm window is the
+// reason. It returns "" if the number of wanted tokens is the depth.
 func wantText(t status.Target) string {
 	switch {
 	case t.Warm > 0 && t.Warm == t.Want:

@@ -5,8 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
-	"poold/internal/captcha"
 )
 
 // lasting is a part of the file that only a restart applies.
@@ -22,14 +20,18 @@ func (s *Set) lasting() []lasting {
 	if s.History.Backend == HistoryDynamoDB && !s.History.ActiveItems {
 		items = "without active items"
 	}
+	var redis []string
+	for address := range strings.SplitSeq(s.Redis.URL.Reveal(), ",") {
+		redis = append(redis, withoutSecrets(address))
+	}
 	return []lasting{
 		{"server.listen", s.Server.Listen, s.Server.Listen},
 		{"server.tls", s.Server.TLS, s.Server.TLS.Cert + " " + s.Server.TLS.Key},
-		{"redis", s.Redis, fmt.Sprintf("%s %s prefix %s", withoutSecrets(s.Redis.URL), s.Redis.SentinelMaster, s.Redis.Prefix)},
+		{"redis", s.Redis, fmt.Sprintf("%s %s prefix %s", strings.Join(redis, ","), s.Redis.SentinelMaster, s.Redis.Prefix)},
 		{"dead_letters", s.DeadLetters, s.DeadLetters},
-		{"dedup", s.Dedup, fmt.Sprintf("%s %s", s.Dedup.Backend, withoutSecrets(s.Dedup.URL))},
+		{"dedup", s.Dedup, fmt.Sprintf("%s %s", s.Dedup.Backend, withoutSecrets(s.Dedup.URL.Reveal()))},
 		{"history", s.History, fmt.Sprintf("%s keep %s audit %s %s %s %s %s %s", s.History.Backend, short(s.History.Keep), short(s.History.Audit),
-			withoutSecrets(s.History.URL), s.History.Table, withoutSecrets(captcha.Secret(s.History.Endpoint)), s.History.Region, items)},
+			withoutSecrets(s.History.URL.Reveal()), s.History.Table, withoutSecrets(s.History.Endpoint), s.History.Region, items)},
 	}
 }
 
@@ -81,17 +83,13 @@ func (s *Set) Lasting() map[string]string {
 	return all
 }
 
-// withoutSecrets returns one address, or several with commas, without users, passwords and queries.
-func withoutSecrets(addresses captcha.Secret) string {
-	all := strings.Split(addresses.Reveal(), ",")
-	for i, address := range all {
-		u, err := url.Parse(address)
-		if err != nil {
-			all[i] = "…" // PostgreSQL accepts addresses that net/url does not
-			continue
-		}
-		u.User, u.RawQuery, u.Fragment = nil, "", ""
-		all[i] = u.String()
+// withoutSecrets returns an address without its user, password and query. It returns "…" for an
+// address that net/url cannot read.
+func withoutSecrets(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "…"
 	}
-	return strings.Join(all, ",")
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
 }

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// Lasting shows no secret, and no address that does not come from the file.
+// Lasting shows no secret, also if a password has a comma, and no address that does not come from the file.
 func TestLastingShowsNoSecret(t *testing.T) {
 	const file = "redis: {url: 'rediss://user:canary@a:1,rediss://:canary@b:2', prefix: p}\nproviders: [{name: s, api: simulated}]\n" +
-		"dedup: {backend: postgres, url: 'postgres://u:canary@db/x?password=canary'}\n" +
+		"dedup: {backend: postgres, url: 'postgres://u:with,canary@db,127.0.0.2:5433/x?password=canary'}\n" +
 		"history: {backend: dynamodb, endpoint: 'http://127.0.0.1:8000', region: eu-central-1, keep: 48h}\n" +
 		"targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com}\n"
-	const rest = "dead_letters:./dead-letters dedup:postgres postgres://db/x history:dynamodb keep 48h audit 168h CaptchaSolves http://127.0.0.1:8000 eu-central-1 " +
+	const rest = "dead_letters:./dead-letters dedup:postgres postgres://db,127.0.0.2:5433/x history:dynamodb keep 48h audit 168h CaptchaSolves http://127.0.0.1:8000 eu-central-1 " +
 		"redis:rediss://a:1,rediss://b:2 prefix p "
 	for _, listen := range []string{"", "127.0.0.1:9"} {
 		set := mustParse(t, file, nil)
@@ -27,5 +27,12 @@ func TestLastingShowsNoSecret(t *testing.T) {
 		if got := fmt.Sprint(set.Lasting()); got != want {
 			t.Errorf("--listen %q:\n%s\nwant\n%s", listen, got, want)
 		}
+	}
+}
+
+// An address that cannot be read is hidden.
+func TestUnreadableAddressIsHidden(t *testing.T) {
+	if got := withoutSecrets("postgres://user:canary@host/%zz"); got != "…" {
+		t.Errorf("shown as %s", got)
 	}
 }

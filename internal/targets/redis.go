@@ -82,9 +82,7 @@ func redisAddress(address string) (u *url.URL, rule string) {
 // namesDatabase reports whether a valid address selects a database other than 0.
 func namesDatabase(address string) bool {
 	u, err := url.Parse(address)
-	if err != nil {
-		return false
-	}
-	db := strings.Trim(u.Path, "/")
-	return db != "" && db != "0" || u.Query().Get("db") != "" && u.Query().Get("db") != "0"
+	return err == nil && slices.ContainsFunc([]string{strings.Trim(u.Path, "/"), u.Query().Get("db")}, func(db string) bool {
+		return db != "" && db != "0"
+	})
 }

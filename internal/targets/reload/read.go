@@ -91,11 +91,11 @@ func readFile(path string) ([]byte, error) {
 	}
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errIrregular
+	}
 	if err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errIrregular
 	}
 	return io.ReadAll(io.LimitReader(file, syntax.MaxSize+1))
 }

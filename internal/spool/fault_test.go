@@ -147,6 +147,28 @@ func TestAFullSpoolKeepsNoFurtherLetter(t *testing.T) {
 	s.wantCounts(t, 3, 0)
 }
 
+// The folder of a full spool is removed while a letter is written. The letter is kept in a new folder.
+func TestAFullFolderIsRemovedDuringAWrite(t *testing.T) {
+	s := opened(t)
+	s.most = 1
+	s.mustKeep(t, letter(1))
+	s.names.Lock()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := s.Keep(letter(2)); err != nil {
+			t.Error(err)
+		}
+	})
+	testkit.Within(t, 20*time.Second, "a letter is unfinished", func() bool { return len(s.files(t)) == 2 })
+	if err := os.RemoveAll(s.dir); err != nil {
+		t.Error(err)
+	}
+	s.names.Unlock()
+	wg.Wait()
+	s.wantAll(t, letter(2))
+	s.wantCounts(t, 1, 0)
+}
+
 // Concurrent calls, some for one order: each letter is stored once, the cap holds, and the counts
 // match the folder without another listing.
 func TestConcurrentLettersAreStoredOnce(t *testing.T) {

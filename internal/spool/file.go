@@ -74,10 +74,8 @@ func readRegular(root *os.Root, name string) (data []byte, bad, err error) {
 	}
 	defer func() { _ = f.Close() }()
 	// Open follows symbolic links, so this checks that the opened file is the listed file.
-	if opened, err := f.Stat(); err != nil {
-		return nil, nil, err
-	} else if !os.SameFile(there, opened) {
-		return nil, errors.New("replaced while it was opened"), nil
+	if opened, err := f.Stat(); err != nil || !os.SameFile(there, opened) {
+		return nil, errors.New("replaced while it was opened"), err
 	}
 	data, err = io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if len(data) > maxBytes {
@@ -102,15 +100,11 @@ func makeDir(dir string) error {
 	} else if err != nil {
 		return err
 	}
-	if err := os.Chmod(dir, dirMode); err != nil {
+	if err := errors.Join(os.Chmod(dir, dirMode), syncDir(os.Open(above))); err != nil {
+		_ = os.Remove(dir) // the next call would not sync a directory that exists
 		return err
 	}
-	root, err := os.OpenRoot(above)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
-	return syncDir(root)
+	return nil
 }
 
 // writeUnfinished writes and syncs a file under the name of an unfinished letter.
@@ -134,9 +128,9 @@ func writeUnfinished(root *os.Root, data []byte) (name string, err error) {
 	return name, nil
 }
 
-// syncDir syncs the entries of a directory to disk.
-func syncDir(root *os.Root) error {
-	dir, err := root.Open(".")
+// syncDir syncs the entries of an opened directory to disk and closes it. It returns err, the error of
+// opening the directory, if there is one.
+func syncDir(dir *os.File, err error) error {
 	if err != nil {
 		return err
 	}

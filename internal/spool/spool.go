@@ -70,7 +70,7 @@ func (s *Spool) open() error {
 		return err
 	}
 	_ = root.Remove(name)
-	return syncDir(root)
+	return syncDir(root.Open("."))
 }
 
 // Keep stores a dead letter. If it returns nil, the letter survives a crash and a power cut. If an
@@ -99,7 +99,7 @@ func (s *Spool) put(name string, data []byte) error {
 	}
 	defer func() { _ = root.Close() }()
 	if _, _, err := readFile(root, name); err == nil {
-		return syncDir(root) // the letter exists, so a full disk does not matter
+		return syncDir(root.Open(".")) // the letter exists, so a full disk does not matter
 	}
 	unfinished, err := writeUnfinished(root, data)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Spool) put(name string, data []byte) error {
 		_ = root.Remove(unfinished)
 		return err
 	}
-	return syncDir(root)
+	return syncDir(root.Open("."))
 }
 
 // place renames a written file to the name of its letter. If that letter already exists, place
@@ -211,7 +211,7 @@ func (s *Spool) Remove(order string) error {
 	}
 	defer func() { _ = root.Close() }()
 	if err = s.drop(root, nameOf(order)); err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = syncDir(root) // an earlier call that removed the letter may not have synced yet
+		err = syncDir(root.Open(".")) // an earlier call that removed the letter may not have synced yet
 	}
 	if err != nil {
 		return fmt.Errorf("removing a dead letter: %w", err)

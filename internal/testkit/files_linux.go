@@ -1,0 +1,53 @@
+package testkit
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+)
+
+// WithFiles calls do while this process can open n more files: opening another one fails with EMFILE.
+// No other goroutine may open files meanwhile.
+func WithFiles(t testing.TB, n int, do func()) {
+	t.Helper()
+	file, err := os.Open(os.DevNull) // starts the poller of the runtime, which opens files too
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = file.Close()
+	// A file gets the lowest free number below the limit.
+	limit := uintptr(0)
+	for ; n >= 0; limit++ {
+		if _, _, fault := syscall.Syscall(syscall.SYS_FCNTL, limit, syscall.F_GETFD, 0); fault == syscall.EBADF {
+			n--
+		}
+	}
+	withLimit(t, syscall.RLIMIT_NOFILE, uint64(limit-1), do)
+}
+
+// withLimit calls do while a limit of this process is lower.
+func withLimit(t testing.TB, resource int, limit uint64, do func()) {
+	t.Helper()
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(resource, &before); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := syscall.Setrlimit(resource, &before); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: limit, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	do()
+}
+
+// WithFullDisk calls do while a file can have at most n bytes: a write behind them fails with EFBIG.
+func WithFullDisk(t testing.TB, n int, do func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ) // else the write would end the process
+	defer signal.Reset(syscall.SIGXFSZ)
+	withLimit(t, syscall.RLIMIT_FSIZE, uint64(n), do)
+}

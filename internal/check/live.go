@@ -50,8 +50,8 @@ func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, 
 	}
 	if set.Redis.Embedded() {
 		say("redis", "embedded, keeps nothing over a restart", nil)
-	} else if err := tryRedis(ctx, set.Redis, say); err != nil {
-		return faults, err
+	} else {
+		tryRedis(ctx, set.Redis, say)
 	}
 	for _, d := range backend.Databases(set) {
 		try("postgres of "+d.Key, storeLimit, func(ctx context.Context) (string, error) { return tryDatabase(ctx, d) })
@@ -65,15 +65,16 @@ func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, 
 	return faults, err
 }
 
-// tryRedis reports whether poold can use Redis. It returns an error only for an invalid address.
-func tryRedis(ctx context.Context, wanted targets.Redis, say report) error {
+// tryRedis reports whether poold can use Redis.
+func tryRedis(ctx context.Context, wanted targets.Redis, say report) {
 	quiet := slog.New(slog.DiscardHandler)
 	redis.SetLogger(backend.RedisLog{Log: quiet})
 	store, err := redisdb.Open(redisdb.Options{
 		Addresses: wanted.URL.Reveal(), SentinelMaster: wanted.SentinelMaster, Prefix: wanted.Prefix, Log: quiet,
 	})
 	if err != nil {
-		return err
+		say("redis", "", err)
+		return
 	}
 	defer func() { _ = store.Close() }()
 	found := store.Try(ctx)
@@ -83,7 +84,6 @@ func tryRedis(ctx context.Context, wanted targets.Redis, say report) error {
 	if len(found.Faults) == 0 {
 		say("redis", fmt.Sprintf("%s, version %s, keeps an append-only file, evicts nothing, gives all rights", found.Where, cmp.Or(found.Version, "unknown")), nil)
 	}
-	return nil
 }
 
 // tryDatabase reads the version of a database and checks its tables.

@@ -1,0 +1,97 @@
+package check_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"poold/internal/check"
+	"poold/internal/cli"
+	"poold/internal/history/dynamotest"
+	"poold/internal/provider/simulated"
+)
+
+const target = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: q, depth: 0, paused: true}\n"
+
+// run runs `poold check` on a file of this text.
+func run(ctx context.Context, t *testing.T, out io.Writer, text string, args ...string) error {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pools.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := check.Command(&cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: out, Stderr: out})
+	command.SilenceErrors, command.SilenceUsage = true, true
+	command.SetArgs(append(args, "--config", path))
+	return command.ExecuteContext(ctx)
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A check that cannot print its result fails, whatever the result is.
+func TestCheckFailsIfItCannotPrint(t *testing.T) {
+	valid := "redis: {url: embedded}\nproviders: [{name: own, api: simulated}]\n" + target
+	for name, text := range map[string]string{"valid": valid, "invalid": "budget: 5\n" + valid} {
+		if err := run(t.Context(), t, full{}, text); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// An interrupt before the file was read is not a problem of the file.
+func TestCheckEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out strings.Builder
+	if err := run(ctx, t, &out, target); !errors.Is(err, context.Canceled) || out.String() != "" {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// A wrong --url is a mistake on the command line, also behind a valid file.
+func TestDiffReportsAWrongAddress(t *testing.T) {
+	var usage cli.UsageError
+	err := run(t.Context(), t, io.Discard, "providers: [{name: own, api: simulated}]\n"+target, "--diff", "--url", "ftp://daemon")
+	if !errors.As(err, &usage) || !strings.HasPrefix(usage.Error(), "--url must be like ") {
+		t.Error(err)
+	}
+}
+
+// A service whose settings its client refuses is one fault in a line, which shows no secret. The other
+// services are still tried.
+func TestLiveTriesAllServices(t *testing.T) {
+	dynamotest.NoCredentials(t)
+	service := simulated.New(simulated.Options{Threads: 3, Faults: []simulated.Fault{{On: simulated.Threads, Kind: simulated.Status, Status: 500}}})
+	defer service.Close()
+	server := httptest.NewServer(service)
+	defer server.Close()
+	var out strings.Builder
+	err := run(t.Context(), t, &out, "redis: {url: 'redis://:canary@h/0?no-such=1'}\n"+
+		"dedup: {backend: postgres, url: 'postgres://u:canary@h/d?sslmode=no-such'}\nhistory: {backend: dynamodb}\n"+
+		"providers: [{name: acme, profile: captchaai, url: '"+server.URL+"', key: canary4711canary4711}]\n"+target, "--live")
+	if err == nil || err.Error() != "live checks failed: 4" {
+		t.Errorf("the error is %v", err)
+	}
+	for _, line := range []string{
+		"error  redis: redis address 1: must be redis://",
+		"error  postgres of dedup.url: dedup.url: postgres address: must be postgres://",
+		"error  dynamodb of history: dynamodb: no region is known",
+		"error  provider acme: reading the threads: ",
+	} {
+		if !strings.Contains(out.String(), "\n"+line) {
+			t.Errorf("no line %q", line)
+		}
+	}
+	if t.Failed() || strings.Contains(out.String(), "canary") {
+		t.Error(out.String())
+	}
+}

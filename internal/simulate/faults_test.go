@@ -1,0 +1,113 @@
+package simulate_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"poold/internal/cli"
+	"poold/internal/simulate"
+	"poold/internal/targets"
+	"poold/internal/testkit"
+)
+
+// run runs `poold simulate`, and returns what it prints.
+func run(ctx context.Context, args ...string) (printed string, err error) {
+	var out strings.Builder
+	err = runTo(ctx, &out, args...)
+	return out.String(), err
+}
+
+func runTo(ctx context.Context, out io.Writer, args ...string) error {
+	command := simulate.Command(&cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: out, Stderr: io.Discard})
+	command.SilenceErrors, command.SilenceUsage = true, true
+	command.SetArgs(args)
+	return command.ExecuteContext(ctx)
+}
+
+// counted is a context that ends at the n-th look at its error.
+type counted struct {
+	context.Context
+	looks, ends int
+}
+
+func (c *counted) Err() error {
+	if c.looks++; c.looks >= c.ends {
+		return context.Canceled
+	}
+	return nil
+}
+
+// An interrupt ends each part of a simulation, and prints nothing: the run, the need, the comparison with the
+// other policy, and the rows of a comparison. It writes no plot.
+func TestInterruptPrintsNothing(t *testing.T) {
+	testkit.WithoutRace(t)
+	file := filepath.Join(t.TempDir(), "plot.svg")
+	model := []string{"--demand", "poisson:0.5", "--length", "40m", "--refill", "adaptive", "--depth", "30", "--min", "0", "--max-waste", "0.1"}
+	for name, more := range map[string][]string{"verdict": {"--hit-rate", "0.5"}, "need": {"--hit-rate", "0.97", "--json"}, "plot": {"--plot", file}} {
+		args := append(slices.Clone(model), more...)
+		whole := &counted{t.Context(), 0, 1 << 30}
+		want, err := run(whole, args...)
+		if err != nil || want == "" || whole.looks < 2 {
+			t.Fatalf("%s: %d looks, %v", name, whole.looks, err)
+		}
+		_ = os.Remove(file)
+		for _, n := range []int{1, whole.looks/2 + 1, whole.looks} {
+			printed, err := run(&counted{t.Context(), 0, n}, args...)
+			_, plotted := os.Lstat(file)
+			if !errors.Is(err, context.Canceled) || printed != "" || plotted == nil {
+				t.Errorf("%s, interrupted at look %d of %d: %v, plot %v\n%s", name, n, whole.looks, err, plotted == nil, printed)
+			}
+		}
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A fault outside is reported with its place, and nothing is printed.
+func TestFaultsAreReported(t *testing.T) {
+	dir := t.TempDir()
+	trace := filepath.Join(dir, "trace")
+	if err := os.WriteFile(trace, []byte("1\n2\nx\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	recorded := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"from":"2026-01-06T14:00:00Z","to":"soon","requests":1,"arrivals":[]}`)
+	}))
+	defer recorded.Close()
+	const demand = "--depth 5 --demand poisson:0.1 --length 10m"
+	for name, c := range map[string]struct {
+		args, says string
+		is         func(error) bool
+	}{
+		"no file": {"--target login --demand poisson:1 --config " + dir + "/none.yaml", dir + "/none.yaml: the file cannot be read: ", func(err error) bool {
+			return errors.As(err, new(targets.Problems))
+		}},
+		"a bad trace":   {"--depth 5 --trace " + trace, trace + ": ", func(error) bool { return true }},
+		"a bad time":    {"--depth 5 --from-history login --config " + dir + " --url " + recorded.URL, "", func(err error) bool { return errors.As(err, new(targets.Problems)) }},
+		"a bad end":     {"--depth 5 --target= --from-history login --url " + recorded.URL, "reading the daemon's answer: to: ", func(err error) bool { return errors.As(err, new(*time.ParseError)) }},
+		"a plot folder": {demand + " --plot " + dir, "writing the plot: ", func(err error) bool { return errors.Is(err, syscall.EISDIR) }},
+	} {
+		printed, err := run(t.Context(), strings.Fields(c.args)...)
+		if err == nil || !strings.HasPrefix(err.Error(), c.says) || !c.is(err) || printed != "" {
+			t.Errorf("%s: %v\n%s", name, err, printed)
+		}
+	}
+	for _, more := range []string{"", " --json", " --compare", " --compare --json"} {
+		if err := runTo(t.Context(), full{}, strings.Fields(demand+more)...); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("a full disk, %s: %v", more, err)
+		}
+	}
+}

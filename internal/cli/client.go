@@ -122,7 +122,7 @@ func (c *Client) exchange(ctx context.Context, q question) (http.Header, []byte,
 func (c *Client) open(ctx context.Context, q question) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, q.method, c.base+q.path, bytes.NewReader(q.body))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("asking the daemon: %w", err)
 	}
 	if q.header != nil {
 		request.Header = q.header

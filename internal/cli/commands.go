@@ -179,7 +179,8 @@ func ConfigFlag(command *cobra.Command, c *Console) *string {
 	return value
 }
 
-// FilesFor declares that the values of the named flags are file names, for shell completion.
+// FilesFor declares that the values of the named flags are file names, for shell completion. It panics
+// if the command lacks one of the flags.
 func FilesFor(command *cobra.Command, flags ...string) {
 	for _, name := range flags {
 		if err := command.MarkFlagFilename(name); err != nil {
@@ -188,7 +189,8 @@ func FilesFor(command *cobra.Command, flags ...string) {
 	}
 }
 
-// OneOf declares the valid values of a flag, for shell completion.
+// OneOf declares the valid values of a flag, for shell completion. It panics if the command lacks the
+// flag.
 func OneOf(command *cobra.Command, flag string, values ...string) {
 	if err := command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag does not exist

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -58,6 +59,15 @@ func (c *Console) printRaw(text string) error {
 // printAlone prints a text, such as a token, with exactly one line end.
 func (c *Console) printAlone(text []byte) error {
 	return c.printRaw(strings.TrimSpace(string(text)) + "\n")
+}
+
+// printJSON prints a document as one line of JSON.
+func (c *Console) printJSON(document any) error {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
+	return c.printAlone(text)
 }
 
 // printDone prints the JSON document after a change. The argument err says why there is no

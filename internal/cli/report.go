@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -44,11 +43,7 @@ func newReport(c *Console) *cobra.Command {
 			return err
 		}
 		if *asJSON {
-			text, err := json.Marshal(report)
-			if err != nil {
-				return err
-			}
-			return c.printAlone(text)
+			return c.printJSON(report)
 		}
 		_, err := fmt.Fprintf(c.Stdout, "1 token reported as %s\n", outcome)
 		return err

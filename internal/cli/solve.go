@@ -58,14 +58,13 @@ type solveFlags struct {
 // solve sends POST /solve and prints the token of the response.
 func (s *solveFlags) solve(ctx context.Context, c *Console, daemon *Client, flags *pflag.FlagSet) error {
 	request := requestOf(flags)
-	timeout, err := flags.GetDuration("timeout")
-	if err != nil {
-		return err
-	}
+	timeout, _ := flags.GetDuration("timeout") // requestFlags adds it
 	if flags.Changed("image") {
-		if request["image"], err = readPicture(s.image); err != nil {
+		picture, err := readPicture(s.image)
+		if err != nil {
 			return err
 		}
+		request["image"] = picture
 	}
 	if proxy, err := readSecret(s.proxyFile, c.Env("POOLD_PROXY", "")); err != nil {
 		return fmt.Errorf("reading the proxy: %w", err)
@@ -74,7 +73,7 @@ func (s *solveFlags) solve(ctx context.Context, c *Console, daemon *Client, flag
 	}
 	body, err := json.Marshal(request)
 	if err != nil {
-		return err
+		return UsageError("a number must be finite, not NaN or Inf")
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"text/plain"}}
 	if s.json {
@@ -127,7 +126,7 @@ func requestOf(flags *pflag.FlagSet) map[string]any {
 			continue
 		}
 		switch flag.Value.Type() {
-		case "bool", "int", "float64": // the text of such a value is valid JSON
+		case "bool", "int", "float64": // the text of a finite value is valid JSON
 			request[f.Key] = json.RawMessage(flag.Value.String())
 		default:
 			request[f.Key] = flag.Value.String()

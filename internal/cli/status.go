@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -100,11 +99,7 @@ func (v *statusView) show(ctx context.Context, c *Console, daemon *Client) error
 		_, err := io.WriteString(c.Stdout, v.text(document, c.screen()))
 		return err
 	}
-	text, err := json.Marshal(v.part(document))
-	if err != nil {
-		return err
-	}
-	return c.printAlone(text)
+	return c.printJSON(v.part(document))
 }
 
 // text formats the selected part of a document for a terminal.

@@ -155,10 +155,7 @@ func (w *watcher) take(d *status.Document) error {
 		}
 		w.last = string(text)
 		part.AsOf = d.AsOf
-		if text, err = json.Marshal(part); err != nil {
-			return err
-		}
-		return w.printAlone(text)
+		return w.printJSON(part)
 	}
 	return w.draw(w.view.text(d, w.screen()), "as of "+Printable(d.AsOf))
 }

@@ -1,0 +1,233 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+
+	"github.com/spf13/cobra"
+
+	"poold/internal/status"
+)
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// runTo is runOn with two outputs.
+func runTo(ctx context.Context, stdout, stderr io.Writer, command func(*Console) *cobra.Command, args ...string) error {
+	root := command(&Console{Lookup: func(name string) (string, bool) { return "http://daemon", name == "POOLD_URL" }, Stdout: stdout, Stderr: stderr})
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
+}
+
+// body is the body of an answer.
+func body(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) }
+
+// program adds no command of its own.
+var program = Program{
+	Version: "1", Serve: func(*Console) *cobra.Command { return &cobra.Command{Use: "serve"} },
+	HistoryInit: func(*Console) *cobra.Command { return &cobra.Command{Use: "init"} },
+}
+
+// Commands with the options that they have only as part of a program.
+func history(c *Console) *cobra.Command { return newHistory(c, program.HistoryInit(c)) }
+func version(c *Console) *cobra.Command { return newVersion(c, program) }
+func man(c *Console) *cobra.Command     { return newMan(c, program) }
+
+// A command that cannot print its result fails, so that a script does not go on with a part of it. It asks
+// the daemon for a change or a token once.
+func TestCommandsFailIfTheyCannotPrint(t *testing.T) {
+	for _, c := range []struct {
+		command func(*Console) *cobra.Command
+		args    string
+		changes int // requests other than GET
+	}{
+		{newToken, "login", 1}, {newSolve, "--type turnstile", 1}, {newReport, "login 1 accepted", 1}, {newReport, "1 accepted --json", 1},
+		{newStatus, "", 0}, {newStatus, "--json", 0}, {newStatus, "login --json", 0}, {newStatus, "--watch", 0}, {newStatus, "--watch --json", 0},
+		{newPause, "login", 1}, {newPause, "login --json", 1}, {newFlush, "login", 1}, {newReload, "", 1}, {newReload, "--json", 1},
+		{newProbe, "acme", 1}, {newProbe, "acme --json", 1}, {newDeadLetters, "list", 0},
+		{history, "active", 0}, {history, "active --json", 0}, {history, "active --csv", 0},
+		{newSchema, "", 0}, {version, "", 0}, {newCompletion, "bash", 0}, {newCompletion, "zsh", 0}, {newCompletion, "fish", 0},
+		{man, t.TempDir(), 0},
+	} {
+		changes := 0
+		withTransport(t, func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodGet {
+				changes++
+			}
+			switch path := r.URL.Path; {
+			case path == "/status/stream":
+				return answer(http.StatusOK, body("event: status\ndata: {}\n\n")), nil
+			case r.Method != http.MethodGet && !strings.HasSuffix(path, "/token") && path != "/solve" && !strings.HasSuffix(path, "/probe"):
+				return answer(http.StatusNoContent, http.NoBody), nil
+			}
+			return answer(http.StatusOK, body("{}")), nil
+		})
+		if err := runTo(t.Context(), full{}, io.Discard, c.command, strings.Fields(c.args)...); !errors.Is(err, syscall.ENOSPC) || changes != c.changes {
+			t.Errorf("%s %s: %v after %d changes", c.command(&Console{Lookup: os.LookupEnv}).Name(), c.args, err, changes)
+		}
+	}
+}
+
+// The cursor of the next page goes to stderr. If it cannot be printed, the page is not either, because a
+// script would take it for the last one.
+func TestPageWithoutItsCursorIsNotPrinted(t *testing.T) {
+	withTransport(t, func(*http.Request) (*http.Response, error) {
+		page := answer(http.StatusOK, body("id\n1\n"))
+		page.Header.Set("Link", `<?cursor=abc>; rel="next"`)
+		return page, nil
+	})
+	var out strings.Builder
+	if err := runTo(t.Context(), &out, full{}, history, "active", "--csv"); !errors.Is(err, syscall.ENOSPC) || out.String() != "" {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// A request that cannot be made, sent or answered names its part, and prints nothing.
+func TestBrokenAnswersAreReported(t *testing.T) {
+	cut := errors.New("cut")
+	for name, c := range map[string]struct {
+		status int // 0 = no answer
+		says   string
+	}{
+		"no answer":     {0, "asking the daemon: "},
+		"a cut token":   {http.StatusOK, "reading the daemon's answer: cut"},
+		"a cut refusal": {http.StatusServiceUnavailable, "reading the daemon's answer: cut"},
+	} {
+		withTransport(t, func(*http.Request) (*http.Response, error) {
+			if c.status == 0 {
+				return nil, cut
+			}
+			return answer(c.status, io.NopCloser(io.MultiReader(strings.NewReader("0.abc"), iotest.ErrReader(cut)))), nil
+		})
+		if printed, err := runOn(t.Context(), newToken, "login"); !errors.Is(err, cut) || !strings.HasPrefix(err.Error(), c.says) || printed != "" {
+			t.Errorf("%s: %v\n%s", name, err, printed)
+		}
+	}
+	var bad *url.Error
+	if _, err := (&Client{base: "http://daemon\x7f"}).Ask(t.Context(), http.MethodGet, "/readyz", "", 1); !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), "asking the daemon: ") {
+		t.Errorf("a bad address: %v", err)
+	}
+}
+
+// A number that JSON lacks is a mistake on the command line. Nothing is solved.
+func TestSolveRefusesANumberThatIsNotFinite(t *testing.T) {
+	asked := false
+	withTransport(t, func(*http.Request) (*http.Response, error) { asked = true; return nil, io.EOF })
+	for _, number := range []string{"NaN", "Inf", "-Inf"} {
+		var usage UsageError
+		if _, err := runOn(t.Context(), newSolve, "--type", "recaptcha_v3", "--min-score", number); !errors.As(err, &usage) || asked {
+			t.Errorf("%s: %v, asked %v", number, err, asked)
+		}
+	}
+	var number *json.UnsupportedValueError
+	if err := (&Console{Stdout: full{}}).printJSON(math.NaN()); !errors.As(err, &number) {
+		t.Errorf("printing it: %v", err)
+	}
+}
+
+// Without a usable address of a daemon, a shell completes no names of targets and no names of files.
+func TestCompletionWithoutAnAddressHasNoNames(t *testing.T) {
+	withTransport(t, func(*http.Request) (*http.Response, error) { t.Error("asked"); return nil, io.EOF })
+	command := newToken(&Console{Lookup: func(string) (string, bool) { return "", false }})
+	if err := command.ParseFlags([]string{"--url", "ftp://daemon"}); err != nil {
+		t.Fatal(err)
+	}
+	command.SetContext(t.Context())
+	if names, files := command.ValidArgsFunction(command, nil, ""); len(names) != 0 || files != cobra.ShellCompDirectiveNoFileComp {
+		t.Errorf("%q, %v", names, files)
+	}
+}
+
+// Completion for a flag that a command lacks is a programmer's mistake.
+func TestCompletionOfAMissingFlagPanics(t *testing.T) {
+	for name, add := range map[string]func(*cobra.Command){
+		"FilesFor": func(c *cobra.Command) { FilesFor(c, "none") },
+		"OneOf":    func(c *cobra.Command) { OneOf(c, "none", "a", "b") },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s did not panic", name)
+				}
+			}()
+			add(&cobra.Command{Use: "x"})
+		}()
+	}
+}
+
+// A page that cannot be written is an error with the file's name.
+func TestManReportsAPageThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "poold.1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	printed, err := runOn(t.Context(), man, dir)
+	if !errors.Is(err, syscall.EISDIR) || !strings.HasPrefix(err.Error(), "writing the man pages: ") || !strings.Contains(err.Error(), "poold.1") || printed != "" {
+		t.Errorf("%v\n%s", err, printed)
+	}
+}
+
+// closing notes that a body was closed.
+type closing struct {
+	io.Reader
+	closed *bool
+}
+
+func (c closing) Close() error { *c.closed = true; return nil }
+
+// A stream ends with a document that cannot be read, which is not shown, and with one that cannot be shown.
+func TestStreamEndsWithABadDocument(t *testing.T) {
+	shows := errors.New("shows nothing")
+	for name, c := range map[string]struct {
+		event string
+		shown int
+		is    func(error) bool
+	}{
+		"not JSON":        {"{", 0, func(err error) bool { return errors.As(err, new(*json.SyntaxError)) }},
+		"a wrong type":    {`{"as_of":1}`, 0, func(err error) bool { return errors.As(err, new(*json.UnmarshalTypeError)) }},
+		"cannot be shown": {`{"as_of":"a"}`, 1, func(err error) bool { return errors.Is(err, shows) }},
+	} {
+		closed, shown := false, 0
+		withTransport(t, func(*http.Request) (*http.Response, error) {
+			event := "event: status\ndata: " + c.event + "\n\n"
+			return answer(http.StatusOK, closing{strings.NewReader(event + event), &closed}), nil
+		})
+		err := readStream(t.Context(), &Client{base: "http://daemon"}, func(*status.Document) error { shown++; return shows })
+		if !c.is(err) || shown != c.shown || !closed {
+			t.Errorf("%s: %v, shown %d times, closed %v", name, err, shown, closed)
+		}
+	}
+}
+
+// watch ends if it cannot report that the daemon is away.
+func TestWatchEndsIfItCannotReportAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		withTransport(t, func(r *http.Request) (*http.Response, error) {
+			if asked++; asked == 2 { // the first poll, behind a stream that fails
+				return answer(http.StatusOK, body(`{"as_of":"a"}`)), nil
+			}
+			return nil, io.EOF
+		})
+		var out strings.Builder
+		err := runTo(t.Context(), &out, full{}, newStatus, "--watch")
+		if !errors.Is(err, syscall.ENOSPC) || asked != 4 || !strings.Contains(out.String(), "as of a") {
+			t.Errorf("%v after %d requests\n%s", err, asked, out.String())
+		}
+	})
+}

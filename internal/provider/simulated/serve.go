@@ -30,18 +30,18 @@ func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	defer s.Close()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
+	var err error
 	select {
-	case err := <-served:
-		_ = server.Close() // the listener failed, but connections are still open
-		return fmt.Errorf("serving the simulated provider: %w", err)
+	case err = <-served: // the listener failed, but connections are still open
 	case <-ctx.Done():
+		// Calls in flight have one second to finish; longer calls are cut off.
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = server.Shutdown(limit)
+		err = <-served
 	}
-	// Calls in flight have one second to finish; longer calls are cut off.
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	_ = server.Shutdown(limit)
 	_ = server.Close()
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+	if !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving the simulated provider: %w", err)
 	}
 	return nil

@@ -34,8 +34,8 @@ type account struct {
 	price            func(captcha.Type) float64
 	threads          int       // limit that the provider reports; 0 = none
 	slotsUsed        int       // slots in use on this replica
-	fullUntil        time.Time // no order is tried before, because other replicas hold the remaining permits
-	turnAt           time.Time // no order is tried before, because another order probes the account
+	fullUntil        time.Time // no order is tried before this time: other replicas have the remaining permits
+	turnAt           time.Time // no order is tried before this time: another order probes the account
 	threadsRead      bool      // maintenance has read the provider's limit
 	removed          time.Time // time of the reload that removed the provider; zero = it is configured
 	threadsFailed    bool      // the provider's limit could not be read; logged once
@@ -69,8 +69,8 @@ type accountTerms struct {
 	callbacks Callbacks
 }
 
-// accounts has the configured providers, in the order in which they are tried, and the removed
-// providers. It is safe for concurrent use.
+// The type accounts has the configured providers, in the order in which they are tried, and the
+// removed providers. It is safe for concurrent use.
 type accounts struct {
 	*base
 	arrived chan struct{} // wakes maintenance when a provider was added
@@ -145,7 +145,7 @@ func (as *accounts) configured() []*account {
 	return as.listed
 }
 
-// names returns the names of the configured providers.
+// The method names returns the names of the configured providers.
 func (as *accounts) names() (names []string) {
 	for _, a := range as.configured() {
 		names = append(names, a.Name())
@@ -153,7 +153,7 @@ func (as *accounts) names() (names []string) {
 	return names
 }
 
-// named returns the configured provider with the given name, or nil.
+// The method named returns the configured provider with the given name, or nil.
 func (as *accounts) named(name string) *account {
 	for _, a := range as.configured() {
 		if a.Name() == name {
@@ -196,14 +196,14 @@ func (as *accounts) nextAccount() *account {
 	return listed[0]
 }
 
-// terms returns an account's terms for a new order.
+// The method terms returns an account's terms for a new order.
 func (as *accounts) terms(a *account) accountTerms {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return accountTerms{id: a.id, limit: a.limitLocked(), price: a.price, callbacks: a.callbacks}
 }
 
-// silent reports whether an account's last callbacks are missing.
+// The method silent reports whether an account's last callbacks are missing.
 func (as *accounts) silent(a *account) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -241,8 +241,8 @@ func (as *accounts) noteAnswer(a *account, answered bool) (changed bool) {
 	return changed
 }
 
-// list returns the names and states of the configured providers. InFlight counts only this
-// replica's orders.
+// The method list returns the names and states of the configured providers. InFlight counts only
+// this replica's orders.
 func (as *accounts) list(at time.Time) (names []string, list []Status) {
 	for _, a := range as.configured() {
 		names, list = append(names, a.Name()), append(list, as.status(a, at))
@@ -250,7 +250,7 @@ func (as *accounts) list(at time.Time) (names []string, list []Status) {
 	return names, list
 }
 
-// status returns the state of one provider.
+// The method status returns the state of one provider.
 func (as *accounts) status(a *account, at time.Time) Status {
 	state := a.State(at)
 	as.mu.Lock()

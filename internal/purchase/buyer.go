@@ -83,9 +83,10 @@ func (b *Buyer) SetProviders(entries []Entry) {
 	b.accounts.set(entries)
 }
 
-// Request bids for a slot and returns at once. When the bid wins a slot, the buyer calls the
-// function granted with it once, in a new goroutine. See Admit for the order of the grants, the
-// errors and the caller's duty. A pending request costs an entry in a queue, not a goroutine.
+// Request bids for a slot and returns at once. When the bid wins a slot, the buyer passes the slot
+// to the function granted, which it calls once, in a new goroutine. See Admit for the order of the
+// grants, the errors and the caller's duty. A pending request costs an entry in a queue, not a
+// goroutine.
 func (b *Buyer) Request(bid Bid, granted func(*Slot, error)) *Request {
 	return b.scheduler.request(bid, granted)
 }

@@ -20,13 +20,13 @@ const fallbackMost = 120 * time.Second
 
 // The outcomes of a callback.
 const (
-	CallbackSettled   = "settled"   // its token is in the stock
-	CallbackFailed    = "failed"    // it ended its order without a token
+	CallbackSettled   = "settled"   // the callback's token is in the stock
+	CallbackFailed    = "failed"    // the callback ended its order without a token
 	CallbackUnknown   = "unknown"   // its order does not exist, because the callback is repeated or late
 	CallbackForged    = "forged"    // invalid signature, provider or order id
 	CallbackMalformed = "malformed" // unreadable, too large, or about another task
 	CallbackKept      = "kept"      // stored on disk as a dead letter, because Redis is away
-	CallbackRefused   = "refused"   // neither Redis nor the disk stored it
+	CallbackRefused   = "refused"   // neither Redis nor the disk stored the callback
 )
 
 // Callback is a provider's HTTP request that reports the end of a task.
@@ -39,7 +39,7 @@ type Callback struct {
 	At                      time.Time
 }
 
-// fallback returns how long to wait for a callback before polling.
+// The method fallback returns how long to wait for a callback before polling.
 func (c Callbacks) fallback(timeout, usable time.Duration) time.Duration {
 	if c.Fallback > 0 {
 		return c.Fallback
@@ -47,8 +47,8 @@ func (c Callbacks) fallback(timeout, usable time.Duration) time.Duration {
 	return min(fallbackMost, timeout/2, usable/2)
 }
 
-// callbacks handles the callbacks of providers, and keeps on disk those that Redis does not store.
-// It is safe for concurrent use.
+// The type callbacks handles the callbacks of providers, and keeps on disk those that Redis does
+// not store. It is safe for concurrent use.
 type callbacks struct {
 	*base
 	accounts  *accounts
@@ -192,16 +192,16 @@ func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter)
 	return cs.stock.ClaimTask(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
 }
 
-// arrivals has the time at which each order's first callback arrived, until the callback is
-// delivered. A repeated callback does not make the token younger. It is safe for concurrent use.
+// The type arrivals has the time at which each order's first callback arrived, until the callback
+// is delivered. A repeated callback does not make the token younger. It is safe for concurrent use.
 type arrivals struct {
 	mu sync.Mutex
 	at map[pool.Ref]time.Time
 }
 
-// first records the arrival of a callback, and returns the arrival time of the order's first
-// callback. That time is zero if an earlier process received the first callback, because the clock
-// may have been changed since.
+// The method first records the arrival of a callback, and returns the arrival time of the order's
+// first callback. That time is zero if an earlier process received the first callback, because the
+// clock may have been changed since.
 func (a *arrivals) first(order pool.Ref, at time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()

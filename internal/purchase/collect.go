@@ -178,7 +178,8 @@ func submitFailed(err error) notice {
 	return n
 }
 
-// conclude ends an order by the entry of the table ends for its state and trigger.
+// conclude ends an order as the table of ends (end.go) defines for the order's state and the
+// trigger.
 func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n notice) Result {
 	e := endOf(state, n.trigger)
 	switch e.script {
@@ -269,7 +270,8 @@ func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result 
 	return e.result(o, n)
 }
 
-// unknown stores that an order's outcome is unknown. It returns false if the order has ended.
+// The method unknown stores that an order's outcome is unknown. It returns false if the order has
+// ended.
 func (ords *orders) unknown(ctx context.Context, provider string, order pool.Ref, hold time.Duration) (exists bool, err error) {
 	exists, err = ords.stock.Unknown(ctx, order, hold)
 	if err != nil || !exists {
@@ -290,7 +292,7 @@ func (ords *orders) endMissing(ctx context.Context, o *Order) Result {
 	return ords.unlessElsewhere(ctx, o, errForgotten)
 }
 
-// fateKept is the least time that Redis remembers how an order ended.
+// fateKept is the shortest time for which Redis remembers how an order ended.
 const fateKept = 15 * time.Minute
 
 // endedElsewhere reports whether another replica, or a callback, ended the order. If Redis does not
@@ -305,7 +307,7 @@ func (ords *orders) endedElsewhere(ctx context.Context, o *Order) (ended bool) {
 
 var errElsewhere = errors.New("the order ended at another replica")
 
-// elsewhere ends this replica's work on an order that another replica runs or has ended.
+// The method elsewhere ends this replica's work on an order that another replica runs or has ended.
 func (ords *orders) elsewhere(o *Order) Result {
 	ords.log.Debug("an order ended elsewhere", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
 	if outside := o.outside.Load(); outside != nil {
@@ -324,15 +326,15 @@ func (ords *orders) unlessElsewhere(ctx context.Context, o *Order, cause error) 
 	return ords.lost(o, cause)
 }
 
-// lost reports an order with an unknown outcome. It leaves the order in Redis.
+// The method lost reports an order with an unknown outcome. It leaves the order in Redis.
 func (ords *orders) lost(o *Order, cause error) Result {
 	n := notice{err: cause}
 	ords.ended(o, Lost, n)
 	return end{outcome: Lost}.result(o, n)
 }
 
-// panicked reports an order as lost after a panic. The order may have been submitted, so it
-// counts as bought.
+// The method panicked reports an order as lost after a panic. The order may have been submitted, so
+// it counts as bought.
 func (ords *orders) panicked(o *Order, cause any) Result {
 	panics.Log(ords.log, "panic while collecting an order", cause, "target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
 	n := notice{err: fmt.Errorf("panic: %v", cause)}

@@ -103,7 +103,7 @@ type notice struct {
 // refused precedes the code of a parameter fault in a message between replicas.
 const refused = "refused "
 
-// message encodes the notice of a callback for the other replicas.
+// The method message encodes the notice of a callback for the other replicas.
 func (n notice) message() string {
 	switch n.trigger {
 	case solved:
@@ -133,8 +133,8 @@ func calledBack(code string, refused bool) notice {
 	return n
 }
 
-// repeated logs that the stock has had an order's token before, and returns the end without a
-// token.
+// The method repeated logs that the stock has had an order's token before, and returns the end
+// without a token.
 func (b *base) repeated(o *Order, n notice) (end, notice) {
 	b.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.providerName(), "task", o.task, "err", pool.RepeatedText)
 	return withoutToken(n)
@@ -145,7 +145,7 @@ func withoutToken(n notice) (end, notice) {
 	return endOf(pool.Bought, n.trigger), n
 }
 
-// result returns the result for the caller of Buy.
+// The method result returns the result for the caller of Buy.
 func (e end) result(o *Order, n notice) Result {
 	switch {
 	case e.outcome == Solved:
@@ -159,8 +159,8 @@ func (e end) result(o *Order, n notice) Result {
 	}
 }
 
-// answer returns the error for the guest's caller that waits for this order. It returns nil for a
-// target, because the callers of a target wait for its next order.
+// The method answer returns the error for the guest's caller that waits for this order. It returns
+// nil for a target, because the callers of a target wait for its next order.
 func (e end) answer(o *Order, n notice) *pool.FailedError {
 	if e.outcome != Failed || !o.spec.isGuest() {
 		return nil
@@ -234,7 +234,7 @@ type Observer interface {
 	Report(provider, outcome string)
 }
 
-// ended reports the end of an order to the observer.
+// The method ended reports the end of an order to the observer.
 func (b *base) ended(o *Order, outcome Outcome, n notice) {
 	e := Event{
 		Order: o.Ref, Identity: o.spec.Identity, Target: o.spec.Target, Owner: o.spec.Owner,
@@ -269,7 +269,7 @@ const (
 	// Lost means that the outcome of the order is unknown. The order counts as bought.
 	Lost    Outcome = "lost"
 	Refused Outcome = "refused" // the provider rejects the parameters; nothing was bought
-	Busy    Outcome = "busy"    // the provider has no capacity, or the account a fault; nothing was bought
+	Busy    Outcome = "busy"    // the provider has no capacity, or the account has a fault; nothing was bought
 	// Elsewhere means that another replica ended the order or took it over.
 	Elsewhere Outcome = "elsewhere"
 	// Interrupted means that a stop or an outage of Redis came before the order's end. An order that

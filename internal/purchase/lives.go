@@ -17,8 +17,8 @@ const (
 	lifeKept = time.Hour
 )
 
-// lifetimes has the token lifetime of each identity, from the identity's last order. It is safe for
-// concurrent use.
+// The type lifetimes has the token lifetime of each identity, from the identity's last order. It is
+// safe for concurrent use.
 type lifetimes struct {
 	mu    sync.Mutex
 	of    map[captcha.ID]life

@@ -100,7 +100,8 @@ func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millis
 // and one call each before and after it.
 func longestFlight(p Provider) time.Duration { return p.Timeout() + 2*callTime }
 
-// facts returns the facts about the order that the journal keeps for a replica that adopts it.
+// The method facts returns the facts about the order that the journal keeps for a replica that
+// adopts it.
 func (o *Order) facts() pool.Facts {
 	return pool.Facts{
 		Target: o.spec.Target, Owner: o.spec.Owner, Provider: o.provider, Account: o.accountID, Identity: o.spec.Identity,

@@ -17,7 +17,7 @@ import (
 // number far lower.
 const mostOrders = 4096
 
-// orders runs the orders of this replica. It is safe for concurrent use.
+// The type orders runs the orders of this replica. It is safe for concurrent use.
 type orders struct {
 	*base
 	accounts *accounts
@@ -119,7 +119,7 @@ func (ords *orders) renew(ctx context.Context) {
 	}
 }
 
-// running returns an order of this replica, or nil.
+// The method running returns an order of this replica, or nil.
 func (ords *orders) running(ref pool.Ref) *Order {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()
@@ -147,7 +147,8 @@ func (ords *orders) endedByCallback(order pool.Ref, how string) {
 	o.finish(endOf(pool.Bought, n.trigger).result(o, n))
 }
 
-// foreign returns those of the given orders that this replica does not run, grouped by identity.
+// The method foreign returns those of the given orders that this replica does not run, grouped by
+// identity.
 func (ords *orders) foreign(refs []pool.Ref) map[captcha.ID][]string {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()

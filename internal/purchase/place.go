@@ -51,7 +51,7 @@ func (p *placer) budget() int {
 }
 
 // place acquires a permit at the slot's provider, reserves a solve in each shared budget, and
-// stores the order in the journal. Its errors are those of Buy. After an error it has freed the
+// stores the order in the journal. Its errors are those of Buy. After an error, place has freed the
 // slot and removed the reservations. If it succeeds, the caller must call collect.
 //
 // place checks ctx before the first step only, because a cancelled step may still change Redis. All
@@ -130,7 +130,7 @@ func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at 
 	return permit.At, nil
 }
 
-// billionths converts a price of the file to billionths of the currency.
+// The function billionths converts a price of the file to billionths of the currency.
 func billionths(price float64) int64 {
 	if price < 0 {
 		return pool.PriceUnknown
@@ -245,7 +245,7 @@ type leftover struct {
 	once  bool // the order was removed once; the second removal undoes a step that came late
 }
 
-// later adds an order to the leftovers, so that the method retry removes it.
+// The method later adds an order to the leftovers, so that the method retry removes it.
 func (p *placer) later(o *Order) {
 	o.spec.Image = nil
 	p.mu.Lock()

@@ -198,7 +198,7 @@ type Stranded struct {
 	Until    time.Time // time at which the last of these orders expires
 }
 
-// list lists the stranded orders by provider.
+// The method list lists the stranded orders by provider.
 func (rc *recovery) list() []Stranded {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()

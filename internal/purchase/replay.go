@@ -25,8 +25,8 @@ const (
 // The outcomes of a dead letter.
 const (
 	DeadLetterReplayed = "replayed"
-	DeadLetterDropped  = "dropped" // its order had ended before
-	DeadLetterExpired  = "expired" // its token had expired
+	DeadLetterDropped  = "dropped" // the order of the letter had ended before
+	DeadLetterExpired  = "expired" // the token of the letter had expired
 )
 
 // DeadLetter is a dead letter without its secrets.
@@ -42,7 +42,7 @@ type Replayed struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// replay retries dead letters. One run is active at a time. It is safe for concurrent use.
+// The type replay retries dead letters. One run is active at a time. It is safe for concurrent use.
 type replay struct {
 	*base
 	callbacks *callbacks
@@ -57,7 +57,7 @@ func newReplay(b *base, cs *callbacks) *replay {
 	return &replay{base: b, callbacks: cs, running: make(chan struct{}, 1), stuck: map[captcha.ID]time.Time{}}
 }
 
-// open opens the folder and finds the dead letters of an earlier process.
+// The method open opens the folder and finds the dead letters of an earlier process.
 func (rp *replay) open() error {
 	if err := rp.callbacks.kept.Open(); err != nil {
 		return err
@@ -132,9 +132,9 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	return r, err
 }
 
-// order returns a comparison that sorts dead letters by identity. The identities that failed most
-// recently come last. Identities are hashes, so the identities of one Redis node are rarely
-// adjacent.
+// The method order returns a comparison that sorts dead letters by identity. The identities that
+// failed most recently come last. Identities are hashes, so the identities of one Redis node are
+// rarely adjacent.
 func (rp *replay) order() func(x, y string) int {
 	last := maps.Clone(rp.stuck)
 	return func(x, y string) int {
@@ -144,7 +144,7 @@ func (rp *replay) order() func(x, y string) int {
 	}
 }
 
-// count counts a dead letter that was removed.
+// The method count counts a dead letter that was removed.
 func (rp *replay) count(outcome string, r *Replayed) {
 	switch outcome {
 	case CallbackSettled, CallbackFailed:

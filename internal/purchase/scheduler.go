@@ -49,7 +49,7 @@ func (b Bid) beats(other Bid, fair bool) bool {
 	return b.Since.Before(other.Since)
 }
 
-// before reports whether r is served before the other request.
+// The method before reports whether r is served before the other request.
 func (r *Request) before(other *Request, fair bool) bool {
 	if r.bid.beats(other.bid, fair) {
 		return true
@@ -68,7 +68,7 @@ type Request struct {
 	places [2]int // indexes in the heaps of the scheduler; -1 if the request is not pending
 }
 
-// Change replaces the bid. Changing it after the slot was granted is a no-op.
+// Change replaces the bid. Changing a bid after its slot was granted is a no-op.
 func (r *Request) Change(bid Bid) {
 	q := r.scheduler
 	if q == nil {
@@ -113,7 +113,7 @@ const (
 	bySince        // the longest waiting first
 )
 
-// requests is a heap of requests. Each request stores its index in the heap.
+// The type requests is a heap of requests. Each request stores its index in the heap.
 type requests struct {
 	list []*Request
 	heap int // byWorth or bySince
@@ -164,7 +164,7 @@ func newScheduler(as *accounts) *scheduler {
 	return q
 }
 
-// request adds a request, see Buyer.Request.
+// The method request adds a request, see Buyer.Request.
 func (q *scheduler) request(bid Bid, granted func(*Slot, error)) *Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -277,8 +277,8 @@ func (q *scheduler) removeLocked(r *Request) {
 	}
 }
 
-// slot takes a slot of the first account that is ready and not full. If there is no such account,
-// it returns how long to wait, and the channel that is closed at the next change.
+// The method slot takes a slot of the first account that is ready and not full. If there is no such
+// account, it returns how long to wait, and the channel that is closed at the next change.
 func (as *accounts) slot() (slot *Slot, wait time.Duration, changed <-chan struct{}, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -21,8 +21,8 @@ func DeriveSecret(key captcha.Secret) captcha.Secret {
 	return captcha.Secret(hex.EncodeToString(mac(key, "poold callbacks")))
 }
 
-// address returns the callback address of an order; "" = no callback. The signature is in the path,
-// because services append a query.
+// The method address returns the callback address of an order; "" = no callback. The signature is
+// in the path, because services append a query.
 func (c Callbacks) address(provider string, order pool.Ref) string {
 	if c.URL == "" || len(c.Secrets) == 0 {
 		return ""
@@ -42,8 +42,8 @@ func mac(secret captcha.Secret, texts ...string) []byte {
 	return hash.Sum(nil)
 }
 
-// secrets has the secrets that sign callback addresses, by provider. It keeps the secrets of
-// removed providers. It is safe for concurrent use.
+// The type secrets has the secrets that sign callback addresses, by provider. It keeps the secrets
+// of removed providers. It is safe for concurrent use.
 type secrets struct {
 	mu sync.Mutex
 	of map[string][]captcha.Secret // current secrets come after former ones
@@ -61,9 +61,9 @@ func (s *secrets) remember(provider string, current []captcha.Secret) {
 	s.of[provider] = append(former, current...)
 }
 
-// genuine reports whether this daemon made the callback's address, in constant time for each
-// secret. If the provider's name is unknown, genuine tries the secrets of all providers, because
-// the provider may have been renamed before this process started.
+// The method genuine reports whether this daemon made the callback's address, in constant time for
+// each secret. If the provider's name is unknown, genuine tries the secrets of all providers,
+// because the provider may have been renamed before this process started.
 func (s *secrets) genuine(c Callback) bool {
 	s.mu.Lock()
 	candidates, known := s.of[c.Provider]

@@ -16,8 +16,8 @@ type offer struct {
 	bounded bool          // the provider refused the last submits of all targets
 }
 
-// offers returns an offer for each configured account, and the channel that is closed at the next
-// change.
+// The method offers returns an offer for each configured account, and the channel that is closed at
+// the next change.
 func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -82,8 +82,8 @@ func (s *Slot) Free() {
 	s.freeLocked(time.Time{})
 }
 
-// full frees the slot because other replicas have filled the account, and keeps orders from it for
-// fullFor.
+// The method full frees the slot because other replicas have filled the account, and keeps orders
+// from it for fullFor.
 func (s *Slot) full() {
 	s.accounts.mu.Lock()
 	defer s.accounts.mu.Unlock()

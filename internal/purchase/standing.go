@@ -33,7 +33,8 @@ func faultKeyOf(f *provider.Fault) faultKey {
 	return faultKey{kind: f.Kind, code: f.Code, action: f.Action, since: f.Since, polls: f.Polls}
 }
 
-// share reports to the other replicas that a provider's fault began or ended at this replica.
+// The method share reports to the other replicas that a provider's fault began or ended at this
+// replica.
 func (as *accounts) share(ctx context.Context, a *account) {
 	f := a.Fault()
 	now := faultKeyOf(f)
@@ -119,8 +120,8 @@ func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	}
 }
 
-// submitted records the answer to a submit. If the provider refuses the submit, the refusal counts
-// towards the provider's bound, unless its cause is the capacity or the account.
+// The method submitted records the answer to a submit. If the provider refuses the submit, the
+// refusal counts towards the provider's bound, unless its cause is the capacity or the account.
 func (as *accounts) submitted(ctx context.Context, a *account, refusals int, err error) {
 	as.share(ctx, a)
 	var fault *provider.Error
@@ -146,7 +147,8 @@ func (as *accounts) isBounded(a *account) bool {
 	return a.refusals >= permits.MostRefusals
 }
 
-// yield keeps this replica from placing orders at a probed account for the duration wait.
+// The method yield keeps this replica from placing orders at a probed account for the duration
+// wait.
 func (as *accounts) yield(a *account, wait time.Duration) {
 	as.mu.Lock()
 	defer as.mu.Unlock()

@@ -22,7 +22,7 @@ type ordering struct {
 	passive bool      // see waitRange
 }
 
-// wait returns how long the worker waits after the last order.
+// The method wait returns how long the worker waits after the last order.
 func (o *ordering) wait() waitRange {
 	placing := time.Since(o.began)
 	return waitRange{least: max(0, coalesce-placing), most: max(0, o.Look-placing), passive: o.passive}
@@ -113,8 +113,8 @@ func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 	l.schedule(w, pause)
 }
 
-// granted gives a worker the answer to its request number n. During a turn the worker keeps the
-// answer until the turn ends.
+// The method granted gives a worker the answer to its request number n. During a turn the worker
+// keeps the answer until the turn ends.
 func (l *looker) granted(w *worker, n int, g grant) {
 	l.mu.Lock()
 	if w.dismissed || !w.bidding || w.bids != n {
@@ -133,7 +133,7 @@ func (l *looker) granted(w *worker, n int, g grant) {
 	l.order(w, g)
 }
 
-// order lets a worker place an order. The caller has removed the worker from the queue.
+// The method order lets a worker place an order. The caller has removed the worker from the queue.
 func (l *looker) order(w *worker, g grant) {
 	var left *ordering
 	pause := w.contained(func() (pause waitRange) {

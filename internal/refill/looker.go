@@ -108,8 +108,8 @@ func (l *looker) divide(next *division, again bool) {
 	}
 }
 
-// next removes the due workers from the queue. If none is due, it returns the time until the next
-// worker is due.
+// The method next removes the due workers from the queue. If none is due, it returns the time until
+// the next worker is due.
 func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
 	current := l.division.Load()
 	l.mu.Lock()
@@ -176,7 +176,7 @@ func (l *looker) schedule(w *worker, r waitRange) {
 	l.wakeLocked(w)
 }
 
-// wake makes a worker look soon. Further calls before that look are no-ops.
+// The method wake makes a worker look soon. Further calls before that look are no-ops.
 func (l *looker) wake(w *worker) {
 	if w.woken.Swap(true) {
 		return // a look is due already
@@ -240,7 +240,7 @@ func (l *looker) finish(w *worker) {
 	})
 }
 
-// turns runs the turn of each worker of a batch.
+// The method turns runs the turn of each worker of a batch.
 func (l *looker) turns(ctx context.Context, batch []*worker) {
 	at := time.Now()
 	queries := make([]pool.Query, 0, len(batch))

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// The first looks of workers that start together are startStep apart, and at most startMost
-	// late.
+	// Workers that start together begin their first looks at intervals of startStep, but at most
+	// startMost after the first worker.
 	startStep = 500 * time.Microsecond
 	startMost = time.Second
 	// adoptEvery is the interval of searches for orders of dead replicas, plus up to a quarter.
@@ -236,14 +236,14 @@ func (m *Manager) retry(ctx context.Context, w *worker) {
 	}
 }
 
-// definition returns a target without the fields that do not concern its worker, so that a new
-// line number or owner does not replace the worker.
+// The function definition returns a target without the fields that do not concern its worker, so
+// that a new line number or owner does not replace the worker.
 func definition(t targets.Target) targets.Target {
 	t.Line, t.Owner, t.OnEmpty, t.Rate = 0, "", "", targets.Rate{}
 	return t
 }
 
-// withoutLines returns the providers without the fields that do not concern failing targets.
+// withoutLines returns the providers with only those fields that can decide whether an order fails.
 func withoutLines(providers []targets.Provider) []targets.Provider {
 	list := slices.Clone(providers)
 	for i := range list {

@@ -57,11 +57,11 @@ type division struct {
 	live []string
 }
 
-// undivided reports whether this replica watches all identities, because it knows no other live
-// replica.
+// The method undivided reports whether this replica watches all identities, because it knows no
+// other live replica.
 func (w *division) undivided() bool { return len(w.live) < 2 || !slices.Contains(w.live, w.self) }
 
-// only reports whether this replica is certainly the only live one.
+// The method only reports whether this replica is certainly the only live one.
 func (w *division) only() bool { return len(w.live) == 1 && w.live[0] == w.self }
 
 // watches reports whether this replica watches the identity. The watcher of an identity is the
@@ -110,7 +110,8 @@ func (m *Manager) keepWatching(ctx context.Context) {
 	}
 }
 
-// share publishes the status of a target that this replica watches, for the other replicas.
+// The method share publishes the status of a target that this replica watches, for the other
+// replicas.
 func (l *looker) share(w *worker) {
 	division := l.division.Load()
 	if division.undivided() || !w.watched.Load() {
@@ -191,9 +192,9 @@ type sharedStatus struct {
 	at time.Time
 }
 
-// shown returns the target's status as the watching replica reports it. It returns this replica's
-// own status instead if that status has a problem other than failing orders. A replica knows only
-// the failures of its own orders, so shown returns the list with the later failure.
+// The method shown returns the target's status as the watching replica reports it. It returns this
+// replica's own status instead if that status has a problem other than failing orders. A replica
+// knows only the failures of its own orders, so shown returns the list with the later failure.
 func (w *worker) shown() Status {
 	own := w.status.snapshot()
 	if s := w.remote.Load(); s != nil && time.Since(s.at) < sharedFor && !w.watched.Load() && (own.State == OK || own.Failing) {

@@ -99,8 +99,8 @@ type worker struct {
 // buy places one order and runs it in the background.
 type buy func(w *worker, slot *purchase.Slot, terms terms) error
 
-// terms limit one order. The stock refuses the order if it has depth already: the tokens that
-// outlive lead, plus the orders, less the pending callers.
+// The type terms limit one order. The stock refuses the order if it has depth already: the tokens
+// that outlive lead, plus the orders, less the pending callers.
 type terms struct {
 	depth          int
 	lead, shortest time.Duration
@@ -130,8 +130,8 @@ func newWorker(ctx context.Context, t targets.Target, stock Stock, buyer Buyer, 
 	return w
 }
 
-// backstop returns the worker's longest wait without a wake-up. It is three times as long after
-// quietLooks looks without a change.
+// The method backstop returns the worker's longest wait without a wake-up. It is three times as
+// long after quietLooks looks without a change.
 func (w *worker) backstop() time.Duration {
 	if w.quiet >= quietLooks {
 		return 3 * (backstop + backoff.UpTo(backstopSpread))
@@ -139,7 +139,7 @@ func (w *worker) backstop() time.Duration {
 	return backstop + backoff.UpTo(backstopSpread)
 }
 
-// contained runs a part of a turn. A panic ends only the turn, not the daemon.
+// The method contained runs a part of a turn. A panic ends only the turn, not the daemon.
 func (w *worker) contained(part func() waitRange) (next waitRange) {
 	if err := panics.Contain(w.log, "panic in a target's worker", func() { next = part() }); err != nil {
 		w.status.set(Starved, err.Error())
@@ -178,8 +178,8 @@ func (w *worker) query(lead time.Duration) pool.Query {
 	return pool.Query{ID: w.target.ID, Margin: w.target.Margin, Lead: lead}
 }
 
-// turn decides by the stock that a look returned. It returns what to order, or nil and how long
-// to wait.
+// The method turn decides by the stock that a look returned. It returns what to order, or nil and
+// how long to wait.
 func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (next waitRange, order *ordering) {
 	w.last = lookResult{}
 	d, saw, err := w.decide(ctx, at, lookResult{query: q, stock: stock})
@@ -205,8 +205,8 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 	}
 }
 
-// bounded limits a decision while the target's orders fail, because the stock then accepts only one
-// order at a time, with pauses.
+// The function bounded limits a decision while the target's orders fail, because the stock then
+// accepts only one order at a time, with pauses.
 func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
 	switch {
 	case a.Bounded == 0:
@@ -221,21 +221,22 @@ func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
 	return d
 }
 
-// unseen returns the longest time between two looks while orders are in flight. A landing wakes
-// only the replica that placed the order, so the watching replica finds another replica's token
-// only by a look. That look must come while the token still outlives the lead.
+// The method unseen returns the longest time between two looks while orders are in flight. A
+// landing wakes only the replica that placed the order, so the watching replica finds another
+// replica's token only by a look. That look must come while the token still outlives the lead.
 func (w *worker) unseen(lead time.Duration) time.Duration {
 	return max(leastUnseen, w.target.Usable()-lead)
 }
 
-// note saves the learned state if a save is due, and updates the target's status with the decision.
+// The method note saves the learned state if a save is due, and updates the target's status with
+// the decision.
 func (w *worker) note(ctx context.Context, at time.Time, d policy.Decision, stock pool.Stock) {
 	w.save(ctx, at, saveEvery)
 	w.status.decided(d, stock, w.tracker.Shadow(), at, w.log)
 }
 
-// notice logs lost orders and values of foreign programs. It also counts the looks without a
-// change.
+// The method notice logs lost orders and values of foreign programs. It also counts the looks
+// without a change.
 func (w *worker) notice(s *pool.Stock) {
 	if w.looked {
 		if lost := s.Figures.Lost - w.figures.Lost; lost > 0 {
@@ -286,10 +287,10 @@ func (w *worker) nearEnough(wanted, looked time.Duration) bool {
 	return (wanted - looked).Abs() <= looked/10
 }
 
-// terms returns a function that returns the terms of the nth order of a decision. With a fixed
-// depth the terms are the same for each order. With an adaptive depth each order has a depth one
-// higher than the order before, so that the stock refuses an order if another replica has ordered
-// since the look.
+// The method terms returns a function that returns the terms of the nth order of a decision. With a
+// fixed depth the terms are the same for each order. With an adaptive depth each order has a depth
+// one higher than the order before, so that the stock refuses an order if another replica has
+// ordered since the look.
 func (w *worker) terms(d policy.Decision, s pool.Stock) func(nth int) terms {
 	if w.target.Refill != targets.RefillAdaptive {
 		return func(int) terms { return terms{depth: d.Want, lead: d.Lead, shortest: d.Shortest} }
@@ -309,7 +310,7 @@ func (w *worker) spec(on terms) purchase.Spec {
 	}
 }
 
-// hindered returns how long to wait after an order could not be placed.
+// The method hindered returns how long to wait after an order could not be placed.
 func (w *worker) hindered(ctx context.Context, err error) waitRange {
 	var budget *purchase.BudgetError
 	var held *pool.BoundedError
@@ -351,7 +352,8 @@ func (w *worker) stockAway(ctx context.Context, err error) waitRange {
 	return waitRange{least: wait, most: wait}
 }
 
-// ended updates the status after the end of an order, and wakes the worker unless a token landed.
+// The method ended updates the status after the end of an order, and wakes the worker unless a
+// token landed.
 func (w *worker) ended(r purchase.Result, kick func(captcha.ID)) {
 	w.status.ended(r, time.Now())
 	if r.Outcome != purchase.Solved {

@@ -153,7 +153,7 @@ func (s *simulation) runOne(ctx context.Context, base policy.Simulation, bar *ba
 	return printResult(w, result, newMoney(result, s.price), need, says)
 }
 
-// base returns the simulation described by the flags and the file.
+// The method base returns the simulation described by the flags and the file.
 func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag string) bool) (policy.Simulation, error) {
 	none := policy.Simulation{}
 	if err := s.complete(ctx, c, given); err != nil {
@@ -185,8 +185,8 @@ func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag s
 	}, nil
 }
 
-// complete sets each flag that is not given to the target's setting. Without a target it uses the
-// default of that setting.
+// complete sets each flag that is not given to the target's setting. If no target is given, it uses
+// the default of each setting.
 func (s *simulation) complete(ctx context.Context, c *cli.Console, given func(flag string) bool) error {
 	t := targets.Target{Lifetime: 120 * time.Second, Margin: 40 * time.Second, Refill: targets.RefillFixed,
 		HitRate: targets.DefaultHitRate, MaxWaste: targets.DefaultMaxWaste}

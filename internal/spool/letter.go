@@ -85,8 +85,8 @@ func decodeLetter(data []byte) (Letter, error) {
 	return l.Letter, l.fault()
 }
 
-// fault returns why l is not a valid dead letter, or nil. Text that is not UTF-8 is invalid,
-// because JSON would change the text, and a changed token or id is useless.
+// The method fault returns why l is not a valid dead letter, or nil. Text that is not UTF-8 is
+// invalid, because JSON would change the text, and a changed token or id is useless.
 func (l Letter) fault() error {
 	switch {
 	case l.Order == "":
@@ -101,7 +101,8 @@ func (l Letter) fault() error {
 	return nil
 }
 
-// shown returns the summary of a dead letter at the time at.
+// The method shown returns the summary of a dead letter, with the age that the letter has at the
+// given time.
 func (l Letter) shown(size int64, at time.Time) Summary {
 	order, _, _ := strings.Cut(l.Order, ".")
 	s := Summary{
@@ -115,7 +116,8 @@ func (l Letter) shown(size int64, at time.Time) Summary {
 	return s
 }
 
-// printable returns the start of a text, without the characters that a terminal cannot show.
+// The function printable returns the start of a text, without the characters that a terminal cannot
+// show.
 func printable(text string, most int) string {
 	text = captcha.Printable(text)
 	return text[:min(len(text), most)]

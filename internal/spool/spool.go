@@ -266,7 +266,7 @@ func (s *Spool) readLocked(root *os.Root, name string) (Letter, int64, error) {
 	return Letter{}, 0, err
 }
 
-// list lists and counts the files of the folder.
+// The method list lists and counts the files of the folder.
 func (s *Spool) list(root *os.Root) (letters, unfinished []string, err error) {
 	s.names.Lock()
 	defer s.names.Unlock()
@@ -299,7 +299,7 @@ func (s *Spool) listLocked(root *os.Root) (letters, unfinished []string, err err
 	return letters, unfinished, nil
 }
 
-// root opens the folder. If the folder does not exist, it returns nil and no error.
+// The method root opens the folder. If the folder does not exist, it returns nil and no error.
 func (s *Spool) root() (*os.Root, error) {
 	s.names.Lock()
 	defer s.names.Unlock()

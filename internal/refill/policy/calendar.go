@@ -53,7 +53,7 @@ func (c *calendar) at(at time.Time, lead time.Duration) (tokens int, change time
 	for i, w := range c.windows {
 		o := &c.next[i]
 		// Finding the next run is expensive, so the result is kept. After a backward clock step the next
-		// run is found again.
+		// run is computed again.
 		if !at.Before(o.until) || at.Before(o.asked) {
 			o.asked = at
 			o.from, o.until = w.Next(at)

@@ -69,15 +69,16 @@ func (s *State) Decide(at time.Time, p Plan, stock *Stock) Decision {
 	return d
 }
 
-// short returns how many tokens are missing at a fixed depth. As docs/configuration.md says, an order
-// is placed while (fresh tokens that outlive the lead time) + (orders) - (callers waiting) < depth.
+// The function short returns how many tokens are missing at a fixed depth. As docs/configuration.md
+// says, an order is placed while (fresh tokens that outlive the lead time) + (orders) - (callers
+// waiting) < depth.
 func short(depth int, s *Stock) int {
 	return max(0, depth-(s.Outliving+s.Orders-s.Waiting))
 }
 
-// missing returns the expected number of missing tokens. A token that expires within the lead time
-// counts with the probability that it is used before that. An order counts with the probability
-// that it lands.
+// The method missing returns the expected number of missing tokens. A token that expires within the
+// lead time counts with the probability that it is used before that. An order counts with the
+// probability that it lands.
 func (s *State) missing(p Plan, stock *Stock) int {
 	effective := float64(stock.Outliving) + s.workspace.soon.served(stock.Fresh-stock.Outliving) +
 		(1-s.learned.solves.fails)*float64(stock.Orders) - float64(stock.Waiting)
@@ -93,8 +94,8 @@ func (s *State) Credit() float64 {
 	return s.credit.left
 }
 
-// probe limits a target whose last orders all failed to one order per ProbeEvery, until an order
-// succeeds.
+// The method probe limits a target whose last orders all failed to one order per ProbeEvery, until
+// an order succeeds.
 func (s *State) probe(d *Decision) {
 	if s.learned.solves.streak < FailuresInARow || d.Order == 0 {
 		return

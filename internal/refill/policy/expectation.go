@@ -91,7 +91,7 @@ func (v *expectation) prepare(a *forecast, x float64) {
 	}
 }
 
-// between selects the histograms of the two horizons around the time x.
+// The method between selects the histograms of the two horizons around the time x.
 func (v *expectation) between(a *forecast, x float64) {
 	h := 0
 	for h < horizons && v.ends[h] <= x {
@@ -105,8 +105,8 @@ func (v *expectation) between(a *forecast, x float64) {
 	a.part = (x - v.ends[h-1]) / (v.ends[h] - v.ends[h-1])
 }
 
-// risk returns the probability that a request finds no token before a later order arrives, if n
-// tokens are ready or ordered.
+// The method risk returns the probability that a request finds no token before a later order
+// arrives, if n tokens are ready or ordered.
 func (v *expectation) risk(n int) float64 {
 	if v.longer > 0 {
 		return v.company * v.later.ge(n)
@@ -132,8 +132,9 @@ func (v *expectation) pays(n int, k *Params) bool {
 
 func worthOne(price, used float64) bool { return price*used >= 1-used }
 
-// early reports whether an order now is too early. It is if a delay would gain more requests at the
-// end of the token's life than it would lose at the beginning, weighted by the price.
+// The method early reports whether an order now is too early. It is if a delay would gain more
+// requests at the end of the token's life than it would lose at the beginning, weighted by the
+// price.
 func (v *expectation) early(price float64) bool {
 	if v.gaps.weight <= 0 {
 		return false
@@ -142,8 +143,8 @@ func (v *expectation) early(price float64) bool {
 	return v.gaps.within(v.life+step)-v.gaps.within(v.life) > (1+price)*v.gaps.within(v.q85+step)
 }
 
-// enough returns the smallest number of tokens with which one more token does not pay, but at most
-// most.
+// The method enough returns the smallest number of tokens with which one more token does not pay,
+// but at most most.
 func (v *expectation) enough(k *Params, most int) int {
 	// The search begins with small n, which are the usual results and the cheapest to compute.
 	limit := 0
@@ -170,8 +171,8 @@ func (v *expectation) enoughInTime(k *Params, most int, gap float64) int {
 	return want
 }
 
-// expected returns the mean number of requests within a lead time. For a large number it uses the
-// rate alone, because the table would change the result little.
+// The method expected returns the mean number of requests within a lead time. For a large number it
+// uses the rate alone, because the table would change the result little.
 func (v *expectation) expected() float64 {
 	if mean := v.rate * v.q50; mean > exactUpTo/2 {
 		return mean

@@ -19,7 +19,7 @@ const (
 // are quantiles of a lognormal distribution with sigma 0.45.
 var guessSpread = [...]float64{0.54, 0.74, 0.91, 1.1, 1.35, 1.86}
 
-// solves holds the lead times and the failures of a target's solves.
+// The type solves holds the lead times and the failures of a target's solves.
 type solves struct {
 	leads  []float32 // in seconds, of the last successful solves, oldest first; at most leadsKept
 	fails  float64   // share of solves that fail
@@ -28,7 +28,8 @@ type solves struct {
 	sorted []float32 // leads, or the assumed lead times, ascending; set by the method sort
 }
 
-// landed adds a solve that took the time lead. The caller must call the method sort afterwards.
+// The method landed adds a solve that took the time lead. The caller must call the method sort
+// afterwards.
 func (s *solves) landed(lead time.Duration) {
 	if len(s.leads) == leadsKept {
 		s.leads = slices.Delete(s.leads, 0, 1)
@@ -49,9 +50,9 @@ func (s *solves) replace(leads []time.Duration) {
 
 func leadSeconds(lead time.Duration) float32 { return float32(max(0, lead).Seconds()) }
 
-// failed adds a failed solve. After FailuresInARow failures in a row, further failures count as an
-// outage and do not change the share of failures. Otherwise far too many orders would be placed
-// after the outage.
+// The method failed adds a failed solve. After FailuresInARow failures in a row, further failures
+// count as an outage and do not change the share of failures. Otherwise far too many orders would
+// be placed after the outage.
 func (s *solves) failed() {
 	if s.streak < FailuresInARow {
 		s.fails = s.fails*failDecay + 1 - failDecay
@@ -72,7 +73,8 @@ func (s *solves) sort(guess time.Duration) {
 	slices.Sort(s.sorted)
 }
 
-// quantile returns the lead time, in seconds, below which the share f of the lead times lies.
+// The method quantile returns the lead time, in seconds, below which the share f of the lead times
+// lies.
 func (s *solves) quantile(f float64) float64 {
 	last := len(s.sorted) - 1
 	place := f*float64(len(s.sorted)) - 0.5

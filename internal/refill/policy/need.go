@@ -49,8 +49,8 @@ func twoDigits(x float64) float64 {
 	return up
 }
 
-// dearer returns the values of max_waste that a shadow tries. All are greater than the argument
-// than.
+// The function dearer returns the values of max_waste that a shadow tries. All are greater than the
+// argument than.
 func dearer(than float64) []float64 {
 	var list []float64
 	for i := range dearerRungs {
@@ -61,8 +61,8 @@ func dearer(than float64) []float64 {
 	return list
 }
 
-// between returns the price at which the hit rate reaches the wanted one. It interpolates linearly
-// between the logarithms of misses and price.
+// The function between returns the price at which the hit rate reaches the wanted one. It
+// interpolates linearly between the logarithms of misses and price.
 func between(price, next, rate, nextRate, wanted float64) float64 {
 	const least = 1e-5 // a smaller share of misses counts as this share
 	misses := func(rate float64) float64 { return math.Log(max(least, 1-rate)) }

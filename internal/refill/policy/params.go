@@ -25,9 +25,9 @@ func (p Params) Lead() time.Duration {
 	return max(0, min(p.FirstPoll+p.PollInterval, p.Usable/2))
 }
 
-// most returns the maximum number of tokens: the depth, or the tokens of the warm windows if they
-// are more.
+// The method most returns the maximum number of tokens: the depth, or the tokens of the warm
+// windows if they are more.
 func (p *Params) most(warm int) int { return max(0, p.Depth, warm) }
 
-// floor returns how many tokens are kept at any demand.
+// The method floor returns how many tokens are kept at any demand.
 func (p *Params) floor(warm int) int { return min(max(p.Min, warm), p.most(warm)) }

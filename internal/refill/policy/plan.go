@@ -95,8 +95,8 @@ func (s *State) warmLead() time.Duration {
 	return min(inSeconds(s.learned.solves.quantile(windowLead)), s.params.Usable/2)
 }
 
-// Worth returns the worth of one more token at the latest time, if n tokens are ready or ordered:
-// P(needed before a later order could arrive) x P(used) x MaxWaste.
+// Worth returns the worth of one more token if n tokens are ready or ordered: P(needed before a
+// later order could arrive) x P(used) x MaxWaste.
 func (s *State) Worth(n int) float64 {
 	var v expectation
 	s.learned.foresee(&v, s.now, s.workspace)

@@ -16,8 +16,8 @@ type order struct {
 	fails        bool
 }
 
-// replay runs a State with a stock and a provider in virtual time, in seconds since epoch. Its
-// owner calls the methods step and request in chronological order.
+// The type replay runs a State with a stock and a provider in virtual time, in seconds since epoch.
+// Its owner calls the methods step and request in chronological order.
 type replay struct {
 	state       *State
 	concurrency int       // maximum number of orders in flight
@@ -48,8 +48,8 @@ const (
 	looked
 )
 
-// step runs the next event if it comes before the time limit. It returns false if there is no such
-// event.
+// The method step runs the next event if it comes before the time limit. It returns false if there
+// is no such event.
 func (r *replay) step(limit float64) bool {
 	at, event, i := r.soonest()
 	if at >= limit {
@@ -77,7 +77,8 @@ func (r *replay) pass(at float64) {
 	}
 }
 
-// soonest returns the next event and its time. If the event is landed, i is the index of the order.
+// The method soonest returns the next event and its time. If the event is landed, i is the index of
+// the order.
 func (r *replay) soonest() (at float64, event, i int) {
 	at, event = r.look, looked
 	consider := func(t float64, kind, n int) {
@@ -102,7 +103,7 @@ func (r *replay) at() time.Time { return epoch.Add(time.Duration(r.now * float64
 // sinceEpoch converts a time to the virtual time of a replay.
 func sinceEpoch(at time.Time) float64 { return at.Sub(epoch).Seconds() }
 
-// request runs a request for a token. If no token is ready, a patient caller waits.
+// The method request runs a request for a token. If no token is ready, a patient caller waits.
 func (r *replay) request(at float64, patient bool) {
 	r.now = at
 	r.result.Requests++
@@ -187,8 +188,8 @@ func (r *replay) finish() Result {
 	return s
 }
 
-// below returns the value that the share f of the elements of a sorted list does not exceed. It
-// returns 0 for an empty list.
+// The function below returns the value that the share f of the elements of a sorted list does not
+// exceed. It returns 0 for an empty list.
 func below(sorted []float64, f float64) float64 {
 	if len(sorted) == 0 {
 		return 0

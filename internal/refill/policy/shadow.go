@@ -92,8 +92,8 @@ func (s *shadow) adaptive() *State {
 	return s.runs[0].state
 }
 
-// loaded reports whether the adaptive policy of a fixed target has its table. For an adaptive
-// target it returns true.
+// The method loaded reports whether the adaptive policy of a fixed target has its table. For an
+// adaptive target it returns true.
 func (s *shadow) loaded() bool { return s.target.Adaptive || s.adaptive().learned.table != nil }
 
 func (s *shadow) unload() {
@@ -111,9 +111,9 @@ func (s *shadow) load(restore func(Params) *State) {
 	state.learned.sampled = state.now
 }
 
-// learn advances the shadow from the target's last look to the look at the time at. It spreads the
-// new requests over the time between the looks, and calls the function request to add each request
-// to the target's State. While an operator has paused buying, neither the target's nor the shadow's
+// learn advances the shadow from the target's last look to the current look. It spreads the new
+// requests over the time between the looks, and calls the function request to add each request to
+// the target's State. While an operator has paused buying, neither the target's nor the shadow's
 // outcomes count.
 func (s *shadow) learn(t *Tracker, concurrency int, at time.Time, requests int, stock *Stock, request func(n int)) {
 	s.calendar.posted, s.calendar.read = t.calendar.posted, t.calendar.read
@@ -196,7 +196,7 @@ type Shadow struct {
 	Need *Need // set for an adaptive target below its wanted hit rate
 }
 
-// summary returns the comparison, or nil after too few requests.
+// The method summary returns the comparison, or nil after too few requests.
 func (s *shadow) summary(at time.Time) *Shadow {
 	a, b := s.older.real, s.newer.real
 	hits := a.Hits + b.Hits
@@ -227,8 +227,8 @@ func (s *shadow) hitRate(run int) float64 {
 	return float64(n.hits) / float64(max(1, n.requests))
 }
 
-// price returns the max_waste that reaches the wanted hit rate, or 0 if none of the runs does. The
-// argument rate is the hit rate with the target's current max_waste.
+// The method price returns the max_waste that reaches the wanted hit rate, or 0 if none of the runs
+// does. The argument rate is the hit rate with the target's current max_waste.
 func (s *shadow) price(rate float64) float64 {
 	price := s.target.MaxWaste
 	for i := len(ladder); i < len(s.runs); i++ {
@@ -241,8 +241,8 @@ func (s *shadow) price(rate float64) float64 {
 	return 0
 }
 
-// asGood reports whether the shadow has about as many hits as the target. A difference of two
-// requests counts as chance.
+// The method asGood reports whether the shadow has about as many hits as the target. A difference
+// of two requests counts as chance.
 func (s *Shadow) asGood() bool {
 	return s.ShadowHitRate >= s.HitRate-asGood-2/float64(max(1, s.Requests))
 }

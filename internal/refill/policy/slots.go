@@ -7,15 +7,15 @@ const (
 	slotFree  = 128
 )
 
-// slots estimates how soon this target gets its next slot at the provider. The target competes with
-// other targets for slots. Times are in seconds.
+// The type slots estimates how soon this target gets its next slot at the provider. The target
+// competes with other targets for slots. Times are in seconds.
 type slots struct {
 	gap    float64 // mean time from one order to the next while orders wait for slots
 	wanted int     // orders decided and not yet placed; not saved
 	since  float64 // when the next wanted order began to wait; not saved
 }
 
-// want records the number of orders of a decision.
+// The method want records the number of orders of a decision.
 func (s *slots) want(at float64, orders int) {
 	if s.wanted == 0 {
 		s.since = at
@@ -23,8 +23,8 @@ func (s *slots) want(at float64, orders int) {
 	s.wanted = orders
 }
 
-// placed records that a wanted order got its slot. A wait of at most the duration free counts as no
-// wait.
+// The method placed records that a wanted order got its slot. A wait of at most the duration free
+// counts as no wait.
 func (s *slots) placed(at, free float64) {
 	if s.wanted == 0 {
 		return

@@ -46,8 +46,8 @@ func newState(p Params, learned *knowledge) *State {
 	return s
 }
 
-// follower returns a State with other params that shares the learned state of s, and sees its later
-// changes. The follower has a credit of its own.
+// The method follower returns a State with other params that shares the learned state of s, and
+// sees its later changes. The follower has a credit of its own.
 func (s *State) follower(p Params) *State {
 	f := newState(p, s.learned)
 	f.follows = true
@@ -140,7 +140,7 @@ func (s *State) refit() {
 	}
 }
 
-// advance brings the learned state up to the time at.
+// advance brings the learned state up to date.
 func (s *State) advance(at time.Time) {
 	s.now = max(s.now, unixSeconds(at), s.learned.last)
 	if !s.follows {

@@ -70,12 +70,13 @@ var busyEdges = func() (edges [busies - 1]float64) {
 	return edges
 }()
 
-// bucket returns the first bucket whose edge is above x.
+// The function bucket returns the first bucket whose edge is above x.
 func bucket(edges []float64, x float64) int {
 	return sort.Search(len(edges), func(i int) bool { return x < edges[i] })
 }
 
-// situation returns the index of the situation with the given silence and bucket of busyness.
+// The function situation returns the index of the situation with the given silence and bucket of
+// busyness.
 func situation(silence float64, busy int) int {
 	s := bucket(silenceEdges[:], silence)
 	if s < busySilences {
@@ -135,8 +136,8 @@ func (c *cell) settleLate(halved, came bool) {
 // pending is a sample whose last horizon has not passed yet.
 type pending struct {
 	at    float64
-	shape float32 // shape of the fallback at the time at
-	count uint32  // number of requests up to the time at
+	shape float32 // shape of the fallback when the sample was taken
+	count uint32  // number of requests before the sample was taken
 	near  uint32  // number of requests up to the near horizon
 	cell  uint16
 }
@@ -152,7 +153,7 @@ type table struct {
 	done [horizons]uint32 // number of samples whose horizon has passed, by horizon
 }
 
-// note adds a pending sample, unless too many samples are pending.
+// The method note adds a pending sample, unless too many samples are pending.
 func (t *table) note(at, shape float64, count uint32, situation int) {
 	if t.head-t.done[horizons-1] >= pendings {
 		return
@@ -186,7 +187,7 @@ func (t *table) settle(at float64, count uint32, ends *[horizons]float64, scale 
 	}
 }
 
-// cell returns the cell of a situation, and creates it if it does not exist.
+// The method cell returns the cell of a situation, and creates it if it does not exist.
 func (t *table) cell(situation int) *cell {
 	if c := t.cells[situation]; c != nil {
 		return c

@@ -56,8 +56,9 @@ func (t *Tracker) Decide(at time.Time, p Plan, s *Stock) Decision { return t.sta
 // Placed records an order.
 func (t *Tracker) Placed(at time.Time) { t.state.Placed(at) }
 
-// Worth returns the result of State.Worth of the target's adaptive policy, or of that of its
-// shadow. A token that `min` or a warm window keeps counts as surely needed and used.
+// Worth returns the worth of one more token as State.Worth computes it. It uses the adaptive State
+// of the target, or that of the target's shadow. A token that `min` or a warm window keeps counts
+// as surely needed and used.
 func (t *Tracker) Worth(n int) float64 {
 	if n < t.state.params.floor(t.state.warm) {
 		return t.state.params.MaxWaste
@@ -122,8 +123,8 @@ func (t *Tracker) Learn(at time.Time, s *Stock, concurrency int) {
 	t.figures, t.looked, t.concurrency = now, at, concurrency
 }
 
-// learner returns the adaptive State of the target or of its shadow. It returns nil if the shadow
-// has no table now.
+// The method learner returns the adaptive State of the target or of its shadow. It returns nil if
+// the shadow has no table now.
 func (t *Tracker) learner() *State {
 	switch {
 	case t.state.params.Adaptive:
@@ -193,8 +194,8 @@ func (t *Tracker) Unsaved(at time.Time, every time.Duration) ([]byte, error) {
 	return learner.save()
 }
 
-// Saved records that the result of Unsaved at the time at was stored. If the last request is older
-// than shadowLife, a fixed target's shadow frees its table.
+// Saved records that the result of an Unsaved call with the same at was stored. If the last request
+// is older than shadowLife, a fixed target's shadow frees its table.
 func (t *Tracker) Saved(at time.Time) {
 	t.unsaved, t.savedAt = false, at
 	if t.unloads(at) {

@@ -48,7 +48,7 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 		}
 	}
 	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).has(t, "resume", 204)
-	// A resume also lets a target whose orders fail place the next one at once.
+	// Resuming also lets a target whose orders fail place its next order at once.
 	if n := d.stock.count("retry"); n != 2 || d.logged.Count(`"msg":"target resumed"`, `"tried_at_once":`) != 2 {
 		t.Errorf("%d of 2 resumes try at once: %s", n, d.logged)
 	}
@@ -161,8 +161,8 @@ func TestHealthAndReadiness(t *testing.T) {
 	d.ask(t, "GET", "/readyz").has(t, "one starved target makes the replica unready", 200)
 }
 
-// TestPauseTakesLengthAndReason: a pause has the length and the reason of its body. A bad body is
-// refused with the wanted form and changes nothing.
+// TestPauseTakesLengthAndReason: a pause has the length and the reason of its body. An invalid body
+// is refused with a description of a valid body, and changes nothing.
 func TestPauseTakesLengthAndReason(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	send := func(body string) answer {

@@ -20,13 +20,13 @@ import (
 	"poold/internal/testkit"
 )
 
-// withPrices gives the provider of a set prices.
+// withPrices sets the prices of a Set's provider.
 func withPrices(set *targets.Set) *targets.Set {
 	set.Providers[0].Price = targets.Prices{RecaptchaV2: targets.Costs(2.99), Turnstile: targets.Costs(0.0004)}
 	return set
 }
 
-// nextEntry waits for entry n of the audit, and holds what each entry has against now.
+// nextEntry waits for entry n of the audit, and checks the fields that every entry has.
 func (d *daemon) nextEntry(t *testing.T, n int) history.Entry {
 	t.Helper()
 	testkit.Within(t, 20*time.Second, "it is noted", func() bool { return len(d.audit.noted()) > n })
@@ -46,7 +46,7 @@ func (d *daemon) nextEntry(t *testing.T, n int) history.Entry {
 	return e
 }
 
-// idIn is the id of a token in an answer.
+// idIn returns the id of the token in a response.
 func idIn(t *testing.T, a answer) string {
 	t.Helper()
 	var token struct{ ID string }
@@ -75,7 +75,7 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 	noted("from the stock", history.Entry{Key: "staging", Action: history.Taken, Target: "staging-login", Token: id, Source: "pool"})
 	again := "Idempotency-Key: canary"
 	text := d.ask(t, "GET", login, bearer(keyAll), again, "Accept: text/plain")
-	id2 := idIn(t, d.ask(t, "GET", login, bearer(keyAll), again)) // the same one, noted no second time
+	id2 := idIn(t, d.ask(t, "GET", login, bearer(keyAll), again)) // a replay, which gets no second entry
 	if text.status != 200 || id2 == id {
 		t.Errorf("%d, %s", text.status, id2)
 	}
@@ -177,7 +177,7 @@ func TestKeyRequestsCountByOutcome(t *testing.T) {
 		return nil
 	}
 	d.ask(t, "GET", login, bearer(keyAll))
-	// These have no valid key, or ask for something else.
+	// These requests have no valid key, or are for other routes.
 	d.ask(t, "GET", login, "Authorization: Bearer canary-key-wrong")
 	d.ask(t, "GET", login)
 	d.ask(t, "HEAD", login, bearer(keyAll))
@@ -199,7 +199,7 @@ func TestKeyRequestsCountByOutcome(t *testing.T) {
 		`{key="staging",outcome="forbidden"} 2`, `{key="staging",outcome="unknown_target"} 1`,
 	}
 	var got []string
-	// A request is counted after its answer is out.
+	// A request is counted after its response is sent.
 	testkit.Within(t, 20*time.Second, "all are counted", func() bool { got = series(); return len(got) >= len(want) })
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

@@ -33,7 +33,7 @@ func TestKeysAreFoundInBothSchemes(t *testing.T) {
 	}{
 		{"GET", "/pool/staging-login/token", map[string]int{none: 401, keyAll: 200, keyStaging: 200, keyStatus: 403}},
 		{"POST", "/pool/checkout/token", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 403}},
-		// A key that is limited must not learn which other names exist.
+		// A key that is limited to some targets must not learn which other targets exist.
 		{"GET", "/pool/no-such/token", map[string]int{none: 401, keyAll: 404, keyStaging: 403, keyStatus: 403}},
 		{"GET", "/pool/staging-none/token", map[string]int{none: 401, keyAll: 404, keyStaging: 404}},
 		{"GET", "/pool/checkout", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 200}},
@@ -43,7 +43,7 @@ func TestKeysAreFoundInBothSchemes(t *testing.T) {
 		{"POST", "/-/reload", map[string]int{none: 401, keyAll: 204, keyStaging: 403, keyStatus: 403}},
 		{"DELETE", "/pool/staging-login/tokens", map[string]int{none: 401, keyAll: 204, keyStaging: 204, keyStatus: 403}},
 		{"DELETE", "/pool/checkout/tokens", map[string]int{none: 401, keyAll: 204, keyStaging: 403, keyStatus: 403}},
-		// 400: it got as far as the body.
+		// The status 400 shows that the handler read the body.
 		{"POST", "/pool/checkout/token/tok1/report", map[string]int{none: 401, keyAll: 400, keyStaging: 403, keyStatus: 403}},
 		{"POST", "/pool/checkout/warm", map[string]int{none: 401, keyAll: 400, keyStaging: 403, keyStatus: 403}},
 		{"POST", "/pool/staging-none/warm", map[string]int{none: 401, keyAll: 404, keyStaging: 404, keyStatus: 403}},
@@ -68,13 +68,13 @@ func TestKeysAreFoundInBothSchemes(t *testing.T) {
 	d.ask(t, "GET", "/status?key="+keyAll).has(t, "a key in the query", 401)
 }
 
-// forgetWrongKeys makes an address new that sent wrong ones.
+// forgetWrongKeys drops the counts of wrong keys of all addresses.
 func (d *daemon) forgetWrongKeys() {
 	d.gate.wrongKeys = kernel.WrongKeys{}
 }
 
-// TestChallengeOffersBasicForPagesOnly: only a route that changes nothing offers Basic, which
-// makes a browser ask for a password. A 403 offers nothing.
+// TestChallengeOffersBasicForPagesOnly: only a route that changes nothing offers Basic, which makes
+// a browser ask for a password. A response 403 has no challenge.
 func TestChallengeOffersBasicForPagesOnly(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for path, want := range map[string][]string{
@@ -103,8 +103,8 @@ func TestEmptyKeyHasNoOwner(t *testing.T) {
 	}
 }
 
-// TestLimitedKeySeesItsTargets: /status of a key that is limited to some
-// targets shows those, and no line of the file that may be about others.
+// TestLimitedKeySeesItsTargets: for a key that is limited to some targets, /status shows only these
+// targets, and no problem or warning of the file that may name others.
 func TestLimitedKeySeesItsTargets(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	set.Warnings = []targets.Problem{{File: "pools.yaml", Line: 3, Text: "checkout has a long lifetime"}}
@@ -127,7 +127,7 @@ func TestLimitedKeySeesItsTargets(t *testing.T) {
 func TestKeyRateRefusesUntilTheNextIsDue(t *testing.T) {
 	keys := allKeys()
 	keys[0].Rate = targets.Rate{Count: 3, Per: time.Hour}
-	keys[1].Targets = []string{"other-*", "*"} // all targets after all
+	keys[1].Targets = []string{"other-*", "*"} // these globs include all targets
 	d := start(t, sampleSet(keys...), nil, nil)
 	for range 3 {
 		d.ask(t, "GET", "/status", bearer(keyAll)).has(t, "within the rate", 200)
@@ -163,7 +163,7 @@ func TestScopeOpensOnlyItsRoutes(t *testing.T) {
 				continue // it shows no more than GET, and no problem
 			}
 			if isClients := rt.Scope == "" && rt.Body && !rt.Probe; isClients {
-				// The key belongs into the call; one elsewhere opens nothing.
+				// On these routes only a key among the parameters counts.
 				before := d.stock.count()
 				a := d.send(t, method, rt.Path, strings.NewReader("{}"), bearer("canary-key-"+string(targets.ScopeToken)))
 				if a.status != 200 || !strings.Contains(a.body, "ERROR_WRONG_USER_KEY") && !strings.Contains(a.body, "ERROR_KEY_DOES_NOT_EXIST") || d.stock.count() != before {

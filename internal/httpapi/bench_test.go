@@ -21,8 +21,8 @@ var longToken = pool.Token{
 	Provider: "solver", Born: day, Dies: day.Add(120 * time.Second), TTL: 78123 * time.Millisecond, Source: pool.FromPool,
 }
 
-// BenchmarkHandler takes tokens without a network: what this package itself costs. bench/takes
-// measures takes over HTTP.
+// BenchmarkHandler takes tokens without a network, which measures the cost of this package alone.
+// bench/takes measures takes over HTTP.
 func BenchmarkHandler(b *testing.B) {
 	handler := quietServer(audited(b)).Handler()
 	request := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/pool/staging-login/token", nil)
@@ -52,7 +52,7 @@ func quietServer(changes ...func(*Deps)) *Server {
 	return New(deps)
 }
 
-// audited adds an audit that works until the benchmark ends, and keeps nothing.
+// audited adds an audit that runs until the benchmark ends and stores no entries.
 func audited(b *testing.B) func(*Deps) {
 	auditor := history.NewAuditor(nothing{}, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -69,12 +69,12 @@ type nothing struct{}
 
 func (nothing) WriteEntries(context.Context, []history.Entry) error { return nil }
 
-// endless is a stock that never ends and remembers nothing.
+// endless is a stock that always has a token.
 type endless struct{ Stock }
 
 func (endless) Take(context.Context, pool.Request) (pool.Token, error) { return longToken, nil }
 
-// nowhere is a ResponseWriter that keeps nothing.
+// nowhere is a ResponseWriter that discards everything.
 type nowhere struct {
 	header http.Header
 	status int

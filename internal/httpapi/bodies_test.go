@@ -17,7 +17,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// picture is a picture of a size, another one for each number.
+// picture returns a picture of the given size, a different one for each number.
 func picture(number, bytes int) []byte {
 	return append([]byte("\x89PNG\x0D\x0A\x1A\x0A"+fmt.Sprintf("%08d", number)), make([]byte, bytes-16)...)
 }

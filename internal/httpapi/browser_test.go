@@ -20,18 +20,18 @@ import (
 	"poold/internal/targets"
 )
 
-// patience limits a wait that takes a moment on an idle machine.
+// patience limits a wait that takes milliseconds on an idle machine.
 const browserPatience = 20 * time.Second
 
-// visitor is a page in a browser, and the test that looks at it.
+// visitor is a page in a browser, with the test that uses the page.
 type visitor struct {
 	*browsertest.Page
 
 	t *testing.T
 }
 
-// TestBrowser looks at the page with a real browser. A complaint of the browser, in the
-// console or because of the page's policy, fails the test.
+// TestBrowser tests the status page with a real browser. A complaint of the browser, in the console
+// or because of the page's policy, fails the test.
 func TestBrowser(t *testing.T) {
 	browser, stop, err := browsertest.Start(t.Context())
 	noError(t, err)
@@ -191,7 +191,7 @@ func browserOperator(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.sees("its end", `document.querySelector('#t-checkout .badge').textContent === 'ok'`)
 }
 
-// browserOnlooker: a key with the scope status alone gets no buttons.
+// browserOnlooker: a key that has only the scope status gets no buttons.
 func browserOnlooker(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	v := visit(d, "Bearer "+keyStatus)
@@ -202,7 +202,7 @@ func browserOnlooker(t *testing.T, visit func(*daemon, string) *visitor) {
 	}
 }
 
-// browserCut: the page shows that the daemon is away, and becomes live again by itself.
+// browserCut: the page shows that the daemon does not respond, and becomes live again by itself.
 func browserCut(t *testing.T, visit func(*daemon, string) *visitor) {
 	var line cutLine
 	d := start(t, sampleSet(), line.add, nil)
@@ -294,8 +294,8 @@ func browserMany(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.sees("groups", `document.querySelectorAll('.group').length === 4 && document.querySelectorAll('.target').length === 103`)
 }
 
-// The time to the bar is measured over takes of each of takenFrom targets; lateBar is what
-// 95 of 100 may take.
+// The time until the bar changes is measured for takes of each of takenFrom targets; lateBar is the
+// limit of its 95th percentile.
 const (
 	takenFrom = 10
 	takes     = 5
@@ -353,8 +353,8 @@ type fluid struct {
 	began browsertest.Effort
 }
 
-// The time that a change of 50 of 500 targets may cost the page in all its tasks together,
-// so that none of them is noticed.
+// This limits the processor time that the page uses for a change of 50 of 500 targets, so that a
+// person notices no delay.
 const (
 	costlyChange = 200 * time.Millisecond
 	grownHeap    = 4 << 20
@@ -374,8 +374,8 @@ func beginFluid(t *testing.T, visit func(*daemon, string) *visitor) *fluid {
 	return &fluid{v, began}
 }
 
-// end: the page was fluid. By the clock a task may take long because the machine is busy
-// elsewhere, so what counts is processor time.
+// end: the page was fluid. The wall-clock time of a task depends on the load of the machine, so the
+// test limits the processor time.
 func (f *fluid) end(t *testing.T) {
 	f.v.sees("more changes", `changes >= 10`)
 	changes, err := browsertest.Eval[int](f.v.Page, `changes`)

@@ -34,7 +34,7 @@ func (f *fakeRefill) Current(_ context.Context, name string) (refill.Status, boo
 
 func (f *fakeRefill) Wake(id captcha.ID) { f.kicked = append(f.kicked, id) }
 
-// fakeBuyer answers with the fields that a test sets, and notes its calls.
+// fakeBuyer answers with the fields that a test sets, and records the calls.
 type fakeBuyer struct {
 	providers func(ctx context.Context, at time.Time) []purchase.Status
 	booked    func() (used, perDay int, err error)
@@ -55,7 +55,7 @@ type fakeBuyer struct {
 	reports   []passed
 }
 
-// passed is a report as the buyer got it.
+// passed is a report that was passed on to the buyer.
 type passed struct {
 	provider, task string
 	kind           captcha.Type
@@ -104,7 +104,7 @@ func (f *fakeBuyer) DeadLettersSetAside() int { return f.aside }
 
 func (f *fakeBuyer) Replay(ctx context.Context) (purchase.Replayed, error) { return f.replay(ctx) }
 
-// fakeGuests are what all guests hold together.
+// fakeGuests returns a fixed stock of all guests.
 type fakeGuests struct {
 	stock pool.GuestStock
 	err   error
@@ -112,7 +112,7 @@ type fakeGuests struct {
 
 func (f *fakeGuests) Survey(context.Context) (pool.GuestStock, error) { return f.stock, f.err }
 
-// fakeSavings are the requests of the last days.
+// fakeSavings returns fixed counts of the requests of the last days.
 type fakeSavings struct {
 	days []dedup.SavingsDay
 	err  error

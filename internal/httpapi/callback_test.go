@@ -33,7 +33,7 @@ func TestCallbackReachesTheBuyerUnchanged(t *testing.T) {
 	for _, c := range []struct {
 		name, method, path, body string
 		headers                  []string
-		order, secret, query     string // as the buyer shall see them
+		order, secret, query     string // the fields that the buyer must get
 	}{
 		{name: "query", method: "GET", path: "/callback/solver/o-1/s1?id=7&code=OK", order: "o-1", secret: "s1", query: "code=OK&id=7"},
 		{name: "form", method: "POST", path: "/callback/solver/o-1/s1", body: "id=7&code=03AF", headers: []string{form}, order: "o-1", secret: "s1"},
@@ -190,7 +190,7 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 func TestLongReplayIsAnswered(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.WriteTimeout = 30 * time.Millisecond })
 	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
-		time.Sleep(60 * time.Millisecond) // longer than the WriteTimeout: that is the case
+		time.Sleep(60 * time.Millisecond) // longer than the WriteTimeout, so it would end the response
 		return purchase.Replayed{Replayed: 3}, nil
 	}
 	d.config.reload = func(context.Context) error { time.Sleep(60 * time.Millisecond); return nil }

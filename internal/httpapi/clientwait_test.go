@@ -19,7 +19,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// tokenComes polls a task for 20 s, in which its order runs. Then the order lands, and the next
+// tokenComes polls a task for 20 s while its order is in flight. Then the order lands, and the next
 // poll brings its token.
 func (d *daemon) tokenComes(t *testing.T, what, id string, ref pool.Ref) {
 	t.Helper()
@@ -72,7 +72,7 @@ func TestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 				d.refill.mu.Lock()
 				d.refill.statuses["checkout"] = c.note
 				d.refill.mu.Unlock()
-				time.Sleep(2 * time.Second) // the state of the providers is kept for a second
+				time.Sleep(2 * time.Second) // the state of the providers is cached for a second
 				d.tokenComes(t, name, id, ref)
 				if f := d.stock.look(t, d.target("checkout")).Figures; f.Waited != 1 || f.Misses != 0 {
 					t.Errorf("%+v", f)
@@ -138,7 +138,7 @@ func (w leaver) Write(b []byte) (int, error) {
 }
 
 // TestSubmitIsLostIfItsClientLeavesDuringTheAnswer: such a client did not get the number, so its
-// next equal submit gets the same task. The one after that gets its own.
+// next equal submit gets the same task. The submission after that one gets its own task.
 func TestSubmitIsLostIfItsClientLeavesDuringTheAnswer(t *testing.T) {
 	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
 		ctx, leave := context.WithCancel(t.Context())

@@ -26,19 +26,20 @@ import (
 
 const isForm = "Content-Type: application/x-www-form-urlencoded"
 
-// in is a submit of a target's identity, by the legacy protocol.
+// in returns the submission of a target's identity in the legacy protocol.
 func in(key, target string, more ...string) string {
 	return "/in.php?key=" + key + "&method=userrecaptcha&googlekey=6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI&pageurl=" +
 		url.QueryEscape("https://"+target+".example.com/") + strings.Join(more, "")
 }
 
-// create is the same by the tasks protocol.
+// create returns the same submission in the tasks protocol.
 func create(key, target, more string) string {
 	return fmt.Sprintf(`{"clientKey":%q,"task":{"type":"RecaptchaV2TaskProxyless","websiteKey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","websiteURL":"https://%s.example.com/"%s}}`,
 		key, target, more)
 }
 
-// get is the text of a call of the legacy protocol, whose status is always 200.
+// get sends a call of the legacy protocol and returns the text of the reply, whose status must be
+// 200.
 func (d *daemon) get(t *testing.T, path string) string {
 	t.Helper()
 	a := d.ask(t, "GET", path)
@@ -48,7 +49,7 @@ func (d *daemon) get(t *testing.T, path string) string {
 	return a.body
 }
 
-// task is the answer of a call of the tasks protocol.
+// task sends a call of the tasks protocol and returns the reply.
 func (d *daemon) task(t *testing.T, path, body string) (v map[string]any) {
 	t.Helper()
 	a := d.send(t, "POST", path, strings.NewReader(body), "Content-Type: text/plain")

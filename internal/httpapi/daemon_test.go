@@ -31,21 +31,21 @@ import (
 // day is a moment with milliseconds, so that their loss would show.
 var day = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// The keys of the tests; none may be in a log or an answer.
+// These are the keys of the tests; no log and no response may contain one.
 const (
 	keyAll     = "canary-key-all-scopes"
 	keyStaging = "canary-key-staging-only"
 	keyStatus  = "canary-key-status-only"
 )
 
-// triesAMinute is how many wrong keys of an address, or reports of a key on unknown tokens,
-// are answered in a minute.
+// triesAMinute is the number of wrong keys of an address, or of reports by a key on unknown tokens,
+// that are answered in a minute.
 const triesAMinute = 20
 
-// tokenValue begins each token of the tests; it may be in token answers alone.
+// tokenValue is the prefix of each token of the tests; only responses with a token may contain it.
 const tokenValue = "canary-token-03AFcWeA"
 
-// daemon is a Server behind a real listener, and all that it depends on.
+// daemon is a Server behind a real listener, with all its dependencies.
 type daemon struct {
 	*Server
 
@@ -66,7 +66,7 @@ type daemon struct {
 	logged   *testkit.Log
 }
 
-// sampleSet is a file with three targets and the given keys.
+// sampleSet returns a Set with three targets and the given keys.
 func sampleSet(keys ...targets.Key) *targets.Set {
 	target := func(name string) targets.Target {
 		identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://" + name + ".example.com/"}
@@ -89,7 +89,8 @@ func sampleSet(keys ...targets.Key) *targets.Set {
 	}
 }
 
-// allKeys are one key for everything, one for staging alone, one for looking.
+// allKeys returns three keys: one for everything, one for the staging targets, and one that may
+// only read the status.
 func allKeys() []targets.Key {
 	all := []targets.Scope{targets.ScopeToken, targets.ScopeSolve, targets.ScopeStatus, targets.ScopeAdmin}
 	return []targets.Key{
@@ -301,7 +302,7 @@ func parsed[T any](t testing.TB, a answer) (got T) {
 	return got
 }
 
-// equal checks a value.
+// equal checks that two values are equal.
 func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {

@@ -45,7 +45,8 @@ type fakeConfig struct {
 	mu sync.Mutex // held while the problems change
 }
 
-// refuse has the last attempt fail because of these problems; of none it was good.
+// refuse makes the last attempt to load the file fail with these problems; without problems it
+// succeeds.
 func (f *fakeConfig) refuse(problems ...targets.Problem) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -62,15 +63,15 @@ func (f *fakeConfig) Status() targets.Status {
 
 func (f *fakeConfig) Reload(ctx context.Context) error { return f.reload(ctx) }
 
-// watchedStock is the real store on an embedded server. It notes the calls, and a test may
-// make a call fail or hold it up.
+// watchedStock is the real store on an embedded server. It records the calls. A test can make a
+// call fail or delay it.
 type watchedStock struct {
 	*pooltest.Store
 	redis *redistest.Bubble
-	// before runs before a call of that name goes to the store; its error answers
-	// instead. nil = nothing.
+	// before runs before a call of that name goes to the store. If before returns an error, the
+	// call fails with it. nil = nothing.
 	before func(ctx context.Context, call string) error
-	// taken runs between a token's leaving the store and the answer. nil = nothing.
+	// taken runs after the store has removed a token and before the take returns. nil = nothing.
 	taken func(ctx context.Context)
 	short bool                           // surveys lack one target
 	away  error                          // the error of the first target in surveys; nil = none
@@ -185,7 +186,7 @@ func (w *watchedStock) Report(ctx context.Context, id captcha.ID, token, caller 
 	return guarded(ctx, w, "report", func() (pool.Sale, error) { return w.Store.Report(ctx, id, token, caller, accepted) })
 }
 
-// asked returns how many takes there were and the last of them.
+// asked returns the number of takes, and the last take.
 func (w *watchedStock) asked() (int, pool.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -195,7 +196,7 @@ func (w *watchedStock) asked() (int, pool.Request) {
 	return len(w.requests), w.requests[len(w.requests)-1]
 }
 
-// count returns how many calls there were, or how many of these names.
+// count returns the number of all calls, or of the calls with these names.
 func (w *watchedStock) count(names ...string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -242,7 +243,7 @@ func runStore(t testing.TB, o pool.Options) *pooltest.Store {
 	return store
 }
 
-// repeated repeats a call that a busy machine did not answer within the store's second.
+// repeated retries a call that failed only because a busy machine needed longer than a second.
 func repeated[T any](call func() (T, error)) (got T, err error) {
 	for range 10 {
 		if got, err = call(); !errors.Is(err, redisdb.ErrDown) {
@@ -265,8 +266,8 @@ func (w *watchedStock) order(t testing.TB, target *targets.Target) pool.Ref {
 	return ref
 }
 
-// land lands an order's token, 120 s of life less its age. Its text is tokenValue
-// and the order's id, since a service that sells a text twice is found out.
+// land lands an order's token, 120 s of life less its age. Its text is tokenValue and the order's
+// id, because the stock detects a text that was bought before.
 func (w *watchedStock) land(t testing.TB, ref pool.Ref, age time.Duration) {
 	t.Helper()
 	w.landText(t, ref, tokenValue+"-"+ref.Order, age)
@@ -285,7 +286,7 @@ func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age ti
 	}
 }
 
-// look returns the stock of a target.
+// look reads the stock of a target.
 func (w *watchedStock) look(t testing.TB, target *targets.Target) pool.Stock {
 	t.Helper()
 	stock, err := repeated(func() (pool.Stock, error) { return w.Look(t.Context(), target.ID, target.Margin, 0) })

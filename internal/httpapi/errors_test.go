@@ -89,8 +89,8 @@ func checkProblem(t *testing.T, name string, a answer, status int, want kernel.C
 	}
 }
 
-// TestEmptyPoolNamesItsReason: an empty pool has one of several reasons, and the status names the
-// same one.
+// TestEmptyPoolNamesItsReason: the response of an empty pool names the reason, and the status names
+// the same reason.
 func TestEmptyPoolNamesItsReason(t *testing.T) {
 	paused := func(reason string, until time.Duration) purchase.Status {
 		return purchase.Status{Name: "solver", State: provider.State{Kind: provider.StateDown, Reason: reason, Until: time.Now().Add(until)}}
@@ -142,8 +142,8 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 	}
 }
 
-// TestBudgetRetryIsTheNextPurchase: with a used-up budget Retry-After is the moment of the next
-// purchase, never an earlier one.
+// TestBudgetRetryIsTheNextPurchase: with a used-up budget Retry-After is the time of the next
+// purchase, never earlier.
 func TestBudgetRetryIsTheNextPurchase(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, c := range []struct {

@@ -84,7 +84,7 @@ func TestTokenOfALeavingCallerReturnsOnce(t *testing.T) {
 			close(left)
 			testkit.Within(t, 20*time.Second, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"status":499`) })
 			d.checkGivenBack(t, 1, c.back)
-			if strings.Contains(name, "only") { // it can still read: there must be nothing
+			if strings.Contains(name, "only") { // the caller can still read, and must receive nothing
 				if got, err := io.ReadAll(conn); len(got) > 0 {
 					t.Errorf("read %q, %v", got, err)
 				}
@@ -126,7 +126,7 @@ func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 	}
 }
 
-// brokenConn breaks after room bytes of answers.
+// brokenConn fails after it has written room bytes.
 type brokenConn struct {
 	net.Conn
 	room int
@@ -142,13 +142,13 @@ func (c *brokenConn) Write(b []byte) (int, error) {
 }
 
 // TestTokenReturnsIfNoByteWasSent: a token returns to the stock if no byte of its answer left the
-// process. It stays handed out, and in the audit, if a part of the answer did.
+// process. If a part of the answer was sent, the token stays handed out and in the audit.
 func TestTokenReturnsIfNoByteWasSent(t *testing.T) {
 	for _, c := range []struct {
 		room      int
 		header    string
 		length    int  // of the token; net/http buffers 4 KiB
-		uncounted bool // nothing counts the bytes of the connection
+		uncounted bool // the bytes of the connection are not counted
 		back      int
 		noted     int
 	}{

@@ -13,7 +13,7 @@ import (
 	"poold/internal/targets"
 )
 
-// entryOf is entry n of a test, of a key and a target, some time after day.
+// entryOf returns entry n of a test, for a key and a target, at some time after day.
 func entryOf(n int, key, target string, action history.Action, later time.Duration) history.Entry {
 	e := history.Entry{
 		ID: strings.Repeat("A", 24) + string(rune('A'+n/26)) + string(rune('A'+n%26)), At: day.Add(later),

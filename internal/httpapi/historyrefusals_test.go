@@ -67,7 +67,7 @@ func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 	}
 }
 
-// withReason is an error that says why in another way than by its text.
+// withReason is an error with a method Reason that differs from its text.
 type withReason struct{ error }
 
 func (withReason) Reason() string  { return "the disk is full" }

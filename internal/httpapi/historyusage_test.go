@@ -25,7 +25,8 @@ func (d *daemon) spent(t *testing.T, n, back int, target, owner string, how hist
 	d.keep(t, r)
 }
 
-// keepFor makes the file keep the history back to some days before day, and a bit.
+// keepFor sets history.keep so that the history begins a little earlier than the given number of
+// days before day.
 func (d *daemon) keepFor(days int) {
 	set := *d.config.Current()
 	set.History.Keep = time.Since(day.Truncate(24*time.Hour).AddDate(0, 0, -days)) + time.Hour
@@ -66,7 +67,7 @@ func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 			line("2026-01-01", "", "a", figures(2, 1, 0, 0, 0, 1, 18250, "0.00598")), line("2026-01-01", "", "b", figures(2, 0, 0, 1, 1, 0, 0, "0")),
 			line("2026-01-02", "", "a", discarded), line("2026-01-02", "", "b", solved),
 		}},
-		// Days are whole, whatever moments lie in them.
+		// The figures cover whole days, even if from and to are within a day.
 		{keyAll, "by=target&from=2026-01-01T23:59:59Z&to=2026-01-02T00:00:01Z", "target", "2026-01-01", "2026-01-02", []string{
 			line("", "/solve", "b", refused), line("", "checkout", "a", figures(2, 0, 1, 0, 0, 1, 18250, "0.00598")), line("", "checkout", "b", solved),
 			line("", "staging-login", "a", solved), line("", "staging-login", "b", failed),
@@ -146,7 +147,7 @@ func TestUsageLeavesUnknownTokensOut(t *testing.T) {
 		{keyAll, "by=owner&per=day&from=" + date(8) + "&to=" + date(-1), []string{
 			date(8) + "  qa: 1, , ", date(6) + "  qa: 0, 9, 0", date(2) + "  qa: 0, 6, 0", date(1) + "  old: 1, , ", date(0) + "  : 1, , ", date(0) + "  ops: 1, , ", date(0) + "  qa: 2, 11, 3"}},
 		{keyAll, "by=target&per=day&from=" + date(2) + "&to=" + date(0), []string{date(2) + " staging-login qa: 0, 6, 0", date(1) + " staging-login old: 1, , "}},
-		// Earlier days are not known, so a sum over one is not either.
+		// Hand-outs of earlier days are unknown, so a sum that includes such a day is unknown too.
 		{keyAll, "by=target&from=" + date(7) + "&to=" + date(1), []string{" staging-login qa: 0, , "}},
 		{keyStaging, "by=owner&from=" + date(6) + "&to=" + date(1), []string{"  qa: 0, 15, 0"}},
 		{keyStaging, "by=owner&from=" + date(0) + "&to=" + date(-1), []string{"  qa: 1, 9, 3"}},

@@ -57,7 +57,7 @@ func TestOutageIsNamedEverywhere(t *testing.T) {
 		t.Errorf("not in each row, a green ready, or the providers below:\n%s", page)
 	}
 
-	// A token is taken: now it wants one and cannot have it.
+	// After a take the target wants a token and cannot get one.
 	d.ask(t, "GET", "/pool/staging-signup/token")
 	if rows = show(); rows[2].State != refill.Starved || rows[2].Reason != why {
 		t.Errorf("%+v", rows[2])

@@ -41,7 +41,7 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 			d.stock.land(t, order(), age)
 		}
 	}
-	// Each of the terms below is another number, so that none can replace another.
+	// All terms below are different numbers, so that a swap of two terms fails the test.
 	land(19, 0)
 	for _, token := range take(19, 0)[:7] { // hits, and returned
 		noError(t, d.stock.Store.Return(token))

@@ -8,7 +8,7 @@ import (
 	"poold/internal/httpapi/kernel"
 )
 
-// hostile is a request as a browser sends it for a page of another site.
+// hostile is a request that a browser sends for a page of another site.
 type hostile struct {
 	name    string
 	method  string
@@ -17,7 +17,7 @@ type hostile struct {
 	status  int
 }
 
-// With OWN in a header standing for the daemon's own address.
+// The text OWN in a header stands for the daemon's own address.
 func hostileRequests() []hostile {
 	take := "/pool/staging-login/token"
 	return []hostile{
@@ -133,7 +133,7 @@ func TestLocalProgramsAndPagesAreServed(t *testing.T) {
 	} {
 		d.ask(t, "POST", "/pool/staging-login/token", own(headers, d.addr)...).has(t, name, 200)
 	}
-	for _, path := range []string{"/healthz", "/readyz"} { // balancers know no name for us
+	for _, path := range []string{"/healthz", "/readyz"} { // balancers use any Host
 		d.ask(t, "GET", path, "Host: 10.1.2.3:8080", "X-Forwarded-For: 192.0.2.1").has(t, path, 200)
 	}
 }

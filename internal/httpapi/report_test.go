@@ -24,7 +24,7 @@ func (d *daemon) report(t *testing.T, path, body string, headers ...string) answ
 	return d.send(t, "POST", path, strings.NewReader(body), append(headers, isJSON)...)
 }
 
-// told returns the reports at the buyer.
+// told returns the reports that the buyer got.
 func (f *fakeBuyer) told() []passed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -49,7 +49,7 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 		d.stock.land(t, d.stock.order(t, d.target("staging-login")), 31*time.Second)
 		id := d.takeOne(t, bearer(c.key))
 		path := "/pool/staging-login/token/" + c.written(id) + "/report"
-		// Only who took it may say how it did.
+		// Only the caller that took a token may report on it.
 		other := map[string]string{keyAll: keyStaging, keyStaging: keyAll}[c.key]
 		checkProblem(t, "another caller", d.report(t, path, c.body, bearer(other)), 404, kernel.CodeUnknownToken, "staging-login")
 		if a := d.report(t, path, c.body, bearer(c.key)); a.status != 204 || a.body != "" {
@@ -158,7 +158,7 @@ func TestReportOfALeavingCallerCounts(t *testing.T) {
 	close(finish)
 	testkit.Within(t, 20*time.Second, "the buyer is told", func() bool { return len(d.buyer.told()) == 1 })
 
-	conn = dial(t, d.addr) // half of one is none
+	conn = dial(t, d.addr) // an incomplete report does not count
 	write(t, conn, "POST "+reportPath+" HTTP/1.1\r\nHost: localhost\r\n"+isJSON+"\r\nContent-Length: 40\r\n\r\n"+body)
 	reset(t, conn)
 	testkit.Within(t, 20*time.Second, "the take and both reports are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })

@@ -75,7 +75,7 @@ func (s *scrapers) scrape(t *testing.T, headers ...string) *stuckScraper {
 	return stuck
 }
 
-// free lets all of them read.
+// free lets all scrapers read.
 func (s *scrapers) free() {
 	select {
 	case <-s.freed:
@@ -124,7 +124,7 @@ func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
 		}
 	}
 	before = gathered.n.Load()
-	// Afterwards each scrape has its moment.
+	// Afterwards each scrape gets its own snapshot.
 	d.metrics.Callback("settled")
 	for range 2 {
 		if body := d.ask(t, "GET", "/metrics", bearer(keyStatus)).body; !strings.Contains(body, `poold_callbacks_total{outcome="settled"} 1`+"\n") {

@@ -102,7 +102,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// deadlineConn notes the deadline under which it was written to.
+// deadlineConn records the write deadline that was set at each write.
 type deadlineConn struct {
 	net.Conn
 	now, used atomic.Pointer[time.Time]
@@ -133,7 +133,7 @@ func TestClientThatDoesNotReadIsCutOff(t *testing.T) {
 			t.Errorf("%s: may be written until %v", path, at)
 		}
 	}
-	// A wait comes on top, and the next request has the short limit again.
+	// The limit does not include a wait, and the next request has the short limit again.
 	for path, least := range map[string]time.Duration{"/pool/checkout/token?wait=60s": time.Minute, "/pool/checkout/token": 0} {
 		d.ask(t, "GET", path)
 		at := last.Load().used.Load()
@@ -256,7 +256,7 @@ func TestAnswersOfAStopCloseTheConnection(t *testing.T) {
 	}
 }
 
-// timed is a writer that remembers its deadline.
+// timed is a writer that records its deadline.
 type timed struct {
 	*httptest.ResponseRecorder
 

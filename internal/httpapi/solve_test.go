@@ -22,7 +22,7 @@ import (
 	"poold/internal/targets"
 )
 
-// fakeSolver answers with its fields and notes the requests.
+// fakeSolver answers with its fields and records the requests.
 type fakeSolver struct {
 	mu     sync.Mutex
 	asked  []ondemand.Request
@@ -67,7 +67,7 @@ func (f *fakeSolver) count() int {
 	return len(f.asked)
 }
 
-// fakeList notes which guests are used.
+// fakeList records which guests are used.
 type fakeList struct {
 	mu   sync.Mutex
 	used []captcha.ID
@@ -186,7 +186,7 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 		checkProblem(t, name, d.solve(t, c.body, bearer(c.key)), c.status, c.code, "", c.says)
 	}
 	equal(t, "solves were asked for", len(d.solver.asked), 0)
-	// The limit of others stays.
+	// The limit of other targets stays.
 	d.send(t, "POST", "/pool/staging-login/warm", strings.NewReader(`{"tokens":1}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON).has(t, "a large body elsewhere", 413)
 	closed := start(t, sampleSet(), nil, nil)
 	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, kernel.CodeForbidden, "")

@@ -32,8 +32,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// busyDay gives a daemon a stock with something of everything. The tokens and orders
-// are real; what months of use leave behind is written as the store keeps it.
+// busyDay gives a daemon a stock in which every field of the status has a value. The tokens and
+// orders come from real calls; the counters of months of use are written directly in the format of
+// the store.
 func busyDay(t *testing.T, d *daemon) {
 	t.Helper()
 	d.config.problems = []targets.Problem{{File: "pools.yaml", Line: 12, Text: "server.listen changed: it needs a restart"}}
@@ -109,14 +110,14 @@ func busyDay(t *testing.T, d *daemon) {
 	d.stock.redis.Del(key("leads", checkout))
 }
 
-// must is for the embedded server, which fails where a key is of another type.
+// must panics on an error of the embedded server.
 func must(_ any, err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// key is where the store keeps something of a target; its doc.go lists them.
+// key returns a Redis key of a target; the package comment of pool lists the keys.
 func key(what string, target *targets.Target) string {
 	return "captcha:" + what + ":{" + string(target.ID) + "}"
 }
@@ -187,7 +188,7 @@ func golden(t *testing.T, name string, got []byte) {
 func TestSurveyUsesMarginAndLeadOfEachTarget(t *testing.T) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)
-	delete(d.refill.statuses, "staging-signup") // its worker is not there yet
+	delete(d.refill.statuses, "staging-signup") // the target has no worker yet
 	body := d.ask(t, "GET", "/pool/staging-signup").body
 	asked := d.stock.queries
 	for i, lead := range []time.Duration{18 * time.Second, 18 * time.Second, unknownLead} {

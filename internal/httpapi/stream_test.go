@@ -27,7 +27,7 @@ type stream struct {
 	lines  *bufio.Reader
 }
 
-// stream opens one; headers are as for ask.
+// stream opens a stream; the headers have the format of the method ask.
 func (d *daemon) stream(t *testing.T, headers ...string) *stream {
 	t.Helper()
 	client := &http.Client{Transport: d.client.Transport} // without a limit
@@ -37,7 +37,8 @@ func (d *daemon) stream(t *testing.T, headers ...string) *stream {
 	return &stream{t: t, answer: answer, lines: bufio.NewReader(answer.Body)}
 }
 
-// refusal is the answer where it is not a stream; of a stream the status alone.
+// refusal returns the complete answer if it is not a stream; for a stream it returns only the
+// status.
 func (s *stream) refusal() answer {
 	s.t.Helper()
 	defer func() { _ = s.answer.Body.Close() }()
@@ -53,7 +54,7 @@ func (s *stream) refusal() answer {
 	return a
 }
 
-// event reads the next event; false where the stream has ended.
+// event reads the next event; it returns false if the stream has ended.
 func (s *stream) event() (name string, data []byte, is bool) {
 	s.t.Helper()
 	for {
@@ -71,7 +72,7 @@ func (s *stream) event() (name string, data []byte, is bool) {
 	}
 }
 
-// document reads events until one is good for what the test waits for.
+// document reads events until the document fulfils the condition of the test.
 func (s *stream) document(good func(name string, d *status.Document) bool) {
 	s.t.Helper()
 	for {
@@ -113,7 +114,7 @@ func TestStreamSendsDocumentThenChanges(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	s := d.stream(t)
 	if h := s.answer.Header; s.answer.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("Cache-Control") != "no-store" ||
-		h.Get("X-Accel-Buffering") != "no" { // or nginx holds the events back
+		h.Get("X-Accel-Buffering") != "no" { // otherwise nginx buffers the events
 		t.Fatalf("%d %v", s.answer.StatusCode, h)
 	}
 	s.document(func(name string, got *status.Document) bool {
@@ -218,7 +219,7 @@ func TestStreamWithoutAReaderIsCutOff(t *testing.T) {
 	}
 }
 
-// deafness is of one connection that takes no byte.
+// deafness is the state of a connection that accepts no bytes.
 type deafness struct {
 	begun chan struct{} // closed when something is written to it
 	over  chan struct{} // closed by the test: the deadline of that is over
@@ -242,7 +243,7 @@ func (c *deafConn) SetWriteDeadline(t time.Time) error {
 func (c *deafConn) Write([]byte) (int, error) {
 	c.wrote.Do(func() { close(c.deaf.begun) })
 	if limit := c.deadline.Load(); limit == nil || time.Until(*limit) > kernel.WriteLimit {
-		select {} // nothing would end it
+		select {} // nothing else would end the write
 	}
 	<-c.deaf.over
 	return 0, os.ErrDeadlineExceeded

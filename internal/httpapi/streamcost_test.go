@@ -23,7 +23,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// readers are open streams that are read.
+// readers is a set of open streams that are being read.
 type readers struct {
 	bytes atomic.Int64 // read by all of them
 	begun atomic.Int64 // those that were sent something
@@ -31,7 +31,7 @@ type readers struct {
 	ended sync.WaitGroup
 }
 
-// read opens n streams, and returns when each has got an event.
+// read opens n streams, and returns when each stream has got an event.
 func (d *daemon) read(t testing.TB, n int) *readers {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -63,13 +63,13 @@ func (d *daemon) read(t testing.TB, n int) *readers {
 	return r
 }
 
-// close cuts them, and returns when that is over at this end.
+// close cuts the streams, and returns when all connections are closed at this end.
 func (r *readers) close() {
 	r.stop()
 	r.ended.Wait()
 }
 
-// openFiles are the descriptors of this process.
+// openFiles returns the number of open file descriptors of this process.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
@@ -99,7 +99,7 @@ func TestStreamsLeaveNoGoroutineOrDescriptor(t *testing.T) {
 	}
 }
 
-// realCrowd is a daemon with n targets on a Redis server that it counts the commands of.
+// realCrowd is a daemon with n targets on a Redis server whose commands are counted.
 func realCrowd(t testing.TB, n int) (d *daemon, commands func() int) {
 	addr := redistest.Server(t)
 	set := manyTargets(sampleSet(), n)
@@ -118,8 +118,8 @@ func realCrowd(t testing.TB, n int) (d *daemon, commands func() int) {
 	}
 }
 
-// burden is how many commands n open streams cost Redis, for each snapshot and for each
-// second, over the snapshots of that time.
+// burden returns the number of Redis commands that n open streams cost, per snapshot and per
+// second.
 func (d *daemon) burden(t testing.TB, n, snapshots int, commands func() int) (each, second float64) {
 	t.Helper()
 	defer d.read(t, n).close()
@@ -157,7 +157,7 @@ func TestStreamsShareSnapshots(t *testing.T) {
 	}
 }
 
-// BenchmarkStreamsOnRedis is the same for longer, by the second.
+// BenchmarkStreamsOnRedis measures the same over a longer time, per second.
 func BenchmarkStreamsOnRedis(b *testing.B) {
 	d, commands := realCrowd(b, 500)
 	for b.Loop() {
@@ -169,9 +169,9 @@ func BenchmarkStreamsOnRedis(b *testing.B) {
 	}
 }
 
-// BenchmarkStream is what streams cost of targets that are asked each minute, and of which one
-// in ten changes from one snapshot to the next: bytes and processor time of the whole process, which also reads them,
-// per second, and what each stream more adds.
+// BenchmarkStream measures the cost of streams, per second and for each further stream: the bytes,
+// and the processor time of the whole process, which also reads the streams. Every target has
+// requests each minute, and one target in ten changes from snapshot to snapshot.
 func BenchmarkStream(b *testing.B) {
 	for targets, more := range map[int]int{10: 100, 500: 100, 10_000: 20} {
 		b.Run(fmt.Sprintf("targets=%d", targets), func(b *testing.B) {
@@ -188,7 +188,8 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// cost is what n streams read a second, and the processor time, in seconds a second.
+// cost returns the bytes that n streams read per second, and the processor time in seconds per
+// second.
 func (d *daemon) cost(b *testing.B, n int) (bytes, cpu float64) {
 	r := d.read(b, n)
 	defer r.close()

@@ -15,7 +15,7 @@ import (
 	"poold/internal/purchase"
 )
 
-// noted is a stream that a handler writes without a network, with the time of each event.
+// noted is a stream that a handler writes without a network; it records the time of each event.
 type noted struct {
 	header http.Header
 
@@ -47,7 +47,7 @@ func (n *noted) FlushError() error {
 	return nil
 }
 
-// since returns the events after a moment.
+// since returns the events after a time.
 func (n *noted) since(at time.Time) []notedEvent {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,8 +77,8 @@ func (d *daemon) follow(t *testing.T) (n *noted, leave func()) {
 	return n, func() { hangUp(); <-ended }
 }
 
-// every checks that events begin like this and that the interval between them is right, from a
-// moment on; at most a second more may pass.
+// every checks the beginning of the events after a time, and the interval between them, which may
+// be up to a second longer.
 func every(t *testing.T, what string, from time.Time, events []notedEvent, begin string, interval time.Duration) {
 	t.Helper()
 	if len(events) < 5 {

@@ -75,7 +75,8 @@ func TestTextAnswerIsTheTokenAlone(t *testing.T) {
 	}
 }
 
-// TestTokenRequestReachesTheStock: the parameters of a request reach the stock, bad ones do not.
+// TestTokenRequestReachesTheStock: the valid parameters of a request reach the stock; invalid
+// parameters are refused.
 func TestTokenRequestReachesTheStock(t *testing.T) {
 	set := sampleSet()
 	set.Targets[0].OnEmpty = targets.OnEmptyWait // checkout
@@ -163,8 +164,8 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 	}
 }
 
-// TestIdempotencyKeysOfCallersDiffer: the keys of two callers never meet, even if names and keys
-// are alike when joined.
+// TestIdempotencyKeysOfCallersDiffer: the Idempotency-Keys of two callers never collide, even if
+// the joined texts of name and key are equal.
 func TestIdempotencyKeysOfCallersDiffer(t *testing.T) {
 	keys := allKeys()
 	keys[0].Name, keys[1].Name = "a", "a b"

@@ -21,7 +21,7 @@ func (d *daemon) warm(t *testing.T, body string, headers ...string) answer {
 	return d.send(t, "POST", warmPath, strings.NewReader(body), append(headers, isJSON)...)
 }
 
-// shifted writes a moment at a distance from now, in another zone.
+// shifted formats a time at a distance from now, in another zone.
 func shifted(by time.Duration) string {
 	return time.Now().Add(by).In(time.FixedZone("", 90*60)).Format(time.RFC3339Nano)
 }
@@ -57,7 +57,7 @@ func TestWarmMakesAWindow(t *testing.T) {
 		if len(windows) == 0 {
 			continue
 		}
-		// The moments above were written when the table was made.
+		// The times above were computed when the table was made.
 		near := func(got, want time.Duration) bool { return got <= want && got >= want-took-5*time.Second }
 		if got := windows[0]; got.Tokens != c.want.Tokens || !near(got.In, c.want.In) || !near(got.Left, c.want.Left) {
 			t.Errorf("%s: %+v, want %+v", c.body, got, c.want)
@@ -200,7 +200,7 @@ func TestTokenScopeHasTenWindows(t *testing.T) {
 		n++
 		body := fmt.Sprintf(`{"tokens":1,"at":%q,"for":"5m"}`, shifted(time.Duration(n)*10*time.Minute))
 		a := d.warm(t, body, bearer(key))
-		for a.status == 503 { // the machine is busy; made again it is the same window
+		for a.status == 503 { // retried on a busy machine; a repeated request makes the same window
 			a = d.warm(t, body, bearer(key))
 		}
 		a.has(t, fmt.Sprint("window ", n), want)

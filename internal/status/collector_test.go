@@ -16,7 +16,7 @@ import (
 	"poold/internal/targets"
 )
 
-// crowd is a file of n targets.
+// crowd returns a Set with n targets.
 func crowd(n int) *targets.Set {
 	list := make([]targets.Target, n)
 	for i := range list {
@@ -25,7 +25,7 @@ func crowd(n int) *targets.Set {
 	return newSet(list...)
 }
 
-// age is how old a snapshot is.
+// age returns the age of a snapshot.
 func age(t *testing.T, s *Snapshot) time.Duration {
 	t.Helper()
 	asOf, err := time.Parse(timestamp, s.Document.AsOf)
@@ -68,7 +68,7 @@ func TestManyTargets(t *testing.T) {
 			t.Errorf("the oldest was of %s ago", oldest)
 		}
 
-		// A change is shown as soon as it can be.
+		// A change is shown by the first snapshot that is begun after it.
 		time.Sleep(renewEvery)
 		c.Stopping()
 		time.Sleep(6 * time.Second) // a survey under way, and the next one
@@ -91,8 +91,8 @@ func TestManyTargets(t *testing.T) {
 	})
 }
 
-// TestAnotherSetIsShownAtOnce: after a reload no snapshot of the Set before is shown, even with many
-// targets.
+// TestAnotherSetIsShownAtOnce: after a reload no snapshot of the previous Set is returned, even
+// with many targets.
 func TestAnotherSetIsShownAtOnce(t *testing.T) {
 	s, _ := sources(crowd(manyTargets + 1))
 	c := NewCollector(s)
@@ -172,7 +172,7 @@ func TestUnreadableIdentitiesKeepTheirLastFigures(t *testing.T) {
 					t.Errorf("%s: target %d: %d requests, %s %q, windows %v", name, i, got.Requests, got.State, got.Reason, got.Windows)
 				}
 			}
-			// The second time is like the first: the last known figures stay.
+			// A second failing survey also leaves the last known figures.
 			stock.before = fails
 			c.Changed()
 			for i, target := range c.Snapshot(t.Context()).Document.Targets {
@@ -197,7 +197,8 @@ func TestHangingRedis(t *testing.T) {
 	})
 }
 
-// While Redis or the budget cannot be read, the last known budget stays, and the metrics leave it out.
+// While Redis or the budget cannot be read, the document has the last known budget, and the metrics
+// omit the budget.
 func TestTheLastKnownBudgetStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(crowd(1))

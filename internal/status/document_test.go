@@ -123,10 +123,10 @@ func testDocumentReadBack(t *testing.T) {
 	}
 }
 
-// TestOnlyHidesOtherTargets: a key that is limited to some targets sees nothing of the others.
-func TestOnlyHidesOtherTargets(t *testing.T) { synctest.Test(t, testOnlyHidesOtherTargets) }
+// TestPartHidesOtherTargets: a key that is limited to some targets sees no data of other targets.
+func TestPartHidesOtherTargets(t *testing.T) { synctest.Test(t, testPartHidesOtherTargets) }
 
-func testOnlyHidesOtherTargets(t *testing.T) {
+func testPartHidesOtherTargets(t *testing.T) {
 	whole := NewCollector(busySources()).Snapshot(t.Context()).Document
 	part := whole.Part(func(name string) bool { return name == "checkout" })
 	if len(part.Targets) != 1 || part.Targets[0].Name != "checkout" || len(part.Providers) != 1 ||

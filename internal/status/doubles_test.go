@@ -23,7 +23,7 @@ import (
 // day is a time with milliseconds, so that a test notices their loss.
 var day = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// fixedFile is a file that a test edits.
+// fixedFile is a configuration file that a test edits.
 type fixedFile struct {
 	mu       sync.Mutex // guards set
 	set      *targets.Set
@@ -105,7 +105,7 @@ type fixedBuyer struct {
 	down      error // answer to Booked; nil = its fields are
 }
 
-// Providers returns none to a caller that has gone.
+// Providers returns no providers if the context of its caller has ended.
 func (f *fixedBuyer) Providers(ctx context.Context, _ time.Time) []purchase.Status {
 	if ctx.Err() != nil {
 		return nil
@@ -123,7 +123,7 @@ func (f *fixedBuyer) Stranded() []purchase.Stranded { return f.stranded }
 func (f *fixedBuyer) DeadLetterCount() int          { return f.letters }
 func (f *fixedBuyer) DeadLettersSetAside() int      { return f.aside }
 
-// fixedGuests answers each survey with a stock.
+// fixedGuests answers each survey of the guests with the same stock.
 type fixedGuests struct {
 	stock  pool.GuestStock
 	before func(ctx context.Context) error // runs before; its error is the answer. nil = no-op
@@ -138,7 +138,7 @@ func (f *fixedGuests) Survey(ctx context.Context) (pool.GuestStock, error) {
 	return f.stock, nil
 }
 
-// fixedSavings answers with days.
+// fixedSavings answers each query with the same days.
 type fixedSavings struct {
 	days   []dedup.SavingsDay
 	before func(ctx context.Context) error // runs before; its error is the answer. nil = no-op
@@ -153,7 +153,7 @@ func (f *fixedSavings) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
 	return f.days, nil
 }
 
-// newTarget is a target of a file.
+// newTarget returns a target for a configuration file.
 func newTarget(name string) targets.Target {
 	identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://" + name + ".example.com/"}
 	return targets.Target{
@@ -162,7 +162,7 @@ func newTarget(name string) targets.Target {
 	}
 }
 
-// newSet is a file with one provider.
+// newSet returns a Set with one provider.
 func newSet(list ...targets.Target) *targets.Set {
 	return &targets.Set{
 		Redis:     targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
@@ -182,7 +182,7 @@ func sources(set *targets.Set) (Sources, *fixedStock) {
 	}, stock
 }
 
-// encoded is the document of a snapshot.
+// encoded returns the document of a snapshot as JSON.
 func encoded(t testing.TB, s *Snapshot) []byte {
 	t.Helper()
 	body, err := s.JSON()

@@ -62,8 +62,8 @@ func (e *decodedEvent) names() string {
 	return fmt.Sprint(list, e.Gone)
 }
 
-// An event has all changes and nothing else. A different next_expiry_s is no change. Without a change the
-// reader gets a new as_of each beatEvery.
+// An event has all changes and nothing else. A different next_expiry_s is no change. Without a
+// change the reader gets a new as_of each beatEvery.
 func TestFeedSendsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(newSet(newTarget("a"), newTarget("b"), newTarget("c")))

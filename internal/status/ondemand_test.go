@@ -91,8 +91,9 @@ func testGuestsWithoutASection(t *testing.T) {
 	}
 }
 
-// TestLastKnownFiguresStay: while a source of on-demand solves is away, its last known figures stay, with the reason.
-// The rest of the document is unaffected, and /metrics leaves the figures out.
+// TestLastKnownFiguresStay: while a source of on-demand solves fails, the document has its last
+// known figures and the reason. The rest of the document is unaffected, and /metrics omits these
+// figures.
 func TestLastKnownFiguresStay(t *testing.T) { synctest.Test(t, testLastKnownFiguresStay) }
 
 func testLastKnownFiguresStay(t *testing.T) {

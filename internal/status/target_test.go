@@ -171,7 +171,8 @@ func metricShows(t *testing.T, figures *pool.Figures, value float64) bool {
 	return false
 }
 
-// The spans of warm windows begin at the time of the look, to the second.
+// The times of warm windows are relative to the time at which they were read, rounded to the
+// second.
 func TestWarmWindows(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 600e6, time.UTC)
 	got := warmWindows([]pool.Window{{Tokens: 3, In: -time.Minute, Left: time.Hour}, {Tokens: 5, In: 2 * time.Hour, Left: 3 * time.Hour}}, at)

@@ -17,14 +17,14 @@ import (
 	"poold/internal/targets"
 )
 
-// market is what a Supply asks: the state of refill, the providers and the stock.
+// market has the data that a Supply reads: the refill status, the providers and the stock.
 type market struct {
 	status.File
 	status.Purchases
 
 	note  refill.Status
 	down  bool         // no provider can be asked
-	looks []pool.Stock // the results of the looks; the last one repeats
+	looks []pool.Stock // results of the looks at the stock; the last result repeats
 	errs  []error      // of the looks
 	n     int          // looks so far
 }
@@ -47,7 +47,7 @@ func (m *market) Providers(context.Context, time.Time) []purchase.Status {
 	return []purchase.Status{{Name: "solver", State: provider.State{Kind: kind, Reason: "it is down"}}}
 }
 
-// file has the Set, because market has a Current of its own.
+// The Set is in its own type, because market has another method Current.
 type file struct{ status.File }
 
 func (file) Current() *targets.Set { return &targets.Set{} }

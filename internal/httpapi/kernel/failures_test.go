@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// testDay is a moment with milliseconds, so that their loss would show.
+// testDay is a time with milliseconds, so that a test notices their loss.
 var testDay = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
 // TestWrongKeysCountInTheLastMinute: the last minute counts, and a sender that waits as long as
@@ -76,7 +76,7 @@ func TestManyAddressesTakeBoundedMemory(t *testing.T) {
 		t.Errorf("%d addresses are kept", n)
 	}
 	at = testDay.Add(wrongKeysTime + time.Second)
-	if wait := w.Count(from(9999), at); wait != 0 || len(w.tries) != 3 { // with it: 7, and those without room
+	if wait := w.Count(from(9999), at); wait != 0 || len(w.tries) != 3 { // kept: this sender, sender 7, and the shared one
 		t.Errorf("later: waits %s, %d addresses are kept", wait, len(w.tries))
 	}
 }

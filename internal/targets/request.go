@@ -18,10 +18,10 @@ import (
 	"poold/internal/strictjson"
 )
 
-// MostPicture is how many bytes a picture can have, as the services say.
+// MostPicture is the maximum size of a picture in bytes, according to the solving services.
 const MostPicture = 1 << 20
 
-// DedupMode decides which requests share a solve.
+// DedupMode says which requests share one solve.
 type DedupMode string
 
 // The values of `dedup` in a request.
@@ -30,8 +30,8 @@ const (
 	DedupIdentity DedupMode = "identity" // requests with the same identity
 )
 
-// SolveRequest is the body of POST /solve. Solve.Allows decides whether it may be asked
-// for. Identity has only fields of its type, and the hash of Image.
+// SolveRequest is the parsed body of POST /solve. Solve.Allows decides whether a caller may make
+// this request. The Identity contains only fields that belong to its type, and the hash of Image.
 type SolveRequest struct {
 	Identity   captcha.Identity `inline:"yes"`
 	Image      []byte           `key:"image" must:"yes" as:"picture" of:"image" doc:"The picture as base64, at most 1 MiB of bytes."`
@@ -40,12 +40,13 @@ type SolveRequest struct {
 	DedupProxy bool             `key:"dedup_proxy" default:"false" doc:"Whether the proxy counts for dedup: identity."`
 }
 
-// solveSection describes the body.
+// solveSection describes the fields of the body of POST /solve.
 var solveSection = sectionOf(reflect.TypeFor[SolveRequest](), viewRequest)
 
-// ReadSolve reads the body of POST /solve, a JSON object, by the rules of a target. The
-// error is Problems: all that is wrong, each as "field: rule and remedy". It quotes neither
-// proxies nor pictures. A request sees no environment.
+// ReadSolve parses the body of POST /solve, a JSON object, by the same rules as the keys of a
+// target. The error is of type Problems and lists all problems, each as "field: rule and remedy".
+// The problems quote neither proxies nor pictures. ReadSolve does not replace references to the
+// environment.
 func ReadSolve(body []byte) (SolveRequest, error) {
 	r := &reader{request: true}
 	if object := r.object(body); object != nil {
@@ -54,16 +55,16 @@ func ReadSolve(body []byte) (SolveRequest, error) {
 	return SolveRequest{}, r.problems
 }
 
-// SolveOf returns the request for an identity, after it has checked the identity by the
-// rules of ReadSolve. The error is Problems. The caller has checked the image, which is
-// nil for other types.
+// SolveOf checks an identity by the rules of ReadSolve and returns a request for it. The error is
+// of type Problems. The caller must have checked the image, which is nil for types without a
+// picture.
 func SolveOf(id captcha.Identity, image []byte) (SolveRequest, error) {
 	object := &yaml.Node{Kind: yaml.MappingNode}
 	from := reflect.ValueOf(id)
 	for _, f := range identityFields {
 		switch v := from.FieldByIndex(f.index); {
 		case v.IsZero():
-		case v.Kind() == reflect.String: // fmt would hide a secret
+		case v.Kind() == reflect.String: // not by fmt, which would redact a secret
 			addField(object, f.key, textNode(v.String()))
 		default:
 			addField(object, f.key, bareNode(fmt.Sprint(v)))
@@ -77,8 +78,8 @@ func SolveOf(id captcha.Identity, image []byte) (SolveRequest, error) {
 	return request, err
 }
 
-// solve reads the fields of a request. hasImage means that the image is not one of them. The
-// error is Problems.
+// solve reads the fields of a request. The argument hasImage says that the caller has the image,
+// although it is not one of the fields. The error is of type Problems.
 func (r *reader) solve(object *yaml.Node, hasImage bool) (request SolveRequest, err error) {
 	e := solveSection.read(value{r: r, node: object}, reflect.ValueOf(&request).Elem())
 	if hasImage {
@@ -91,13 +92,14 @@ func (r *reader) solve(object *yaml.Node, hasImage bool) (request SolveRequest, 
 	return request, nil
 }
 
-// mostFields limits the fields of a request, including unknown ones: each takes memory.
+// mostFields is the maximum number of fields of a request, including unknown fields. It limits the
+// memory that a request takes.
 const mostFields = 64
 
 var errManyFields = fmt.Errorf("the body must not have more than %d fields", mostFields)
 
-// object reads a JSON object of single values as a mapping without lines. If it cannot, it
-// reports the fault and returns nil.
+// object parses a JSON object of single values into a YAML mapping without line numbers. If the
+// body is invalid, object reports the problem and returns nil.
 func (r *reader) object(body []byte) *yaml.Node {
 	object := &yaml.Node{Kind: yaml.MappingNode}
 	err := strictjson.Object(body, func(name string, token json.Token) error {
@@ -114,7 +116,7 @@ func (r *reader) object(body []byte) *yaml.Node {
 		case nil:
 			addField(object, name, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"})
 		}
-		return nil // Object refuses other values
+		return nil // strictjson.Object refuses the field after this
 	})
 	whole := value{r: r}
 	fault, ok := errors.AsType[*strictjson.FieldError](err)
@@ -139,7 +141,7 @@ func textNode(text string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: text}
 }
 
-// bareNode is a number, a truth value or a key.
+// bareNode returns the YAML node for a number, a boolean or a key.
 func bareNode(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
 
 func (s *SolveRequest) rules(e entry) {
@@ -160,7 +162,7 @@ func (s *SolveRequest) rules(e entry) {
 	}
 }
 
-// picture reads the bytes of a picture from base64. No message quotes it.
+// picture decodes the bytes of a picture from base64. No message quotes the picture.
 func picture(e scalar) (any, string) {
 	if strings.HasPrefix(e.text, "data:") {
 		return nil, "must be base64 alone: remove all up to the first comma"
@@ -177,14 +179,15 @@ func picture(e scalar) (any, string) {
 	return bytes, ""
 }
 
-// otherNames maps the names that solving services use to fields of a request.
+// otherNames maps the field names of solving services to the fields of a request.
 var otherNames = map[string]string{
 	"method": "type", "googlekey": "sitekey", "websitekey": "sitekey", "websiteurl": "pageurl", "url": "pageurl", "body": "image", "base64": "image", "file": "image",
 	"score": "min_score", "useragent": "user_agent", "regsense": "case_sensitive", "case": "case_sensitive", "calc": "math", "lang": "language",
 	"textinstructions": "instructions", "comment": "instructions", "minlen": "min_length", "maxlen": "max_length", "numeric": "charset",
 }
 
-// otherSpelling returns a suggestion if an unknown key is a solving service's name for a field, else "".
+// otherSpelling returns a suggestion if an unknown key is the name that solving services use for a
+// field. Otherwise it returns "".
 func otherSpelling(key string) string {
 	if field := otherNames[simple(key)]; field != "" {
 		return fmt.Sprintf("unknown field: did you mean %s?", field)
@@ -192,16 +195,16 @@ func otherSpelling(key string) string {
 	return ""
 }
 
-// RequestField describes a field of a request, for programs that make one.
+// RequestField describes a field of a request, for code that makes requests.
 type RequestField struct {
 	Key string
 	Doc string
-	// Default is a string, bool, int, float64 or time.Duration; the zero value if the field
-	// has no default.
+	// Default is a string, bool, int, float64 or time.Duration. It is the zero value of the type if
+	// the field has no default.
 	Default any
 }
 
-// RequestFields lists the fields of a request.
+// RequestFields lists the fields of the body of POST /solve.
 func RequestFields() []RequestField {
 	var list []RequestField
 	presets := reflect.New(reflect.TypeFor[SolveRequest]()).Elem()

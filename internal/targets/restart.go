@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// lasting is a part of the file that only a restart applies.
+// lasting is a setting of the file that takes effect only after a restart.
 type lasting struct {
-	key   string // the path of the key
-	value any    // comparable
-	text  string // the value without secrets, for people
+	key   string // the path of its key
+	value any    // the setting, of a comparable type
+	text  string // the setting without secrets, for people
 }
 
-// lasting lists what only a restart changes.
+// lasting lists the settings that take effect only after a restart.
 func (s *Set) lasting() []lasting {
 	items := ""
 	if s.History.Backend == HistoryDynamoDB && !s.History.ActiveItems {
@@ -35,8 +35,8 @@ func (s *Set) lasting() []lasting {
 	}
 }
 
-// OverrideListen makes the Set name this address instead of the file's. It refuses an
-// address that would be open to the network without keys.
+// OverrideListen replaces the listen address of the file. It returns an error if the address would
+// be open to the network without keys.
 func (s *Set) OverrideListen(file, listen string) error {
 	s.Server.Listen, s.listenGiven = listen, true
 	if err := CheckListen(listen, len(s.Server.Keys)); err != nil {
@@ -45,9 +45,9 @@ func (s *Set) OverrideListen(file, listen string) error {
 	return nil
 }
 
-// Succeed prepares s for a daemon that runs with old. Settings that only a restart changes are copied
-// from old, and remarks name them. It returns an error if this mixture is invalid, although the file
-// is valid.
+// Succeed prepares the Set s to replace the Set old in a running daemon. It copies the settings that
+// need a restart from old; the remarks name those that differ. Succeed returns an error if this
+// mixture is invalid, although the file is valid.
 func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
 	inUse := old.lasting()
 	for i, part := range s.lasting() {
@@ -69,9 +69,9 @@ func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
 	return remarks.sorted(), nil
 }
 
-// Lasting returns what only a restart changes, by the path of its key, as a text for
-// people. The text leaves out users, passwords and queries, so two different
-// addresses may have equal texts. An address given by --listen or POOLD_LISTEN is left out.
+// Lasting returns the settings that need a restart, as texts for people, by the path of the key.
+// The texts omit users, passwords and queries, so two different addresses may have equal texts. The
+// map omits the listen address if --listen or POOLD_LISTEN overrides it.
 func (s *Set) Lasting() map[string]string {
 	all := map[string]string{}
 	for _, part := range s.lasting() {
@@ -84,7 +84,7 @@ func (s *Set) Lasting() map[string]string {
 }
 
 // withoutSecrets returns an address without its user, password and query. It returns "…" for an
-// address that net/url cannot read.
+// address that net/url cannot parse.
 func withoutSecrets(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -12,12 +12,13 @@ import (
 // schema is a JSON Schema, or a part of one.
 type schema map[string]any
 
-// reference matches a reference to the environment. The schema accepts any value with a reference.
+// reference is a regular expression for a reference to the environment. The schema accepts any
+// value with a reference.
 const reference = `\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}`
 
-// Schema returns the JSON Schema (draft 2020-12) of the file: its keys, their kinds, ranges
-// and defaults. It accepts every file that Parse accepts. Parse alone checks the ranges of
-// durations, the forms of addresses and cron expressions, and rules between keys.
+// Schema returns the JSON Schema (draft 2020-12) of the file: the keys with their types, ranges and
+// defaults. The schema accepts every file that Parse accepts. Only Parse checks the ranges of
+// durations, the forms of addresses and cron expressions, and the rules between keys.
 func Schema() []byte {
 	s := pools.schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -30,16 +31,16 @@ func Schema() []byte {
 	to.SetEscapeHTML(false)
 	to.SetIndent("", "  ")
 	if err := to.Encode(s); err != nil {
-		panic(err) // a tag has a value that JSON cannot express
+		panic(err) // impossible unless a struct tag has a value that JSON cannot express
 	}
 	return text.Bytes()
 }
 
-// schema describes the value of a field.
+// schema returns the JSON Schema for the value of a key.
 func (f field) schema() schema {
 	s := f.kind.schema()
 	s["description"] = f.doc
-	if d, ok := f.kind.(duration); ok { // JSON Schema has no keyword for its range
+	if d, ok := f.kind.(duration); ok { // in the description, because JSON Schema has no keyword for the range of a duration
 		s["description"] = fmt.Sprintf("%s From %s to %s.", f.doc, short(d.lo), short(d.hi))
 	}
 	if !f.preset.IsValid() {
@@ -51,14 +52,14 @@ func (f field) schema() schema {
 		s["default"] = short(preset)
 	case Size:
 		s["default"] = preset.String()
-	case captcha.Secret: // a default is not secret
+	case captcha.Secret: // the default of a secret is not secret itself
 		s["default"] = preset.Reveal()
 	}
 	return s
 }
 
-// orReference describes a number or a truth value: the value itself, or a text with a
-// reference. In JSON Schema a pattern applies to texts alone, a minimum to numbers alone.
+// orReference returns the schema for a number or a boolean, or for a text with a reference instead.
+// In JSON Schema, a pattern applies only to texts, and a minimum only to numbers.
 func orReference(kind string) schema {
 	return schema{"type": []string{kind, "string"}, "pattern": reference}
 }

@@ -12,7 +12,7 @@ import (
 	"poold/internal/targets/syntax"
 )
 
-// A section is a mapping with known keys, read into a struct. One without a value is a
+// A section is a mapping with known keys, which is read into a struct. A null value counts as a
 // section without keys.
 type section struct {
 	view   string
@@ -38,7 +38,7 @@ func (s section) read(v value, dst reflect.Value) entry {
 		return e
 	}
 	target, is := dst.Addr().Interface().(*Target)
-	// A type that cannot be pooled explains why the site key and the page are missing.
+	// If the type cannot be pooled, its own problem explains why sitekey and pageurl are missing.
 	if !is || unpoolableType(string(target.Identity.Type)) == "" {
 		for _, f := range s.fields {
 			if f.must && (f.of == nil || s.view == viewTarget) {
@@ -50,19 +50,20 @@ func (s section) read(v value, dst reflect.Value) entry {
 	return e
 }
 
-// The views that the code refers to.
+// The views to which the code refers.
 const (
 	viewDefaults = "defaults"
 	viewTarget   = "target"
 	viewRequest  = "request"
 )
 
-// explanations returns for a view why a key is not one of its section, or "".
+// explanations has, for each view, a function that explains why an unknown key cannot be in the
+// section. The function returns "" if it has no explanation.
 var explanations = map[string]func(key string) string{
 	"total": noHourlyTotal, "types": unpoolableType, viewDefaults: unknownDefault, viewTarget: unpoolableField, viewRequest: otherSpelling,
 }
 
-// unknown returns the problem of an unknown key.
+// unknown returns the text of the problem about an unknown key.
 func (s section) unknown(key string) string {
 	if explain := explanations[s.view]; explain != nil {
 		if reason := explain(key); reason != "" {
@@ -100,12 +101,12 @@ func (s section) schema() schema {
 	return all
 }
 
-// A mapping has names, at least one, and a value for each. It is read into a slice of
-// structs with a field Name.
+// A mapping maps names to values and has at least one name. It is read into a slice of structs with
+// a field Name.
 type mapping struct {
 	item kind
-	form *regexp.Regexp // of the names
-	rule string         // describes them
+	form *regexp.Regexp // pattern of the names
+	rule string         // describes the pattern in messages
 }
 
 func (k mapping) read(v value, dst reflect.Value) entry {
@@ -120,14 +121,14 @@ func (k mapping) read(v value, dst reflect.Value) entry {
 		dst.Index(dst.Len() - 1).FieldByName("Name").SetString(name)
 	})
 	if e.read && len(v.node.Content) == 0 {
-		// A daemon without targets does nothing: the file was probably cut off.
+		// A daemon without targets does nothing, so such a file was probably truncated.
 		v.fail("has no target: add at least one, with paused: true to buy nothing")
 	}
 	e.ok = len(v.r.problems) == before
 	return e
 }
 
-// grow appends a zero element to a slice and returns it.
+// grow appends a zero element to a slice and returns this element.
 func grow(slice reflect.Value) reflect.Value {
 	slice.Set(reflect.Append(slice, reflect.Zero(slice.Type().Elem())))
 	return slice.Index(slice.Len() - 1)
@@ -138,12 +139,12 @@ func (k mapping) schema() schema {
 		"propertyNames": schema{"pattern": k.form.String()}, "additionalProperties": k.item.schema()}
 }
 
-// A list has items of one kind. If they are sections with a key name, problems call
-// them by it.
+// A list has items of one kind. If the items are sections with the key name, problems refer to an
+// item by its name.
 type list struct {
 	item kind
-	set  bool // at least one item, none twice
-	most int  // the most items; 0 = no limit
+	set  bool // the list must have at least one item, and no item twice
+	most int  // maximum number of items; 0 = no limit
 }
 
 func (k list) read(v value, dst reflect.Value) entry {
@@ -191,7 +192,8 @@ func (k list) schema() schema {
 	return s
 }
 
-// named gives an item of a list a path with its name instead of its number.
+// named returns the item of a list with a path that contains the item's name instead of its number,
+// if the item has a name.
 func (v value) named(list string) value {
 	if v.node.Kind != yaml.MappingNode {
 		return v
@@ -206,8 +208,9 @@ func (v value) named(list string) value {
 	return v
 }
 
-// each calls fn for every key of a mapping, in the order of the file. It refuses other
-// nodes and repeated keys. example is a line of such a mapping.
+// each calls the function fn for every key of a mapping, in the order of the file. It reports
+// repeated keys, and nodes that are no mappings. The argument example is a line of such a mapping,
+// for the message.
 func (v value) each(example string, fn func(key string, item value)) bool {
 	if !v.noTags() {
 		return false
@@ -235,7 +238,7 @@ func (v value) each(example string, fn func(key string, item value)) bool {
 		item := at.child(key.Value)
 		item.node = v.node.Content[i+1]
 		if line, twice := first[key.Value]; twice {
-			item.fail("is written twice; the first time is in line %d: remove one", line) // object refuses repeated fields of a request
+			item.fail("is written twice; the first time is in line %d: remove one", line) // only for files: in a request, strictjson refuses repeated fields
 			continue
 		}
 		first[key.Value] = key.Line

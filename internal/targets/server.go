@@ -11,14 +11,14 @@ import (
 	"strconv"
 )
 
-// An attacker that reaches the port can try keys. A key shorter than leastKey is refused; a key
-// shorter than soundKey gets a warning.
+// An attacker who reaches the port can try keys, so short keys are unsafe. A key with fewer than
+// leastKey characters is refused; a key with fewer than soundKey characters causes a warning.
 const (
 	leastKey = 8
 	soundKey = 16
 )
 
-// newKey is the remedy for a weak key.
+// newKey is the remedy that messages about weak keys give.
 const newKey = "make one with `openssl rand -hex 16`"
 
 var errListenForm = errors.New("must be host:port, such as 127.0.0.1:8080 or :8080")
@@ -27,8 +27,8 @@ var errOpenWithoutKeys = errors.New("without server.keys the daemon listens on l
 	"because any client that reaches the port could take tokens and spend money: " +
 	"listen on 127.0.0.1 or [::1], or give server.keys an entry whose key is not empty")
 
-// CheckListen returns an error if a daemon with this number of usable server keys may not
-// listen on an address: with keys any host:port is allowed, without keys a loopback one.
+// CheckListen returns an error if a daemon with this number of usable server keys must not listen
+// on an address. With keys, any host:port is allowed; without keys, only a loopback address.
 func CheckListen(listen string, keys int) error {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -43,8 +43,8 @@ func CheckListen(listen string, keys int) error {
 	return nil
 }
 
-// isLoopback reports whether only this machine can reach a host. An empty host is every
-// address of the machine.
+// isLoopback reports whether a host is reachable only from this machine. An empty host means all
+// addresses of the machine, so the result is false.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -53,7 +53,7 @@ func isLoopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// check must run after checkTargets, because keys name targets.
+// check checks the section. It must run after checkTargets, because server keys refer to targets.
 func (s *serverSection) check(e entry, set *Set) {
 	if tls := e.at("tls"); !tls.bad("cert", "key") && (s.TLS.Cert == "") != (s.TLS.Key == "") {
 		tls.fail("cert and key go together: give both files, or neither")
@@ -62,7 +62,7 @@ func (s *serverSection) check(e entry, set *Set) {
 	valid := s.checkKeys(e.at("keys"), set.Targets) && !e.bad("keys")
 	count := len(s.Keys)
 	if !valid {
-		count++ // report the invalid key only, not the address too
+		count++ // counts the invalid key, so that only the key is reported, and not the address too
 	}
 	if !e.bad("listen") {
 		if err := CheckListen(s.Listen, count); err != nil {
@@ -72,8 +72,8 @@ func (s *serverSection) check(e entry, set *Set) {
 	set.Server = s.Server
 }
 
-// checkKeys checks the callers, leaves out those whose key is empty, and reports whether
-// all are valid.
+// checkKeys checks the server keys and omits the entries whose key is empty. It reports whether all
+// entries are valid.
 func (s *serverSection) checkKeys(e entry, targets []Target) bool {
 	before := len(e.r.problems)
 	byName, byHash := make(map[string]int), make(map[[sha256.Size]byte]int)
@@ -96,14 +96,14 @@ func (s *serverSection) checkKeys(e entry, targets []Target) bool {
 	return len(e.r.problems) == before
 }
 
-// rawKey is one entry of server.keys as it was read.
+// rawKey is one entry of server.keys, with its positions in the file.
 type rawKey struct {
 	*keyEntry
 	entry
-	digest bool // SHA256 is known; else the key is empty or bad
+	digest bool // whether SHA256 is set; false if the key is empty or invalid
 }
 
-// credential replaces the entry's key by its digest.
+// credential checks the key of the entry and replaces it by its digest.
 func (k *rawKey) credential() {
 	bearer, hash := k.Bearer, k.Hash
 	switch at := k.at("key", "key_sha256"); {
@@ -132,25 +132,25 @@ func (k *rawKey) credential() {
 			return
 		}
 		k.SHA256, k.digest = [sha256.Size]byte(sum), true
-		// The hash of the empty text would admit an empty bearer.
+		// The hash of the empty text would let callers in with an empty bearer token.
 		if k.SHA256 == sha256.Sum256(nil) {
 			k.digest = at.fail("is the hash of an empty key")
 		}
 	}
 }
 
-// clientKey is the length of the keys that clients of solving services accept.
+// clientKey is the length that clients of solving services demand of keys.
 const clientKey = 32
 
-// warnLength warns of a key that such a client may refuse, if its scopes allow all that
-// the client does.
+// warnLength warns about a key that clients of solving services may refuse because of its length.
+// It warns only if the scopes of the key suffice for such a client.
 func (k *rawKey) warnLength() {
 	if k.has("key") && len(k.Bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve) {
 		k.at("key").warn("does not have %d characters: the clients of solving services may refuse to send it to the compatible endpoints", clientKey)
 	}
 }
 
-// glob is a pattern of targets' names.
+// glob parses a pattern of names of targets.
 func glob(e scalar) (any, string) {
 	if _, err := path.Match(e.text, ""); err != nil || e.text == "" {
 		return nil, `must be a target's name or a pattern such as "staging-*"` + e.not()
@@ -158,12 +158,12 @@ func glob(e scalar) (any, string) {
 	return e.text, ""
 }
 
-// warnGlobs warns of patterns that match no target. They are usually mistakes, but allowed, because
-// a target may be added later.
+// warnGlobs warns about patterns that match no target. Such patterns are usually mistakes, but are
+// allowed, because a matching target may be added later.
 func (k *rawKey) warnGlobs(targets []Target) {
 	for i, glob := range k.Targets {
 		used := slices.ContainsFunc(targets, func(t Target) bool {
-			ok, _ := path.Match(glob, t.Name) // the glob was read without an error
+			ok, _ := path.Match(glob, t.Name) // no error is possible, because the pattern was checked before
 			return ok
 		})
 		if !used {

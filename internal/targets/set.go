@@ -6,32 +6,32 @@ import (
 	"poold/internal/captcha"
 )
 
-// Set is one valid pools.yaml, immutable after Parse returns it. Defaults are applied and references
-// are replaced.
+// Set is the content of a valid pools.yaml, with applied defaults and replaced references. It is
+// immutable after Parse returns it.
 //
-// The tags of its types describe the keys (tags.go); comments add what tags cannot say.
-// Providers are the usable ones. Budget.PerHour is 0. Solve is nil if nothing may be bought
-// beyond the targets. Targets are sorted by name.
+// The struct tags describe the keys (see tags.go). Providers contains only the usable providers.
+// Budget.PerHour is 0. Solve is nil if only the identities of targets may be bought. Targets are
+// sorted by name.
 type Set struct {
-	Server      Server     // section server; see file
+	Server      Server     // the section server; the struct file has its key
 	Redis       Redis      `key:"redis" doc:"The store of the tokens. Every change needs a restart."`
 	Providers   []Provider `key:"providers" doc:"The solving services, in the order in which they are tried. A provider with an empty key is left out. If none remains and Redis is embedded, a simulated provider serves."`
 	Budget      Budget     `key:"budget" view:"total" doc:"Limits the solves that are bought for all targets and POST /solve together."`
 	Solve       *Solve     `key:"solve" doc:"What POST /solve may buy beyond the identities of targets. Without this section: nothing."`
 	Dedup       Dedup      `key:"dedup" doc:"The store in which equal requests to POST /solve with 'dedup: identity' find each other. Needs a restart."`
 	History     History    `key:"history" doc:"The store of the history: how orders ended and who took their tokens. Needs a restart."`
-	DeadLetters string     // directory for callbacks that could not be stored; never ""; needs a restart
+	DeadLetters string     // folder for callbacks that could not be stored; never ""; a change needs a restart
 	Targets     []Target   `key:"targets" must:"yes" view:"target" names:"[a-z0-9][a-z0-9._-]{0,62}" want:"a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit" doc:"The stocks to keep ready. The name appears in the URL, GET /pool/NAME/token."`
-	Warnings    []Problem  // unusual but allowed, and entries left out because their key is empty
-	Digest      string     // SHA-256 of the file's bytes, in hex; the environment does not change it
+	Warnings    []Problem  // allowed but unusual settings, and entries that were omitted because their key is empty
+	Digest      string     // SHA-256 of the bytes of the file, in hex; independent of the environment
 
-	lifetimes map[captcha.Type]life // of the poolable types; read only
-	lines     map[string]int        // of what only a restart applies; see lasting
+	lifetimes map[captcha.Type]life // lifetimes and margins of the poolable types; read-only
+	lines     map[string]int        // lines of the settings that need a restart; see the method lasting
 
-	listenGiven bool // by --listen or POOLD_LISTEN, not by the file
+	listenGiven bool // whether --listen or POOLD_LISTEN set the listen address
 }
 
-// file is pools.yaml as it is written, before the rules make a Set of it.
+// file has the keys of pools.yaml as they are written, before the rules turn them into a Set.
 type file struct {
 	Set      `inline:"yes"`
 	Listener serverSection `key:"server" doc:"Where the daemon listens, and who may call it."`
@@ -42,31 +42,33 @@ type file struct {
 	Defaults Target    `key:"defaults" view:"defaults" doc:"The values that targets inherit."`
 }
 
-// Simulated reports whether the provider inside the daemon is used.
+// Simulated reports whether the daemon buys from its built-in simulated provider.
 func (s *Set) Simulated() bool {
 	return len(s.Providers) == 1 && s.Providers[0].API == APISimulated
 }
 
-// Demo reports whether nothing outside the daemon is used: no Redis and no provider.
+// Demo reports whether the daemon uses no external service: Redis is embedded and the provider is
+// simulated.
 func (s *Set) Demo() bool { return s.Redis.Embedded() && s.Simulated() }
 
-// Server is the section server. A reload applies all but Listen and TLS. CallbackSecrets
-// are printable ASCII, none is empty and no two are the same.
+// Server is the section server. A reload applies all its keys except Listen and TLS.
+// CallbackSecrets are different, non-empty texts of printable ASCII.
 type Server struct {
 	Listen          string           `key:"listen" as:"filled" default:"127.0.0.1:8080" doc:"host:port to listen on; --listen and POOLD_LISTEN take precedence. Without a usable key only loopback addresses are allowed. Needs a restart."`
 	TLS             TLS              `key:"tls" doc:"Certificate and key, both or neither. Default: plain HTTP. Needs a restart."`
-	Keys            []Key            // those with a key, in the order of the file; none: callers need no key
+	Keys            []Key            // the entries that have a key, in the order of the file; if there are none, callers need no key
 	BodyBudget      Size             `key:"body_budget" range:"4MiB 1024GiB" default:"256MiB" doc:"The most bytes that bodies above 64 KiB, such as pictures, may occupy at a replica until their requests end; beyond it 503 with Retry-After."`
 	CallbackSecrets []captcha.Secret `key:"callback_secrets" doc:"Secrets that sign the callback addresses of providers: the first signs, all verify; at least 16 characters each. Default: derived from each provider's key."`
 }
 
-// TLS names the certificate and key files; both or neither. Parse does not read them.
+// TLS names the files of the certificate and of its key. Both or neither are set. Parse does not
+// read the files.
 type TLS struct {
 	Cert string `key:"cert" doc:"File with the certificate chain."`
 	Key  string `key:"key" doc:"File with the key of the certificate."`
 }
 
-// serverSection is the section server as it is written.
+// serverSection has the keys of the section server as they are written.
 type serverSection struct {
 	Server  `inline:"yes"`
 	Entries []keyEntry `key:"keys" doc:"Who may call. Without an entry whose key is not empty, callers on this machine need no key."`
@@ -75,7 +77,7 @@ type serverSection struct {
 // Scope is one right of a server key.
 type Scope string
 
-// The scopes; docs/api.md.
+// The scopes, which docs/api.md describes.
 const (
 	ScopeToken  Scope = "token"
 	ScopeSolve  Scope = "solve"
@@ -83,50 +85,50 @@ const (
 	ScopeAdmin  Scope = "admin"
 )
 
-// Key is one caller that may use the HTTP API. Names and hashes are unique. Targets are
-// patterns of path.Match.
+// Key describes one caller of the HTTP API. Names and hashes are unique in a Set. Targets are
+// patterns in the syntax of path.Match.
 type Key struct {
 	Name    string   `key:"name" must:"yes" form:"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}" want:"1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit" doc:"The caller's name in the log."`
-	SHA256  [32]byte // of the bearer, never that of ""; the text itself is not kept
+	SHA256  [32]byte // hash of the key; never the hash of ""; the key itself is not kept
 	Scopes  []Scope  `key:"scopes" must:"yes" set:"yes" words:"token solve status admin" doc:"What the caller may do. token: take tokens and report on them; solve: POST /solve, and on_empty: solve; status: read; admin: pause, resume, flush, reload, dead letters."`
 	Targets []string `key:"targets" set:"yes" as:"glob" doc:"Names or patterns of the targets that this key may use. Default: all."`
 	Rate    Rate     `key:"rate" doc:"Most requests, such as 50/s, 30/m or 500/h, for each replica. Default: no limit."`
 }
 
-// keyEntry is one entry of server.keys as it is written.
+// keyEntry has the keys of one entry of server.keys as they are written.
 type keyEntry struct {
 	Key    `inline:"yes"`
 	Bearer captcha.Secret `key:"key" doc:"What the caller sends as 'Authorization: Bearer'; at least 8 characters, better 16 or more. Either this or key_sha256."`
 	Hash   captcha.Secret `key:"key_sha256" doc:"The SHA-256 of the key as 64 hex digits, instead of the key."`
 }
 
-// Redis is the section redis. A change of it needs a restart.
+// Redis is the section redis. A change of this section needs a restart.
 type Redis struct {
 	URL            captcha.Secret `key:"url" as:"redis" default:"embedded" doc:"embedded (inside the daemon, keeps nothing), redis://, rediss:// or unix://; several addresses, separated by commas, are a cluster."`
 	SentinelMaster string         `key:"sentinel_master" doc:"The master's name, if the addresses are addresses of sentinels."`
 
-	// Braces in Prefix would replace the hash tags that keep the keys of one identity in
-	// one slot of a cluster.
+	// Prefix must not contain braces. They would override the hash tags that keep the keys of one
+	// identity in one slot of a cluster.
 	Prefix string `key:"prefix" form:"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}" want:"1 to 63 letters, digits, ., _, : and -, beginning with a letter or digit" default:"captcha" doc:"First part of every key in Redis."`
 }
 
-// Embedded reports whether the daemon shall run its own in-process Redis.
+// Embedded reports whether the daemon must run the Redis inside its own process.
 func (r Redis) Embedded() bool { return r.URL == "embedded" }
 
-// API is a provider's protocol.
+// API is the protocol of a provider.
 type API string
 
 // The protocols.
 const (
 	APILegacy    API = "legacy"    // in.php and res.php
 	APITasks     API = "tasks"     // createTask and getTaskResult
-	APISimulated API = "simulated" // the provider inside the daemon; its tokens are worth nothing
+	APISimulated API = "simulated" // the built-in provider; no site accepts its tokens
 )
 
-// Provider is one entry of providers. A reload applies all of it. Two of them can be
-// compared with ==. Names are unique. The URLs have no last slash. URL and Key are "" if API
-// is simulated, which is then the only provider of a Set. The zero FirstPoll, PollInterval
-// and FallbackAfter are the defaults that their docs name.
+// Provider is one entry of the section providers. A reload applies all its fields. Providers can be
+// compared with ==. Names are unique, and URLs have no final slash. A simulated provider is the
+// only provider of a Set, and its URL and Key are "". If FirstPoll, PollInterval or FallbackAfter
+// is zero, the default in the doc tag applies.
 type Provider struct {
 	Name         string         `key:"name" must:"yes" form:"[a-z0-9][a-z0-9-]{0,30}" want:"1 to 31 of a-z, 0-9 and -, beginning with a letter or digit" doc:"A name of your choice."`
 	API          API            `key:"api" words:"legacy tasks simulated" default:"legacy" doc:"The protocol: legacy (in.php and res.php), tasks (createTask), or simulated, whose tokens no site accepts."`
@@ -144,13 +146,13 @@ type Provider struct {
 	CallbackDelay time.Duration `key:"callback_delay" range:"0s 24h" default:"10s" doc:"Assumed age of a token when its callback first arrives."`
 	Price         Prices        `key:"price_per_1000" doc:"What 1000 solves cost, for the spend figures: one number, or numbers by type. 0 is free. Without a number the price and the spend are unknown."`
 
-	Line int // in the file
+	Line int // line of the entry in the file
 }
 
-// solvesPerPrice is how many solves the file's prices are for.
+// solvesPerPrice is the number of solves to which the prices in the file refer.
 const solvesPerPrice = 1000
 
-// Prices are the prices of 1000 solves, by type, as services list them.
+// Prices has the price of 1000 solves for each type of CAPTCHA.
 type Prices struct {
 	RecaptchaV2 Price `key:"recaptcha_v2" range:"0 1000000" doc:"What 1000 solves of this type cost; 0 is free."`
 	RecaptchaV3 Price `key:"recaptcha_v3" range:"0 1000000" doc:"What 1000 solves of this type cost; 0 is free."`
@@ -163,14 +165,14 @@ type Prices struct {
 
 // Price is the price of 1000 solves of one type. The zero value is an unknown price.
 type Price struct {
-	Known   bool    // the file names the price
+	Known   bool    // whether the file states the price
 	Per1000 float64 // 0 to 1000000, in the account's currency; 0 = free if Known
 }
 
-// Costs returns a known price.
+// Costs returns the known price per1000 of 1000 solves.
 func Costs(per1000 float64) Price { return Price{Known: true, Per1000: per1000} }
 
-// For returns the price of one solve, or 0 if it is unknown.
+// For returns the price of one solve of a type, or 0 if the price is unknown.
 func (p Prices) For(t captcha.Type) float64 {
 	if per := p.of(t); per != nil {
 		return per.Per1000 / solvesPerPrice
@@ -184,7 +186,7 @@ func (p Prices) Known(t captcha.Type) bool {
 	return per != nil && per.Known
 }
 
-// of returns the price of a type, nil for an unknown type.
+// of returns the price for a type of CAPTCHA, or nil for an unknown type.
 func (p *Prices) of(t captcha.Type) *Price {
 	return map[captcha.Type]*Price{
 		captcha.RecaptchaV2: &p.RecaptchaV2, captcha.RecaptchaV3: &p.RecaptchaV3, captcha.HCaptcha: &p.HCaptcha, captcha.Turnstile: &p.Turnstile,
@@ -192,8 +194,8 @@ func (p *Prices) of(t captcha.Type) *Price {
 	}[t]
 }
 
-// Budget limits the solves that are bought. 0 means no limit. PerHour may be above PerDay, which
-// then decides.
+// Budget limits the number of solves that are bought. A limit of 0 means no limit. If PerHour is
+// higher than PerDay, PerDay limits the hour too.
 type Budget struct {
 	PerHour int `key:"per_hour" not:"total" range:"0 1000000" default:"0" doc:"Limit for the last 60 minutes; 0 means no limit."`
 	PerDay  int `key:"per_day" range:"0 1000000" default:"0" doc:"Limit for the last 24 hours; 0 means no limit."`
@@ -205,7 +207,7 @@ type Rate struct {
 	Per   time.Duration
 }
 
-// PerSecond returns the rate in events per second, 0 for no limit.
+// PerSecond returns the rate in events per second, or 0 if there is no limit.
 func (r Rate) PerSecond() float64 {
 	if r.Per <= 0 {
 		return 0
@@ -213,31 +215,31 @@ func (r Rate) PerSecond() float64 {
 	return r.Count / r.Per.Seconds()
 }
 
-// OnEmpty is the answer to a request without ?wait= if no token is ready.
+// OnEmpty says what happens to a request without ?wait= if no token is ready.
 type OnEmpty string
 
 // The values of `on_empty`.
 const (
-	OnEmptyFail  OnEmpty = "fail"  // 503 at once
-	OnEmptyWait  OnEmpty = "wait"  // as ?wait=20s
-	OnEmptySolve OnEmpty = "solve" // a token is bought for the caller; fail for a key without ScopeSolve
+	OnEmptyFail  OnEmpty = "fail"  // the response is 503 at once
+	OnEmptyWait  OnEmpty = "wait"  // the caller waits, as with ?wait=20s
+	OnEmptySolve OnEmpty = "solve" // a token is bought for the caller; like fail for a key without ScopeSolve
 )
 
-// Refill is the policy by which a target is kept filled.
+// Refill is the policy that decides how many tokens of a target are kept.
 type Refill string
 
 // The values of `refill`.
 const (
 	RefillFixed    Refill = "fixed"    // Depth tokens are kept
-	RefillAdaptive Refill = "adaptive" // as many tokens as the demand needs
+	RefillAdaptive Refill = "adaptive" // the number of kept tokens follows the demand
 )
 
-// Target is one wanted stock of tokens, or the section defaults. A reload applies all of it. The
-// stock belongs to the Identity: a changed Identity begins a new stock, a changed Name keeps the
+// Target is one wanted stock of tokens, or the section defaults. A reload applies all its fields. The
+// stock belongs to the Identity: a changed Identity begins a new stock, and a changed Name keeps the
 // stock. Targets can be compared with reflect.DeepEqual. Name and Identity are unique, Owner is never
-// "", Min is 0 if Refill is fixed, and Warm is read-only, because targets share it.
+// "", and Min is 0 if Refill is fixed. Warm is read-only, because targets share it.
 type Target struct {
-	Name     string           // unique
+	Name     string           // unique in a Set
 	Identity captcha.Identity `inline:"yes"`
 	ID       captcha.ID       // Identity.ID(), computed once
 	Depth    int              `key:"depth" range:"0 10000" default:"5" doc:"How many tokens are kept fresh; with refill: adaptive the most tokens kept and on order."`
@@ -256,8 +258,8 @@ type Target struct {
 	Budget   Budget        `key:"budget" doc:"Limits the solves that are bought for a target. A target that sets one limit inherits the other from the defaults."`
 	Owner    string        `key:"owner" as:"filled" doc:"The person or team responsible for the target; required, here or in the defaults."`
 	Paused   bool          `key:"paused" default:"false" doc:"true: buys nothing; tokens in stock are still handed out."`
-	Line     int           // in the file
+	Line     int           // line of the entry in the file
 }
 
-// Usable is how long a token of this target can be handed out.
+// Usable returns how long a token of this target can be handed out.
 func (t Target) Usable() time.Duration { return t.Lifetime - t.Margin }

@@ -12,35 +12,36 @@ import (
 	"poold/internal/captcha"
 )
 
-// A field is one key of a section, as the tags of a Go field describe it. Reader,
-// defaults and schema come from these tags. Rules over several keys are plain Go beside
-// the types.
+// A field is one key of a section, described by the tags of a Go field. The parser, the defaults
+// and the JSON Schema are derived from these tags. Rules between several keys are Go code in the
+// files of the sections. The tags are:
 //
-//	key      the key in the file; a field without it is not in the file
+//	key      the key in the file; a Go field without this tag has no key
 //	inline   the fields of this struct are keys of the same section
-//	must     the section is invalid without the key; with of, if one of these types is asked for
-//	default  the value if the key is absent, as the file writes it
-//	range    least and greatest value
-//	words    all texts that are allowed
-//	form     the regular expression of the whole text, which want describes
-//	as       the name of a text in texts (kinds.go)
-//	set      a list of at least one item, none of them twice
-//	max      the most items of a list
-//	names    a mapping of names of this form; the names go into the field Name
-//	of       the types of CAPTCHA that the key belongs to; without it all
-//	view     names a section whose type has others too; those without a field say not:"VIEW"
-//	doc      one line for the people who write the file; editors show it
+//	must     the key is required; with the tag of, only for these types
+//	default  the value if the key is absent, in the form of the file
+//	range    minimum and maximum value
+//	words    all valid texts
+//	form     a regular expression for the whole text; the tag want describes it in messages
+//	as       the name of a kind of text in the map texts (kinds.go)
+//	set      the list must have at least one item, and no item twice
+//	max      the maximum number of items of a list
+//	names    a regular expression for the names of a mapping; a name is stored in the field Name
+//	of       the types of CAPTCHA to which the key belongs; all types without this tag
+//	view     a name for one of several sections with the same Go type
+//	not      the views whose section lacks this key
+//	doc      one line for people who write the file; editors show it
 type field struct {
 	key, doc string
 	kind     kind
-	index    []int          // of the Go field, for reflect
-	preset   reflect.Value  // the default; invalid if there is none
-	must     bool           // see the tag
-	of       []captcha.Type // nil = all
+	index    []int          // index of the Go field for package reflect
+	preset   reflect.Value  // the default; the zero reflect.Value if there is none
+	must     bool           // see the tag must
+	of       []captcha.Type // see the tag of; nil = all types
 }
 
-// sectionOf describes a struct as a section of the file. Its tags are part of the
-// program: it panics if one is wrong.
+// sectionOf returns the section that the tags of a struct describe. It panics if a tag is invalid,
+// because tags are part of the program.
 func sectionOf(t reflect.Type, view string) section {
 	s := section{view: view}
 	for i := range t.NumField() {
@@ -73,7 +74,7 @@ func sectionOf(t reflect.Type, view string) section {
 	return s
 }
 
-// kindOf returns the kind of a Go field of this type with these tags.
+// kindOf returns the kind for a Go field with this type and these tags.
 func kindOf(t reflect.Type, tag reflect.StructTag, view string) kind {
 	lo, hi, _ := strings.Cut(tag.Get("range"), " ")
 	switch t {
@@ -114,7 +115,8 @@ func kindOf(t reflect.Type, tag reflect.StructTag, view string) kind {
 	return textOf(tag, view)
 }
 
-// textOf returns the kind of a text. A view may have another text of the same name.
+// textOf returns the kind for a Go field whose values are texts. A view may define a different kind
+// for the same value of the tag `as`.
 func textOf(tag reflect.StructTag, view string) textual {
 	if form := tag.Get("form"); form != "" {
 		return formed("^"+form+"$", tag.Get("want"))
@@ -137,7 +139,7 @@ func rangeOf(lo, hi string, whole bool) number {
 	return number{must(strconv.ParseFloat(lo, 64)), must(strconv.ParseFloat(hi, 64)), whole}
 }
 
-// must returns a number of a tag.
+// must returns the parsed value of a tag, and panics if err is not nil.
 func must[T any](n T, err error) T {
 	if err != nil {
 		panic(err)
@@ -145,7 +147,7 @@ func must[T any](n T, err error) T {
 	return n
 }
 
-// preset gives a struct the defaults of its fields, also in sections inside it.
+// preset sets the fields of a struct, and of the sections inside it, to their defaults.
 func (s section) preset(dst reflect.Value) {
 	for _, f := range s.fields {
 		to := dst.FieldByIndex(f.index)
@@ -157,19 +159,19 @@ func (s section) preset(dst reflect.Value) {
 	}
 }
 
-// inherit copies the fields of from for which e has no valid value.
+// inherit copies the fields of the struct from to dst for which the entry e has no valid value.
 func (s section) inherit(e entry, dst, from reflect.Value) {
 	for _, f := range s.fields {
 		given, to, inherited := e.keys[f.key], dst.FieldByIndex(f.index), from.FieldByIndex(f.index)
 		if inner, is := f.kind.(section); is && given.read {
 			inner.inherit(given, to, inherited)
-		} else if !given.ok && given.items == nil { // rules look at the items of an invalid list
+		} else if !given.ok && given.items == nil { // not for an invalid list with items, because rules still check its items
 			to.Set(inherited)
 		}
 	}
 }
 
-// field returns the field of a key, or nil.
+// field returns the field for a key, or nil for an unknown key.
 func (s section) field(key string) *field {
 	if i := slices.IndexFunc(s.fields, func(f field) bool { return f.key == key }); i >= 0 {
 		return &s.fields[i]

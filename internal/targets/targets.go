@@ -15,19 +15,19 @@ func IsName(text string) bool {
 	return pools.field("targets").kind.(mapping).form.MatchString(text)
 }
 
-// targetEntry is a target, or the defaults, as it was read.
+// targetEntry is a target or the section defaults, with its positions in the file.
 type targetEntry struct {
 	*Target
 	entry
 }
 
-// The sections that have the keys of a target.
+// The sections whose keys are those of a target.
 var (
 	targetSection   = sectionOf(reflect.TypeFor[Target](), viewTarget)
 	defaultsSection = sectionOf(reflect.TypeFor[Target](), viewDefaults)
 )
 
-// unknownDefault explains a key that the defaults cannot have.
+// unknownDefault explains why the section defaults cannot have a key.
 func unknownDefault(key string) string {
 	if targetSection.field(key) != nil {
 		return "belongs in each target, not in the defaults"
@@ -35,7 +35,8 @@ func unknownDefault(key string) string {
 	return unpoolableField(key)
 }
 
-// outlives checks that a token can be handed out at all.
+// outlives checks that the margin is below the lifetime. Otherwise no token could ever be handed
+// out.
 func (e entry) outlives(l life) bool {
 	if l.Margin < l.Lifetime {
 		return true
@@ -43,8 +44,8 @@ func (e entry) outlives(l life) bool {
 	return e.at("margin", "lifetime").fail("the margin must be below the lifetime, or no token is ever handed out (built in: 40s of 120s, for turnstile 50s of 300s)")
 }
 
-// checkTargets completes the targets by the defaults, and checks them one by one and
-// against each other.
+// checkTargets completes the targets with the defaults, and checks each target and the rules
+// between targets.
 func (r *reader) checkTargets(items []entry, set *Set, defaults *targetEntry) {
 	all := set.Targets
 	set.Targets = all[:0]
@@ -67,16 +68,17 @@ func (r *reader) checkTargets(items []entry, set *Set, defaults *targetEntry) {
 			continue
 		}
 		byID[t.ID] = item
-		// A Set with an invalid target is discarded later. Until then the invalid target takes part
-		// in the checks of the others.
+		// An invalid target stays in the Set, because the checks of other targets need it. Parse
+		// discards the Set later.
 		set.Targets = append(set.Targets, *t.Target)
 	}
-	// YAML mappings have no order. Sorting keeps the order on /status stable.
+	// YAML mappings have no order, so sorting keeps the order on /status stable.
 	slices.SortFunc(set.Targets, func(a, b Target) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// rules checks rules between the keys of one target. After a fault in the identity the ID stays
-// empty. After other faults the ID is set, so that the target is compared with the others.
+// rules checks the rules between the keys of one target. If the identity is invalid, the ID stays
+// empty. After other problems the ID is set, so that the target is still compared with other
+// targets.
 func (t *targetEntry) rules(inherited entry, byType map[captcha.Type]life) {
 	if !t.has("owner") && !inherited.has("owner") {
 		t.child("owner").fail("is missing: name the person or team responsible for this target, here or under defaults")
@@ -93,7 +95,7 @@ func (t *targetEntry) rules(inherited entry, byType map[captcha.Type]life) {
 	}
 }
 
-// shaped reports whether every field of the identity is valid.
+// shaped reports whether all fields of the identity are valid.
 func (t *targetEntry) shaped(inherited entry) bool {
 	for _, f := range identityFields {
 		if f.must && f.belongs(t.Identity.Type) && !t.has(f.key) || t.bad(f.key) || inherited.bad(f.key) {
@@ -103,12 +105,12 @@ func (t *targetEntry) shaped(inherited entry) bool {
 	return true
 }
 
-// identityFields are the keys of an identity.
+// identityFields describes the keys of an identity.
 var identityFields = sectionOf(reflect.TypeFor[captcha.Identity](), "").fields
 
-// typeRules refuses the keys that do not belong to the identity's type. A service would ignore them,
-// but they would make another identity with a separate stock. In a request it also reports missing
-// keys that the type needs.
+// typeRules refuses keys that do not belong to the type of the identity. A service would ignore such
+// keys, but they would make a different identity with a separate stock. In a request, typeRules also
+// reports missing keys that the type needs.
 func (e entry) typeRules(id *captcha.Identity, fields []field) {
 	for _, f := range fields {
 		switch has, belongs := e.has(f.key), f.belongs(id.Type); {
@@ -123,7 +125,7 @@ func (e entry) typeRules(id *captcha.Identity, fields []field) {
 	}
 }
 
-// noHourlyTotal explains a key that only the budget of a target has.
+// noHourlyTotal explains that the overall budget lacks the key per_hour, which other budgets have.
 func noHourlyTotal(key string) string {
 	if key == "per_hour" {
 		return "the overall budget has only per_day: write per_day, or set per_hour in targets or defaults"
@@ -131,29 +133,29 @@ func noHourlyTotal(key string) string {
 	return ""
 }
 
-// budgetRules warns of a budget that cannot be used up. If the section wrote neither key,
-// the warning of the defaults is enough.
+// budgetRules warns if the hourly limit is higher than the daily limit. A section without a budget
+// of its own gets no warning, because the defaults get it.
 func (e entry) budgetRules(b Budget) {
 	if e = e.at("budget"); len(e.keys) > 0 && b.PerDay > 0 && b.PerHour > b.PerDay {
 		e.r.warn(e.at("per_hour", "per_day").line, "%s.per_hour: is above per_day (%d of %d), so an hour can never use it up", e.path, b.PerHour, b.PerDay)
 	}
 }
 
-// settleLife sets the lifetime and the margin of a target's tokens: from the target, else from the
-// defaults, else from the type.
+// settleLife sets the lifetime and the margin of a target's tokens. The values of the target have
+// precedence over the defaults, and the defaults over the type.
 func (t *targetEntry) settleLife(l life, inherited entry) {
 	if t.bad("lifetime", "margin") || inherited.bad("lifetime", "margin") {
 		return
 	}
 	t.Lifetime = cmp.Or(t.Lifetime, l.Lifetime)
-	if !t.has("margin") && !inherited.has("margin") { // 0s is a margin too
+	if !t.has("margin") && !inherited.has("margin") { // not by the value, because a margin of 0s is valid
 		t.Margin = l.Margin
 	}
 	t.outlives(life{t.Lifetime, t.Margin})
 }
 
-// proxyRules checks that proxy and proxy_type are both set or both missing. An empty proxy, also from
-// an unset variable, switches off the proxy of the defaults.
+// proxyRules checks that proxy and proxy_type are both set or both missing. An empty proxy, for
+// instance from an unset variable, switches off the proxy of the defaults.
 func (e entry) proxyRules(inherited entry, id *captcha.Identity) {
 	both := []string{"proxy", "proxy_type"}
 	has := func(name string) bool { return e.has(name) || inherited.has(name) }
@@ -170,7 +172,8 @@ func (e entry) proxyRules(inherited entry, id *captcha.Identity) {
 	}
 }
 
-// proxy is a proxy's address, or empty. No message quotes it: it may hold a password.
+// proxy parses the address of a proxy; it may be empty. No message quotes the address, because it
+// may contain a password.
 func proxy(e scalar) (any, string) {
 	const form = "must be host:port or user:password@host:port"
 	text := e.text
@@ -190,7 +193,7 @@ func proxy(e scalar) (any, string) {
 	return e.text, ""
 }
 
-// pageURL is the address of the page that shows the challenge.
+// pageURL parses the address of the page that shows the CAPTCHA.
 func pageURL(e scalar) (any, string) {
 	u, rule := baseURL(e.text)
 	switch {

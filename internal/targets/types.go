@@ -8,13 +8,13 @@ import (
 	"poold/internal/captcha"
 )
 
-// life is how long the tokens of a type can be used.
+// life has the lifetime and the margin of the tokens of a type.
 type life struct {
 	Lifetime time.Duration `key:"lifetime" range:"1s 24h" default:"2m" doc:"A token expires this long after it was solved."`
 	Margin   time.Duration `key:"margin" range:"0s 24h" default:"40s" doc:"A token is not handed out in this last part of its lifetime; below the lifetime."`
 }
 
-// lifetimes is the section types.
+// lifetimes is the section types of pools.yaml.
 type lifetimes struct {
 	RecaptchaV2 life          `key:"recaptcha_v2" doc:"Tokens of this type."`
 	RecaptchaV3 life          `key:"recaptcha_v3" doc:"Tokens of this type."`
@@ -22,14 +22,14 @@ type lifetimes struct {
 	Turnstile   turnstileLife `key:"turnstile" doc:"Tokens of this type."`
 }
 
-// turnstileLife is a life with other defaults.
+// turnstileLife is a life with the defaults for Turnstile.
 type turnstileLife struct {
 	Lifetime time.Duration `key:"lifetime" range:"1s 24h" default:"5m" doc:"A token expires this long after it was solved."`
 	Margin   time.Duration `key:"margin" range:"0s 24h" default:"50s" doc:"A token is not handed out in this last part of its lifetime; below the lifetime."`
 }
 
-// byType returns the life of each type. It reports a margin that is not below the lifetime, and
-// replaces that life by the default, so that the targets of the type are not reported too.
+// byType returns the life of each poolable type. If a margin is not below its lifetime, byType
+// reports this and uses the default life, so that the targets of this type are not reported too.
 func (l *lifetimes) byType(e entry) map[captcha.Type]life {
 	all := make(map[captcha.Type]life)
 	for i, l := range []life{l.RecaptchaV2, l.RecaptchaV3, l.HCaptcha, life(l.Turnstile)} {
@@ -42,9 +42,9 @@ func (l *lifetimes) byType(e entry) map[captcha.Type]life {
 	return all
 }
 
-// Life returns the lifetime and the margin of a type's tokens: from the section types, else
-// the built-in ones. A target may have its own. Types that cannot be pooled always
-// have 120 s and 40 s.
+// Life returns the lifetime and the margin of the tokens of a type, from the section types or else
+// from the built-in values. A target may override both. Types that cannot be pooled always have 120
+// s and 40 s.
 func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 	l, known := s.lifetimes[t]
 	if !known {
@@ -53,8 +53,8 @@ func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 	return l.Lifetime, l.Margin
 }
 
-// builtIn is the section types with its defaults: the lifetimes that the vendors document,
-// and margins in which a token still arrives at the site in time.
+// builtIn has the defaults of the section types. The lifetimes are those that the vendors document.
+// The margins leave enough time to use a token at the site.
 var builtIn = func() (l lifetimes) {
 	sectionOf(reflect.TypeFor[lifetimes](), "").preset(reflect.ValueOf(&l).Elem())
 	return l
@@ -67,8 +67,8 @@ func builtInLife(t captcha.Type) life {
 	return builtIn.RecaptchaV2
 }
 
-// poolableType is a type whose tokens can be bought ahead. Another type is an error, but it is
-// stored, because it explains missing keys.
+// poolableType is the kind of types whose tokens can be bought ahead of time. Another type is an
+// error, but is stored, because it explains why other keys are missing.
 var poolableType = textual{words: poolableWord.words, parse: func(e scalar) (any, string) {
 	if reason := unpoolableType(e.text); reason != "" {
 		return e.text, reason
@@ -85,11 +85,11 @@ const (
 
 var separators = strings.NewReplacer("-", "", "_", "", " ", "")
 
-// simple removes differences of spelling between services.
+// simple normalises a word, so that the spellings of different services become equal.
 func simple(word string) string { return separators.Replace(strings.ToLower(word)) }
 
-// unpoolableType returns why a kind of challenge that a solving service offers cannot be
-// kept ready, or "" for other words.
+// unpoolableType returns why a type of CAPTCHA cannot be bought ahead of time. It returns "" for
+// poolable types and for unknown words.
 func unpoolableType(name string) string {
 	var reason string
 	switch simple(name) {
@@ -107,7 +107,8 @@ func unpoolableType(name string) string {
 	return "this type cannot be pooled: " + reason
 }
 
-// unpoolableField returns why a key of such a type cannot be a target's key, or "".
+// unpoolableField returns why a target cannot have a key that belongs to an unpoolable type. It
+// returns "" for other keys.
 func unpoolableField(name string) string {
 	var reason string
 	switch simple(name) {

@@ -11,82 +11,83 @@ import (
 	"poold/internal/targets/syntax"
 )
 
-// The longest text values, in bytes.
+// The maximum lengths of texts, in bytes.
 const (
 	maxText     = 2048
 	maxLongText = 16 << 10
 )
 
-// reader collects problems while the nodes are walked.
+// reader collects the problems and warnings of one file or request.
 type reader struct {
-	file     string // "" for a request
+	file     string // name of the file in messages; "" for a request
 	lookup   func(string) (string, bool)
-	request  bool // a request is read, not a file: texts are in quotes
+	request  bool // whether a request is read, in which texts are always in quotes
 	problems Problems
 	warnings Problems
 }
 
-// fail reports a fault that makes the file invalid.
+// fail reports a problem that makes the file invalid.
 func (r *reader) fail(line int, format string, args ...any) {
 	r.problems = append(r.problems, Problem{File: r.file, Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
-// warn reports something unusual that is allowed.
+// warn reports an unusual but allowed setting.
 func (r *reader) warn(line int, format string, args ...any) {
 	r.warnings = append(r.warnings, Problem{File: r.file, Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
-// warnOfDemo reports why nothing real is bought.
+// warnOfDemo reports a reason why the daemon buys only simulated tokens.
 func (r *reader) warnOfDemo(line int, format string, args ...any) {
 	r.warn(line, format, args...)
 	r.warnings[len(r.warnings)-1].demo = true
 }
 
-// value is one node of the file, with its position for problems.
+// value is one node of the file, with its position for messages.
 type value struct {
 	r    *reader
-	node *yaml.Node // nil if the file has none
+	node *yaml.Node // nil if the value is not in the file
 
-	path string // of keys, such as targets.login.depth; "" for the whole file
-	key  string // the last of them; "" for the whole file and for an item of a list
-	line int    // of the key, or of the item in a list
+	path string // path of keys, such as targets.login.depth; "" for the whole file
+	key  string // the last key of the path; "" for the whole file and for an item of a list
+	line int    // line of the key, or of the item of a list
 }
 
-// fail reports a fault of this value and returns false, for `return v.fail(…)`.
+// fail reports a problem of this value. It returns false, so that callers can write `return
+// v.fail(…)`.
 func (v value) fail(format string, args ...any) bool {
 	v.r.fail(v.line, "%s", v.message(format, args))
 	return false
 }
 
-// warn reports that this value is unusual.
+// warn reports that this value is unusual but allowed.
 func (v value) warn(format string, args ...any) { v.r.warn(v.line, "%s", v.message(format, args)) }
 
 func (v value) message(format string, args []any) string {
 	return strings.TrimPrefix(v.path+": ", ": ") + fmt.Sprintf(format, args...)
 }
 
-// entry is a value that was written, and the entries inside it.
+// entry is a value that the file contains, with the entries inside it.
 type entry struct {
 	value
-	ok    bool             // it may be used
-	read  bool             // keys is complete: the value is a mapping, or null
-	keys  map[string]entry // of a section
-	items []entry          // of a list, or of a mapping of names
+	ok    bool             // whether the value is valid
+	read  bool             // whether the field keys is complete, that is, the value is a mapping or null
+	keys  map[string]entry // entries of a section, by key
+	items []entry          // entries of a list, or of a mapping of names
 }
 
-// has reports whether the file has the key, with a valid or an invalid value.
+// has reports whether the file contains the key, with a valid or an invalid value.
 func (e entry) has(key string) bool {
 	_, written := e.keys[key]
 	return written
 }
 
-// bad reports whether a value among these keys is invalid. Rules between several values then report
-// nothing, because the value was reported.
+// bad reports whether one of these keys has an invalid value. Rules between several keys then
+// report nothing, because the invalid value was reported before.
 func (e entry) bad(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return e.has(key) && !e.keys[key].ok })
 }
 
-// needs reports the keys that were not written.
+// needs reports a problem for each of these keys that the file lacks.
 func (e entry) needs(keys ...string) {
 	for _, key := range keys {
 		if !e.has(key) {
@@ -95,7 +96,8 @@ func (e entry) needs(keys ...string) {
 	}
 }
 
-// unique reports a name that an earlier entry has. lines maps the names to lines.
+// unique reports a problem if an earlier entry has the same name. The map lines contains the names
+// so far, with their lines.
 func (e entry) unique(what, name string, lines map[string]int) {
 	if line := lines[name]; line > 0 {
 		e.fail("has the same name as the %s in line %d: names are unique", what, line)
@@ -104,8 +106,8 @@ func (e entry) unique(what, name string, lines map[string]int) {
 	}
 }
 
-// at returns the first of the keys that was written. If none was, it returns the last one,
-// at the line of the section.
+// at returns the entry of the first of these keys that the file contains. If the file contains
+// none, at returns an entry for the last key, with the line of the section.
 func (e entry) at(keys ...string) entry {
 	for _, key := range keys {
 		if e.has(key) {
@@ -115,14 +117,14 @@ func (e entry) at(keys ...string) entry {
 	return entry{value: e.child(keys[len(keys)-1])}
 }
 
-// child is a value of the same line one step down the path; it has no node.
+// child returns a value for a key below this value. The value has the same line and no node.
 func (v value) child(key string) value {
 	key = pathPart(key)
 	return value{r: v.r, path: strings.TrimPrefix(v.path+"."+key, "."), key: key, line: v.line}
 }
 
-// noTags refuses anchors, aliases and tags. An unquoted secret that begins with one of
-// their characters is refused too.
+// noTags reports a problem and returns false if the value is an alias, or has an anchor or a tag.
+// This also refuses an unquoted secret that begins with one of their characters.
 func (v value) noTags() bool {
 	switch {
 	case v.node == nil:
@@ -134,8 +136,8 @@ func (v value) noTags() bool {
 	return true
 }
 
-// scalar returns the single value with its references replaced. want is the expected value,
-// for the message.
+// scalar returns the single value of the node, with replaced references. The argument want
+// describes the expected value in messages.
 func (v value) scalar(want string) (scalar, bool) {
 	if !v.noTags() {
 		return scalar{}, false
@@ -157,8 +159,8 @@ func (v value) scalar(want string) (scalar, bool) {
 	return e, true
 }
 
-// text returns a text, which no message shows: it may be a secret. Numbers and truth values
-// are taken as they are written, because an identifier may look like one. A key without a
+// text returns the value as a text. No message quotes it, because it may be a secret. Numbers and
+// booleans count as texts too, because an identifier may look like one. The text of a key without a
 // value is "".
 func (v value) text(most int) (scalar, bool) {
 	e, ok := v.scalar("text")
@@ -172,7 +174,7 @@ func (v value) text(most int) (scalar, bool) {
 	switch {
 	case v.r.request && !e.quoted:
 		return e, v.fail("must be text, in quotes")
-	case !ascii && v.r.request && strings.ContainsRune(e.text, utf8.RuneError): // for which the JSON decoder takes invalid bytes
+	case !ascii && v.r.request && strings.ContainsRune(e.text, utf8.RuneError): // the JSON decoder replaces invalid bytes by this rune
 		return e, v.fail("must be valid UTF-8")
 	case !ascii && TextFault(e.text) != "":
 		return e, v.fail("%s", TextFault(e.text))
@@ -184,9 +186,9 @@ func (v value) text(most int) (scalar, bool) {
 	return e, true
 }
 
-// TextFault returns why a text of an operator, such as an owner or the reason for a pause,
-// cannot be shown in one line, or "". Characters that turn the direction of text would
-// change the meaning of the line behind them.
+// TextFault returns why a text of an operator, such as an owner or the reason for a pause, cannot
+// be shown in one line. It returns "" for a valid text. Characters that change the direction of
+// text are invalid, because they would change how the rest of the line reads.
 func TextFault(text string) string {
 	for _, c := range text {
 		switch {
@@ -199,8 +201,9 @@ func TextFault(text string) string {
 	return ""
 }
 
-// printable reports whether a text is printable ASCII, without spaces if least is '!'. It compares
-// bytes, which is fast: a picture in base64 has 1.4 million.
+// printable reports whether a text consists of ASCII characters from least to '~'. With the least
+// character '!' the text has no spaces. The function must be fast, because a picture in base64 may
+// have 1.4 million bytes.
 func printable(text string, least byte) bool {
 	for i := range len(text) {
 		if text[i] < least || text[i] > '~' {
@@ -212,9 +215,9 @@ func printable(text string, least byte) bool {
 
 const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 
-// bare returns a number or a truth value. It refuses an empty value, and a quoted one
-// without a reference, which YAML calls a text. With a reference, quotes are needed inside
-// { } and [ ].
+// bare returns the value of a number or a boolean as a scalar. It refuses an empty value, and a
+// value in quotes without a reference, which is a text in YAML. A reference may be in quotes,
+// because YAML demands quotes inside { } and [ ].
 func (v value) bare(want string) (scalar, bool) {
 	e, ok := v.scalar(want)
 	switch {
@@ -228,7 +231,7 @@ func (v value) bare(want string) (scalar, bool) {
 	return e, true
 }
 
-// remedy returns the end of a message that names the variables to set.
+// remedy returns the end of a message, which names the environment variables to set.
 func (v value) remedy() string { return toSet(v.variables()) }
 
 func toSet(variables []string) string {
@@ -238,7 +241,7 @@ func toSet(variables []string) string {
 	return ": set " + orList(variables)
 }
 
-// variables returns the variables that the value refers to.
+// variables returns the names of the environment variables in the references of the value.
 func (v value) variables() []string {
 	if v.node == nil {
 		return nil

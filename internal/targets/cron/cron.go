@@ -8,37 +8,38 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // the container image has no zone files
+	_ "time/tzdata" // because the container image has no time zone files
 )
 
 // Schedule is a parsed cron expression. The zero value has no windows.
 type Schedule struct {
 	text                              string
-	minute, hour, day, month, weekday uint64         // the values of each field: bit n is the value n
-	either                            bool           // day and weekday are both restricted: either one matches
-	repeats                           bool           // a time that clocks show twice counts twice
+	minute, hour, day, month, weekday uint64         // bit n is set if the value n of the field matches
+	either                            bool           // day and weekday are both restricted, so a match of either suffices
+	repeats                           bool           // a time that the clocks show twice counts twice
 	zone                              *time.Location // nil for the zero value
 }
 
 // Error says why an expression is invalid.
 type Error struct {
-	Rule  string // never quotes the expression
-	Value string // the invalid part: the name of the zone, or the whole expression
+	Rule  string // the broken rule; never quotes the expression
+	Value string // the invalid name of the zone, or else the whole expression
 }
 
-// Error returns the rule and the invalid value.
+// Error returns the broken rule and the invalid value.
 func (e *Error) Error() string { return e.Rule + ", not " + strconv.Quote(e.Value) }
 
 const (
 	anyTime = "*"
 
-	// longestSearch is in years. A 29 February on a given weekday may be 40 years away.
+	// longestSearch is the number of years that are searched for the next window. The next 29
+	// February on a given weekday may be 40 years away.
 	longestSearch = 50
 
-	maxText = 1024 // characters
+	maxText = 1024 // maximum length of an expression in bytes
 )
 
-// Parse reads an expression. Its error is an *Error.
+// Parse parses a cron expression. The error is an *Error.
 func Parse(text string) (Schedule, error) {
 	s := Schedule{text: text, zone: time.UTC}
 	fields := strings.Fields(text)
@@ -61,9 +62,9 @@ func Parse(text string) (Schedule, error) {
 // String returns the expression as it was parsed.
 func (s Schedule) String() string { return s.text }
 
-// Window returns the first window of this length that ends after at. It may have begun
-// before at. Both times are UTC. If windows overlap, Window returns the
-// first of them. The zero Schedule returns zero times.
+// Window returns begin and end of the first window of the given length that ends after the time at.
+// The window may have begun before that time. Both results are in UTC. If windows overlap, Window
+// returns the earliest of them. A zero Schedule returns zero times.
 func (s Schedule) Window(at time.Time, length time.Duration) (from, until time.Time) {
 	if s.zone == nil {
 		return time.Time{}, time.Time{}
@@ -72,17 +73,17 @@ func (s Schedule) Window(at time.Time, length time.Duration) (from, until time.T
 	return from, from.Add(length)
 }
 
-// after returns when the first window after t begins, in UTC.
+// after returns the begin of the first window after the time t, in UTC.
 //
-// next finds the next time that a clock can show, without a zone. after finds the moment
-// at which the clocks of the zone show it; the package comment says what happens when
-// they are set.
+// The method next finds the next matching clock time, without a zone. The method after converts it
+// to the time at which the clocks of the zone show it. The package comment says what happens when
+// these clocks are set.
 func (s Schedule) after(t time.Time) time.Time {
 	at := t.In(s.zone)
 	from := shown(at)
 	if set, _ := at.ZoneBounds(); !s.repeats && !set.IsZero() {
 		if last := shown(set.Add(-1)); last.After(from) {
-			from = last // the clocks showed these times before
+			from = last // the clocks have shown the times up to here before
 		}
 	}
 	for {
@@ -96,16 +97,16 @@ func (s Schedule) after(t time.Time) time.Time {
 		at = set
 		switch now := shown(set); {
 		case next.Before(now):
-			return set.UTC() // next is skipped
+			return set.UTC() // the clocks skip the matching time
 		case s.repeats:
 			from = now.Add(-1)
 		}
 	}
 }
 
-// clocksSet returns when the clocks of at's zone are set next, or an earlier moment; the
-// zero time means never. On the last day of a leap year time.ZoneBounds returns a moment
-// that is not after at; without the guard, after would loop forever.
+// clocksSet returns the time until which the clocks in the zone of at are not set, or the zero time
+// if they are never set again. On the last day of a leap year time.ZoneBounds returns a time that
+// is not after at. Without the guard, the method after would then loop forever.
 func clocksSet(at time.Time) time.Time {
 	_, set := at.ZoneBounds()
 	if !set.IsZero() && !set.After(at) {
@@ -114,14 +115,13 @@ func clocksSet(at time.Time) time.Time {
 	return set
 }
 
-// shown returns the time of t on a clock in t's zone, as a time in UTC.
+// shown returns the clock time of t in its zone, as a time.Time in UTC.
 func shown(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// next returns the first time after from, as a clock shows it, that matches; the zero
-// time if there is none.
+// next returns the first matching clock time after from, or the zero time if there is none.
 func (s Schedule) next(from time.Time) time.Time {
 	t := from.Truncate(time.Minute).Add(time.Minute)
 	for end := t.AddDate(longestSearch, 0, 0); t.Before(end); {
@@ -141,7 +141,7 @@ func (s Schedule) next(from time.Time) time.Time {
 	return time.Time{}
 }
 
-// onDay reports whether the day of t matches, regardless of its month.
+// onDay reports whether the day of the month and the weekday of t match. It ignores the month.
 func (s Schedule) onDay(t time.Time) bool {
 	day, weekday := holds(s.day, t.Day()), holds(s.weekday, int(t.Weekday()))
 	if s.either {
@@ -152,15 +152,15 @@ func (s Schedule) onDay(t time.Time) bool {
 
 func holds(values uint64, n int) bool { return values>>n&1 == 1 }
 
-// LongestGap returns the longest time between the beginnings of two windows in a row, or
-// 0 if it is more than a day. It ignores that clocks are set forward and back.
+// LongestGap returns the longest time between the beginnings of two consecutive windows, or 0 if
+// this time is longer than a day. It ignores changes of the clocks.
 func (s Schedule) LongestGap() time.Duration {
 	anyDay, anyWeekday := bits.OnesCount64(s.day) == 31, bits.OnesCount64(s.weekday) == 7
 	everyDay := anyDay && anyWeekday || s.either && (anyDay || anyWeekday)
 	if !everyDay || bits.OnesCount64(s.month) != 12 {
 		return 0
 	}
-	const day = 24 * 60 // minutes, as are all below
+	const day = 24 * 60 // in minutes, like all variables below
 	first, last, longest := -1, 0, 0
 	for at := range day {
 		if !holds(s.hour, at/60) || !holds(s.minute, at%60) {
@@ -180,7 +180,7 @@ func (s Schedule) LongestGap() time.Duration {
 var cronFields = []struct {
 	name, values string
 	least, most  int
-	names        []string // of the values, beginning with the least
+	names        []string // names of the values, beginning with the minimum
 }{
 	{"minute", "0 to 59", 0, 59, nil},
 	{"hour", "0 to 23", 0, 23, nil},
@@ -191,16 +191,16 @@ var cronFields = []struct {
 
 const weekdayField = 4
 
-// cronItem matches one item of a field: *, a value or a range, with an optional step.
+// cronItem matches one item of a field: a star, a value or a range, with an optional step.
 var cronItem = regexp.MustCompile(`^(\*|([0-9a-z]+)(?:-([0-9a-z]+))?)(?:/([0-9]+))?$`)
 
-// cronNames are the short forms.
+// cronNames lists the names that stand for whole expressions.
 var cronNames = []struct{ name, fields string }{
 	{"@hourly", "0 * * * *"}, {"@daily", "0 0 * * *"}, {"@midnight", "0 0 * * *"}, {"@weekly", "0 0 * * 0"},
 	{"@monthly", "0 0 1 * *"}, {"@yearly", "0 0 1 1 *"}, {"@annually", "0 0 1 1 *"},
 }
 
-// parse reads the expression without its zone, in lower case and with single spaces. It
+// parse parses an expression without its zone prefix, in lower case and with single spaces. It
 // returns the rule that the text breaks, or "".
 func (s *Schedule) parse(text string) (rule string) {
 	fields := strings.Fields(text)
@@ -243,7 +243,8 @@ func (s *Schedule) parse(text string) (rule string) {
 	return ""
 }
 
-// cronValues reads the field with that index in cronFields. rule is "" if it is valid.
+// cronValues parses a field of an expression. The argument number is the index of the field in
+// cronFields. For a valid field, rule is "".
 func cronValues(number int, field string) (values uint64, rule string) {
 	f := cronFields[number]
 	rule = "the " + f.name + " must be *, " + f.values + ", or a list, range or step of these such as 1,3-5 or */2"
@@ -280,11 +281,12 @@ func cronValues(number int, field string) (values uint64, rule string) {
 			return 0, stepRule
 		}
 		count := f.most - f.least + 1
-		through := (to - from + count) % count // values after from; a range may wrap around
+		through := (to - from + count) % count // number of values after the first; a range may wrap around
 		if step > 1 && step > through {
 			return 0, stepRule
 		}
-		// A step across the wrap-around would count the eight values 0 to 7.
+		// A step that crosses the wrap-around would be wrong, because it would count the eight
+		// values 0 to 7.
 		if number == weekdayField && parts[4] != "" && from > to {
 			return 0, "a weekday range with a step must not go past Saturday: list the days"
 		}
@@ -293,21 +295,22 @@ func cronValues(number int, field string) (values uint64, rule string) {
 		}
 	}
 	if number == weekdayField && holds(values, 7) {
-		values = values&^(1<<7) | 1 // 7 is Sunday too
+		values = values&^(1<<7) | 1 // both 0 and 7 mean Sunday
 	}
 	return values, ""
 }
 
-// zones caches every loaded zone. Equal schedules need the same *time.Location, because
-// two locations of one name that were loaded at different times are not deeply equal.
+// zones caches every loaded zone. Equal schedules must have the same *time.Location, because two
+// locations with the same name may not be deeply equal if they were loaded at different times.
 var zones sync.Map // name -> *time.Location
 
-// zoneOf returns the time zone of this name, or nil.
+// zoneOf returns the time zone with this name, or nil if there is none.
 func zoneOf(name string) *time.Location {
 	if zone, ok := zones.Load(name); ok {
 		return zone.(*time.Location)
 	}
-	// Local depends on the machine, and the library reads "" as UTC.
+	// The name Local depends on the machine, and time.LoadLocation reads "" as UTC, so both are
+	// refused.
 	if name == "" || name == "Local" {
 		return nil
 	}

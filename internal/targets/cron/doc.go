@@ -1,24 +1,24 @@
 // Package cron computes when the warm windows of a target begin and end.
 //
-// internal/targets reads the expressions in pools.yaml with it, and refill asks for windows
-// through targets.Warm. It imports nothing of the project.
+// Package targets uses it to parse the expressions in pools.yaml, and package refill gets the
+// windows through targets.Warm. The package imports no other package of poold.
 //
 // # Expressions
 //
-// An expression has the five fields of crontab (minute hour day month weekday), or is
-// one of @hourly, @daily and their like. If day and weekday are both restricted, either
-// one matches. Times are UTC unless the expression begins with CRON_TZ=ZONE. The
-// zone of the machine is never used, and the zones are part of the binary.
+// An expression has the five fields of crontab (minute hour day month weekday), or is a name such
+// as @hourly or @daily. If day and weekday are both restricted, a match of either suffices. Times
+// are in UTC unless the expression begins with CRON_TZ=ZONE. The zone of the machine is never used,
+// and the data of all zones are part of the binary.
 //
 // # When clocks are set
 //
-//   - Forward: a window whose time is skipped begins at the moment of the change.
-//   - Back: a window whose time comes twice begins the first time only. If the minute or
-//     the hour field has a *, it begins both times.
+//   - Forward: a window whose time is skipped begins at the time of the change.
+//   - Back: a window whose time occurs twice begins only the first time. If the minute or the hour
+//     field has a star, the window begins both times.
 //
 // # Invariants
 //
-//   - A Schedule of Parse has a next window at any moment, at most 50 years ahead.
-//   - Two schedules of one text are deeply equal, also if their zone's rules were loaded
-//     at different times: a reload compares targets.
+//   - A Schedule from Parse has a next window at any time, at most 50 years ahead.
+//   - Two schedules of the same text are deeply equal, even if they were parsed at different times,
+//     because a reload compares targets.
 package cron

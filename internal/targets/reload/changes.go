@@ -7,12 +7,12 @@ import (
 	"poold/internal/targets"
 )
 
-// mostNamed is the most names in one attribute of the log line.
+// mostNamed is the maximum number of names in one attribute of a log line.
 const mostNamed = 20
 
-// changes returns the attributes of the log line of a reload: the targets that were added,
-// changed and removed, and the other sections that changed. It is empty if only comments
-// changed. old may be nil.
+// changes returns the attributes of the log line about a reload: the targets that were added,
+// changed or removed, and the other sections that changed. The result is empty if only comments
+// changed, or if old is nil.
 func changes(old, set *targets.Set) (attributes []any) {
 	if old == nil {
 		return nil
@@ -33,7 +33,7 @@ func changes(old, set *targets.Set) (attributes []any) {
 			changed = append(changed, t.Name)
 		}
 	}
-	for _, t := range old.Targets { // in their order
+	for _, t := range old.Targets { // in the order of the old Set
 		if _, gone := before[t.Name]; gone {
 			removed = append(removed, t.Name)
 		}
@@ -49,8 +49,8 @@ func changes(old, set *targets.Set) (attributes []any) {
 	return attributes
 }
 
-// sections returns the sections that a reload applied and that differ. changes lists the
-// targets themselves.
+// sections returns the names of the sections that differ between the two Sets, except targets and
+// sections that need a restart.
 func sections(old, set *targets.Set) (names []string) {
 	for _, section := range []struct {
 		name    string
@@ -78,7 +78,7 @@ func withoutLines(all []targets.Provider) (same []targets.Provider) {
 	return same
 }
 
-// firstOf bounds a list for a log line.
+// firstOf shortens a list of names for a log line.
 func firstOf(names []string) []string {
 	if len(names) <= mostNamed {
 		return names

@@ -1,23 +1,24 @@
 // Package reload keeps the last valid targets.Set of a configuration file and replaces it
 // when the file changes.
 //
-// It is the disk side of targets: cmd/poold makes a File, and status and httpapi read its
-// Set and Status. It does not catch SIGHUP; cmd/poold does, and calls Reload.
+// The package reads the file that package targets parses. cmd/poold makes a File; packages status
+// and httpapi read its Set and Status. The package does not handle SIGHUP: cmd/poold catches the
+// signal and calls Reload.
 //
 // # Watching
 //
-// A File watches the directory, because a file that is replaced by a rename is another
-// file. A poll every 30 seconds covers changes without an event. A file that is invalid,
-// empty, half written or gone changes nothing but the Status.
+// A File watches the directory, because a rename can replace the file by a different one. It also
+// polls every 30 seconds, because some changes cause no event. If the file is invalid, empty, half
+// written or missing, only the Status changes.
 //
-// Only a regular file is read, and opening it does not wait for a writer. After 5 s the File gives up
-// waiting for a read, because a network disk may hang, and reports that in the Status. It begins no
-// second read before the first has ended, and does not wait for it when it stops.
+// A File reads only regular files, and opening the file does not wait for a writer. A network disk
+// may hang, so the File waits at most 5 s for a read and then reports this in the Status. It starts
+// no second read before the first read has ended. When Run returns, it does not wait for a read that
+// hangs.
 //
 // # Invariants
 //
-//   - A Set that was handed out never changes; the next one replaces it whole.
-//   - A new Set is Current only after the OnApply function returned.
-//   - The parts of a Set that need a restart stay as they were at the start; see
-//     targets.Set.Succeed.
+//   - A Set that was returned never changes; a reload replaces it by a new Set.
+//   - Current returns a new Set only after the function of OnApply has returned.
+//   - Settings that need a restart keep their values from the start; see targets.Set.Succeed.
 package reload

@@ -10,40 +10,41 @@ import (
 	"poold/internal/targets"
 )
 
-// File is one configuration file and its last valid Set. OverrideListen and OnApply prepare
-// it; the other methods may be called by many goroutines.
+// File is a configuration file with its last valid Set. OverrideListen and OnApply must be called
+// before the other methods, which are safe for concurrent use.
 type File struct {
 	path   string
 	lookup func(string) (string, bool)
 	log    *slog.Logger
 	apply  func(ctx context.Context, s *targets.Set)
-	listen string // overrides the file's; "" = the file decides
+	listen string // listen address that overrides that of the file; "" = no override
 
-	quiet  time.Duration // without an event before the file is read
-	latest time.Duration // from the first event to the read, even if events go on
-	every  time.Duration // between two polls of the content
-	limit  time.Duration // for one read
+	quiet  time.Duration // time without an event after which the file is read
+	latest time.Duration // maximum time from the first event to the read, while events continue
+	every  time.Duration // interval of the polls
+	limit  time.Duration // timeout for one read
 
-	// turn has one element while a goroutine reads and applies, so that an older Set cannot
-	// replace a newer one. It is a channel, not a mutex, because a caller of Reload may stop waiting.
+	// turn is a lock: it has one element while a goroutine reads and applies the file, so that an
+	// older Set cannot replace a newer one. It is a channel and not a mutex, because a caller of
+	// Reload may stop waiting for it.
 	turn    chan struct{}
-	refused string           // why the last attempt was refused, "" if it was not; guarded by turn
-	remarks targets.Problems // the changes in the Set in use that need a restart; guarded by turn
-	reading *reading         // the last that was begun, nil before it; guarded by turn
+	refused string           // why the last attempt was refused; "" if it was not; guarded by turn
+	remarks targets.Problems // the changes that the current Set lacks until a restart; guarded by turn
+	reading *reading         // the last read that was started; nil before the first; guarded by turn
 
-	content func(path string) ([]byte, error) // reads the file; a test's may hang as a file system does
+	content func(path string) ([]byte, error) // reads the file; tests replace it to simulate a disk that hangs
 
-	state atomic.Pointer[state] // replaced whole
+	state atomic.Pointer[state] // never nil; each update stores a new state
 }
 
-// state is one value, so that a Set and its Status agree.
+// state combines a Set with its Status, so that readers get a consistent pair.
 type state struct {
 	current *targets.Set
 	status  targets.Status
 }
 
-// NewFile returns a File that has read nothing. lookup answers environment variables as
-// os.LookupEnv does.
+// NewFile returns a File that has not been read yet. The function lookup returns environment
+// variables like os.LookupEnv.
 func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) *File {
 	f := &File{
 		path: path, lookup: lookup, log: log,
@@ -54,18 +55,18 @@ func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) 
 	return f
 }
 
-// OverrideListen makes every Set name this address instead of the file's; "" changes
-// nothing. The caller calls it before Load. Load and every reload then refuse a file that
-// would leave the address open to the network without keys.
+// OverrideListen replaces the listen address of the file in every Set; "" has no effect. It must be
+// called before Load. Load and every reload then refuse a file without keys if the address is open
+// to the network.
 func (f *File) OverrideListen(listen string) { f.listen = listen }
 
-// OnApply sets the function that gets each new valid Set of a reload, but not the first Set.
-// Current and Status have the new Set once the function has returned. The caller calls
-// OnApply before Run, at most once.
+// OnApply sets the function that applies each valid Set of a reload, but not the first Set. Current
+// and Status return the new Set after this function has returned. OnApply must be called before
+// Run, and at most once.
 func (f *File) OnApply(fn func(ctx context.Context, s *targets.Set)) { f.apply = fn }
 
-// Load reads the file for the first time. Its error is targets.Problems or ctx.Err(); the
-// caller reports it. Warnings go to the log.
+// Load reads the file for the first time. The error is targets.Problems or ctx.Err(), and the
+// caller must report it. Load logs warnings.
 func (f *File) Load(ctx context.Context) (*targets.Set, error) {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
@@ -86,16 +87,16 @@ func (f *File) Load(ctx context.Context) (*targets.Set, error) {
 	return set, nil
 }
 
-// Current returns the last valid Set, nil before the first.
+// Current returns the last valid Set, or nil before the first.
 func (f *File) Current() *targets.Set { return f.state.Load().current }
 
-// Status describes the last attempt. The caller must not change Problems.
+// Status describes the last attempt to read the file. The caller must not change its Problems.
 func (f *File) Status() targets.Status { return f.state.Load().status }
 
-// Reload reads the file now and applies it. It returns
+// Reload reads the file and applies it. It returns
 //   - nil, also if the file is unchanged,
-//   - targets.Problems if the file is invalid and the last valid Set stays,
-//   - ctx.Err() if the caller gives up before the file was read.
+//   - targets.Problems if the file is invalid, so that the last valid Set stays in use,
+//   - ctx.Err() if ctx ends before the file was read.
 //
 // A repeated failure is logged once.
 func (f *File) Reload(ctx context.Context) error {
@@ -108,7 +109,7 @@ func (f *File) Reload(ctx context.Context) error {
 	return f.attempt(ctx, nil)
 }
 
-// attempt calls before, reads the file and applies it. The caller has the turn.
+// attempt calls the function before, reads the file and applies it. The caller must hold turn.
 func (f *File) attempt(ctx context.Context, before func()) error {
 	old := f.Current()
 	data, err := f.read(ctx, before)
@@ -132,7 +133,7 @@ func (f *File) attempt(ctx context.Context, before func()) error {
 		return err
 	}
 	if f.apply != nil {
-		// The Set must be applied whole, even if the caller of Reload hangs up.
+		// The Set must be applied completely, even if the caller of Reload hangs up.
 		f.apply(context.WithoutCancel(ctx), set)
 	}
 	f.refused, f.remarks = "", remarks
@@ -145,7 +146,8 @@ func (f *File) attempt(ctx context.Context, before func()) error {
 	return nil
 }
 
-// refuse reports an invalid file. The Set stays.
+// refuse publishes the problems of an invalid file, and logs them if they are new. The current Set
+// stays in use.
 func (f *File) refuse(err error) {
 	f.publish(f.Current(), targets.Status{LoadedAt: f.Status().LoadedAt, Problems: problemsOf(err)})
 	if text := err.Error(); text != f.refused {
@@ -154,8 +156,8 @@ func (f *File) refuse(err error) {
 	}
 }
 
-// recover reports that the file has the Set in use again. It logs nothing if the last attempt
-// succeeded, too.
+// recover is called if the content of the file is that of the current Set. If the last attempt was
+// refused, recover publishes and logs that the file is valid again.
 func (f *File) recover(inUse *targets.Set) {
 	if f.refused == "" {
 		return
@@ -165,10 +167,10 @@ func (f *File) recover(inUse *targets.Set) {
 	f.log.Info("the configuration file matches the configuration in use again")
 }
 
-// publish shows readers a new state. The caller has the turn.
+// publish makes a new state visible to Current and Status. The caller must hold turn.
 func (f *File) publish(set *targets.Set, status targets.Status) { f.state.Store(&state{set, status}) }
 
-// warn logs the warnings that old does not have.
+// warn logs the warnings of the new Set that the old Set lacks.
 func (f *File) warn(set, old *targets.Set) {
 	for _, w := range set.NewWarnings(old) {
 		f.log.Warn("unusual configuration", "err", w.String())

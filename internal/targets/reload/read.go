@@ -16,17 +16,18 @@ import (
 
 var errIrregular = errors.New("it is not a regular file, but a directory, a pipe, a socket or a device")
 
-// reading is one read of the file. A network disk that hangs may block it forever in the
-// kernel. So it has its own goroutine, every wait for it has a limit, and no second one
-// begins before it has ended.
+// reading is one read of the file in its own goroutine. A network disk that hangs may block this
+// goroutine forever in the kernel. Therefore every wait for a reading has a timeout, and no second
+// reading begins before the first has ended.
 type reading struct {
 	began time.Time
-	ended chan struct{} // closed once data and err are there
+	ended chan struct{} // closed when data and err are set
 	data  []byte
 	err   error
 }
 
-// wait returns nil when the reading has ended.
+// wait returns nil when the reading has ended. It returns an error if the timeout passes or ctx
+// ends before.
 func (r *reading) wait(ctx context.Context, limit time.Duration) error {
 	timer := time.NewTimer(time.Until(r.began.Add(limit)))
 	defer timer.Stop()
@@ -39,21 +40,22 @@ func (r *reading) wait(ctx context.Context, limit time.Duration) error {
 		err = fmt.Errorf("it is still being read after %s: its disk or network does not answer", limit)
 	}
 	select {
-	case <-r.ended: // the result counts, even if the limit is over
+	case <-r.ended: // the result counts, even if the timeout has passed
 		return nil
 	default:
 		return err
 	}
 }
 
-// read returns the bytes of the file, at most one more than Parse accepts, so that Parse
-// reports a larger file. It calls before in the goroutine that reads, because before uses
-// the disk too. The error is targets.Problems or ctx.Err(). The caller has the turn.
+// read returns the bytes of the file. It reads at most one byte more than Parse accepts, so that
+// Parse reports a larger file. The goroutine of the reading first calls the function before,
+// because that function uses the disk too. The error is targets.Problems or ctx.Err(). The caller
+// must hold turn.
 func (f *File) read(ctx context.Context, before func()) ([]byte, error) {
 	data, err := f.bytes(ctx, before)
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err() // the caller gave up; the file is not the cause
+		return nil, ctx.Err() // the caller cancelled, so the file is not the cause
 	case err != nil:
 		return nil, targets.Problems{{File: f.path, Text: "the file cannot be read: " + reason(err)}}
 	}
@@ -82,8 +84,8 @@ func (f *File) bytes(ctx context.Context, before func()) ([]byte, error) {
 	return r.data, r.err
 }
 
-// readFile reads a regular file. Reading another kind may never end, and opening a pipe may
-// wait for a writer.
+// readFile reads a regular file. It refuses other kinds of files, because reading them may never
+// end. It opens the file without blocking, because opening a pipe may wait for a writer.
 func readFile(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // G304: the operator names the file
 	if err != nil {
@@ -100,7 +102,8 @@ func readFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, syntax.MaxSize+1))
 }
 
-// reason returns an error of the file system without the path, which the problem has.
+// reason returns the text of a file system error without the path, because the problem already
+// contains the path.
 func reason(err error) string {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathError.Err

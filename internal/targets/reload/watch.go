@@ -10,16 +10,16 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Run reloads the file when it changes, until ctx ends, and then returns nil. It begins
-// with one read, because the file may have changed since Load.
+// Run reloads the file whenever it changes, until ctx ends, and then returns nil. It begins with a
+// read, because the file may have changed since Load.
 //
-// Every event in the directory causes a read, whatever its name: a ConfigMap is swapped by
-// renaming a link, and the events do not have the file's name. Unchanged bytes change
-// nothing.
+// Every event in the directory causes a read, regardless of the name in the event. For instance,
+// Kubernetes replaces a ConfigMap by renaming a link, and these events do not contain the name of
+// the file. A read of unchanged bytes has no effect.
 func (f *File) Run(ctx context.Context) error {
-	var events <-chan fsnotify.Event // nil, which never delivers, if the system has none
+	var events <-chan fsnotify.Event // nil, which never delivers, if the system cannot watch files
 	var lost <-chan error
-	following := make(chan struct{}, 1) // holds one element while follow uses the disk
+	following := make(chan struct{}, 1) // a lock: has one element while the function follow uses the disk
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		f.log.Warn("the configuration file is polled, because the system gives no events", "err", err, "every", f.every)
@@ -28,7 +28,7 @@ func (f *File) Run(ctx context.Context) error {
 		defer unwatch(watcher, following)
 	}
 	dirs := make(map[string]bool)
-	// Watch before reading: a write in between must not go unnoticed.
+	// The watch must start before the read, so that no write between the two is missed.
 	follow := func() {
 		following <- struct{}{}
 		f.follow(watcher, dirs)
@@ -38,14 +38,14 @@ func (f *File) Run(ctx context.Context) error {
 	return nil
 }
 
-// watch reads after events and at intervals, until ctx ends. An attempt logs its result and
-// stores it in the Status.
+// watch reads the file after events and at intervals, until ctx ends. Each attempt logs its result
+// and stores it in the Status.
 func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-chan error, follow func()) {
 	poll := time.NewTicker(f.every)
 	defer poll.Stop()
-	settled := time.NewTimer(0) // fires at once: the first read
+	settled := time.NewTimer(0) // fires at once for the first read
 	defer settled.Stop()
-	var deadline time.Time // for the read that settled starts; zero = none
+	var deadline time.Time // latest time of the read for which the timer settled waits; zero = no read is due
 
 	for {
 		due := false
@@ -53,7 +53,7 @@ func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-c
 		case <-ctx.Done():
 			return
 		case <-events:
-		case err := <-lost: // one of them may be about the file
+		case err := <-lost: // some events were lost, perhaps one about the file
 			f.log.Debug("events of the file system were lost", "err", err)
 		case <-poll.C:
 			due = true
@@ -81,8 +81,8 @@ func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-c
 	}
 }
 
-// unwatch closes the watcher. If the disk hangs, closing would hang too: then the watcher is
-// abandoned, like the reading that waits for the disk.
+// unwatch closes the watcher. If the disk hangs, closing would hang too, so unwatch then abandons
+// the watcher.
 func unwatch(watcher *fsnotify.Watcher, following chan struct{}) {
 	select {
 	case following <- struct{}{}:
@@ -92,9 +92,9 @@ func unwatch(watcher *fsnotify.Watcher, following chan struct{}) {
 	}
 }
 
-// follow watches the file's directory and, if the file is a link, the directory of its
-// target. Directories that were removed and made again are watched again. A nil watcher
-// watches nothing. After a failure the next poll tries again.
+// follow adds the directory of the file to the watcher. If the file is a link, it also adds the
+// directory of the link's target. It adds directories again that were removed and created again.
+// After a failure the next poll tries again. With a nil watcher follow does nothing.
 func (f *File) follow(watcher *fsnotify.Watcher, dirs map[string]bool) {
 	if watcher == nil {
 		return

@@ -1,8 +1,8 @@
-// Package syntax makes a tree of YAML nodes of a configuration file. If it cannot, it finds
-// the line that is wrong and a sentence for the people who write the file.
+// Package syntax parses a configuration file into a tree of YAML nodes. If the file has a syntax
+// error, the package finds the wrong line and an explanation for the people who write the file.
 //
-// internal/targets reads the tree. The sentences never quote the file, because any part of
-// it may be a secret.
+// Package targets reads the tree. The explanations never quote the file, because any part of the
+// file may be a secret.
 package syntax
 
 import (
@@ -18,19 +18,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// MaxSize is the most that a configuration file may hold, in bytes: 16 MiB. A
-// file with ten thousand targets stays far below it.
+// MaxSize is the maximum size of a configuration file in bytes. A file with ten thousand targets is
+// far smaller.
 const MaxSize = 16 << 20
 
 var errNotYAML = errors.New("not valid YAML")
 
-// Problem is the reason why the bytes cannot be read as YAML.
+// Problem says why the bytes of a file are not valid YAML.
 type Problem struct {
 	Line int
-	Text string // says what to do; never quotes the file
+	Text string // fault and remedy; never quotes the file
 }
 
-// Document returns the content of the one YAML document in data.
+// Document returns the root node of the only YAML document in data.
 func Document(data []byte) (*yaml.Node, *Problem) {
 	if line, text := unreadable(data); text != "" {
 		return nil, &Problem{line, text}
@@ -51,15 +51,15 @@ func Document(data []byte) (*yaml.Node, *Problem) {
 		line, text := explain(data, err2)
 		return nil, &Problem{line, text}
 	}
-	// The library would ignore it.
+	// The YAML library would ignore a second document.
 	return nil, &Problem{second.Line, "a second YAML document begins here; the file holds one: remove the line with ---"}
 }
 
-// IsNull reports whether a key was written without a value.
+// IsNull reports whether a node is the null value, as after a key without a value.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// nextDocument reads the next document as nodes. Decoding into nodes expands no alias. A
-// panic of the library becomes an error: a half-written file must not end the daemon.
+// nextDocument decodes the next document into nodes, which expands no aliases. It converts a panic
+// of the library to an error, because a half-written file must not end the daemon.
 func nextDocument(d *yaml.Decoder) (node *yaml.Node, err error) {
 	defer func() {
 		if recover() != nil {
@@ -74,8 +74,8 @@ func nextDocument(d *yaml.Decoder) (node *yaml.Node, err error) {
 	return node, err
 }
 
-// unreadable returns why the bytes cannot be YAML text, or "". The library refuses
-// most of it too, but names no line.
+// unreadable returns the line and the reason if the bytes cannot be YAML text. Otherwise the reason
+// is "". The library refuses most of such files too, but does not report the line.
 func unreadable(data []byte) (line int, text string) {
 	switch {
 	case len(data) > MaxSize:
@@ -95,7 +95,7 @@ func unreadable(data []byte) (line int, text string) {
 			line++
 		case c == '\r' && bytes.HasPrefix(data[i:], []byte("\r\n")), c == '\t':
 		case IsControl(c), c == 0xFEFF, c == 0xFFFE, c == 0xFFFF,
-			c == 0x2028, c == 0x2029: // YAML would count these two, and a \r alone, as the end of a line
+			c == 0x2028, c == 0x2029: // YAML treats these two characters, and a \r alone, as line breaks
 			return line, fmt.Sprintf("the line holds the control character U+%04X: remove it", c)
 		}
 		i += size
@@ -103,11 +103,11 @@ func unreadable(data []byte) (line int, text string) {
 	return 0, ""
 }
 
-// IsControl reports whether c is one of the C0 or C1 control characters.
+// IsControl reports whether c is a C0 or C1 control character.
 func IsControl(c rune) bool { return c < 0x20 || 0x7f <= c && c < 0xa0 }
 
-// explain turns the library's error into a line and a sentence. The error's own text may
-// quote the file ("unknown anchor …").
+// explain converts an error of the YAML library to a line and an explanation. The text of the error
+// itself is not used, because it may quote the file ("unknown anchor …").
 func explain(data []byte, err error) (line int, text string) {
 	if at := unquotedReference(data); at > 0 {
 		return at, `a reference inside { } or [ ] must be quoted: "${NAME}"`
@@ -116,14 +116,15 @@ func explain(data []byte, err error) (line int, text string) {
 		return at, "the quote that is opened here is not closed in its line: add the closing quote"
 	}
 	message := err.Error()
-	// The library's lines are near the truth and may lie behind the last one.
+	// The line in the library's error is only approximately right, and may be after the last line
+	// of the file.
 	inside := func(line int) int {
 		return min(max(1, line), bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n"))+1)
 	}
 	has := func(part string) bool { return strings.Contains(message, part) }
 	switch {
 	case has("',' or '}'"), has("',' or ']'"):
-		// The library names the line before the bracket.
+		// The library reports the line before the bracket.
 		return inside(namedLine(message) + 1), "the { or [ that opens here is not closed correctly: look for a missing bracket, comma or quote"
 	case has("could not find expected ':'"):
 		return inside(namedLine(message)), "the line has no `key: value`: add the colon and a space, or quote the text"
@@ -151,7 +152,7 @@ func explain(data []byte, err error) (line int, text string) {
 	return line, text
 }
 
-// tabbed reports whether the indentation of a line has a tab.
+// tabbed reports whether the indentation of a line contains a tab.
 func tabbed(data []byte, line int) bool {
 	for ; line > 1; line-- {
 		_, data, _ = bytes.Cut(data, []byte("\n"))
@@ -160,7 +161,7 @@ func tabbed(data []byte, line int) bool {
 	return bytes.IndexByte(indentation, '\t') >= 0
 }
 
-// namedLine returns the line in one of the library's messages, or 0.
+// namedLine returns the line number in a message of the library, or 0 if there is none.
 func namedLine(message string) int {
 	_, rest, _ := strings.Cut(message, "line ")
 	number, _, _ := strings.Cut(rest, ":")
@@ -171,10 +172,10 @@ func namedLine(message string) int {
 	return line
 }
 
-// errorLine finds the line of a syntax error. For most errors the library names the
-// beginning of the surrounding block, so errorLine feeds it the file line by line: it fails
-// at the wrong line or, having looked ahead, a few lines later. The wrong line is the last
-// one without which the error is a different one.
+// errorLine finds the line of a syntax error. For most errors the library reports only the start of
+// the surrounding block. Therefore errorLine feeds the file to the library line by line. The
+// library fails at the wrong line or, because it reads ahead, a few lines later. The wrong line is
+// the last line whose removal changes the error.
 func errorLine(data []byte, message string) int {
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	feed := &lineFeed{lines: lines}
@@ -190,7 +191,7 @@ func errorLine(data []byte, message string) int {
 	return line
 }
 
-// drain decodes all documents and returns the first error, nil at the end of the input.
+// drain decodes all documents and returns the first error, or nil at the end of the input.
 func drain(from io.Reader) error {
 	decoder := yaml.NewDecoder(from)
 	for {
@@ -202,11 +203,11 @@ func drain(from io.Reader) error {
 	}
 }
 
-// lineFeed is a Reader that returns one line per Read and counts them.
+// lineFeed is an io.Reader that returns one line per Read and counts the lines.
 type lineFeed struct {
 	lines [][]byte
 	next  int
-	rest  []byte // of a line that is longer than the caller's buffer
+	rest  []byte // rest of a line that is longer than the buffer of Read
 }
 
 func (f *lineFeed) Read(p []byte) (int, error) {
@@ -222,13 +223,13 @@ func (f *lineFeed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// quoteToken matches comments, and texts in quotes with the rest of their line. A text
-// without a closing quote goes to the end of the file.
+// quoteToken matches comments, and quoted texts together with the rest of their line. A text
+// without a closing quote extends to the end of the file.
 var quoteToken = regexp.MustCompile(`(?m)(?:^|\s)#.*$|(?:^|[\s,:\[{])((?:"(?:[^"\\]|\\[\s\S])*(?:"|\z)|'(?:[^']|'')*(?:'|\z))(.*))`)
 
-// openQuote returns the line whose quote is not closed, or 0. YAML takes the next quote, in
-// another line, for the closing one; the text after it then cannot follow a closing quote.
-// Only files with a syntax error come here.
+// openQuote returns the line with an unclosed quote, or 0 if there is none. YAML treats the next
+// quote, in a later line, as the closing quote, and then fails at the text after that quote.
+// openQuote is called only for files with a syntax error.
 func openQuote(data []byte) int {
 	for _, at := range quoteToken.FindAllSubmatchIndex(data, -1) {
 		if at[2] < 0 { // a comment
@@ -244,13 +245,14 @@ func openQuote(data []byte) int {
 	return 0
 }
 
-// flowToken matches the tokens of unquotedReference: quoted texts, comments, references
-// and brackets.
+// flowToken matches the tokens that unquotedReference examines: quoted texts, comments, references,
+// brackets and line ends.
 var flowToken = regexp.MustCompile(`(?m)(?:^|[\s,:\[{])(?:"(?:[^"\\]|\\[\s\S])*"|'(?:[^']|'')*')|(?:^|\s)#.*$|\$\{[^}\n]*\}|[\[\]{}]|\n`)
 
-// unquotedReference returns the line of the first ${ inside { } or [ ] without quotes, or
-// 0. YAML takes its brace for a mapping, and its error does not help. Only files with a
-// syntax error come here, and odd ones may get the wrong line.
+// unquotedReference returns the line of the first unquoted ${ inside { } or [ ], or 0 if there is
+// none. YAML treats the brace of such a reference as a mapping, and its error misleads.
+// unquotedReference is called only for files with a syntax error, and may return a wrong line for
+// unusual files.
 func unquotedReference(data []byte) int {
 	line, depth := 1, 0
 	for _, at := range flowToken.FindAllIndex(data, -1) {
@@ -262,7 +264,7 @@ func unquotedReference(data []byte) int {
 				return line
 			}
 		case len(first) == 1 && (first[0] == '[' || first[0] == '{'), len(first) > 1 && (token[0] == '[' || token[0] == '{'):
-			// A bracket, alone or with the quoted text after it.
+			// The token is a bracket, alone or with the quoted text after it.
 			depth++
 		case len(first) == 1 && (first[0] == ']' || first[0] == '}'):
 			depth = max(0, depth-1)

@@ -15,38 +15,38 @@ import (
 )
 
 const (
-	// mostConnections limits the connections, including the listening one.
+	// mostConnections limits the connections, including the connection that listens for notifications.
 	mostConnections = 4
-	// DefaultLimit leaves the caller time to answer within a second.
+	// DefaultLimit is the default time limit of a call. It leaves the caller time to respond to a request within a second.
 	DefaultLimit = 900 * time.Millisecond
 )
 
 // Options are the options of Open.
 type Options struct {
 	Log    *slog.Logger
-	Limit  time.Duration // of a call; 0 = DefaultLimit
-	Prefix string        // names the installation, for the rows that its earlier versions wrote
+	Limit  time.Duration // time limit of a call; 0 = DefaultLimit
+	Prefix string        // name of the installation; the schema's files use it as the default of a column
 }
 
-// DB is one database. Its methods are safe for concurrent use.
+// DB is a handle of one database. Its methods are safe for concurrent use.
 type DB struct {
 	pool   *pgxpool.Pool
 	log    *slog.Logger
 	limit  time.Duration
-	prefix string                    // of Options
+	prefix string                    // Options.Prefix
 	fault  atomic.Pointer[fault]     // why the schema cannot be used; nil = it can be used
-	heard  atomic.Pointer[listening] // nil before Run
-	state  string                    // owned by Run: the last logged state; "" = it serves
+	heard  atomic.Pointer[listening] // the receiver that Run sets; nil before Run
+	state  string                    // the last logged state; "" = the server serves; only Run uses it
 }
 
-// listening is the receiver of notifications.
+// listening has the channel on which Run listens, and the function that receives its notifications.
 type listening struct {
 	channel string
 	heard   func(payload string)
 }
 
-// Open parses the address, postgres://user:password@host:port/database, and does not connect. No error quotes the
-// address. The caller closes the DB.
+// Open returns a DB for an address of the form postgres://user:password@host:port/database. It does not connect. Its
+// errors do not quote the address. The caller closes the DB.
 func Open(url string, o Options) (*DB, error) {
 	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
 		return nil, errors.New("postgres address: must begin with postgres:// or postgresql://")
@@ -62,23 +62,23 @@ func Open(url string, o Options) (*DB, error) {
 	}
 	db.fault.Store(&fault{reason: "its schema was not read yet", down: true})
 	db.tune(config)
-	// The context is for initial connections; there are none.
+	// The pool would use the context for initial connections, but tune sets their number to zero.
 	if db.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
 		return nil, translate(err)
 	}
 	return db, nil
 }
 
-// tune sets options, whatever the address says.
+// tune sets the options of connections. It overrides options in the address.
 func (db *DB) tune(config *pgxpool.Config) {
 	config.MaxConns, config.MinConns, config.MinIdleConns = mostConnections, 0, 0
 	config.PingTimeout = db.limit
 	config.ConnConfig.ConnectTimeout = db.limit
 	config.ConnConfig.DialFunc = db.dial
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		return conn.PgConn().Conn().SetDeadline(time.Time{}) // set by dial
+		return conn.PgConn().Conn().SetDeadline(time.Time{}) // removes the deadline that dial set
 	}
-	// Statements have no names: behind a pooler, another connection would not know the name.
+	// Statements are not prepared under a name: a pooler may send the next call to a connection without that statement.
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	config.ConnConfig.StatementCacheCapacity, config.ConnConfig.DescriptionCacheCapacity = 0, 0
 	// A pooler may deliver a notification on any connection.
@@ -89,32 +89,33 @@ func (db *DB) tune(config *pgxpool.Config) {
 	}
 }
 
-// Close closes the connections. No call may be running.
+// Close closes the connections. No call of another method may be running.
 func (db *DB) Close() { db.pool.Close() }
 
-// dial makes a connection that gives up on a silent server within the limit. The driver alone would keep a broken
-// connection, one of four, for 15 s: it asks the server on another connection to cancel the statement, and waits for
-// the rest of the answer.
+// dial makes a connection on which each read and write gives up within the limit if the server is silent. Without this,
+// the driver would keep a broken connection, one of only four, for 15 s. In that time it requests a cancellation of the
+// statement on another connection, and waits for the rest of the response.
 func (db *DB) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: db.limit}
 	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.SetDeadline(time.Now().Add(db.limit)); err != nil { // tune lifts it
+	if err := conn.SetDeadline(time.Now().Add(db.limit)); err != nil { // AfterConnect in tune removes the deadline
 		_ = conn.Close()
 		return nil, err
 	}
 	return &limitedConn{Conn: conn, limit: db.limit}, nil
 }
 
-// limitedConn is a connection whose deadlines are at most limit away.
+// limitedConn is a connection whose deadlines are at most the duration limit in the future.
 type limitedConn struct {
 	net.Conn
 	limit time.Duration
 }
 
-// SetDeadline sets a deadline, at most the limit away; the zero time removes it.
+// SetDeadline sets the earlier of two deadlines: the argument at, and the time after the limit. The zero time removes the
+// deadline.
 func (c *limitedConn) SetDeadline(at time.Time) error {
 	if latest := time.Now().Add(c.limit); at.After(latest) {
 		at = latest

@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// undefinedTable is the SQLSTATE of a missing table.
+// undefinedTable is the SQLSTATE of a statement about a missing table.
 const undefinedTable = "42P01"
 
-// statement is one statement of a step.
+// statement is one SQL statement of a step, and the table that it creates or changes; table "" = none.
 type statement struct{ table, sql string }
 
 var (
@@ -20,7 +20,7 @@ var (
 	about   = regexp.MustCompile(`^(?:create table|alter table|create (?:unique )?index (?:if not exists )?\w+\s+on) (\w+)`)
 )
 
-// statements splits a step. Its texts contain neither a semicolon nor a comment.
+// statements splits a step into its SQL statements. The string literals of a step contain neither a semicolon nor "--".
 func (s step) statements() []statement {
 	var all []statement
 	for sql := range strings.SplitSeq(comment.ReplaceAllString(s.sql, ""), ";") {
@@ -37,7 +37,7 @@ func (s step) statements() []statement {
 	return all
 }
 
-// tables lists the tables of some steps, each once and sorted.
+// tables returns the names of the tables that the steps create or change, sorted and without duplicates.
 func tables(of []step) []string {
 	var names []string
 	for _, step := range of {
@@ -51,7 +51,8 @@ func tables(of []step) []string {
 	return slices.Compact(names)
 }
 
-// dropped returns the statements of applied steps about tables that the database lacks, in the order of the steps.
+// dropped returns those statements of applied steps that create or change a table that the database lacks. They are in
+// the order of the steps.
 func dropped(ctx context.Context, tx Tx, applied []step) ([]statement, error) {
 	if len(applied) == 0 {
 		return nil, nil
@@ -71,11 +72,11 @@ func dropped(ctx context.Context, tx Tx, applied []step) ([]statement, error) {
 	return again, err
 }
 
-// released lists the tables of the released files.
+// released has the names of the tables in the files in sql/.
 var released = tables(steps())
 
-// missing returns the error of a missing table, with its name. It searches the server's text, which may be in any
-// language, for the name of a released table.
+// missing returns the error for a missing table, with the name of the table. It finds the name by a search for each
+// released name in the server's text, which may be in any language.
 func missing(answer *pgconn.PgError) *fault {
 	named := ""
 	for _, table := range released {
@@ -89,7 +90,7 @@ func missing(answer *pgconn.PgError) *fault {
 	return noTable(named)
 }
 
-// noTable returns the error of a missing table.
+// noTable returns the error for the missing table with this name.
 func noTable(name string) *fault {
 	return &fault{reason: "the table " + name + " does not exist: poold history init makes it", down: true, lost: true}
 }

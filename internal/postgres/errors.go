@@ -15,21 +15,21 @@ import (
 )
 
 var (
-	// ErrDown is the error of a server that does not answer or cannot execute the call now. A later attempt may succeed.
+	// ErrDown reports that the server does not respond or cannot execute the call now. A later attempt may succeed.
 	ErrDown = errors.New("postgres does not serve")
-	// ErrNoTable is the error of a dropped table. It is an ErrDown too.
+	// ErrNoTable reports that a table of the schema was dropped. An error that is ErrNoTable is ErrDown, too.
 	ErrNoTable = errors.New("a table of the schema does not exist")
-	// ErrNewer is the error of a database whose schema a newer program has changed.
+	// ErrNewer reports that a newer program has changed the schema of the database.
 	ErrNewer = errors.New("the database's schema is newer than this program")
 )
 
 // fault is an error without the driver's text.
 type fault struct {
 	reason string
-	down   bool // errors.Is(ErrDown)
+	down   bool // errors.Is reports ErrDown
 	again  bool // an immediate retry may succeed
-	lost   bool // errors.Is(ErrNoTable)
-	stale  bool // the connections lead to a server that takes no changes, or stops
+	lost   bool // errors.Is reports ErrNoTable
+	stale  bool // the connections lead to a server that accepts no changes or is stopping
 }
 
 func (f *fault) Error() string {
@@ -43,16 +43,16 @@ func (f *fault) Is(target error) bool {
 	return f.down && target == ErrDown || f.lost && target == ErrNoTable
 }
 
-// away reports whether the server is unreachable. The reasons of one outage differ from call to call.
+// away reports whether the server is unreachable. During one outage, different calls may give different reasons.
 func (f *fault) away() bool { return f.again || f.reason == silence }
 
-// readOnly is the SQLSTATE of a change on a standby or a read-only server.
+// readOnly is the SQLSTATE of a change that a standby or a read-only server refuses.
 const readOnly = "25006"
 
 // silence is the reason of a timeout.
 const silence = "no answer in time"
 
-// errBusy is the error of Alone while another transaction has the lock of the key.
+// errBusy reports that another transaction holds the lock of the key that DB.Alone needs.
 var errBusy = &fault{reason: "another transaction holds the lock of this key", down: true, again: true}
 
 // again reports whether an immediate retry may succeed.
@@ -61,7 +61,7 @@ func again(err error) bool {
 	return errors.As(err, &f) && f.again
 }
 
-// translate replaces an error of the driver, whose text may contain secrets and names.
+// translate replaces an error of the driver by an error without the driver's text, which may contain secrets and names.
 func translate(err error) error {
 	var known *fault
 	var answer *pgconn.PgError
@@ -86,7 +86,8 @@ func translate(err error) error {
 	}
 }
 
-// refusals are errors that are not the statement's fault, by prefix of the SQLSTATE. The first match counts.
+// refusals lists the server's errors that no change of the statement can avoid, by the prefix of the SQLSTATE. The first
+// matching prefix applies.
 var refusals = []struct {
 	code  string
 	fault fault
@@ -106,7 +107,7 @@ var refusals = []struct {
 	{"XX", fault{reason: "it reports an internal error", down: true}},
 }
 
-// refusal returns the error of a SQLSTATE. It omits the server's text, which names users and databases.
+// refusal returns the error for a SQLSTATE. It omits the server's text, which names users and databases.
 func refusal(code string) *fault {
 	for _, r := range refusals {
 		if strings.HasPrefix(code, r.code) {
@@ -118,7 +119,7 @@ func refusal(code string) *fault {
 	return &fault{reason: "SQLSTATE " + code}
 }
 
-// brokenBy returns why the connection failed.
+// brokenBy returns the reason of a failed connection.
 func brokenBy(err error) string {
 	var name *net.DNSError
 	var certificate *tls.CertificateVerificationError

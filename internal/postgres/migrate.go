@@ -13,22 +13,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// migrateLimit limits a change of the schema, including the wait for another replica's change.
+// migrateLimit limits the time for a change of the schema, including the wait for another replica's change.
 const migrateLimit = 30 * time.Second
 
 // lockMigrate is the number of the advisory lock of migrations.
 const lockMigrate = 0x706f6f6c64 // "poold"
 
-// prefixHere is the placeholder of the prefix in a file.
+// prefixHere is the placeholder for Options.Prefix in the files in sql/.
 const prefixHere = "{prefix}"
 
 //go:embed sql/*.sql
 var files embed.FS
 
-// step is one change of the schema; the first is number 1.
+// step is one change of the schema: a file in sql/.
 type step struct{ name, sql string }
 
-// steps returns the numbered files in order.
+// steps returns the numbered files in sql/ in order. The first file has the number 1.
 func steps() []step {
 	names, err := fs.Glob(files, "sql/*.sql") // sorted
 	if err != nil {
@@ -58,8 +58,8 @@ func (db *DB) steps() []step {
 	return all
 }
 
-// Migrate brings the schema to this program's version. Until Migrate or Run has succeeded, every call fails. After an
-// ErrDown, Run tries again; after an ErrNewer, this program cannot use the database.
+// Migrate brings the schema to this program's version. Until Migrate or Run has done so, every call fails. If Migrate
+// returns an ErrDown, Run can still succeed later. If it returns an ErrNewer, this program cannot use the database.
 func (db *DB) Migrate(ctx context.Context) error {
 	conn, err := db.usable(ctx)
 	if err != nil {
@@ -69,9 +69,10 @@ func (db *DB) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// usable acquires a connection and brings the schema up to date. Until the first success it stores the fault for all
-// calls. Later it does not: a broken connection does not affect others, and after a newer program's change of the
-// schema the replicas of the older version continue until they are replaced.
+// usable acquires a connection and brings the schema up to date. Until its first success it stores its error in
+// db.fault, and all calls return this error. After the first success it does not, for two reasons: one broken connection
+// does not affect the other connections, and after a newer program has changed the schema, the replicas of the older
+// version continue until they are replaced.
 func (db *DB) usable(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := db.connect(ctx)
 	if err == nil {
@@ -91,7 +92,7 @@ func (db *DB) usable(ctx context.Context) (*pgxpool.Conn, error) {
 	return nil, err
 }
 
-// unusable is the error of calls while the schema cannot be used.
+// unusable returns the error that calls return while the schema cannot be used because of the argument err.
 func unusable(err error) *fault {
 	var known *fault
 	if errors.As(err, &known) {
@@ -100,7 +101,8 @@ func unusable(err error) *fault {
 	return &fault{reason: err.Error(), down: true}
 }
 
-// migrate applies missing steps and makes dropped tables again. Without work it ends within the limit of a call.
+// migrate applies missing steps and creates dropped tables again. If there is nothing to do, it ends within the limit of
+// a call.
 func (db *DB) migrate(ctx context.Context, on beginner, all []step) error {
 	for {
 		var version, lost int
@@ -132,7 +134,7 @@ func (db *DB) migrate(ctx context.Context, on beginner, all []step) error {
 
 // applied returns the number of the last applied step.
 func applied(ctx context.Context, tx Tx) (version int, err error) {
-	var made bool // to_regclass would remember a table's absence until the transaction ends
+	var made bool // to_regclass is not used, because it caches the absence of a table until the transaction ends
 	if err := tx.First(ctx, []any{&made}, "select exists (select from pg_class where relname = 'poold_schema' and pg_table_is_visible(oid))"); err != nil || !made {
 		return 0, err
 	}
@@ -140,7 +142,7 @@ func applied(ctx context.Context, tx Tx) (version int, err error) {
 	return version, err
 }
 
-// advance makes dropped tables again and applies one step, unless another replica has done so.
+// advance creates dropped tables again and applies the next step, unless another replica has already done so.
 func advance(ctx context.Context, tx Tx, all []step) error {
 	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(lockMigrate)); err != nil {
 		return err
@@ -166,7 +168,7 @@ func advance(ctx context.Context, tx Tx, all []step) error {
 			return err
 		}
 	}
-	// Only the simple protocol takes several statements at once.
+	// Only the simple protocol accepts several statements in one call.
 	if _, err := tx.Exec(ctx, all[version].sql, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return named(err, all[version].name)
 	}
@@ -174,7 +176,7 @@ func advance(ctx context.Context, tx Tx, all []step) error {
 	return err
 }
 
-// named adds the name of the refused file or table.
+// named adds the name of a file or table to an error, because the server refused a statement of it.
 func named(err error, name string) error {
 	var f *fault
 	if !errors.As(err, &f) {

@@ -11,15 +11,15 @@ import (
 	"poold/internal/backoff"
 )
 
-// probeEvery is the interval of probes on Run's connection.
+// probeEvery is the interval between two probes on Run's connection.
 const probeEvery = time.Second
 
-// reconnects are the pauses before Run connects again.
+// reconnects has the pauses before Run connects again.
 var reconnects = backoff.Doubling{First: 50 * time.Millisecond, Most: time.Second}
 
-// Run keeps one connection until ctx ends. It brings the schema up to date, passes the payloads of the channel to
-// heard ("" = no channel), and logs when the server stops serving and when it serves again. heard must not block. Run
-// is called once.
+// Run keeps one connection until ctx ends. It brings the schema up to date, and logs when the server stops serving and
+// when it serves again. It calls the function heard with the payload of each notification on the channel; the channel ""
+// means no notifications. The function heard must not block. Run must be called at most once.
 func (db *DB) Run(ctx context.Context, channel string, heard func(payload string)) error {
 	db.heard.Store(&listening{channel, heard})
 	for failures := 1; ; failures++ {
@@ -28,7 +28,7 @@ func (db *DB) Run(ctx context.Context, channel string, heard func(payload string
 			failures = 1
 		})
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // that is how it is asked to end
+			return nil //nolint:nilerr // the end of ctx is how Run is stopped
 		}
 		db.renew(err)
 		db.turn(err)
@@ -38,7 +38,8 @@ func (db *DB) Run(ctx context.Context, channel string, heard func(payload string
 	}
 }
 
-// Sweep calls clean at each interval until ctx ends. It logs an error of clean once, unless Run logs it as an outage.
+// Sweep calls the function clean at each interval until ctx ends. It logs an error of clean once, unless Run logs the
+// same error as an outage.
 func (db *DB) Sweep(ctx context.Context, interval time.Duration, clean func(context.Context) error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -60,7 +61,8 @@ func (db *DB) Sweep(ctx context.Context, interval time.Duration, clean func(cont
 	}
 }
 
-// attend uses one connection until it breaks.
+// attend listens on one connection and probes it until it breaks. It calls the function serves after the first
+// successful probe.
 func (db *DB) attend(ctx context.Context, channel string, serves func()) error {
 	conn, err := db.usable(ctx)
 	if err != nil {
@@ -95,8 +97,8 @@ func (db *DB) attend(ctx context.Context, channel string, serves func()) error {
 	}
 }
 
-// probe checks that the server answers and takes changes. It reads the mode of a transaction, which needs no right on
-// a table. A standby and a server whose default is read-only both report that mode.
+// probe checks that the server responds and accepts changes. It reads whether a transaction is read-only, which needs no
+// right on a table. It is read-only on a standby and on a server whose transactions are read-only by default.
 func (db *DB) probe(ctx context.Context, conn *pgxpool.Conn) error {
 	var refuses bool
 	err := within(ctx, db.limit, func(ctx context.Context) error {
@@ -108,8 +110,8 @@ func (db *DB) probe(ctx context.Context, conn *pgxpool.Conn) error {
 	return err
 }
 
-// renew drops all connections if err shows that they lead to the wrong server, so that the next call connects to the
-// new primary.
+// renew drops all connections if the error shows that they lead to a server that is not the primary or stops. The next
+// call then connects to the new primary.
 func (db *DB) renew(err error) {
 	var f *fault
 	if errors.As(err, &f) && f.stale {
@@ -117,12 +119,12 @@ func (db *DB) renew(err error) {
 	}
 }
 
-// listen receives notifications for probeEvery.
+// listen receives notifications for the duration probeEvery. It returns an error if the connection breaks.
 func listen(ctx context.Context, conn *pgconn.PgConn) error {
 	limited, cancel := context.WithTimeout(ctx, probeEvery)
 	defer cancel()
 	for {
-		err := conn.WaitForNotification(limited) // tune sets the receiver
+		err := conn.WaitForNotification(limited) // the driver calls OnNotification, which tune sets
 		if err == nil {
 			continue
 		}
@@ -143,7 +145,7 @@ func (db *DB) connect(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, err
 }
 
-// within calls within a limit.
+// within calls the function call with a context that ends after the limit, and translates its error.
 func within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -154,7 +156,7 @@ func within(ctx context.Context, limit time.Duration, call func(context.Context)
 	return translate(err)
 }
 
-// turn logs a change between serving (err is nil) and not serving.
+// turn logs a change of the server's state. The server serves if the argument err is nil.
 func (db *DB) turn(err error) {
 	was, now := db.state, ""
 	var f *fault

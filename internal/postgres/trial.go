@@ -8,7 +8,7 @@ import (
 
 // Trial is the result of Try.
 type Trial struct {
-	Server string // its version
+	Server string // version of the server
 	Schema Schema
 }
 
@@ -17,13 +17,14 @@ type Schema int
 
 // The states of a schema.
 const (
-	SchemaReady Schema = iota
-	SchemaOld          // Migrate brings it up to date
-	SchemaNone         // Migrate makes it
+	SchemaReady Schema = iota // the schema has this program's version
+	SchemaOld                 // Migrate can bring the schema up to date
+	SchemaNone                // Migrate can create the schema
 )
 
-// Try checks whether poold can use the database, and changes nothing. It fails if Migrate or a later call would fail:
-// no answer, a read-only server, a newer schema, a dropped table, a missing right.
+// Try checks whether poold can use the database, and changes nothing. It returns an error if Migrate or a later call
+// would fail: if the server does not respond or is read-only, if the schema is newer, if a table was dropped, or if a
+// right is missing.
 func (db *DB) Try(ctx context.Context) (found Trial, err error) {
 	conn, err := db.connect(ctx)
 	if err != nil {
@@ -43,7 +44,8 @@ func (db *DB) Try(ctx context.Context) (found Trial, err error) {
 	return found, cmp.Or(err, unusable)
 }
 
-// try reads the state of a database, and why it would not serve.
+// try reads the state of a database. The result unusable is the reason why poold could not use the database; nil = it
+// can. The result err is the error of the check itself.
 func try(ctx context.Context, tx Tx, all []step) (found Trial, unusable, err error) {
 	var makes bool
 	if err := tx.First(ctx, []any{&found.Server, &makes}, `select split_part(current_setting('server_version'), ' ', 1),
@@ -80,7 +82,7 @@ func try(ctx context.Context, tx Tx, all []step) (found Trial, unusable, err err
 	return found, unusable, err
 }
 
-// newer returns the ErrNewer of a database.
+// newer returns an ErrNewer with the version of the database and the version of this program.
 func newer(version, known int) error {
 	return fmt.Errorf("%w: the database has version %d, this program knows %d", ErrNewer, version, known)
 }

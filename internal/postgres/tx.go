@@ -9,19 +9,19 @@ import (
 	"poold/internal/backoff"
 )
 
-// retries are the pauses before a call is tried again.
+// retries has the pauses before a call is tried again.
 var retries = backoff.Doubling{First: 2 * time.Millisecond, Most: 50 * time.Millisecond}
 
-// Tx is a transaction. It ends with the function that received it.
+// Tx is a transaction. It ends when the function that received it returns.
 type Tx struct{ tx pgx.Tx }
 
-// Exec runs a statement and returns the number of changed rows.
+// Exec runs an SQL statement and returns the number of changed rows.
 func (t Tx) Exec(ctx context.Context, sql string, args ...any) (rows int64, err error) {
 	tag, err := t.tx.Exec(ctx, sql, args...)
 	return tag.RowsAffected(), translate(err)
 }
 
-// Each scans each row of a query into the pointers of into, and then calls row.
+// Each scans each row of a query into the pointers in the argument into, and then calls the function row.
 func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args ...any) error {
 	rows, err := t.tx.Query(ctx, sql, args...)
 	if err != nil {
@@ -34,25 +34,26 @@ func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args .
 	return translate(err)
 }
 
-// First scans the first row of a query into the pointers of into. No row is an error.
+// First scans the first row of a query into the pointers in the argument into. It returns an error if there is no row.
 func (t Tx) First(ctx context.Context, into []any, sql string, args ...any) error {
 	return translate(t.tx.QueryRow(ctx, sql, args...).Scan(into...))
 }
 
-// Notify wakes the listeners of the channel on all replicas once the transaction is committed.
+// Notify sends a notification to the listeners of the channel on all replicas when the transaction is committed.
 func (t Tx) Notify(ctx context.Context, channel, payload string) error {
 	_, err := t.Exec(ctx, "select pg_notify($1, $2)", channel, payload)
 	return err
 }
 
-// Do runs a transaction within the limit, and repeats it if the connection breaks. If that happens during the commit,
-// the transaction may be committed; work must detect that if it matters.
+// Do runs the function work in a transaction within the limit, and repeats the transaction if the connection breaks. If
+// the connection breaks during the commit, the transaction may have been committed before it is repeated. If this
+// matters, the function work must detect it.
 func (db *DB) Do(ctx context.Context, work func(context.Context, Tx) error) error {
 	return db.try(ctx, func(ctx context.Context) error { return transact(ctx, db.pool, work) })
 }
 
-// Alone is Do for a transaction that excludes other Alone transactions of the same key, on all replicas. It waits for
-// the lock within the limit, without a connection.
+// Alone runs a transaction as Do does, and never at the same time as another transaction of Alone with the same key, on
+// all replicas. It waits within the limit for the lock of the key, and uses no connection while it waits.
 func (db *DB) Alone(ctx context.Context, key string, work func(context.Context, Tx) error) error {
 	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
 		var mine bool
@@ -66,7 +67,7 @@ func (db *DB) Alone(ctx context.Context, key string, work func(context.Context, 
 	})
 }
 
-// try calls once until it succeeds, its error is permanent, or the limit is over.
+// try calls the function once again and again until it succeeds, its error is permanent, or the limit has passed.
 func (db *DB) try(ctx context.Context, once func(context.Context) error) error {
 	if unusable := db.fault.Load(); unusable != nil {
 		return unusable
@@ -93,7 +94,8 @@ type beginner interface {
 	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
 }
 
-// transact runs work in a transaction in which each statement sees earlier commits. It returns errors of work unchanged.
+// transact runs the function work in a transaction in which each statement sees all earlier commits. It returns the
+// errors of work unchanged.
 func transact(ctx context.Context, on beginner, work func(context.Context, Tx) error) error {
 	var own error
 	err := pgx.BeginTxFunc(ctx, on, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Patience is the limit of a call on a busy machine.
+// Patience is a time limit for calls in tests that is long enough for a busy machine.
 const Patience = 20 * time.Second
 
-// On starts one server and runs each test on it.
+// On starts one server and runs each of the tests on it.
 func On(t *testing.T, tests map[string]func(*testing.T, *Server)) {
 	t.Helper()
 	server := Start(t)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			// A test that fails during an outage leaves a working server to the next test.
+			// The next test needs a working server, even if this test fails during an outage.
 			defer func() {
 				server.Thaw()
 				server.Up(t)
@@ -27,10 +27,10 @@ func On(t *testing.T, tests map[string]func(*testing.T, *Server)) {
 	}
 }
 
-// Outage is a time in which a server does not answer.
+// Outage is a kind of outage of a server. The functions Begin and End begin and end it.
 type Outage struct{ Begin, End func() }
 
-// Outages returns the kinds of outages by name.
+// Outages returns the kinds of outages of this server by name.
 func (s *Server) Outages(t *testing.T) map[string]Outage {
 	up := func() { s.Up(t) }
 	return map[string]Outage{
@@ -40,7 +40,7 @@ func (s *Server) Outages(t *testing.T) map[string]Outage {
 	}
 }
 
-// Run calls run until stop is called or the test ends.
+// Run runs the function run in the background until the function stop is called or the test ends.
 func Run(t testing.TB, run func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -58,7 +58,7 @@ func Run(t testing.TB, run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// Hidden checks that a text names no part of a server's address.
+// Hidden checks that a text contains no part of a server's address.
 func Hidden(t testing.TB, what, text string) {
 	t.Helper()
 	for _, secret := range []string{Password, superuser, "127.0.0.1", "test_", "no-such"} {

@@ -1,5 +1,6 @@
 // Package postgrestest starts a real PostgreSQL server for tests, on a free port, with its files in a new folder.
-// PostgreSQL refuses to run as root; then it runs as the user postgres or nobody. Only tests import it.
+// PostgreSQL refuses to run as root, so root's tests run the server as the user postgres or nobody. Only tests import
+// this package.
 package postgrestest
 
 import (
@@ -24,10 +25,11 @@ import (
 	"poold/internal/testkit"
 )
 
-// missing is the error on a machine without the server.
+// missing is the error message on a machine without the server.
 const missing = "PostgreSQL's server is not on this machine (scripts/test installs it; Debian: apt-get install postgresql)"
 
-// Password is the password on every server. It is long and rare, so that a test can search logs and errors for it.
+// Password is the superuser's password on every server. It is long and rare, so that a test can search logs and errors
+// for it.
 const Password = "canary-7f3e1c52"
 
 const (
@@ -43,20 +45,20 @@ type Server struct {
 	as       *syscall.SysProcAttr
 	output   testkit.Log
 	process  *exec.Cmd
-	frozen   []int // by Freeze
+	frozen   []int // IDs of the processes that Freeze stopped
 }
 
-// Start makes a server and starts it.
+// Start creates a server and starts it.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{bin: programs(t), Port: testkit.FreePort(t)}
 	var err error
-	// t.TempDir is not accessible for another user.
+	// The server may run as another user, which cannot access t.TempDir.
 	if s.dir, err = os.MkdirTemp("", "postgrestest"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		s.Stop(t) // kill -9 leaves memory that its processes shared
+		s.Stop(t) // kill -9 would leave the shared memory of the processes behind
 		_ = os.RemoveAll(s.dir)
 	})
 	s.as = other(t)
@@ -69,8 +71,8 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// cluster returns the folder of a database cluster as initdb makes it. initdb takes a second of CPU, so the first
-// server on a machine makes the folder for all later ones.
+// cluster returns the folder of an empty database cluster as initdb creates it. A call of initdb takes a second of CPU
+// time, so the first server on a machine creates the folder, and all later servers copy it.
 func (s *Server) cluster(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "postgrestest")
@@ -97,7 +99,7 @@ func (s *Server) cluster(t testing.TB) string {
 	}
 	s.own(t, dir)
 	s.run(t, "initdb", append(options, "--pgdata", data, "--pwfile", password)...)
-	// A rename makes the folder complete or not at all, and one of several concurrent ones wins.
+	// A rename creates the complete folder or nothing. If several processes rename at the same time, one of them succeeds.
 	half, err := os.MkdirTemp(filepath.Dir(made), "half")
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +116,7 @@ func (s *Server) cluster(t testing.TB) string {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// Database makes a new database on the server and returns its address, which contains Password.
+// Database creates a new database on the server and returns its address, which contains Password.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
 	name := "test_" + strings.ToLower(rand.Text()[:12])
@@ -122,13 +124,13 @@ func (s *Server) Database(t testing.TB) string {
 	return s.Address(name)
 }
 
-// Address returns the address of a database of the server.
+// Address returns the address of a database on the server, which contains Password.
 func (s *Server) Address(database string) string {
 	return fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%s", superuser, Password, s.Port, database)
 }
 
-// SQL runs statements in a database, which may be given by its address, and returns their output: a line a row,
-// with | between columns.
+// SQL runs SQL statements in a database and returns their output: one line for each row, with | between the columns. The
+// argument database is the name or the address of the database.
 func (s *Server) SQL(t testing.TB, database, statements string) string {
 	t.Helper()
 	database = database[strings.LastIndex(database, "/")+1:]
@@ -136,7 +138,7 @@ func (s *Server) SQL(t testing.TB, database, statements string) string {
 		"--dbname", s.Address(database), "--command", statements)
 }
 
-// Connections returns the number of connections to the database, except the connections of SQL.
+// Connections returns the number of connections to the database, without the connections of the method SQL.
 func (s *Server) Connections(t testing.TB, database string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s.SQL(t, database, `select count(*) from pg_stat_activity
@@ -147,7 +149,7 @@ func (s *Server) Connections(t testing.TB, database string) int {
 	return n
 }
 
-// Up starts the server if it is down, and waits until it serves.
+// Up starts the server if it is down, and waits until it accepts connections.
 func (s *Server) Up(t testing.TB) {
 	t.Helper()
 	if s.process != nil {
@@ -164,7 +166,7 @@ func (s *Server) Up(t testing.TB) {
 		if s.serves(t, exited, deadline) {
 			return
 		}
-		// After a kill the shared memory of the processes may still be in use.
+		// After a kill the server may exit at first, because the shared memory of the old processes is still in use.
 		if time.Now().After(deadline) {
 			t.Fatalf("postgres does not start:\n%s", s.output.String())
 		}
@@ -172,7 +174,7 @@ func (s *Server) Up(t testing.TB) {
 	}
 }
 
-// launch starts the process.
+// launch starts the server process.
 func (s *Server) launch(t testing.TB) {
 	t.Helper()
 	s.process = exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.Port),
@@ -185,7 +187,8 @@ func (s *Server) launch(t testing.TB) {
 	}
 }
 
-// serves waits until the server accepts connections or has exited.
+// serves waits until the server accepts connections, and returns true. It returns false if the server exits or the
+// deadline passes.
 func (s *Server) serves(t testing.TB, exited <-chan struct{}, deadline time.Time) bool {
 	t.Helper()
 	for time.Now().Before(deadline) {
@@ -205,10 +208,10 @@ func (s *Server) serves(t testing.TB, exited <-chan struct{}, deadline time.Time
 	return false
 }
 
-// Stop ends the server at once, as pg_ctl stop -m immediate does; its data stays.
+// Stop stops the server at once, like pg_ctl stop -m immediate. Its data stays.
 func (s *Server) Stop(t testing.TB) { s.end(t, syscall.SIGQUIT) }
 
-// Kill ends the server by kill -9 of each of its processes.
+// Kill kills each process of the server with SIGKILL.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
 	children := s.children()
@@ -219,14 +222,14 @@ func (s *Server) Kill(t testing.TB) {
 	s.end(t, syscall.SIGKILL)
 }
 
-// Restart stops the server at once and starts it again.
+// Restart calls Stop and then Up.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Stop(t)
 	s.Up(t)
 }
 
-// end ends the main process, and with it all others.
+// end sends a signal to the main process and waits until this process has ended. The other processes end with it.
 func (s *Server) end(t testing.TB, signal syscall.Signal) {
 	t.Helper()
 	if s.process == nil {
@@ -243,12 +246,13 @@ func (s *Server) end(t testing.TB, signal syscall.Signal) {
 	s.process = nil
 }
 
-// Freeze stops all processes of the server, which then accepts connections and does not answer. Thaw, or the end of the
-// server, continues them.
+// Freeze stops all processes of the server with SIGSTOP. A frozen server accepts connections but does not respond. Thaw,
+// Stop and Kill end the freeze.
 func (s *Server) Freeze() {
 	main := s.process.Process.Pid
-	_ = syscall.Kill(main, syscall.SIGSTOP) // from here on it starts no other
-	// The kernel may omit processes from the list while others end, so the list is read until it has nothing new.
+	_ = syscall.Kill(main, syscall.SIGSTOP) // the main process starts no other process from here on
+	// The kernel may omit processes from the list while other processes end. So Freeze reads the list until it has no new
+	// process.
 	s.frozen = []int{main}
 	for children := s.children(); len(children) > 0; children = s.children() {
 		for _, child := range children {
@@ -258,7 +262,7 @@ func (s *Server) Freeze() {
 	}
 }
 
-// Thaw ends Freeze.
+// Thaw continues all processes that Freeze stopped.
 func (s *Server) Thaw() {
 	for _, pid := range s.frozen {
 		_ = syscall.Kill(pid, syscall.SIGCONT)
@@ -269,7 +273,7 @@ func (s *Server) Thaw() {
 // children returns the children of the main process that are not frozen.
 func (s *Server) children() []int {
 	pid := s.process.Process.Pid
-	list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // none if it has ended
+	list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // an error means that the process has ended
 	var found []int
 	for _, field := range strings.Fields(string(list)) {
 		if n, err := strconv.Atoi(field); err == nil && !slices.Contains(s.frozen, n) {
@@ -279,7 +283,8 @@ func (s *Server) children() []int {
 	return found
 }
 
-// run runs one of PostgreSQL's programs as the server's user. A server that does not answer fails the test.
+// run runs one of PostgreSQL's programs as the server's user and returns its output. The test fails if the program fails,
+// for example because the server does not respond.
 func (s *Server) run(t testing.TB, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -294,11 +299,12 @@ func (s *Server) run(t testing.TB, program string, args ...string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// programs returns the folder of PostgreSQL's programs, of the newest version.
+// programs returns the folder with PostgreSQL's programs. If several versions are installed and none is on the PATH, it
+// returns the folder of the newest version.
 func programs(t testing.TB) string {
 	t.Helper()
 	if path, err := exec.LookPath("initdb"); err == nil {
-		if path, err = filepath.EvalSymlinks(path); err == nil { // the others are beside the file
+		if path, err = filepath.EvalSymlinks(path); err == nil { // the other programs are in the same folder
 			return filepath.Dir(path)
 		}
 	}
@@ -316,7 +322,8 @@ func programs(t testing.TB) string {
 	return newest
 }
 
-// other returns the attributes to run as another user if this is root, else nil.
+// other returns the attributes that make a process run as another user than root. It returns nil if this process does
+// not run as root.
 func other(t testing.TB) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -340,7 +347,8 @@ func other(t testing.TB) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 }
 
-// own makes the server's user the only owner of a folder and its contents, as the server requires.
+// own gives the server's user a folder and its contents, and takes all rights from other users. PostgreSQL requires
+// this.
 func (s *Server) own(t testing.TB, dir string) {
 	t.Helper()
 	if err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

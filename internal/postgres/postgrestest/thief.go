@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Thief is a proxy between a program and the server.
+// Thief is a proxy between a program and a server. It can drop responses and cut connections.
 type Thief struct {
 	word   atomic.Pointer[string]
 	stolen atomic.Int32
@@ -17,7 +17,8 @@ type Thief struct {
 	closed atomic.Bool
 }
 
-// Through starts a thief before the server of an address, and returns the address of the thief. It ends with the test.
+// Through starts a Thief in front of the server with an address, and returns the Thief and its own address. The Thief
+// ends with the test.
 func Through(t testing.TB, address string) (*Thief, string) {
 	t.Helper()
 	to, err := url.Parse(address)
@@ -45,17 +46,18 @@ func Through(t testing.TB, address string) (*Thief, string) {
 	return f, to.String()
 }
 
-// Steal makes the thief forward the next request with the word, drop the answer and cut the connection.
+// Steal makes the Thief forward the next request that contains the word, drop the response and cut the connection.
 func (f *Thief) Steal(word string) { f.word.Store(&word) }
 
-// Stolen returns the number of dropped answers.
+// Stolen returns the number of responses that Steal dropped.
 func (f *Thief) Stolen() int { return int(f.stolen.Load()) }
 
-// Silence makes the thief drop all data, on old connections and new ones, until it is called with false. A connection
-// that was silent once stays silent.
+// Silence makes the Thief drop all data on old and new connections if the argument on is true. Otherwise new connections
+// work again; a connection that was silent once stays silent.
 func (f *Thief) Silence(on bool) { f.silent.Store(on) }
 
-// Close makes the thief end new connections, and old ones at their next request, until it is called with false.
+// Close makes the Thief close each new connection at once, and each old connection at its next request, if the argument
+// on is true. Otherwise new connections work again.
 func (f *Thief) Close(on bool) { f.closed.Store(on) }
 
 func (f *Thief) carry(client net.Conn, address string) {
@@ -103,7 +105,7 @@ func (f *Thief) carry(client net.Conn, address string) {
 	})
 }
 
-// action is what pass does with data.
+// action is what the function pass does with data.
 type action int
 
 const (
@@ -112,7 +114,8 @@ const (
 	cut
 )
 
-// pass copies one direction until it ends.
+// pass copies the data of one direction of a connection. The function judge decides what happens to each piece of data.
+// The function pass returns when the direction ends or judge returns cut.
 func pass(to, from net.Conn, judge func([]byte) action) {
 	buffer := make([]byte, 64<<10)
 	for {

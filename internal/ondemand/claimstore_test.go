@@ -3,13 +3,17 @@ package ondemand
 import (
 	"context"
 	"maps"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/ondemand/dedup"
+	"poold/internal/pool"
 	"poold/internal/redisdb"
+	"poold/internal/testkit"
 )
 
 // freezer wraps the claims of replicas. While it is on, each call fails after the delay, like calls to
@@ -139,6 +143,92 @@ func TestAReplacedHolderSharesTheToken(t *testing.T) {
 		}
 		if sum := w.counted(t); sum[dedup.SavedSolve] != 1 || sum[dedup.SavedWaiting] != 5 {
 			t.Errorf("counted %v of 6 requests", sum)
+		}
+	})
+}
+
+// unrecorded are Tokens that cannot record the first holder.
+type unrecorded struct{ Tokens }
+
+func (unrecorded) FirstHolder(context.Context, captcha.ID, pool.Token, string) (bool, error) {
+	return false, redisdb.ErrDown
+}
+
+// Neither the claim store nor Redis records the end of a solve. All callers at the holder get the token
+// as shared, because another holder may hand it out as bought. The log has both causes.
+func TestAnUnrecordedEndCountsAsShared(t *testing.T) {
+	play(t, 0, func(t *testing.T, w *scenario) {
+		var log testkit.Log
+		f := &freezer{}
+		r := w.start(doubles{claims: f.before, tokens: func(t Tokens) Tokens { return unrecorded{t} }, log: log.Logger()})
+		var a answers
+		a.call(t.Context(), r, 3, sharing(request("x")))
+		time.Sleep(9500 * time.Millisecond)
+		f.on.Store(true)
+		a.calls.Wait()
+		if len(a.errs) > 0 || len(a.tokens) != 1 || a.sources[FromShared] != 3 || w.service.sold() != 1 {
+			t.Errorf("%v, %v, %d bought", a.sources, a.errs, w.service.sold())
+		}
+		for _, message := range []string{"its end is not in the claim store", "its first hand-out is not recorded"} {
+			if log.Count("level=WARN", message, "order=", redisdb.ErrDown.Error()) != 1 {
+				t.Errorf("no %q in the log:\n%s", message, log.String())
+			}
+		}
+		f.on.Store(false)
+	})
+}
+
+// A failure that the claim store does not record answers the callers at the holder. Later callers begin
+// a new solve.
+func TestAnUnrecordedFailureAnswersItsCallers(t *testing.T) {
+	play(t, 0, func(t *testing.T, w *scenario) {
+		var log testkit.Log
+		f := &freezer{}
+		r := w.start(doubles{claims: f.before, log: log.Logger()})
+		w.service.with(func() { w.service.fail = true })
+		var a answers
+		a.call(t.Context(), r, 3, sharing(request("x")))
+		time.Sleep(9500 * time.Millisecond)
+		f.on.Store(true)
+		a.calls.Wait()
+		if failed[*SolveError](&a) != 3 || log.Count("level=DEBUG", "failure of a shared solve not recorded", redisdb.ErrDown.Error()) != 1 {
+			t.Errorf("%v, logged\n%s", a.errs, log.String())
+		}
+		f.on.Store(false)
+		w.service.with(func() { w.service.fail = false })
+		if token, err := r.Solve(t.Context(), sharing(request("x"))); err != nil || token.Source != FromSolve || w.service.sold() != 2 {
+			t.Errorf("the next one: %+v, %v, %d bought", token, err, w.service.sold())
+		}
+	})
+}
+
+// dry are Tokens that bring none before the end of a wait.
+type dry struct{ Tokens }
+
+func (dry) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
+	_ = backoff.Sleep(ctx, r.Wait)
+	return pool.Token{}, &pool.EmptyError{}
+}
+
+// A shared solve without a token by its limit fails for all its callers, at all replicas, with the limit
+// as the reason.
+func TestASharedSolveHasALimit(t *testing.T) {
+	play(t, 1, func(t *testing.T, w *scenario) {
+		holder := w.start(doubles{tokens: func(t Tokens) Tokens { return dry{t} }})
+		patient := sharing(request("x"))
+		patient.Take.Wait = 2 * dedup.ClaimLongest
+		began := time.Now()
+		var a answers
+		a.call(t.Context(), holder, 3, patient)
+		time.Sleep(2 * time.Second)
+		a.call(t.Context(), w.replicas[0], 2, patient).calls.Wait()
+		if took := time.Since(began); failed[*SolveError](&a) != 5 || took < dedup.ClaimLongest-2*endMargin || took > dedup.ClaimLongest {
+			t.Errorf("after %v: %v", took, a.errs)
+		}
+		for _, err := range a.errs {
+			if !strings.Contains(err.Error(), "no token came within 3m0s") {
+				t.Error(err)
+			}
 		}
 	})
 }

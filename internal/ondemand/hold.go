@@ -18,6 +18,9 @@ import (
 const (
 	// holdEvery is the interval between two renewals of a claim's lease.
 	holdEvery = dedup.ClaimLease * 3 / 10
+	// endMargin is how long before the end of its claim a solve without a token fails. The claim store
+	// then still records the failure.
+	endMargin = time.Second
 	// formerWait limits one wait for the order of the previous holder.
 	formerWait = 10 * time.Second
 )
@@ -110,7 +113,7 @@ func (ss *shares) isWanted(sh *share) bool {
 // of the claim get the same token.
 func (ss *shares) solve(ctx context.Context, h *holding, r Request) (pool.Token, error) {
 	own := r.Take.ID
-	r.Take.Caller, r.Take.Idempotency, r.Take.Wait = "", "claim\x00"+h.claim.Solve, h.claim.Left
+	r.Take.Caller, r.Take.Idempotency, r.Take.Wait = "", "claim\x00"+h.claim.Solve, max(0, h.claim.Left-endMargin)
 	r.Take.Over = nil // Over ends the wait of one caller; the solve continues for the other callers
 	if h.identity() != own {
 		// The previous holder used another proxy, so it ordered for another identity.

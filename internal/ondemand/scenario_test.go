@@ -1,6 +1,7 @@
 package ondemand
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -216,7 +217,8 @@ type doubles struct {
 	savings func(Savings) Savings
 	tokens  func(Tokens) Tokens
 	orders  func(purchase.Orders) purchase.Orders
-	ends    int // of orders that wait for the history; 0 = none
+	ends    int          // of orders that wait for the history; 0 = none
+	log     *slog.Logger // of the service; nil = discarded
 }
 
 // start starts a replica.
@@ -242,7 +244,7 @@ func (w *scenario) start(with doubles) *replica {
 	}
 	r.buyer = purchase.NewBuyer(orders, "no letters", noObserver{}, log)
 	r.buyer.SetProviders([]purchase.Entry{{Provider: w.service, Concurrency: 50}})
-	parts := Parts{Tokens: r.store.Tokens, Guests: r.store.Guests, Buyer: r.buyer, Claims: r.claims, Savings: r.claims, HasTarget: func(captcha.ID) bool { return false }, Log: log}
+	parts := Parts{Tokens: r.store.Tokens, Guests: r.store.Guests, Buyer: r.buyer, Claims: r.claims, Savings: r.claims, HasTarget: func(captcha.ID) bool { return false }, Log: cmp.Or(with.log, log)}
 	if with.claims != nil {
 		parts.Claims = with.claims(parts.Claims)
 	}

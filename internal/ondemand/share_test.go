@@ -341,15 +341,15 @@ func TestSharesAreLimited(t *testing.T) {
 		ss.of[captcha.ID(strconv.Itoa(i))] = &share{}
 	}
 	var full *pool.EmptyError
-	if _, err := ss.join(&waiter{r: sharing(request("x"))}); !errors.As(err, &full) || !full.Full {
-		t.Errorf("one more: %v", err)
+	if _, err := ss.solveFor(t.Context(), sharing(request("x"))); !errors.As(err, &full) || !full.Full || len(ss.of) != mostShares {
+		t.Errorf("one more: %v, %d shares", err, len(ss.of))
 	}
 	key := sharing(request("x")).Share.Key
 	ss.of = map[captcha.ID]*share{key: {key: key, bell: make(chan struct{}, 1), waiters: make([]*waiter, MostWaiting-1)}}
 	if _, err := ss.join(&waiter{r: sharing(request("x"))}); err != nil {
 		t.Errorf("the last caller: %v", err)
 	}
-	if _, err := ss.join(&waiter{r: sharing(request("x"))}); !errors.As(err, &full) || !full.Full {
-		t.Errorf("one more caller: %v", err)
+	if _, err := ss.solveFor(t.Context(), sharing(request("x"))); !errors.As(err, &full) || !full.Full || len(ss.of[key].waiters) != MostWaiting {
+		t.Errorf("one more caller: %v, %d wait", err, len(ss.of[key].waiters))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"poold/internal/history"
 	"poold/internal/history/redisstore"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 // counter is an Arrivals of one replica that runs until it is stopped.
@@ -301,10 +302,11 @@ func TestStopRepeatsAnInterruptedWriteOfArrivals(t *testing.T) {
 type kept struct {
 	history.ArrivalStore
 	text string
+	err  error // the result of Read; nil = the minute
 }
 
 func (k kept) Read(_ context.Context, target string, from, _ time.Time) ([]history.StoredMinute, error) {
-	return []history.StoredMinute{{Target: target, Minute: from.Truncate(time.Minute), Text: k.text}}, nil
+	return []history.StoredMinute{{Target: target, Minute: from.Truncate(time.Minute), Text: k.text}}, k.err
 }
 
 // A text in Redis that is not in the stored format is an error with the target and the minute.
@@ -321,6 +323,10 @@ func TestUnreadableArrivalsAreAnError(t *testing.T) {
 		if got, err := read(text); err == nil || !strings.Contains(err.Error(), "login at 2026-01-02T03:04:00Z") {
 			t.Errorf("%q: %s, %v", text, got, err)
 		}
+	}
+	away := kept{text: "0*3", err: redisdb.ErrDown}
+	if found, err := history.NewArrivals(away, slog.New(slog.DiscardHandler)).Read(t.Context(), "login", at, at.Add(time.Minute)); !errors.Is(err, redisdb.ErrDown) || found != nil {
+		t.Errorf("without the store: %v, %v", found, err)
 	}
 }
 

@@ -300,6 +300,69 @@ func TestRefusedRecordDoesNotBlockOthers(t *testing.T) {
 	})
 }
 
+// An outage of the store while a refused batch is split is an outage: no record is dropped because of it.
+func TestOutageWhileABatchIsSplit(t *testing.T) {
+	in(t, func(t *testing.T, p *place) {
+		calls := 0
+		p.setFault(func(batch []history.Record) error {
+			switch calls++; {
+			case calls == 2: // the first half
+				return fmt.Errorf("%w: not now", history.ErrDown)
+			case slices.ContainsFunc(batch, func(r history.Record) bool { return strings.HasPrefix(r.ID, "bad.") }):
+				return errors.New("not like this")
+			}
+			return nil
+		})
+		for i := range 50 {
+			p.order(1, fmt.Sprint("o", i), history.Failed)
+		}
+		id := p.order(1, "bad", history.Solved)
+		s, _ := p.sender(p.stock.Endings)
+		s.Ended(id)
+		time.Sleep(time.Minute)
+		if h := s.Health(); h.Sent != 50 || h.Dropped != 1 || h.Down != "" {
+			t.Errorf("health %+v", h)
+		}
+		delete(p.sold, "bad."+string(id))
+		p.counted()
+		for _, message := range []string{"history cannot be written", "history is written again", "refuses a record"} {
+			if n := strings.Count(p.log.String(), message); n != 1 {
+				t.Errorf("%d times %q in the log:\n%s", n, message, p.log.String())
+			}
+		}
+	})
+}
+
+// later is an outbox whose orders have facts in the form of a later version.
+type later struct{ history.Outbox }
+
+var errLater = errors.New("the facts of a later version")
+
+func (l later) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, map[captcha.ID]error, error) {
+	kept, unread, err := l.Outbox.Kept(ctx, ids, most)
+	for i := range kept {
+		kept[i].Facts.Owner, kept[i].Unreadable = "", errLater
+	}
+	return kept, unread, err
+}
+
+// An order whose facts can be read only in part has a record of that part, and a line in the log.
+func TestUnreadableFactsAreLogged(t *testing.T) {
+	in(t, func(t *testing.T, p *place) {
+		s, _ := p.sender(later{p.stock.Endings})
+		id := p.order(1, "new", history.Solved)
+		s.Ended(id)
+		synctest.Wait()
+		p.counted()
+		if r, found, err := p.store.Solve(t.Context(), "new."+string(id)); err != nil || !found || r.Target != "target-1" || r.Owner != "" || r.How != history.Solved {
+			t.Errorf("%+v, %v, %v", r, found, err)
+		}
+		if log := p.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "order=new."+string(id)) || !strings.Contains(log, errLater.Error()) {
+			t.Errorf("the log has\n%s", log)
+		}
+	})
+}
+
 // cutOff is an outbox from which nothing can be removed: its replica dies before that.
 type cutOff struct{ history.Outbox }
 

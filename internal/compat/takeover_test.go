@@ -9,6 +9,8 @@ import (
 
 	"poold/internal/ondemand"
 	"poold/internal/pool"
+	"poold/internal/redisdb"
+	"poold/internal/testkit"
 )
 
 // crash ends the wait of a task like a kill: neither its lease nor its ticket is renewed or released.
@@ -65,6 +67,30 @@ func TestAReleasedTaskIsFreeAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A task that cannot be released, because Redis has gone, is free at the end of its lease. The log has the cause.
+func TestAnUnreleasedTaskIsFreeAfterItsLease(t *testing.T) {
+	story(t, 2, func(t *testing.T, rs []*replica) {
+		one, two := rs[0], rs[1]
+		var log testkit.Log
+		one.log = log.Logger()
+		one.land(time.Minute)
+		number := one.submit()
+		noTerms := errors.New("no terms")
+		if _, err := one.Poll(t.Context(), number, caller, func(Task) (Terms, error) {
+			one.bubble.SetDown(true)
+			return Terms{}, noTerms
+		}); !errors.Is(err, noTerms) {
+			t.Errorf("the poll: %v", err)
+		}
+		if log.Count("level=DEBUG", "task not released", "task="+number, redisdb.ErrDown.Error()) != 1 {
+			t.Errorf("logged %s", log.String())
+		}
+		one.bubble.SetDown(false)
+		time.Sleep(taskLease + 10*time.Second) // for the probes of Redis too
+		two.poll(number, nil)
+	})
 }
 
 // A task that a full replica cannot wait for is free at once, too.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/big"
 	"sync"
@@ -108,9 +107,7 @@ func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number stri
 		}
 	}
 	for fresh := false; !fresh; {
-		if number, err = newNumber(); err != nil {
-			return "", err
-		}
+		number = newNumber()
 		if fresh, err = t.records.Make(ctx, number, task, waits); err != nil {
 			return "", err
 		}
@@ -144,12 +141,9 @@ func (t *Tasks) Open(ctx context.Context, number, caller string) (bool, error) {
 }
 
 // newNumber returns a random number of 11 digits.
-func newNumber() (string, error) {
-	n, err := rand.Int(rand.Reader, big.NewInt(9e10))
-	if err != nil {
-		return "", fmt.Errorf("drawing a number: %w", err)
-	}
-	return n.Add(n, big.NewInt(1e10)).String(), nil
+func newNumber() string {
+	n, _ := rand.Int(rand.Reader, big.NewInt(9e10)) // rand.Reader never fails
+	return n.Add(n, big.NewInt(1e10)).String()
 }
 
 // idempotency returns the Idempotency-Key of a task's take. It contains a zero byte, so it differs from

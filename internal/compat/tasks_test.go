@@ -345,6 +345,29 @@ func TestWaitingTasksAreLimited(t *testing.T) {
 	})
 }
 
+// A replica with the most waiting tasks refuses the next one and keeps nothing of it.
+func TestWaitingTasksOfAReplicaAreLimited(t *testing.T) {
+	story(t, 1, func(t *testing.T, rs []*replica) {
+		one := rs[0]
+		one.mu.Lock()
+		for i := range mostWaiting {
+			one.waiting[fmt.Sprint(i)] = &waiter{end: func() {}}
+		}
+		one.mu.Unlock()
+		on, _ := one.terms(Task{})
+		if number, err := one.Submit(t.Context(), targetTask, on); CauseOf(err) != NoSlot || number != "" {
+			t.Errorf("the one too many: %q, %v", number, err)
+		}
+		one.mu.Lock()
+		if n := len(one.waiting); n != mostWaiting {
+			t.Errorf("%d wait", n)
+		}
+		clear(one.waiting)
+		one.mu.Unlock()
+		one.figures("nothing waits", 0, 0, 0, 0, 0, 0)
+	})
+}
+
 // A guest's task is bought at its submit, which returns an early refusal.
 func TestAGuestsTaskIsBoughtAtItsSubmit(t *testing.T) {
 	story(t, 1, func(t *testing.T, rs []*replica) {
@@ -423,6 +446,13 @@ func TestATaskSurvivesAnOutageOfRedis(t *testing.T) {
 		on, _ := one.terms(Task{})
 		if _, err := one.Submit(t.Context(), Task{Caller: caller, Identity: target}, on); CauseOf(err) != StoreDown {
 			t.Errorf("the submit: %v", err)
+		}
+		one.solver = func(context.Context, ondemand.Request) (pool.Token, error) {
+			t.Error("a task without a record is bought")
+			return pool.Token{}, &ondemand.SolveError{}
+		}
+		if number, err := one.Submit(t.Context(), targetTask, Terms{Take: on.Take, Guest: &ondemand.Guest{}}); CauseOf(err) != StoreDown || number != "" {
+			t.Errorf("the submit of a guest: %q, %v", number, err)
 		}
 		bubble.SetDown(false)
 		time.Sleep(5 * time.Second)

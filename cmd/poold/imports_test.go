@@ -49,7 +49,7 @@ var mayImport = map[string][]string{
 	"internal/postgres":              {"internal/backoff"},
 	"internal/postgres/postgrestest": {"internal/testkit"},
 	"internal/status": {"internal/captcha", "internal/panics", "internal/targets", "internal/provider", "internal/pool",
-		"internal/purchase", "internal/refill", "internal/refill/policy", "internal/ondemand", "internal/history", "internal/compat", "internal/redisdb", "internal/ondemand/dedup"},
+		"internal/purchase", "internal/refill", "internal/refill/policy", "internal/ondemand", "internal/history", "internal/compat", "internal/redisdb", "internal/strictjson", "internal/ondemand/dedup"},
 	"internal/httpapi": {"internal/captcha", "internal/compat", "internal/history", "internal/httpapi/compatapi", "internal/httpapi/delivery",
 		"internal/httpapi/historyapi", "internal/httpapi/kernel", "internal/httpapi/page", "internal/ondemand", "internal/pool", "internal/purchase",
 		"internal/redisdb", "internal/refill", "internal/status", "internal/targets"},

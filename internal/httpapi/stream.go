@@ -74,11 +74,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 			if !s.gate.sameRights(c, r) {
 				return nil
 			}
-			event, err := reader.Event()
-			if err == nil {
-				err = out.send(event)
-			}
-			if err != nil {
+			if err := out.send(reader.Event()); err != nil {
 				return err
 			}
 		}

@@ -100,10 +100,8 @@ func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) },
 	})
-	req, err := http.NewRequestWithContext(traced, http.MethodPost, c.base+q.path, strings.NewReader(q.body))
-	if err != nil {
-		return answer{}, &trouble{code: "unreachable", cause: errors.New("making the request: bad URL"), delay: unreached}
-	}
+	// New checked the base, and a path is a constant.
+	req, _ := http.NewRequestWithContext(traced, http.MethodPost, c.base+q.path, strings.NewReader(q.body))
 	req.GetBody = nil // otherwise the transport would send the request again after some failures
 	req.Header.Set("Content-Type", q.contentType)
 	req.Header.Set("Accept", "application/json, text/plain")

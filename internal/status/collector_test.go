@@ -14,6 +14,7 @@ import (
 	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // crowd returns a Set with n targets.
@@ -228,6 +229,20 @@ func TestTheLastKnownBudgetStays(t *testing.T) {
 		buyer.used, buyer.down = 5, nil
 		shows("read again", 5, true)
 	})
+}
+
+// If the reports of other replicas cannot be read, the status shows what this replica knows. The log has the
+// cause.
+func TestAStatusWithoutTheReportsOfOtherReplicas(t *testing.T) {
+	var log testkit.Log
+	s, _ := sources(crowd(1))
+	s.Refill, s.Log = unreachable{fixedRefill{"t00000": {State: refill.OK, Want: 4}}}, log.Logger()
+	if d := NewCollector(s).Snapshot(t.Context()).Document; !d.Ready || len(d.Targets) != 1 || d.Targets[0].Want != 4 {
+		t.Errorf("shown %+v", d)
+	}
+	if log.Count("level=DEBUG", "reports of other replicas not read", redisdb.ErrDown.Error()) != 1 {
+		t.Errorf("logged %s", log.String())
+	}
 }
 
 // The state of the providers does not depend on the caller that reads it first, which may have gone.

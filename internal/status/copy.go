@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"poold/internal/strictjson"
 )
 
 // Copy rebuilds the document from the events of a Feed, for a program that reads the stream. A Copy
@@ -48,12 +50,8 @@ func (c *Copy) Take(name string, data []byte) error {
 // Document returns the current document. Its targets are read-only, because later documents share
 // them.
 func (c *Copy) Document() (*Document, error) {
-	text, err := json.Marshal(c.members)
-	if err != nil {
-		return nil, fmt.Errorf("joining the parts of the status: %w", err)
-	}
 	document := &Document{Targets: make([]Target, 0, len(c.targets))}
-	if err := json.Unmarshal(text, document); err != nil {
+	if err := json.Unmarshal(strictjson.Encode(c.members), document); err != nil {
 		return nil, fmt.Errorf("reading the status: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.targets)) {

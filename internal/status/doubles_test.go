@@ -83,6 +83,11 @@ func (f *fixedStock) change(id captcha.ID, s pool.Stock) {
 
 func (f *fixedStock) Health() redisdb.Health { return redisdb.Health{Up: true} }
 
+// unreachable is a Refill that cannot read the reports of other replicas.
+type unreachable struct{ fixedRefill }
+
+func (unreachable) Refresh(context.Context) error { return redisdb.ErrDown }
+
 // fixedRefill has the refill status of each target.
 type fixedRefill map[string]refill.Status
 
@@ -102,7 +107,7 @@ type fixedBuyer struct {
 	letters   int
 	aside     int
 	stranded  []purchase.Stranded
-	down      error // answer to Booked; nil = its fields are
+	down      error // answer to Booked and BookedForGuests; nil = their fields are
 }
 
 // Providers returns no providers if the context of its caller has ended.
@@ -117,7 +122,7 @@ func (f *fixedBuyer) Booked(context.Context) (used, perDay int, err error) {
 	return f.used, f.perDay, f.down
 }
 func (f *fixedBuyer) BookedForGuests(context.Context) (hour, day int, err error) {
-	return f.hour, f.day, nil
+	return f.hour, f.day, f.down
 }
 func (f *fixedBuyer) Stranded() []purchase.Stranded { return f.stranded }
 func (f *fixedBuyer) DeadLetterCount() int          { return f.letters }
@@ -185,11 +190,7 @@ func sources(set *targets.Set) (Sources, *fixedStock) {
 // encoded returns the document of a snapshot as JSON.
 func encoded(t testing.TB, s *Snapshot) []byte {
 	t.Helper()
-	body, err := s.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
+	return s.JSON()
 }
 
 // fixedHealth is the health of a history.

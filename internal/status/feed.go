@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"poold/internal/panics"
+	"poold/internal/strictjson"
 )
 
 const (
@@ -74,7 +74,7 @@ type edition struct {
 	document *Document
 	members  map[string]json.RawMessage // members of the document by name, without the targets
 	change   []byte                     // JSON of the difference from the previous edition
-	whole    func() ([]byte, error)     // the document
+	whole    func() []byte              // the document
 	next     chan struct{}              // closed when a later edition is published
 }
 
@@ -128,15 +128,14 @@ var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c
 
 // Event returns the next event: the complete document for the first event and after a missed
 // edition, otherwise the change. Call it only after the channel that Changed returned is closed.
-func (r *Reader) Event() (Event, error) {
+func (r *Reader) Event() Event {
 	e := r.view.current.Load()
 	missed := !r.begun || e.number != r.last+1
 	r.begun, r.last = true, e.number
 	if !missed {
-		return Event{Name: EventChange, Data: e.change}, nil
+		return Event{Name: EventChange, Data: e.change}
 	}
-	whole, err := e.whole()
-	return Event{Name: EventStatus, Data: whole}, err
+	return Event{Name: EventStatus, Data: e.whole()}
 }
 
 // Run makes editions while there are readers, until ctx ends. It must be called at most once.
@@ -152,9 +151,7 @@ func (f *Feed) Run(ctx context.Context) error {
 			_ = panics.Contain(f.log, panicMessage, func() {
 				snapshot := f.snapshots.Snapshot(ctx)
 				for _, v := range views {
-					if v.publish(snapshot) != nil {
-						return
-					}
+					v.publish(snapshot)
 				}
 			})
 			select {
@@ -175,17 +172,14 @@ func (f *Feed) activeViews() []*view {
 
 // publish makes an edition from a snapshot if the view has changed, or if the last edition is older
 // than heartbeatEvery.
-func (v *view) publish(s *Snapshot) error {
+func (v *view) publish(s *Snapshot) {
 	last, at := v.current.Load(), time.Now()
 	document, whole := s.Document, s.JSON
 	if v.may != nil {
 		document = document.Part(v.may)
-		whole = func() ([]byte, error) { return json.Marshal(document) }
+		whole = func() []byte { return strictjson.Encode(document) }
 	}
-	members, err := document.members()
-	if err != nil {
-		return err
-	}
+	members := document.members()
 	change := changedMembers(last, members)
 	targets, gone := changedTargets(last.document, document)
 	if len(targets) > 0 {
@@ -195,35 +189,24 @@ func (v *view) publish(s *Snapshot) error {
 		change["gone"] = gone
 	}
 	if len(change) == 0 && at.Sub(last.at) < heartbeatEvery {
-		return nil
+		return
 	}
 	change["as_of"] = members["as_of"]
-	next := edition{
+	v.current.Store(&edition{
 		number: last.number + 1, at: at, document: document, members: members, next: make(chan struct{}),
-		whole: sync.OnceValues(func() ([]byte, error) { body, err := whole(); return bytes.TrimSpace(body), err }),
-	}
-	if next.change, err = json.Marshal(change); err != nil {
-		return fmt.Errorf("encoding a change of the status: %w", err)
-	}
-	v.current.Store(&next)
+		change: strictjson.Encode(change),
+		whole:  sync.OnceValue(func() []byte { return bytes.TrimSpace(whole()) }),
+	})
 	close(last.next)
-	return nil
 }
 
 // members encodes the members of the document by name, without the targets.
-func (d *Document) members() (map[string]json.RawMessage, error) {
+func (d *Document) members() (members map[string]json.RawMessage) {
 	head := *d
 	head.Targets = nil
-	text, err := json.Marshal(&head)
-	var members map[string]json.RawMessage
-	if err == nil {
-		err = json.Unmarshal(text, &members)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("encoding the status: %w", err)
-	}
+	_ = json.Unmarshal(strictjson.Encode(&head), &members) // it is one JSON object
 	delete(members, "targets")
-	return members, nil
+	return members
 }
 
 // changedMembers returns the members that differ from the last edition, except as_of.

@@ -4,16 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // feed runs a feed of these sources until the bubble ends.
@@ -39,10 +44,7 @@ type decodedEvent struct {
 func next(t *testing.T, r *Reader) decodedEvent {
 	t.Helper()
 	<-r.Changed()
-	event, err := r.Event()
-	if err != nil {
-		t.Fatal(err)
-	}
+	event := r.Event()
 	e := decodedEvent{name: event.Name, text: string(event.Data)}
 	if err := json.Unmarshal(event.Data, &e); err != nil {
 		t.Fatalf("%v: %s", err, event.Data)
@@ -184,9 +186,7 @@ func TestFeedIsShared(t *testing.T) {
 							return
 						case <-r.Changed():
 						}
-						if _, err := r.Event(); err != nil {
-							t.Error(err)
-						}
+						r.Event()
 						events[i]++
 					}
 				})
@@ -221,11 +221,8 @@ func TestCopyFollowsTheFeed(t *testing.T) {
 		follows := func(step string) {
 			t.Helper()
 			<-r.Changed()
-			event, err := r.Event()
-			if err == nil {
-				err = copied.Take(event.Name, event.Data)
-			}
-			if err != nil {
+			event := r.Event()
+			if err := copied.Take(event.Name, event.Data); err != nil {
 				t.Fatal(step, err)
 			}
 			var want Document
@@ -255,6 +252,48 @@ func TestCopyFollowsTheFeed(t *testing.T) {
 			if step%3 > 0 {
 				follows(fmt.Sprint("step ", step))
 			}
+		}
+	})
+}
+
+// oddBalance is a buyer whose providers have a balance without a JSON form while on is set.
+type oddBalance struct {
+	*fixedBuyer
+	on *atomic.Bool
+}
+
+func (o oddBalance) Providers(context.Context, time.Time) []purchase.Status {
+	state := provider.State{Kind: provider.StateOK}
+	if nan := math.NaN(); o.on.Load() {
+		state.Balance = &nan
+	}
+	return []purchase.Status{{Name: "solver", State: state, Concurrency: 20}}
+}
+
+// A figure without a JSON form is logged and sent to no reader. The next snapshot without it is sent.
+func TestAFigureWithoutAJSONFormIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log testkit.Log
+		s, _ := sources(newSet(newTarget("a"), newTarget("b")))
+		s.Log = log.Logger()
+		var broken atomic.Bool
+		broken.Store(true)
+		buyer, _ := s.Purchases.(*fixedBuyer)
+		s.Purchases = oddBalance{buyer, &broken}
+		f := feed(t, s)
+		r := f.Follow("", nil)
+		defer r.Close()
+		select {
+		case <-r.Changed():
+			t.Fatalf("sent %s", r.Event().Data)
+		case <-time.After(time.Second):
+		}
+		if log.Count("level=ERROR", "strictjson", "NaN") == 0 {
+			t.Errorf("logged %s", log.String())
+		}
+		broken.Store(false)
+		if e := next(t, r); e.name != EventStatus || e.names() != "[a b] []" {
+			t.Errorf("%s %s", e.name, e.text)
 		}
 	})
 }

@@ -129,6 +129,13 @@ func testLastKnownFiguresStay(t *testing.T) {
 	if d := c.Snapshot(t.Context()).Document; d.Solve.Requests != 4 || d.Solve.Reason != "" || d.Dedup.Reason != "" {
 		t.Errorf("it does not heal: %+v, %+v", d.Solve, d.Dedup)
 	}
+	// The budget of the guests is a part of the same answer.
+	s.Purchases.(*fixedBuyer).down = redisdb.ErrDown
+	guests.stock.Figures.Requests = 5
+	c.Changed()
+	if d := c.Snapshot(t.Context()).Document; d.Solve.Requests != 4 || !strings.HasPrefix(d.Solve.Reason, "redis does not answer") {
+		t.Errorf("without the budget: %+v", d.Solve)
+	}
 }
 
 // TestSlowSource: a slow source delays one snapshot by patience, and its answer is in a later one. While

@@ -1,6 +1,6 @@
 // Package strictjson reads JSON more strictly than encoding/json. The package refuses a repeated
 // field, also in another letter case, and data after the value. The caller must limit the size of the
-// body and check the values.
+// body and check the values. Encode writes JSON.
 package strictjson
 
 import (
@@ -98,6 +98,15 @@ func Check(body []byte) error {
 		return err
 	}
 	return r.end()
+}
+
+// Encode returns v as JSON. It panics if v has no JSON form, for example NaN or a channel.
+func Encode(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Errorf("strictjson: %w", err))
+	}
+	return text
 }
 
 type reader struct{ decoder *json.Decoder }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -74,5 +75,24 @@ func TestSyntaxErrorDoesNotQuoteTheBody(t *testing.T) {
 		if !errors.As(err, &syntax) || strings.Contains(err.Error(), "se") {
 			t.Errorf("%s: got %v", body, err)
 		}
+	}
+}
+
+// Encode panics with the cause if a value has no JSON form, instead of an empty text.
+func TestEncodeRefusesValuesWithoutAJSONForm(t *testing.T) {
+	if got := string(strictjson.Encode(map[string]any{"a": 1.5, "b": "<"})); got != `{"a":1.5,"b":"\u003c"}` {
+		t.Errorf("%s", got)
+	}
+	for _, v := range []any{math.NaN(), map[string]any{"a": make(chan int)}} {
+		func() {
+			defer func() {
+				err, _ := recover().(error)
+				value, kind := (*json.UnsupportedValueError)(nil), (*json.UnsupportedTypeError)(nil)
+				if !errors.As(err, &value) && !errors.As(err, &kind) {
+					t.Errorf("%v: %v", v, err)
+				}
+			}()
+			t.Errorf("%s", strictjson.Encode(v))
+		}()
 	}
 }

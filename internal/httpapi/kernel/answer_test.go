@@ -1,6 +1,10 @@
 package kernel
 
 import (
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http/httptest"
 	"testing"
 	"time"
 )
@@ -33,5 +37,15 @@ func TestStampHasMilliseconds(t *testing.T) {
 		if got := Stamp(at); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+// TestAnswerWithoutAJSONFormIsAnError: nothing of an answer that JSON cannot express is written, so
+// that the caller gets a problem instead.
+func TestAnswerWithoutAJSONFormIsAnError(t *testing.T) {
+	w := httptest.NewRecorder()
+	unsupported := (*json.UnsupportedValueError)(nil)
+	if err := RespondJSON(w, math.NaN()); !errors.As(err, &unsupported) || w.Body.Len() > 0 || len(w.Header()) > 0 {
+		t.Errorf("%v, %v, %q", err, w.Header(), w.Body)
 	}
 }

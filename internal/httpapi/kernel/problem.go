@@ -1,13 +1,13 @@
 package kernel
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"poold/internal/backoff"
+	"poold/internal/strictjson"
 	"poold/internal/targets"
 )
 
@@ -112,10 +112,7 @@ var ErrHungUp = errors.New("httpapi: the caller hung up")
 
 // WriteProblem writes the problem p as the response. It ignores an error of the connection.
 func WriteProblem(w *Writer, p *Problem) {
-	body, err := json.Marshal(p)
-	if err != nil { // cannot happen: a Problem has only strings and numbers
-		body = []byte(`{"code":"internal"}`)
-	}
+	body := strictjson.Encode(p)
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))

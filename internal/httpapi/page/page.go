@@ -61,11 +61,7 @@ func (p *Routes) Document(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	if c.Caller.Globs != nil {
 		return kernel.RespondJSON(w, snapshot.Document.Part(c.Caller.MayUse))
 	}
-	body, err := snapshot.JSON()
-	if err != nil {
-		return err
-	}
-	kernel.Respond(w, "application/json", body)
+	kernel.Respond(w, "application/json", snapshot.JSON())
 	return nil
 }
 

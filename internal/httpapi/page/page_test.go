@@ -1,8 +1,14 @@
 package page
 
 import (
+	"errors"
+	"html/template"
+	"io/fs"
+	"net/http/httptest"
 	"testing"
+	texttemplate "text/template"
 
+	"poold/internal/httpapi/kernel"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/status"
@@ -40,4 +46,33 @@ func TestTargetCellsAreEmptyWithoutNews(t *testing.T) {
 	if got := share(2, status.Target{Fresh: 2, Depth: 1, Warm: 8}); got != 25 {
 		t.Errorf("2 of the 8 that a window wants fill %d %% of the bar", got)
 	}
+}
+
+// TestPageFailsAsAWhole: nothing of a page that cannot be rendered is sent.
+func TestPageFailsAsAWhole(t *testing.T) {
+	p := &Routes{page: template.Must(template.New("").Parse("half of it {{.Missing}}"))}
+	w := httptest.NewRecorder()
+	var cause texttemplate.ExecError
+	if err := p.writePage(w, &status.Document{}, kernel.Anyone); !errors.As(err, &cause) || w.Body.Len() > 0 || len(w.Header()) > 0 {
+		t.Errorf("%v, %v, %q", err, w.Header(), w.Body)
+	}
+}
+
+// TestUnknownMomentIsNever: an empty timestamp of the document is "never" on the page.
+func TestUnknownMomentIsNever(t *testing.T) {
+	for stamp, want := range map[string]string{"": "never", "2026-01-02T03:04:05.678Z": "2026-01-02 03:04:05 UTC"} {
+		if got := moment(stamp); got != want {
+			t.Errorf("%q: %q", stamp, got)
+		}
+	}
+}
+
+// TestUnknownAssetPanics: a route of a file that the binary lacks is a programmer's mistake.
+func TestUnknownAssetPanics(t *testing.T) {
+	defer func() {
+		if err, _ := recover().(error); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v", err)
+		}
+	}()
+	Asset("missing.js", "text/javascript")
 }

@@ -1,8 +1,9 @@
 package wire
 
 import (
-	"encoding/json"
 	"strconv"
+
+	"poold/internal/strictjson"
 )
 
 // The values of the header Content-Type of responses.
@@ -65,10 +66,4 @@ func (f Form) Accept(n int64, numeric bool) Reply {
 }
 
 // JSON returns the response with v as JSON. The value must be one that encoding/json can marshal.
-func JSON(v any) Reply {
-	body, err := json.Marshal(v)
-	if err != nil { // impossible for such a value
-		body = []byte("null")
-	}
-	return Reply{JSONText, body}
-}
+func JSON(v any) Reply { return Reply{JSONText, strictjson.Encode(v)} }

@@ -96,6 +96,7 @@ func TestMalformedCallsAreBad(t *testing.T) {
 		"a cut object":        post(object, "key=k", `{"a":`),
 		"a broken form":       post(form, "key=k", "a=%zz"),
 		"a broken multipart":  post("multipart/form-data; boundary=b", "key=k", "--c"),
+		"a cut multipart":     post("multipart/form-data; boundary=b", "key=k&method=post", file),
 		"two files":           post("multipart/form-data; boundary=b", "key=k&method=post", file+file+"--b--\r\n"),
 		"the other protocol":  post(object, "key=k", `{"clientKey":"k","task":{"type":"TurnstileTask"}}`),
 	} {

@@ -61,6 +61,14 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.count("pause", "resume") != 4 {
 		t.Errorf("%s; the stock saw %q", s, d.stock.calls)
 	}
+	// If the second step of a resume fails, the caller learns it and repeats the resume.
+	d.stock.breaks("retry", redisdb.ErrDown)
+	checkProblem(t, "half a resume", d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
+	if n := d.logged.Count(`"msg":"target resumed"`); n != 2 || len(d.refill.kicked) != 4 {
+		t.Errorf("half a resume: %d are logged, refill was told of %q", n, d.refill.kicked)
+	}
+	d.stock.breaks("", nil)
+	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).has(t, "the resume again", 204)
 	d.stock.redis.SetDown(true)
 	for _, what := range []string{"pause", "resume"} {
 		checkProblem(t, what+" without redis", d.ask(t, "POST", "/pool/staging-login/"+what, bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
@@ -138,6 +146,21 @@ func TestReloadFinishesWithoutItsCaller(t *testing.T) {
 	d.ask(t, "GET", "/status.json", bearer(keyAll)).has(t, "what was wrong is not shown at once", 0, "pools.yaml:4: depth")
 	d.config.reload = func(context.Context) error { return errors.New("canary-cause") }
 	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, kernel.CodeInternal, "")
+}
+
+// TestReloadHasALimit: a reload that hangs is answered after its limit. The answer names the
+// document that shows the configuration in use, and the log has the cause.
+func TestReloadHasALimit(t *testing.T) {
+	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
+		d.config.reload = func(ctx context.Context) error {
+			<-ctx.Done()
+			return fmt.Errorf("a worker hangs: %w", ctx.Err())
+		}
+		began := time.Now()
+		checkProblem(t, "a reload that hangs", d.handle(t, "POST", "/-/reload", "", bearer(keyAll)), 500, kernel.CodeInternal, "", "did not finish in time", "/status.json")
+		equal(t, "answered after", time.Since(began), reloadLimit)
+		equal(t, "the cause is logged", d.logged.Count(`"level":"ERROR"`, `"route":"/-/reload"`, "a worker hangs"), 1)
+	})
 }
 
 func TestHealthAndReadiness(t *testing.T) {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"compress/gzip"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -155,6 +156,37 @@ func TestScrapesAreCompressedIfAccepted(t *testing.T) {
 			t.Errorf("Accept-Encoding %q: %q", accepted, body)
 		}
 	}
+}
+
+// unreadable is a metric that cannot be read while on is set.
+type unreadable struct{ on atomic.Bool }
+
+func (u *unreadable) Describe(chan<- *prometheus.Desc) {}
+
+func (u *unreadable) Collect(out chan<- prometheus.Metric) {
+	if u.on.Load() {
+		out <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(errUnreadable), errUnreadable)
+	}
+}
+
+var errUnreadable = errors.New("unreadable for the test")
+
+// TestScrapeFailsAsAWhole: if a metric cannot be read, a scrape is a problem instead of a part of
+// the metrics, also for a scraper that accepts gzip. The next scrape works.
+func TestScrapeFailsAsAWhole(t *testing.T) {
+	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
+		var broken unreadable
+		d.metrics.registry.MustRegister(&broken)
+		for _, accepted := range []string{"Accept-Encoding: gzip", "Accept-Encoding: identity"} {
+			broken.on.Store(true)
+			a := d.handle(t, "GET", "/metrics", "", bearer(keyStatus), accepted)
+			checkProblem(t, accepted, a, 500, kernel.CodeInternal, "")
+			equal(t, accepted, a.header.Get("Content-Encoding"), "")
+			broken.on.Store(false)
+			d.handle(t, "GET", "/metrics", "", bearer(keyStatus), accepted).has(t, "the next scrape", 200)
+		}
+		equal(t, "logged", d.logged.Count(`"level":"ERROR"`, `"route":"/metrics"`, errUnreadable.Error()), 2)
+	})
 }
 
 // plain returns the body of an answer without its compression.

@@ -71,13 +71,16 @@ func (f *fakeSolver) count() int {
 type fakeList struct {
 	mu   sync.Mutex
 	used []captcha.ID
+	err  error
 }
 
 func (f *fakeList) Use(_ context.Context, id captcha.ID, _ pool.GuestUse) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.used = append(f.used, id)
-	return nil
+	if f.err == nil {
+		f.used = append(f.used, id)
+	}
+	return f.err
 }
 
 // solving is the sample set with a section solve.
@@ -361,7 +364,13 @@ func TestSolveReportKeepsTheGuest(t *testing.T) {
 	without := solving(t)
 	without.Targets = slices.DeleteFunc(without.Targets, func(t targets.Target) bool { return t.ID == login.ID })
 	d.config.set.Store(without)
+	// A report that cannot keep the guest is not counted, so the caller can repeat it.
+	d.list.err = redisdb.ErrDown
+	checkProblem(t, "without the list of guests", d.report(t, path, `{"outcome":"accepted"}`), 503, kernel.CodeStoreDown, "")
+	equal(t, "passed on before the guest was kept", len(d.buyer.told()), 1)
+	d.list.err = nil
 	d.report(t, path, `{"outcome":"accepted"}`).has(t, "a guest's token", 204)
+	equal(t, "passed on", len(d.buyer.told()), 2)
 	if len(d.list.used) != 1 || d.list.used[0] != login.ID {
 		t.Errorf("listed %v", d.list.used)
 	}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,10 +19,12 @@ import (
 // noted is a stream that a handler writes without a network; it records the time of each event.
 type noted struct {
 	header http.Header
+	ended  chan struct{} // closed when the handler has returned
 
 	mu     sync.Mutex
 	text   strings.Builder // of the event that is being written
 	events []notedEvent
+	broken error // of each further write; nil = none
 }
 
 type notedEvent struct {
@@ -36,7 +39,17 @@ func (n *noted) SetWriteDeadline(time.Time) error { return nil }
 func (n *noted) Write(b []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.broken != nil {
+		return 0, n.broken
+	}
 	return n.text.Write(b)
+}
+
+// breaks makes each further write fail.
+func (n *noted) breaks() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.broken = io.ErrClosedPipe
 }
 
 func (n *noted) FlushError() error {
@@ -63,10 +76,9 @@ func (d *daemon) follow(t *testing.T) (n *noted, leave func()) {
 	t.Helper()
 	ctx, hangUp := context.WithCancel(t.Context())
 	request := d.request(t, "GET", "/status/stream", nil, bearer(keyAll)).WithContext(ctx)
-	n = &noted{header: http.Header{}}
-	ended := make(chan struct{})
+	n = &noted{header: http.Header{}, ended: make(chan struct{})}
 	go func() {
-		defer close(ended)
+		defer close(n.ended)
 		defer func() {
 			if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
 				t.Errorf("a stream whose reader left ends with %v", err)
@@ -74,7 +86,7 @@ func (d *daemon) follow(t *testing.T) (n *noted, leave func()) {
 		}()
 		d.Handler().ServeHTTP(n, request)
 	}()
-	return n, func() { hangUp(); <-ended }
+	return n, func() { hangUp(); <-n.ended }
 }
 
 // every checks the beginning of the events after a time, and the interval between them, which may
@@ -151,4 +163,42 @@ func TestStreamPace(t *testing.T) {
 			t.Errorf("the next stream begins with %v", events)
 		}
 	})
+}
+
+// TestStreamEndsWhenItsConnectionBreaks: a stream ends at the first event or heartbeat that cannot be
+// written, as a hang-up. Then the status is not read any more.
+func TestStreamEndsWhenItsConnectionBreaks(t *testing.T) {
+	for name, c := range map[string]struct {
+		stuck bool // no snapshot comes, so the next write is a heartbeat
+		limit time.Duration
+	}{"at an event": {false, 6 * time.Second}, "at a heartbeat": {true, 11 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
+				unstuck := make(chan struct{})
+				d.buyer.providers = func(context.Context, time.Time) []purchase.Status {
+					if c.stuck {
+						<-unstuck
+					}
+					return []purchase.Status{d.provider}
+				}
+				reader, leave := d.follow(t)
+				defer leave()
+				time.Sleep(time.Second)
+				began := time.Now()
+				reader.breaks()
+				select {
+				case <-reader.ended:
+				case <-time.After(time.Minute):
+				}
+				if took := time.Since(began); took > c.limit || d.logged.Count(`"status":499`) != 1 || d.logged.Count(`"level":"ERROR"`) > 0 {
+					t.Errorf("after %s: %s", took, d.logged)
+				}
+				close(unstuck)
+				time.Sleep(5 * time.Second) // for the snapshot under way
+				read := d.stock.count("survey")
+				time.Sleep(time.Minute)
+				equal(t, "surveys without a reader", d.stock.count("survey")-read, 0)
+			})
+		})
+	}
 }

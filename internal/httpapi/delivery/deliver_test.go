@@ -1,13 +1,16 @@
 package delivery
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"poold/internal/captcha"
+	"poold/internal/httpapi/kernel"
 	"poold/internal/pool"
+	"poold/internal/testkit"
 )
 
 // TestPlainAnswerEqualsItsJSON: appendPlain writes what encoding/json writes, and refuses answers
@@ -21,9 +24,8 @@ func TestPlainAnswerEqualsItsJSON(t *testing.T) {
 			TTL: rapid.Int64Range(-1, 1e6).Draw(t, "ttl"), UserAgent: text.Draw(t, "user agent"),
 		}
 		got, is := a.appendPlain(nil)
-		want, err := a.encode()
-		if err != nil || is && string(got) != string(want) {
-			t.Fatalf("%s, want %s, %v", got, want, err)
+		if want := a.encode(); is && string(got) != string(want) || !json.Valid(want) {
+			t.Fatalf("%s, want %s", got, want)
 		}
 	})
 	if _, is := (&answer{ID: "1", Target: "t", Token: "03AGdBq2_-.", Source: pool.FromPool}).appendPlain(nil); !is {
@@ -31,5 +33,25 @@ func TestPlainAnswerEqualsItsJSON(t *testing.T) {
 	}
 	if _, is := (&answer{Target: "t", Solution: map[string]string{"validate": "v"}}).appendPlain(nil); is {
 		t.Error("an answer with a solution is plain")
+	}
+}
+
+// closedStock takes no token back.
+type closedStock struct{}
+
+func (closedStock) Return(pool.Token) error { return pool.ErrClosed }
+
+// TestLostTokenIsLogged: a token that no caller received and that cannot be returned is logged with
+// the cause, without its text.
+func TestLostTokenIsLogged(t *testing.T) {
+	var log testkit.Log
+	d := Sender{Returns: closedStock{}, Log: log.Logger()}
+	d.ReturnToken(t.Context(), &kernel.Call{}, &Handout{Token: &pool.Token{Value: "canary-token"}})
+	if log.Count("level=WARN", "token lost", "target=/solve", `err="`+pool.ErrClosed.Error()+`"`) != 1 || log.Count("canary-token") > 0 {
+		t.Errorf("logged %s", log.String())
+	}
+	d.ReturnToken(t.Context(), &kernel.Call{}, &Handout{Token: &pool.Token{}, Shared: true})
+	if log.Count("token lost") != 1 {
+		t.Errorf("a shared token is lost: %s", log.String())
 	}
 }

@@ -85,7 +85,8 @@ func newAccounts(b *base) *accounts {
 	return &accounts{base: b, arrived: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
-// set replaces the providers. An entry with the same Provider value keeps its slots and state.
+// The method set replaces the providers. An entry with the same Provider value keeps its slots and
+// state.
 func (as *accounts) set(entries []Entry) {
 	as.mu.Lock()
 	defer as.mu.Unlock()

@@ -24,7 +24,7 @@ type Buyer struct {
 	replay    *replay
 }
 
-// base has the fields that the parts of a buyer share.
+// The type base has the fields that the parts of a buyer share.
 type base struct {
 	stock   Orders
 	observe Observer
@@ -54,8 +54,8 @@ func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *
 	}
 }
 
-// SetBudget sets the overall budget: the most solves in 24 h over all targets and replicas; 0 = no
-// limit.
+// SetBudget sets the overall budget: the maximum number of solves in 24 h over all targets and
+// replicas; 0 = no limit.
 func (b *Buyer) SetBudget(perDay int) { b.placer.setBudget(perDay) }
 
 // Booked returns the number of solves that count in the overall daily budget, and that budget.

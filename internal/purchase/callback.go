@@ -59,7 +59,7 @@ type callbacks struct {
 	kept      *spool.Spool
 }
 
-// take handles one callback; see Buyer.Callback.
+// The method take handles one callback; see Buyer.Callback.
 func (cs *callbacks) take(ctx context.Context, c Callback) error {
 	outcome, err := cs.receive(ctx, c)
 	cs.observe.Callback(outcome)
@@ -155,7 +155,7 @@ func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.T
 	if err != nil {
 		return "", err
 	}
-	// If the release fails, recovery releases the permit later.
+	// If the release fails, the part recovery releases the permit later.
 	_ = cs.stock.Release(ctx, o.provider, ref)
 	switch how {
 	case pool.Ended:

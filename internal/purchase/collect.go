@@ -13,9 +13,9 @@ import (
 	"poold/internal/provider"
 )
 
-// collect runs a placed or adopted order until it ends: it submits the order, stores the task id,
-// waits for a callback or polls, and settles the order. It frees the order's slot before it
-// returns.
+// The method collect runs a placed or adopted order until it ends: it submits the order, stores the
+// task id, waits for a callback or polls, and settles the order. It frees the order's slot before
+// it returns.
 //
 // When ctx ends, collect buys nothing more:
 //
@@ -59,8 +59,8 @@ func (o *Order) maybeCalled() bool {
 	return o.stepFailed || o.arrived.Load() || o.outside.Load() != nil
 }
 
-// buy submits the order and stores its task id. The result bought is false if the order ended
-// instead.
+// The method buy submits the order and stores its task id. The result bought is false if the order
+// ended instead.
 func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	if err := ctx.Err(); err != nil {
 		ords.placer.rollback(ctx, o)
@@ -109,9 +109,9 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	return Result{}, true
 }
 
-// mark stores that the submit is about to be sent, and checks that this replica still has the lease
-// of the order. It repeats a slow call, because the lease may expire while the process is
-// suspended.
+// The method mark stores that the submit is about to be sent, and checks that this replica still
+// has the lease of the order. It repeats a slow call, because the lease may expire while the
+// process is suspended.
 func (ords *orders) mark(ctx context.Context, o *Order) (r Result, marked bool) {
 	for {
 		asked := time.Now()
@@ -246,8 +246,8 @@ func (ords *orders) releaseEnded(ctx context.Context, o *Order, e end) {
 	})
 }
 
-// keep stores that the outcome of the submit is unknown. Until the order expires it counts in the
-// depth, at the provider and in the budgets, and only a callback can end it.
+// The method keep stores that the outcome of the submit is unknown. Until the order expires it
+// counts in the depth, at the provider and in the budgets, and only a callback can end it.
 func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result {
 	exists := true
 	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {

@@ -43,7 +43,7 @@ type situation struct {
 	trigger trigger
 }
 
-// end is how an order ends.
+// The type end is how an order ends.
 type end struct {
 	script   script
 	refund   bool    // nothing was bought: the budget reservations are returned
@@ -100,7 +100,7 @@ type notice struct {
 	callback bool              // the trigger is a callback
 }
 
-// refused precedes the code of a parameter fault in a message between replicas.
+// The prefix refused precedes the code of a parameter fault in a message between replicas.
 const refused = "refused "
 
 // The method message encodes the notice of a callback for the other replicas.
@@ -277,7 +277,7 @@ const (
 	Interrupted Outcome = "interrupted"
 )
 
-// sentences describe outcomes for operators and callers.
+// The map sentences describes outcomes for operators and callers.
 var sentences = map[Outcome]string{
 	Failed:  "the task brought no token",
 	Lost:    "the order's outcome is unknown",

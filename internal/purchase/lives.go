@@ -32,8 +32,8 @@ type life struct {
 
 func newLifetimes() *lifetimes { return &lifetimes{of: map[captcha.ID]life{}} }
 
-// set records the lifetime of an identity's tokens. It also removes the entries of identities whose
-// last token expired long ago.
+// The method set records the lifetime of an identity's tokens. It also removes the entries of
+// identities whose last token expired long ago.
 func (l *lifetimes) set(id captcha.ID, lifetime time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +46,7 @@ func (l *lifetimes) set(id captcha.ID, lifetime time.Duration) {
 	maps.DeleteFunc(l.of, func(_ captcha.ID, known life) bool { return now.Sub(known.at) > known.lifetime+lifeKept })
 }
 
-// get returns the lifetime of an identity's tokens, or uselessAfter if it is unknown.
+// The method get returns the lifetime of an identity's tokens, or uselessAfter if it is unknown.
 func (l *lifetimes) get(id captcha.ID) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 	"poold/internal/provider"
 )
 
-// refreshEvery is the interval at which each provider's limit of threads and balance are read.
+// refreshEvery is the interval at which each provider's thread limit and balance are read.
 const refreshEvery = time.Minute
 
-// maintain reads the limits of threads and the balances of the providers every refreshEvery, and
+// maintain reads the thread limits and the balances of the providers every refreshEvery, and
 // when a provider was added.
 func (as *accounts) maintain(ctx context.Context) {
 	ticker := time.NewTicker(refreshEvery)
@@ -48,7 +48,7 @@ func (as *accounts) refresh(ctx context.Context, all bool) {
 	calls.Wait()
 }
 
-// refreshAccount reads one provider's limit of threads and its balance.
+// refreshAccount reads one provider's thread limit and its balance.
 func (as *accounts) refreshAccount(ctx context.Context, a *account) {
 	// During an account fault the provider gets no calls except slow probes, and a probe is an order.
 	if a.State(time.Now()).Kind == provider.StateDown {

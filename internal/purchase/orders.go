@@ -48,7 +48,7 @@ func (ords *orders) start(ctx context.Context, slot *Slot, spec Spec, ended func
 	return <-placed
 }
 
-// run places a new order and runs it until it ends. Each call has its own goroutine.
+// The method run places a new order and runs it until it ends. Each call has its own goroutine.
 func (ords *orders) run(ctx context.Context, slot *Slot, spec *Spec, placed chan<- error, ended func(Result)) {
 	defer func() {
 		// The package errgroup would let a panic end the daemon.
@@ -81,8 +81,8 @@ func (ords *orders) runAdopted(ctx context.Context, o *Order, ended func(captcha
 // renewEvery is so short that two renewals in a row can fail before a lease expires.
 const renewEvery = 1500 * time.Millisecond
 
-// register adds an order to the orders in flight, so that renew renews its lease and a callback can
-// end it.
+// The method register adds an order to the orders in flight, so that renew renews its lease and a
+// callback can end it.
 func (ords *orders) register(o *Order) {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()
@@ -95,8 +95,8 @@ func (ords *orders) unhold(o *Order) {
 	delete(ords.inFlight, o.Ref)
 }
 
-// renew renews the leases of this replica's orders, and stops the orders whose leases other
-// replicas have.
+// The method renew renews the leases of this replica's orders, and stops the orders whose leases
+// other replicas have.
 func (ords *orders) renew(ctx context.Context) {
 	ords.mu.Lock()
 	orders := make([]pool.Ref, 0, len(ords.inFlight))

@@ -50,9 +50,9 @@ func (p *placer) budget() int {
 	return p.perDay
 }
 
-// place acquires a permit at the slot's provider, reserves a solve in each shared budget, and
-// stores the order in the journal. Its errors are those of Buy. After an error, place has freed the
-// slot and removed the reservations. If it succeeds, the caller must call collect.
+// The method place acquires a permit at the slot's provider, reserves a solve in each shared
+// budget, and stores the order in the journal. Its errors are those of Buy. After an error, place
+// has freed the slot and removed the reservations. If it succeeds, the caller must call collect.
 //
 // place checks ctx before the first step only, because a cancelled step may still change Redis. All
 // steps together take a few seconds at most.
@@ -152,8 +152,8 @@ func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
 	return o
 }
 
-// book reserves a solve in each shared budget of the order. The result full is the first budget
-// without room.
+// The method book reserves a solve in each shared budget of the order. The result full is the first
+// budget without room.
 func (p *placer) book(ctx context.Context, o *Order, notAfter pool.RedisTime) (full *BudgetError, err error) {
 	for _, b := range []struct {
 		of   pool.Budget
@@ -253,8 +253,8 @@ func (p *placer) later(o *Order) {
 	p.leftovers = append(p.leftovers, leftover{order: o})
 }
 
-// retry removes every leftover twice, unless the leftover expires in Redis before that. A
-// reservation in a budget expires after a day.
+// The method retry removes every leftover twice, unless the leftover expires in Redis before that.
+// A reservation in a budget expires after a day.
 func (p *placer) retry(ctx context.Context) {
 	p.mu.Lock()
 	due := p.leftovers

@@ -23,7 +23,7 @@ const (
 	strandedFor = 2 * pool.Lease
 )
 
-// permit is the permit of one order at a provider.
+// The type permit is the permit of one order at a provider.
 type permit struct {
 	provider string
 	order    pool.Ref
@@ -50,10 +50,10 @@ func newRecovery(b *base, as *accounts, p *placer, ords *orders, ls *lifetimes) 
 	}
 }
 
-// adopt takes over the orders with expired leases, at every provider with permits, and returns the
-// orders to collect. It removes orders that were not submitted, keeps orders with an unknown
-// outcome, and reports orders whose account is not configured. If it returns an error, it also
-// returns the orders that it adopted.
+// The method adopt takes over the orders with expired leases, at every provider with permits, and
+// returns the orders to collect. It removes orders that were not submitted, keeps orders with an
+// unknown outcome, and reports orders whose account is not configured. If it returns an error, it
+// also returns the orders that it adopted.
 func (rc *recovery) adopt(ctx context.Context) (adopted []*Order, err error) {
 	listed := rc.accounts.names()
 	var errs []error
@@ -156,8 +156,8 @@ func (rc *recovery) abandon(ctx context.Context, o *Order) {
 	rc.releaseLeases(ctx, o.Ref)
 }
 
-// sweep releases a provider's permits whose orders have been missing for orphanedFor. Such a permit
-// remains if a replica ends an order and dies before it releases the permit.
+// The method sweep releases a provider's permits whose orders have been missing for orphanedFor.
+// Such a permit remains if a replica ends an order and dies before it releases the permit.
 func (rc *recovery) sweep(ctx context.Context, provider string, missing []pool.Ref) error {
 	now := time.Now()
 	var due []pool.Ref

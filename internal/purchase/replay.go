@@ -74,7 +74,7 @@ func (rp *replay) open() error {
 // quietly calls the method run and ignores the results, because the store logs an outage of Redis.
 func (rp *replay) quietly(ctx context.Context) { _, _ = rp.run(ctx) }
 
-// run retries all dead letters; see Buyer.Replay.
+// The method run retries all dead letters; see Buyer.Replay.
 func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	select {
 	case rp.running <- struct{}{}:

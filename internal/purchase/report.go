@@ -60,8 +60,8 @@ func (rs *reports) add(r report) {
 	}
 }
 
-// send sends reports until ctx ends, several at once, so that a service that hangs does not delay
-// the reports to others. Then it counts the pending reports as refused.
+// The method send sends reports until ctx ends, several at once, so that a service that hangs does
+// not delay the reports to others. Then it counts the pending reports as refused.
 func (rs *reports) send(ctx context.Context) {
 	var senders sync.WaitGroup
 	for range reportsAtOnce {

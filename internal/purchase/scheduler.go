@@ -204,7 +204,7 @@ func (q *scheduler) admit(ctx context.Context, bid Bid) (*Slot, error) {
 	return nil, ctx.Err()
 }
 
-// run grants slots until no request is pending.
+// The method run grants slots until no request is pending.
 func (q *scheduler) run() {
 	for {
 		wait, changed := q.serve()

@@ -49,8 +49,8 @@ type secrets struct {
 	of map[string][]captcha.Secret // current secrets come after former ones
 }
 
-// remember sets the secrets of a provider. It keeps the former secrets for the callbacks of orders
-// that were placed before a reload.
+// The method remember sets the secrets of a provider. It keeps the former secrets for the callbacks
+// of orders that were placed before a reload.
 func (s *secrets) remember(provider string, current []captcha.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

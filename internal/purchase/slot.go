@@ -7,8 +7,8 @@ import (
 	"poold/internal/provider"
 )
 
-// offer is an account with a copy of its state, so that the provider can be called without holding
-// the lock.
+// The type offer is an account with a copy of its state, so that the provider can be called without
+// holding the lock.
 type offer struct {
 	*account
 	full    bool
@@ -54,8 +54,8 @@ func choose(offers []offer, at time.Time) (*account, time.Duration) {
 	return nil, wait
 }
 
-// take takes a slot. Only the scheduler calls it for new orders, so the account is still not full.
-// Adopted orders take slots beyond the limit.
+// The method take takes a slot. Only the scheduler calls it for new orders, so the account is still
+// not full. Adopted orders take slots beyond the limit.
 func (as *accounts) take(a *account) *Slot {
 	as.mu.Lock()
 	defer as.mu.Unlock()

@@ -73,7 +73,7 @@ func (as *accounts) setShared(a *account, now faultKey) {
 	as.notifyLocked()
 }
 
-// exchange exchanges the state of the providers with the other replicas.
+// The method exchange exchanges the state of the providers with the other replicas.
 func (as *accounts) exchange(ctx context.Context) {
 	for _, a := range as.configured() {
 		as.share(ctx, a)
@@ -89,7 +89,7 @@ func (as *accounts) exchange(ctx context.Context) {
 	}
 }
 
-// adopt applies a provider's standing to this replica.
+// The method adopt applies a provider's standing to this replica.
 func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	as.mu.Lock()
 	if a.refusals >= permits.MostRefusals && s.Refusals < permits.MostRefusals {

@@ -28,7 +28,7 @@ func (o *ordering) wait() waitRange {
 	return waitRange{least: max(0, coalesce-placing), most: max(0, o.Look-placing), passive: o.passive}
 }
 
-// grant is the answer to a request for a slot.
+// The type grant is the answer to a request for a slot.
 type grant struct {
 	slot *purchase.Slot
 	err  error
@@ -48,8 +48,8 @@ func (w *worker) bid(o *ordering, at time.Time) purchase.Bid {
 	}
 }
 
-// place places the next order in a granted slot. It returns the ordering if orders are left, else
-// how long to wait. If the decision is stale, place drops it.
+// The method place places the next order in a granted slot. It returns the ordering if orders are
+// left, else how long to wait. If the decision is stale, place drops it.
 func (w *worker) place(ctx context.Context, o *ordering, g grant) (next waitRange, left *ordering) {
 	if g.err != nil {
 		return w.hindered(ctx, g.err), nil

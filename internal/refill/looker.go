@@ -56,7 +56,7 @@ func newLooker(stock Stock, replicas Replicas, log *slog.Logger) *looker {
 	return l
 }
 
-// run runs turns until ctx ends, and waits for the turns that have begun.
+// The method run runs turns until ctx ends, and waits for the turns that have begun.
 func (l *looker) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -65,7 +65,7 @@ func (l *looker) run(ctx context.Context) {
 		l.lastPass.Store(now.UnixNano())
 		batch, wait := l.next(now)
 		if len(batch) > 0 {
-			l.batches.Go(func() error { // waits while batchesAtOnce run
+			l.batches.Go(func() error { // blocks while batchesAtOnce batches run
 				l.turns(ctx, batch)
 				return nil
 			})
@@ -81,7 +81,8 @@ func (l *looker) run(ctx context.Context) {
 	_ = l.batches.Wait()
 }
 
-// hangs reports whether unfinished exchanges with Redis have blocked the method run for hangsAfter.
+// The method hangs reports whether unfinished exchanges with Redis have blocked the method run for
+// hangsAfter.
 func (l *looker) hangs() bool {
 	return time.Since(time.Unix(0, l.lastPass.Load())) > hangsAfter
 }
@@ -270,7 +271,8 @@ func (l *looker) turns(ctx context.Context, batch []*worker) {
 	}
 }
 
-// look returns the stocks of LookAll. If LookAll fails, each stock has the error of LookAll.
+// The method look returns the stocks of LookAll. If LookAll fails, each stock has the error of
+// LookAll.
 func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.Stock) {
 	if len(queries) == 0 {
 		return nil
@@ -288,7 +290,7 @@ func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.
 	return stocks
 }
 
-// queue is a heap of workers by when they are due.
+// The type queue is a heap of workers, ordered by their due times.
 type queue []*worker
 
 func (q queue) Len() int           { return len(q) }

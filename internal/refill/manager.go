@@ -21,8 +21,8 @@ const (
 	// startMost after the first worker.
 	startStep = 500 * time.Microsecond
 	startMost = time.Second
-	// adoptEvery is the interval of searches for orders of dead replicas, plus up to a quarter.
-	// Together with the lease of an order, an order is adopted at most 8 s after its replica died.
+	// adoptEvery is the interval of searches for orders of dead replicas, plus up to a quarter. The
+	// lease of an order must expire first, so an order is adopted at most 8 s after its replica died.
 	adoptEvery = 2 * time.Second
 	// firstAdopt bounds the duration of the first search, which precedes all purchases.
 	firstAdopt = 3 * time.Second
@@ -68,7 +68,7 @@ type Manager struct {
 
 	mu      sync.Mutex
 	running bool
-	first   *targets.Set // the set of an Apply before Run
+	first   *targets.Set // set passed to Apply before Run
 	// departed are the removed identities whose tokens and orders may still live.
 	departed []departure
 }
@@ -223,8 +223,8 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 	}
 }
 
-// retry allows a target whose orders fail to place the next one at once, after its definition or
-// the providers changed: another provider may accept the order.
+// The method retry allows a target whose orders fail to place the next one at once, after its
+// definition or the providers changed: another provider may accept the order.
 func (m *Manager) retry(ctx context.Context, w *worker) {
 	if !w.status.snapshot().Failing {
 		return

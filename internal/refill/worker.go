@@ -48,7 +48,7 @@ const (
 	panicWait = time.Second
 )
 
-// worker keeps one target filled.
+// The type worker keeps one target filled.
 type worker struct {
 	target targets.Target
 	stock  Stock
@@ -148,8 +148,8 @@ func (w *worker) contained(part func() waitRange) (next waitRange) {
 	return next
 }
 
-// prepare begins a turn. If look is true, it returns how to look at the stock, else how long to
-// wait.
+// The method prepare begins a turn. If look is true, it returns how to look at the stock, else how
+// long to wait.
 func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause waitRange, look bool) {
 	if w.target.Paused {
 		return q, waitRange{least: coalesce, most: policy.Never, passive: true}, false
@@ -316,7 +316,7 @@ func (w *worker) hindered(ctx context.Context, err error) waitRange {
 	var held *pool.BoundedError
 	switch {
 	case errors.As(err, &held):
-		// The next look reads how long the target is bounded.
+		// The next look reads when the target's next order is allowed.
 		return waitRange{least: coalesce, most: coalesce}
 	case errors.As(err, &budget):
 		if w.status.outOfBudget(budget, time.Now()) {

@@ -90,8 +90,8 @@ func (s *Spool) Keep(l Letter) error {
 	return nil
 }
 
-// put writes a letter to disk under the name of an unfinished letter, and renames the file to its
-// final name.
+// The method put writes a letter to disk under the name of an unfinished letter, and renames the
+// file to its final name.
 func (s *Spool) put(name string, data []byte) error {
 	root, err := s.makeRoot()
 	if err != nil {
@@ -112,8 +112,8 @@ func (s *Spool) put(name string, data []byte) error {
 	return syncDir(root.Open("."))
 }
 
-// place renames a written file to the name of its letter. If that letter already exists, place
-// removes the file instead.
+// The method place renames a written file to the name of its letter. If that letter already exists,
+// place removes the file instead.
 func (s *Spool) place(root *os.Root, from, to string) error {
 	s.names.Lock()
 	defer s.names.Unlock()
@@ -235,7 +235,8 @@ func (s *Spool) Count() int { return int(max(0, s.letters.Load())) }
 // SetAside returns the number of files set aside, without I/O.
 func (s *Spool) SetAside() int { return int(s.bad.Load()) }
 
-// read reads a letter and the size of the letter's file. If the file is bad, read sets it aside.
+// The method read reads a letter and the size of the letter's file. If the file is bad, read sets
+// it aside.
 func (s *Spool) read(root *os.Root, name string) (Letter, int64, error) {
 	l, size, err := readFile(root, name)
 	if !errors.Is(err, ErrBad) {

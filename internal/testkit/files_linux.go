@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// WithFiles calls do while this process can open n more files: opening another one fails with EMFILE.
-// No other goroutine may open files meanwhile.
+// WithFiles calls the function do while this process can open n more files: opening another one
+// fails with EMFILE. No other goroutine may open files meanwhile.
 func WithFiles(t testing.TB, n int, do func()) {
 	t.Helper()
 	file, err := os.Open(os.DevNull) // starts the poller of the runtime, which opens files too

@@ -7,7 +7,7 @@ import (
 // calendar computes how many tokens the warm windows want ready.
 type calendar struct {
 	windows []Warm    // windows of the file
-	posted  []Window  // windows made by POST, as of the time read
+	posted  []Window  // windows made by POST, as last read
 	read    time.Time // time at which posted was read
 
 	next []occasion // the current or next run of each element of windows

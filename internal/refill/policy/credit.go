@@ -18,11 +18,11 @@ const (
 type credit struct {
 	price float64 // max_waste
 	left  float64 // tokens; a negative value is a debt
-	// hits is the number of tokens handed out at once, decayed with countDecay, at the time hit.
-	// Neither is saved.
+	// hits is the number of tokens handed out at once, decayed with countDecay. It was last updated at
+	// the time hit. Neither field is saved.
 	hits, hit float64
-	// Expiries that the floor alone causes cost no credit. At the time freeAt, free such expiries are
-	// left. Neither is saved.
+	// Expiries that the floor alone causes cost no credit. The field free has how many such expiries
+	// are left. It was last updated at the time freeAt. Neither field is saved.
 	free, freeAt float64
 }
 
@@ -61,8 +61,8 @@ func (c *credit) hitsAt(now, scale float64) float64 { return decayed(c.hits, now
 // hits, because about as many tokens will be used.
 func (c *credit) affordable(now, scale float64) int { return int(max(0, c.left+c.hitsAt(now, scale))) }
 
-// accrue updates the field free. Since the last call, the number floor of tokens was kept, and each
-// of them was replaced once in cycle seconds.
+// accrue updates the field free. The argument floor is the number of tokens kept since the last
+// call. Each of them was replaced once in cycle seconds.
 func (c *credit) accrue(now float64, floor int, cycle float64) {
 	since := max(0, now-c.freeAt)
 	c.freeAt = now

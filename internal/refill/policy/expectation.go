@@ -54,7 +54,7 @@ func (k *knowledge) foresee(v *expectation, now float64, w *workspace) {
 	v.prepare(&v.use, v.q50+v.life)
 }
 
-// remember adds the samples of the table and the gaps for the current situation.
+// The method remember adds the samples of the table and the gaps for the current situation.
 func (k *knowledge) remember(v *expectation, now float64, w *workspace) {
 	silence, lead := (now-k.last)/k.scale, max(v.q50, leastForecast)
 	if next := k.table.gaps.after(k.busy, 0); next.weight > 0 {

@@ -17,8 +17,8 @@ const (
 	leastStart = 1e-280
 	// leastForecast is the shortest forecast, in scaled seconds.
 	leastForecast = 1e-3
-	// A sum ends at the first probability below negligible. Beyond exactUpTo at most every
-	// servedStep-th probability is computed.
+	// A sum ends at the first probability below the constant negligible. Beyond exactUpTo at most
+	// every servedStep-th probability is computed.
 	negligible = 1e-3
 	servedStep = 16
 )

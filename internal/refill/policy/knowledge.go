@@ -82,8 +82,8 @@ func (k *knowledge) ends() [horizons]float64 {
 	return [horizons]float64{nearHorizon, midHorizon, min(max(k.life/k.scale, lifeLeast), lifeMost) + lifeBeyond}
 }
 
-// catchUp brings the table up to the time now: it samples the silence, and settles earlier samples.
-// The times of the samples do not depend on when and how often catchUp is called.
+// catchUp brings the table up to date: it samples the silence, and settles earlier samples. The
+// times of the samples do not depend on when and how often catchUp is called.
 func (k *knowledge) catchUp(now float64) {
 	if k.start == 0 {
 		k.start = now
@@ -92,8 +92,8 @@ func (k *knowledge) catchUp(now float64) {
 		return
 	}
 	ends := k.ends()
-	// Stop at the last bucket of silence: further samples add nothing, and a month of silence must not
-	// cost a month of samples.
+	// Sampling stops at the last bucket of silence: further samples add nothing, and a month of
+	// silence must not cost a month of samples.
 	until := min(now, k.last+silenceEdges[silences-2]*k.scale)
 	for {
 		step := quietStep

@@ -62,7 +62,7 @@ func (s *solves) failed() {
 	}
 }
 
-// sort sorts the known lead times; if none is known, it assumes lead times around guess.
+// The method sort sorts the known lead times; if none is known, it assumes lead times around guess.
 func (s *solves) sort(guess time.Duration) {
 	s.sorted = append(s.sorted[:0], s.leads...)
 	if len(s.leads) == 0 {

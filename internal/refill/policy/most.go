@@ -28,7 +28,7 @@ func (c Ceiling) PerHour() float64 {
 }
 
 // ThreadsToKeep returns the mean number of tasks in flight that it takes to keep the given number
-// of tokens without demand. Each token is replaced once in its usable life.
+// of tokens without demand. Each token is replaced once per usable life.
 func ThreadsToKeep(tokens int, lead, usable time.Duration) float64 {
 	if usable <= 0 {
 		return 0

@@ -19,7 +19,7 @@ const (
 
 // Need has the max_waste that reaches the wanted hit rate. It is also the JSON of that result.
 type Need struct {
-	MaxWaste   *float64 `json:"max_waste"`    // about the least value that reaches it; null = no value up to 1000 does
+	MaxWaste   *float64 `json:"max_waste"`    // about the least sufficient value; null = no value up to 1000 suffices
 	HitRateNow float64  `json:"hit_rate_now"` // hit rate with the current max_waste
 	Text       string   `json:"text"`         // the result as a sentence
 }

@@ -27,8 +27,8 @@ var ladder = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
 // shadow simulates other ways of refilling with a target's real requests and lead times.
 type shadow struct {
 	target Params
-	// runs has one replay for each simulated way. For a fixed target that is the adaptive policy. For
-	// an adaptive target it is each depth of ladder, and then the adaptive policy with each greater
+	// runs has one replay for each simulated way. A fixed target has one replay, of the adaptive
+	// policy. An adaptive target has a replay for each depth in ladder, and then one for each greater
 	// value of max_waste, ascending.
 	runs     []*replay
 	calendar calendar
@@ -147,7 +147,7 @@ func (s *shadow) live(t *Tracker, concurrency int, at time.Time, requests int, f
 		fails := real.streak >= FailuresInARow || rand.Float64() < real.fails //nolint:gosec // G404: a model
 		return float64(real.sorted[rand.IntN(len(real.sorted))]), fails       //nolint:gosec // G404: a model
 	}
-	// The share of the shadow's callers that wait for a token is that of the real callers.
+	// The share of the shadow's callers that wait for a token equals the share of the real callers.
 	waiters := float64(figures.Waited) / float64(max(1, figures.Waited+figures.Misses))
 	begin, end := sinceEpoch(t.looked), sinceEpoch(at)
 	for _, r := range s.runs {

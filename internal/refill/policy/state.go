@@ -124,10 +124,10 @@ func (s *State) outdate() {
 	}
 }
 
-// accrue updates the free expiries of the floor. The floor must not have changed since the last
-// call.
+// accrue updates the number of expiries that cost no credit. The floor must not have changed since
+// the last call.
 func (s *State) accrue() {
-	// A token of the floor is replaced up to a lead time before it expires.
+	// A token that the floor requires is replaced up to a lead time before the token expires.
 	life := s.params.Usable.Seconds()
 	cycle := max(life-s.learned.solves.quantile(floorLead), life/2)
 	s.credit.accrue(s.now, s.params.floor(s.warm), cycle)

@@ -165,8 +165,8 @@ func (t *table) note(at, shape float64, count uint32, situation int) {
 	t.head++
 }
 
-// settle adds every sample whose horizon has passed to its histogram. The argument ends has the
-// horizons in scaled seconds.
+// The method settle adds every sample whose horizon has passed to its histogram. The argument ends
+// has the horizons in scaled seconds.
 func (t *table) settle(at float64, count uint32, ends *[horizons]float64, scale float64) {
 	for h, length := range ends {
 		for ; t.done[h] != t.head; t.done[h]++ {
@@ -223,7 +223,8 @@ type exceedance struct {
 	shift  float64 // -log(m+1/2), which converts log n to the ratio
 }
 
-// prepare sums up a histogram. The argument expected is the mean that the fallback expects now.
+// The method prepare sums up a histogram. The argument expected is the mean that the fallback
+// expects now.
 func (o *exceedance) prepare(h *histogram, expected float64) {
 	sum := uint32(0)
 	for i := bins - 1; i >= 0; i-- {

@@ -135,7 +135,7 @@ func (t *Tracker) learner() *State {
 	return t.shadow.adaptive()
 }
 
-// active reports whether the last request is recent enough for a shadow.
+// The method active reports whether the last request is recent enough for a shadow.
 func (t *Tracker) active(at time.Time) bool {
 	return !t.asked.IsZero() && at.Sub(t.asked) < shadowLife
 }

@@ -126,7 +126,7 @@ func (d *daemon) disconnect() error {
 	return err
 }
 
-// part runs one part of the daemon until ctx ends.
+// part is a function that runs one part of the daemon until ctx ends.
 type part = func(ctx context.Context) error
 
 // stage is a group of parts that start together and end together.

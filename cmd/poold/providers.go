@@ -56,7 +56,7 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 	return entries
 }
 
-// open makes the client of a provider.
+// open makes the client for a provider of the file.
 func (ps *providers) open(ctx context.Context, p targets.Provider) (*provider.Client, error) {
 	config := backend.ProviderConfig(p)
 	config.Observe, config.Log = ps.observe(p.Name), ps.log
@@ -92,7 +92,7 @@ func (ps *providers) callbacks(set *targets.Set, p targets.Provider) purchase.Ca
 	return c
 }
 
-// close drops idle connections.
+// close closes the idle connections of all clients.
 func (ps *providers) close() {
 	for _, client := range ps.clients {
 		client.Close()

@@ -34,9 +34,9 @@ import (
 // (bench/takes).
 const gcPercent = 400
 
-// tuneGC sets the garbage collection to gcPercent. While the heap holds large request bodies, it
-// sets Go's default of 100, because gcPercent would multiply the memory for these bodies. The
-// environment variable GOGC overrides both.
+// tuneGC sets the percentage of the garbage collector to gcPercent. While the heap holds large
+// request bodies, it sets Go's default of 100, because gcPercent would multiply the memory for
+// these bodies. The environment variable GOGC overrides both.
 func tuneGC(manyBodies bool) {
 	if _, set := os.LookupEnv("GOGC"); set {
 		return

@@ -15,12 +15,12 @@
 // profile in targets/set.go.
 //
 // A new protocol is a type that implements the interface protocol in client.go, with tasks.go as
-// the model. It also needs an API constant here and in targets/set.go, and a case in New. Check its
-// pace (profiles.go) and ReportWindow (report.go) too. The methods that make requests return a
-// query, and the functions that parse replies return an answer. The Client does the rest: circuit
-// breaker, secrets and error classes. If poold should also serve the new protocol, add a parser of
-// its requests to package wire. A row in the table dialects of hostile_test.go tests the protocol
-// with every hostile reply.
+// the model. A new protocol also needs an API constant in this package and in targets/set.go, and a
+// case in New. Check its pace (profiles.go) and ReportWindow (report.go) too. The methods that make
+// requests return a query, and the functions that parse replies return an answer. The Client does
+// the rest: circuit breaker, secrets and error classes. If poold should also serve the new
+// protocol, add a parser of its requests to package wire. A row in the table dialects of
+// hostile_test.go tests the protocol with every hostile reply.
 //
 // A new type of CAPTCHA needs a row in wire.legacyMethods and in wire.taskNames, and its fields in
 // legacyFields and Task. If its solution is not a single token, it also needs a case in

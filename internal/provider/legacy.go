@@ -11,8 +11,8 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// legacy is the protocol of in.php and res.php. Its requests ask for JSON replies, but it also
-// parses plain text, because some services always send errors as plain text.
+// legacy implements the protocol with the paths in.php and res.php. Its requests ask for JSON
+// replies, but it also parses plain text, because some services always send errors as plain text.
 type legacy struct {
 	key     captcha.Secret
 	profile profile

@@ -10,7 +10,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// tasks is the protocol with the calls createTask and getTaskResult.
+// tasks implements the protocol with the calls createTask and getTaskResult.
 type tasks struct {
 	key     captcha.Secret
 	profile profile

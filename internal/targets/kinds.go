@@ -41,7 +41,7 @@ func (k textual) read(v value, dst reflect.Value) entry {
 	}
 	got, rule := k.parse(e)
 	read := entry{value: v}
-	if got != nil { // also stored for an invalid text, if parse returns a value
+	if got != nil { // the function parse may return a value for an invalid text, which is stored too
 		read = v.store(dst, got)
 	}
 	if rule != "" {
@@ -88,8 +88,8 @@ func filledText(e scalar) (any, string) {
 	return e.text, ""
 }
 
-// formed returns the kind of texts that match a pattern. The argument rule describes such texts in
-// messages.
+// formed returns a kind of text whose valid values match a pattern. The argument rule describes
+// such texts in messages.
 func formed(pattern, rule string) textual {
 	matches := regexp.MustCompile(pattern).MatchString
 	return textual{pattern: pattern, parse: func(e scalar) (any, string) {
@@ -100,7 +100,7 @@ func formed(pattern, rule string) textual {
 	}}
 }
 
-// word returns the kind of texts that are one of the given words.
+// word returns a kind of text whose valid values are the given words.
 func word[T ~string](words ...T) textual {
 	var known []string
 	for _, w := range words {
@@ -123,7 +123,8 @@ const decimalPattern = `(0|[1-9][0-9]*)(\.[0-9]+)?`
 
 var decimal = regexp.MustCompile(`^` + decimalPattern + `$`)
 
-// rate is the kind of texts such as 5/m, a number per second, minute or hour. The value is a Rate.
+// rate is the kind of texts such as 5/m, a number per second, minute or hour. The parsed value has
+// the type Rate.
 var rate = textual{pattern: `^` + decimalPattern + `/[smh]$`, parse: func(e scalar) (any, string) {
 	count, unit, _ := strings.Cut(e.text, "/")
 	per := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
@@ -157,8 +158,8 @@ var sizeUnits = []struct {
 	bytes Size
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
-// size returns the kind of texts such as 256MiB, a number of bytes from lo to hi. The value is a
-// Size.
+// size returns the kind of texts such as 256MiB, a number of bytes from lo to hi. The parsed value
+// has the type Size.
 func size(lo, hi Size) textual {
 	return textual{pattern: `^[1-9][0-9]*(KiB|MiB|GiB)$`, parse: func(e scalar) (any, string) {
 		n, err := parseSize(e.text)

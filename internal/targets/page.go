@@ -21,7 +21,7 @@ type page struct {
 	path   string // unchanged path of the address, without the query
 }
 
-// pagePattern parses a pattern of addresses of pages. The value is a page.
+// pagePattern parses a pattern of addresses of pages. The parsed value has the type page.
 func pagePattern(e scalar) (any, string) {
 	if e.text == "" {
 		return nil, "must not be empty"

@@ -120,7 +120,8 @@ func (t *targetEntry) warmRules(inherited entry) {
 	}
 }
 
-// cronText parses a cron expression that says when windows begin. The value is a cron.Schedule.
+// cronText parses a cron expression that says when windows begin. The parsed value has the type
+// cron.Schedule.
 func cronText(e scalar) (any, string) {
 	s, err := cron.Parse(e.text)
 	if invalid, ok := errors.AsType[*cron.Error](err); ok {

@@ -165,7 +165,7 @@ func (s section) inherit(e entry, dst, from reflect.Value) {
 		given, to, inherited := e.keys[f.key], dst.FieldByIndex(f.index), from.FieldByIndex(f.index)
 		if inner, is := f.kind.(section); is && given.read {
 			inner.inherit(given, to, inherited)
-		} else if !given.ok && given.items == nil { // not for an invalid list with items, because rules still check its items
+		} else if !given.ok && given.items == nil { // an invalid list keeps its items, because rules still check them
 			to.Set(inherited)
 		}
 	}

@@ -1,4 +1,4 @@
-// A solving service that solves everything at once, but for the sitekey "unsolvable".
+// A solving service that solves every CAPTCHA at once, except those with the sitekey "unsolvable".
 "use strict";
 const http = require("node:http");
 
@@ -10,7 +10,7 @@ function answer(tasks, path, fields) {
   return [1, task.get("method") === "base64" ? "text" : "TOKEN." + fields.get("id")];
 }
 
-// Starts it and resolves to its address.
+// Starts the service and resolves to its address.
 module.exports = () => new Promise((started) => {
   const tasks = [];
   const server = http.createServer((request, response) => {

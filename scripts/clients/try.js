@@ -1,4 +1,4 @@
-// See the script of this name.
+// The shell script `try` beside this file explains the program and runs it.
 "use strict";
 const assert = require("node:assert");
 const { spawn } = require("node:child_process");
@@ -51,12 +51,12 @@ async function operate(method, path) {
 
 // says prints the result of a call and compares it with the expected one.
 async function says(client, what, want, call) {
-  const got = await call().catch((err) => err.err || err.message); // a code, or what Node says
+  const got = await call().catch((err) => err.err || err.message); // an error code, or the message of Node
   console.log(`${client.padEnd(11)} ${what.padEnd(28)} ${got}`);
   assert(typeof want === "string" ? String(got).includes(want) : want(got), `${client}, ${what}: ${got}, want ${want}`);
 }
 
-// As in docs/clients.md: the client of 2captcha has no option for its address.
+// The client of 2captcha has no option for the address of the service; docs/clients.md shows the same remedy.
 class Pooled extends Solver {
   get in() { return address + "/in.php"; }
   get res() { return address + "/res.php"; }
@@ -116,7 +116,7 @@ function capMonster() {
 
 const isToken = (got) => /^TOKEN\.\d+$/.test(got);
 const isLeft = (got) => got > 800 && got < 1000;
-// The expected result of each call; by client, if a client has its own word for an error.
+// The expected result of each call. If the clients have different words for an error, there is one result for each client.
 const wanted = {
   "recaptcha v2": isToken, "recaptcha v3": isToken, hcaptcha: isToken, turnstile: isToken,
   image: "text", balance: isLeft, "good report": "OK_REPORT_RECORDED", "bad report": "OK_REPORT_RECORDED",
@@ -139,7 +139,7 @@ async function tryAll() {
   const hits = (await targets()).reduce((sum, t) => sum + t.hits, 0);
   assert.strictEqual(hits, 10, "not each token was in the pool at the first poll");
 
-  for (const client of clients) { // which takes the last token
+  for (const client of clients) { // each of them takes the last token
     await says(client.name, "from a pool of two", isToken, client.dry);
   }
   await until("the budget to be used up", async () => (await targets()).find((t) => t.name === "dry").state === "budget");

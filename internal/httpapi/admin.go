@@ -87,9 +87,9 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return a.finishChange(w, r, c, "target paused", limits...)
 }
 
-// resume is POST /pool/{target}/resume. It ends a pause that was made by POST. A pause in the
-// configuration file lasts until the file is changed. If the target's orders fail or the provider
-// refuses them, the next order is placed at once.
+// resume is POST /pool/{target}/resume. The route ends a pause that was made by POST. A pause in
+// the configuration file lasts until the file is changed. If the target's orders fail or the
+// provider refuses them, the next order is placed at once.
 func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if c.Target.Paused {
 		return kernel.NewProblem(kernel.CodePausedInFile, "the configuration file has `paused: true` for this target; remove it there to resume")
@@ -125,7 +125,7 @@ func (a *admin) finishChange(w http.ResponseWriter, r *http.Request, c *kernel.C
 	return nil
 }
 
-// reload is POST /-/reload. It completes even if its caller hangs up.
+// reload is POST /-/reload. The reload completes even if its caller hangs up.
 func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reloadLimit)
 	defer cancel()

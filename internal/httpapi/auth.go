@@ -55,26 +55,26 @@ func (g *gate) identify(c *kernel.Call, r *http.Request) error {
 	}
 	if limiter := caller.Limiter; limiter != nil {
 		if wait := kernel.OverRate(limiter, c.Began); wait > 0 {
-			return kernel.NewProblem(kernel.CodeRateLimited, "the rate of this key is used up").After(wait)
+			return kernel.NewProblem(kernel.CodeRateLimited, "the rate of this key is used up").RetryAfter(wait)
 		}
 	}
 	return authorize(caller, c.Route, r)
 }
 
-// refuseKey returns the error for a caller without a key of the configuration file. It counts only
-// wrong keys, so that a right key is served even if many wrong keys come from the same address.
+// refuseKey returns the error for a caller without a key of the configuration file. Only wrong keys
+// are counted, so that a right key is served even if many wrong keys come from the same address.
 func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 	if secret, _ := credential(r); secret == "" {
 		return err // the request has no key
 	}
 	if wait := g.wrongKeys.Count(r.RemoteAddr, c.Began); wait > 0 {
-		return kernel.NewProblem(kernel.CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").After(wait)
+		return kernel.NewProblem(kernel.CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").RetryAfter(wait)
 	}
 	return err
 }
 
 // reauthenticate authenticates the caller again if the file was reloaded since its admission.
-// Without a reload it returns a nil Access.
+// Without a reload, the returned Access is nil.
 func (g *gate) reauthenticate(c *kernel.Call, r *http.Request) (now *kernel.Access, caller *kernel.Caller, err error) {
 	if now = g.access(); now == c.Access {
 		return nil, c.Caller, nil
@@ -98,7 +98,7 @@ func (g *gate) readmit(c *kernel.Call, r *http.Request) error {
 		return err
 	}
 	if target.ID != c.Target.ID {
-		return kernel.NewProblem(kernel.CodePoolEmpty, "the target changed during the wait; repeat the request").After(time.Second)
+		return kernel.NewProblem(kernel.CodePoolEmpty, "the target changed during the wait; repeat the request").RetryAfter(time.Second)
 	}
 	return nil
 }

@@ -4,8 +4,8 @@
 //
 // pools.yaml → targets.Set → refill → purchase → provider → purchase → pool → httpapi → the caller.
 // The package takes tokens from the stock, requests solves from package ondemand, and publishes the
-// snapshots of package status. It buys nothing itself. Two kinds of request flow in the other
-// direction: a caller's report on its token goes to the stock and the buyer, and a provider's
+// snapshots of package status. The package buys nothing itself. Two kinds of request flow in the
+// other direction: a caller's report on its token goes to the stock and the buyer, and a provider's
 // callback goes to the buyer.
 //
 // # A request
@@ -64,6 +64,6 @@
 // # Limits
 //
 // The package keeps counts, histograms, the rate limiters of the keys and the senders of recent
-// wrong keys. It holds a token only until the response is written, and starts no goroutine that
-// outlives its request.
+// wrong keys. The package holds a token only until the response is written. It starts no goroutine
+// that outlives the request.
 package httpapi

@@ -57,15 +57,15 @@ func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel
 	case errors.As(err, &empty):
 		return s.explainEmpty(ctx, c, empty)
 	case errors.As(err, &rate):
-		return kernel.NewProblem(kernel.CodeRateLimited, "the rate of this target, or of on-demand solves, is used up").After(rate.RetryAfter)
+		return kernel.NewProblem(kernel.CodeRateLimited, "the rate of this target, or of on-demand solves, is used up").RetryAfter(rate.RetryAfter)
 	case errors.As(err, &solve) && solve.Refused:
 		return kernel.NewProblem(kernel.CodeSolveRefused, solve.Reason)
 	case errors.As(err, &solve):
 		return kernel.NewProblem(kernel.CodeSolveFailed, solve.Reason)
 	case errors.As(err, &outage):
-		return kernel.NewProblem(kernel.CodeProviderDown, outage.Reason).After(max(time.Until(outage.Until), kernel.Jitter(kernel.ShortRetry)))
+		return kernel.NewProblem(kernel.CodeProviderDown, outage.Reason).RetryAfter(max(time.Until(outage.Until), kernel.Jitter(kernel.ShortRetry)))
 	case errors.As(err, &budget):
-		return kernel.NewProblem(kernel.CodeBudget, budget.Reason).After(budget.RetryAfter)
+		return kernel.NewProblem(kernel.CodeBudget, budget.Reason).RetryAfter(budget.RetryAfter)
 	case errors.As(err, &invalid):
 		return kernel.NewProblem(kernel.CodeInvalidConfig, "nothing was changed; the last good configuration stays in use").Listing(invalid)
 	}
@@ -75,15 +75,15 @@ func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel
 		}
 		p := kernel.NewProblem(a.code, a.detail)
 		if p.Status == http.StatusServiceUnavailable {
-			return p.Soon()
+			return p.RetrySoon()
 		}
 		return p
 	}
 	if errors.Is(err, history.ErrDown) {
-		return kernel.NewProblem(kernel.CodeStoreDown, historyReason(err)).Soon()
+		return kernel.NewProblem(kernel.CodeStoreDown, historyReason(err)).RetrySoon()
 	}
 	if errors.Is(err, redisdb.ErrDown) || errors.Is(err, context.DeadlineExceeded) {
-		return kernel.NewProblem(kernel.CodeStoreDown, redisdb.Reason(err)).Soon()
+		return kernel.NewProblem(kernel.CodeStoreDown, redisdb.Reason(err)).RetrySoon()
 	}
 	p := kernel.NewProblem(kernel.CodeInternal, "an unexpected error; the daemon's log has the cause")
 	p.Cause = err
@@ -103,7 +103,7 @@ func historyReason(err error) string {
 // explainEmpty returns a problem that says why no token is ready and when the caller should retry.
 func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.EmptyError) *kernel.Problem {
 	if c.Target == nil { // for /solve an empty stock alone is not an error
-		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this identity already").After(kernel.Jitter(unknownLead))
+		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this identity already").RetryAfter(kernel.Jitter(unknownLead))
 	}
 	note, known := s.refill.Current(ctx, c.Target.Name)
 	if !known {
@@ -114,28 +114,28 @@ func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.Empty
 		retry = kernel.Jitter(cmp.Or(note.Lead, unknownLead))
 	}
 	if e.Full {
-		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this target already").After(retry)
+		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this target already").RetryAfter(retry)
 	}
 	out, until, _ := s.status.Outage(ctx)
 	cause := status.CauseOf(c.Target.Target, note, &pool.Stock{Paused: e.Paused, Pause: e.Pause, Orders: e.Orders, Waiting: e.Waiting}, out)
 	switch {
 	case cause.State == refill.Paused:
-		return kernel.NewProblem(kernel.CodePaused, cause.Reason).After(retry)
+		return kernel.NewProblem(kernel.CodePaused, cause.Reason).RetryAfter(retry)
 	case cause.State == refill.Refused:
-		return kernel.NewProblem(kernel.CodeSolveRefused, cause.Reason).After(max(retry, time.Until(note.Until)))
+		return kernel.NewProblem(kernel.CodeSolveRefused, cause.Reason).RetryAfter(max(retry, time.Until(note.Until)))
 	case cause.State == refill.Budget:
 		// Before note.Until, only an order in flight can bring a token.
 		if left := time.Until(note.Until); left > 0 {
 			retry = left // without jitter: an earlier retry cannot succeed
 		}
-		return kernel.NewProblem(kernel.CodeBudget, cause.Reason).After(retry)
+		return kernel.NewProblem(kernel.CodeBudget, cause.Reason).RetryAfter(retry)
 	case cause.Outage:
-		return kernel.NewProblem(kernel.CodeProviderDown, cause.Reason).After(max(retry, time.Until(until)))
+		return kernel.NewProblem(kernel.CodeProviderDown, cause.Reason).RetryAfter(max(retry, time.Until(until)))
 	}
 	detail := fmt.Sprintf("no token is ready (orders in flight: %d, pending callers: %d); ?wait=%.0fs waits for one, at most %.0fs",
 		e.Orders, e.Waiting, defaultWait.Seconds(), maxWait.Seconds())
 	if cause.Reason != "" {
 		detail = cause.Reason + "; " + detail
 	}
-	return kernel.NewProblem(kernel.CodePoolEmpty, detail).After(retry)
+	return kernel.NewProblem(kernel.CodePoolEmpty, detail).RetryAfter(retry)
 }

@@ -18,8 +18,8 @@ type probes struct {
 	stopping *atomic.Bool // of the Server
 }
 
-// alive is GET /healthz: 200 while the process serves requests. It ignores Redis, because a restart
-// of poold would not repair Redis.
+// alive is GET /healthz: 200 while the process serves requests. The route ignores Redis, because a
+// restart of poold would not repair Redis.
 func (p *probes) alive(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 	return kernel.RespondJSON(w, map[string]string{"status": "ok"})
 }
@@ -38,7 +38,7 @@ func (p *probes) ready(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) e
 	if len(reasons) == 0 {
 		ready := struct {
 			Ready   bool     `json:"ready"`
-			Reasons []string `json:"reasons,omitempty"` // why some targets have no tokens to hand out
+			Reasons []string `json:"reasons,omitempty"` // reasons why some targets have no tokens
 		}{Ready: true}
 		if health.Reason != "" {
 			ready.Reasons = []string{health.Reason}

@@ -119,8 +119,8 @@ func (m *Metrics) CallsPerToken(provider string) float64 {
 	return 0
 }
 
-// providerLocked returns the traffic of a provider. It creates the entry, by which dropStaleSeries later finds
-// the provider's series.
+// providerLocked returns the traffic of a provider. It creates a missing entry, so that
+// dropStaleSeries later finds the provider's series.
 func (m *Metrics) providerLocked(name string) *traffic {
 	t := m.providers[name]
 	if t == nil {

@@ -110,7 +110,7 @@ func (s *scrapes) render(snapshot *status.Snapshot) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// compress returns a rendered body as gzip. It passes on an error of the rendering.
+// compress returns a rendered body as gzip. If the rendering failed, compress returns that error.
 func compress(body []byte, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err

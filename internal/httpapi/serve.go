@@ -13,8 +13,8 @@ import (
 	"poold/internal/targets"
 )
 
-// statusHungUp is the status in logs and metrics if the caller hung up before the response. It is
-// never sent.
+// statusHungUp is the status in logs and metrics if the caller hung up before the response. This
+// status is never sent.
 const statusHungUp = 499
 
 // serve answers one request to one route. The slice params has the variable parts of the path;
@@ -105,7 +105,7 @@ func (s *Server) finish(c *kernel.Call, r *http.Request) {
 	}
 }
 
-// countByKey counts requests for a token or a solve, and reports, by the caller's key.
+// countByKey counts requests by the caller's key: those for a token or a solve, and reports.
 func (s *Server) countByKey(c *kernel.Call) {
 	scope := c.Route.Scope
 	if c.Caller == nil || scope != targets.ScopeToken && scope != targets.ScopeSolve {

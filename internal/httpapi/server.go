@@ -66,12 +66,12 @@ type Deps struct {
 	Metrics    *Metrics
 	Log        *slog.Logger
 	// ManyBodies is called with true when large bodies begin to take more than 32 MiB of memory,
-	// and with false when they take less again. It must not block.
+	// and with false when they take less again. The function must not block.
 	ManyBodies func(many bool)
 }
 
-// Server admits HTTP requests and passes them to the handlers of their routes. It writes the error
-// responses. A Server is safe for concurrent use.
+// Server admits HTTP requests and passes them to the handlers of their routes. The Server also
+// writes the error responses. A Server is safe for concurrent use.
 type Server struct {
 	gate     *gate
 	refill   delivery.Notes
@@ -111,10 +111,10 @@ func New(d Deps) *Server {
 	return s
 }
 
-// Handler returns the handler of all routes. It is made for HTTPServer on a CountListener. Another
-// server lacks two properties: without ConnContext, a token whose response could not be written is
-// never returned to the stock, and without the limits of HTTPServer, the server's WriteTimeout may
-// end a caller's wait.
+// Handler returns the handler of all routes. Handler is made for HTTPServer on a CountListener.
+// Another server lacks two properties: without ConnContext, a token whose response could not be
+// written is never returned to the stock, and without the limits of HTTPServer, the server's
+// WriteTimeout may end a caller's wait.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // HTTPServer returns a server with the limits of this API. The caller must serve on a listener from

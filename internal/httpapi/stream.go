@@ -41,7 +41,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 	}
 	defer s.open.Add(-1)
 	if s.open.Add(1) > mostStreams {
-		return kernel.NewProblem(kernel.CodeStreams, "the maximum of open streams is reached; poll /status.json instead").Soon()
+		return kernel.NewProblem(kernel.CodeStreams, "the maximum of open streams is reached; poll /status.json instead").RetrySoon()
 	}
 	reader := s.feed.Follow(strings.Join(c.Caller.Globs, "\n"), c.Caller.Sees())
 	defer reader.Close()

@@ -15,7 +15,7 @@ import (
 // for the responses to callers that got no token.
 type Cause struct {
 	State string // Target.State in the document
-	// Reason is a sentence. It quotes the solving service if the service is the cause. "" = the
+	// Reason is a sentence. Reason quotes the solving service if the service is the cause. "" = the
 	// state is normal.
 	Reason string
 	Outage bool // the reason is that all providers are down

@@ -128,7 +128,7 @@ type Sources struct {
 	StartedAt time.Time // of the daemon
 }
 
-// Collector makes snapshots. It is safe for concurrent use.
+// Collector makes snapshots. A Collector is safe for concurrent use.
 type Collector struct {
 	Sources
 

@@ -17,7 +17,7 @@ type Copy struct {
 	targets map[string]Target          // by name
 }
 
-// Take applies an event. It ignores events of other names.
+// Take applies an event. Take ignores events of unknown names.
 func (c *Copy) Take(name string, data []byte) error {
 	if name != EventStatus && name != EventChange {
 		return nil

@@ -40,7 +40,7 @@ type Event struct {
 	Data []byte
 }
 
-// Feed sends the changes of the status to many readers. It requests each snapshot once for all
+// Feed sends the changes of the status to many readers. A Feed requests each snapshot once for all
 // readers, and computes a change once for each view. Without readers it requests no snapshots. A
 // Feed is safe for concurrent use.
 type Feed struct {
@@ -67,7 +67,7 @@ type view struct {
 	current atomic.Pointer[edition]  // only Run replaces it
 }
 
-// edition is the content of a view at one time. It is immutable once it is published.
+// edition is the content of a view at one time. An edition is immutable once it is published.
 type edition struct {
 	number   int64 // counts the editions of a view; 0 = no edition yet, only next is set
 	at       time.Time

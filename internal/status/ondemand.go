@@ -37,7 +37,7 @@ func (c *Collector) askOnDemand(ctx context.Context, set *targets.Set) onDemand 
 }
 
 // fill waits for the queries, writes their results into a document, and returns the stock of all
-// guests. It returns nil if the document has no Solve, or if the stock is not current. After a
+// guests. The result is nil if the document has no Solve, or if the stock is not current. After a
 // reload has removed the section `solve`, the document has Solve until the last tokens and orders
 // of guests have ended.
 func (o onDemand) fill(document *Document) (current *pool.GuestStock) {

@@ -27,7 +27,7 @@ const panicMessage = "panic while making a status"
 // errSlow reports that the last answer of a source is too old.
 var errSlow = errors.New("no answer in time")
 
-// source runs a query concurrently with the rest of a snapshot, and keeps its last answer. It
+// source runs a query concurrently with the rest of a snapshot, and keeps its last answer. A source
 // delays a snapshot by at most patience. The zero value has no answer.
 type source[T any] struct {
 	mu       sync.Mutex

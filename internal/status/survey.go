@@ -28,8 +28,8 @@ type observation struct {
 	at time.Time
 }
 
-// surveyor reads the stock of many identities. For identities that cannot be read, it returns the
-// last known figures.
+// surveyor reads the stock of many identities. For identities that cannot be read, a surveyor
+// returns the last known figures.
 type surveyor struct {
 	stock Stock
 	log   *slog.Logger

@@ -97,8 +97,8 @@ func targetHour(s *pool.Stock, at time.Time) TargetHour {
 	return hour
 }
 
-// targetStatus converts the refill status and the stock of a target. It does not set the target's
-// state and near misses.
+// targetStatus converts the refill status and the stock of a target. The state and the near misses
+// of the target are not set yet.
 func targetStatus(t *targets.Target, refilling refill.Status, seen *observation) Target {
 	f := seen.Figures
 	target := Target{
@@ -132,7 +132,7 @@ func targetStatus(t *targets.Target, refilling refill.Status, seen *observation)
 	return target
 }
 
-// lastFailures converts failures. It never returns nil.
+// lastFailures converts failures. The result is never nil.
 func lastFailures(list []refill.Failure) []LastFailure {
 	all := make([]LastFailure, len(list))
 	for i, f := range list {
@@ -141,7 +141,7 @@ func lastFailures(list []refill.Failure) []LastFailure {
 	return all
 }
 
-// nearMisses converts near misses for the document. It never returns nil.
+// nearMisses converts near misses for the document. The result is never nil.
 func nearMisses(list []compat.NearMiss) []NearMiss {
 	all := []NearMiss{}
 	for _, miss := range list {
@@ -175,7 +175,7 @@ func convertNeed(s *policy.Shadow) *Need {
 	return &Need{MaxWaste: s.Need.MaxWaste, HitRateNow: s.Need.HitRateNow, Text: s.Need.Text}
 }
 
-// warmWindows converts windows that were read at the time at. It never returns nil.
+// warmWindows converts windows that were read at the time at. The result is never nil.
 func warmWindows(windows []pool.Window, at time.Time) []WarmWindow {
 	list := make([]WarmWindow, len(windows))
 	for i, w := range windows {
@@ -188,7 +188,7 @@ func warmWindows(windows []pool.Window, at time.Time) []WarmWindow {
 	return list
 }
 
-// marks lists the marks of a target. It never returns nil.
+// marks lists the marks of a target. The result is never nil.
 func marks(refilling refill.Status, verdicts []bool) []string {
 	list := []string{}
 	if refilling.Failing {

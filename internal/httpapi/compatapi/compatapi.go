@@ -183,8 +183,8 @@ func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 }
 
 // number sets the task number of a submission. It uses the task of an earlier equal submission
-// whose reply was lost, if that task can still bring a token; otherwise it makes a new task. It
-// sets the number even if the client has hung up, because the client may repeat the submission.
+// whose reply was lost, if that task can still bring a token; otherwise it makes a new task. The
+// number is set even if the client has hung up, because the client may repeat the submission.
 func (p *Routes) number(ctx context.Context, s *submit, task compat.Task, terms compat.Terms) error {
 	if s.number != "" {
 		open, err := p.Tasks.Open(ctx, s.number, task.Caller)
@@ -279,8 +279,8 @@ func (p *Routes) answerSolved(w http.ResponseWriter, r *http.Request, c *kernel.
 	return p.Send(w, r, c, p.delivery(c, got), []string{reply.Type}, reply.Body)
 }
 
-// delivery returns the hand-out of a solved task's token. It is repeatable, because the client may
-// poll the task again.
+// delivery returns the hand-out of a solved task's token. The hand-out is repeatable, because the
+// client may poll the task again.
 func (p *Routes) delivery(c *kernel.Call, got *compat.Result) *delivery.Handout {
 	c.Target = c.Access.ByID[got.Identity]
 	return &delivery.Handout{

@@ -31,7 +31,8 @@ func (p *Routes) ServeLegacy(w http.ResponseWriter, r *http.Request, c *kernel.C
 	})
 }
 
-// legacyDo carries out a call. It returns an empty reply if it has written the response already.
+// legacyDo carries out a call. legacyDo returns an empty reply if it has already written the
+// response itself.
 func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.LegacyCall, taken *kernel.Room) (wire.Reply, error) {
 	form := asked.Form
 	switch asked.Action {

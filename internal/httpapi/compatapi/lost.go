@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// lostFor is how long after a lost reply the task is kept for the next equal submission. It
-	// equals the time for which package compat keeps a task that no client polls.
+	// lostFor is how long after a lost reply the task is kept for the next equal submission.
+	// Package compat keeps a task that no client polls for the same time.
 	lostFor = 30 * time.Second
 	// mostLost is the maximum number of submissions with a lost reply that a replica keeps.
 	mostLost = 4096

@@ -23,7 +23,8 @@ func (p *Routes) ServeTasks(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	})
 }
 
-// taskDo carries out a call. It returns an empty reply if it has written the response already.
+// taskDo carries out a call. taskDo returns an empty reply if it has already written the response
+// itself.
 func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.TasksCall, taken *kernel.Room) (reply wire.Reply, err error) {
 	switch asked.Action {
 	case wire.Submit:

@@ -25,8 +25,8 @@ type Audit struct {
 	To Auditor // nil = no entries are written
 }
 
-// Taken writes an entry that a caller has got a token. It writes no entry for a replay, because the
-// first hand-out of the token has an entry.
+// Taken writes an entry that a caller has got a token. Taken writes no entry for a replay, because
+// the first hand-out of the token has an entry.
 func (a Audit) Taken(c *kernel.Call, t *Handout) {
 	if a.To == nil || t.Token.Source == pool.FromReplay {
 		return

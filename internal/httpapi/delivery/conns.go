@@ -64,8 +64,8 @@ func markSent(ctx context.Context) sentBytes {
 	return sentBytes{conn: conn, bytes: conn.written.Load()}
 }
 
-// nothingSince reports whether no byte was written since markSent returned s. It returns false if
-// the bytes are not counted, so that no token is handed out twice.
+// nothingSince reports whether no byte was written since markSent returned s. If the bytes are not
+// counted, nothingSince returns false, so that no token is handed out twice.
 func (s sentBytes) nothingSince() bool {
 	return s.conn != nil && s.conn.written.Load() == s.bytes
 }

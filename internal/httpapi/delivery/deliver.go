@@ -145,8 +145,8 @@ func isPlain(text string) bool {
 	return true
 }
 
-// Send writes a complete response with a token. It waits until the operating system has all bytes,
-// because an error after the return of the handler would be lost.
+// Send writes a complete response with a token. Send waits until the operating system has all
+// bytes, because an error after the return of the handler would be lost.
 func (d *Sender) Send(w http.ResponseWriter, r *http.Request, c *kernel.Call, t *Handout, contentType []string, body []byte) error {
 	before := markSent(r.Context())
 	h := w.Header()
@@ -176,8 +176,8 @@ func (d *Sender) Arrived(c *kernel.Call, t *Handout) {
 	d.Metrics.HandedOut(c.TargetName(), t.Token, time.Since(c.Began))
 }
 
-// ReturnToken puts a token that reached no caller back into the stock, without blocking. It does
-// not put back a repeatable or shared token.
+// ReturnToken puts a token that reached no caller back into the stock, without blocking.
+// ReturnToken does not put back a repeatable or shared token.
 func (d *Sender) ReturnToken(ctx context.Context, c *kernel.Call, t *Handout) {
 	switch {
 	case t.Repeatable:

@@ -80,7 +80,7 @@ func (p *Reports) limitUnknown(c *kernel.Call, err error) error {
 		return err
 	}
 	if wait := p.unknown.Count(c.Caller.StableName, c.Began); wait > 0 {
-		return kernel.NewProblem(kernel.CodeRateLimited, "this key sent too many reports about unknown tokens; reports about known tokens are still accepted").After(wait)
+		return kernel.NewProblem(kernel.CodeRateLimited, "this key sent too many reports about unknown tokens; reports about known tokens are still accepted").RetryAfter(wait)
 	}
 	return err
 }

@@ -101,6 +101,6 @@ func (s *Supply) IsEmpty(ctx context.Context, t *kernel.Target) bool {
 // Notes reads the refill status of a target; *refill.Manager implements it.
 type Notes interface {
 	// Current returns the refill status of a target, which includes the report of the replica that
-	// watches the target. It returns false while no worker refills the target.
+	// watches the target. Current returns false while no worker refills the target.
 	Current(ctx context.Context, name string) (refill.Status, bool)
 }

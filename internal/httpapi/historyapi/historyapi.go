@@ -214,8 +214,8 @@ func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return respondTable(w, r, one, []Record{one})
 }
 
-// find queries the store for the targets that the caller sees. Without such targets it returns an
-// empty result.
+// find queries the store for the targets that the caller sees. If the caller sees no targets, find
+// returns an empty result.
 func find[T any](r *http.Request, c *kernel.Call, q history.Query, ask func(context.Context, history.Query) (T, error)) (found T, err error) {
 	if q.Targets = c.Visible(); q.Targets != nil && len(q.Targets) == 0 {
 		return found, nil

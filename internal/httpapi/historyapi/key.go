@@ -24,8 +24,8 @@ type Audit interface {
 // keyName matches the name of a key, or history.Keyless, which stands for calls without a key.
 var keyName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._@-]{0,62}|` + history.Keyless + `)$`)
 
-// Key is GET /history/key/{name}: the actions of a key on tokens. It also accepts names that the
-// configuration file lacks, because an earlier file may have had the key.
+// Key is GET /history/key/{name}: the actions of a key on tokens. The name may be missing in the
+// configuration file, because an earlier file may have had the key.
 func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	name := c.Param(r, 0)
 	if !keyName.MatchString(name) {

@@ -19,8 +19,8 @@ const (
 	defaultPage = 50
 	// defaultUsage is the number of days that /history/usage covers if the query has no from.
 	defaultUsage = 7
-	// longestUsage is the maximum number of days of one query, about a quarter of a year. It is
-	// limited because the store is queried once for each day.
+	// longestUsage is the maximum number of days of one query, about a quarter of a year. The
+	// number is limited because the store is queried once for each day.
 	longestUsage = 92
 )
 
@@ -48,7 +48,7 @@ func (q *pageQuery) covers(p history.Position) bool {
 		(q.Before == history.Position{} || newestFirst(q.Before, p) < 0)
 }
 
-// readPageQuery parses the parameters from, to, limit and cursor. It refuses other parameters,
+// readPageQuery parses the parameters from, to, limit and cursor. Other parameters are refused,
 // except those that the argument more names.
 func readPageQuery(raw string, more ...string) (pageQuery, error) {
 	values, err := kernel.ReadValues(raw, append([]string{"from", "to", "limit", "cursor"}, more...)...)
@@ -124,7 +124,7 @@ func readUsageQuery(raw string) (q usageQuery, err error) {
 }
 
 // days returns the first and the last UTC day of the query, by default the last defaultUsage days.
-// It refuses a day for which some records have expired, because the figures of that day would be
+// A day for which some records have expired is refused, because the figures of that day would be
 // too low. The argument source names the store in the error.
 func (q usageQuery) days(now time.Time, keep time.Duration, source string) (first, last time.Time, err error) {
 	const day = 24 * time.Hour

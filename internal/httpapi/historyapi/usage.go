@@ -64,8 +64,8 @@ type usageSum struct {
 	since       string            // first day whose hand-outs are known
 }
 
-// line returns the line to which a target with its owner contributes on a day. It creates the line
-// if necessary.
+// line returns the line to which a target with its owner contributes on a day. A missing line is
+// created.
 func (s *usageSum) line(date string, of history.Owned) *usageFigures {
 	begins := date
 	if !s.perDay {
@@ -82,7 +82,7 @@ func (s *usageSum) line(date string, of history.Owned) *usageFigures {
 }
 
 // addHandouts adds the numbers of tokens handed out and expired, under the present owners of the
-// targets. It must be called before addOrders.
+// targets. Call addHandouts before addOrders.
 func (s *usageSum) addHandouts(d *status.Document, now time.Time) {
 	s.owners, s.since = map[string]string{}, now.UTC().AddDate(0, 0, 1-handoutDays).Format(time.DateOnly)
 	if d.Redis.Reason != "" {

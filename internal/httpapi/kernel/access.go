@@ -17,7 +17,8 @@ import (
 	"poold/internal/targets"
 )
 
-// Access has the callers and targets of one Set. It is immutable; a new Set gets a new Access.
+// Access has the callers and targets of one Set. An Access is immutable; a new Set gets a new
+// Access.
 type Access struct {
 	Set     *targets.Set
 	Callers []*Caller          // nil: callers need no key
@@ -63,7 +64,7 @@ func (a *Access) limiterFor(c *Caller) *rate.Limiter {
 	return nil
 }
 
-// Owner returns the caller with this key, or nil. It compares the digest of the secret with the
+// Owner returns the caller with this key, or nil. Owner compares the digest of the secret with the
 // digests of all keys, in constant time. So the elapsed time shows neither how similar a wrong key
 // is to a right one nor which key matched.
 func (a *Access) Owner(secret string) *Caller {
@@ -117,9 +118,10 @@ type Caller struct {
 	Globs   []string      // nil = all targets
 	Limiter *rate.Limiter // nil = no limit
 	limit   targets.Rate
-	// StableName names the caller in Redis. It is the prefix of each stored Idempotency-Key, and is
-	// stored with a token as the name of the caller that may report on it. The forms for a key and
-	// for a keyless caller never coincide, so that no key can repeat a keyless caller's take.
+	// StableName names the caller in Redis. The name is the prefix of each stored Idempotency-Key.
+	// It is also stored with each taken token, because only the caller of the take may report on
+	// the token. The StableName of a key never equals that of a keyless caller, so that no key can
+	// repeat a keyless caller's take.
 	StableName string
 }
 

@@ -24,8 +24,8 @@ var (
 	TypeText     = []string{"text/plain; charset=utf-8"}
 )
 
-// Respond writes a complete response that contains no token. It ignores write errors: without a
-// token, nothing has to return to the stock.
+// Respond writes a complete response that contains no token. Respond ignores write errors: without
+// a token, nothing has to return to the stock.
 func Respond(w http.ResponseWriter, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)

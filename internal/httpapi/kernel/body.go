@@ -18,8 +18,8 @@ import (
 // MaxBody is the maximum size of a body, except on routes for pictures (see Bodies.Read).
 const MaxBody = 64 << 10
 
-// ReadNothing reads the body of a request to a route without a body. It accepts `{}`, which many
-// clients send. It refuses any other body, because the body would have no effect.
+// ReadNothing reads the body of a request to a route without a body. ReadNothing accepts `{}`,
+// which many clients send. It refuses any other body, because the body would have no effect.
 func ReadNothing(r *http.Request, w http.ResponseWriter) error {
 	body, err := ReadBody(r, w, MaxBody)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
@@ -125,8 +125,8 @@ func (b *Bodies) addLocked(bytes int64) {
 	}
 }
 
-// Room is the share of one request in the budget. The handler owns it together with each caller of
-// Hold.
+// Room is the share of one request in the budget. The handler and each caller of Hold own the room
+// together.
 type Room struct {
 	bodies *Bodies
 	most   int64 // the budget
@@ -156,7 +156,7 @@ func (b *Bodies) Read(r *http.Request, c *Call, most int64) (body []byte, taken 
 	return body, taken, err
 }
 
-// Resize sets the size of the room to the number of bytes that are still needed. It fails with
+// Resize sets the size of the room to the number of bytes that are still needed. Resize fails with
 // CodeOverloaded if the budget has no room.
 func (m *Room) Resize(bytes int64) error {
 	b := m.bodies
@@ -164,7 +164,7 @@ func (m *Room) Resize(bytes int64) error {
 	defer b.mu.Unlock()
 	if more := bytes - m.bytes; more > 0 && b.taken+more > m.most {
 		return NewProblem(CodeOverloaded,
-			fmt.Sprintf("the bodies of requests in flight use all of server.body_budget (%d MiB)", m.most>>20)).Soon()
+			fmt.Sprintf("the bodies of requests in flight use all of server.body_budget (%d MiB)", m.most>>20)).RetrySoon()
 	}
 	b.addLocked(bytes - m.bytes)
 	m.bytes = bytes

@@ -27,7 +27,7 @@ type Route struct {
 	// checks, error responses, and callbacks, which have a secret.
 	Probe bool
 	// Changes reports whether a request to the path takes or changes something, whatever its
-	// method. Changes and Named are derived from the other fields.
+	// method. The fields Changes and Named are derived from the other fields.
 	Changes bool
 	Named   bool // the first variable part of the path is the name of a target
 	Body    bool // the handler reads the body; otherwise a request must have no body

@@ -16,18 +16,18 @@ const (
 	wrongKeysFrom = 4096
 )
 
-// WrongKeys counts the wrong keys of each address. It does not affect right keys. The zero value is
-// empty.
+// WrongKeys counts the wrong keys of each address. The counts do not affect right keys. The zero
+// value is empty.
 type WrongKeys struct{ Failures[netip.Prefix] }
 
-// Count counts a wrong key that came from an address. If the limit is reached, it counts nothing
+// Count counts a wrong key that came from an address. If the limit is reached, Count counts nothing
 // and returns how long the sender must wait.
 func (w *WrongKeys) Count(remote string, at time.Time) (wait time.Duration) {
 	return w.Failures.Count(network(remote), at)
 }
 
-// Failures limits the failed tries of each sender in a minute. It keeps the last tries of at most
-// wrongKeysFrom senders; all further senders share one count. The zero value is empty.
+// Failures limits the failed tries of each sender in a minute. A Failures keeps the last tries of
+// at most wrongKeysFrom senders; all further senders share one count. The zero value is empty.
 type Failures[K comparable] struct {
 	mu    sync.Mutex
 	tries map[K]*tries
@@ -40,7 +40,7 @@ type tries struct {
 	next int                      // index of the oldest time
 }
 
-// Count counts a failed try. If the limit is reached, it counts nothing and returns how long the
+// Count counts a failed try. If the limit is reached, Count counts nothing and returns how long the
 // sender must wait before its next try.
 func (f *Failures[K]) Count(from K, at time.Time) (wait time.Duration) {
 	f.mu.Lock()
@@ -76,8 +76,8 @@ func (f *Failures[K]) triesOf(from K, at time.Time) *tries {
 	return t
 }
 
-// sweep drops the senders without recent tries. It runs at most once a second, because it visits
-// all senders.
+// sweep drops the senders without recent tries. To save time, sweep visits the senders at most once
+// a second.
 func (f *Failures[K]) sweep(at time.Time) {
 	if at.Sub(f.swept) < time.Second {
 		return

@@ -82,15 +82,15 @@ type Problem struct {
 // Error implements error, for logs.
 func (p *Problem) Error() string { return string(p.Code) + ": " + p.Detail }
 
-// NewProblem returns a problem. The detail is for people. It must not contain a token, a key or an
-// unvalidated part of the request.
+// NewProblem returns a problem. The detail is for people. The detail must not contain a token, a
+// key or an unvalidated part of the request.
 func NewProblem(c Code, detail string) *Problem {
 	m := meanings[c]
 	return &Problem{Type: "urn:poold:problem:" + string(c), Title: m.title, Status: m.status, Detail: detail, Code: c}
 }
 
-// After sets Retry-After and returns the problem.
-func (p *Problem) After(d time.Duration) *Problem {
+// RetryAfter sets Retry-After and returns the problem.
+func (p *Problem) RetryAfter(d time.Duration) *Problem {
 	p.Retry = d
 	return p
 }
@@ -132,8 +132,8 @@ func wholeSeconds(d time.Duration) int64 {
 // ShortRetry is the Retry-After, before jitter, of a fault that should end within seconds.
 const ShortRetry = 2 * time.Second
 
-// Soon sets Retry-After to ShortRetry with jitter.
-func (p *Problem) Soon() *Problem { return p.After(Jitter(ShortRetry)) }
+// RetrySoon sets Retry-After to ShortRetry with jitter.
+func (p *Problem) RetrySoon() *Problem { return p.RetryAfter(Jitter(ShortRetry)) }
 
 // Jitter returns a random duration from 75 % to 125 % of d, so that callers that were refused at
 // the same time do not retry at the same time.

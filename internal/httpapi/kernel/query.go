@@ -11,9 +11,9 @@ import (
 	"poold/internal/targets"
 )
 
-// ReadValues parses a query. Each of the known parameters may occur at most once. It refuses any
-// other parameter, because a misspelt one would have no effect, and suggests the known parameter
-// with the most similar name. The error quotes no part of the query.
+// ReadValues parses a query. Each of the known parameters may occur at most once. ReadValues
+// refuses any other parameter, because a misspelt parameter would have no effect. The error then
+// suggests the known parameter with the most similar name. The error quotes no part of the query.
 func ReadValues(raw string, known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {

@@ -24,8 +24,8 @@ type Routes struct {
 	page   *template.Template
 }
 
-// currentSnapshot returns the current snapshot. It restarts the time limit of the response, because a
-// snapshot of many targets may have used it up.
+// currentSnapshot gets the current snapshot. Then it restarts the time limit of the response,
+// because a snapshot of many targets may have used up the limit.
 func currentSnapshot(w http.ResponseWriter, r *http.Request, from *status.Collector) *status.Snapshot {
 	snapshot := from.Snapshot(r.Context())
 	kernel.AnswerWithin(w, kernel.WriteLimit)

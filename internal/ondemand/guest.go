@@ -219,8 +219,8 @@ func (gs *guests) wakeLocked(g *guest) {
 	}
 }
 
-// answer ends the waits of calls without an order with the error err. It ends at most `most` waits,
-// those of the calls that arrived last.
+// answer ends the wait of calls that have no order, and these calls return the error err. It ends at most
+// `most` waits, those of the calls that arrived last.
 func (gs *guests) answer(g *guest, most int, err error) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()

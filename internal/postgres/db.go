@@ -25,7 +25,7 @@ const (
 type Options struct {
 	Log    *slog.Logger
 	Limit  time.Duration // time limit of a call; 0 = DefaultLimit
-	Prefix string        // name of the installation; the schema's files use it as the default of a column
+	Prefix string        // name of the installation, which replaces {prefix} in the files in sql/
 }
 
 // DB is a handle of one database. Its methods are safe for concurrent use.

@@ -92,7 +92,7 @@ func (db *DB) usable(ctx context.Context) (*pgxpool.Conn, error) {
 	return nil, err
 }
 
-// unusable returns the error that calls return while the schema cannot be used because of the argument err.
+// unusable returns an ErrDown with the reason of the argument err. All calls return it while the schema cannot be used.
 func unusable(err error) *fault {
 	var known *fault
 	if errors.As(err, &known) {

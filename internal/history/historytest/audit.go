@@ -13,10 +13,10 @@ import (
 	"poold/internal/history"
 )
 
-// OpenAudit opens an empty audit, as Open does.
+// OpenAudit opens an empty audit and returns one or more replicas over the same data. The replicas end with the test.
 type OpenAudit func(t testing.TB) []history.Audit
 
-// AuditSuite is the suite of an Audit. Each test may run in a separate bubble.
+// AuditSuite is the suite for a history.Audit. Each test may run in a separate synctest bubble.
 var AuditSuite = map[string]func(*testing.T, OpenAudit){
 	"EntriesComeBackWhole":     testEntriesComeBackWhole,
 	"InvalidTexts":             testInvalidTexts,
@@ -40,10 +40,10 @@ func TestAudit(t *testing.T, open OpenAudit) {
 	}
 }
 
-// actions are all actions.
+// actions lists all values of history.Action.
 var actions = []history.Action{history.Taken, history.Bought, history.Accepted, history.Rejected}
 
-// entry returns an entry of the key "key", with a unique ID.
+// entry returns an entry with the key "key" and a unique ID.
 func entry(at time.Time, changes ...func(*history.Entry)) history.Entry {
 	e := history.Entry{
 		ID: rand.Text(), At: at, Key: "key", Action: history.Taken, Target: "target",
@@ -55,10 +55,10 @@ func entry(at time.Time, changes ...func(*history.Entry)) history.Entry {
 	return e
 }
 
-// by gives an entry another key.
+// by returns a function that sets the key of an entry.
 func by(key string) func(*history.Entry) { return func(e *history.Entry) { e.Key = key } }
 
-// doing gives an entry another action, with what belongs to it.
+// doing returns a function that sets the action of an entry, and the fields that depend on the action.
 func doing(action history.Action) func(*history.Entry) {
 	return func(e *history.Entry) {
 		if e.Action = action; action == history.Bought {
@@ -67,7 +67,7 @@ func doing(action history.Action) func(*history.Entry) {
 	}
 }
 
-// auditModel is a simple audit: the entries by ID.
+// auditModel is a model of an audit: it has the entries by ID.
 type auditModel map[string]history.Entry
 
 func (m auditModel) write(batch []history.Entry) {
@@ -76,12 +76,12 @@ func (m auditModel) write(batch []history.Entry) {
 	}
 }
 
-// forget drops the entries from before oldest.
+// forget drops the entries that are older than the time oldest.
 func (m auditModel) forget(oldest time.Time) {
 	maps.DeleteFunc(m, func(_ string, e history.Entry) bool { return e.At.Before(oldest) })
 }
 
-// entries returns the selected entries of a query.
+// entries returns the entries of a key that a query selects.
 func (m auditModel) entries(key string, q history.Query) (found []history.Entry, more bool) {
 	for _, e := range m {
 		if e.Key == key && listed(e.At, e.ID, e.Target, q) {
@@ -95,7 +95,7 @@ func (m auditModel) entries(key string, q history.Query) (found []history.Entry,
 	return found, false
 }
 
-// day sums the entries of a day up.
+// day returns the figures of a day by key.
 func (m auditModel) day(day time.Time) map[string]history.KeyFigures {
 	keys := map[string]history.KeyFigures{}
 	for _, e := range m {
@@ -106,7 +106,7 @@ func (m auditModel) day(day time.Time) map[string]history.KeyFigures {
 	return keys
 }
 
-// auditTwin is an audit and its model.
+// auditTwin has an audit and its model.
 type auditTwin struct {
 	audits []history.Audit
 	model  auditModel
@@ -117,13 +117,13 @@ func openedAudit(t testing.TB, open OpenAudit) *auditTwin {
 	return &auditTwin{audits: open(t), model: auditModel{}}
 }
 
-// audit returns the replicas in turn.
+// audit returns another replica at each call, in turn.
 func (w *auditTwin) audit() history.Audit {
 	w.turn++
 	return w.audits[w.turn%len(w.audits)]
 }
 
-// write writes entries in batches of MostBatch.
+// write writes entries to the audit, in batches of history.MostBatch, and to the model.
 func (w *auditTwin) write(t tester, entries ...history.Entry) {
 	t.Helper()
 	for batch := range slices.Chunk(entries, history.MostBatch) {
@@ -134,7 +134,7 @@ func (w *auditTwin) write(t tester, entries ...history.Entry) {
 	}
 }
 
-// together writes parts concurrently.
+// together writes several lists of entries concurrently.
 func (w *auditTwin) together(t *testing.T, sizes []int, parts ...[]history.Entry) {
 	writeAtOnce(t, sizes, parts, func() func(context.Context, []history.Entry) error { return w.audit().WriteEntries })
 	for _, part := range parts {
@@ -142,7 +142,7 @@ func (w *auditTwin) together(t *testing.T, sizes []int, parts ...[]history.Entry
 	}
 }
 
-// key is the list of a key.
+// key returns the list of the entries of a key.
 func (w *auditTwin) key(key string) list[history.Entry] {
 	return list[history.Entry]{
 		name: fmt.Sprintf("key %.40q", key),
@@ -155,7 +155,7 @@ func (w *auditTwin) key(key string) list[history.Entry] {
 	}
 }
 
-// day compares the figures of a day.
+// day compares the figures of a day with the model.
 func (w *auditTwin) day(t tester, day time.Time) {
 	t.Helper()
 	got, err := w.audit().KeyDay(t.Context(), day)
@@ -164,7 +164,7 @@ func (w *auditTwin) day(t tester, day time.Time) {
 	}
 }
 
-// all compares everything that can be read.
+// all compares everything that the audit can return with the model.
 func (w *auditTwin) all(t tester) {
 	t.Helper()
 	keys, days := map[string]bool{}, map[time.Time]bool{}

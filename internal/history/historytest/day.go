@@ -8,10 +8,10 @@ import (
 	"poold/internal/history"
 )
 
-// A day's figures are the sums of its records, by type and by target.
+// The figures of a day are the sums over its records, by type and by target.
 func testFiguresOfADay(t *testing.T, open Open) {
 	w := opened(t, open)
-	w.day(t, noon()) // nothing is known of it
+	w.day(t, noon()) // the store has no record of this day
 	for i := range 120 {
 		w.write(t, record(noon().Add(-time.Duration(i)*time.Minute), ending(hows[i%len(hows)]), func(r *history.Record) {
 			r.Type, r.Target = captcha.SolvableTypes()[i%7], []string{"/solve", "a", "b", "a.b"}[i%4]
@@ -25,7 +25,7 @@ func testFiguresOfADay(t *testing.T, open Open) {
 	w.day(t, noon().Add(-24*time.Hour))
 }
 
-// A record belongs to the UTC day on which it ended, whenever it was placed or written.
+// A record counts on the UTC day on which its order ended, and not on the day on which it was placed or written.
 func testADayEndsAtMidnight(t *testing.T, open Open) {
 	w, midnight := opened(t, open), dayOf(noon())
 	at := func(off time.Duration) history.Record {
@@ -38,7 +38,7 @@ func testADayEndsAtMidnight(t *testing.T, open Open) {
 	w.all(t)
 }
 
-// The figures of a target and its owner at the time are separate from every other pair of texts.
+// Each pair of a target and an owner has separate figures, even if the texts of two pairs are similar.
 func testOwnersAreSeparate(t *testing.T, open Open) {
 	w := opened(t, open)
 	for _, owned := range []history.Owned{

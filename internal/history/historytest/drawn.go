@@ -14,7 +14,8 @@ import (
 	"poold/internal/history"
 )
 
-// drawnStories is the number of stories of Stories, and firstStory the seed of the first one:
+// The flag drawnStories sets the number of stories that the function Stories plays. The flag firstStory sets the seed of
+// the first story.
 //
 //	go test ./internal/history/redisstore -run Stories -history-stories 500
 var (
@@ -22,19 +23,20 @@ var (
 	firstStory   = flag.Uint64("first-history-story", 1, "seed of the first story")
 )
 
-// Place is where a story is played. Its stores are empty.
+// Place has the stores with which a story is played. They are empty at the start.
 type Place struct {
-	Stores []history.Store // over the same data, as several replicas have them
-	Audits []history.Audit // the same
-	Down   func(down bool) // begins or ends an outage
-	Delete func()          // deletes expired data, as from time to time; nil = the store does so by itself
-	Bubble bool            // the store's clock is the one of a synctest bubble
+	Stores []history.Store // one store for each replica, all over the same data
+	Audits []history.Audit // one audit for each replica, all over the same data
+	Down   func(down bool) // begins an outage if down is true, and ends it otherwise
+	Delete func()          // deletes expired data; nil = the store deletes expired data by itself
+	Bubble bool            // the store uses the clock of a synctest bubble
 }
 
 // StoryKeep is the time for which the stores of a Place keep records and entries.
 const StoryKeep = 5 * 24 * time.Hour
 
-// Stories runs play n times, unless a flag gives another number. The seed of a story that fails is in its name.
+// Stories calls the function play for n random stories, unless a flag sets another number. The name of the subtest
+// contains the seed of the story, so that a failed story can be repeated.
 func Stories(t *testing.T, n int, play func(t *testing.T, seed uint64)) {
 	if *drawnStories > 0 {
 		n = *drawnStories
@@ -44,10 +46,10 @@ func Stories(t *testing.T, n int, play func(t *testing.T, seed uint64)) {
 	}
 }
 
-// Play plays a random story. Records and entries are written in batches, which replicas repeat, shuffle and cut off.
-// Some of them are expired when they are written. The store leaves and returns, and meanwhile each call fails and each
-// write waits for the recovery. The replicas' clock steps back and forth, time passes, and expired data is deleted. The
-// store answers each query as the model does.
+// Play plays a random story. Replicas write records and entries in batches, and they also repeat writes, shuffle batches
+// and cut writes off. Some records and entries have already expired when they are written. In an outage of the store each
+// call fails, and the batches are written after the outage. The clock of the replicas steps back and forth, time passes,
+// and expired data is deleted. Each query must return the same result as the model.
 func Play(t *testing.T, seed uint64, p Place) {
 	s := &drawn{
 		t: t, place: p, random: rand.New(rand.NewPCG(seed, 0)),
@@ -68,36 +70,36 @@ type drawn struct {
 	random  *rand.Rand
 	records *twin
 	entries *auditTwin
-	lag     time.Duration // of the replicas' clock
-	named   int           // records and entries that have an ID
-	sent    []batch       // written, some of them expired since
+	lag     time.Duration // how far the clock of the replicas is behind
+	named   int           // number of IDs that name has drawn
+	sent    []batch       // written batches, some of which have expired
 	down    bool
-	pending []batch // not written because of an outage
+	pending []batch // batches that an outage has kept from being written
 }
 
-// batch has the records of one write, and the entries of another one.
+// batch has the records of one write to the store and the entries of one write to the audit.
 type batch struct {
 	records []history.Record
 	entries []history.Entry
 }
 
 const (
-	// mostLag limits the lag, so that no day of the last three has an expired record.
+	// mostLag limits the field lag, so that no record of the last three days has expired.
 	mostLag = 40 * time.Hour
-	// mostWritten limits the records in the model: no store drops one of so few.
+	// mostWritten limits the number of records in the model. It is so small that no store drops a record.
 	mostWritten = 50
 )
 
 var drawnKeys = []string{"ci", history.Keyless, "CI"}
 
-// step is one event.
+// step plays one random event.
 func (s *drawn) step() {
 	s.forget()
 	switch n := s.random.IntN(24); {
 	case n < 7:
 		s.send(s.draw(0))
 	case n == 7:
-		s.send(s.draw(StoryKeep + time.Hour)) // expired
+		s.send(s.draw(StoryKeep + time.Hour)) // all records and entries have expired
 	case n < 11:
 		s.repeat()
 	case n == 11:
@@ -125,21 +127,22 @@ func (s *drawn) upTo(most time.Duration) time.Duration {
 	return time.Duration(s.random.Int64N(most.Milliseconds())) * time.Millisecond
 }
 
-// pick draws one element.
+// pick draws one element of a list.
 func pick[T any](s *drawn, of ...T) T { return of[s.random.IntN(len(of))] }
 
-// at draws a time of an event that is at least age old, one of few.
+// at draws one of few times that are at least the duration age in the past.
 func (s *drawn) at(age time.Duration) time.Time {
 	return time.Now().UTC().Truncate(time.Second).Add(-s.lag - age - time.Duration(s.random.IntN(5))*time.Millisecond)
 }
 
-// name draws a new ID, so that the order of IDs is not the one of the times.
+// name returns a new ID. Its beginning is random, so that the order of IDs differs from the order of times.
 func (s *drawn) name() string {
 	s.named++
 	return pick(s, "A", "B", "a", "aB", "a1", "1") + fmt.Sprint("n", s.named)
 }
 
-// draw draws a batch of new records and entries, which are at least age old. A batch may have one twice.
+// draw draws a batch of new records and entries that are at least the duration age old. The same record or entry may be
+// in the batch twice.
 func (s *drawn) draw(age time.Duration) (b batch) {
 	for range min(s.random.IntN(9), mostWritten-len(s.records.model)) {
 		b.records = append(b.records, s.record(s.name(), age))
@@ -158,7 +161,7 @@ func (s *drawn) draw(age time.Duration) (b batch) {
 	return b
 }
 
-// record draws a record. Its task is its own: which of several records of a task is found is another test's subject.
+// record draws a record. No other record has its task, because another test covers the records with the same task.
 func (s *drawn) record(order string, age time.Duration) history.Record {
 	return record(s.at(age), ending(pick(s, hows...)), named(order), func(r *history.Record) {
 		r.Sitekey, r.Target, r.Owner = pick(s, storySites...), pick(s, storyTargets...), pick(s, "a@example.com", "b@example.com")
@@ -169,7 +172,7 @@ func (s *drawn) record(order string, age time.Duration) history.Record {
 	})
 }
 
-// send writes a batch. In an outage the write fails, and the batch waits.
+// send writes a batch. In an outage the write fails, and send keeps the batch in the field pending.
 func (s *drawn) send(b batch) {
 	s.sent = append(s.sent, b)
 	if s.down {
@@ -183,7 +186,7 @@ func (s *drawn) send(b batch) {
 	s.forget()
 }
 
-// fails checks that a call of n items fails in an outage, soon or with its context.
+// fails checks that a call with n items returns an error during an outage: either soon, or when its context ends.
 func (s *drawn) fails(what string, call func(context.Context) error, n int) {
 	s.t.Helper()
 	if n == 0 {
@@ -196,7 +199,7 @@ func (s *drawn) fails(what string, call func(context.Context) error, n int) {
 	}
 }
 
-// repeat sends an earlier batch again, in another order.
+// repeat writes an earlier batch again, with its items in another order.
 func (s *drawn) repeat() {
 	if len(s.sent) == 0 {
 		return
@@ -208,7 +211,7 @@ func (s *drawn) repeat() {
 	s.send(b)
 }
 
-// change writes a record of a known ID with other contents, which the store ignores.
+// change writes a record with a known ID and other contents. The store must ignore it.
 func (s *drawn) change() {
 	if old, ok := s.known(); ok && !s.down {
 		changed := s.record("other", 0)
@@ -217,7 +220,7 @@ func (s *drawn) change() {
 	}
 }
 
-// known draws a record of the model.
+// known draws one of the model's records.
 func (s *drawn) known() (history.Record, bool) {
 	all, _ := s.records.model.page(func(history.Record) bool { return true }, history.Query{Limit: mostWritten})
 	if len(all) == 0 {
@@ -226,7 +229,7 @@ func (s *drawn) known() (history.Record, bool) {
 	return pick(s, all...), true
 }
 
-// cutOff writes a batch within a time that may be too short, and then again.
+// cutOff writes a batch with a deadline that may be too early, and then writes the batch again.
 func (s *drawn) cutOff() {
 	if s.down {
 		return
@@ -239,7 +242,7 @@ func (s *drawn) cutOff() {
 	s.send(b)
 }
 
-// heal ends an outage. Replicas then send the batches of the outage in any order.
+// heal ends an outage and writes the pending batches in random order.
 func (s *drawn) heal() {
 	if !s.down {
 		return
@@ -256,7 +259,7 @@ func (s *drawn) heal() {
 	s.pending = nil
 }
 
-// answers waits until a replica answers.
+// answers waits until a replica can read from the store again.
 func (s *drawn) answers(store history.Store, audit history.Audit) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		_, records := store.Day(s.t.Context(), time.Now())
@@ -277,7 +280,7 @@ func (s *drawn) forget() {
 	s.entries.model.forget(oldest)
 }
 
-// read compares one answer of the store with the model's.
+// read makes a random query and compares the result of the store with the model.
 func (s *drawn) read() {
 	if s.down {
 		s.fails("reading a site", func(ctx context.Context) error {
@@ -307,7 +310,7 @@ func (s *drawn) read() {
 		}
 	case 5:
 		if len(s.sent) > 0 {
-			for _, r := range pick(s, s.sent...).records { // some of them expired
+			for _, r := range pick(s, s.sent...).records { // some of these records have expired
 				s.records.solve(s.t, r.ID)
 				s.records.task(s.t, r.Task)
 			}
@@ -315,7 +318,7 @@ func (s *drawn) read() {
 	}
 }
 
-// compare compares everything that can be read, except the figures of earlier days.
+// compare compares everything that the store can return with the model, except the figures of earlier days.
 func (s *drawn) compare() {
 	pages := history.Query{Limit: 7}
 	for _, sitekey := range storySites {
@@ -352,7 +355,7 @@ func (s *drawn) query(after history.Position) history.Query {
 	return q
 }
 
-// days compares the figures of the last three days. No record of these days is expired.
+// days compares the figures of the last three days with the model. No record of these days has expired.
 func (s *drawn) days() {
 	for ago := range 3 {
 		day := time.Now().Add(-time.Duration(ago) * 24 * time.Hour)

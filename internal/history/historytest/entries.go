@@ -18,7 +18,7 @@ import (
 // A query returns all fields of an entry unchanged.
 func testEntriesComeBackWhole(t *testing.T, open OpenAudit) {
 	w, at := openedAudit(t, open), noon().Add(789*time.Millisecond)
-	w.day(t, at) // nothing is known of it
+	w.day(t, at) // the audit has no entry of this day
 	w.key("key").page(t, history.Query{Limit: 1})
 	var entries []history.Entry
 	for _, action := range actions {
@@ -34,7 +34,7 @@ func testEntriesComeBackWhole(t *testing.T, open OpenAudit) {
 	w.all(t)
 }
 
-// plain is a text with one U+FFFD for each run of bytes that a store may replace.
+// plain replaces each run of bytes that a store may replace by one U+FFFD.
 func plain(text string) string {
 	valid := strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 	for strings.Contains(valid, "\uFFFD\uFFFD") {
@@ -43,7 +43,7 @@ func plain(text string) string {
 	return valid
 }
 
-// kept reports whether an audit may return got for a text.
+// kept reports whether an audit may return the text got instead of a written text.
 func kept(got, text string) bool {
 	if utf8.ValidString(text) && !strings.Contains(text, "\x00") && len(text) <= 500 {
 		return got == text
@@ -52,7 +52,8 @@ func kept(got, text string) bool {
 	return got == plain(text) || len(text) > 500 && len(got) > 490 && strings.HasPrefix(plain(text), got)
 }
 
-// An entry with an invalid text is written, and so are the entries beside it. Each is found by its key.
+// An entry with an invalid text is written, and so are the other entries of its batch. A query for the key of an entry
+// returns the entry.
 func testInvalidTexts(t *testing.T, open OpenAudit) {
 	w := openedAudit(t, open)
 	texts := []string{
@@ -94,7 +95,7 @@ func testInvalidTexts(t *testing.T, open OpenAudit) {
 	}
 }
 
-// An entry that is written again counts once, in one batch and in several.
+// An entry counts once, even if it is written twice in one batch or in several batches.
 func testRepeatedEntriesCountOnce(t *testing.T, open OpenAudit) {
 	w := openedAudit(t, open)
 	for _, batch := range [][]history.Entry{nil, {}} {
@@ -113,7 +114,7 @@ func testRepeatedEntriesCountOnce(t *testing.T, open OpenAudit) {
 	w.all(t)
 }
 
-// used returns entries of two days and few keys, so that all add to the same figures.
+// used returns entries of two days and few keys, so that all entries add to the same few figures.
 func used(n int) []history.Entry {
 	entries := make([]history.Entry, n)
 	for i := range entries {
@@ -124,7 +125,7 @@ func used(n int) []history.Entry {
 	return entries
 }
 
-// Concurrent writers of the same entries, in overlapping batches and in different orders, count each once.
+// Concurrent writers may write the same entries, in overlapping batches and in different orders. Each entry counts once.
 func testManyWriteTheSameEntries(t *testing.T, open OpenAudit) {
 	w, entries := openedAudit(t, open), used(250)
 	writers := [][]history.Entry{entries}
@@ -137,7 +138,7 @@ func testManyWriteTheSameEntries(t *testing.T, open OpenAudit) {
 	w.all(t)
 }
 
-// Concurrent writers of different entries, which add to the same figures, lose none.
+// Concurrent writers of different entries add to the same figures. Every entry is counted.
 func testManyWriteEntriesAtOnce(t *testing.T, open OpenAudit) {
 	w, entries := openedAudit(t, open), used(800)
 	rand.Shuffle(len(entries), func(a, b int) { entries[a], entries[b] = entries[b], entries[a] })
@@ -145,20 +146,20 @@ func testManyWriteEntriesAtOnce(t *testing.T, open OpenAudit) {
 	w.all(t)
 }
 
-// A batch whose write was cut off is written again, and counts once.
+// A write that is cut off and then repeated counts each entry of the batch once.
 func testCutOffWritesOfEntries(t *testing.T, open OpenAudit) {
 	w := openedAudit(t, open)
 	for range 15 {
 		batch := used(20)
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(5*time.Millisecond))
-		_ = w.audit().WriteEntries(ctx, batch) // any part of it, or all
+		_ = w.audit().WriteEntries(ctx, batch) // may write all, a part or nothing of the batch
 		cancel()
 		w.write(t, batch...)
 	}
 	w.all(t)
 }
 
-// All entries of one millisecond are listed, in the order of the bytes of their IDs.
+// A query returns all entries of the same millisecond. They are sorted by the bytes of their IDs.
 func testEntriesOfOneMillisecond(t *testing.T, open OpenAudit) {
 	w := openedAudit(t, open)
 	for _, id := range []string{"a", "B", "aB", "Ab", "a1", "1", "10", "9", "Z", "z", "zz", "A", "zA"} {
@@ -170,7 +171,7 @@ func testEntriesOfOneMillisecond(t *testing.T, open OpenAudit) {
 	w.key("key").pages(t, history.Query{Limit: 2, Before: history.Position{Ended: noon(), ID: "M"}})
 }
 
-// A key lists its own entries, however similar another key is.
+// A query for a key returns only entries with exactly this key, even if other keys are similar.
 func testKeysAreSeparate(t *testing.T, open OpenAudit) {
 	w := openedAudit(t, open)
 	var entries []history.Entry
@@ -186,8 +187,8 @@ func testKeysAreSeparate(t *testing.T, open OpenAudit) {
 	}
 }
 
-// some opens an audit with 30 entries of a key for two targets, and few entries of other keys. Some share a
-// millisecond.
+// some opens an audit and writes 30 entries of one key for two targets, and a few entries of other keys. Some entries
+// have the same millisecond.
 func some(t *testing.T, open OpenAudit) *auditTwin {
 	w := openedAudit(t, open)
 	var entries []history.Entry
@@ -200,8 +201,8 @@ func some(t *testing.T, open OpenAudit) *auditTwin {
 	return w
 }
 
-// Pages of any length follow each other, newest first, from any position, and within From <= At < To, even if these are
-// finer than a millisecond.
+// Pages of any length have the entries newest first and without gaps, from any position and with From <= At < To. From
+// and To may contain fractions of a millisecond.
 func testPagesOfEntries(t *testing.T, open OpenAudit) {
 	w := some(t, open)
 	for _, limit := range []int{1, 2, 7, 29, 30, 31, history.MostLimit} {
@@ -226,7 +227,7 @@ func testPagesOfEntries(t *testing.T, open OpenAudit) {
 	}
 }
 
-// Only the entries of the allowed targets are listed. A page is full, however many other entries are in between.
+// A query with targets returns only the entries of these targets. Entries of other targets do not make a page shorter.
 func testEntriesOfAllowedTargets(t *testing.T, open OpenAudit) {
 	w := some(t, open)
 	w.write(t, entry(noon().Add(-time.Hour), func(e *history.Entry) { e.Target = "/solve" }))
@@ -238,7 +239,8 @@ func testEntriesOfAllowedTargets(t *testing.T, open OpenAudit) {
 	}
 }
 
-// A reader of pages sees each entry that existed at the start once, while new entries arrive.
+// Entries may be written while a reader reads page after page. The reader still gets each entry that existed at the start
+// exactly once.
 func testNewEntriesBetweenPages(t *testing.T, open OpenAudit) {
 	w := some(t, open)
 	q := history.Query{Limit: 6}
@@ -250,7 +252,7 @@ func testNewEntriesBetweenPages(t *testing.T, open OpenAudit) {
 	w.key("key").pages(t, q)
 }
 
-// A day's figures are the sums of its entries by key, and a day ends at midnight, UTC.
+// The figures of a day are the sums over its entries, by key. A day ends at midnight UTC.
 func testADayByKey(t *testing.T, open OpenAudit) {
 	w, midnight := openedAudit(t, open), dayOf(noon())
 	entries := used(200)

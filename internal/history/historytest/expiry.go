@@ -7,12 +7,12 @@ import (
 	"poold/internal/history"
 )
 
-// OpenKeeping opens an empty store that keeps records for keep and entries of the audit for keepAudit. Both end with
-// the test.
+// OpenKeeping opens an empty store that keeps records for the duration keep and entries of the audit for the duration
+// keepAudit. The store and the audit end with the test.
 type OpenKeeping func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit)
 
-// TestKeepingTimes checks that records and entries of the audit have separate times to keep: each is shown until its own
-// time is over, and not after it.
+// TestKeepingTimes checks that the time to keep records does not affect entries of the audit, and the reverse. A store
+// returns each of them until its own time is over, and not afterwards.
 func TestKeepingTimes(t *testing.T, open OpenKeeping) {
 	const short, long = 10 * time.Hour, 100 * time.Hour
 	for name, times := range map[string]struct{ keep, keepAudit time.Duration }{
@@ -22,18 +22,19 @@ func TestKeepingTimes(t *testing.T, open OpenKeeping) {
 	}
 }
 
-// testKeepingTimes writes records and entries of two ages, of which only one is within both times.
+// testKeepingTimes writes records and entries of two ages. The younger ones are within both times to keep, and the older
+// ones are within only one of these times.
 func testKeepingTimes(t *testing.T, open OpenKeeping, keep, keepAudit time.Duration) {
 	store, audit := open(t, keep, keepAudit)
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	ages := []time.Duration{time.Minute, 50 * time.Hour} // the day of the older one is over for a day
+	ages := []time.Duration{time.Minute, 50 * time.Hour} // the day of the older age ended more than a day ago
 	var records []history.Record
 	var entries []history.Entry
 	for _, age := range ages {
 		records = append(records, record(now.Add(-age), of("site")))
 		entries = append(entries, entry(now.Add(-age)))
 	}
-	for range 2 { // a repeated write must not bring expired ones back
+	for range 2 { // a repeated write must not store expired records and entries again
 		if err := store.Write(t.Context(), records); err != nil {
 			t.Fatal(err)
 		}

@@ -1,11 +1,12 @@
 // Package historytest has the suites that every history.Store and history.Audit must pass. Only tests import it.
 //
-// A test opens empty stores, writes the same records to them and to a model, and compares the answers of both. It stays
-// within the limits of each store: records of the last days, at most 50 of a sitekey and 1,000 of a status.
+// A test opens empty stores, writes the same records to them and to a model, and compares the results of both. A test
+// stays within the limits of every store: it uses records of the last days, at most 50 of them with the same sitekey and
+// 1,000 with the same status.
 //
-//	Test, TestAudit    the suites, a test for each promise
-//	TestKeepingTimes   records and entries have separate times to keep
-//	Stories, Play      random stories of writes, repeats, outages, clock steps and deletions
+//	Test, TestAudit    the suites, with one test for each promise
+//	TestKeepingTimes   a test that records and entries are kept for separate times
+//	Stories, Play      random stories of writes, repeated writes, outages, clock steps and deletions
 package historytest
 
 import (
@@ -15,11 +16,11 @@ import (
 	"poold/internal/history"
 )
 
-// Open opens an empty store, as one or more replicas over the same data. The replicas end with the test. A property
-// test opens a hundred stores, one after the other.
+// Open opens an empty store and returns one or more replicas over the same data. The replicas end with the test. A
+// property test opens a hundred stores, one after the other.
 type Open func(t testing.TB) []history.Store
 
-// Suite is the suite of a Store. Each test may run in a separate bubble.
+// Suite is the suite for a history.Store. Each test may run in a separate synctest bubble.
 var Suite = map[string]func(*testing.T, Open){
 	"RecordsComeBackWhole":     testRecordsComeBackWhole,
 	"RepeatedRecordsCountOnce": testRepeatedRecordsCountOnce,
@@ -52,7 +53,7 @@ func Test(t *testing.T, open Open) {
 	}
 }
 
-// tester is a *testing.T, or rapid's.
+// tester is the part of testing.TB that *testing.T and rapid's run implement.
 type tester interface {
 	Helper()
 	Context() context.Context

@@ -12,7 +12,7 @@ import (
 	"poold/internal/history"
 )
 
-// hostile has texts that a store may misread or write in another way.
+// hostile has texts that a store may change by mistake.
 var hostile = map[string]string{
 	"percent":    "50%_off%2F%00",
 	"paths":      "/../a?b=c&d#e",
@@ -53,14 +53,14 @@ func testRecordsComeBackWhole(t *testing.T, open Open) {
 	w.all(t)
 }
 
-// A record that is written again stays as it is and counts once.
+// A second write of the same record neither changes the record nor counts it again.
 func testRepeatedRecordsCountOnce(t *testing.T, open Open) {
 	w, at := opened(t, open), noon()
 	first := several(3, at, of("site"))
 	w.write(t, first...)
 	w.write(t, first...)
 	w.all(t)
-	w.write(t, first[2], first[2], first[0]) // in one batch
+	w.write(t, first[2], first[2], first[0]) // one batch with a record twice
 	w.write(t, append(several(3, at.Add(time.Hour), of("site")), first...)...)
 	twice := record(at.Add(2*time.Hour), of("site"))
 	w.write(t, twice, twice)
@@ -74,7 +74,7 @@ func testRepeatedRecordsCountOnce(t *testing.T, open Open) {
 	w.day(t, other.Ended)
 }
 
-// A batch may have no records.
+// A batch without records is not an error.
 func testEmptyBatch(t *testing.T, open Open) {
 	w := opened(t, open)
 	for _, batch := range [][]history.Record{nil, {}} {
@@ -85,7 +85,7 @@ func testEmptyBatch(t *testing.T, open Open) {
 	w.day(t, noon())
 }
 
-// busy are records of two days, few targets and few types, so that all count at the same places.
+// busy returns records of two days, few targets and few types, so that all records add to the same few figures.
 func busy(n int) []history.Record {
 	records := make([]history.Record, n)
 	for i := range records {
@@ -96,7 +96,7 @@ func busy(n int) []history.Record {
 	return records
 }
 
-// together writes parts concurrently.
+// together writes several lists of records concurrently.
 func (w *twin) together(t *testing.T, sizes []int, parts ...[]history.Record) {
 	writeAtOnce(t, sizes, parts, func() func(context.Context, []history.Record) error { return w.store().Write })
 	for _, part := range parts {
@@ -104,8 +104,8 @@ func (w *twin) together(t *testing.T, sizes []int, parts ...[]history.Record) {
 	}
 }
 
-// Concurrent writers of the same records, in overlapping batches and in different orders, count each once and do not
-// fail.
+// Concurrent writers may write the same records, in overlapping batches and in different orders. No write fails, and each
+// record counts once.
 func testManyWriteTheSame(t *testing.T, open Open) {
 	w, records := opened(t, open), busy(150)
 	writers := [][]history.Record{records}
@@ -118,7 +118,7 @@ func testManyWriteTheSame(t *testing.T, open Open) {
 	w.all(t)
 }
 
-// Concurrent writers of different records, which add to the same figures, lose none.
+// Concurrent writers of different records add to the same figures. Every record is counted.
 func testManyWriteAtOnce(t *testing.T, open Open) {
 	w, records := opened(t, open), busy(500)
 	rand.Shuffle(len(records), func(a, b int) { records[a], records[b] = records[b], records[a] })
@@ -126,13 +126,13 @@ func testManyWriteAtOnce(t *testing.T, open Open) {
 	w.all(t)
 }
 
-// A batch whose write was cut off is written again, and counts once.
+// A write that is cut off and then repeated counts each record of the batch once.
 func testCutOffWrites(t *testing.T, open Open) {
 	w := opened(t, open)
 	for i := range 25 {
 		batch := several(20, noon().Add(-time.Duration(i)*time.Minute), of("site"+string(rune('a'+i))))
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(5*time.Millisecond))
-		_ = w.store().Write(ctx, batch) // any part of it, or all
+		_ = w.store().Write(ctx, batch) // may write all, a part or nothing of the batch
 		cancel()
 		w.write(t, batch...)
 	}
@@ -149,7 +149,7 @@ func testOneMillisecond(t *testing.T, open Open) {
 			}
 		}
 	}
-	// In the order of their bytes A is before a.
+	// IDs are sorted by their bytes, so that "A" is before "a".
 	for _, order := range []string{"a", "B", "aB", "Ab", "a1", "1", "10", "9", "Z", "z", "zz", "A"} {
 		w.write(t, record(noon(), of("site"), named(order)))
 	}
@@ -158,7 +158,7 @@ func testOneMillisecond(t *testing.T, open Open) {
 	w.tasks(history.StatusSolved).pages(t, history.Query{Limit: 5})
 }
 
-// A sitekey lists its own records, however similar another sitekey is.
+// A query for a sitekey returns only records with exactly this sitekey, even if other sitekeys are similar.
 func testSitekeysAreSeparate(t *testing.T, open Open) {
 	w := opened(t, open)
 	for name, text := range hostile {

@@ -13,10 +13,10 @@ import (
 	"poold/internal/history"
 )
 
-// model is a simple store: the records by ID.
+// model is a model of a store: it has the records by ID.
 type model map[string]history.Record
 
-// write adds the new records.
+// write adds the records whose IDs are new.
 func (m model) write(batch []history.Record) {
 	for _, r := range batch {
 		if _, known := m[r.ID]; !known {
@@ -25,12 +25,12 @@ func (m model) write(batch []history.Record) {
 	}
 }
 
-// forget drops the records that ended before oldest.
+// forget drops the records that ended before the time oldest.
 func (m model) forget(oldest time.Time) {
 	maps.DeleteFunc(m, func(_ string, r history.Record) bool { return r.Ended.Before(oldest) })
 }
 
-// page returns the selected records of a query.
+// page returns the records that a query selects.
 func (m model) page(selects func(history.Record) bool, q history.Query) (found []history.Record, more bool) {
 	for _, r := range m {
 		if selects(r) && listed(r.Ended, r.ID, r.Target, q) {
@@ -44,7 +44,7 @@ func (m model) page(selects func(history.Record) bool, q history.Query) (found [
 	return found, false
 }
 
-// task returns the records that a lookup of a task may find, the newest first.
+// task returns all records with a task id, the newest first. A store may return any of them.
 func (m model) task(task string) []history.Record {
 	if task == "" || history.IsOrder(task) {
 		return nil
@@ -53,14 +53,14 @@ func (m model) task(task string) []history.Record {
 	return found
 }
 
-// listed reports whether a query selects a time, an ID and a target.
+// listed reports whether a query selects a record or an entry with this time, ID and target.
 func listed(at time.Time, id, target string, q history.Query) bool {
 	return (q.From.IsZero() || !at.Before(q.From)) && (q.To.IsZero() || at.Before(q.To)) &&
 		(q.Before == history.Position{} || cmp.Or(at.Compare(q.Before.Ended), cmp.Compare(id, q.Before.ID)) < 0) &&
 		(q.Targets == nil || slices.Contains(q.Targets, target))
 }
 
-// day sums the records of a day up.
+// day returns the figures of a day.
 func (m model) day(day time.Time) history.Day {
 	sum := history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
 	for _, r := range m {
@@ -73,13 +73,13 @@ func (m model) day(day time.Time) history.Day {
 	return sum
 }
 
-// dayOf is the beginning of a UTC day.
+// dayOf returns the beginning of the UTC day of a time.
 func dayOf(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 
-// A store answers as the model does, whatever is called in whatever order.
+// A store returns the same results as the model for random calls in random order.
 func testRandomCalls(t *testing.T, open Open) {
 	base := dayOf(time.Now()).Add(-24 * time.Hour)
-	// rapid asks a *testing.T for its deadline, which a bubble does not allow.
+	// The wrapper hides the method Deadline, which rapid calls on a *testing.T and which a synctest bubble does not allow.
 	rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) {
 		run := &run{TB: t}
 		defer run.end()
@@ -91,13 +91,14 @@ func testRandomCalls(t *testing.T, open Open) {
 	})
 }
 
-// run is one run of a property test. Its resources end with it.
+// run is one run of a property test. Its method end releases the resources of the run.
 type run struct {
 	testing.TB
 	ends []func()
 }
 
-// Cleanup makes f run when the run has ended, the last one first.
+// Cleanup registers a function that is called when the run has ended. The function that was registered last is called
+// first.
 func (r *run) Cleanup(f func()) { r.ends = append(r.ends, f) }
 
 func (r *run) end() {
@@ -106,10 +107,11 @@ func (r *run) end() {
 	}
 }
 
-// most is how many records a story has: no store forgets one of so few.
+// most is the maximum number of records in a story. It is so small that no store drops a record.
 const most = 50
 
-// story is one course of events around midnight. Its records differ in little, so that many are equal in something.
+// story is a random sequence of calls with times around midnight. Each field of its records has few different values, so
+// that many records have equal fields.
 type story struct {
 	base time.Time
 	w    *twin
@@ -129,7 +131,7 @@ func (s story) write(rt *rapid.T) {
 	s.w.write(rt, batch...)
 }
 
-// record draws a record. Its ID is one of few, so some come twice.
+// record draws a record. Its ID is one of few IDs, so that some records have the same ID.
 func (s story) record(rt *rapid.T) history.Record {
 	return record(s.ended(rt), func(r *history.Record) {
 		r.ID = rapid.SampledFrom([]string{"A", "B", "a", "aB", "a1"}).Draw(rt, "order") +
@@ -146,7 +148,7 @@ func (s story) record(rt *rapid.T) history.Record {
 	})
 }
 
-// ended draws a moment, one of few.
+// ended draws one of few times for the end of an order.
 func (s story) ended(rt *rapid.T) time.Time {
 	return s.base.Add(time.Duration(rapid.IntRange(-3, 3).Draw(rt, "ms")) * time.Millisecond)
 }

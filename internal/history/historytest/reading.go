@@ -9,19 +9,20 @@ import (
 	"poold/internal/history"
 )
 
-// lists returns two lists with the same 20 records: of one site, and solved. Some records share a millisecond.
+// lists returns two lists with the same 20 records: the records of a site, and the solved records. Some of the records
+// ended in the same millisecond.
 func lists(t *testing.T, open Open) (*twin, []list[history.Record]) {
 	w := opened(t, open)
 	w.write(t, several(16, noon(), of("site"))...)
 	for range 4 {
 		w.write(t, record(noon().Add(-7*time.Second), of("site")))
 	}
-	// Other records are in neither list.
+	// The following records are in neither list.
 	w.write(t, several(5, noon(), of("another"), ending(history.Failed))...)
 	return w, []list[history.Record]{w.site("site"), w.tasks(history.StatusSolved)}
 }
 
-// A status lists its own records.
+// A query for a status returns only the records with this status.
 func testStatusesAreSeparate(t *testing.T, open Open) {
 	w := opened(t, open)
 	for i, how := range hows {
@@ -33,7 +34,7 @@ func testStatusesAreSeparate(t *testing.T, open Open) {
 	}
 }
 
-// A query for a status without records is an error of the caller.
+// A query for a status that no record can have returns an error that is not a history.ErrDown.
 func testUnknownStatus(t *testing.T, open Open) {
 	w := opened(t, open)
 	w.write(t, record(noon()))
@@ -43,7 +44,8 @@ func testUnknownStatus(t *testing.T, open Open) {
 	}
 }
 
-// Pages of any length follow each other, newest first, and only the last one reports that no more follow.
+// Pages of any length have the records newest first and without gaps. Only the last page reports that no more records
+// follow.
 func testPagesFollowEachOther(t *testing.T, open Open) {
 	_, lists := lists(t, open)
 	for _, l := range lists {
@@ -52,14 +54,14 @@ func testPagesFollowEachOther(t *testing.T, open Open) {
 				t.Errorf("%s in pages of %d: %d records, want 20", l.name, limit, n)
 			}
 		}
-		// After a record that does not exist.
+		// The position of a record that does not exist.
 		l.pages(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-7 * time.Second), ID: "M"}})
 		l.pages(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-6500 * time.Millisecond), ID: "M"}})
 		l.page(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-time.Hour), ID: "M"}})
 	}
 }
 
-// The longest page is complete, even with long records.
+// A page of the maximum length is complete, even if the records are long.
 func testTheLongestPage(t *testing.T, open Open) {
 	w := opened(t, open)
 	w.write(t, several(history.MostLimit, noon(), func(r *history.Record) { r.Pageurl += strings.Repeat("/path", 400) })...)
@@ -68,7 +70,8 @@ func testTheLongestPage(t *testing.T, open Open) {
 	solved.pages(t, history.Query{Limit: history.MostLimit - 1})
 }
 
-// New records between pages do not move the others: a reader sees each older record once, and late ones too.
+// Records may be written while a reader reads page after page. The reader still gets each record that existed at the
+// start exactly once, and also records that are written late with an old time.
 func testNewRecordsBetweenPages(t *testing.T, open Open) {
 	w, lists := lists(t, open)
 	for _, l := range lists {
@@ -83,7 +86,7 @@ func testNewRecordsBetweenPages(t *testing.T, open Open) {
 	}
 }
 
-// From <= Ended < To.
+// A query returns only records with From <= Ended < To.
 func testFromAndTo(t *testing.T, open Open) {
 	_, lists := lists(t, open)
 	ms := time.Millisecond
@@ -101,14 +104,14 @@ func testFromAndTo(t *testing.T, open Open) {
 	}
 }
 
-// Only the records of the allowed targets are listed. Records of other targets do not shorten a page.
+// A query with targets returns only the records of these targets. Records of other targets do not make a page shorter.
 func testAllowedTargets(t *testing.T, open Open) {
 	w := opened(t, open)
 	target := func(name string) func(*history.Record) {
 		return func(r *history.Record) { r.Target = name }
 	}
 	w.write(t, several(46, noon(), of("site"), target("a"))...)
-	w.write(t, several(300, noon().Add(-30*time.Second), target("a"))...) // of other sites
+	w.write(t, several(300, noon().Add(-30*time.Second), target("a"))...) // each record has another site
 	w.write(t, several(2, noon().Add(-time.Hour), of("site"), target("b"))...)
 	w.write(t, record(noon().Add(-2*time.Hour), of("site"), target("/solve")), record(noon().Add(time.Hour), of("site"), target("c")))
 	for _, l := range []list[history.Record]{w.site("site"), w.tasks(history.StatusSolved)} {
@@ -126,7 +129,7 @@ func testAllowedTargets(t *testing.T, open Open) {
 	}
 }
 
-// An unknown solve is not found.
+// Solve returns false for an unknown ID.
 func testUnknownSolve(t *testing.T, open Open) {
 	w, r := opened(t, open), record(noon(), named("abc"))
 	w.write(t, r)
@@ -136,8 +139,8 @@ func testUnknownSolve(t *testing.T, open Open) {
 	}
 }
 
-// A record is found by its provider's task ID, whatever text this is. If two services use one ID, the record that ended
-// and was written last is found. No task hides an order.
+// Task finds a record by its provider's task ID, which may be any text. If two services use the same ID, Task returns the
+// record that ended last and was written last. A task ID in the form of an order's ID does not replace that order's record.
 func testLookupByTask(t *testing.T, open Open) {
 	w := opened(t, open)
 	of := func(task string) func(*history.Record) {

@@ -9,14 +9,14 @@ import (
 	"poold/internal/history"
 )
 
-// hows are all ends of an order.
+// hows lists all values of history.How.
 var hows = []history.How{history.Solved, history.Discarded, history.Failed, history.Refused, history.Lost}
 
-// noon is the noon of yesterday in UTC. Each store keeps that day, and it does not change during a test.
+// noon returns yesterday's noon in UTC. Each store keeps the records of yesterday.
 func noon() time.Time { return dayOf(time.Now()).Add(-12 * time.Hour) }
 
-// record returns the record of a solve that ended at a time. Its sitekey and its target are unique unless they are changed.
-// If the ID is set, it is the order's part; the identity is added.
+// record returns a record that ended at a time and applies the functions to it. Its sitekey and its target are unique
+// unless a function changes them. If a function sets the ID, it sets the first part only, and record appends the identity.
 func record(ended time.Time, changes ...func(*history.Record)) history.Record {
 	r := history.Record{
 		Target: "target-" + strings.ToLower(rand.Text()), Owner: "owner@example.com",
@@ -36,17 +36,17 @@ func record(ended time.Time, changes ...func(*history.Record)) history.Record {
 	return r
 }
 
-// of gives a record a sitekey.
+// of returns a function that sets the sitekey of a record.
 func of(sitekey string) func(*history.Record) {
 	return func(r *history.Record) { r.Sitekey = sitekey }
 }
 
-// named names a record's order.
+// named returns a function that sets the first part of a record's ID.
 func named(order string) func(*history.Record) {
 	return func(r *history.Record) { r.ID = order }
 }
 
-// ending gives a record another end, with what belongs to it.
+// ending returns a function that sets how a record's order ended, and the fields that depend on this.
 func ending(how history.How) func(*history.Record) {
 	return func(r *history.Record) {
 		r.How = how
@@ -62,7 +62,7 @@ func ending(how history.How) func(*history.Record) {
 	}
 }
 
-// several are n records of the same kind, a second apart, the first one newest.
+// several returns n records that end one second apart, the newest first. The functions are applied to each record.
 func several(n int, newest time.Time, changes ...func(*history.Record)) []history.Record {
 	records := make([]history.Record, n)
 	for i := range records {

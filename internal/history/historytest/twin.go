@@ -12,23 +12,23 @@ import (
 	"poold/internal/history"
 )
 
-// twin is a store and its model. It writes to both, and compares each answer of the store with the model.
+// twin has a store and its model. It writes to both, and compares each result of the store with the model.
 type twin struct {
 	stores []history.Store
 	model  model
-	turn   int // calls of store
+	turn   int // number of calls of the method store
 }
 
-// opened opens an empty store.
+// opened returns a twin with an empty store and an empty model.
 func opened(t testing.TB, open Open) *twin { return &twin{stores: open(t), model: model{}} }
 
-// store returns the replicas in turn.
+// store returns another replica at each call, in turn.
 func (w *twin) store() history.Store {
 	w.turn++
 	return w.stores[w.turn%len(w.stores)]
 }
 
-// write writes records in batches of MostBatch.
+// write writes records to the store, in batches of history.MostBatch, and to the model.
 func (w *twin) write(t tester, records ...history.Record) {
 	t.Helper()
 	for batch := range slices.Chunk(records, history.MostBatch) {
@@ -39,7 +39,7 @@ func (w *twin) write(t tester, records ...history.Record) {
 	}
 }
 
-// list is a list that is read in pages, and the model's list.
+// list reads a list of the store in pages, and the same list of the model.
 type list[T comparable] struct {
 	name     string
 	read     func(t tester, q history.Query) (found []T, more bool, err error)
@@ -49,7 +49,7 @@ type list[T comparable] struct {
 
 func position(r history.Record) history.Position { return history.Position{Ended: r.Ended, ID: r.ID} }
 
-// site is the list of a sitekey.
+// site returns the list of the records with a sitekey.
 func (w *twin) site(sitekey string) list[history.Record] {
 	return list[history.Record]{
 		name: "site",
@@ -64,7 +64,7 @@ func (w *twin) site(sitekey string) list[history.Record] {
 	}
 }
 
-// tasks is the list of a status.
+// tasks returns the list of the records with a status.
 func (w *twin) tasks(status history.Status) list[history.Record] {
 	return list[history.Record]{
 		name: "tasks " + string(status),
@@ -79,7 +79,8 @@ func (w *twin) tasks(status history.Status) list[history.Record] {
 	}
 }
 
-// page compares one page. It returns the page and its last position, which is zero if the page is empty.
+// page compares one page with the model. It returns the page and the position of its last item, which is zero if the page
+// is empty.
 func (l list[T]) page(t tester, q history.Query) (got []T, last history.Position, more bool) {
 	t.Helper()
 	got, more, err := l.read(t, q)
@@ -101,7 +102,7 @@ func (l list[T]) page(t tester, q history.Query) (got []T, last history.Position
 	return got, last, more
 }
 
-// pages compares all pages and returns the number of items.
+// pages compares all pages with the model and returns the number of items on them.
 func (l list[T]) pages(t tester, q history.Query) (n int) {
 	t.Helper()
 	for {
@@ -114,7 +115,7 @@ func (l list[T]) pages(t tester, q history.Query) (n int) {
 	}
 }
 
-// writeAtOnce writes the parts concurrently, each by the writer of another replica and in batches of one of the sizes.
+// writeAtOnce writes the parts concurrently. Each part is written by another replica, in batches of one of the sizes.
 func writeAtOnce[T any](t *testing.T, sizes []int, parts [][]T, writer func() func(context.Context, []T) error) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
@@ -133,7 +134,7 @@ func writeAtOnce[T any](t *testing.T, sizes []int, parts [][]T, writer func() fu
 	all.Wait()
 }
 
-// day compares the figures of a day.
+// day compares the figures of a day with the model.
 func (w *twin) day(t tester, day time.Time) {
 	t.Helper()
 	got, err := w.store().Day(t.Context(), day)
@@ -149,7 +150,7 @@ func (w *twin) day(t tester, day time.Time) {
 	}
 }
 
-// solve compares one record.
+// solve compares the record with an ID with the model.
 func (w *twin) solve(t tester, id string) {
 	t.Helper()
 	got, found, err := w.store().Solve(t.Context(), id)
@@ -159,7 +160,7 @@ func (w *twin) solve(t tester, id string) {
 	}
 }
 
-// task compares the record of a task, of which there may be several.
+// task compares the record of a task with the model. If several records have the task, the store may return any of them.
 func (w *twin) task(t tester, task string) {
 	t.Helper()
 	got, found, err := w.store().Task(t.Context(), task)
@@ -169,7 +170,7 @@ func (w *twin) task(t tester, task string) {
 	}
 }
 
-// all compares everything that can be read.
+// all compares everything that the store can return with the model.
 func (w *twin) all(t tester) {
 	t.Helper()
 	whole := history.Query{Limit: history.MostLimit}
@@ -182,7 +183,7 @@ func (w *twin) all(t tester) {
 		w.task(t, task)
 	}
 	for sitekey := range sitekeys {
-		if sitekey != "" { // no site
+		if sitekey != "" { // records without a sitekey are in no list
 			w.site(sitekey).page(t, whole)
 		}
 	}
@@ -193,7 +194,7 @@ func (w *twin) all(t tester) {
 	w.tasks(history.StatusError).page(t, whole)
 }
 
-// down fails the test unless err is an error that is history.ErrDown, or is not, as wanted.
+// down fails the test unless err is an error, and it is a history.ErrDown if and only if this is wanted.
 func down(t tester, what string, err error, want bool) {
 	t.Helper()
 	if err == nil || errors.Is(err, history.ErrDown) != want {
@@ -201,7 +202,7 @@ func down(t tester, what string, err error, want bool) {
 	}
 }
 
-// endedContexts returns contexts that have ended, by their errors.
+// endedContexts returns a canceled context and one whose deadline has passed, each by its error.
 func endedContexts(t testing.TB) map[error]context.Context {
 	t.Helper()
 	cancelled, cancel := context.WithCancel(t.Context())

@@ -42,7 +42,7 @@ func (t table[R]) insert(ctx context.Context, tx postgres.Tx, rows []R, keep tim
 		on conflict (`+t.key+`) do nothing returning `+t.list(), string(text), keep)
 }
 
-// scan executes an SQL statement and returns its rows. The statement must return the columns of list.
+// scan executes an SQL statement and returns its rows. The statement must return the columns that the method list names.
 func (t table[R]) scan(ctx context.Context, tx postgres.Tx, sql string, args ...any) (rows []R, err error) {
 	var row R
 	err = tx.Each(ctx, destinations(t.columns(&row)), func() { rows = append(rows, row) }, sql, args...)
@@ -80,8 +80,8 @@ const mostPages = 20_000
 var always = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // query returns the SQL statement that reads a page, newest first, and one more row. The statement selects the rows that
-// have the argument value in the column `by` and have not expired. It can use two indexes: one begins with the columns
-// by, t.at and id, the other begins with by, target, t.at and id.
+// have the argument value in the column `by` and have not expired. The table has an index on this column, the time and
+// the ID, and another index on this column, the target, the time and the ID.
 func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (sql string, args []any) {
 	// The time of a row is before q.To if and only if the position of the row is before (q.To, "").
 	end := history.Position{Ended: always}

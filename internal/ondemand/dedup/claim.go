@@ -12,7 +12,7 @@ import (
 // The time limits of a claim.
 const (
 	ClaimLease   = 5 * time.Second   // life of a lease that is not renewed
-	ClaimWanted  = 3 * time.Second   // how long a replica counts as waiting after its last Enter
+	ClaimWanted  = 3 * time.Second   // how long a replica counts as waiting after its last call of Enter
 	ClaimLongest = 180 * time.Second // limit of a solve
 	ClaimSolved  = 60 * time.Second  // limit of the time in which a token is shared
 	ClaimFailed  = 30 * time.Second  // how long the waiting replicas can read a failure

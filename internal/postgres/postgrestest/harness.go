@@ -30,7 +30,7 @@ func On(t *testing.T, tests map[string]func(*testing.T, *Server)) {
 // Outage is a kind of outage of a server. The functions Begin and End begin and end it.
 type Outage struct{ Begin, End func() }
 
-// Outages returns the kinds of outages of this server by name.
+// Outages returns the different kinds of outages that a test can cause at this server, by name.
 func (s *Server) Outages(t *testing.T) map[string]Outage {
 	up := func() { s.Up(t) }
 	return map[string]Outage{

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -95,13 +96,14 @@ func (e downError) Is(target error) bool { return target == history.ErrDown }
 func (e downError) Unwrap() error { return e.error }
 
 // failed adds the name of the operation to an error and makes it a history.ErrDown, unless the context of the caller
-// ended. The error text quotes nothing from the server, because the errors of package postgres do not.
+// ended or the content cannot be written. The error text quotes nothing from the server, because the errors of package postgres do not.
 func failed(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
 	err = fmt.Errorf("%s: %w", doing, err)
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) { // the caller's context ended
+	var content *json.MarshalerError // of a time that JSON cannot express
+	if errors.As(err, &content) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return downError{err}

@@ -5,6 +5,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +87,28 @@ func testKeepingTimes(t *testing.T, server *postgrestest.Server) {
 	})
 }
 
+// A record with a time that JSON cannot express is refused for its content. An ErrDown would be retried and
+// would block the records behind it. Nothing of its batch is written.
+func testInvalidTimes(t *testing.T, server *postgrestest.Server) {
+	s, _ := opened(t, server.Database(t), postgrestest.Patience, 0)
+	good, bad := record("good", time.Now()), record("bad", time.Now().AddDate(9000, 0, 0))
+	entry := history.Entry{ID: "e", Key: "key", At: bad.Ended, Action: history.Taken}
+	for what, err := range map[string]error{
+		"writing records: ":   s.Write(t.Context(), []history.Record{good, bad}),
+		"writing the audit: ": s.WriteEntries(t.Context(), []history.Entry{entry}),
+	} {
+		if err == nil || errors.Is(err, history.ErrDown) || !strings.HasPrefix(err.Error(), what) {
+			t.Errorf("%s%v", what, err)
+		}
+	}
+	if _, found, err := s.Solve(t.Context(), good.ID); found || err != nil {
+		t.Errorf("the other record is there: %v, %v", found, err)
+	}
+	if err := s.Write(t.Context(), []history.Record{good}); err != nil {
+		t.Errorf("writing the other record: %v", err)
+	}
+}
+
 // Random stories by two replicas. An outage ends their connections.
 func testStories(t *testing.T, server *postgrestest.Server) {
 	thief, through := postgrestest.Through(t, server.Database(t))
@@ -129,6 +152,7 @@ func TestOnAServer(t *testing.T) {
 		"Connections":     testBrokenConnections,
 		"Outages":         testOutages,
 		"InvalidTexts":    testInvalidTexts,
+		"InvalidTimes":    testInvalidTimes,
 		"KeepingTimes":    testKeepingTimes,
 		"Stories":         testStories,
 	})

@@ -83,6 +83,7 @@ func TestOnAServer(t *testing.T) {
 		"Claims":                testClaims,
 		"LostAnswers":           testLostAnswers,
 		"Outages":               testOutages,
+		"RefusedWrites":         testRefusedWrites,
 		"OldDays":               testOldDays,
 		"DroppedTable":          testDroppedTable,
 		"OldAndNewReplicas":     testOldAndNewReplicas,

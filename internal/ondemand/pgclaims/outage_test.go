@@ -173,3 +173,42 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 		}
 	}
 }
+
+// The server cannot write a claim: the call is a redisdb.ErrDown with its name and changes nothing, and no
+// replica is woken. The holder can repeat the call.
+func testRefusedWrites(t *testing.T, server *postgrestest.Server) {
+	address := server.Database(t)
+	c := running(t, address, postgrestest.Patience, dedup.ClaimTimes{})
+	held := must(t, c, "", dedup.ClaimHeld)
+	const row = "select solve, fence, holder, leased_until, wanted_until, ends_at, outcome from captcha_cache"
+	before := server.SQL(t, address, row)
+	server.SQL(t, address, `create function refuse() returns trigger language plpgsql as $$ begin raise exception using errcode = '53100'; end $$;
+		create trigger refuse before update on captcha_cache for each row execute function refuse()`)
+	calls := map[string]func() error{
+		"entering a claim: ":   func() error { _, err := c.Enter(t.Context(), asking(held.Solve)); return err },
+		"holding a claim: ":    func() error { _, _, err := c.Hold(t.Context(), key, held.Fence, "other"); return err },
+		"letting a claim go: ": func() error { return c.Release(t.Context(), key, held.Fence, "other") },
+		"ending a claim: ": func() error {
+			_, err := c.End(t.Context(), key, held.Fence, dedup.ClaimEnd{Value: []byte("token"), Lasts: time.Minute})
+			return err
+		},
+		"ending a claim: failed": func() error { _, err := c.End(t.Context(), key, held.Fence, dedup.ClaimEnd{Failed: true}); return err },
+	}
+	for name, call := range calls {
+		doing, _, _ := strings.Cut(name, ": ")
+		if err := call(); !errors.Is(err, redisdb.ErrDown) || !strings.HasPrefix(err.Error(), doing+": postgres does not serve: it lacks memory or disk") {
+			t.Errorf("%s: %v", doing, err)
+		}
+	}
+	if after := server.SQL(t, address, row); after != before {
+		t.Errorf("the row is\n%s, want\n%s", after, before)
+	}
+	if _, woken := c.woken.Load(key); woken {
+		t.Error("a replica was woken")
+	}
+	server.SQL(t, address, "drop trigger refuse on captcha_cache")
+	if ok, err := c.End(t.Context(), key, held.Fence, dedup.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
+		t.Errorf("ending = %v, %v", ok, err)
+	}
+	must(t, c, held.Solve, dedup.ClaimShared)
+}

@@ -1,0 +1,24 @@
+package reload
+
+import (
+	"testing"
+	"time"
+
+	"poold/internal/testkit"
+)
+
+// Without events of the file system the file is polled, and the log says so once.
+func TestFileIsPolledWithoutEvents(t *testing.T) {
+	b := newBench(t, minimal("depth: 1"))
+	b.load()
+	b.every = 20 * time.Millisecond
+	testkit.WithFiles(t, 0, func() {
+		b.run()
+		testkit.Within(t, 20*time.Second, "a warning", func() bool { return b.log.Count("level=WARN", "is polled", "too many open files") == 1 })
+	})
+	b.write(minimal("depth: 2"))
+	b.untilDepth(2)
+	if n := b.log.Count("is polled"); n != 1 {
+		t.Errorf("%d warnings", n)
+	}
+}

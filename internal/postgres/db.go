@@ -63,10 +63,8 @@ func Open(url string, o Options) (*DB, error) {
 	db.fault.Store(&fault{reason: "its schema was not read yet", down: true})
 	db.tune(config)
 	// The pool would use the context for initial connections, but tune sets their number to zero.
-	if db.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
-		return nil, translate(err)
-	}
-	return db, nil
+	db.pool, err = pgxpool.NewWithConfig(context.Background(), config)
+	return db, translate(err)
 }
 
 // tune sets the options of connections. It overrides options in the address.
@@ -101,10 +99,7 @@ func (db *DB) dial(ctx context.Context, network, address string) (net.Conn, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.SetDeadline(time.Now().Add(db.limit)); err != nil { // AfterConnect in tune removes the deadline
-		_ = conn.Close()
-		return nil, err
-	}
+	_ = conn.SetDeadline(time.Now().Add(db.limit)) // AfterConnect in tune removes the deadline
 	return &limitedConn{Conn: conn, limit: db.limit}, nil
 }
 

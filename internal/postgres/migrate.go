@@ -5,7 +5,6 @@ import (
 	"embed"
 	"errors"
 	"io/fs"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,21 +29,11 @@ type step struct{ name, sql string }
 
 // steps returns the numbered files in sql/ in order. The first file has the number 1.
 func steps() []step {
-	names, err := fs.Glob(files, "sql/*.sql") // sorted
-	if err != nil {
-		panic(err)
-	}
-	var all []step
+	names, _ := fs.Glob(files, "sql/*.sql") // sorted
+	all := make([]step, len(names))
 	for i, name := range names {
-		text, err := files.ReadFile(name)
-		if err != nil {
-			panic(err)
-		}
-		digits, _, _ := strings.Cut(strings.TrimPrefix(name, "sql/"), "_")
-		if number, err := strconv.Atoi(digits); err != nil || number != i+1 {
-			panic(name + " is not the file that follows in order")
-		}
-		all = append(all, step{name, string(text)})
+		text, _ := files.ReadFile(name) // it is in the program
+		all[i] = step{name, string(text)}
 	}
 	return all
 }

@@ -1,11 +1,17 @@
 package postgres
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/testkit"
@@ -24,6 +30,135 @@ var all = func() string {
 func versions(t *testing.T, server *postgrestest.Server, address string) string {
 	t.Helper()
 	return strings.ReplaceAll(server.SQL(t, address, "select version from poold_schema where applied_at <= now() order by version"), "\n", " ")
+}
+
+// The files are numbered from 1 without a gap.
+func TestFilesAreNumberedInOrder(t *testing.T) {
+	for i, s := range steps() {
+		if prefix := fmt.Sprintf("sql/%04d_", i+1); !strings.HasPrefix(s.name, prefix) {
+			t.Errorf("file %d is %s, not %s…", i+1, s.name, prefix)
+		}
+	}
+}
+
+// failing makes the n-th statement of its transactions fail with an error.
+type failing struct {
+	beginner
+	n   *int
+	err error
+}
+
+func (f failing) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
+	tx, err := f.beginner.BeginTx(ctx, o)
+	return failingTx{tx, f}, err
+}
+
+type failingTx struct {
+	pgx.Tx
+	f failing
+}
+
+func (x failingTx) fault() error {
+	if *x.f.n--; *x.f.n == 0 {
+		return x.f.err
+	}
+	return nil
+}
+
+func (x failingTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if err := x.fault(); err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	return x.Tx.Exec(ctx, sql, args...)
+}
+
+func (x failingTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if err := x.fault(); err != nil {
+		return failingRow{err: err}, err
+	}
+	return x.Tx.Query(ctx, sql, args...)
+}
+
+func (x failingTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	if err := x.fault(); err != nil {
+		return failingRow{err: err}
+	}
+	return x.Tx.QueryRow(ctx, sql, args...)
+}
+
+// failingRow is a row, or no rows, with an error.
+type failingRow struct {
+	pgx.Rows
+	err error
+}
+
+func (r failingRow) Scan(...any) error { return r.err }
+func (r failingRow) Err() error        { return r.err }
+func (failingRow) Next() bool          { return false }
+func (failingRow) Close()              {}
+
+// A statement of a migration that fails leaves the schema as it was or, behind the last step, whole. The error is the
+// fault, and the next migration succeeds.
+func testMigrationFails(t *testing.T, server *postgrestest.Server) {
+	made := server.Database(t)
+	migrated(t, made, postgrestest.Patience)
+	whole := server.SQL(t, made, shape)
+	for want, fault := range map[error]error{ErrDown: io.ErrUnexpectedEOF, context.Canceled: context.Canceled} {
+		address := server.Database(t)
+		migratedTo(t, address, len(steps())-1)
+		server.SQL(t, address, "drop table captcha_audit") // of an earlier step
+		before := server.SQL(t, address, shape)
+		db, _ := open(t, address, postgrestest.Patience)
+		conn, err := db.connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+		n := 1
+		for ; n < 100; n++ {
+			left := n
+			err := db.migrate(t.Context(), failing{conn, &left, fault}, db.steps())
+			if left > 0 { // it has fewer statements
+				if err != nil {
+					t.Errorf("migrating without a fault: %v", err)
+				}
+				break
+			}
+			if !errors.Is(err, want) {
+				t.Errorf("statement %d failed with %v: %v", n, fault, err)
+			}
+			if got := server.SQL(t, address, shape); got != before && got != whole {
+				t.Errorf("statement %d failed with %v, and the schema is in part\n%s", n, fault, got)
+			}
+		}
+		if got := versions(t, server, address); got != all || n < 10 {
+			t.Errorf("applied %q after %d faults", got, n-1)
+		}
+	}
+}
+
+// An answer to one statement is lost. Try reports it, Run connects again, and Alone runs the work once.
+func testLostAnswers(t *testing.T, server *postgrestest.Server) {
+	thief, through := postgrestest.Through(t, server.Database(t))
+	db, l := migrated(t, through, postgrestest.Patience)
+	thief.Steal("server_version")
+	if _, err := db.Try(t.Context()); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "the connection broke") {
+		t.Errorf("trying: %v", err)
+	}
+	thief.Steal("pg_try_advisory_xact_lock")
+	runs := 0
+	if err := db.Alone(t.Context(), "key", func(context.Context, Tx) error { runs++; return nil }); err != nil || runs != 1 {
+		t.Errorf("alone: ran %d times, %v", runs, err)
+	}
+	thief.Steal("listen ")
+	heard, _ := run(t, db)
+	testkit.Within(t, postgrestest.Patience, "heard", func() bool {
+		_ = db.Do(t.Context(), func(ctx context.Context, tx Tx) error { return tx.Notify(ctx, "news", "new") })
+		return len(heard) > 0
+	})
+	if thief.Stolen() != 3 || l.Count("postgres does not serve") != 1 || l.Count("postgres serves again") != 1 {
+		t.Errorf("%d answers are lost, log:\n%s", thief.Stolen(), l.String())
+	}
 }
 
 func testMigrate(t *testing.T, server *postgrestest.Server) {

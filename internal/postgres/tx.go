@@ -23,11 +23,8 @@ func (t Tx) Exec(ctx context.Context, sql string, args ...any) (rows int64, err 
 
 // Each scans each row of a query into the pointers in the argument into, and then calls the function row.
 func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args ...any) error {
-	rows, err := t.tx.Query(ctx, sql, args...)
-	if err != nil {
-		return translate(err)
-	}
-	_, err = pgx.ForEachRow(rows, into, func() error {
+	rows, _ := t.tx.Query(ctx, sql, args...) // ForEachRow returns its error too
+	_, err := pgx.ForEachRow(rows, into, func() error {
 		row()
 		return nil
 	})

@@ -77,7 +77,7 @@ func visits(t *testing.T, browser *browsertest.Browser, forgiven string) func(d 
 // sees waits until an expression is true.
 func (v *visitor) sees(what, expression string) {
 	v.t.Helper()
-	if err := v.Until(browserPatience, expression); err != nil {
+	if err := v.WaitUntil(browserPatience, expression); err != nil {
 		shown, _ := browsertest.Eval[string](v.Page, `document.body.innerText.slice(0, 3000)`)
 		v.t.Fatalf("%s: %v\n%s", what, err, shown)
 	}

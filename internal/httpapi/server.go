@@ -112,9 +112,9 @@ func New(d Deps) *Server {
 }
 
 // Handler returns the handler of all routes. Handler is made for HTTPServer on a CountListener.
-// Another server lacks two properties: without ConnContext, a token whose response could not be
-// written is never returned to the stock, and without the limits of HTTPServer, the server's
-// WriteTimeout may end a caller's wait.
+// Another server works too, with two differences. Without ConnContext, a token whose response could
+// not be written is never returned to the stock. With another WriteTimeout, the server may end a
+// caller's wait too early.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // HTTPServer returns a server with the limits of this API. The caller must serve on a listener from

@@ -64,7 +64,7 @@ func fluid(ctx context.Context, lasts time.Duration) error {
 	if err := page.Visit(url+"/status", ""); err != nil {
 		return err
 	}
-	if err := page.Until(time.Minute, fmt.Sprintf(`document.querySelectorAll('.target').length === %d`, crowd)); err != nil {
+	if err := page.WaitUntil(time.Minute, fmt.Sprintf(`document.querySelectorAll('.target').length === %d`, crowd)); err != nil {
 		return err
 	}
 	return watch(ctx, page, url+"/status.json", lasts)

@@ -163,7 +163,7 @@ func (s *scene) take(url string, picture shot) error {
 	if err := page.Visit(url+"/status", ""); err != nil {
 		return err
 	}
-	if err := page.Until(10*time.Second, `document.querySelectorAll('.target').length > 5 && document.getElementById('mode').textContent === 'Live'`); err != nil {
+	if err := page.WaitUntil(10*time.Second, `document.querySelectorAll('.target').length > 5 && document.getElementById('mode').textContent === 'Live'`); err != nil {
 		return err
 	}
 	if picture.before != "" {

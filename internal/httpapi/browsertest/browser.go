@@ -125,9 +125,9 @@ func Eval[T any](p *Page, expression string) (T, error) {
 	return chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// Until waits until a JavaScript expression is true in the page, and fails after the limit. The
+// WaitUntil waits until a JavaScript expression is true in the page, and fails after the limit. The
 // page evaluates the expression every 20 ms.
-func (p *Page) Until(limit time.Duration, expression string) error {
+func (p *Page) WaitUntil(limit time.Duration, expression string) error {
 	_, err := Eval[bool](p, fmt.Sprintf(`new Promise((done, fail) => {
 		const end = performance.now() + %d;
 		const look = () => { let is = false; try { is = %s } catch {}

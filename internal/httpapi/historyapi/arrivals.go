@@ -33,9 +33,9 @@ type ArrivalStep struct {
 	N  int     `json:"n"`
 }
 
-// When is GET /history/arrivals/{target}: the arrival times of requests, as JSON or, if the caller
+// ArrivalTimes is GET /history/arrivals/{target}: the arrival times of requests, as JSON or, if the caller
 // prefers text/plain, as a trace for `poold simulate`.
-func (h *Routes) When(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
+func (h *Routes) ArrivalTimes(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	values, err := kernel.ReadValues(r.URL.RawQuery, "from", "to")
 	if err != nil {
 		return err

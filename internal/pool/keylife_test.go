@@ -126,7 +126,7 @@ func TestKeysOfGuestsLiveAsLongAsNeeded(t *testing.T) {
 		makeDue(t, s, id)
 		due, err := s.Guests.due(t.Context())
 		must(t, err)
-		must(t, s.Guests.look(t.Context(), due))
+		must(t, s.Guests.setApart(t.Context(), due))
 		lives("a look", map[string]time.Duration{k.apart: month})
 		must(t, s.Guests.addToRow(t.Context(), due))
 		lives("the addition", map[string]time.Duration{g.added: nonceApart})

@@ -186,7 +186,7 @@ func testHandOverSurvivesKills(t *testing.T, o Options) {
 					must(t, step(ctx, due))
 				}
 			}
-			all := []func(context.Context, []*dueGuest) error{one.Guests.look, one.Guests.addToRow, one.Guests.deleteAdded, one.Guests.release}
+			all := []func(context.Context, []*dueGuest) error{one.Guests.setApart, one.Guests.addToRow, one.Guests.deleteAdded, one.Guests.release}
 			run(all[:steps])
 			want.Bought, want.Hits, want.Requests, want.Solved = want.Bought+3, want.Hits+1, want.Requests+1, want.Solved+2
 			check := func(when string, handed int64) {
@@ -224,7 +224,7 @@ func testHandOverAddsOlderFiguresFirst(t *testing.T, o Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Guests.look(ctx, due); err != nil { // and no further
+	if err := s.Guests.setApart(ctx, due); err != nil { // and no further
 		t.Fatal(err)
 	}
 	served(t, s, id)
@@ -247,7 +247,7 @@ func testRetireSurvivesKills(t *testing.T, o Options) {
 		if err != nil || len(due) != 1 {
 			t.Fatalf("%d are due, %v", len(due), err)
 		}
-		all := []func(context.Context, []*dueGuest) error{s.Guests.look, s.Guests.addToRow, s.Guests.deleteAdded, s.Guests.release}
+		all := []func(context.Context, []*dueGuest) error{s.Guests.setApart, s.Guests.addToRow, s.Guests.deleteAdded, s.Guests.release}
 		run := func(steps []func(context.Context, []*dueGuest) error) {
 			for _, step := range steps {
 				must(t, step(ctx, due))
@@ -316,7 +316,7 @@ func testLateAdditionsToTheRowAreRefused(t *testing.T, o Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	must(t, s.Guests.look(t.Context(), due))
+	must(t, s.Guests.setApart(t.Context(), due))
 	due[0].leased = due[0].leased.After(-guestLease - time.Minute)
 	if err := s.Guests.addToRow(t.Context(), due); err != nil || due[0].added {
 		t.Errorf("added: %v, %v", due[0].added, err)
@@ -334,7 +334,7 @@ func testLateForgetKeepsNewerFigures(t *testing.T, o Options) {
 		makeDue(t, s, id)
 		due, err := s.Guests.due(ctx)
 		if err == nil {
-			err = s.Guests.look(ctx, due)
+			err = s.Guests.setApart(ctx, due)
 		}
 		if err != nil || len(due) != 1 || due[0].nonce == "" {
 			t.Fatal(due, err)

@@ -3,24 +3,24 @@
 -- KEYS   attempts
 --
 -- The hash `attempts` describes the orders that failed since the last solve. Its fields:
--- refused, failed (orders in a row), hopeless (1: the provider rejects the parameters),
--- reason, since (Unix ms of the bound's begin), next (Unix ms before which no order is
--- placed), every (ms between two probes), left (probes of the bound's first minute).
--- Without `since` the identity is not bounded.
+-- refused and failed (numbers of orders), hopeless (1 = the provider rejects the parameters),
+-- reason, since (begin of the bound in Unix ms), next (Unix ms before which no order is
+-- placed), every (ms between two probes), left (probes left in the bound's first minute).
+-- If `since` is absent or 0, the identity is not bounded.
 
--- The bound begins after refusals_in_a_row refusals, or after failures_in_a_row failures and
--- refusals together.
+-- The bound begins after refusals_in_a_row refusals since the last solve, or after
+-- failures_in_a_row failures and refusals together.
 local refusals_in_a_row, failures_in_a_row = 3, 8
 
 -- A bounded identity places one order each probe_every ms. If the provider rejects its
 -- parameters, the interval begins with hopeless_first and doubles up to hopeless_last.
 local probe_every, hopeless_first, hopeless_last = 5000, 60000, 3600000
 
--- The failed orders and the probes of the bound's first minute are at most first_minute,
--- unless more were placed before it began.
+-- The failed orders before the bound and the probes in its first minute together are at most
+-- first_minute, unless more orders were in flight when the bound began.
 local first_minute, minute_ms = 15, 60000
 
--- attempts_of reads the hash; an absent number is 0.
+-- attempts_of reads the hash `attempts`. An absent number counts as 0.
 local function attempts_of()
   local a = pairs_of(redis.call('HGETALL', KEYS.attempts))
   return {refused = tonumber(a.refused or 0), failed = tonumber(a.failed or 0), hopeless = a.hopeless == '1',
@@ -28,8 +28,8 @@ local function attempts_of()
     left = tonumber(a.left or 0)}
 end
 
--- attempts_wait returns the ms until the bound lets an order be placed; 0 = now. A bound
--- further away than its interval was set before Redis' clock was set back.
+-- attempts_wait returns the ms until the bound allows the next order; 0 = now. The wait is
+-- limited to one interval, in case Redis' clock was set back since `next` was written.
 local function attempts_wait(a, now)
   if a.since == 0 then
     return 0
@@ -37,8 +37,8 @@ local function attempts_wait(a, now)
   return math.max(0, math.min(a.next - now, math.max(a.every, minute_ms)))
 end
 
--- attempts_defer uses up one order of the bound's first minute. After the last one the next
--- probe waits for the end of that minute.
+-- attempts_defer counts one order in the bound's first minute. After the last order that is
+-- allowed in that minute, the next probe waits for the end of the minute.
 local function attempts_defer(a)
   a.left = math.max(0, a.left - 1)
   if a.left == 0 then
@@ -46,7 +46,7 @@ local function attempts_defer(a)
   end
 end
 
--- attempts_probe notes an order that is placed although the identity is bounded.
+-- attempts_probe counts an order that is placed while the identity is bounded.
 local function attempts_probe(a, now)
   if a.since == 0 then
     return
@@ -58,10 +58,11 @@ local function attempts_probe(a, now)
   redis.call('HSET', KEYS.attempts, 'next', ms(a.next), 'left', ms(a.left))
 end
 
--- attempts_failed counts an order that ended without a token. `kind` is refused (at the
--- submit), failed (later), hopeless (the parameters are rejected, at either) or '' (nothing
--- about the identity). An order that was placed before the bound began replaces a probe.
--- `ttl` is the least life of the hash. Returns whether a bound began, of which all replicas must be notified.
+-- attempts_failed counts an order that ended without a token. `kind` is refused (the submit was
+-- refused), failed (the order failed later), hopeless (the provider rejects the parameters) or
+-- '' (the end does not count). If an order from before the bound fails, one probe fewer is
+-- allowed in the first minute. `ttl` is the minimum life of the hash in ms. Returns whether a
+-- bound began; then other replicas must be notified.
 local function attempts_failed(now, kind, reason, placed, ttl)
   if kind == '' then
     return false
@@ -81,7 +82,7 @@ local function attempts_failed(now, kind, reason, placed, ttl)
     end
     a.hopeless = true
   elseif a.hopeless then
-    -- The bound of the rejection is the stricter one, and stays.
+    -- The bound for rejected parameters is stricter than the others, and stays.
     kind = ''
   elseif a.since > 0 then
     if not probe then

@@ -1,4 +1,4 @@
--- Notes the heartbeat of a replica, and returns all live replicas.
+-- Records the heartbeat of a replica, and returns the names of all live replicas.
 --
 -- KEYS   replicas
 -- ARGV   replica life_ms
@@ -8,8 +8,8 @@ local now = now_ms()
 expect('ZCARD', KEYS.replicas)
 redis.call('ZADD', KEYS.replicas, ms(now + ARGV.life_ms), ARGV.replica)
 redis.call('ZREMRANGEBYSCORE', KEYS.replicas, '-inf', ms(now))
--- A longer life than any replica asks for is from before Redis' clock was set back. A live
--- replica returns with its next heartbeat.
+-- An entry that ends later than any heartbeat allows is from before Redis' clock was set back.
+-- The next heartbeat of a live replica adds it again.
 local longest = 60000
 redis.call('ZREMRANGEBYSCORE', KEYS.replicas, '(' .. ms(now + longest + clocks), '+inf')
 redis.call('PEXPIRE', KEYS.replicas, ARGV.life_ms)

@@ -2,7 +2,7 @@
 --
 -- KEYS   bound
 -- ARGV   identity life_ms
--- Reply  1 bound to this identity, 0 to another one
+-- Reply  1 the key is bound to this identity, 0 it is bound to another identity
 -- Errors WRONGTYPE and OOM before any change
 local bound = redis.call('GET', KEYS.bound)
 if bound and bound ~= ARGV.identity then

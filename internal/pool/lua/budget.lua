@@ -6,7 +6,7 @@
 -- ARGV   order per_hour per_day not_after;
 --        per_hour, per_day: orders, 0 = no limit
 --        not_after: Unix ms, 0 = no limit
--- Reply  0 reserved, -1 too late, else ms until there is room
+-- Reply  0 the solve is reserved, -1 the call came too late, else ms until the budget has room
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 if tonumber(ARGV.not_after) > 0 and now > tonumber(ARGV.not_after) then

@@ -1,12 +1,12 @@
 -- Shared: by every script of this folder.
 --
--- A token is a list element: death|birth|… with both moments as 13 digits of Unix ms. The
--- list of tokens is sorted by death, soonest first.
+-- A token is a list element that begins with death|birth|, both in Unix ms with 13 digits. The
+-- list of tokens is sorted by death, earliest first.
 
 -- Figures expire 30 days after their last change.
 local stats_ttl = 2592000000
 
--- without_days returns figures, as a list of names and values, without the notes of begin_day.
+-- without_days returns a flat list of names and values without the fields that begin_day writes.
 local function without_days(figures)
   local rest = {}
   for i = 1, #figures, 2 do
@@ -18,8 +18,9 @@ local function without_days(figures)
   return rest
 end
 
--- begin_day copies the figures at the first change of a UTC day into the field day:N, N being
--- the days since 1970. The totals of a day follow from two such copies; eight are kept.
+-- begin_day copies the figures at the first change of a UTC day into the field day:N, where N is
+-- the number of days since 1970. The totals of a day are the difference of two such copies. Eight
+-- copies are kept.
 local function begin_day(stats)
   local today = math.floor(now_ms() / 86400000)
   if tonumber(redis.call('HGET', stats, 'day') or 0) >= today then
@@ -35,7 +36,7 @@ local function begin_day(stats)
   redis.call('HSET', stats, 'day', ms(today), 'day:' .. ms(today), table.concat(without_days(all), ' '))
 end
 
--- add_figures adds to figures and extends their life to stats_ttl.
+-- add_figures adds values to the counters of the hash `stats` and extends the life of the hash.
 local function add_figures(stats, figures)
   begin_day(stats)
   for name, value in pairs(figures) do
@@ -46,14 +47,14 @@ local function add_figures(stats, figures)
   redis.call('PEXPIRE', stats, stats_ttl)
 end
 
--- dies returns when a token dies; nil if the element is not a token.
+-- dies returns the death of a token in Unix ms; nil if the element is not a token.
 local function dies(element)
   return string.find(element, '^%d%d%d%d%d%d%d%d%d%d%d%d%d|%d+|[^|]*|[^|]*|[^|]*|')
     and tonumber(string.sub(element, 1, 13))
 end
 
--- set_aside counts a value of another program and keeps the latest 20 for the operator,
--- unless Redis has no memory for it.
+-- set_aside counts a value of another program. It keeps the latest 20 of these values for the
+-- operator, unless Redis is out of memory.
 local function set_aside(junk, stats, value)
   redis.pcall('LPUSH', junk, value)
   redis.pcall('LTRIM', junk, 0, 19)
@@ -61,9 +62,9 @@ local function set_aside(junk, stats, value)
   add_figures(stats, {junk = 1})
 end
 
--- first_at_least returns the index (from 0) of the first token that dies at `moment` or
--- later; the length of the list if there is none. An element that is not a token counts as
--- dying with the one before it.
+-- first_at_least returns the index (from 0) of the first token that dies at the time `moment` or
+-- later; the length of the list if there is no such token. An element that is not a token counts
+-- as dying with the element before it.
 local function first_at_least(list, length, moment)
   local low, high = 0, length
   while low < high do
@@ -82,14 +83,14 @@ local function first_at_least(list, length, moment)
   return low
 end
 
--- born_after reports whether an element was born after `moment`.
+-- born_after reports whether the birth of a token is after the time `moment`.
 local function born_after(element, moment)
   return tonumber(string.match(element, '^%d+|(%d+)') or 0) > moment
 end
 
--- drop_dead removes the tokens that die before `moment` (now + margin), and counts them. If the
--- newest token was born after `moment` + `slack`, Redis' clock was set back by more than the
--- margin: the age of every token is unknown, and all are removed.
+-- drop_dead removes the tokens that die before the time `moment` (now + margin), and counts the
+-- removed tokens as expired. If the newest token was born after `moment` + `slack`, Redis' clock
+-- was set back by more than the margin. The age of every token is then unknown, so all are removed.
 local function drop_dead(list, stats, junk, moment, slack)
   local dropped = 0
   local newest = redis.call('LINDEX', list, -1)
@@ -115,7 +116,7 @@ local function drop_dead(list, stats, junk, moment, slack)
   end
 end
 
--- insert adds a token to the sorted list. It is nearly always the newest.
+-- insert adds a token to the sorted list. Nearly always the token belongs at the end.
 local function insert(list, element)
   local moment = dies(element)
   local tail = redis.call('LINDEX', list, -1)
@@ -128,14 +129,14 @@ local function insert(list, element)
   else
     redis.call('RPUSH', list, element)
   end
-  -- Longer than its tokens: the next look counts the expired ones, however late it comes.
+  -- The list outlives its tokens, so that a late look still counts the expired ones.
   redis.call('PEXPIRE', list, stats_ttl)
 end
 
--- live_tickets removes the tickets of replicas that were silent for two seconds and returns the
--- number of the others. A ticket that was last seen in the future is from before Redis' clock was
--- set back, so its age is unknown, and it is removed. A live replica shows the ticket again, at its
--- old place.
+-- live_tickets removes the tickets that their replicas have not refreshed for two seconds, and
+-- returns the number of the remaining tickets. It also removes tickets whose last refresh is in the
+-- future, because Redis' clock was set back and their age is unknown. A live replica adds such a
+-- ticket again, at its old place in the queue.
 local function live_tickets(tickets, seen, now)
   if redis.call('ZCARD', seen) == 0 then
     return 0
@@ -151,14 +152,14 @@ local function live_tickets(tickets, seen, now)
   return redis.call('ZCARD', tickets)
 end
 
--- rate_room returns how many events the rate of `limit` within `per` ms allows now, and the
--- ms until it allows one more. `times` lists the moments of the recorded events.
+-- rate_room returns how many events a rate of `limit` events within `per` ms allows now, and the
+-- ms until the rate allows one more. `times` is the list of the times of recorded events.
 local function rate_room(times, now, limit, per)
   if limit <= 0 then
     return math.huge, per
   end
   local oldest = redis.call('LINDEX', times, 0)
-  -- A moment in the future was recorded before Redis' clock was set back.
+  -- A time in the future was recorded before Redis' clock was set back.
   while oldest and (tonumber(oldest) <= now - per or tonumber(oldest) > now) do
     redis.call('LPOP', times)
     oldest = redis.call('LINDEX', times, 0)
@@ -166,7 +167,7 @@ local function rate_room(times, now, limit, per)
   return limit - redis.call('LLEN', times), oldest and tonumber(oldest) + per - now or per
 end
 
--- rate_use records n events.
+-- rate_use records n events at the time `now`.
 local function rate_use(times, now, n, limit, per)
   if limit <= 0 then
     return

@@ -1,17 +1,18 @@
--- Shared: removes an order, and notes its end for the history. Needs journal.
+-- Shared: functions that remove an order and store its end for the history. The file journal.lua
+-- must come first.
 --
 -- KEYS   orders journal leases stats ended
 
--- remove deletes an order everywhere but in the budget.
+-- remove deletes an order from all keys except the budget.
 local function remove(order)
   redis.call('ZREM', KEYS.orders, order)
   redis.call('HDEL', KEYS.journal, order)
   redis.call('ZREM', KEYS.leases, order)
 end
 
--- note_end notes how an order ended, in the step that ends it; at most LIMIT.endings notes
--- are kept. `detail` has the fields that the journal lacks: how|code|provider|task|ms from
--- placing to submit|polls|callback (1/0)|ms from placing to solve; -1 = unknown.
+-- note_end stores how an order ended, in the step that ends the order. It stores at most
+-- LIMIT.endings ends. `detail` has the fields that the journal lacks: how|code|provider|task|ms
+-- from placing to submit|polls|callback (1/0)|ms from placing to solve. A time of -1 is unknown.
 local function note_end(now, order, e, detail)
   if LIMIT.endings == 0 then
     return

@@ -1,20 +1,22 @@
--- Shared: what settle and fail have in common. Needs stock_counts.
+-- Shared: functions that settle.lua and fail.lua have in common. The file stock_counts.lua must
+-- come first.
 --
 -- KEYS   tickets seen failures sale
 -- ARGV   order call channel identity owner margin_ms answer
 
--- failures_ms is how long a failed caller's answer is kept; the caller asks twice a second.
+-- failures_ms is how long the answer for a failed caller is stored. The caller's queue calls
+-- take.lua twice a second.
 local failures_ms = 60000
 
--- ended_before returns the reply for an order that is gone: the first reply to this very
--- call if that was lost (1, or 2 for a repeated token), else 0.
+-- ended_before returns the reply for an order that no longer exists. If an earlier try of the
+-- same call ended the order, it is the reply of that try (1, or 2 for a repeated token), else 0.
 local function ended_before()
   local last, rest = string.match(redis.call('GET', KEYS.sale) or '', '^([^|]*)|(.*)$')
   return last ~= ARGV.call and 0 or rest == 'repeated' and 2 or 1
 end
 
--- longest_waiting returns the oldest ticket at a replica, else of all, its arrival, and
--- whether that replica alone holds it.
+-- longest_waiting returns the oldest ticket of a replica, or else the oldest of all tickets. It
+-- also returns the ticket's arrival, and whether this replica alone holds the ticket.
 local function longest_waiting(replica)
   local all = redis.call('ZRANGE', KEYS.tickets, 0, -1, 'WITHSCORES')
   for i = 1, #all, 2 do
@@ -28,10 +30,10 @@ local function longest_waiting(replica)
   return all[1], all[2], false
 end
 
--- answer_one fails one pending caller with ARGV.answer if more callers wait than orders and
--- fresh tokens are left. Its ticket is removed, so that no other order is placed for it, and
--- take.lua delivers the answer. `replica` is the order's owner. Returns true if other
--- replicas must be notified.
+-- answer_one ends the wait of one pending caller with ARGV.answer if the pending callers
+-- outnumber the remaining orders and fresh tokens. It removes the caller's ticket, so that no
+-- other order is placed for this caller, and stores the answer for take.lua. `replica` is the
+-- order's owner. Returns true if other replicas must be notified.
 local function answer_one(replica)
   if ARGV.answer == '' then
     return false
@@ -50,8 +52,8 @@ local function answer_one(replica)
   return not alone
 end
 
--- notify publishes how the order ended if a callback ended it, which has no owner. Otherwise
--- it publishes the identity if `wanted`.
+-- notify publishes how the order ended if a callback ended the order (the owner is then '').
+-- Otherwise it publishes the identity if `wanted` is true.
 local function notify(how, wanted)
   if ARGV.owner == '' then
     publish(ARGV.channel, ARGV.identity .. ' ' .. ARGV.order .. ' ' .. how)

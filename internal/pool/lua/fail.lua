@@ -4,18 +4,19 @@
 -- KEYS   orders journal stats leases spend sale ended tokens tickets seen failures attempts
 -- ARGV   order kind owner channel identity call message ending answer margin_ms effect reason
 --        attempts_ms;
---        kind: 1 = bought and failed, late = bought, failed and paid, lost = the service may have
---          solved it, 0 = not bought, and its budget is released
---        owner: '' = a callback, which needs no lease
---        call: number of this call
---        message: to other replicas
---        answer: for a caller that lacks the order now, '' = none
---        effect: on the bound: refused, failed, hopeless or '' (none)
---        reason: of the bound
---        attempts_ms: least life of the bound
---        ending: for the history, '' = no note: how|code|provider|task|ms from placing to submit|polls|
+--        kind: 1 = bought and failed; late = bought and failed by timeout, so the price is spent;
+--          lost = the service may have solved the order; 0 = not bought, so the budget is released
+--        owner: replica that must own the order; '' = a callback, which needs no lease
+--        call: identifies this call over its retries
+--        message: published to all replicas if the owner is ''
+--        answer: text for a caller whose wait ends because of this failure, '' = none
+--        effect: how the end counts for the bound: refused, failed, hopeless or '' (not at all)
+--        reason: reason that the bound reports
+--        attempts_ms: minimum life of the bound
+--        ending: entry for the history, '' = none: how|code|provider|task|ms from placing to submit|polls|
 --          callback (1/0)
--- Reply  1 removed, 0 no such order, -1 another replica owns it
+-- Reply  1 the order was removed, 0 it does not exist, -1 another replica owns it or it counts as
+--        bought
 -- Errors WRONGTYPE before any change; works without free memory
 expect('LLEN', KEYS.tokens)
 expect('ZCARD', KEYS.orders, KEYS.leases, KEYS.spend, KEYS.ended, KEYS.tickets, KEYS.seen, KEYS.failures)

@@ -5,7 +5,7 @@
 -- ARGV   order
 -- Reply  {age_ms left_ms line}; empty if the order does not exist;
 --        left_ms: until its deadline
---        line: of the journal
+--        line: the order's line of the journal
 -- Errors WRONGTYPE
 local now = now_ms()
 local deadline = redis.call('ZSCORE', KEYS.orders, ARGV.order)

@@ -1,4 +1,4 @@
--- Discards the whole stock.
+-- Discards all tokens of an identity.
 --
 -- KEYS   tokens stats junk
 -- ARGV   margin_ms

@@ -1,9 +1,9 @@
--- Returns a token whose caller hung up before a byte of the answer was written. A hand-out is
--- returned at most once.
+-- Puts back a token whose caller hung up before a byte of the response was written. The token of a
+-- hand-out is put back at most once.
 --
 -- KEYS   tokens handout tickets stats
 -- ARGV   element margin_ms channel identity
--- Reply  1 returned, 0 returned before or expired
+-- Reply  1 the token was put back, 0 an earlier call put it back, or it has expired
 -- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()
 local left = dies(ARGV.element) - now

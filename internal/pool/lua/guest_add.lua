@@ -2,17 +2,18 @@
 --
 -- KEYS   row added hold
 -- ARGV   name not_after known_ms, then of each figure its name and value;
---        name: of the figures
+--        name: nonce of the figures
 --        not_after: Unix ms
---        known_ms: how long the name is remembered, which is longer than the figures live
--- Reply  1 added, 0 added before, -1 too late, -2 a survey is under way
+--        known_ms: how long the nonce is remembered, which is longer than the figures exist
+-- Reply  1 the figures were added, 0 an earlier call added them, -1 the call came too late, -2 a
+--        survey forbids it now
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 if redis.call('ZSCORE', KEYS.added, ARGV.name) then
   return 0
 end
--- After not_after, another replica may have added the figures, and their name may be forgotten by
--- now.
+-- After the time not_after, another replica may have added the figures, and their nonce may already
+-- be forgotten.
 if now > tonumber(ARGV.not_after) then
   return -1
 end

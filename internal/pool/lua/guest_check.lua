@@ -1,8 +1,10 @@
 -- Ends a survey of all guests, and returns which figures were added to the row during it.
 --
 -- KEYS   row added hold
--- ARGV   survey, then names of figures
--- Reply  how many figures were ever added to the row; then for each name 1 if it was, else 0
+-- ARGV   survey, then nonces of figures;
+--        survey: random name of the survey
+-- Reply  how often figures were ever added to the row; then for each nonce 1 if its figures were
+--        added, else 0
 -- Errors WRONGTYPE, after the hold was released
 if redis.call('GET', KEYS.hold) == ARGV.survey then
   redis.call('DEL', KEYS.hold)

@@ -1,9 +1,9 @@
--- Adds figures of requests for guests to the row of all guests, once a call.
+-- Adds figures about requests for guests to the row of all guests. A retry of a call adds nothing.
 --
 -- KEYS   row mark;
---        mark: of this call
--- ARGV   (of each figure: its name and value)
--- Reply  1 added, also by an earlier try of this call
+--        mark: notes that this call was counted
+-- ARGV   (for each figure its name and value)
+-- Reply  1 the figures were added, by this try or an earlier one
 -- Errors WRONGTYPE before any change; works without free memory
 expect('HLEN', KEYS.row)
 writable('HDEL', KEYS.row)

@@ -1,11 +1,11 @@
--- Deletes a guest's figures that were added to the row of all guests, unless newer ones took
--- their place.
+-- Deletes the figures of a guest that were set apart and added to the row of all guests, unless
+-- newer figures have replaced them.
 --
 -- KEYS   apart
 -- ARGV   name left_ms;
---        name: of the figures
+--        name: nonce of the figures
 --        left_ms: how long it is remembered that a target took the guest over
--- Reply  1 deleted, 0 its figures have another name
+-- Reply  1 the figures were deleted, 0 the figures have another nonce
 -- Errors WRONGTYPE and OOM before any change
 if redis.call('HGET', KEYS.apart, 'nonce') ~= ARGV.name then
   return 0

@@ -1,11 +1,11 @@
--- Takes guests that are due for a look. They are due again after retry_ms, in case their
--- replica dies.
+-- Leases guests that are due for a check to a replica. They are due again after retry_ms, in case
+-- that replica dies.
 --
 -- KEYS   guests
 -- ARGV   limit retry_ms, then identities;
---        limit: guests in one reply
---        identities: are taken, due or not; without identities, the guests that are due
--- Reply  the time, Unix ms; then their identities
+--        limit: maximum number of guests in a reply
+--        identities: guests to lease, due or not; if there are none, guests that are due are leased
+-- Reply  the time in Unix ms, then the identities of the leased guests
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 local due = {unpack(ARGV, ARGV.size + 1)}

@@ -1,13 +1,14 @@
--- Hands a guest over to the target that has its identity now. Its figures are set apart under
--- a name, for the row of all guests, and the target's figures begin. The guests count its
--- tokens and bought orders as discarded and the target as bought, so that both balance.
+-- Hands a guest over to the target that has its identity now. The guest's figures are set apart
+-- under a nonce, for the row of all guests, and the target's figures begin. The guests count the
+-- guest's tokens and bought orders as discarded, and the target counts them as bought.
 --
 -- Uses   journal ended purge guests
 -- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended
 -- ARGV   name
 -- Reply  {outcome figures};
---        outcome: -2 handed over now, -1 before, 0 older figures must be added first
---        figures: name, value, …, their own name as nonce
+--        outcome: -2 this call handed the guest over, -1 an earlier call did, 0 older figures must be
+--          added first
+--        figures: name, value, …; the field nonce has their nonce
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 expect_guest()

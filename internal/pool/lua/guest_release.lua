@@ -1,14 +1,14 @@
--- Releases a guest that was due: removes it from the list or sets when it is due again, unless
--- it was used meanwhile or another replica took it.
+-- Ends the lease of a guest: removes the guest from the list, or sets the time of its next check. Does
+-- nothing if the guest was used meanwhile or another replica leased it.
 --
 -- KEYS   guests added
 -- ARGV   identity due again_ms name known_ms;
---        due: when this replica would look again, Unix ms
---        again_ms: -1 = never
---        name: of its deleted figures, '' = none
---        known_ms: how long that name is still remembered
--- Reply  1 released, 0 used meanwhile
--- Errors WRONGTYPE and OOM, after the name was prolonged
+--        due: end of this replica's lease, Unix ms
+--        again_ms: time until the next check, -1 = no check
+--        name: nonce of the deleted figures, '' = none
+--        known_ms: how long the nonce is still remembered
+-- Reply  1 the lease was ended, 0 the guest was used or leased meanwhile
+-- Errors WRONGTYPE and OOM, after the life of the nonce was extended
 local now, again = now_ms(), tonumber(ARGV.again_ms)
 if ARGV.name ~= '' then
   redis.call('ZADD', KEYS.added, 'XX', ms(now + tonumber(ARGV.known_ms)), ARGV.name)

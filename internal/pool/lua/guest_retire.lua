@@ -1,16 +1,16 @@
--- Retires an idle guest: without token, order and caller its figures are set apart under a
--- name, for the row of all guests, and everything else of it is deleted.
+-- Retires a guest that has no token, no order and no pending caller. Its figures are set apart under a
+-- nonce, for the row of all guests, and its other keys are deleted.
 --
 -- Uses   journal ended purge guests
 -- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended leads verdicts
 --        learned paused warm warmers status hour
 -- ARGV   name again_ms;
---        name: of the figures
---        again_ms: until it is due again, at most
+--        name: nonce of the figures
+--        again_ms: maximum time until the next check
 -- Reply  {outcome figures};
---        outcome: above 0 = ms until it is due again, because it holds something or was handed over;
---          0 older figures must be added first; -1 nothing is left; -2 its figures were set apart
---        figures: name, value, …, their own name as nonce
+--        outcome: above 0 = ms until the next check, because the guest is not empty or was handed over;
+--          0 older figures must be added first; -1 nothing is left; -2 the figures were set apart
+--        figures: name, value, …; the field nonce has their nonce
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 expect_guest()
@@ -22,7 +22,7 @@ elseif handed_over() then
 end
 drop_expired(now)
 local rest, held = tonumber(ARGV.again_ms), live_tickets(KEYS.tickets, KEYS.seen, now) > 0
-held = held or redis.call('ZCARD', KEYS.ended) > 0 -- the history finds them by the list of guests
+held = held or redis.call('ZCARD', KEYS.ended) > 0 -- the history finds the ended orders through the list of guests
 local token = redis.call('LINDEX', KEYS.tokens, 0)
 if token then
   held, rest = true, math.min(rest, dies(token) - now + 1)

@@ -1,9 +1,9 @@
--- Begins a survey of all guests: reads the row of the former ones and lists the present ones.
+-- Begins a survey of all guests: reads the row of the former guests and lists the present guests.
 --
 -- KEYS   guests row hold
 -- ARGV   survey hold_ms;
---        survey: its name
---        hold_ms: how long nothing may be added to the row, 0 = no hold
+--        survey: random name of the survey
+--        hold_ms: how long no figures may be added to the row, 0 = no hold
 -- Reply  {row identities};
 --        row: name, value, …
 -- Errors WRONGTYPE, after the hold was set; OOM before any change

@@ -3,9 +3,9 @@
 -- Uses   journal ended purge guests
 -- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended
 -- Reply  {tokens orders bought waiting figures apart};
---        tokens, orders, bought, waiting: how many; bought: orders
+--        tokens, orders, bought, waiting: numbers of tokens, orders, bought orders and tickets
 --        figures: name, value, …
---        apart: figures that were set apart; nothing else if it was handed over to a target
+--        apart: figures that are set apart; the other fields are 0 or empty for a handed-over guest
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 expect_guest()

@@ -1,14 +1,14 @@
--- Notes a request for a guest, within the rate of all guests and their number. A known guest
--- keeps its place.
+-- Records a request for a guest, if the rate of all guests and the number of guests allow it. A guest
+-- that is on the list never hits the limit on their number.
 --
 -- KEYS   guests uses;
---        uses: the moments of the last requests
+--        uses: times of the last requests
 -- ARGV   identity due_ms limit rate rate_per_ms;
---        limit: of guests
+--        limit: maximum number of guests
 --        rate: requests within rate_per_ms, 0 = no limit
 -- Reply  {outcome wait_ms};
---        outcome: 1 noted, 0 above the rate, -1 too many guests
---        wait_ms: until the rate allows one, else 0
+--        outcome: 1 the request was recorded, 0 the rate is exceeded, -1 there are too many guests
+--        wait_ms: time until the rate allows a request, if it is exceeded, else 0
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 local known = redis.call('ZSCORE', KEYS.guests, ARGV.identity)

@@ -1,9 +1,9 @@
--- Shared: the journal, a hash of one line for each order.
+-- Shared: functions that read and write the journal, a hash with one line for each order.
 --
 -- KEYS   journal
 
--- entry_of reads an order's line; nil if there is none or it is not readable. States: i
--- intent, s about to be submitted, b bought, u unknown whether bought.
+-- entry_of parses the line of an order; nil if the line is missing or malformed. The states are i
+-- (intent), s (about to be submitted), b (bought) and u (unknown whether bought).
 local function entry_of(order)
   local placed, state, owner, unsolved, price, task, facts = string.match(
     redis.call('HGET', KEYS.journal, order) or '', '^(%d+)|(%a)|([^|]*)|(-?%d+)|(%d+)|([^|]*)|(.*)$')
@@ -14,13 +14,13 @@ local function entry_of(order)
     unsolved = tonumber(unsolved), price = tonumber(price), task = task, facts = facts}
 end
 
--- write_entry is the inverse of entry_of.
+-- write_entry stores an order's line in the form that entry_of parses.
 local function write_entry(order, e)
   redis.call('HSET', KEYS.journal, order, table.concat({ms(e.placed), e.state, e.owner,
     ms(e.unsolved), ms(e.price), e.task, e.facts}, '|'))
 end
 
--- is_bought reports whether an order in this state was counted as bought.
+-- is_bought reports whether an order in this state counts as bought.
 local function is_bought(state)
   return state == 'b' or state == 'u'
 end

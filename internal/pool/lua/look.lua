@@ -6,23 +6,24 @@
 --        learned ended hour attempts
 -- ARGV   margin_ms lead_ms keep_ms hour;
 --        keep_ms: new life of the keys, 0 = unchanged
---        hour: 1 = reply the last hour
+--        hour: 1 = the reply includes the last hour
 -- Reply  {paused fresh outliving orders waiting next_expiry_ms next_look_ms next_end_ms unknown
 --        bought hour_used day_used ages leads verdicts figures windows hour pause resumes_ms
 --        attempts now};
 --        paused: 1 or 0
---        fresh, outliving: tokens; waiting: callers; unknown, bought: orders
---        next_expiry_ms, next_look_ms: as stock_counts returns them
---        next_end_ms: until the next deadline of an order, 0 = no order
---        hour_used, day_used: orders in the budget
+--        fresh, outliving: numbers of tokens
+--        orders, unknown, bought: numbers of orders; waiting: number of tickets
+--        next_expiry_ms, next_look_ms: expiry and look of stock_counts
+--        next_end_ms: time until the next deadline of an order, 0 = no order
+--        hour_used, day_used: orders that the budget counts in the last hour and in the last day
 --        ages, leads: ms
 --        figures, attempts: name, value, …
---        windows: of each its tokens, ms until it begins, ms until it ends
+--        windows: for each window its tokens, ms until its begin, ms until its end
 --        hour: the text of the last hour, or empty
---        pause: its text
---        resumes_ms: until the pause ends, 0 = unknown
+--        pause: stored text of the pause, or empty
+--        resumes_ms: time until the pause ends, 0 = it has no end
 --        now: Unix ms
--- Errors WRONGTYPE and OOM before any change; a foreign pause pauses
+-- Errors WRONGTYPE and OOM before any change; a pause of another type counts as a pause
 
 local function numbers(text)
   local list = {}
@@ -32,9 +33,9 @@ local function numbers(text)
   return list
 end
 
--- note_minute adds the changes since the last look to the minute of this look, so that takes need
--- not count by minute. It returns the text of the last hour; the README has its form. Without free
--- memory the text is not stored, and the look continues.
+-- note_minute adds the changes of the figures since the last look to the minute of this look, so
+-- that takes need not count by minute. It returns the text of the last hour, whose form the README
+-- describes. If Redis is out of memory, the text is not stored, and the look continues.
 local function note_minute(text, figures, now, keep)
   local value, have = pairs_of(figures), {}
   for i, name in ipairs({'requests', 'hits', 'waited', 'misses', 'bought', 'solved'}) do
@@ -60,7 +61,7 @@ local function note_minute(text, figures, now, keep)
       rest = table.concat(kept)
     end
     for i = 1, #have do
-      -- The difference is negative if a guest was retired and its figures began again.
+      -- The difference is negative if a guest was retired and its figures began at 0 again.
       sum[i] = ms((had[i] or 0) + math.max(0, tonumber(have[i]) - (old[i] or 0)))
     end
     rest = '|' .. ms(minute) .. ' ' .. table.concat(sum, ' ') .. rest
@@ -106,11 +107,11 @@ end
 local next_order = redis.call('ZRANGE', KEYS.orders, 0, 0, 'WITHSCORES')
 local ends = next_order[2] and math.max(1, tonumber(next_order[2]) - now) or 0
 local pause = redis.pcall('GET', KEYS.paused)
-local paused = pause and 1 or 0 -- a value of another type pauses, too
+local paused = pause and 1 or 0 -- a value of another type pauses buying, too
 pause = type(pause) == 'string' and pause or ''
--- A pause that has an end keeps it.
+-- A pause with an end expires at its end, so its life is not extended.
 local resumes = string.find(pause, '^[1-9]%d*|') and math.max(1, redis.call('PTTL', KEYS.paused)) or 0
--- Keys of an identity in use must not expire; keys of an abandoned one must.
+-- The keys of an identity in use must not expire. The keys of an abandoned identity must expire.
 if ARGV.keep_ms ~= '0' then
   for _, key in ipairs({KEYS.tokens, KEYS.orders, KEYS.journal, KEYS.stats, KEYS.leads, KEYS.leases,
     KEYS.verdicts, KEYS.learned, KEYS.hour}) do

@@ -1,10 +1,10 @@
--- Notes that the owner is about to submit an order. From then on, for every other replica it is
--- unknown whether the order was bought.
+-- Records that the owner is about to submit an order. Afterwards no other replica knows whether the
+-- order was bought.
 --
 -- Uses   journal
 -- KEYS   orders journal leases
 -- ARGV   order owner lease_ms
--- Reply  1 go ahead, 0 the order is gone or another replica's
+-- Reply  1 the owner may submit, 0 the order does not exist or has another owner or state
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 expect('ZCARD', KEYS.orders, KEYS.leases)
@@ -13,7 +13,7 @@ if not e or e.owner ~= ARGV.owner or not redis.call('ZSCORE', KEYS.orders, ARGV.
   return 0
 end
 if e.state == 'i' then
-  -- Another node's clock may be a little behind.
+  -- The clock of another node may be a little behind, so the difference may be negative.
   e.state, e.unsolved = 's', math.max(0, now - e.placed)
   write_entry(ARGV.order, e)
 end

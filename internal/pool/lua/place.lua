@@ -1,19 +1,20 @@
--- Creates an order beside the stock while outliving + orders - waiting < depth, within the
--- target's budgets and the bound on failing attempts.
+-- Stores a new order if outliving + orders - waiting < depth, and if the target's budgets and the
+-- identity's bound allow the order.
 --
 -- Uses   journal ended purge spend stock_counts attempts
 -- KEYS   tokens orders journal tickets seen stats paused leases spend junk ended attempts
 -- ARGV   order depth margin_ms lead_ms life_ms owner lease_ms price facts per_hour per_day
 --        not_after;
---        depth: tokens
---        life_ms: until its deadline
---        price: in billionths of the currency
+--        depth: number of tokens
+--        life_ms: time until the order's deadline
+--        price: price of the token in billionths of the currency
 --        per_hour, per_day: orders, 0 = no limit
 --        not_after: Unix ms, 0 = no limit
 -- Reply  {outcome wait_ms hopeless reason};
---        outcome: 1 placed, also before, 0 enough, -1 paused, -2 no budget, -3 too late, -4 bounded
---        wait_ms: until the budget or the bound allows one, else 0
---        hopeless (1/0) and reason: with -4 alone
+--        outcome: 1 the order is placed, now or by an earlier try; 0 the stock is deep enough; -1 buying
+--          is paused; -2 a budget is used up; -3 the call came too late; -4 the identity is bounded
+--        wait_ms: time until the budget or the bound allows an order, else 0
+--        hopeless (1/0), reason: state of the bound; only in a reply with -4
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 local order, margin, lead = ARGV.order, tonumber(ARGV.margin_ms), tonumber(ARGV.lead_ms)

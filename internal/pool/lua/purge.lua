@@ -1,9 +1,10 @@
--- Shared: ends the orders whose deadline has passed. Needs journal and ended.
+-- Shared: a function that ends the orders whose deadline has passed. The files journal.lua and
+-- ended.lua must come first.
 --
 -- KEYS   orders journal stats spend junk
 
--- purge_orders removes the orders whose deadline passed. An intent was not bought: its budget
--- is released. Any other order counts as lost. A line that is not readable is set aside.
+-- purge_orders removes the orders whose deadline has passed. An order in the state i was not bought,
+-- so its budget is released. Any other order counts as lost. A malformed line is set aside.
 local function purge_orders(now)
   for _, order in ipairs(redis.call('ZRANGEBYSCORE', KEYS.orders, '-inf', ms(now))) do
     local e = entry_of(order)

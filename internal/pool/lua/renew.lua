@@ -3,8 +3,8 @@
 -- Uses   journal
 -- KEYS   journal leases
 -- ARGV   owner lease_ms, then order IDs;
---        lease_ms: 0 = end
--- Reply  for each order 1 if this owner still has it, else 0
+--        lease_ms: 0 = the leases end now
+-- Reply  for each order 1 if this owner still owns it, else 0
 -- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()
 writable('ZREM', KEYS.leases)

@@ -1,12 +1,13 @@
--- Counts whether a site accepted a token, once.
+-- Counts a caller's report whether a site accepted a token. A token is reported at most once.
 --
 -- KEYS   sale stats verdicts
 -- ARGV   accepted call;
 --        accepted: 1 or 0
---        call: number of this call
+--        call: identifies this call over its retries
 -- Reply  {outcome age_ms seller};
---        outcome: 1 counted, 0 no such sale, or too long ago, -1 reported before
---        age_ms: since the birth of the token
+--        outcome: 1 the report was counted; 0 the sale is unknown or too old; -1 an earlier report was
+--          counted
+--        age_ms: time since the birth of the token
 --        seller: provider|task
 -- Errors WRONGTYPE and OOM before any change
 local sale = redis.call('GET', KEYS.sale)
@@ -19,7 +20,7 @@ if not call or (reported ~= '' and call ~= ARGV.call) then
 end
 local answer = {1, now_ms() - tonumber(born), rest}
 if reported ~= '' then
-  return answer -- to a retry of this call, whose answer was lost
+  return answer -- the call is a retry, because its first reply was lost
 end
 expect('HLEN', KEYS.stats)
 expect('LLEN', KEYS.verdicts)

@@ -1,23 +1,23 @@
--- Ends an order with a token: removes the order and inserts the token, in one step. A second
--- settle finds no order and changes nothing.
+-- Ends an order with a token: removes the order and inserts the token, in one step. A second call
+-- finds no order and changes nothing.
 --
 -- Uses   journal ended stock_counts attempts ending
 -- KEYS   tokens orders journal tickets stats leads leases sale values ended seen failures attempts
 -- ARGV   order birth_ms lifetime_ms lead_ms rest channel identity owner call seller sale_ms hash
 --        submit answer margin_ms attempts_ms;
---        birth_ms: after the placing
---        lead_ms: 0 = not to be learned
---        rest: of the element
---        owner: '' = a callback, which needs no lease
---        call: number of this call
+--        birth_ms: time from the placing to the birth of the token
+--        lead_ms: lead time that the identity learns, 0 = none
+--        rest: list element without death and birth
+--        owner: replica that must own the order; '' = a callback, which needs no lease
+--        call: identifies this call over its retries
 --        seller: provider|task
---        sale_ms: life of the sale beyond the token's
---        hash: of the token, '' = its text may repeat
+--        sale_ms: how long the sale is kept after the token's death
+--        hash: hash of the token's text, '' = another token may have the same text
 --        submit: ms from placing to submit|polls|callback (1/0)
---        answer: for a caller that lacks the order if it ends as failed, '' = none
---        attempts_ms: least life of the bound
--- Reply  1 settled, 2 ended as failed because a living token has the same text, 0 no such order,
---        -1 another replica owns it
+--        answer: text for a caller whose wait ends if the order ends as failed, '' = none
+--        attempts_ms: minimum life of the bound
+-- Reply  1 the order was settled, 2 it ended as failed because an unexpired token has the same text,
+--        0 it does not exist, -1 another replica owns it
 -- Errors WRONGTYPE before any change; works without free memory
 local order = ARGV.order
 expect('LLEN', KEYS.tokens, KEYS.leads)
@@ -33,8 +33,8 @@ if ARGV.owner ~= '' and e.owner ~= ARGV.owner then
 end
 remove(order)
 local now = now_ms()
--- The journal knows when the order was placed. An age as an argument would be wrong by the
--- time that this call waited for a Redis that hung.
+-- The birth counts from the placing, whose time the journal has. If an argument gave the token's age,
+-- the age would be wrong after Redis had hung during this call.
 local born = math.min(now, e.placed + tonumber(ARGV.birth_ms))
 local lifetime = tonumber(ARGV.lifetime_ms)
 local dead = born + lifetime
@@ -51,7 +51,7 @@ end
 local healed = redis.call('DEL', KEYS.attempts) == 1
 if not expired then
   if ARGV.hash ~= '' then
-    -- The hash stays until the token dies, taken or not.
+    -- The hash stays until the token dies, even if the token is taken earlier.
     redis.call('ZADD', KEYS.values, ms(dead), ARGV.hash)
     redis.call('PEXPIRE', KEYS.values, math.max(lifetime, redis.call('PTTL', KEYS.values)))
   end

@@ -1,11 +1,11 @@
--- Shared: the counts by which place and look decide.
+-- Shared: a function that counts tokens, orders and callers.
 --
 -- KEYS   tokens orders tickets seen
 
--- stock_counts returns how many tokens are fresh, how many of them outlive margin and lead, how
--- many orders are in flight and how many callers wait. It also returns the ms until the first fresh
--- token reaches its margin (expiry), and until the first outliving token stops outliving (look);
--- -1 = no such token.
+-- stock_counts returns how many tokens are fresh, how many of them outlive the margin and the lead
+-- time (outliving), how many orders are in flight and how many callers wait. The field expiry has the
+-- ms until the first fresh token enters its margin. The field look has the ms until the number of
+-- outliving tokens falls. Both are -1 if there is no such token.
 local function stock_counts(now, margin, lead)
   local list = KEYS.tokens
   local length = redis.call('LLEN', list)

@@ -1,11 +1,11 @@
--- Writes the provider's task ID into the journal, if the order still exists. The replica that
--- knows the task becomes the owner, also after its lease ended: no other one could poll it.
+-- Writes the provider's task ID into the journal, if the order still exists. The calling
+-- replica becomes the owner, even if its lease has expired, because only this replica can poll the task.
 --
 -- Uses   journal
 -- KEYS   orders journal leases stats
 -- ARGV   order task owner lease_ms;
 --        task: query-escaped
--- Reply  1 written, 0 the order is gone
+-- Reply  1 the task was stored, 0 the order does not exist
 -- Errors WRONGTYPE before any change; works without free memory
 expect('ZCARD', KEYS.orders, KEYS.leases)
 writable('HDEL', KEYS.stats)

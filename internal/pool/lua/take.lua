@@ -1,45 +1,45 @@
--- Hands out tokens to the callers of one replica that asked since its last call. First come the
--- waiters, which may have a ticket in the queue, in the order of their tickets; then the
--- immediate callers, which take any token at once and never queue.
+-- Hands out tokens to those callers of one replica that the call includes. The waiters are served
+-- first, in the order of their tickets in the queue. Then come the immediate callers, which accept any
+-- token and never queue.
 --
 -- KEYS   tokens tickets seen stats receipt rate junk failures, then one for each Idempotency-Key
 -- ARGV   number receipt_ms margin_ms rate rate_per_ms most_waiting immediate departures waiters,
 --        then each DEPARTURE and each WAITER;
---        number: of this call; grows by replica
+--        number: number of this call, which grows with each call of the replica
 --        receipt_ms: life of the receipt
 --        rate: tokens within rate_per_ms, 0 = no limit
---        most_waiting: tickets
---        immediate, departures, waiters: how many there are
+--        most_waiting: maximum number of tickets
+--        immediate, departures, waiters: how many of each the call has
 -- DEPARTURE  ticket outcome holder;
---        ticket: to be given up
+--        ticket: ticket to be removed
 --        outcome: an OUTCOME, 0 = the request is not counted
---        holder: as of a WAITER
+--        holder: holder of the WAITER
 -- OUTCOME  missed refused;
---        missed: its wait ended
+--        missed: the wait ended
 --        refused: no token could come
 -- WAITER ticket arrival need_ms once min_ttl holder end_on_failure;
---        ticket: '' = does not wait
---        arrival: Unix microseconds, '' = asks for the first time
---        need_ms: life of the token
---        once: number of its Idempotency-Key's key, 0 = none
---        min_ttl: as requested, ms
---        holder: "ticket|replica" if other replicas may have the ticket, too, else ''
---        end_on_failure: 1 = a failed order ends its wait; the answer is in `failures` then
--- Reply  {now rate_wait_ms}, then of each waiter an answer and its value, then the elements for
---        the immediate callers. A retry gets the reply of its number again; an older number gets
---        {'stale'}.
+--        ticket: name of the ticket, '' = the waiter never gets one
+--        arrival: time of the ticket in Unix microseconds, '' = it has no ticket yet
+--        need_ms: minimum remaining life of the token
+--        once: position of its Idempotency-Key's key in KEYS, 0 = none
+--        min_ttl: min_ttl of the request, ms
+--        holder: "ticket|replica" if other replicas may have the same ticket, else ''
+--        end_on_failure: 1 = a failed order ends the wait; `failures` then has the answer
+-- Reply  {now rate_wait_ms}, then for each waiter an answer and its value, then the elements for
+--        the immediate callers. A retry of the last number gets the same reply again; an older
+--        number gets {'stale'}.
 --        now: Unix ms
---        rate_wait_ms: until the rate allows one more, 0 = the rate refused no caller
--- Answer and its value:
+--        rate_wait_ms: time until the rate allows one more token, 0 = the rate refused no caller
+-- The answers and their values:
 --        token: the element
---        replay: the element that its Idempotency-Key got before
---        parked: its arrival; it has a ticket
---        held: its arrival; as parked, and only the rate keeps a token from it
---        none: ''; there is no token for it
+--        replay: the element that was handed out for the Idempotency-Key before
+--        parked: the arrival; the waiter has a ticket
+--        held: the arrival; the waiter has a ticket, and only the rate keeps a token from it
+--        none: ''; there is no token for the waiter
 --        full: ''; there are too many tickets
---        conflict: ''; its Idempotency-Key was used with another min_ttl
---        limited: ''; refused by the rate
---        failed: text of the failure; its order failed, and its ticket is removed
+--        conflict: ''; the Idempotency-Key was used with another min_ttl
+--        limited: ''; the rate refused the waiter
+--        failed: text of the failure; an order failed, and the waiter's ticket was removed
 -- Errors WRONGTYPE before any token is given away; works without free memory
 local number = tonumber(ARGV.number)
 local known = tonumber(redis.call('LINDEX', KEYS.receipt, 0) or '')
@@ -52,15 +52,16 @@ local margin, limit, rate_per = tonumber(ARGV.margin_ms), tonumber(ARGV.rate), t
 local list, tickets, seen = KEYS.tokens, KEYS.tickets, KEYS.seen
 local figures = {requests = 0, hits = 0, waited = 0, misses = 0, refused = 0, replays = 0}
 local waiting                       -- tickets in the queue
-local allowed, rate_wait            -- tokens that the rate allows now; ms until one more
+local allowed, rate_wait            -- number of tokens that the rate allows now; ms until it allows one more
 local limited = false               -- whether the rate refused a caller
 local waiters, by_ticket = {}, {}
-local once = {}                     -- what each Idempotency-Key got, by its key; false = nothing yet
-local length                        -- of the list; tokens leave it together at the end
-local used, first_free, taken = {}, 0, {} -- indexes in use, the first other one, elements to remove
+local once = {}                     -- what was handed out for each Idempotency-Key; false = nothing yet
+local length                        -- length of the list, from which tokens are removed only at the end
+local used, first_free, taken = {}, 0, {} -- used indexes of the list, the first unused index, elements to remove
 
--- A ticket of an Idempotency-Key can be held by several replicas. Beside the ticket, which
--- older versions read, `seen` has the holder of each: "ticket|replica".
+-- held_elsewhere reports whether any replica still holds the ticket of an Idempotency-Key. Several
+-- replicas can hold it, so `seen` has "ticket|replica" for each of them, beside the ticket itself,
+-- which older versions read.
 local function held_elsewhere(ticket)
   for _, name in ipairs(redis.call('ZRANGE', seen, 0, -1)) do
     if string.sub(name, 1, #ticket + 1) == ticket .. '|' then
@@ -75,7 +76,7 @@ local function give_up(ticket)
   redis.call('ZREM', seen, ticket)
 end
 
--- leave removes a waiter that has its answer from the queue.
+-- leave removes the ticket of a waiter that has got its answer.
 local function leave(waiter)
   if waiter.arrival ~= '' then
     give_up(waiter.ticket)
@@ -85,8 +86,8 @@ local function leave(waiter)
   end
 end
 
--- show refreshes a waiter's ticket. After a silence of its replica the ticket returns to its
--- old place in the queue.
+-- show refreshes a waiter's ticket. If the ticket was removed because its replica was silent, it
+-- returns to its old place in the queue.
 local function show(waiter)
   by_ticket[waiter.ticket] = waiter
   waiting = waiting + redis.call('ZADD', tickets, 'NX', waiter.arrival, waiter.ticket)
@@ -96,7 +97,8 @@ local function show(waiter)
   end
 end
 
--- Departures: removes the tickets of callers that left. Returns where the waiters begin.
+-- remove_departed removes the tickets of callers that left. It returns the position in ARGV before
+-- the first waiter.
 local function remove_departed()
   local at = ARGV.size
   for _ = 1, tonumber(ARGV.departures) do
@@ -115,13 +117,13 @@ local function remove_departed()
   return at
 end
 
--- Waiters: reads them from the arguments, and what their Idempotency-Keys got. Returns whether
--- one of them may find its answer in `failures`.
+-- read_waiters reads the waiters from the arguments, and what was handed out for their
+-- Idempotency-Keys. It returns whether `failures` may have the answer of a waiter.
 local function read_waiters(at)
   local may_fail = false
   local size = tonumber(ARGV.waiters)
   if size > 0 then
-    redis.call('ZCARD', tickets) -- another type must fail before any token is given away
+    redis.call('ZCARD', tickets) -- a key of another type must end the script before any hand-out
   end
   for i = 1, size do
     local waiter = {
@@ -144,8 +146,8 @@ local function read_waiters(at)
   return may_fail
 end
 
--- Queue: refreshes the tickets, and answers the waiters whose order failed. Their tickets are
--- removed already; a caller with the same ticket that came later has another arrival.
+-- update_queue refreshes the tickets, and answers the waiters whose order failed. The tickets of
+-- these waiters are already removed. A later caller with the same ticket has another arrival.
 local function update_queue(may_fail)
   local failures = {}
   if may_fail then
@@ -160,7 +162,7 @@ local function update_queue(may_fail)
       figures.requests = figures.requests + 1
       local held = waiter.holder ~= '' and redis.call('ZSCORE', tickets, waiter.ticket)
       if held then
-        waiter.arrival = ms(tonumber(held)) -- another replica's caller came first
+        waiter.arrival = ms(tonumber(held)) -- a caller at another replica came first
       end
     end
     if failure then
@@ -168,7 +170,7 @@ local function update_queue(may_fail)
       figures.misses = figures.misses + 1
       if waiter.holder == '' then
         redis.call('ZREM', KEYS.failures, failure.member)
-      else -- other replicas may hold the same ticket, and ask too
+      else -- other replicas may hold the same ticket and need the answer, too
         redis.call('ZREM', seen, waiter.holder)
       end
     elseif waiter.arrival ~= '' then
@@ -177,7 +179,7 @@ local function update_queue(may_fail)
   end
 end
 
--- use marks the index of a token as given away.
+-- use marks an index of the list as used: its token is handed out or reserved.
 local function use(index)
   used[index] = true
   while used[first_free] do
@@ -185,8 +187,8 @@ local function use(index)
   end
 end
 
--- fit finds the index and the element of a token that lives for `need` ms. On its way it sets
--- aside elements that are not tokens.
+-- fit returns the index and the element of the first unused token that lives for at least `need` ms.
+-- It sets aside the elements before it that are not tokens.
 local function fit(need)
   local index = first_free
   if need > margin then
@@ -206,11 +208,11 @@ local function fit(need)
   end
 end
 
--- replay answers a waiter whose Idempotency-Key got a token before.
+-- replay answers a waiter whose Idempotency-Key already has a token.
 local function replay(waiter, handed)
   local min_ttl, element = string.match(handed, '^(%d+)|(.*)$')
   leave(waiter)
-  figures.requests = figures.requests - 1 -- the caller that got the token is the request
+  figures.requests = figures.requests - 1 -- the first caller with the key was counted
   if min_ttl ~= waiter.min_ttl then
     return {'conflict', ''}
   end
@@ -218,8 +220,8 @@ local function replay(waiter, handed)
   return {'replay', element}
 end
 
--- serve answers a waiter; nil if no token fits it now, or if it has a ticket and the rate keeps
--- the token from it.
+-- serve returns the answer of a waiter. It returns nil if no token fits the waiter now, or if the
+-- waiter can have a ticket and the rate allows no token.
 local function serve(waiter)
   local handed = waiter.once and once[waiter.once]
   if handed then
@@ -251,8 +253,8 @@ local function serve(waiter)
   return {'token', element}
 end
 
--- Tickets: serves the queue in the order of arrival. A ticket of another call reserves the
--- token that fits it, and its part of the rate.
+-- serve_tickets serves the tickets in the order of their arrival. A ticket that this call does not
+-- include reserves the token that fits it, and one token of the rate.
 local function serve_tickets()
   if waiting == 0 or (length == 0 and not next(by_ticket)) then
     return
@@ -271,7 +273,7 @@ local function serve_tickets()
   end
 end
 
--- enqueue gives the i-th waiter a ticket; returns the answer of a waiter that gets none.
+-- enqueue gives the i-th waiter a ticket. If the waiter gets no ticket, it returns the answer.
 local function enqueue(waiter, i)
   if waiter.ticket == '' then
     figures.misses = figures.misses + 1
@@ -280,13 +282,14 @@ local function enqueue(waiter, i)
     figures.misses = figures.misses + 1
     return {'full', ''}
   end
-  -- Microseconds, and the position in this call, keep arrivals apart.
+  -- Microseconds and the position in this call make arrivals differ.
   local time = redis.call('TIME')
   waiter.arrival = ms(time[1] * 1000000 + time[2] + i)
   show(waiter)
 end
 
--- Newcomers: serves or enqueues the waiters without a ticket, and writes all waiters' answers.
+-- answer_waiters serves or enqueues the waiters without a ticket, and appends the answers of all
+-- waiters to the reply.
 local function answer_waiters(reply)
   for i, waiter in ipairs(waiters) do
     local answer = waiter.answer
@@ -303,7 +306,8 @@ local function answer_waiters(reply)
   end
 end
 
--- Immediate callers: they come last, because they have no ticket that could be overtaken.
+-- serve_immediate serves the immediate callers. They come last, because they have no place in the
+-- queue that another caller could overtake.
 local function serve_immediate(reply)
   local immediate, got = tonumber(ARGV.immediate), 0
   local most = math.min(immediate, allowed)

@@ -1,14 +1,14 @@
--- Keeps a warm window until it is over, or ends all windows.
+-- Stores a warm window until it is over, or removes all windows of an identity.
 --
 -- Uses   windows
 -- KEYS   warm warmers
 -- ARGV   tokens begins_ms ends_ms limit slack_ms caller caller_limit;
---        tokens: 0 = end all
---        begins_ms, ends_ms: from now
---        limit: of windows
---        caller: '' = one without a caller_limit
---        caller_limit: of its windows
--- Reply  1 done, 0 there are too many windows
+--        tokens: number of tokens, 0 = remove all windows
+--        begins_ms, ends_ms: time from now
+--        limit: maximum number of the identity's windows
+--        caller: name of a caller with a caller_limit, '' = a caller without
+--        caller_limit: maximum number of the caller's windows
+-- Reply  1 the window is stored or not needed, 0 there are too many windows
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 local new = {tokens = tonumber(ARGV.tokens), begins = now + math.max(0, tonumber(ARGV.begins_ms)),
@@ -18,8 +18,8 @@ if new.tokens == 0 then
   return 1
 end
 
--- covers reports whether window a includes b. Up to `give` ms may be missing at either end. Of a
--- window that has begun, only the rest counts.
+-- covers reports whether the window a includes the window b, except for up to `give` ms at either
+-- end. If a window has already begun, only its remaining part counts.
 local function covers(a, b, give)
   local from, start = math.max(a.begins, now), math.max(b.begins, now)
   return a.tokens >= b.tokens and from <= start + give and a.ends >= b.ends - give
@@ -30,10 +30,10 @@ local windows = windows_of(now)
 if new.begins >= new.ends then
   return 1
 end
--- A retry, or a repeated call, means the same window but comes a little later. So the new window
--- covers windows that differ by at most the slack, and then takes the length of both. An older
--- window with more tokens is unchanged: otherwise repeated calls with fewer tokens would extend
--- it for ever.
+-- A retry or a repeated call means the same window but comes a little later. So the new window
+-- replaces windows that differ by at most slack_ms, and spans the old and the new period. An older
+-- window with more tokens does not change. Otherwise repeated calls with fewer tokens would extend
+-- that window again and again.
 local slack = tonumber(ARGV.slack_ms)
 local begins, ends, last, dropped, kept = new.begins, new.ends, new.ends, {}, {}
 for _, w in ipairs(windows) do
@@ -49,8 +49,8 @@ for _, w in ipairs(windows) do
   end
 end
 
--- Windows of callers with a limit use only the room that callers without a limit leave, and never
--- take room from them.
+-- Windows of callers with a limit count against the limit of the identity only for such callers.
+-- So they never keep a caller without a limit from making a window.
 local caller, maker = ARGV.caller, pairs_of(redis.call('HGETALL', KEYS.warmers))
 local own, limited, makers = 0, 0, {}
 for _, member in ipairs(kept) do
@@ -76,12 +76,12 @@ if caller ~= '' then
   makers[#makers + 1] = {member, caller}
 end
 redis.call('ZADD', KEYS.warm, ms(ends), member)
--- Rewriting it removes the windows that are over, or that an older version dropped.
+-- The hash is written anew, without windows that are over or that an older version dropped.
 redis.call('DEL', KEYS.warmers)
 for _, made in ipairs(makers) do
   redis.call('HSET', KEYS.warmers, made[1], made[2])
 end
--- The score decides when a window is over: the embedded server's TTLs are coarse.
+-- The scores decide when windows are over, because the TTLs of the embedded server are coarse.
 for _, key in ipairs(KEYS) do
   redis.call('PEXPIRE', key, ms(last - now + 60000))
 end

@@ -1,15 +1,15 @@
-// Package permits keeps the state of provider accounts that all replicas share. Permits bound the
-// tasks in flight at an account. The standing is its fault and the number of submits that it refused
-// in a row.
+// Package permits keeps the state of provider accounts that all replicas share. Permits limit the
+// tasks in flight at an account. The standing of a provider is its fault, and the number of submits
+// that it refused in a row.
 //
-// purchase acquires a permit before it places an order and releases it when the order ends. A permit
-// that is not released expires. While a provider is down, Acquire gives a permit to one order in an
-// interval, the probe. The package does not call providers, and does not decide when a provider is
-// down.
+// Package purchase acquires a permit before it places an order, and releases the permit when the order
+// ends. A permit that is not released expires. While a provider is down, Acquire gives a permit to
+// only one order in each interval, the probe. Package permits does not call providers, and does not
+// decide whether a provider is down.
 //
 // # Keys
 //
-// With the prefix captcha; {provider} is the name of a provider in the file.
+// The prefix of these keys is "captcha"; {provider} is the name of a provider in pools.yaml.
 //
 //	captcha:providers            zset  provider -> Unix ms until which it may have permits
 //	captcha:places:{provider}    zset  order.id -> Unix ms at which the permit ends
@@ -34,25 +34,26 @@ var sources embed.FS
 var scripts = redisdb.LoadScripts(sources, nil)
 
 const (
-	// nameEvery is the time between two writes of a provider's name by one process.
+	// nameEvery is the minimum interval between two writes of a provider's name by one process.
 	nameEvery = time.Hour
-	// nameKept exceeds nameEvery and the longest permit: a task may take a day.
+	// nameKept is how long Redis keeps a provider's name after a write. It exceeds the sum of
+	// nameEvery and the longest permit, because a task may take a day.
 	nameKept = 26 * time.Hour
 )
 
-// Permits are the permits and standings in a Redis.
+// Permits reads and writes the permits and standings in Redis.
 type Permits struct {
 	db    *redisdb.DB
-	noted redisdb.Seldom // names of providers
+	noted redisdb.Seldom // limits the writes of providers' names
 }
 
-// New keeps permits in a Redis that the caller opened, runs and closes.
+// New returns a Permits that uses db. The caller opens, runs and closes db.
 func New(db *redisdb.DB) *Permits {
 	db.Declare(map[string]string{"places": "zset", "standing": "hash"})
 	return &Permits{db: db, noted: redisdb.Seldom{Every: nameEvery}}
 }
 
-// keys are the keys of a provider's account, in one slot.
+// keys has the Redis keys of a provider's account, in one slot.
 type keys struct{ permits, standing string }
 
 func (s *Permits) keys(provider string) keys {
@@ -60,22 +61,23 @@ func (s *Permits) keys(provider string) keys {
 	return keys{permits: s.db.Prefix + ":places" + tag, standing: s.db.Prefix + ":standing" + tag}
 }
 
-// providers is the key of the names of the providers that may have permits.
+// providers is the key of the list of providers that may have permits in use.
 func (s *Permits) providers() string { return s.db.Prefix + ":providers" }
 
 // Permit is the result of Acquire.
 type Permit struct {
 	OK bool
-	At pool.RedisTime // when Redis decided
-	// Wait is the time for which the provider takes no order of any replica, because it is
-	// down or refused the last submits. 0 without OK: all permits are in use.
+	At pool.RedisTime // time of the decision
+	// Wait is how long no replica may place an order at the provider, because the provider is down
+	// or refused the last submits. If OK is false and Wait is 0, all permits are in use.
 	Wait     time.Duration
-	Refusals int // submits in a row that the provider refused
+	Refusals int // submits that the provider refused in a row
 }
 
-// Acquire gives an order one of limit permits at a provider, which all replicas share. An
-// order that has a permit keeps it, and may shorten its life. answered is the age of the latest
-// call of this replica that the provider answered; below 0 = there is none.
+// Acquire gives an order a permit at a provider, if fewer than limit permits are in use over all
+// replicas. If the order already has a permit, Acquire can only shorten the permit's life to ttl. The
+// argument answered is the age of the latest call of this replica that the provider answered; below
+// 0 = there is none.
 func (s *Permits) Acquire(ctx context.Context, provider string, order pool.Ref, limit int, ttl, answered time.Duration) (Permit, error) {
 	if err := s.note(ctx, provider); err != nil {
 		return Permit{}, err
@@ -92,8 +94,8 @@ func (s *Permits) Acquire(ctx context.Context, provider string, order pool.Ref, 
 	return Permit{OK: r.Is("outcome"), At: pool.RedisTime(r.Int("now")), Wait: r.Duration("wait_ms"), Refusals: r.Int("refusals")}, r.Err
 }
 
-// note writes the provider's name to Redis, so that replicas without the provider in their
-// configuration find its permits, too. Once in nameEvery this costs one more exchange.
+// note writes the provider's name to Redis, so that even replicas whose pools.yaml lacks the provider
+// find its permits. It costs one exchange with Redis in each nameEvery.
 func (s *Permits) note(ctx context.Context, provider string) error {
 	return s.noted.Do(provider, func(at time.Time) error {
 		pipe := s.db.Slow.Pipeline()
@@ -105,7 +107,7 @@ func (s *Permits) note(ctx context.Context, provider string) error {
 	})
 }
 
-// Providers returns the names of the providers at which any replica may have permits, by this
+// Providers returns the names of the providers at which any replica may have permits. It uses this
 // process' clock.
 func (s *Permits) Providers(ctx context.Context) ([]string, error) {
 	return s.db.Slow.ZRangeArgs(ctx, redis.ZRangeArgs{
@@ -113,7 +115,7 @@ func (s *Permits) Providers(ctx context.Context) ([]string, error) {
 	}).Result()
 }
 
-// Release returns the permit of an order; without one it is a no-op.
+// Release ends the permit of an order. If the order has no permit, Release does nothing.
 func (s *Permits) Release(ctx context.Context, provider string, order pool.Ref) error {
 	return s.db.Slow.ZRem(ctx, s.keys(provider).permits, order.String()).Err()
 }
@@ -133,8 +135,8 @@ func (s *Permits) Holders(ctx context.Context, provider string) ([]pool.Ref, err
 	return refs, nil
 }
 
-// InFlight returns the number of permits in use at each provider, by this process' clock; -1 if
-// the node that has it does not answer. It fails if no node answers.
+// InFlight returns the number of permits in use at each provider, by this process' clock. A number is
+// -1 if it cannot be read. InFlight fails if it can read no number.
 func (s *Permits) InFlight(ctx context.Context, providers []string) ([]int, error) {
 	from := strconv.FormatInt(time.Now().UnixMilli(), 10)
 	counts := make([]int, len(providers))

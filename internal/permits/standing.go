@@ -10,32 +10,32 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// MostRefusals is the number of refused submits in a row, over all replicas and targets, after
-// which a provider gets one submit in 5 s.
+// MostRefusals is the number of refused submits in a row, over all replicas and targets, after which
+// replicas send the provider only one submit in 5 s.
 const MostRefusals = 20
 
-// standingKept is the life of a provider's standing after its last change.
+// standingKept is how long Redis keeps a provider's standing after the last change.
 const standingKept = 24 * time.Hour
 
-// Fault is the reason why a provider is down, as the replicas share it.
+// Fault says why a provider is down. All replicas share it.
 type Fault struct {
 	Kind   string        // "account" or "outage"
-	Code   string        // of the provider, or a short one of poold's
-	Reason string        // a sentence
+	Code   string        // error code of the provider, or a short code of poold
+	Reason string        // the reason as a sentence
 	Action string        // the call that failed
 	Since  time.Duration // age of the fault
-	Next   time.Duration // until the next probe; below 0 = it is overdue
-	Every  time.Duration // between two probes
+	Next   time.Duration // time until the next probe; below 0 = the probe is overdue
+	Every  time.Duration // interval between two probes
 	Polls  bool          // the provider still answers polls
 }
 
 // Standing is the state of a provider, over all replicas.
 type Standing struct {
-	Fault    *Fault // nil = it is up
-	Refusals int    // submits in a row that it refused
+	Fault    *Fault // why the provider is down; nil = it is up
+	Refusals int    // submits that the provider refused in a row
 }
 
-// ReportFault notes that a provider is down.
+// ReportFault records that a provider is down.
 func (s *Permits) ReportFault(ctx context.Context, provider string, f Fault) error {
 	_, err := s.db.CallNumber(ctx, scripts.Get("standing_report"), s.keys(provider), redisdb.Args{
 		"kind": f.Kind, "code": f.Code, "reason": pool.CutReason(f.Reason), "action": f.Action,
@@ -44,18 +44,18 @@ func (s *Permits) ReportFault(ctx context.Context, provider string, f Fault) err
 	return err
 }
 
-// ReportUp notes that a provider answered a call of this age which proves that it is up. It
-// ends an older fault.
+// ReportUp records that a provider is up, because it answered a call. The argument sent is the time
+// since the call was sent. ReportUp ends only a fault that is older than the call.
 func (s *Permits) ReportUp(ctx context.Context, provider string, sent time.Duration) error {
 	return s.ReportFault(ctx, provider, Fault{Since: sent})
 }
 
-// ReportRefusal counts a submit that the provider refused.
+// ReportRefusal counts a submit that a provider refused.
 func (s *Permits) ReportRefusal(ctx context.Context, provider string) error {
 	return s.setRefusals(ctx, provider, func(pipe redis.Pipeliner, key string) { pipe.HIncrBy(ctx, key, "refusals", 1) })
 }
 
-// ReportAccepted notes that the provider accepted a submit after it had refused some.
+// ReportAccepted records that a provider accepted a submit after it had refused others.
 func (s *Permits) ReportAccepted(ctx context.Context, provider string) error {
 	return s.setRefusals(ctx, provider, func(pipe redis.Pipeliner, key string) { pipe.HSet(ctx, key, "refusals", 0) })
 }
@@ -77,20 +77,22 @@ func (s *Permits) Standing(ctx context.Context, provider string) (Standing, erro
 	return readStanding(redisdb.HashOf(r.Items("fields")), int64(r.Int("now"))), r.Err
 }
 
-// ProbeNow allows the next order at a provider at once. It reports whether the provider was down, or
-// bounded because of its refusals.
+// ProbeNow lets a replica place the next order at a provider at once. It reports whether orders had to
+// wait before, because the provider was down or had refused the last submits.
 func (s *Permits) ProbeNow(ctx context.Context, provider string) (waited bool, err error) {
 	n, err := s.db.CallNumber(ctx, scripts.Get("standing_probe"), s.keys(provider), nil)
 	return n == 1, err
 }
 
-// ReleaseUnplaced returns the permit of an order that was not placed, and the probe that it took.
+// ReleaseUnplaced ends the permit of an order that was not placed. If the order was the probe, another
+// order may be the probe at once.
 func (s *Permits) ReleaseUnplaced(ctx context.Context, provider string, order pool.Ref) error {
 	_, err := s.db.CallNumber(ctx, scripts.Get("release"), s.keys(provider), redisdb.Args{"order": order.String()})
 	return err
 }
 
-// readStanding reads the hash that standing_read.lua replies; now is Redis' clock in Unix ms.
+// readStanding parses the hash in the reply of standing_read.lua. The argument now is the time on
+// Redis' clock in Unix ms.
 func readStanding(h redisdb.Hash, now int64) Standing {
 	s := Standing{Refusals: int(h.Int("refusals"))}
 	if h["kind"] != "" {

@@ -1,11 +1,11 @@
--- Notes how a task of the compatible endpoints ended. The first end counts.
+-- Stores how a task of the compatible endpoints ended. Only the first end of a task is stored.
 --
 -- KEYS   task
 -- ARGV   order failed delivered;
---        order: its token's order, '' = it failed
---        failed: how
---        delivered: 1 = its caller has the answer
--- Reply  1, or 0 if the task no longer exists
+--        order: the order of the task's token, '' = the task failed
+--        failed: how the task failed
+--        delivered: 1 = the caller already has the token
+-- Reply  1 the task has an end now, 0 the task no longer exists
 -- Errors WRONGTYPE and OOM before any change
 expect('HLEN', KEYS.task)
 if redis.call('EXISTS', KEYS.task) == 0 then

@@ -1,10 +1,10 @@
--- Renews or ends the lease of a task. It also ends a lease whose caller has not asked for
--- idle_ms.
+-- Renews or ends the lease of a task. If the caller has not asked for the task for idle_ms, the
+-- lease ends in any case.
 --
 -- KEYS   task
 -- ARGV   replica lease_ms idle_ms;
---        lease_ms: 0 = end
--- Reply  1 renewed, 0 ended, -1 another replica holds the task
+--        lease_ms: new length of the lease, 0 = end the lease
+-- Reply  1 the lease was renewed, 0 the lease was ended, -1 another replica holds the task
 -- Errors WRONGTYPE and OOM before any change
 expect('HLEN', KEYS.task)
 local now = now_ms()

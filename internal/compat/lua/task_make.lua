@@ -3,9 +3,9 @@
 -- KEYS   task
 -- ARGV   caller identity type guest holder lease_ms life_ms;
 --        guest: 1 = no target has the identity
---        holder: a replica, '' = none
---        life_ms: of the task
--- Reply  1, or 0 if the number is in use
+--        holder: replica that works on the task, '' = none
+--        life_ms: life of the task
+-- Reply  1 the task was created, 0 another task has the same number
 -- Errors WRONGTYPE and OOM before any change
 expect('HLEN', KEYS.task)
 if redis.call('EXISTS', KEYS.task) == 1 then

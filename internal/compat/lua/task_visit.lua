@@ -1,17 +1,17 @@
--- Notes that a caller asks for its task. The asked replica takes an unfinished task that no live
--- replica holds.
+-- Records that a caller asks a replica for a task, and reads the task. If the task is unfinished and
+-- no live replica holds it, this replica becomes the holder.
 --
 -- KEYS   task
 -- ARGV   caller replica lease_ms;
---        lease_ms: 0 = read only
+--        lease_ms: length of the lease, 0 = only read the task
 -- Reply  {identity type guest made left_ms order failed held asked}; empty if this caller has no such
 --        task;
 --        made: Unix ms
 --        left_ms: life of the task
---        order: its token's order, '' = none
---        failed: how it failed
---        held: 1 = this replica holds it
---        asked: questions since the task has its token
+--        order: the order of the task's token, '' = none
+--        failed: how the task failed
+--        held: 1 = this replica holds the task
+--        asked: how often the caller has asked since the task got its token
 -- Errors WRONGTYPE and OOM before any change
 expect('HLEN', KEYS.task)
 local t = pairs_of(redis.call('HGETALL', KEYS.task))

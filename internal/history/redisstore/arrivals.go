@@ -12,28 +12,30 @@ import (
 )
 
 const (
-	// arrivalsKept is the life of a UTC hour after its last write. It keeps the last 24 hours complete.
+	// arrivalsKept is how long Redis keeps the arrivals of a UTC hour after the last write. The last 24
+	// hours are then complete.
 	arrivalsKept = 25 * time.Hour
-	// arrivalsBatch limits the minutes of one exchange.
+	// arrivalsBatch limits the minutes that one exchange writes.
 	arrivalsBatch = 200
 )
 
-// Arrivals is a history.ArrivalStore. Its keys have the name of a target, not its identity, so that a target keeps
-// its arrivals if its identity changes.
+// Arrivals is a history.ArrivalStore. Its keys contain the name of the target instead of the identity, so that a
+// target keeps its arrivals when its identity changes.
 type Arrivals struct{ db *redisdb.DB }
 
-// NewArrivals keeps arrivals in a Redis that the caller opened, runs and closes.
+// NewArrivals returns an Arrivals that uses db. The caller opens, runs and closes db.
 func NewArrivals(db *redisdb.DB) *Arrivals {
 	declare(db)
 	return &Arrivals{db}
 }
 
-// key is the key of a UTC hour of a target.
+// key returns the key of the arrivals of a target in a UTC hour.
 func (s *Arrivals) key(target string, hour time.Time) string {
 	return s.db.Prefix + ":arrivals:{" + target + "}:" + hour.UTC().Format("2006-01-02T15")
 }
 
-// Write implements history.ArrivalStore. After an error any part of the minutes may be written.
+// Write implements history.ArrivalStore. After an error some of the minutes may have been
+// written.
 func (s *Arrivals) Write(ctx context.Context, minutes []history.StoredMinute) error {
 	for len(minutes) > 0 {
 		n := min(len(minutes), arrivalsBatch)
@@ -56,7 +58,8 @@ func (s *Arrivals) write(ctx context.Context, minutes []history.StoredMinute) er
 	return err
 }
 
-// Read returns the minutes of a target, of all replicas, from the hour of from to the hour of to.
+// Read returns the minutes of a target from all replicas. It begins with the UTC hour that contains the time from,
+// and ends with the UTC hour that contains the time to.
 func (s *Arrivals) Read(ctx context.Context, target string, from, to time.Time) ([]history.StoredMinute, error) {
 	var all []history.StoredMinute
 	for hour := from.UTC().Truncate(time.Hour); !hour.After(to); hour = hour.Add(time.Hour) {

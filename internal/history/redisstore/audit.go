@@ -7,11 +7,11 @@ import (
 	"poold/internal/history"
 )
 
-// mostEntries limits the entries of a key; the newest stay.
+// mostEntries limits the audit entries of a caller's key; the oldest entries are removed.
 const mostEntries = 10_000
 
-// WriteEntries implements history.Audit. It ignores an entry that exists with the same text, or is older than the
-// time to keep.
+// WriteEntries implements history.Audit. It ignores an entry that already exists with the same text, and an entry
+// that is older than Options.KeepAudit.
 func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	if len(batch) == 0 {
 		return nil
@@ -21,7 +21,8 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	args := []any{s.o.KeepAudit.Milliseconds(), mostEntries}
 	for _, e := range batch {
 		keys = append(keys, k.audit+hashed(e.Key), k.usage+dateOf(e.At))
-		// A space sorts before each character of an ID, so that lines of one millisecond are in the order of their IDs.
+		// A space sorts before all characters of IDs, so that entries of the same millisecond are in the order of their
+		// IDs.
 		args = append(args, e.At.UnixMilli(), e.ID+" "+encode(e.Columns()[3:]))
 		f := e.Figures()
 		args = appendFigures(args, f.Counts(), []string{e.Key})
@@ -30,7 +31,7 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	return failed(ctx, err)
 }
 
-// Entries implements history.Audit. It has the newest 10,000 entries of each key.
+// Entries implements history.Audit. It finds the newest 10,000 entries of each key.
 func (s *Store) Entries(ctx context.Context, key string, q history.Query) (history.Entries, error) {
 	from, to := since(q.From, s.o.KeepAudit), q.To
 	if behind := q.Before.Ended.Add(time.Millisecond); !q.Before.Ended.IsZero() && (to.IsZero() || behind.Before(to)) {
@@ -41,7 +42,8 @@ func (s *Store) Entries(ctx context.Context, key string, q history.Query) (histo
 		err := decode(l.text, e.Columns()[3:])
 		return e, err
 	}
-	// One read is usually enough. A longer one starts again, so that it sees one state of the list.
+	// One read is usually enough. A longer read starts again at the first entry, so that it reads one state of the
+	// list.
 	for most := q.Limit + 2; ; most *= 4 {
 		lines, err := s.lines(ctx, keysOf(s.db).audit+hashed(key), from, to, most, " ")
 		if err != nil {

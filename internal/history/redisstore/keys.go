@@ -14,7 +14,7 @@ var sources embed.FS
 
 var scripts = redisdb.LoadScripts(sources, nil)
 
-// keys are the prefixes of the keys, all in one slot. The package comment lists them.
+// keys has the prefixes of the keys, which are all in one slot. The package comment lists the keys.
 type keys struct{ mark, alias, site, status, day, audit, usage string }
 
 func keysOf(db *redisdb.DB) keys {
@@ -38,5 +38,5 @@ func hashed(text string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// dateOf formats the UTC day.
+// dateOf returns the UTC day of a time in the form 2006-01-02.
 func dateOf(at time.Time) string { return at.UTC().Format(time.DateOnly) }

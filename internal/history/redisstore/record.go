@@ -10,8 +10,8 @@ import (
 	"poold/internal/history"
 )
 
-// appendFigures appends the number of figures that are not 0, and name and value of each, once for each owner of
-// figures: names are the texts that identify it.
+// appendFigures appends the figures that are not 0 to the arguments of a script: first their number, then the name and
+// the value of each. It repeats the figures for each owner. An owner is a list of texts that begins the names.
 func appendFigures(args []any, counts []history.Count, owners ...[]string) []any {
 	at := len(args)
 	args = append(args, 0)
@@ -26,7 +26,7 @@ func appendFigures(args []any, counts []history.Count, owners ...[]string) []any
 	return args
 }
 
-// add adds n to the figure of a name. A name of another version is ignored.
+// add adds n to the figure that has this name. It ignores unknown names, which other versions write.
 func add(counts []history.Count, name string, n int64) {
 	for _, c := range counts {
 		if c.Name == name {
@@ -35,7 +35,7 @@ func add(counts []history.Count, name string, n int64) {
 	}
 }
 
-// encode writes the columns of a record or of an entry: times in Unix ms, 0 for the zero time.
+// encode returns the columns of a record or of an entry as text. Times are in Unix ms, 0 for the zero time.
 func encode(columns []history.Column) string {
 	texts := make([]string, len(columns))
 	for i, c := range columns {
@@ -61,7 +61,7 @@ func encode(columns []history.Column) string {
 	return escape(texts)
 }
 
-// decode is the inverse of encode.
+// decode parses a text that encode returned into columns.
 func decode(text string, columns []history.Column) error {
 	texts, err := unescape(text)
 	if err == nil && len(texts) != len(columns) {
@@ -76,7 +76,7 @@ func decode(text string, columns []history.Column) error {
 	return nil
 }
 
-// set reads the text of a field.
+// set parses a text into a field.
 func set(field any, text string) (err error) {
 	switch field := field.(type) {
 	case *string:
@@ -96,7 +96,7 @@ func set(field any, text string) (err error) {
 	return err
 }
 
-// escape joins texts, with "|" between them.
+// escape query-escapes texts and joins them with "|".
 func escape(texts []string) string {
 	escaped := make([]string, len(texts))
 	for i, text := range texts {
@@ -105,7 +105,7 @@ func escape(texts []string) string {
 	return strings.Join(escaped, "|")
 }
 
-// unescape is the inverse of escape.
+// unescape returns the texts that escape joined.
 func unescape(text string) (texts []string, err error) {
 	texts = strings.Split(text, "|")
 	for i := range texts {

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// mostOfSite and mostOfStatus limit the listed records; the newest stay.
+	// mostOfSite and mostOfStatus limit the records of a site and of a status; the oldest records are removed.
 	mostOfSite   = 50
 	mostOfStatus = 1000
 	week         = 7 * 24 * time.Hour
 )
 
-// Options are times to keep.
+// Options says how long the store keeps data.
 type Options struct {
-	Keep      time.Duration // records, and the figures of days; 0 = 7 days
-	KeepAudit time.Duration // entries of the audit, and their figures; 0 = 7 days
+	Keep      time.Duration // how long records and the figures of days are kept; 0 = 7 days
+	KeepAudit time.Duration // how long audit entries and their figures are kept; 0 = 7 days
 }
 
 var (
@@ -42,7 +42,7 @@ type Store struct {
 	o  Options
 }
 
-// New keeps records and entries in a Redis that the caller opened, runs and closes.
+// New returns a Store that uses db. The caller opens, runs and closes db.
 func New(db *redisdb.DB, o Options) *Store {
 	o.Keep, o.KeepAudit = cmp.Or(o.Keep, week), cmp.Or(o.KeepAudit, week)
 	declare(db)
@@ -71,12 +71,12 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 	return failed(ctx, err)
 }
 
-// Site implements history.Store. It has the newest 50 records.
+// Site implements history.Store. It finds the newest 50 records of a site.
 func (s *Store) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
 	return s.page(ctx, keysOf(s.db).site+hashed(sitekey), q)
 }
 
-// Tasks implements history.Store. It has the newest 1,000 records.
+// Tasks implements history.Store. It finds the newest 1,000 records of a status.
 func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error) {
 	if status != history.StatusSolved && status != history.StatusError {
 		return history.Page{}, fmt.Errorf("history: no record has the status %q", status)
@@ -93,14 +93,14 @@ func (s *Store) page(ctx context.Context, key string, q history.Query) (history.
 	return history.Page{Records: records, More: more}, err
 }
 
-// decodeRecord reads the line of a record.
+// decodeRecord parses the line of a record.
 func decodeRecord(l line) (history.Record, error) {
 	r := history.Record{ID: l.id, Ended: l.at}
 	err := decode(l.text, r.Columns()[2:])
 	return r, err
 }
 
-// since returns the later of from and the oldest time to keep, by this process' clock.
+// since returns the time from, but not a time that is longer ago than keep on this process' clock.
 func since(from time.Time, keep time.Duration) time.Time {
 	if oldest := time.Now().Add(-keep); from.Before(oldest) {
 		return oldest
@@ -108,15 +108,16 @@ func since(from time.Time, keep time.Duration) time.Time {
 	return from
 }
 
-// line is a member of a list: a record or an entry, with its time.
+// line is a member of a stored list: a record or an entry, with its time.
 type line struct {
 	id   string
 	at   time.Time
 	text string
 }
 
-// lines returns the lines of a list in [from, to), newest first and at most most; zero means unlimited. Lines of one
-// millisecond are in descending order of their IDs. The separator is between ID and text.
+// lines returns the lines of a list whose times are in [from, to), newest first. Zero times do not limit the range. The
+// argument most limits the number of lines; 0 = no limit. Lines of the same millisecond are in descending order of
+// their IDs. The separator is the text between the ID and the rest of a line.
 func (s *Store) lines(ctx context.Context, key string, from, to time.Time, most int, separator string) ([]line, error) {
 	first, last := "-inf", "+inf"
 	if !from.IsZero() {
@@ -143,7 +144,7 @@ func (s *Store) lines(ctx context.Context, key string, from, to time.Time, most 
 // ceilMilli rounds up to whole Unix milliseconds.
 func ceilMilli(at time.Time) int64 { return at.Add(time.Millisecond - time.Nanosecond).UnixMilli() }
 
-// matching returns the first q.Limit lines that a query selects, and whether more follow.
+// matching returns the first q.Limit items that a query selects, and whether more items follow.
 func matching[T any](lines []line, q history.Query, decode func(line) (T, error), target func(T) string) (found []T, more bool, _ error) {
 	for _, l := range lines {
 		if !q.Before.Ended.IsZero() && !before(l, q.Before) {
@@ -164,7 +165,7 @@ func matching[T any](lines []line, q history.Query, decode func(line) (T, error)
 	return found, false, nil
 }
 
-// before reports whether a line is older than a position.
+// before reports whether a line comes after a position in a list that begins with the newest line.
 func before(l line, p history.Position) bool {
 	return l.at.Before(p.Ended) || l.at.Equal(p.Ended) && l.id < p.ID
 }
@@ -196,7 +197,7 @@ func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	return d, nil
 }
 
-// figures reads the figures of a day, by name.
+// figures reads the figures of a day. The result maps names to values.
 func (s *Store) figures(ctx context.Context, key string) (map[string]int64, error) {
 	fields, err := s.db.Slow.HGetAll(ctx, key).Result()
 	if err != nil {
@@ -211,7 +212,7 @@ func (s *Store) figures(ctx context.Context, key string) (map[string]int64, erro
 	return figures, nil
 }
 
-// Solve implements history.Store. It finds listed records.
+// Solve implements history.Store. It finds only records that are still in the list of their site.
 func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, error) {
 	k := keysOf(s.db)
 	mark, err := s.get(ctx, k.mark+id)
@@ -223,7 +224,7 @@ func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, err
 	if err != nil {
 		return history.Record{}, false, errors.New("history: the mark of a record in Redis has no time")
 	}
-	if time.UnixMilli(ended).Before(since(time.Time{}, s.o.Keep)) { // its site had no later record that removed it
+	if time.UnixMilli(ended).Before(since(time.Time{}, s.o.Keep)) { // no later record of the site has removed the expired one
 		return history.Record{}, false, nil
 	}
 	lines, err := s.lines(ctx, k.site+site, time.UnixMilli(ended), time.UnixMilli(ended+1), 0, "|")
@@ -236,7 +237,7 @@ func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, err
 	return history.Record{}, false, failed(ctx, err)
 }
 
-// Task implements history.Store. It finds listed records.
+// Task implements history.Store. It finds only records that are still in the list of their site.
 func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, error) {
 	id, err := s.get(ctx, keysOf(s.db).alias+hashed(task))
 	if err != nil || id == "" {
@@ -245,7 +246,7 @@ func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, er
 	return s.Solve(ctx, id)
 }
 
-// get reads a text, or "" if there is none.
+// get reads the text of a key; "" if the key does not exist.
 func (s *Store) get(ctx context.Context, key string) (string, error) {
 	text, err := s.db.Slow.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
@@ -254,7 +255,7 @@ func (s *Store) get(ctx context.Context, key string) (string, error) {
 	return text, err
 }
 
-// failed maps an error to the errors of history.Store.
+// failed converts an error to one of the errors that history.Store defines.
 func failed(ctx context.Context, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil:

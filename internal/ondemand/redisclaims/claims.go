@@ -13,20 +13,20 @@ import (
 
 // Options are the options of New.
 type Options struct {
-	// Wake is called with the key of each solve that this replica ends or releases. The other
-	// replicas receive the key on redisdb's channel. It must not block; nil = no call.
+	// Wake is called with the key of each solve that this replica ends or releases. Other replicas
+	// receive the key on redisdb's channel. Wake must not block; nil = no call.
 	Wake  func(key captcha.ID)
 	Times dedup.ClaimTimes
 }
 
-// Claims are the claims and the savings in one Redis. It is safe for concurrent use.
+// Claims stores the claims and the savings in Redis. It is safe for concurrent use.
 type Claims struct {
 	db    *redisdb.DB
 	wake  func(captcha.ID)
 	times dedup.ClaimTimes
 }
 
-// New keeps claims in a Redis that the caller opened, runs and closes.
+// New returns a Claims that uses db. The caller opens, runs and closes db.
 func New(db *redisdb.DB, o Options) *Claims {
 	db.Declare(map[string]string{"claim": "hash", "savings": "hash"})
 	if o.Wake == nil {
@@ -35,9 +35,9 @@ func New(db *redisdb.DB, o Options) *Claims {
 	return &Claims{db: db, wake: o.Wake, times: o.Times.OrDefault()}
 }
 
-// claimKeys are the keys of one claim: the claim itself, the token of its last successful
-// solve, its last failure, today's savings and, for a call that counts, its mark. All of them
-// are in one slot, so that one script sees a claim and the savings.
+// claimKeys has the keys of one claim: the claim itself, the token of its last successful solve, its
+// last failure, today's savings and, if a call counts requests, the mark of the call. All keys are in
+// one slot, so that one script can use a claim and the savings.
 type claimKeys struct{ claim, token, failure, savings, mark string }
 
 func (c *Claims) keys(key captcha.ID) claimKeys {
@@ -45,10 +45,10 @@ func (c *Claims) keys(key captcha.ID) claimKeys {
 	return claimKeys{claim: name, token: name + ":token", failure: name + ":failure", savings: c.today()}
 }
 
-// savings is the key of the counts of a UTC day, 2006-01-02.
+// savings is the key of the savings of a UTC day. The date has the form 2006-01-02.
 func (c *Claims) savings(date string) string { return c.db.Prefix + ":savings:{dedup}:" + date }
 
-// counted is the key that marks a call whose requests are counted.
+// counted is the key that marks a call whose requests were counted.
 func (c *Claims) counted(call string) string { return c.db.Prefix + ":counted:{dedup}:" + call }
 
 //go:embed lua/*.lua
@@ -56,9 +56,9 @@ var sources embed.FS
 
 var scripts = redisdb.LoadScripts(sources, nil)
 
-// Enter joins the solve of a key: it returns the token of a solve that has ended, or the state of
-// the solve under way, or makes this replica the holder, which must solve. A waiting replica
-// enters again until the solve has ended. If the answer has a token, the callers are counted.
+// Enter joins the solve of a key. It returns a shared token or the state of the solve under way, or it
+// makes this replica the holder, which must solve. While the solve is under way at another replica,
+// call Enter again until the solve ends. If Enter returns a token, it counts the callers.
 func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
 	k, call := c.keys(e.Key), rand.Text()
 	k.mark = c.counted(call)
@@ -79,9 +79,10 @@ func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, er
 	return claim, r.Err
 }
 
-// Hold renews the lease of a claim that this replica holds, and notes the identity from whose stock
-// the solve takes. mine is false if another replica holds the claim, or the solve has ended or reached
-// ClaimLongest. wanted reports whether a replica entered within ClaimWanted.
+// Hold renews the lease of a claim that this replica holds, and stores the identity whose stock the
+// solve uses. The result mine is false if another replica holds the claim, or if the solve has ended or
+// taken longer than ClaimLongest. The result wanted reports whether a replica called Enter within
+// ClaimWanted.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
 	r, err := c.hold(ctx, key, fence, identity, c.times.Lease)
 	if err != nil {
@@ -96,8 +97,8 @@ func (c *Claims) hold(ctx context.Context, key captcha.ID, fence int64, identity
 	})
 }
 
-// Release ends the lease of a claim that this replica holds, so that the next replica to enter
-// continues the solve. It is a no-op if another replica holds the claim.
+// Release ends the lease of a claim that this replica holds, so that the next replica that calls Enter
+// continues the solve. If another replica holds the claim, the claim does not change.
 func (c *Claims) Release(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
 	_, err := c.hold(ctx, key, fence, identity, 0)
 	if err == nil {
@@ -108,8 +109,8 @@ func (c *Claims) Release(ctx context.Context, key captcha.ID, fence int64, ident
 }
 
 // End ends the solve of a claim and wakes the waiting replicas. It returns false and changes
-// nothing if this replica no longer holds the claim (see Hold). It may be repeated with the
-// same end within ClaimSolved.
+// nothing if this replica no longer holds the claim (see Hold). A retry with the same end within
+// ClaimSolved returns true.
 func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (ok bool, err error) {
 	failed, lasts := 0, min(e.Lasts, c.times.Solved)
 	if e.Failed {

@@ -11,8 +11,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Count adds requests to the current day, by Redis' clock. After an error they may or may not
-// be counted.
+// Count adds requests to the savings of the current day on Redis' clock. After an error it is unknown
+// whether they were counted.
 func (c *Claims) Count(ctx context.Context, requests map[dedup.SavingsSource]int) error {
 	args := make([]any, 0, 2*len(requests))
 	for source, n := range requests {
@@ -22,8 +22,8 @@ func (c *Claims) Count(ctx context.Context, requests map[dedup.SavingsSource]int
 	return err
 }
 
-// Days returns the requests of today and of the six days before, in UTC and by Redis' clock,
-// today first. Sources without requests are left out.
+// Days returns the requests of today and of the six days before, today first. The days are UTC days on
+// Redis' clock. Sources without requests are left out.
 func (c *Claims) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
 	reply, err := c.db.Eval(ctx, scripts.Get("savings_days"), []string{c.today()})
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *Claims) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
 	return days, nil
 }
 
-// readSavings reads source, number, source, number, ...
+// readSavings parses a list of the form source, number, source, number, ...
 func readSavings(reply any) (map[dedup.SavingsSource]int64, error) {
 	list, _ := reply.([]any)
 	requests := map[dedup.SavingsSource]int64{}
@@ -62,6 +62,6 @@ func readSavings(reply any) (map[dedup.SavingsSource]int64, error) {
 	return requests, nil
 }
 
-// today is the key of the day on this process' clock. The scripts take the day of Redis' clock, which
-// is nearly always the same.
+// today is the key of the savings of the current day on this process' clock. The scripts replace its
+// date by the date on Redis' clock, which is nearly always the same.
 func (c *Claims) today() string { return c.savings(time.Now().UTC().Format(time.DateOnly)) }

@@ -1,16 +1,17 @@
--- Gives an order a permit at a provider. A retry finds the order's permit and may shorten its
--- life. While the provider is down, or refused its last submits, one order in an interval gets
--- a permit: the probe.
+-- Gives an order a permit at a provider. If the order already has a permit, the call can only
+-- shorten the permit's life. While the provider is down or refuses submits, one order in each
+-- interval gets a permit: the probe.
 --
 -- Uses   standing
 -- KEYS   permits standing
 -- ARGV   order limit ttl_ms answered_ms;
---        limit: of permits
+--        limit: maximum number of permits
 --        answered_ms: age of the latest call that the provider answered, -1 = none
 -- Reply  {outcome now wait_ms refusals};
---        outcome: 1 permit held, 0 all in use, -1 the provider takes no order for wait_ms
+--        outcome: 1 the order has a permit, 0 all permits are in use, -1 the order must wait for
+--          wait_ms
 --        now: Unix ms
---        refusals: refused submits in a row
+--        refusals: number of refused submits in a row
 -- Errors WRONGTYPE and OOM before any change
 local now, s = now_ms(), standing_of()
 redis.call('ZREMRANGEBYSCORE', KEYS.permits, '-inf', ms(now))
@@ -26,7 +27,7 @@ if used >= tonumber(ARGV.limit) then
 end
 local answered = tonumber(ARGV.answered_ms)
 if s.kind == 'outage' and answered >= 0 and now - answered > s.since then
-  -- This replica reaches the provider: the fault was in another replica's network, or is over.
+  -- This replica reaches the provider, so the fault is over or was in another replica's network.
   standing_set('kind', '')
   s.kind = ''
 end

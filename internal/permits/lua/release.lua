@@ -1,4 +1,5 @@
--- Returns the permit of an order that was not placed, and the probe that it took.
+-- Ends the permit of an order that was not placed. If the order was the probe, another order may be
+-- the probe at once.
 --
 -- Uses   standing
 -- KEYS   permits standing

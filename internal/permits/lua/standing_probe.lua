@@ -1,8 +1,8 @@
--- Allows the next order at a provider at once.
+-- Lets the next order at a provider be placed at once.
 --
 -- Uses   standing
 -- KEYS   standing
--- Reply  1 the provider was down or bounded, 0 it was not
+-- Reply  1 orders had to wait before, 0 they did not have to wait
 -- Errors WRONGTYPE and OOM before any change
 local s = standing_of()
 if s.kind == '' and s.refusals < most_refusals then

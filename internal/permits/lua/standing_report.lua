@@ -1,14 +1,14 @@
--- Notes a fault that a replica met at a provider, or the end of one.
+-- Records a fault of a provider, or the end of a fault.
 --
 -- Uses   standing
 -- KEYS   standing
 -- ARGV   kind code reason action next_ms every_ms polls ago_ms;
 --        kind: account, outage or '' (the provider answers)
---        next_ms: until the next probe
---        every_ms: between two probes
---        polls: 1 = polls are answered
---        ago_ms: since the fault began or, without a kind, since the answered call was sent
--- Reply  1 noted, 0 another replica has newer knowledge
+--        next_ms: time until the next probe
+--        every_ms: interval between two probes
+--        polls: 1 = the provider still answers polls
+--        ago_ms: time since the fault began or, without a kind, since the answered call was sent
+-- Reply  1 the standing was changed, 0 newer or other facts in Redis forbid the change
 -- Errors WRONGTYPE and OOM before any change
 local s, now = standing_of(), now_ms()
 local at = now - tonumber(ARGV.ago_ms)
@@ -19,7 +19,7 @@ if ARGV.kind == '' then
   standing_set('kind', '', 'up', ms(at))
   return 1
 end
--- A replica with stale knowledge must not revive a fault that ended.
+-- A replica with stale information must not report a fault again that has ended since.
 local over = s.kind == '' and at < s.up and s.up <= now
 if over or (s.kind == 'account' and ARGV.kind == 'outage') then
   return 0

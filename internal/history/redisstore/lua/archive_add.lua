@@ -1,16 +1,16 @@
--- Keeps records of ended orders, each once, and adds them to the figures of their days.
+-- Stores records of ended orders, each once, and adds them to the figures of their days.
 --
--- KEYS   (of each record: ITSKEYS)
--- ARGV   keep_ms site_limit status_limit, then of each record a RECORD and its figures as
+-- KEYS   (for each record its ITSKEYS)
+-- ARGV   keep_ms site_limit status_limit, then for each record a RECORD and its figures as
 --        name, number, …;
 --        keep_ms: life of the records
---        site_limit, status_limit: records in one list
+--        site_limit, status_limit: maximum number of records in a list
 -- ITSKEYS  mark site status day alias
 -- RECORD ended record marked alias figures;
 --        ended: Unix ms
---        marked: the mark's value
---        alias: its value, '' = none
---        figures: their number
+--        marked: value of the mark
+--        alias: value of the alias, '' = no alias
+--        figures: number of the figures
 -- Reply  the number of new records
 -- Errors WRONGTYPE and OOM before any change
 local keep = tonumber(ARGV.keep_ms)

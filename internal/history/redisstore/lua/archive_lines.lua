@@ -1,13 +1,13 @@
--- Keeps lines of the audit, each once, and adds them to the figures of their days.
+-- Stores lines of the audit, each once, and adds them to the figures of their days.
 --
--- KEYS   (of each line: ITSKEYS)
--- ARGV   keep_ms limit, then of each line a LINE and its figures as name, number, …;
+-- KEYS   (for each line its ITSKEYS)
+-- ARGV   keep_ms limit, then for each line a LINE and its figures as name, number, …;
 --        keep_ms: life of the lines
---        limit: lines in one list
+--        limit: maximum number of lines in a list
 -- ITSKEYS  lines day
 -- LINE   at line figures;
 --        at: Unix ms
---        figures: their number
+--        figures: number of the figures
 -- Reply  the number of new lines
 -- Errors WRONGTYPE and OOM before any change
 local keep = tonumber(ARGV.keep_ms)
@@ -21,7 +21,7 @@ for i = 0, #KEYS - 1, ITSKEYS.size do
   local moment = ARGV[at + LINE.at]
   local figures = at + LINE.size
   local behind = figures + 2 * tonumber(ARGV[at + LINE.figures])
-  -- An older line would be removed below, and count again in a retry.
+  -- An older line would be removed below, so a retry would count it again.
   if tonumber(moment) >= oldest and redis.call('ZADD', list, 'NX', moment, ARGV[at + LINE.line]) == 1 then
     new = new + 1
     for n = figures + 1, behind, 2 do

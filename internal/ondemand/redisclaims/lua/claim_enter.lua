@@ -1,20 +1,20 @@
--- Asks for a key's token: returns a shared one, lets the caller wait for a solve under way, or
--- makes it the holder of a solve.
+-- Returns the shared token of a key, lets the calling replica wait for a solve under way, or makes
+-- this replica the holder of a solve.
 --
 -- Uses   claims savings
 -- KEYS   claim token failure savings mark;
---        savings: of the caller's day
---        mark: of this call
+--        savings: savings of the day on the caller's clock
+--        mark: notes that this call was counted
 -- ARGV   waits_for call identity callers lease_ms longest_ms shared_ms failure_ms;
---        waits_for: a solve, '' = a new caller
---        call: also names the solve that it begins
---        callers: how many share the token
---        longest_ms: limit of a solve
+--        waits_for: name of the solve that the callers wait for, '' = new callers
+--        call: name of this call, and of a solve that the call begins
+--        callers: number of callers that share the token
+--        longest_ms: time limit of a solve
 --        shared_ms, failure_ms: how long a token and a failure are shared
 -- Reply  {state solve fence identity left_ms known value};
 --        state: solved, solving, held or error
---        left_ms: of the token or the solve
---        known: 1 if there is a value
+--        left_ms: remaining time of the token or the solve
+--        known: 1 = the reply has a value, 0 = it has none
 -- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()
 local claim, token, failure = pairs_of(redis.call('HGETALL', KEYS.claim)), pairs_of(redis.call('HGETALL', KEYS.token)), pairs_of(redis.call('HGETALL', KEYS.failure))
@@ -33,7 +33,7 @@ end
 
 local rest = under_way(claim, longest, now)
 if rest and (new or claim.solve == waits_for) then
-  if claim.call == call then -- a retry of this call, whose answer was lost
+  if claim.call == call then -- the call is a retry, because its first reply was lost
     return {'held', claim.solve, tonumber(claim.fence), claim.identity, rest, 0, ''}
   elseif left(claim.lease, lease, now) then
     redis.call('HSET', KEYS.claim, 'asked', ms(now))
@@ -49,7 +49,7 @@ else
   return {'error', waits_for, 0, '', 0, 0, ''}
 end
 
--- This replica is the holder from now on: of a new solve, or of one whose holder is gone.
+-- This replica becomes the holder of a new solve, or of a solve whose holder let the lease expire.
 local fence = math.max(now, (tonumber(claim.fence) or 0) + 1)
 redis.call('HSET', KEYS.claim, 'solve', claim.solve, 'identity', claim.identity, 'stops', claim.stops,
   'fence', ms(fence), 'lease', ms(now + lease), 'call', call)

@@ -3,11 +3,11 @@
 -- Uses   claims
 -- KEYS   claim
 -- ARGV   fence identity lease_ms waiting_ms longest_ms;
---        waiting_ms: how long after its question a replica counts as waiting
---        longest_ms: limit of a solve
+--        waiting_ms: how long a replica counts as waiting after it entered
+--        longest_ms: time limit of a solve
 -- Reply  {held wanted};
---        held: 1 if this holder still has it
---        wanted: 1 if a replica waits
+--        held: 1 = this holder still has the claim, 0 = it has lost the claim
+--        wanted: 1 = a replica waits, 0 = no replica waits
 -- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()
 local claim = pairs_of(redis.call('HGETALL', KEYS.claim))

@@ -1,12 +1,12 @@
--- Shared: savings. Each UTC day has a hash: source -> requests.
+-- Shared: functions that count savings. Each UTC day has a hash: source -> number of requests.
 --
 -- KEYS   savings
 
--- Today and the six days before are kept.
+-- The savings of today and of the six days before are kept.
 local day_ms, savings_ttl = 86400000, 604800000
 
--- date is the UTC day of a moment, as 2006-01-02. It counts years from March on, so
--- that a leap day is the last of its year, and in cycles of 400 years, which are alike.
+-- date returns the UTC day of a time in Unix ms, in the form 2006-01-02. It counts in cycles of 400
+-- years, and each year begins in March, so that a leap day is the last day of a year.
 local function date(now)
   local days = math.floor(now / day_ms) + 719468 -- since 0000-03-01
   local cycle = math.floor(days / 146097)
@@ -22,13 +22,13 @@ local function date(now)
   return string.format('%04d-%02d-%02d', cycle * 400 + year, month + 3, day)
 end
 
--- savings_of returns the key of a moment's day on Redis' clock. KEYS.savings names the day on
--- the caller's clock.
+-- savings_of returns the key of the savings of a day on Redis' clock. KEYS.savings has the date on the
+-- caller's clock, which this function replaces.
 local function savings_of(moment)
   return string.sub(KEYS.savings, 1, -11) .. date(moment)
 end
 
--- save counts requests by source. The call's mark makes a retry a no-op.
+-- save adds requests to the savings of a day, by source. Because of the key `mark` a retry adds nothing.
 local function save(day, mark, requests)
   if not redis.call('SET', mark, '', 'NX', 'PX', 10000) then
     return

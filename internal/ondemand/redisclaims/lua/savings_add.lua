@@ -2,9 +2,9 @@
 --
 -- Uses   savings
 -- KEYS   savings mark;
---        savings: of the caller's day
---        mark: of this call
--- ARGV   (of each source: its name and number)
+--        savings: savings of the day on the caller's clock
+--        mark: notes that this call was counted
+-- ARGV   (for each source its name and its number of requests)
 -- Reply  1
 -- Errors WRONGTYPE before any change; works without free memory
 local day = savings_of(now_ms())

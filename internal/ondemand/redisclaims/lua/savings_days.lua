@@ -2,8 +2,8 @@
 --
 -- Uses   savings
 -- KEYS   savings;
---        savings: of the caller's day
--- Reply  of each day, today first, its date and a list of source, number, …
+--        savings: savings of the day on the caller's clock
+-- Reply  for each day, today first, its date and a list of source, number, …
 -- Errors WRONGTYPE
 local now, days = now_ms(), {}
 for ago = 0, 6 do

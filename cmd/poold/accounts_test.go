@@ -12,7 +12,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// slow is a provider whose tasks take some seconds.
+// slow describes a provider whose tasks take some seconds.
 func slow() simulated.Options {
 	o := quick()
 	o.Median, o.Min, o.Max = 5*time.Second, 4*time.Second, 6*time.Second
@@ -31,7 +31,7 @@ func (w *world) underWay(t testing.TB) {
 	p.died(5 * time.Second)
 }
 
-// edit replaces a text of the file.
+// edit replaces a text in the configuration file.
 func (w *world) edit(t testing.TB, old, with string) {
 	t.Helper()
 	text, err := os.ReadFile(w.config)
@@ -60,8 +60,8 @@ func (p *process) notices() string {
 	return strings.Join(status.Notices, "\n")
 }
 
-// A provider that has another name after a restart is the same account: all that
-// was under way there is collected, and nothing is bought again.
+// A provider that was renamed before a restart is still the same account: all its orders in flight
+// are collected, and nothing is bought again.
 func TestARenamedProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -81,8 +81,8 @@ func TestARenamedProvider(t *testing.T) {
 	}
 }
 
-// Callbacks for tasks of a provider that has another name after a restart name the
-// old one, and are signed by the same key.
+// If a provider was renamed before a restart, callbacks for its older tasks contain the old name
+// and are signed by the same key.
 func TestCallbacksOfARenamedProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -101,8 +101,8 @@ func TestCallbacksOfARenamedProvider(t *testing.T) {
 	}
 }
 
-// Tasks of a provider that left the file cannot be collected: the status and the log give their
-// number, once, until it is listed again.
+// Tasks of a provider that the file no longer lists cannot be collected. The status and the log
+// report their number once, until the file lists the provider again.
 func TestARemovedProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -127,7 +127,7 @@ func TestARemovedProvider(t *testing.T) {
 	if n := ledger(t, w.provider).Totals.Submitted + ledger(t, other).Totals.Submitted; n != 6 {
 		t.Errorf("%d tasks were bought for a depth of 6", n)
 	}
-	// Once for all of them, or once more where some of the leases ended later.
+	// The log reports all of them once, or twice if some of the leases expired later.
 	if n := strings.Count(p.output.String(), "paid tasks cannot be collected"); n < 1 || n > 2 {
 		t.Errorf("logged %d times", n)
 	}

@@ -15,8 +15,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// polling are the keys of the orders under way, as a program asks for them that knows the
-// table in DynamoDB and nothing of us.
+// polling returns the keys of the orders in flight. It reads them like a program that knows only
+// the table in DynamoDB.
 func polling(t *testing.T, emulator string) (keys []string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, emulator, strings.NewReader(`{"TableName":"Solves","IndexName":"GSI1",

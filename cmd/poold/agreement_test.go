@@ -29,33 +29,33 @@ const (
 	mostWasteApart = 0.15 // of what the simulation wastes
 )
 
-// The world in which the two are compared is ten times as fast as a usual one:
-// tokens are of use for 8 s, a solve takes 1.8 s. Each target has a demand of its
-// own, and many of them in one daemon make one run say as much as a long one.
+// The comparison runs ten times as fast as usual: tokens are usable for 8 s, and a solve takes 1.8
+// s. Each target has its own demand. Many targets in one daemon give as much information as one
+// target in a long run.
 const (
 	crowd       = 6
-	crowdSeed   = 5                // of the first target's demand; this and the next ones ask much
-	crowdSlots  = 64               // at the provider, for each target: more than are ever needed
-	crowdDemand = 70 * time.Second // how long it goes on
-	// crowdIdle ends the buying after the last request. Without it a target goes on
-	// for a minute or two, for a burst that may come, and so does the simulation.
+	crowdSeed   = 5                // seed of the first target's demand; this and the next seeds give a high demand
+	crowdSlots  = 64               // the provider's threads for each target, more than are ever needed
+	crowdDemand = 70 * time.Second // length of the demand
+	// crowdIdle ends the buying after the last request. Without it a target keeps buying for a
+	// minute or two in case of a further burst, and so does the simulation.
 	crowdIdle = 15 * time.Second
-	// simulations of each target are taken together: they cost little, the daemon's run
-	// much.
+	// number of simulations of each target; a simulation is cheap, and a run of the daemon is
+	// expensive
 	simulations = 10
 )
 
-// crowdProvider is the provider of both. The daemon's draws other lead times in each run.
+// crowdProvider is the provider of the daemon and of the simulation. The daemon's provider draws
+// different lead times in each run.
 var crowdProvider = simulated.Options{
 	Median: 1800 * time.Millisecond, Sigma: 0.45, Min: 600 * time.Millisecond, Max: 12 * time.Second,
 	FailShare: 0.07, Ledger: true, LedgerHTTP: true, Flavour: simulated.TwoCaptcha,
 }
 
-// crowdFile is what the daemon, at this address, and the simulation read. In both a target takes first
-// poll and interval for its lead time until it has seen some, and chooses the scale of
-// its times by it. Here they are the provider's median together, so that nothing is
-// learned twice in this short time; tokens come by callbacks instead of waiting for a
-// first poll.
+// crowdFile is the configuration file that both the daemon, at the given address, and the simulation
+// read. In both a target takes first poll and interval for its lead time until it has seen some, and
+// chooses the scale of its times by it. Here they are the provider's median together, so that nothing
+// is learned twice in this short time; tokens come by callbacks instead of waiting for a first poll.
 func crowdFile(t *testing.T, provider, address string) string {
 	t.Helper()
 	const interval = 50 * time.Millisecond
@@ -77,7 +77,7 @@ targets:
 	return file
 }
 
-// customer is who asks for one target's tokens.
+// customer is a caller that requests tokens of one target.
 type customer struct {
 	target string
 	seed   uint64
@@ -89,8 +89,8 @@ func customerOf(i int) *customer {
 	return &customer{target: fmt.Sprintf("crowd-%d", i), seed: uint64(crowdSeed + i)}
 }
 
-// times draws when the customer wants to ask: about 4 times a second for 6 s on
-// average, then not at all for 8 s.
+// times draws the times of the customer's requests: about 4 requests a second for 6 s on average,
+// then none for 8 s.
 func (c *customer) times() (list []time.Duration) {
 	const on, off, gap = 6 * time.Second, 8 * time.Second, 250 * time.Millisecond
 	random := rand.New(rand.NewPCG(c.seed, 0))
@@ -105,8 +105,8 @@ func (c *customer) times() (list []time.Duration) {
 	return list
 }
 
-// asks sends each request at its time, whether earlier ones are answered or not,
-// and returns when all are.
+// asks sends each request at its time, even if earlier requests are not answered yet. It returns
+// when all requests are answered.
 func (c *customer) asks(t *testing.T, p *process, client *http.Client, start time.Time) {
 	var requests sync.WaitGroup
 	defer requests.Wait()
@@ -124,7 +124,7 @@ func (c *customer) asks(t *testing.T, p *process, client *http.Client, start tim
 	}
 }
 
-// outcome has the figures of one target, or of all.
+// outcome has the figures of one target, or the sums over all targets.
 type outcome struct{ requests, hits, expired, bought float64 }
 
 func (o *outcome) add(other outcome) {
@@ -138,8 +138,7 @@ func (o *outcome) String() string {
 	return fmt.Sprintf("%.0f requests, hits %.2f %%, waste %.4f a request, %.1f bought", o.requests, 100*o.hits/o.requests, o.expired/o.requests, o.bought)
 }
 
-// simulated is what `poold simulate` makes of the requests that the customer sent, in the
-// mean.
+// simulated returns the mean outcome of `poold simulate` for the requests that the customer sent.
 func (c *customer) simulated(t *testing.T, file string) (mean outcome) {
 	t.Helper()
 	var lines strings.Builder
@@ -168,9 +167,8 @@ func (c *customer) simulated(t *testing.T, file string) (mean outcome) {
 	return mean
 }
 
-// The real daemon, with a real Redis and a provider in another process, comes to
-// the hits and the waste that `poold simulate` foretells for the requests that it
-// got.
+// The real daemon, with a real Redis and a provider in another process, reaches the hits and the
+// waste that `poold simulate` predicts for the same requests.
 func TestTheDaemonDoesAsSimulated(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -191,7 +189,7 @@ func TestTheDaemonDoesAsSimulated(t *testing.T) {
 	demand.Wait()
 	last := time.Now()
 
-	// While the stock dies there is time to simulate.
+	// The simulation runs while the remaining stock expires.
 	var foretold, real outcome
 	single := make([]outcome, crowd)
 	for i, c := range customers {
@@ -221,7 +219,8 @@ func TestTheDaemonDoesAsSimulated(t *testing.T) {
 	}
 }
 
-// outlasts waits until the customer's target buys and holds no more, and returns its outcome.
+// outlasts waits until the customer's target buys nothing and has no tokens left, and returns its
+// outcome.
 func (p *process) outlasts(c *customer, last time.Time) outcome {
 	p.t.Helper()
 	var s targetStatus

@@ -14,8 +14,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// BenchmarkHandOut is one request after the other for a token that is waiting: a
-// target's, and a guest's through /solve.
+// BenchmarkHandOut sends consecutive requests for ready tokens, to a target and for a guest through
+// /solve.
 func BenchmarkHandOut(b *testing.B) {
 	address := redistest.Server(b)
 	w := newWorld(b, simulated.Options{}, terms{top: buying, redis: "redis://" + address})

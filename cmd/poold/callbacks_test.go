@@ -20,8 +20,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// All that a callback can be wrong in, and all callbacks of a good run once more:
-// 200, counted, and nothing changes.
+// Invalid callbacks of all kinds, and repetitions of all valid callbacks, are answered 200 and
+// counted, and change nothing.
 func TestHostileCallbacks(t *testing.T) {
 	t.Parallel()
 	door := newCallbackDoor(t)
@@ -74,7 +74,7 @@ func TestHostileCallbacks(t *testing.T) {
 			t.Errorf("%s: answered with %d, %v", name, status, err)
 		}
 	}
-	time.Sleep(300 * time.Millisecond) // longer than a snapshot lives
+	time.Sleep(300 * time.Millisecond) // longer than a snapshot is cached
 	after, now := p.metrics(), p.target("login")
 	if counted := after["poold_callbacks_total"] - before["poold_callbacks_total"]; int(counted) != len(passed)+len(hostile) {
 		t.Errorf("%v callbacks were counted of %d", counted, len(passed)+len(hostile))
@@ -108,7 +108,7 @@ func cuttable(t *testing.T) (address string, network *toxiproxy.Proxy) {
 	return "redis://" + network.Listen, network
 }
 
-// letters are the files of the dead letters.
+// letters lists the files of the dead letters.
 func letters(t *testing.T, w *world) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(w.letters, "*.json"))
@@ -118,9 +118,8 @@ func letters(t *testing.T, w *world) []string {
 	return files
 }
 
-// Redis is cut off while callbacks come: they are kept on disk, the provider is
-// answered 200, and when Redis is back every token is in stock, once. So also
-// if the replica is killed in between.
+// While Redis is unreachable, callbacks are stored on disk and answered 200. After Redis returns,
+// every token is in stock exactly once. The same holds if the replica is killed in between.
 func TestCallbacksWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	for _, kill := range []bool{false, true} {
@@ -132,7 +131,7 @@ func TestCallbacksWhileRedisIsAway(t *testing.T) {
 			door := newCallbackDoor(t)
 			o := quick()
 			o.Median, o.Min, o.Max, o.Sigma = 2*time.Second, 2*time.Second, 2*time.Second, 0
-			// Polling would collect the tokens as well; here it must not.
+			// Polls would collect the tokens too, so this file makes them late.
 			w := newWorld(t, o, terms{depth: depth, redis: address, provider: `, callback_url: "` + door.url + `", fallback_after: 7500ms`})
 			p := w.start(t)
 			door.leadsTo(p)

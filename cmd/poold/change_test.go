@@ -108,7 +108,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A pause with an end says when that is.
+// The output for a pause with an end names the time of the end.
 func TestPauseSaysItsEnd(t *testing.T) {
 	_, stdout, _ := (&changedDaemon{}).change(t, "pause", "login", "--for", "2h")
 	end, err := time.Parse(time.RFC3339, strings.TrimSpace(strings.TrimPrefix(stdout, "login: paused until ")))
@@ -117,7 +117,8 @@ func TestPauseSaysItsEnd(t *testing.T) {
 	}
 }
 
-// --json shows what there is now; where it may not be seen, that the change is made is said.
+// --json shows the target after the change. If the key may not read the target, the error says that
+// the change was made.
 func TestChangesAsJSON(t *testing.T) {
 	for args, want := range map[string]string{
 		"pause login":              `{"name":"login",`,

@@ -21,10 +21,10 @@ import (
 	"poold/internal/testkit"
 )
 
-// clientKey is a key as the clients of solving services take one.
+// clientKey is a key of the form that clients of solving services accept.
 const clientKey = "0123456789abcdef0123456789abcdef"
 
-// strangersKey is another one.
+// strangersKey is the key of another client.
 const strangersKey = "fedcba9876543210fedcba9876543210"
 
 // clientsConfig is a file for clients: Redis' address and the provider's.
@@ -63,7 +63,7 @@ func startForClients(t *testing.T, prefix string) (p *process, service, redis st
 	return p, service, redis
 }
 
-// legacy is the text of a call of the legacy protocol.
+// legacy makes a call of the legacy protocol and returns the text of the response.
 func (p *process) legacy(path string, fields ...string) string {
 	p.t.Helper()
 	values := url.Values{"key": {clientKey}}
@@ -77,7 +77,7 @@ func (p *process) legacy(path string, fields ...string) string {
 	return string(body)
 }
 
-// submit submits what the target ts has, and returns the id.
+// submit submits the identity of the target ts and returns the id of the task.
 func (p *process) submit() string {
 	p.t.Helper()
 	said := p.legacy("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl", "https://e.example.com/ts")
@@ -88,7 +88,7 @@ func (p *process) submit() string {
 	return id
 }
 
-// polled is the answer to a poll.
+// polled polls a task and returns the response.
 func (p *process) polled(id string) string {
 	p.t.Helper()
 	return p.legacy("/res.php", "action", "get", "id", id)
@@ -177,9 +177,9 @@ func TestTwoCaptchaClient(t *testing.T) {
 	}
 }
 
-// The daemon is killed between submit and poll; at the poll, when the token is taken, and
-// when that is written down; and after the answer. The id still gives the one token, to its
-// caller alone.
+// The daemon is killed between submit and poll; at the poll, when the token is taken, and when that
+// is written down; and after the answer. The id still gives the same token, and only to its own
+// caller.
 func TestTasksSurviveAKill(t *testing.T) {
 	t.Parallel()
 	p, _, _ := startForClients(t, "killed")
@@ -220,7 +220,7 @@ func TestTasksSurviveAKill(t *testing.T) {
 	again.balance()
 }
 
-// operate does what an operator does, which has no answer.
+// operate sends an operator's request, whose response has no body.
 func operate(t *testing.T, method, address, key string, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
@@ -239,8 +239,8 @@ func operate(t *testing.T, method, address, key string, body string) {
 	}
 }
 
-// One poold buys from another one: the second one's pools fill from the first one's, no
-// token comes twice or dead, and both ledgers balance.
+// One poold buys from another: its pools fill with tokens of the other, no token arrives twice or
+// expired, and both ledgers balance.
 func TestPooldBuysFromPoold(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -296,8 +296,8 @@ targets:
 	first.balance()
 }
 
-// checkAges compares the hand-outs with the service's books: no token has expired, and with api
-// tasks no token appears younger than it is.
+// checkAges compares the hand-outs with the ledger of the service: no token has expired, and with
+// the tasks protocol no token seems younger than it is.
 func checkAges(t *testing.T, api string, books simulated.Ledger, handed map[string]handout, at map[string]time.Time, life time.Duration) {
 	t.Helper()
 	due := map[string]time.Time{}

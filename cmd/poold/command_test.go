@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// runCommand runs poold in this process and returns its exit code, which is what
-// scripts go by: the tests name the numbers.
+// runCommand runs poold in this process and returns its exit code. Scripts depend on the codes, so
+// the tests name the numbers.
 func runCommand(t *testing.T, env map[string]string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, log strings.Builder
@@ -91,7 +91,7 @@ func TestFlagsOverrideTheEnvironment(t *testing.T) {
 	}
 	defer func() { _ = taken.Close() }()
 	// The checks of the file refuse an address that is open to the network. Binding fails for an
-	// address in use. So the error of the start shows which address it used.
+	// address in use. The error of the start then shows the address that it used.
 	const open, openText, takenText = "0.0.0.0:1", "the daemon listens on loopback addresses only", "address already in use"
 	writeFile(t, file("taken"), "server: {listen: '"+taken.Addr().String()+"'}\n"+serverless)
 	writeFile(t, file("open"), "server: {listen: '"+open+"'}\n"+serverless)
@@ -135,8 +135,7 @@ func TestFlagsOverrideTheEnvironment(t *testing.T) {
 	}
 }
 
-// `poold token` prints the token alone, and asks in a way that nothing between
-// repeats.
+// `poold token` prints only the token, and uses a method that no proxy or HTTP client repeats.
 func TestTokenCommand(t *testing.T) {
 	for _, c := range []struct {
 		args   string

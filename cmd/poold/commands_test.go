@@ -17,12 +17,12 @@ import (
 
 var update = flag.Bool("update", false, "write the reference part of docs/cli.md anew")
 
-// bareRoot is the tree in an empty environment.
+// bareRoot returns the tree of commands in an empty environment.
 func bareRoot() *cobra.Command {
 	return commands().Root(&cli.Console{Lookup: func(string) (string, bool) { return "", false }})
 }
 
-// allCommands are the commands of the tree that help lists, but the root.
+// allCommands returns the commands that the help lists, without the root.
 func allCommands(command *cobra.Command) (list []*cobra.Command) {
 	for _, below := range command.Commands() {
 		if below.IsAvailableCommand() {
@@ -128,7 +128,7 @@ func helpOf(t *testing.T, command *cobra.Command) string {
 	return help
 }
 
-// The reference in docs/cli.md is what help says; -update writes it.
+// The reference in docs/cli.md equals the help texts; the flag -update writes it.
 func TestReference(t *testing.T) {
 	const mark = "<!-- From here on it is made: go test ./cmd/poold -run TestReference -update -->\n"
 	page := filepath.Join("..", "..", "docs", "cli.md")
@@ -155,8 +155,8 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// The tree takes nothing from the process: not its arguments, and the environment only
-// through lookup.
+// The tree does not depend on the process: it ignores the arguments of the process, and reads the
+// environment only through the function lookup.
 func TestTreeReadsNothingGlobal(t *testing.T) {
 	os.Args = append(os.Args, "--no-such-flag")
 	defer func() { os.Args = os.Args[:len(os.Args)-1] }()
@@ -170,7 +170,7 @@ func TestTreeReadsNothingGlobal(t *testing.T) {
 	}
 }
 
-// Flags that a run was given do not stay for the next one, and --version counts alone.
+// The flags of one run do not affect the next run, and --version works without other arguments.
 func TestRunsAreApart(t *testing.T) {
 	if code, stdout, _ := runCommand(t, nil, "--version"); code != 0 || !strings.HasPrefix(stdout, "poold dev, commit ") {
 		t.Errorf("exit %d: %s", code, stdout)
@@ -181,8 +181,8 @@ func TestRunsAreApart(t *testing.T) {
 	}
 }
 
-// A shell is offered commands, flags, their values and the targets of the running daemon,
-// and no name that could be anything else.
+// Completion offers commands, flags, values of flags and the targets of the running daemon. It
+// offers no text that is not a valid name.
 func TestCompletion(t *testing.T) {
 	const document = `{"targets":[{"name":"staging-login"},{"name":"staging-$(reboot)"},{"name":"prod"},{"name":"s\u001b[2J"}]}`
 	complete := func(words ...string) []string {

@@ -54,7 +54,7 @@ func TestAPipeInPlaceOfTheFile(t *testing.T) {
 	}
 }
 
-// serverless needs nothing but the daemon itself.
+// serverless is a file whose daemon needs no other servers.
 const serverless = `
 providers: [{name: simulated, api: simulated, concurrency: 5}]
 targets:

@@ -13,8 +13,8 @@ import (
 	"poold/internal/targets"
 )
 
-// `poold check --diff` lists targets that appear, go, are renamed or change their stock, and the
-// changes that need a restart. It prints no control sequence of the daemon.
+// `poold check --diff` lists targets that are added, removed, renamed or get a different stock, and
+// the changes that need a restart. It prints no control sequences from the daemon's texts.
 func TestCheckDiff(t *testing.T) {
 	t.Parallel()
 	target := func(name, page string) string {

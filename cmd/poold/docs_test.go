@@ -14,7 +14,8 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// written is README and everything of docs but why things are as they are, which names old things too.
+// written returns README and all pages of docs except the decisions, because those also name former
+// features.
 func written(t *testing.T) (text string) {
 	t.Helper()
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
@@ -34,8 +35,8 @@ func written(t *testing.T) (text string) {
 	return text
 }
 
-// README and docs name every command and every flag, and no other. TestReference checks the
-// reference of docs/cli.md.
+// README and docs name every command and every flag, and no commands or flags that do not exist.
+// TestReference checks the reference of docs/cli.md.
 func TestDocsNameFlagsAndCommands(t *testing.T) {
 	docs := written(t)
 	flags, names := map[string]bool{"--build-arg": true, "--help": true}, map[string]bool{"man": true, "help": true}
@@ -89,8 +90,8 @@ func TestDocsAreWrapped(t *testing.T) {
 	}
 }
 
-// docs/refill.md shows a picture for each built-in demand and none that is not
-// there; scripts/plots made them.
+// docs/refill.md shows a picture for each built-in demand, and every shown picture exists.
+// scripts/plots makes the pictures.
 func TestRefillPageHasItsPlots(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "refill.md"))
 	if err != nil {

@@ -40,7 +40,7 @@ func newCallbackDoor(t testing.TB) *callbackDoor {
 	return d
 }
 
-// leadsTo says who answers.
+// leadsTo sets the replicas that get the callbacks.
 func (d *callbackDoor) leadsTo(replicas ...*process) {
 	if d == nil {
 		return
@@ -68,7 +68,7 @@ func (d *callbackDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.passed = append(d.passed, c)
 	replicas := d.replicas
 	d.mu.Unlock()
-	// It may come before the test has said where the door leads to.
+	// A callback may arrive before the test has set the replicas.
 	for range 200 {
 		if len(replicas) > 0 {
 			break
@@ -110,7 +110,7 @@ func (c callback) send(base string) (status int, err error) {
 	return response.StatusCode, nil
 }
 
-// refusal asks for a token that there is not, and reads the answer.
+// refusal requests a token from an empty pool and reads the response.
 func (p *process) refusal(target string) (code string, retry time.Duration) {
 	p.t.Helper()
 	response, err := http.Get(p.url + "/pool/" + target + "/token?wait=0s")

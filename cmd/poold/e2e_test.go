@@ -73,7 +73,7 @@ const extraTarget = `
     depth: 3
 `
 
-// identities of the targets above, to be compared with the identities in the tokens.
+// The identities of the targets above, which are compared with the identities in the tokens.
 var identities = map[string]captcha.ID{
 	"login": captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
 		Pageurl: "https://staging.example.com/login"}.ID(),
@@ -114,7 +114,8 @@ func TestEndToEnd(t *testing.T) {
 		began := time.Now()
 		writeFile(t, config, text+extraTarget)
 		warm(t, p, "added", 4*time.Second)
-		// A lead time (first poll and an interval, where nothing is known) and 2 s.
+		// The limit is a lead time (before any measurement: the first poll and an interval) and 2
+		// s.
 		if took := time.Since(began); took > 2400*time.Millisecond+time.Second {
 			t.Errorf("warm after %v", took)
 		}
@@ -149,7 +150,7 @@ func TestEndToEnd(t *testing.T) {
 		t.Errorf("%d tasks at once for a concurrency of 60", end.Totals.PeakInFlight)
 	}
 	for _, name := range []string{"login", "checkout"} {
-		// Every order was for a place in the depth or for a token that went.
+		// Every order filled the depth or replaced a token that was taken.
 		served := p.target(name)
 		if n := int64(bought(end, identities[name])); n > 20+served.Hits+served.Waited {
 			t.Errorf("%s: %d tokens were bought for a depth of 20 and %d served", name, n, served.Hits+served.Waited)
@@ -273,8 +274,8 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-// Run with nothing but its file, poold serves simulated tokens; the client
-// commands work against it. This calls run itself.
+// With only the shipped file, poold serves simulated tokens, and the client commands work with it.
+// This test calls the function run directly.
 func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 	address := redistest.FreeAddress(t)
 	env := map[string]string{"POOLD_URL": "http://" + address, "POOLD_CONFIG": filepath.Join("..", "..", "pools.yaml")}
@@ -353,7 +354,7 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 	}
 }
 
-// changeAll runs the commands that change something against a daemon with a target.
+// changeAll runs all commands that make changes, with a daemon that has one target.
 func changeAll(t *testing.T, command func(args ...string) (string, int), target string) {
 	t.Helper()
 	taken, _ := command("token", target, "--wait", "50s", "--json", "--min-ttl", "1s")
@@ -386,7 +387,8 @@ func changeAll(t *testing.T, command func(args ...string) (string, int), target 
 	}
 }
 
-// Without keys nothing but loopback may be listened on, and the start says so.
+// Without keys the daemon may listen only on a loopback address, and the start reports an error for
+// other addresses.
 func TestWithoutKeysOnlyLoopback(t *testing.T) {
 	var out strings.Builder
 	lookup := func(string) (string, bool) { return "", false }

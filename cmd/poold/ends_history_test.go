@@ -11,8 +11,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// Each kind of end has its record, and the right one: solved, unsolvable, refused at the
-// submit, out of time, lost, called back two times, and adopted from a replica that died.
+// Each kind of end has the right record: solved, unsolvable, refused at the submission, timed out,
+// lost, called back twice, and adopted from a dead replica.
 func TestEachEndHasItsRecord(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -42,8 +42,9 @@ func TestEachEndHasItsRecord(t *testing.T) {
 		pages = append(pages, fmt.Sprintf("%s-%d", kind, i))
 	}
 	ask(t, []*process{dying, living}, len(pages), func(i int) string { return guest(pages[i], `,"timeout":"12s"`) }, noHeaders)
-	living.order("POST", "/pool/login/pause", "", 204) // or it would renew its token for ever
-	// One is lost when its token must be dead, and found within a minute then.
+	living.order("POST", "/pool/login/pause", "", 204) // otherwise the target would renew its tokens forever
+	// Such an order counts as lost when its token must have expired, and is detected within a
+	// minute after that.
 	testkit.Within(t, 3*time.Minute, "each order to have ended and to be in the history", func() bool {
 		bought := 0
 		for _, f := range living.day().Types {

@@ -17,7 +17,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// storyCallers ask for tokens and solves, and record the answers.
+// storyCallers are callers that request tokens and solves, and record the responses.
 type storyCallers struct {
 	s      *everyFault
 	client *http.Client
@@ -26,9 +26,9 @@ type storyCallers struct {
 	all    sync.WaitGroup
 
 	mu     sync.Mutex
-	bought map[string]int // tokens by text: how often one was handed out as no other caller's
-	shared map[string]int // and how often as a shared or a repeated one
-	codes  map[string]int // what else was answered
+	bought map[string]int // tokens by text: how often each was handed out to one caller alone
+	shared map[string]int // how often each token was handed out as a shared or repeated one
+	codes  map[string]int // all other responses
 }
 
 // startStoryCallers starts callers of each kind.
@@ -69,7 +69,7 @@ func startStoryCallers(s *everyFault) *storyCallers {
 	return c
 }
 
-// each has a caller ask the replicas in turn, with pauses, until the end.
+// each runs a caller that sends requests to the replicas in turn, with pauses, until the end.
 func (c *storyCallers) each(pause time.Duration, asks func(i int, p *process)) {
 	c.all.Go(func() {
 		for i := 0; ; i++ {
@@ -116,7 +116,7 @@ func (c *storyCallers) note(token, source string, code int, problem string, err 
 	}
 }
 
-// picture is a body with a picture of a size that no other name has.
+// picture returns a body of POST /solve with a picture, whose size is unique for each name.
 func picture(name string, size int) string {
 	pixel := []byte("\x89PNG\r\n\x1a\n" + name)
 	return fmt.Sprintf(`{"type":"image","image":%q}`, base64.StdEncoding.EncodeToString(append(pixel, make([]byte, size)...)))
@@ -127,7 +127,7 @@ func guestIdentity(name string) captcha.Identity {
 	return captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: "https://example.com/" + name}
 }
 
-// comparesBooks compares the service's ledger with each figure of ours.
+// comparesBooks compares the ledger of the service with each figure of poold.
 func (s *everyFault) comparesBooks() {
 	living := s.replicas[0]
 	var day struct{ Types, Targets []dayFigures }
@@ -215,7 +215,7 @@ func (s *everyFault) comparesBooks() {
 	}
 }
 
-// add sums figures, of whatever they are.
+// add adds figures of any kind to a sum.
 func (f *dayFigures) add(o dayFigures) {
 	f.Orders += o.Orders
 	f.Solved += o.Solved

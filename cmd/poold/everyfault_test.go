@@ -39,8 +39,8 @@ type everyFault struct {
 	callers  *storyCallers
 }
 
-// The file's targets, beside login: refusable is the one whose site key the service refuses
-// for a while, small has a budget that its caller wants more than.
+// The file's targets beside the target login: the service refuses the site key of the target
+// refusable for a while, and the budget of the target small is lower than its demand.
 const (
 	smallKey     = "1x00000000000000000000CC"
 	smallBudget  = 12
@@ -82,10 +82,10 @@ server: {body_budget: 4MiB, keys: [{name: story, key: %s, scopes: [token, solve,
 	return s
 }
 
-// TestEveryFaultInTurn: three replicas meet each fault after the other while callers take
-// tokens, buy, share and repeat solves and send pictures. Each time all is well again by
-// itself or after what an operator does about it. In the end the books of the service,
-// the figures of /metrics and /status, and the history as records, CSV, day and usage agree.
+// TestEveryFaultInTurn: three replicas meet each fault after the other while callers take tokens,
+// buy, share and repeat solves and send pictures. After each fault all replicas recover by
+// themselves or after an operator's action. In the end the ledger of the service, the figures of
+// /metrics and /status, and the records, CSV, days and usage of the history agree.
 func TestEveryFaultInTurn(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -132,7 +132,7 @@ func (s *everyFault) heals(what string) {
 	}
 }
 
-// sits waits while the callers go on.
+// sits waits while the callers continue.
 func (s *everyFault) sits(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -140,17 +140,18 @@ func (s *everyFault) sits(d time.Duration) {
 	}
 }
 
-// submits is how many submits the service met so far, refused ones among them.
+// submits returns the number of submissions that the service has received so far, including refused
+// ones.
 func (s *everyFault) submits() int { return s.service.Totals().ByAction[simulated.Submit] }
 
-// refusesSubmits has the service refuse each submit with a code that no profile knows.
+// refusesSubmits makes the service refuse each submission with a code that no profile knows.
 func (s *everyFault) refusesSubmits() {
 	const lasts = 12 * time.Second
 	s.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_VISIBLE_RECAPTCHA"})
 	before := s.submits()
 	s.sits(lasts)
-	// Each identity has three submits before it is limited, the account 20; then there is one in 5
-	// s. Submits in flight at the last answer are extra.
+	// Each identity has three submissions before it is limited, and the account has 20. After that
+	// there is one submission in 5 s. Submissions in flight at the last response are additional.
 	if n := s.submits() - before; n > 50 {
 		s.Errorf("%d submits in %v", n, lasts)
 	}
@@ -237,7 +238,7 @@ func (s *everyFault) takesNoChanges() {
 // place of what waits for the history.
 func (s *everyFault) freezes() {
 	ended := s.historyKey(guestIdentity("frozen"))
-	s.redis.Del(s.Context(), ended) // not there before: an identity of this fault alone
+	s.redis.Del(s.Context(), ended) // an identity that only this fault uses, so its key is new
 	var sharers sync.WaitGroup
 	var mu sync.Mutex
 	tokens := map[string]int{}
@@ -255,7 +256,7 @@ func (s *everyFault) freezes() {
 		return s.server.SQL(s, s.database, "select count(*) from captcha_cache where pageurl like '%/frozen' and wanted_until > now()") == "1"
 	})
 	s.server.Freeze()
-	// The end of the solve waits in Redis for the history. Its line is put aside.
+	// The end of the solve waits in Redis for the history. The test moves its entry aside.
 	waits := time.Now().Add(8 * time.Second)
 	for s.redis.Exists(s.Context(), ended).Val() == 0 && time.Now().Before(waits) {
 		s.sits(50 * time.Millisecond)

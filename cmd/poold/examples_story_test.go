@@ -64,7 +64,7 @@ func newStory(t *testing.T, blocks []block, service string) *story {
 
 func (s *story) path(name string) string { return filepath.Join(s.folder, name) }
 
-// use has the daemon fill its pools, hand out a token and take a report on it.
+// use waits until the daemon has filled its pools, takes a token and reports it.
 func (s *story) use() {
 	s.t.Helper()
 	h, code, err := s.daemon.take(s.t.Context(), http.DefaultClient, "staging-login", "?wait=20s")
@@ -84,7 +84,7 @@ func (s *story) use() {
 	})
 }
 
-// add puts sections into pools.yaml, and has the daemon read it where it runs.
+// add puts sections into pools.yaml, and makes a running daemon read the file again.
 func (s *story) add(text string) {
 	s.t.Helper()
 	var sections map[string]any
@@ -154,7 +154,8 @@ func (s *story) console(b block) {
 	}
 }
 
-// program runs a program, or keeps it under the name that it begins with.
+// program runs a program. If the program begins with a comment that names a file, it is stored
+// under this name instead.
 func (s *story) program(b block, with string) {
 	s.t.Helper()
 	if name := fileComment.FindStringSubmatch(b.text); name != nil {
@@ -166,7 +167,7 @@ func (s *story) program(b block, with string) {
 	s.bash(b, with+" example")
 }
 
-// fileComment is a first line that names a file.
+// fileComment matches a first line that names a file.
 var fileComment = regexp.MustCompile(`\A(?://|#) ([\w.-]+\.(?:js|py))\n`)
 
 // bash runs commands in the story's folder and returns their output.
@@ -228,7 +229,7 @@ func newSite(t *testing.T) *httptest.Server {
 	return site
 }
 
-// differs says in what the printed differs in its shape from the shown.
+// differs says how the shape of the printed text differs from the shape of the text on the page.
 func differs(shown, printed string) string {
 	if shown == "" {
 		return ""
@@ -242,7 +243,7 @@ func differs(shown, printed string) string {
 		return ""
 	}
 	want, got := fields(shown), fields(printed)
-	more := regexp.MustCompile(`[,{\[]\s*…`).MatchString(shown) // members that are not shown
+	more := regexp.MustCompile(`[,{\[]\s*…`).MatchString(shown) // members of the JSON that the page does not show
 	for _, name := range want {
 		if !slices.Contains(got, name) {
 			return fmt.Sprintf("the page shows %q, which is not there", name)
@@ -254,7 +255,7 @@ func differs(shown, printed string) string {
 	return ""
 }
 
-// shapeOf is a line with its words, of which one with a digit is as good as any other.
+// shapeOf returns the words of a line. All words with a digit count as equal.
 func shapeOf(line string) string {
 	all := strings.Fields(line)
 	for i, word := range all {
@@ -275,8 +276,8 @@ func fields(text string) []string {
 	return slices.Compact(names)
 }
 
-// Blocks are found with the words behind their fences, and listed commands are omitted with all of
-// their lines.
+// Blocks are found with the words after their fences, and the commands in notRun are omitted with
+// all their lines.
 func TestExamplesAreFound(t *testing.T) {
 	const page = "text\n```sh\ndocker build \\\n  .\npoold status\n```\n\n- a list\n  ```yaml add\n  a: 1\n  ```\n```js\n// a.js\n```\n"
 	blocks := blocksOf("docs/operating.md", page)

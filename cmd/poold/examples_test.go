@@ -29,7 +29,7 @@ import (
 //
 // 127.0.0.1:8080 is replaced by the daemon, which POOLD_URL also names, and the page of README's
 // own target by a page of the test. If a page mentions POOLD_KEY, the daemon requires that key. A
-// curl with an error as answer fails. notRun lists the commands that cannot run here.
+// curl whose response is an error fails. notRun lists the commands that cannot run in the test.
 func TestExamples(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -53,8 +53,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// notRun are the commands, by page, that the test leaves out, and why. One is named by its
-// beginning.
+// notRun are the commands, by page, that the test leaves out, and why. The list contains the
+// beginning of each command.
 var notRun = map[string]map[string][]string{
 	"README.md": {
 		"the test builds poold itself and starts a daemon for each page":  {"go run ./cmd/poold", "go build -o poold ./cmd/poold"},
@@ -101,7 +101,7 @@ type block struct {
 
 func (b block) String() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
 
-// runs is whether there is something in the block to run.
+// runs reports whether the block contains something to run.
 func (b block) runs() bool {
 	switch b.words[0] {
 	case "sh":
@@ -112,7 +112,7 @@ func (b block) runs() bool {
 	return len(b.usage()) > 0
 }
 
-// script is a block of commands without those that are not run.
+// script returns a block of commands without the commands of notRun.
 func (b block) script() string {
 	var kept strings.Builder
 	left := false
@@ -143,7 +143,7 @@ func (b block) usage() (commands []string) {
 	return commands
 }
 
-// notRun is whether a line begins a command that is not run.
+// notRun reports whether a line begins a command that is not run.
 func (b block) notRun(line string) bool {
 	for _, beginnings := range notRun[b.page] {
 		if slices.ContainsFunc(beginnings, func(with string) bool { return strings.HasPrefix(line, with) }) {
@@ -153,7 +153,7 @@ func (b block) notRun(line string) bool {
 	return false
 }
 
-// examples are the fenced blocks of README and docs, by page.
+// examples returns the fenced blocks of README and docs, by page.
 func examples(t *testing.T) map[string][]block {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
@@ -180,7 +180,7 @@ func examples(t *testing.T) map[string][]block {
 	return pages
 }
 
-// blocksOf are the fenced blocks of a page.
+// blocksOf returns the fenced blocks of a page.
 func blocksOf(page, text string) (blocks []block) {
 	inside := false
 	for number, line := range slices.Collect(strings.Lines(text)) {
@@ -196,7 +196,7 @@ func blocksOf(page, text string) (blocks []block) {
 	return blocks
 }
 
-// checkNotRun finds what notRun names and no page has.
+// checkNotRun reports the entries of notRun that occur on no page.
 func checkNotRun(t *testing.T, pages map[string][]block) {
 	t.Helper()
 	for page, reasons := range notRun {

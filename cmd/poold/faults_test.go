@@ -73,9 +73,9 @@ func TestReplicasKeepOneDepth(t *testing.T) {
 	}
 }
 
-// impatient asks for a token, leaves after its patience from the given moment, and reports whether
-// a token was on its way. It closes its side of the connection only, so that it sees whether
-// anything was sent to it.
+// impatient requests a token, hangs up when its patience is over, counted from the given time, and
+// reports whether a token was on its way. It closes its side of the connection only, so that it
+// sees whether anything was sent to it.
 func impatient(t *testing.T, p *process, query string, moment <-chan struct{}, patience time.Duration) (received bool) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
@@ -90,7 +90,7 @@ func impatient(t *testing.T, p *process, query string, moment <-chan struct{}, p
 	}
 	<-moment
 	time.Sleep(patience)
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil && !errors.Is(err, syscall.ENOTCONN) { // else the answer was there first
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil && !errors.Is(err, syscall.ENOTCONN) { // otherwise the response arrived before the hang-up
 		t.Error(err)
 	}
 	answer, err := io.ReadAll(conn)
@@ -100,9 +100,8 @@ func impatient(t *testing.T, p *process, query string, moment <-chan struct{}, p
 	return strings.HasPrefix(string(answer), "HTTP/1.1 200 ")
 }
 
-// Callers over two replicas hang up, while they wait and while their token is on
-// its way from Redis, which is slow: whatever was solved is with a caller or
-// in the stock, to the last one.
+// Callers of two replicas hang up while they wait, and while their token is on its way from a slow
+// Redis. Every solved token reaches a caller or the stock.
 func TestHangingUpOverHTTP(t *testing.T) {
 	// A new connection's first exchange takes three delays: they must stay far below
 	// the second that an exchange may take.
@@ -142,7 +141,7 @@ func TestHangingUpOverHTTP(t *testing.T) {
 		testkit.Within(t, 60*time.Second, "the moment to leave in", moment)
 		close(now)
 		all.Wait()
-		// Orders that were placed for callers who left stay: there may be a surplus.
+		// Orders for callers that hung up continue, so there may be a surplus of tokens.
 		testkit.Within(t, 60*time.Second, "every token to be somewhere and nothing to be under way", func() bool {
 			s = replicas[1].target("login")
 			return s.Waiting == 0 && s.InFlight == 0 && s.Fresh >= depth && s.Hits+s.Waited-s.Returned == received.Load() &&

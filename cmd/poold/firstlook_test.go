@@ -17,7 +17,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// silentServer is the address of a server that takes connections and answers nothing.
+// silentServer returns the address of a server that accepts connections and never answers.
 func silentServer(t *testing.T) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,8 +37,8 @@ func silentServer(t *testing.T) (address string) {
 	return l.Addr().String()
 }
 
-// A start takes little longer if the stores of the file answer nothing, and the log says
-// which they are. It runs alone, since it sets the environment.
+// A start takes little longer if the stores of the file do not answer, and the log names these
+// stores. It runs alone, since it sets the environment.
 func TestAStartWithSilentStores(t *testing.T) {
 	dynamotest.Credentials(t)
 	silent := silentServer(t)
@@ -82,8 +82,8 @@ func TestAStartWithSilentStores(t *testing.T) {
 	}
 }
 
-// A fault that is found in time ends the start; a later one is logged. The looks run at the same
-// time, and end with the daemon.
+// A fault that is found in time fails the start; a later fault is logged. The checks of the stores
+// run at the same time, and end with the daemon.
 func TestFirstLooks(t *testing.T) {
 	fault := errors.New("of another shape")
 	after := func(d time.Duration, err error) func(context.Context) error {

@@ -11,8 +11,8 @@ import (
 )
 
 // PostgreSQL freezes while a shared solve ends. All callers get the token that was bought, also
-// those at another replica and those that come once the server answers. One of them gets it
-// as bought, and the savings say so.
+// those at another replica and those that come once the server answers. One caller gets the token
+// as the buyer, and the savings count it so.
 func TestPostgresFreezesAsASolveEnds(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -41,7 +41,7 @@ func TestPostgresFreezesAsASolveEnds(t *testing.T) {
 	go func() { waiting <- ask(t, []*process{other}, 3, same(guest("frozen", sharing)), noHeaders) }()
 	testkit.Within(t, 20*time.Second, "the other replica to wait", claim("wanted_until > created_at"))
 	server.Freeze()
-	add(<-begun) // the server says nothing yet
+	add(<-begun) // the server does not answer yet
 	server.Thaw()
 	add(<-waiting)
 	add(ask(t, []*process{holder, other}, 4, same(guest("frozen", sharing)), noHeaders))

@@ -11,8 +11,8 @@ import (
 	"poold/internal/targets"
 )
 
-// The start says how poold is run, where to look and how to take a token, in a few
-// lines, and of a demo in one line that it is one.
+// At its start poold logs in a few lines how it runs, the address of the status page, and how to
+// take a token. For a demo, one line says that it is a demo.
 func TestGreeting(t *testing.T) {
 	const (
 		login = "targets:\n  alone: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, paused: true}\n" +

@@ -27,9 +27,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// The test binary plays other processes too. With the first variable, which holds its
-// options as JSON, it is the solving service; with the second one, set to anything, it is
-// poold, and kills itself where the third one says (crashAt).
+// The test binary also runs as other processes. With the first variable, which holds its options as
+// JSON, it is the solving service; with the second one, set to anything, it is poold, and kills
+// itself where the third one says (crashAt).
 const (
 	providerRole = "POOLD_TEST_PROVIDER"
 	pooldRole    = "POOLD_TEST_POOLD"
@@ -61,7 +61,7 @@ func shipped(t testing.TB, args ...string) *exec.Cmd {
 	return alone(path, args)
 }
 
-// alone is a command whose environment has nothing else of this process's.
+// alone returns a command that inherits no other variables from the environment of this process.
 func alone(path string, args []string) *exec.Cmd {
 	command := exec.Command(path, args...)
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1 atexit_sleep_ms=0", pooldRole + "=yes"}
@@ -90,8 +90,8 @@ func TestMain(m *testing.M) {
 		crash.Arm(os.Getenv(crashPoint))
 		main()
 	}
-	// Most tests wait for processes that wait for each other. More of them at once than
-	// there are processors keep these busy; many more would have each wait for its turn.
+	// Most tests wait for processes that wait for each other. A few more of them than processors
+	// keep the processors busy; many more would delay each other.
 	flag.Parse()
 	if most := flag.Lookup("test.parallel"); most.Value.String() == most.DefValue {
 		_ = flag.Set(most.Name, strconv.Itoa(2*runtime.GOMAXPROCS(0)))
@@ -255,7 +255,7 @@ func (p *process) signal(which syscall.Signal) {
 	}
 }
 
-// died waits for the process to end without being asked to.
+// died waits until the process ends by itself.
 func (p *process) died(limit time.Duration) {
 	p.t.Helper()
 	select {
@@ -266,8 +266,8 @@ func (p *process) died(limit time.Duration) {
 	}
 }
 
-// metrics reads /metrics: the sums over all series of each name, and the series
-// by themselves, as name{labels}.
+// metrics reads /metrics. It returns the sum over all series of each name, and each series as
+// name{labels}.
 func (p *process) metrics() map[string]float64 {
 	p.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, p.url+"/metrics", nil)

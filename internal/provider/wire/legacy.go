@@ -24,7 +24,7 @@ type LegacyCall struct {
 	Action  Action
 	Word    string // for res.php: the value of the parameter action
 	IDs     []string
-	Many    bool // for a Poll: whether the parameter ids named the tasks
+	Many    bool // for a Poll: whether the parameter "ids" lists the tasks
 	Priced  bool // for a Poll: whether the action is get2, whose response includes the price
 	Verdict Verdict
 	Order   Order // for a Submit: the order

@@ -39,8 +39,8 @@ type legacyField struct {
 // anyService stands for all services: it selects the fields of each of them.
 const anyService = "any"
 
-// legacyFields lists the fields of in.php that carry the identity id, according to its type.
-// LegacyForm writes these fields, and ReadLegacy reads them.
+// legacyFields lists the fields of in.php that carry an identity, according to its type. LegacyForm
+// writes these fields, and ReadLegacy reads them.
 func legacyFields(id *captcha.Identity, method, service string) []legacyField {
 	fields := []legacyField{
 		{"pageurl", &id.Pageurl}, {"invisible", &id.Invisible}, {"enterprise", &id.Enterprise}, {"action", &id.Action},

@@ -25,9 +25,9 @@ const (
 	unknownLead = 15 * time.Second
 )
 
-// The table answers has the problems for errors that carry no further data. The first matching row
+// plainProblems has the problems for errors that carry no further data. The first matching row
 // applies.
-var answers = []struct {
+var plainProblems = []struct {
 	err    error
 	code   kernel.Code
 	detail string
@@ -69,7 +69,7 @@ func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel
 	case errors.As(err, &invalid):
 		return kernel.NewProblem(kernel.CodeInvalidConfig, "nothing was changed; the last good configuration stays in use").Listing(invalid)
 	}
-	for _, a := range answers {
+	for _, a := range plainProblems {
 		if !errors.Is(err, a.err) {
 			continue
 		}

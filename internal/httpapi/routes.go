@@ -132,8 +132,8 @@ func (s *Server) adapt(rt *kernel.Route) echo.HandlerFunc {
 	}
 }
 
-// refuseMethod returns the handler for requests with a method that the route lacks. The text allow
-// lists the methods of the route.
+// refuseMethod returns the handler for requests with a method that the route lacks. The argument
+// allow lists the methods of the route.
 func refuseMethod(allow string) kernel.Handler {
 	return func(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 		w.Header().Set("Allow", allow)

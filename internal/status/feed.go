@@ -86,9 +86,9 @@ type Reader struct {
 	last  int64 // number of the last edition that it read
 }
 
-// Follow adds a reader, which sees the targets for which the function may returns true; nil = all
-// targets. Readers that see the same targets must use the same name. The caller must close the
-// reader.
+// Follow adds a reader, which sees the targets for which may(name) is true. If may is nil, the
+// reader sees all targets. Readers that see the same targets must use the same name. The caller
+// must close the reader.
 func (f *Feed) Follow(name string, may func(target string) bool) *Reader {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -20,12 +20,12 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return d
 }
 
-// The text everywhere ends the help of the metrics that cover all replicas.
-const everywhere = " Counted over all replicas, as on /status: take the maximum over instances, not the sum."
+// overAllReplicas ends the help of the metrics that cover all replicas.
+const overAllReplicas = " Counted over all replicas, as on /status: take the maximum over instances, not the sum."
 
 // everyTarget describes a metric with the label target that covers all replicas.
 func everyTarget(name, help string, labels ...string) *prometheus.Desc {
-	return describe(name, help+everywhere, append([]string{"target"}, labels...)...)
+	return describe(name, help+overAllReplicas, append([]string{"target"}, labels...)...)
 }
 
 // These are the metrics of a snapshot. Counters start when the identity is first seen.
@@ -57,10 +57,10 @@ var (
 	descBudgetUsed  = everyTarget("budget_used", "Solves bought in the last hour or day; target * is the overall budget.", "window")
 	descBudgetLimit = everyTarget("budget_limit", "Solves that may be bought in an hour or a day; target * is the overall budget.", "window")
 
-	descGuests = describe("solve_guests", "Guests, which are identities of POST /solve without a target, that are still known."+everywhere)
+	descGuests = describe("solve_guests", "Guests, which are identities of POST /solve without a target, that are still known."+overAllReplicas)
 	// This metric is a gauge, not a counter, because the store keeps a separate count for each day.
 	descSavings = describe("solve_requests_today", "Requests to POST /solve since midnight UTC, when it is reset, by source: pool (the token was ready), solve (bought for the request), "+
-		"shared_wait (shared a solve in flight), shared_cache (shared an ended solve), replay (Idempotency-Key), missed (no token came), refused (no token can come)."+everywhere, "source")
+		"shared_wait (shared a solve in flight), shared_cache (shared an ended solve), replay (Idempotency-Key), missed (no token came), refused (no token can come)."+overAllReplicas, "source")
 
 	descHistoryUp  = describe("history_up", "1 if this replica can write the history; absent without a history.")
 	descUnread     = describe("history_unread_identities", "Identities whose ended orders this replica cannot read from Redis, so that the history lacks them.")

@@ -101,7 +101,7 @@ func (d *Sender) Deliver(w http.ResponseWriter, r *http.Request, c *kernel.Call,
 	return d.Send(w, r, c, t, typeJSON, body)
 }
 
-// The pool buffers has buffers that later responses reuse.
+// buffers is a pool of buffers that later responses reuse.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // encode returns the response as JSON, without escapes for <, > and &.

@@ -172,7 +172,7 @@ func historyRecord(r *history.Record) Record {
 	}
 }
 
-// stateWords has the states of listed orders in flight, as the JSON names them.
+// stateWords has the names that the JSON uses for the states of orders in flight.
 var stateWords = map[pool.State]string{pool.Submitting: "submitting", pool.Bought: "bought", pool.Unknown: "unknown"}
 
 func activeRecord(u *purchase.OrderInFlight) ActiveRecord {
@@ -186,7 +186,7 @@ func activeRecord(u *purchase.OrderInFlight) ActiveRecord {
 	}
 }
 
-// historyDay converts the figures of a day, without the targets for which sees returns false.
+// historyDay converts the figures of a day, without the targets that the caller may not see.
 func historyDay(date time.Time, figures history.Day, sees func(target string) bool) Day {
 	day := Day{Date: date.Format(time.DateOnly), Types: []DayType{}, Targets: []DayTarget{}}
 	for kind, f := range figures.Types {

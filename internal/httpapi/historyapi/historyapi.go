@@ -91,7 +91,7 @@ func (h *Routes) Active(w http.ResponseWriter, r *http.Request, c *kernel.Call) 
 	return h.underWay(w, r, c, asked)
 }
 
-// page runs the query ask and writes the page of records that it returns.
+// page runs a query and writes the page of records that the query returns.
 func (h *Routes) page(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked pageQuery,
 	ask func(context.Context, history.Query) (history.Page, error),
 ) error {

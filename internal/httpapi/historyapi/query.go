@@ -49,9 +49,9 @@ func (q *pageQuery) covers(p history.Position) bool {
 }
 
 // readPageQuery parses the parameters from, to, limit and cursor. Other parameters are refused,
-// except those that the argument more names.
-func readPageQuery(raw string, more ...string) (pageQuery, error) {
-	values, err := kernel.ReadValues(raw, append([]string{"from", "to", "limit", "cursor"}, more...)...)
+// except those in the argument extra.
+func readPageQuery(raw string, extra ...string) (pageQuery, error) {
+	values, err := kernel.ReadValues(raw, append([]string{"from", "to", "limit", "cursor"}, extra...)...)
 	q := pageQuery{Query: history.Query{Limit: defaultPage}, values: values}
 	if err != nil {
 		return q, err

@@ -71,10 +71,10 @@ func CheckJSON(r *http.Request) error {
 }
 
 // ReadObject reads a body that is one JSON object, without nested values and with each field at
-// most once. The argument want describes a valid body, for error messages. The function set
-// receives each field; it returns a text that describes the fault of the field, or "". The returned
+// most once. The argument want describes a valid body, for error messages. The function setField
+// receives each field. It returns a text that describes the fault of the field, or "". The returned
 // map has the names of the fields in the body.
-func ReadObject(r *http.Request, w http.ResponseWriter, want string, set func(field string, value json.Token) (wrong string)) (given map[string]bool, err error) {
+func ReadObject(r *http.Request, w http.ResponseWriter, want string, setField func(field string, value json.Token) (wrong string)) (given map[string]bool, err error) {
 	body, err := ReadBody(r, w, MaxBody)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func ReadObject(r *http.Request, w http.ResponseWriter, want string, set func(fi
 	given = map[string]bool{}
 	err = strictjson.Object(body, func(field string, value json.Token) error {
 		given[field] = true
-		if wrong := set(field, value); wrong != "" {
+		if wrong := setField(field, value); wrong != "" {
 			return NewProblem(CodeBadRequest, wrong)
 		}
 		return nil
@@ -191,20 +191,20 @@ func (m *Room) Release() {
 	}
 }
 
-// Decode calls the function do, which decodes the body, once a decoder is free. If ctx ends first,
-// Decode returns the error of ctx. A small body does not wait for a decoder.
-func (m *Room) Decode(ctx context.Context, do func()) error {
+// Decode calls the function decode, which decodes the body, once a decoder is free. If ctx ends
+// first, Decode returns the error of ctx. A small body does not wait for a decoder.
+func (m *Room) Decode(ctx context.Context, decode func()) error {
 	m.bodies.mu.Lock()
 	small := m.bytes == 0
 	m.bodies.mu.Unlock()
 	if small {
-		do()
+		decode()
 		return nil
 	}
 	select {
 	case m.bodies.decoders <- struct{}{}:
 		defer func() { <-m.bodies.decoders }()
-		do()
+		decode()
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

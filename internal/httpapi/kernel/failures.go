@@ -91,9 +91,9 @@ func (f *Failures[K]) sweep(at time.Time) {
 	}
 }
 
-// network returns the sender that an address counts for: the address itself or, for IPv6, its /64
-// network, because one host may use all addresses of a /64. An address that is not IP, such as that
-// of a unix socket, gives the zero value. The headers of a proxy are not used.
+// network returns the sender for which an address counts. For IPv4 it is the address itself. For
+// IPv6 it is the /64 network, because one host may use all addresses of a /64. An address that is
+// not IP, such as that of a unix socket, gives the zero value. The headers of a proxy are not used.
 func network(remote string) netip.Prefix {
 	socket, err := netip.ParseAddrPort(remote)
 	if err != nil {

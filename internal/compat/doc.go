@@ -7,7 +7,7 @@
 // Both protocols use the same three methods of Tasks: Submit, Poll and Report.
 //
 //	tasks.go    the methods of Tasks
-//	waiting.go  the tasks that wait for a token at this replica
+//	waiting.go  tasks that wait for a token at this replica
 //	records.go  the records of tasks in Redis
 //	causes.go   the error codes of both protocols, in one table
 //	nearmiss.go counts of submissions that differ from a target in a few fields

@@ -47,7 +47,7 @@ type Task struct {
 	Guest    bool // no target had the identity at the submission
 }
 
-// TaskState is a record.
+// TaskState is a record as one poll reads it.
 type TaskState struct {
 	Task
 	Made          time.Time     // when the task was submitted, on Redis' clock

@@ -101,7 +101,7 @@ func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number stri
 		if err != nil {
 			return "", err
 		}
-		// Pending callers are served first.
+		// Pending callers get the fresh tokens first.
 		if waits = stock.Fresh <= stock.Waiting; waits && terms.Supply.Out(ctx) {
 			return "", NoSlot
 		}
@@ -120,7 +120,7 @@ func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number stri
 	if task.Guest {
 		terms.Take.Wait, patience = guestWait, refusalPatience
 	}
-	w, err := t.begin(number, task, terms, false) //nolint:contextcheck // its wait outlives the call
+	w, err := t.begin(number, task, terms, false) //nolint:contextcheck // the wait of the task outlives the call
 	if err != nil {
 		return "", err
 	}
@@ -185,7 +185,7 @@ func (t *Tasks) repeat(ctx context.Context, number string, state TaskState) (Res
 	case err != nil:
 		return Result{}, err
 	case !there && state.Order == "":
-		return Result{}, NotReady // another replica waits for it
+		return Result{}, NotReady // another replica waits for the token
 	case !there:
 		return Result{}, UnknownTask // its token has expired
 	}
@@ -198,7 +198,7 @@ func (t *Tasks) repeat(ctx context.Context, number string, state TaskState) (Res
 	return Result{Token: token, Identity: state.Identity, Type: state.Type, Made: state.Made}, nil
 }
 
-// take starts the take of a task without a waiter.
+// take starts the take for a task that has no waiter at this replica.
 func (t *Tasks) take(ctx context.Context, number string, state TaskState, terms func(Task) (Terms, error)) (*waiter, error) {
 	on, err := terms(state.Task)
 	if err == nil && on.Supply != nil && on.Supply.Out(ctx) {
@@ -209,7 +209,7 @@ func (t *Tasks) take(ctx context.Context, number string, state TaskState, terms 
 		return nil, err
 	}
 	on.Take.Wait = state.Left
-	w, err := t.begin(number, state.Task, on, true) //nolint:contextcheck // its wait outlives the call
+	w, err := t.begin(number, state.Task, on, true) //nolint:contextcheck // the wait of the task outlives the call
 	if err != nil {
 		t.release(number) //nolint:contextcheck // another replica may have room
 	}

@@ -158,7 +158,7 @@ func (t *Tasks) watchGuest(ctx context.Context, r *pool.Request) {
 	over := make(chan struct{})
 	r.Over = over
 	id, margin := r.ID, r.Margin
-	t.waiters.Go(func() { // Run waits for it
+	t.waiters.Go(func() { // Run waits for this goroutine
 		defer close(over)
 		ticker := time.NewTicker(holdEvery)
 		defer ticker.Stop()
@@ -240,7 +240,7 @@ func (w *waiter) began(ctx context.Context, patience time.Duration) error {
 	}
 }
 
-// release ends the lease of a task without a waiter.
+// release ends this replica's lease of a task that has no waiter.
 func (t *Tasks) release(number string) {
 	ctx, cancel := context.WithTimeout(context.Background(), noteLimit)
 	defer cancel()

@@ -30,7 +30,7 @@ const (
 // StoredMinute has the requests for one target that arrived at one replica in one minute.
 type StoredMinute struct {
 	Target string
-	Minute time.Time // UTC, a whole minute
+	Minute time.Time // start of the minute, UTC
 	Text   string    // the steps with requests, encoded by encodeSteps
 }
 
@@ -54,7 +54,7 @@ type Arrivals struct {
 	oldest int64                  // first minute in memory; requests of earlier minutes are not counted
 }
 
-// demand has the recent requests for a target.
+// demand has the recent requests for one target.
 type demand struct {
 	wanted  bool // the configuration file has the target
 	minutes []minute
@@ -80,7 +80,7 @@ type Arrival struct {
 	Count int
 }
 
-// NewArrivals returns an Arrivals without targets.
+// NewArrivals returns an Arrivals that counts no requests until SetTargets is called.
 func NewArrivals(store ArrivalStore, log *slog.Logger) *Arrivals {
 	return &Arrivals{store: store, log: log, byName: map[string]*demand{}, down: outage{
 		log: log, began: "the arrivals of requests cannot be written", ended: "the arrivals of requests are written again",
@@ -162,7 +162,7 @@ func (a *Arrivals) Run(ctx context.Context) error {
 	}
 }
 
-// unwritten is a copy of a minute with unwritten requests.
+// unwritten has a copy of a minute that has unwritten requests, and the name of the target.
 type unwritten struct {
 	of     *demand
 	target string
@@ -211,7 +211,7 @@ func (a *Arrivals) markWritten(batch []unwritten) {
 	}
 }
 
-// forget drops the minutes before oldest from memory, and returns the number of unwritten requests in them.
+// forget drops the minutes before the minute oldest from memory. It returns the number of unwritten requests in them.
 func (a *Arrivals) forget(oldest int64) (lost int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

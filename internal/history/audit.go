@@ -7,8 +7,8 @@ import (
 
 // Entry is one line of the audit: an action of a key on a token. It contains neither the token's value nor a picture.
 type Entry struct {
-	ID     string    // unique; letters and digits
-	At     time.Time // in whole milliseconds, UTC, by the replica's clock
+	ID     string    // unique ID of letters and digits
+	At     time.Time // time of the replica's clock, UTC, in whole milliseconds
 	Key    string    // the name of the key, or Keyless
 	Action Action
 	Target string // "/solve" = a guest
@@ -50,7 +50,7 @@ type Entries struct {
 	More bool // older entries follow
 }
 
-// KeyFigures are sums over entries.
+// KeyFigures counts entries, and sums up the prices of their tokens.
 type KeyFigures struct {
 	HandedOut int64 // tokens that were taken or bought
 	Bought    int64

@@ -33,7 +33,7 @@ type Auditor struct {
 	down outage
 
 	mu               sync.Mutex
-	queue            []Entry // at most mostQueued, oldest first
+	queue            []Entry // at most mostQueued entries, oldest first
 	written, dropped int64
 
 	// Only the goroutine of Run uses the following fields.

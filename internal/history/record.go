@@ -7,7 +7,7 @@ import (
 	"poold/internal/pool"
 )
 
-// Record is the end of an order. It never contains a token, a picture or a proxy.
+// Record describes an order that has ended. It never contains a token, a picture or a proxy.
 type Record struct {
 	ID       string     // the text of the order's pool.Ref, unique among the orders of all providers
 	Identity captcha.ID // the second part of ID
@@ -23,7 +23,7 @@ type Record struct {
 	// Placed, Submitted and Ended are times of Redis' clock, in UTC and whole milliseconds. Submitted is zero if the order
 	// was not submitted.
 	Placed, Submitted, Ended time.Time
-	// Solved is the earliest possible time of the solve; zero = no token.
+	// Solved is the earliest time at which the service may have solved the task; zero = no token.
 	Solved   time.Time
 	Polls    int   // number of polls by the replica that ended the order
 	Callback bool  // a callback ended the order
@@ -44,13 +44,13 @@ func IsOrder(id string) bool {
 	return ok
 }
 
-// How is how an order ended.
+// How names the way in which an order ended.
 type How string
 
 // The ends of an order.
 const (
-	Solved    How = "solved"    // with a token for the stock
-	Discarded How = "discarded" // with an expired token
+	Solved    How = "solved"    // the order brought a token for the stock
+	Discarded How = "discarded" // the token of the order had expired
 	Failed    How = "failed"    // a fault or time-out of the service, or a token that the service had sold before
 	Refused   How = "refused"   // the service refused the submission, and nothing was bought
 	Lost      How = "lost"      // the deadline passed without a result

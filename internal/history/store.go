@@ -66,10 +66,10 @@ type Day struct {
 	Targets map[Owned]Figures
 }
 
-// Owned is a target and its owner when its orders were placed.
+// Owned identifies a target and the owner that it had when its orders were placed.
 type Owned struct{ Target, Owner string }
 
-// Figures are sums over records.
+// Figures counts records by how their orders ended, and sums up their times and prices.
 type Figures struct {
 	Solved    int64
 	Discarded int64
@@ -81,7 +81,7 @@ type Figures struct {
 	Unpriced  int64 // records with an unknown price
 }
 
-// Orders returns the number of records.
+// Orders returns the number of records that the figures count.
 func (f Figures) Orders() int64 { return f.Solved + f.Discarded + f.Failed + f.Refused + f.Lost }
 
 // Costs reports whether the order has a price: the service solved it, or may have solved it. An order that timed out at
@@ -117,7 +117,7 @@ func (r Record) Figures() (f Figures) {
 	return f
 }
 
-// PriceUnknown is the price of a token without a price in the file.
+// PriceUnknown is the price of a token whose price is not in the configuration file.
 const PriceUnknown = pool.PriceUnknown
 
 // costs returns the figures that a price adds to. A negative price is unknown.

@@ -16,7 +16,7 @@ const MostWaiting = 500
 
 // The sources of a token in addition to those of package pool.
 const (
-	FromSolve  pool.Source = "solve"  // bought for this request
+	FromSolve  pool.Source = "solve"  // the token was bought for this request
 	FromShared pool.Source = "shared" // another request got the same token
 )
 
@@ -86,7 +86,7 @@ type Tokens interface {
 type Guests interface {
 	Use(ctx context.Context, id captcha.ID, u pool.GuestUse) error
 	Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (retired int, err error)
-	// Count adds requests that the takes do not count.
+	// Count adds requests to the figures of guests that no take counts.
 	Count(ctx context.Context, refused, replays int) error
 }
 

@@ -23,7 +23,7 @@ type counter struct {
 
 	mu       sync.Mutex
 	requests map[dedup.SavingsSource]int // not yet written
-	// Requests for guests that the stock does not count, not yet written.
+	// Numbers of requests for guests that the stock does not count and that are not yet written.
 	refused, replays int
 }
 
@@ -54,8 +54,9 @@ func (c *counter) add(source dedup.SavingsSource, n int) {
 	c.requests[source] += n
 }
 
-// guest counts requests for guests: refused requests that did not reach the stock, and replays, that
-// is, requests that joined the wait of an equal request and got its token.
+// guest counts requests for guests. The argument refused is the number of refused requests that did not
+// reach the stock. The argument replays is the number of requests that joined the wait of an equal request
+// and got its token.
 func (c *counter) guest(refused, replays int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

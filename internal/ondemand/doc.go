@@ -1,4 +1,4 @@
-// Package ondemand serves POST /solve: one solve, now.
+// Package ondemand serves POST /solve: it returns a ready token, or buys one for the request.
 //
 // # Place in the flow
 //

@@ -24,16 +24,16 @@ const (
 	// refusedFor is how long this replica rejects requests from memory after a provider rejected the
 	// parameters. After that time the stock decides whether the next order may be placed.
 	refusedFor = 30 * time.Second
-	// mostRefusals limits the rejections in memory.
+	// mostRefusals limits the number of rejections that this replica remembers.
 	mostRefusals = 10_000
 )
 
-// guest is an identity without a target that has pending callers here, or orders in flight that
-// were placed here. guests.mu guards its fields.
+// guest is an identity without a target that has pending callers at this replica, or orders in flight
+// that this replica placed. guests.mu guards the fields of a guest.
 type guest struct {
 	id     captcha.ID
 	calls  []*call // in the order of arrival
-	orders int     // placed here and in flight
+	orders int     // number of orders in flight that this replica placed
 	queued bool    // the guest is in the queue, or a placer works on it
 	woken  bool    // an event came since the placer last checked the guest
 }
@@ -232,7 +232,7 @@ func (gs *guests) answer(g *guest, most int, err error) {
 	g.calls = slices.DeleteFunc(g.calls, func(c *call) bool { return slices.Contains(answered, c) })
 }
 
-// ended handles the end of an order that was placed here.
+// ended handles the end of an order that this replica placed.
 func (gs *guests) ended(g *guest, r purchase.Result) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 	// endMargin is how long before the end of its claim a solve without a token fails. The claim store
 	// then still records the failure.
 	endMargin = time.Second
-	// formerWait limits one wait for the order of the previous holder.
+	// formerWait limits each wait for an order that a previous holder placed.
 	formerWait = 10 * time.Second
 )
 
@@ -30,7 +30,7 @@ var (
 	errUnwanted = errors.New("ondemand: no caller waits for the solve any more")
 )
 
-// holding is a share while this replica holds its claim.
+// holding is a share whose claim this replica holds.
 type holding struct {
 	*share
 

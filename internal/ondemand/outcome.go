@@ -22,7 +22,7 @@ type storedEnd struct {
 	Error *sharedError `json:"error,omitempty"`
 }
 
-// sharedToken is a token for several callers.
+// sharedToken is the stored form of a token that several callers share.
 type sharedToken struct {
 	Order     string `json:"order"`
 	Value     string `json:"value"`
@@ -34,14 +34,14 @@ type sharedToken struct {
 	Shared    int64  `json:"shared_ms"` // how long the token is shared after the end of the solve
 }
 
-// sharedError is the error of a solve without a token.
+// sharedError is the stored form of the error of a solve that brought no token.
 type sharedError struct {
 	Kind   errorKind `json:"kind"`
 	Reason string    `json:"reason,omitempty"`
 	Retry  int64     `json:"retry_ms,omitempty"` // 0 = unknown
 }
 
-// errorKind is the type of the error.
+// errorKind names the type of a stored error.
 type errorKind string
 
 const (
@@ -61,7 +61,7 @@ func encodeToken(t pool.Token, lasts time.Duration) []byte {
 	}})
 }
 
-// encodeError encodes the error of a solve without a token.
+// encodeError encodes the error of a solve that brought no token.
 func encodeError(err error) []byte {
 	var (
 		solve  *SolveError

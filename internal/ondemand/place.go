@@ -45,7 +45,7 @@ func (gs *guests) nextCall(ctx context.Context, g *guest, enough bool) *call {
 	return nil
 }
 
-// done ends a placer's work on a guest.
+// done marks a guest as one on which no placer works.
 func (gs *guests) done(g *guest) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()

@@ -21,7 +21,7 @@ const retireEvery = 5 * time.Second
 // panicMessage is the log message of a panic in this package.
 const panicMessage = "panic while serving a solve"
 
-// Parts are the parts of a Service. All fields are required.
+// Parts has the other components that a Service uses. All fields are required.
 type Parts struct {
 	Tokens  Tokens
 	Guests  Guests
@@ -33,7 +33,7 @@ type Parts struct {
 	Log       *slog.Logger
 }
 
-// Service solves on demand. It is safe for concurrent use.
+// Service gets tokens for requests on demand. It is safe for concurrent use.
 type Service struct {
 	guests    *guests
 	shares    *shares
@@ -61,8 +61,8 @@ func New(p Parts) *Service {
 // Solve returns a token for one request. It returns as soon as there is a token, and at the latest when
 // the time-out of the request has passed.
 //
-// Errors: the errors of pool.Tokens.Take, *SolveError, *OutageError and *BudgetError. A
-// *pool.EmptyError that is not Full means that the time-out has passed. An order that was placed
+// The error is one of the errors of pool.Tokens.Take, a *SolveError, an *OutageError or a *BudgetError. A
+// *pool.EmptyError whose Full is false means that the time-out has passed. An order that was placed
 // for the request continues after an error.
 func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Share != nil {
@@ -129,7 +129,7 @@ func (s *Service) keepRetiring(ctx context.Context) {
 	}
 }
 
-// pause waits for d, or until ctx ends.
+// pause waits for the duration d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

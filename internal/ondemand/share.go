@@ -48,7 +48,7 @@ type shares struct {
 	counter *counter
 	log     *slog.Logger
 	begun   *queue[*share]
-	stopped chan struct{} // closed when run begins no more shares
+	stopped chan struct{} // closed when the method run starts no more shares
 
 	mu sync.Mutex
 	of map[captcha.ID]*share
@@ -132,7 +132,7 @@ func (ss *shares) run(ctx context.Context) {
 	all.Wait()
 }
 
-// close ends a share after run has ended or after a panic.
+// close ends a share after seeThrough has returned or panicked. Remaining waiters get pool.ErrClosed.
 func (ss *shares) close(sh *share) {
 	ss.answer(sh, ss.waitersOf(sh), outcome{err: pool.ErrClosed})
 	_ = ss.waitersOf(sh) // removes the share
@@ -148,7 +148,7 @@ func (ss *shares) waitersOf(sh *share) []*waiter {
 	return slices.Clone(sh.waiters)
 }
 
-// answer gives waiters their outcome and removes them.
+// answer sends an outcome to waiters and removes them from the share.
 func (ss *shares) answer(sh *share, waiters []*waiter, got outcome) {
 	ss.remove(sh, waiters...)
 	for _, w := range waiters {
@@ -159,7 +159,7 @@ func (ss *shares) answer(sh *share, waiters []*waiter, got outcome) {
 // seeThrough calls Claims.Enter for the claim while callers of this replica wait for it. When this replica
 // holds the claim, seeThrough takes a token for it.
 func (ss *shares) seeThrough(ctx context.Context, sh *share) {
-	solve, answered := "", time.Time{} // answered: when the claim store last did
+	solve, answered := "", time.Time{} // answered is the time of the last response of the claim store
 	for ctx.Err() == nil {
 		waiters := ss.waitersOf(sh)
 		if len(waiters) == 0 {
@@ -199,7 +199,7 @@ func (ss *shares) seeThrough(ctx context.Context, sh *share) {
 				ss.waitForEvent(ctx, sh)
 			} else {
 				ss.hold(ctx, sh, claim)
-				answered = time.Now() // the claim store answered until then
+				answered = time.Now() // the claim store has responded until now
 			}
 		}
 	}

@@ -23,7 +23,7 @@ var (
 	ErrNewer = errors.New("the database's schema is newer than this program")
 )
 
-// fault is an error without the driver's text.
+// fault is an error of this package. It does not contain the driver's text.
 type fault struct {
 	reason string
 	down   bool // errors.Is reports ErrDown
@@ -49,7 +49,7 @@ func (f *fault) away() bool { return f.again || f.reason == silence }
 // readOnly is the SQLSTATE of a change that a standby or a read-only server refuses.
 const readOnly = "25006"
 
-// silence is the reason of a timeout.
+// silence is the reason in the error of a timeout.
 const silence = "no answer in time"
 
 // errBusy reports that another transaction holds the lock of the key that DB.Alone needs.

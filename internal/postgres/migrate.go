@@ -15,7 +15,7 @@ import (
 // migrateLimit limits the time for a change of the schema, including the wait for another replica's change.
 const migrateLimit = 30 * time.Second
 
-// lockMigrate is the number of the advisory lock of migrations.
+// lockMigrate is the number of the advisory lock that a migration holds.
 const lockMigrate = 0x706f6f6c64 // "poold"
 
 // prefixHere is the placeholder for Options.Prefix in the files in sql/.
@@ -38,7 +38,7 @@ func steps() []step {
 	return all
 }
 
-// steps returns the steps with this installation's prefix.
+// steps returns the steps, in which {prefix} is replaced by this installation's prefix.
 func (db *DB) steps() []step {
 	all := steps()
 	for i := range all {

@@ -135,7 +135,7 @@ func listen(ctx context.Context, conn *pgconn.PgConn) error {
 	}
 }
 
-// connect acquires a connection within the limit.
+// connect acquires a connection from the pool within the limit of a call.
 func (db *DB) connect(ctx context.Context) (*pgxpool.Conn, error) {
 	var conn *pgxpool.Conn
 	err := within(ctx, db.limit, func(ctx context.Context) (err error) {

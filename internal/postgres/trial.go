@@ -12,7 +12,7 @@ type Trial struct {
 	Schema Schema
 }
 
-// Schema is the state of the schema.
+// Schema is the state of the schema in the database.
 type Schema int
 
 // The states of a schema.

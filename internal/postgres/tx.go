@@ -86,7 +86,7 @@ func (db *DB) try(ctx context.Context, once func(context.Context) error) error {
 	}
 }
 
-// beginner is a pool or a connection.
+// beginner can begin a transaction: a pool or a single connection.
 type beginner interface {
 	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
 }

@@ -19,12 +19,12 @@
 // The item of a record has the columns of history.Record.Columns as attributes, except empty ones. The figures of a day
 // are:
 //
-//	total_solves                records: the sum of the next three
+//	total_solves                all records: the sum of the next three figures
 //	successful                  solved records
 //	refused                     refused records: nothing was bought
 //	failed                      all other records; the figures discarded and lost count parts of them
 //	total_elapsed               milliseconds from submission to end, over solved and discarded records
-//	spent                       billionths of the currency
+//	spent                       sum of the known prices, in billionths of the currency
 //
 // An entry has the attributes key, action, target, token, source, image and price, and is in no index. The figures of
 // a key are handed_out, bought, accepted, rejected and spent. The figures by key expire; the figures by type and by

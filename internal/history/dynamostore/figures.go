@@ -25,7 +25,7 @@ const (
 	shardSuffix = "#shard"
 )
 
-// sum identifies an item of figures.
+// sum identifies an item that has figures.
 type sum struct{ day, sortKey string }
 
 // amounts maps the names of attributes to figures.
@@ -68,7 +68,7 @@ func statsKeys(day string) []string {
 // unbroken escapes the character that separates the parts of a key.
 var unbroken = strings.NewReplacer("%", "%25", "#", "%23")
 
-// figureAttribute returns the attribute of a figure.
+// figureAttribute returns the name of the attribute that has a figure.
 func figureAttribute(name string) string {
 	switch name {
 	case "solved":
@@ -89,7 +89,7 @@ func increments(counts []history.Count) amounts {
 	return by
 }
 
-// readCounts sets figures from their attributes.
+// readCounts sets the figures that counts points to from their attributes.
 func (i item) readCounts(counts []history.Count) {
 	for _, c := range counts {
 		*c.N = i.number(figureAttribute(c.Name))

@@ -9,7 +9,7 @@ import (
 	"poold/internal/history"
 )
 
-// attribute returns the attribute of a column, or "" if the key of the item contains the column.
+// attribute returns the name of the attribute for a column. It returns "" if the key of the item contains the column.
 func attribute(column string) string {
 	switch column {
 	case "id", "identity", "at":

@@ -51,14 +51,14 @@ func Through(t testing.TB, s *Server, judge func(operation string, body []byte) 
 	return p
 }
 
-// Requests returns the number of requests of an operation.
+// Requests returns the number of requests for an operation, such as GetItem.
 func (p *Proxy) Requests(operation string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.requests[operation]
 }
 
-// Units returns the capacity units of an operation, as the server counts them.
+// Units returns the number of capacity units that the server reported for an operation.
 func (p *Proxy) Units(operation string) float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

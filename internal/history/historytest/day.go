@@ -15,11 +15,11 @@ func testFiguresOfADay(t *testing.T, open Open) {
 	for i := range 120 {
 		w.write(t, record(noon().Add(-time.Duration(i)*time.Minute), ending(hows[i%len(hows)]), func(r *history.Record) {
 			r.Type, r.Target = captcha.SolvableTypes()[i%7], []string{"/solve", "a", "b", "a.b"}[i%4]
-			r.Price = int64(i) * 123_456_789_013 // the sums have more digits than a float's text has by default
+			r.Price = int64(i) * 123_456_789_013 // the sums have more digits than a float64 formatted by default
 		}))
 	}
 	for _, day := range []time.Time{noon(), dayOf(noon()), dayOf(noon()).Add(24*time.Hour - time.Nanosecond)} {
-		w.day(t, day) // only the date counts
+		w.day(t, day) // Day ignores the time of day
 	}
 	w.day(t, noon().Add(24*time.Hour))
 	w.day(t, noon().Add(-24*time.Hour))

@@ -63,7 +63,7 @@ func Play(t *testing.T, seed uint64, p Place) {
 	s.compare()
 }
 
-// drawn is one random story.
+// drawn plays one random story.
 type drawn struct {
 	t       *testing.T
 	place   Place
@@ -337,7 +337,7 @@ func (s *drawn) compare() {
 	s.days()
 }
 
-// query draws a query, which may continue after a position.
+// query draws a query. The query may continue after a position.
 func (s *drawn) query(after history.Position) history.Query {
 	q := history.Query{Limit: 1 + s.random.IntN(10)}
 	if s.random.IntN(3) == 0 {

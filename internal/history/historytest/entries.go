@@ -25,7 +25,7 @@ func testEntriesComeBackWhole(t *testing.T, open OpenAudit) {
 		entries = append(entries, entry(at, doing(action)), entry(at, doing(action), by(history.Keyless)))
 	}
 	entries = append(entries, entry(at, func(e *history.Entry) { e.Target, e.Token, e.Source, e.Image = "", "", "", "" }),
-		entry(at, doing(history.Bought), func(e *history.Entry) { e.Price = 1_234_567_890_123_457 }), // more digits than a float's text has by default
+		entry(at, doing(history.Bought), func(e *history.Entry) { e.Price = 1_234_567_890_123_457 }), // more digits than a float64 formatted by default
 		entry(at, func(e *history.Entry) { e.Target, e.Image = "/solve", strings.Repeat("ä%", 150) }))
 	for _, text := range hostile {
 		entries = append(entries, entry(at, by(text), func(e *history.Entry) { e.Target, e.Token, e.Source, e.Image = text, text, text, text }))
@@ -274,7 +274,7 @@ func testADayByKey(t *testing.T, open OpenAudit) {
 	}
 }
 
-// Each method returns the error of an ended context, and not ErrDown.
+// If the context has ended, each method returns the error of the context, and not history.ErrDown.
 func testEndedContextOfEntries(t *testing.T, open OpenAudit) {
 	w, e := openedAudit(t, open), entry(noon())
 	w.write(t, e)

@@ -42,7 +42,7 @@ func testRecordsComeBackWhole(t *testing.T, open Open) {
 	}))
 	w.write(t, record(at, func(r *history.Record) {
 		r.Pageurl, r.Code = "https://example.com/"+strings.Repeat("ä%2F?&", 600), strings.Repeat("ERROR_", 600)
-		r.Polls, r.Callback, r.Price = 1<<31-1, true, 1_234_567_890_123_457 // more digits than a float's text has by default
+		r.Polls, r.Callback, r.Price = 1<<31-1, true, 1_234_567_890_123_457 // more digits than a float64 formatted by default
 		r.Placed, r.Submitted, r.Solved = at.Add(-24*time.Hour), at.Add(-time.Hour), at.Add(-time.Millisecond)
 	}))
 	for _, text := range hostile {
@@ -139,7 +139,7 @@ func testCutOffWrites(t *testing.T, open Open) {
 	w.all(t)
 }
 
-// All records of one millisecond are kept, even if two services use the same task IDs.
+// The store keeps all records that ended in the same millisecond, even if two services use the same task IDs.
 func testOneMillisecond(t *testing.T, open Open) {
 	w := opened(t, open)
 	for _, provider := range []string{"one", "two"} {

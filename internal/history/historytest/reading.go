@@ -176,7 +176,7 @@ func testLookupByTask(t *testing.T, open Open) {
 	w.all(t)
 }
 
-// Each method returns the error of an ended context, and not ErrDown.
+// If the context has ended, each method returns the error of the context, and not history.ErrDown.
 func testEndedContext(t *testing.T, open Open) {
 	w, r := opened(t, open), record(noon())
 	w.write(t, r)

@@ -8,7 +8,7 @@ import (
 	"poold/internal/history"
 )
 
-// recordColumns lists the columns of captcha_solves: the columns of a record, and its status.
+// recordColumns returns the columns of the table captcha_solves: those of history.Record.Columns, and the status.
 func recordColumns(r *history.Record) []history.Column {
 	status := string(r.Status())
 	return append(r.Columns(), history.Column{Name: "status", Field: &status})

@@ -11,7 +11,7 @@ import (
 	"poold/internal/postgres"
 )
 
-// days is a table of the figures of UTC days.
+// days is a table with the figures of UTC days.
 type days struct {
 	name   string
 	key    string   // the other columns of the primary key, after day

@@ -52,7 +52,7 @@ func held(t *testing.T, answers []dedup.Claim) dedup.Claim {
 	return holder
 }
 
-// One of many concurrent callers becomes the holder.
+// Exactly one of many concurrent callers becomes the holder.
 func testOneOfManyHolds(t *testing.T, open Open) {
 	b := open(t, long)
 	key := newKey()
@@ -146,7 +146,7 @@ func testARenewedLeaseKeepsTheClaim(t *testing.T, open Open) {
 	})
 }
 
-// inTime repeats a test until it takes less than a limit, which a busy machine may exceed.
+// inTime repeats a test until one run takes less than the limit. A run on a busy machine may exceed the limit.
 func inTime(t *testing.T, limit time.Duration, do func() (took time.Duration)) {
 	t.Helper()
 	for range 10 {
@@ -157,7 +157,7 @@ func inTime(t *testing.T, limit time.Duration, do func() (took time.Duration)) {
 	t.Fatalf("never done within %v", limit)
 }
 
-// One of many concurrent callers takes over after the lease.
+// When the lease has expired, exactly one of many concurrent callers becomes the new holder.
 func testOneOfManyTakesOver(t *testing.T, open Open) {
 	times := with(func(c *dedup.ClaimTimes) { c.Lease = time.Second })
 	b := open(t, times)

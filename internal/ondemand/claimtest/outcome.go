@@ -103,7 +103,7 @@ func testAllReplicasAreWoken(t *testing.T, open Open) {
 		func(key captcha.ID, fence int64) { release(t, b.Replicas[0], key, fence, identityOf(key)) },
 	} {
 		woken := make([]bool, len(b.Replicas))
-		// A replica may not listen yet at the first call.
+		// At the first call a replica may not listen for notifications yet.
 		for began := time.Now(); slices.Contains(woken, false); time.Sleep(5 * time.Millisecond) {
 			key := newKey()
 			got := begin(t, b.Replicas[0], key)

@@ -13,8 +13,8 @@ import (
 const (
 	ClaimLease   = 5 * time.Second   // life of a lease that is not renewed
 	ClaimWanted  = 3 * time.Second   // how long a replica counts as waiting after its last call of Enter
-	ClaimLongest = 180 * time.Second // limit of a solve
-	ClaimSolved  = 60 * time.Second  // limit of the time in which a token is shared
+	ClaimLongest = 180 * time.Second // longest time of a solve
+	ClaimSolved  = 60 * time.Second  // longest time for which a token is shared
 	ClaimFailed  = 30 * time.Second  // how long the waiting replicas can read a failure
 )
 
@@ -36,7 +36,7 @@ func (t ClaimTimes) OrDefault() ClaimTimes {
 // ClaimState is the state of a claim's solve.
 type ClaimState string
 
-// The states of a claim, as one replica sees it.
+// The states of a claim, as Enter reports them to one replica.
 const (
 	ClaimHeld    ClaimState = "held"    // this replica holds the claim and must solve
 	ClaimSolving ClaimState = "solving" // another replica holds the claim
@@ -61,7 +61,7 @@ type ClaimEntry struct {
 // Claim is the state of a key's solve.
 type Claim struct {
 	State ClaimState
-	Solve string // names the solve; a new holder keeps the name
+	Solve string // name of the solve, which stays the same when another replica becomes the holder
 	Fence int64  // set in the state ClaimHeld: only the holder with the latest fence can end the solve
 	// Identity names the stock from which the solve takes its token, as its last holder noted it.
 	Identity captcha.ID
@@ -81,7 +81,7 @@ type ClaimEnd struct {
 // SavingsSource is how a request to /solve ended: with a token of that source, or without a token.
 type SavingsSource string
 
-// The sources that savings are counted by.
+// The sources by which savings are counted.
 const (
 	SavedPool    SavingsSource = "pool"         // the token was ready in the stock
 	SavedSolve   SavingsSource = "solve"        // the token was bought for the request

@@ -78,7 +78,8 @@ func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, er
 	return claim, failed("entering a claim", err)
 }
 
-// enter decides by the row. call is the same in each attempt of one Enter.
+// enter decides the result of Enter by the row of the key, and changes the row. The argument call is a
+// random name for the call of Enter; all attempts of the same call have the same name.
 func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.ClaimEntry, call string) (dedup.Claim, error) {
 	waits := e.Solve != ""
 	left := r.ends.Sub(r.now)

@@ -15,7 +15,7 @@ import (
 // setBack is the largest step back of the server's clock that the store tolerates, as in redisclaims.
 const setBack = 10 * time.Second
 
-// row is a claim in the table. A missing row is a claim that ended at the zero time.
+// row is a claim in the table. A key without a row is treated as a claim that ended at the zero time.
 type row struct {
 	now time.Time // the server's clock
 	key string    // the primary key of the row, with the prefix if the installation uses one
@@ -36,7 +36,7 @@ type row struct {
 	failedUntil time.Time
 }
 
-// marked returns a key or a source with the prefix of this installation.
+// marked puts the prefix of this installation before a key or a source.
 func (c *Claims) marked(text string) string { return c.o.Prefix + ":" + text }
 
 // unmarked returns an SQL expression that compares the prefix in the parameter with the default of the
@@ -83,14 +83,14 @@ func (r *row) bounded(at time.Time, longest time.Duration) time.Time {
 // underWay reports whether the solve is in flight.
 func (r *row) underWay() bool { return r.outcome == nil && r.ends.After(r.now) }
 
-// shared reports whether the solve has a token for all callers.
+// shared reports whether the solve has ended with a token that callers can still share.
 func (r *row) shared() bool { return r.solution != nil && r.ends.After(r.now) }
 
 // heldBy reports whether the fence belongs to the holder. The holder keeps the solve after the end of its
 // lease until another replica takes the solve over.
 func (r *row) heldBy(fence int64) bool { return r.fence == fence && r.underWay() }
 
-// endedBy reports whether the fence ended the solve in this way.
+// endedBy reports whether the holder with this fence ended the solve with the same end.
 func (r *row) endedBy(fence int64, end dedup.ClaimEnd) bool {
 	return r.fence == fence && bytes.Equal(r.outcome, digest(end))
 }

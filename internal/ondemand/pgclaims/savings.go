@@ -20,7 +20,7 @@ const today = "(now() at time zone 'UTC')::date"
 // may be counted twice.
 func (c *Claims) Count(ctx context.Context, requests map[dedup.SavingsSource]int) error {
 	return failed("counting savings", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
-		// All replicas lock the rows in one order, so they cannot deadlock.
+		// All replicas lock the rows in the same order, so they cannot deadlock.
 		for _, source := range slices.Sorted(maps.Keys(requests)) {
 			if err := c.count(ctx, tx, source, requests[source]); err != nil {
 				return err

@@ -13,14 +13,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Args are a script's arguments by the names in its header. A time.Duration is sent in ms.
+// Args has the arguments of a script by their names in the script's header. A time.Duration is sent in
+// ms.
 type Args map[string]any
 
-// Keys are a script's keys by the names in its header.
+// Keys has the keys of a script by their names in the script's header.
 type Keys map[string]string
 
-// Call executes a script on the slow client. keys is a struct or a map with the names in the
-// script's header; tail follows the named arguments. Reply's error is also Call's.
+// Call executes a script on the slow client. The argument keys is a struct with the names in the
+// script's header, or a Keys. The values in tail follow the named arguments. If the Reply has an error,
+// Call returns this error, too.
 func (db *DB) Call(ctx context.Context, s *Script, keys any, args Args, tail ...any) (*Reply, error) {
 	names, values := s.Input(keys, args, tail...)
 	value, err := db.Eval(ctx, s, names, values...)
@@ -45,20 +47,20 @@ func (db *DB) CallNumber(ctx context.Context, s *Script, keys any, args Args, ta
 	return n, nil
 }
 
-// Eval executes a script on the slow client, with keys and arguments by position.
+// Eval executes a script on the slow client. Keys and arguments are in the order of the header.
 func (db *DB) Eval(ctx context.Context, s *Script, keys []string, args ...any) (any, error) {
 	reply, err := s.Run(ctx, db.Slow, keys, args...).Result()
 	return reply, db.Explain(ctx, err, keys)
 }
 
-// Answer is the answer to one call of Pipelined, or its error.
+// Answer has the reply to one call of Pipelined, or the error of the call.
 type Answer = redis.Cmd
 
-// Add adds a call to a Pipelined, with keys and arguments as in Call.
+// Add adds a call to Pipelined. Its arguments are those of DB.Call.
 type Add = func(keys any, args Args, tail ...any) *Answer
 
-// Pipelined sends many calls of one script in one exchange; each call then has its answer or its
-// error. If a node lacks the script, Pipelined repeats the refused calls with the script's text. It
+// Pipelined sends many calls of one script in one exchange. The function fill adds the calls. Each
+// Answer then has its reply or its error. If a node lacks the script, Pipelined repeats the refused calls with the script's text. It
 // does not repeat calls that other nodes of a cluster executed.
 func (db *DB) Pipelined(ctx context.Context, s *Script, fill func(call Add)) {
 	type sent struct {
@@ -74,7 +76,7 @@ func (db *DB) Pipelined(ctx context.Context, s *Script, fill func(call Add)) {
 		calls = append(calls, sent{names, values, answer})
 		return answer
 	})
-	_, _ = pipe.Exec(ctx) // each call has its error
+	_, _ = pipe.Exec(ctx) // each Answer has its own error
 	forgotten := slices.DeleteFunc(calls, func(call sent) bool { return !redis.HasErrorPrefix(call.answer.Err(), "NOSCRIPT") })
 	again := make([]*Answer, len(forgotten))
 	for i, call := range forgotten {
@@ -87,8 +89,8 @@ func (db *DB) Pipelined(ctx context.Context, s *Script, fill func(call Add)) {
 	}
 }
 
-// Input returns keys and arguments in the order of the header. It panics if an argument is missing or
-// unknown to the header.
+// Input returns keys and arguments in the order of the script's header. It panics if an argument is
+// missing, or if the header does not have it.
 func (s *Script) Input(keys any, args Args, tail ...any) (names []string, values []any) {
 	values = make([]any, 0, len(s.Names("ARGV"))+len(tail))
 	for _, name := range s.Names("ARGV") {
@@ -104,7 +106,7 @@ func (s *Script) Input(keys any, args Args, tail ...any) (names []string, values
 	return s.KeysOf(keys), append(values, tail...)
 }
 
-// KeysOf returns the keys that the header names, from a struct or a map, in its order.
+// KeysOf returns the keys of a struct or a Keys in the order of the script's header.
 func (s *Script) KeysOf(keys any) []string {
 	all := make([]string, len(s.Names("KEYS")))
 	if named, is := keys.(Keys); is {
@@ -124,14 +126,14 @@ func (s *Script) KeysOf(keys any) []string {
 	return all
 }
 
-// keyFields are the fields of a struct that have the keys of a script.
+// keyFields says which fields of a struct have the keys of a script.
 type keyFields struct {
 	of     reflect.Type
-	fields []int // in the order of the header
+	fields []int // indexes of the fields, in the order of the header
 }
 
-// fieldsIn finds the script's keys among the fields of a struct. It keeps the result, because a
-// script is always called with one type.
+// fieldsIn returns the indexes of the fields of a struct that have the script's keys. It caches the last
+// result, because each script is called with one type of struct.
 func (s *Script) fieldsIn(of reflect.Type) []int {
 	if known := s.keyFields.Load(); known != nil && known.of == of {
 		return known.fields
@@ -148,8 +150,7 @@ func (s *Script) fieldsIn(of reflect.Type) []int {
 	return found.fields
 }
 
-// plain returns a duration in ms, and other numbers and texts as values of types that go-redis
-// knows.
+// plain converts a value to a type that go-redis accepts. It converts a duration to ms.
 func plain(value any) any {
 	if span, is := value.(time.Duration); is {
 		return span.Milliseconds()
@@ -163,16 +164,15 @@ func plain(value any) any {
 	return value
 }
 
-// Reply is a list that a script replied, read by the names in its header. Err is the error of the
-// first read field that is missing or has another type.
+// Reply is a list that a script replied. Its methods read a field by the name in the script's header.
 type Reply struct {
-	Err error
+	Err error // error of the first field that was read and is missing or has another type
 
 	script *Script
 	list   []any
 }
 
-// Read wraps a list that the script replied.
+// Read returns the list that the script replied as a Reply.
 func (s *Script) Read(value any) *Reply {
 	list, is := value.([]any)
 	r := &Reply{script: s, list: list}
@@ -182,7 +182,8 @@ func (s *Script) Read(value any) *Reply {
 	return r
 }
 
-// field returns a field; the zero value if it has another type.
+// field returns the field with this name. If the field is missing or has another type, it sets Err and
+// returns the zero value.
 func field[T any](r *Reply, name string) (value T) {
 	at, is := r.script.fields[name]
 	if !is {
@@ -197,27 +198,27 @@ func field[T any](r *Reply, name string) (value T) {
 	return value
 }
 
-// List returns the list as a whole.
+// List returns all fields of the reply.
 func (r *Reply) List() []any { return r.list }
 
-// Int returns an integer.
+// Int returns a field that is an integer.
 func (r *Reply) Int(name string) int { return int(field[int64](r, name)) }
 
-// Text returns a text.
+// Text returns a field that is a text.
 func (r *Reply) Text(name string) string { return field[string](r, name) }
 
-// Items returns a list.
+// Items returns a field that is a list.
 func (r *Reply) Items(name string) []any { return field[[]any](r, name) }
 
 // Is reports whether a field is 1.
 func (r *Reply) Is(name string) bool { return field[int64](r, name) == 1 }
 
-// Duration returns a span that the script replied in ms.
+// Duration returns a field that is a number of ms.
 func (r *Reply) Duration(name string) time.Duration {
 	return time.Duration(field[int64](r, name)) * time.Millisecond
 }
 
-// Integers reads the first n numbers of a list.
+// Integers returns the first n elements of a list, which must be integers.
 func Integers(list any, n int) ([]int64, error) {
 	values, ok := list.([]any)
 	if !ok || len(values) < n {
@@ -248,16 +249,16 @@ func Pairs(items []any) iter.Seq2[string, string] {
 // Hash is a hash that a script replied. The value of an absent field is empty or 0.
 type Hash map[string]string
 
-// HashOf reads a list of names and values.
+// HashOf converts a list of names and values.
 func HashOf(items []any) Hash { return maps.Collect(Pairs(items)) }
 
-// Int returns an integer; 0 if the field has another type.
+// Int returns a field as an integer; 0 if the field is not an integer.
 func (h Hash) Int(name string) int64 {
 	n, _ := strconv.ParseInt(h[name], 10, 64)
 	return n
 }
 
-// Duration returns a span in ms.
+// Duration returns a field that is a number of ms.
 func (h Hash) Duration(name string) time.Duration {
 	return time.Duration(h.Int(name)) * time.Millisecond
 }

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Channel names the channel by which replicas wake each other.
+// Channel returns the name of the channel by which replicas notify each other of changes.
 func (db *DB) Channel() string { return db.Prefix + ":wake" }
 
-// Announce publishes a message on the channel. A failure is only logged, because replicas also find
-// changes by polling, a little later.
+// Announce publishes a message on the channel. If that fails, Announce only logs the error, because
+// other replicas also find changes by polling, a little later.
 func (db *DB) Announce(ctx context.Context, message string) {
 	if err := db.Slow.Publish(ctx, db.Channel(), message).Err(); err != nil {
 		db.log.DebugContext(ctx, "change not announced to other replicas", "err", err) // review reports the reason
 	}
 }
 
-// Listen calls hear with each message of the channel, one at a time, until ctx ends. While the
-// connection is lost, messages are lost.
+// Listen calls the function hear with each message of the channel, one at a time, until ctx ends.
+// Messages that are sent while the connection is lost are lost.
 func (db *DB) Listen(ctx context.Context, hear func(message string)) {
 	messages := db.Slow.Subscribe(ctx, db.Channel())
 	defer func() { _ = messages.Close() }()
@@ -34,7 +34,7 @@ func (db *DB) Listen(ctx context.Context, hear func(message string)) {
 			if !ok {
 				return
 			}
-			if message.Payload != "" { // an empty message is a test by review
+			if message.Payload != "" { // missingRights publishes empty messages
 				hear(message.Payload)
 			}
 		}

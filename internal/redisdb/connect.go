@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Mode is how Redis is run.
+// Mode is the way in which Redis is deployed.
 type Mode string
 
-// The modes of /status.json. cmd/poold names its built-in server "embedded".
+// The modes, which /status.json shows. For its built-in server cmd/poold shows "embedded" instead.
 const (
 	ModeSingle   Mode = "single"
 	ModeSentinel Mode = "sentinel"
@@ -26,12 +26,12 @@ const (
 type route struct {
 	mode   Mode
 	where  string // host:port or path of each address, without user and password
-	secure bool   // by TLS
+	secure bool   // the addresses use TLS
 }
 
-// connect builds one client for the addresses: redis://, rediss:// or unix://, several of them
-// separated by commas for a cluster or for sentinels. It does no I/O. Its errors do not quote
-// the address, which may hold a password.
+// connect makes one client for the addresses, which are URLs with redis://, rediss:// or unix://. A
+// cluster and sentinels have several addresses, separated by commas. connect does no I/O. Its errors do
+// not quote an address, because an address may contain a password.
 func connect(addresses, sentinelMaster string, dial dialFunc) (redis.UniversalClient, route, error) {
 	var hosts []string
 	var first *redis.Options
@@ -63,7 +63,7 @@ func connect(addresses, sentinelMaster string, dial dialFunc) (redis.UniversalCl
 		}
 		to.mode = ModeCluster
 		options := several(first, hosts).Cluster()
-		// The default of a minute leaves a failover unnoticed for that long.
+		// With the default, a failover could go unnoticed for a minute.
 		options.ClusterStateReloadInterval = time.Second
 		return redis.NewClusterClient(options), to, nil
 	default:
@@ -76,7 +76,7 @@ func parseAddress(address string) (*redis.Options, error) {
 	if err == nil {
 		return options, nil
 	}
-	// The library's text may quote the address and the password in it.
+	// The error of the library may quote the address with its password.
 	var bad *url.Error
 	if errors.As(err, &bad) {
 		return nil, fmt.Errorf("not a URL: %w", bad.Err)
@@ -101,8 +101,8 @@ func tune(o *redis.Options) {
 	}
 }
 
-// several extends the options of one server to several. A cluster follows redirects instead of
-// retrying at one node.
+// several returns the options of one server as options for several servers. A client of a cluster
+// follows redirects instead of retrying at one node.
 func several(o *redis.Options, hosts []string) *redis.UniversalOptions {
 	return &redis.UniversalOptions{
 		Addrs: hosts, Dialer: o.Dialer,

@@ -19,14 +19,14 @@ import (
 // CallTimeout limits every exchange with Redis.
 const CallTimeout = time.Second
 
-// Options says where Redis is.
+// Options are the options of Open.
 type Options struct {
-	Addresses      string // redis://, rediss:// or unix://; several, comma-separated, for a cluster or sentinels
-	SentinelMaster string // set: the addresses are sentinels
+	Addresses      string // one URL (redis://, rediss:// or unix://), or several, separated by commas, of a cluster or of sentinels
+	SentinelMaster string // name of the master; "" = the addresses are not sentinels
 	Prefix         string // first part of every key
 	Log            *slog.Logger
-	// Probe is the time between two probes of Redis' health; 0 = half a second. Tests that
-	// play hours probe less often.
+	// Probe is the interval between two probes of Redis' health; 0 = half a second. Tests that
+	// simulate hours set a longer interval.
 	Probe time.Duration
 	// Dial opens connections to Redis; nil = the network. Tests set it to simulate lost replies.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -35,19 +35,19 @@ type Options struct {
 // DB is one Redis: a single server, a master behind sentinels, or a cluster. It is safe for
 // concurrent use.
 type DB struct {
-	Hot     redis.UniversalClient // takes and returns
-	Slow    redis.UniversalClient // everything else
+	Hot     redis.UniversalClient // for takes and returns
+	Slow    redis.UniversalClient // for all other calls
 	Mode    Mode
 	Prefix  string // first part of every key
 	Replica string // random name of this process
 
 	log       *slog.Logger
 	monitor   *monitor
-	condition atomic.Pointer[condition] // what the last probe found; never nil
+	condition atomic.Pointer[condition] // result of the last probe; never nil
 	types     keyTypes
 }
 
-// Open prepares the clients. It does no I/O: while Redis is away every call answers ErrDown.
+// Open makes a DB. It does no I/O. While Redis is unavailable, every call fails with ErrDown.
 func Open(o Options) (*DB, error) {
 	hot, to, err := connect(o.Addresses, o.SentinelMaster, o.Dial)
 	if err != nil {
@@ -79,7 +79,8 @@ func (db *DB) Run(ctx context.Context) error {
 // Close closes the connections.
 func (db *DB) Close() error { return errors.Join(db.Hot.Close(), db.Slow.Close()) }
 
-// EachMaster calls do with each node that takes writes, in a cluster with all of them at once.
+// EachMaster calls the function do with each node that accepts writes. In a cluster it calls do with
+// all masters at the same time.
 func (db *DB) EachMaster(ctx context.Context, do func(ctx context.Context, node *redis.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

@@ -16,27 +16,27 @@ const (
 	// A change of Redis' health is noticed within probeEvery + CallTimeout.
 	probeEvery = 500 * time.Millisecond
 	probeLife  = time.Minute
-	// probeTags is how many hash tags are tried to find one for each master of a cluster. A master
-	// with a hundredth of the slots is missed in one of 29,000 clusters.
+	// probeTags is the number of hash tags among which probedMasters looks for one of each master of
+	// a cluster. It misses a master that has 1 % of the slots in one of 29,000 clusters.
 	probeTags = 1024
 )
 
 // Health is the state of Redis at the last probe.
 type Health struct {
-	Up      bool     // at least a part of Redis serves
+	Up      bool     // at least a part of Redis works
 	Reason  string   // the fault, in plain words; "" = no fault
-	Notices []string // dangerous settings and missing rights, in sentences
+	Notices []string // sentences about dangerous settings and missing rights
 }
 
 // condition is the result of a probe. It is immutable.
 type condition struct {
-	err  error           // why Redis does not serve; nil = all of it serves
-	away map[string]bool // masters of a cluster that do not serve; nil if all do, or none does
+	err  error           // why Redis, or a part of it, does not work; nil = all of Redis works
+	away map[string]bool // masters of a cluster that do not work; nil = all work, or none works
 }
 
 func (c *condition) up() bool { return c.err == nil || c.away != nil }
 
-// Up reports whether at least a part of Redis serves. It does not block.
+// Up reports whether at least a part of Redis works. It does not block.
 func (db *DB) Up() bool { return db.condition.Load().up() }
 
 // Health returns the result of the last probe. It does not block.
@@ -51,8 +51,9 @@ func (db *DB) Health() Health {
 	return h
 }
 
-// Away returns the known fault of the part of Redis that has a hash tag's keys, else nil. It ignores a
-// full memory, because Redis still allows scripts that free memory. It does not block.
+// Away returns the known fault of the part of Redis that has the keys with a hash tag; nil if no fault is
+// known. It ignores a full memory, because Redis still runs scripts whose first write needs no memory.
+// Away does not block.
 func (db *DB) Away(ctx context.Context, tag string) error {
 	now := db.condition.Load()
 	if now.err == nil || is(now.err, reasonMemory) {
@@ -73,14 +74,14 @@ type monitor struct {
 	*DB
 
 	route     route
-	every     time.Duration // between two probes
-	met       bool          // Redis has served once; owned by the goroutine that probes
-	recovered chan struct{} // rings when Redis is back; capacity 1
+	every     time.Duration // interval between two probes
+	met       bool          // Redis has worked at least once; owned by the goroutine that probes
+	recovered chan struct{} // gets a value when Redis works again; capacity 1
 	notices   atomic.Pointer[[]string]
 }
 
-// watch probes Redis periodically, so that callers are refused at once while Redis is away, and its
-// return is noticed without a call.
+// watch probes Redis periodically until ctx ends. So calls fail at once while Redis is unavailable, and
+// poold notices without a call that Redis works again.
 func (m *monitor) watch(ctx context.Context) {
 	ticker := time.NewTicker(m.every)
 	defer ticker.Stop()
@@ -98,7 +99,7 @@ func (m *monitor) watch(ctx context.Context) {
 	}
 }
 
-// turn logs a change of Redis' health.
+// turn logs a change of Redis' health from one condition to another.
 func (m *monitor) turn(was, now *condition) {
 	if was.err == nil && now.err == nil || was.err != nil && now.err != nil && Reason(was.err) == Reason(now.err) {
 		return
@@ -117,7 +118,7 @@ func (m *monitor) turn(was, now *condition) {
 	}
 }
 
-// probe checks the health of Redis, and adds the address to an error.
+// probe checks the health of Redis. It adds the address of Redis to an error.
 func (m *monitor) probe(ctx context.Context) *condition {
 	now := m.try(ctx)
 	m.met = m.met || now.up()
@@ -130,7 +131,7 @@ func (m *monitor) probe(ctx context.Context) *condition {
 	return now
 }
 
-// try writes a key through a script, in each master of a cluster.
+// try writes a key by a script. In a cluster it does so at each master.
 func (m *monitor) try(ctx context.Context) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -152,7 +153,7 @@ func (m *monitor) try(ctx context.Context) *condition {
 			defer mu.Unlock()
 			if err != nil {
 				now.away[master] = true
-				// An error that a node answers is more useful than a time-out.
+				// An error in a node's reply is more useful than a time-out.
 				if now.err == nil || is(now.err, reasonSilent) {
 					now.err = err
 				}
@@ -173,7 +174,7 @@ func (m *monitor) tryWrite(ctx context.Context, key string) error {
 	return Down(probe.Run(ctx, m.Slow, []string{key}, probeLife.Milliseconds()).Err())
 }
 
-// probedMasters names for each master of a cluster a key that it has.
+// probedMasters returns for each master of a cluster a key that the master has.
 func (m *monitor) probedMasters(ctx context.Context, cluster *redis.ClusterClient) (map[string]string, error) {
 	keys := map[string]string{}
 	for i := range probeTags {
@@ -189,7 +190,7 @@ func (m *monitor) probedMasters(ctx context.Context, cluster *redis.ClusterClien
 	return keys, nil
 }
 
-// probed is the key that a probe writes; its number is its hash tag.
+// probed returns the key that a probe writes. The argument number is the hash tag of the key.
 func (m *monitor) probed(number int) string {
 	return m.Prefix + ":probe:{" + strconv.Itoa(number) + "}"
 }

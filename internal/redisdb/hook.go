@@ -7,14 +7,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// slowHook limits each exchange of the slow client by CallTimeout, and converts its error to an
-// ErrDown. It does not change redis.Nil, which is an answer.
+// slowHook limits each exchange of the slow client by CallTimeout, and converts errors to ErrDown. It
+// does not convert redis.Nil, which means that a key does not exist.
 type slowHook struct{}
 
 // DialHook changes nothing.
 func (slowHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook is for one command.
+// ProcessHook wraps the processing of one command.
 func (slowHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {
 		ctx, cancel := context.WithTimeout(ctx, CallTimeout)
@@ -23,7 +23,7 @@ func (slowHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook is for the commands of a pipeline.
+// ProcessPipelineHook wraps the processing of a pipeline.
 func (slowHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, commands []redis.Cmder) error {
 		ctx, cancel := context.WithTimeout(ctx, CallTimeout)

@@ -21,8 +21,8 @@ const (
 	reasonClosed = "redis closes the connection without an answer"
 )
 
-// reasons translate errors of Redis into plain words. Redis 6.2 wraps the error of a script's
-// command, so the words may be anywhere in the text.
+// reasons translates errors of Redis into plain words. Redis 6.2 wraps the error of a command in a
+// script, so the field words may be anywhere in the text of the error.
 var reasons = []struct{ words, reason string }{
 	{"OOM command", reasonMemory},
 	{"READONLY", "redis is read-only: this is a replica"},
@@ -40,14 +40,14 @@ var reasons = []struct{ words, reason string }{
 	{"max number of clients", "redis has as many clients as its maxclients allows"},
 }
 
-// ErrDown: Redis does not answer, or refuses the call; Reason returns why. The call did nothing, or
-// its answer was lost.
+// ErrDown: Redis does not reply, or refuses the call. The function Reason returns the cause. Either the
+// call did nothing, or its reply was lost.
 var ErrDown = errors.New("redis does not answer")
 
-// downError is ErrDown with the reason in plain words.
+// downError is an ErrDown that has a reason in plain words.
 type downError struct {
 	reason string
-	where  string // host:port of the servers that were asked; "" = unknown
+	where  string // host:port of the servers that were called; "" = unknown
 	cause  error
 }
 
@@ -63,8 +63,8 @@ func (e *downError) Reason() string {
 func (e *downError) Unwrap() error        { return e.cause }
 func (e *downError) Is(target error) bool { return target == ErrDown }
 
-// Reason returns in plain words why a call failed with ErrDown: with the address if it is known, never
-// with a key or a password. An ErrDown of another store may implement Reason() string.
+// Reason returns in plain words why a call failed with ErrDown. The text has the address of Redis if it
+// is known, but never a key or a password. Errors of other stores may implement Reason() string.
 func Reason(err error) string {
 	var known interface{ Reason() string }
 	if errors.As(err, &known) {
@@ -73,7 +73,7 @@ func Reason(err error) string {
 	return reasonSilent
 }
 
-// Down converts the error of an exchange with Redis to an ErrDown, which wraps it.
+// Down converts the error of an exchange with Redis to an ErrDown, which wraps the error.
 func Down(err error) error {
 	if err == nil || errors.Is(err, ErrDown) {
 		return err
@@ -81,13 +81,13 @@ func Down(err error) error {
 	return &downError{reason: meaning(err), cause: err}
 }
 
-// is reports whether an exchange failed for this reason, at any server.
+// is reports whether err is an ErrDown with this reason.
 func is(err error, reason string) bool {
 	var known *downError
 	return errors.As(err, &known) && known.reason == reason
 }
 
-// at adds the address to an ErrDown.
+// at adds the address of Redis to an ErrDown.
 func at(where string, err error) error {
 	var known *downError
 	if !errors.As(err, &known) {
@@ -112,8 +112,8 @@ func meaning(err error) string {
 	return meaningOfNetwork(err)
 }
 
-// meaningOfSentinels explains why the sentinels name no master. redis.Nil is the answer of one
-// sentinel, and more useful than time-outs of the others.
+// meaningOfSentinels explains why the sentinels return no master. redis.Nil is the reply of one sentinel,
+// and is more useful than the time-outs of the others.
 func meaningOfSentinels(err error) string {
 	text := err.Error()
 	switch {
@@ -127,7 +127,7 @@ func meaningOfSentinels(err error) string {
 	return "no sentinel knows a master that answers"
 }
 
-// meaningOfNetwork explains why a server was not reached or did not answer.
+// meaningOfNetwork explains why a server was not reached or did not reply.
 func meaningOfNetwork(err error) string {
 	var (
 		dns         *net.DNSError
@@ -177,8 +177,8 @@ func meaningOfCertificate(err error) string {
 	return "it is not valid"
 }
 
-// strange extends the reason of a server that has never answered: perhaps only one of the server and
-// the address uses TLS.
+// strange extends the error of a server that has never worked. It suggests that the server uses TLS and
+// the address does not, or the reverse.
 func strange(err error, secure bool) error {
 	var known *downError
 	switch {
@@ -192,7 +192,8 @@ func strange(err error, secure bool) error {
 	return err
 }
 
-// partly returns the ErrDown of a cluster in which only the masters at these addresses are away.
+// partly returns the ErrDown of a cluster in which only some masters do not work. The argument away has
+// their addresses, and all is the number of masters.
 func partly(err error, away []string, all int) error {
 	slices.Sort(away)
 	return &downError{
@@ -201,7 +202,7 @@ func partly(err error, away []string, all int) error {
 	}
 }
 
-// some names the first few.
+// some joins the first three addresses and says how many more there are.
 func some(addresses []string) string {
 	const shown = 3
 	if len(addresses) <= shown {

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// reviewEvery is the time between two reviews of Redis' settings.
+	// reviewEvery is the interval between two reviews of Redis' settings.
 	reviewEvery = time.Minute
-	// oldestServer is the oldest version with all commands of the scripts.
+	// oldestServer is the oldest version of Redis that has all commands of the scripts.
 	oldestServer = "6.2"
 )
 
-// review looks for dangerous settings and missing rights at the start, after each outage, and
-// every minute, and logs the new ones.
+// review checks for dangerous settings and missing rights at the start, after each outage and every
+// minute. It logs those that the last check did not find.
 func (m *monitor) review(ctx context.Context) {
 	ticker := time.NewTicker(reviewEvery)
 	defer ticker.Stop()
@@ -32,7 +32,7 @@ func (m *monitor) review(ctx context.Context) {
 			return
 		}
 		if !m.Up() {
-			found = nil // the settings of a Redis that is away are unknown
+			found = nil // while Redis does not work, its settings are unknown
 		}
 		for _, fault := range found {
 			if !slices.Contains(warned, fault) {
@@ -51,8 +51,8 @@ func (m *monitor) review(ctx context.Context) {
 	}
 }
 
-// faults reads the INFO of each master and returns its dangerous settings, in a cluster with
-// the addresses of the masters.
+// faults reads the INFO of each master and returns sentences about dangerous settings. In a cluster the
+// sentences contain the addresses of the masters.
 func (m *monitor) faults(ctx context.Context) []string {
 	var mu sync.Mutex
 	where := map[string][]string{}
@@ -66,7 +66,7 @@ func (m *monitor) faults(ctx context.Context) []string {
 		return err
 	})
 	if err != nil {
-		// Without the right to INFO the settings are unknown.
+		// Without the right to call INFO the settings are unknown.
 		m.log.DebugContext(ctx, "redis settings unknown", "err", err)
 	}
 	found := slices.Sorted(maps.Keys(where))
@@ -79,7 +79,7 @@ func (m *monitor) faults(ctx context.Context) []string {
 	return found
 }
 
-// faultsOf judges an answer to INFO. A setting that is not in the answer is ignored.
+// faultsOf returns sentences about dangerous settings in a reply to INFO. It ignores missing settings.
 func faultsOf(info string) []string {
 	settings := settingsOf(info)
 	var faults []string
@@ -103,7 +103,7 @@ func faultsOf(info string) []string {
 	return faults
 }
 
-// settingsOf reads an answer to INFO.
+// settingsOf parses a reply to INFO.
 func settingsOf(info string) map[string]string {
 	settings := map[string]string{}
 	for line := range strings.Lines(info) {
@@ -113,7 +113,7 @@ func settingsOf(info string) map[string]string {
 	return settings
 }
 
-// older compares the first two numbers of two versions.
+// older reports whether a version is older than another one, by their first two numbers.
 func older(version, than string) bool {
 	numbers := func(text string) (n [2]int) {
 		for i, part := range strings.SplitN(text, ".", 3) {
@@ -127,8 +127,8 @@ func older(version, than string) bool {
 	return slices.Compare(a[:], b[:]) < 0
 }
 
-// missingRights tries the channel. Without it replicas find changes by polling: a landing may
-// reach a waiting caller half a second later.
+// missingRights returns a sentence if the user may not use the channel. Replicas then find changes only
+// by polling, so a landing may reach a waiting caller half a second later.
 func (m *monitor) missingRights(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -136,7 +136,7 @@ func (m *monitor) missingRights(ctx context.Context) []string {
 	_, err := trial.Receive(ctx)
 	_ = trial.Close()
 	if err == nil {
-		err = m.Slow.Publish(ctx, m.Channel(), "").Err() // Listen ignores it
+		err = m.Slow.Publish(ctx, m.Channel(), "").Err() // Listen ignores an empty message
 	}
 	if err == nil || !is(Down(err), reasonDenied) {
 		return nil

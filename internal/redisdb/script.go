@@ -16,44 +16,44 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// probe tries whether a part of Redis takes writes.
+// probe is the script that checks whether a part of Redis accepts writes.
 var probe = LoadScripts(sources, nil).Get("probe")
 
-// A Script is one atomic step in Redis: the file lua/NAME.lua of a package. Its text is
-// lua/general.lua of this package, lua/common.lua of its package if there is one, the shared
-// files that its header lists under Uses, and the file. The header states the purpose and names the
-// keys, the arguments, groups of arguments that repeat, the fields of a reply in braces, and the
-// errors. A name that ends in _ms is a duration in ms.
+// A Script is one atomic step in Redis: the file lua/NAME.lua of a package. Its text consists of
+// lua/general.lua of package redisdb, lua/common.lua of the script's package if it exists, the shared
+// files that the header lists under Uses, and the file itself. The header states the purpose of the
+// script. It names the keys, the arguments, groups of repeated arguments, the fields of a reply in
+// braces, and the errors. A name that ends in _ms is a duration in ms.
 //
 //	-- Places an order for each caller.
 //	--
 //	-- Uses    journal attempts
 //	-- KEYS    orders journal, then one for each caller
 //	-- ARGV    order lease_ms, then each WAITER;
-//	--         order: its ID; one explanation a line, behind a semicolon
+//	--         order: its ID; the explanations follow a semicolon, one in each line
 //	-- WAITER  ticket arrival
 //	-- Reply   {placed wait_ms}, or 0 if the order is gone
 //	-- Errors  WRONGTYPE and OOM before any change
 //
-// LoadScripts replaces names in the text by numbers, so that they cost Redis nothing:
-// KEYS.journal becomes KEYS[2], ARGV.order ARGV[1], WAITER.arrival 2, and KEYS.size, the
-// number of names, 2. A shared file uses the names of the script that includes it. To add a
-// script, add its file and call it by its name.
+// LoadScripts replaces the names in the text by numbers, so that the names cost Redis nothing. In this
+// example, KEYS.journal becomes KEYS[2], ARGV.order becomes ARGV[1], and WAITER.arrival becomes 2.
+// KEYS.size becomes 2, the number of names. A shared file uses the names of the script that includes
+// the file. To add a script, add its file and call the script by the name of the file.
 type Script struct {
 	*redis.Script
 	Text string
 
 	name   string
 	header header
-	fields map[string]int // of the reply, by their names
+	fields map[string]int // positions of the reply's fields, by their names
 
-	keyFields atomic.Pointer[keyFields] // of the last call
+	keyFields atomic.Pointer[keyFields] // cache of the method fieldsIn
 }
 
-// Scripts are the scripts of a package, by the names of their files.
+// Scripts has the scripts of a package, by the names of their files.
 type Scripts map[string]*Script
 
-// sharedFile is the beginning of files that are included in scripts.
+// sharedFile is the text that a file begins with if scripts include it.
 const sharedFile = "-- Shared: "
 
 var (
@@ -64,9 +64,9 @@ var (
 	bareNumber  = regexp.MustCompile(`\b(KEYS|ARGV)\[\d+\]`)
 )
 
-// LoadScripts loads every file in lua/ that is not shared. constants are further names, such as
-// LIMIT.endings, with their values. It panics if a file is missing, uses a number or an
-// undeclared name instead of a declared one, or does not use a name that it declares.
+// LoadScripts loads every file in lua/ that is not shared. The argument constants has further
+// names, such as LIMIT.endings, and their values. LoadScripts panics if a file is missing, uses a
+// number or an undeclared name for a key or an argument, or does not use a name that it declares.
 func LoadScripts(files fs.FS, constants map[string]string) Scripts {
 	entries, err := fs.ReadDir(files, "lua")
 	if err != nil {
@@ -82,7 +82,7 @@ func LoadScripts(files fs.FS, constants map[string]string) Scripts {
 	return all
 }
 
-// Get returns the script of a file; it panics if there is none.
+// Get returns the script of a file. It panics if the file does not exist.
 func (s Scripts) Get(name string) *Script {
 	script := s[name]
 	if script == nil {
@@ -91,7 +91,7 @@ func (s Scripts) Get(name string) *Script {
 	return script
 }
 
-// newScript loads one file.
+// newScript loads the script of one file.
 func newScript(files fs.FS, name string, constants map[string]string) *Script {
 	h := headerOf(source(files, name))
 	parts := h["Uses"]
@@ -119,10 +119,10 @@ func newScript(files fs.FS, name string, constants map[string]string) *Script {
 	return s
 }
 
-// Names returns the names behind a label of the header, such as KEYS.
+// Names returns the names that follow a label of the header, such as KEYS.
 func (s *Script) Names(label string) []string { return s.header[label] }
 
-// A header has the lists of names in the comment that a script begins with, by their labels.
+// A header maps each label in the comment at the begin of a script to the names that follow it.
 type header map[string][]string
 
 func headerOf(text string) header {
@@ -133,7 +133,7 @@ func headerOf(text string) header {
 	return h
 }
 
-// names returns the replacements of the names of keys, arguments and groups.
+// names maps the names of keys, arguments and groups to their replacements.
 func (h header) names() map[string]string {
 	numbers := map[string]string{}
 	for label, names := range h {

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// mostSeldom is the number of names beyond which a Seldom drops expired ones.
+// mostSeldom is the number of names at which a Seldom drops expired names.
 const mostSeldom = 500
 
-// Seldom limits how often this process writes a fact to Redis, by name. The zero value with
-// Every set is ready for use.
+// Seldom limits how often this process writes a fact to Redis. Each fact has a name. A Seldom needs no
+// initialization except the field Every.
 type Seldom struct {
-	Every time.Duration
+	Every time.Duration // minimum interval between two writes of one fact
 
 	mu   sync.Mutex
-	last map[string]time.Time // of the last successful write
+	last map[string]time.Time // time of the last successful write, by name
 }
 
-// Do calls write unless it succeeded for this name within Every.
+// Do calls the function write, unless a write for this name succeeded less than Every ago.
 func (s *Seldom) Do(name string, write func(at time.Time) error) error {
 	at := time.Now()
 	s.mu.Lock()

@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// keyTypes are the declared Redis types of keys, by the word after the prefix.
+// keyTypes has the declared Redis types of keys, by the word that follows the prefix in a key.
 type keyTypes struct {
 	mu     sync.Mutex
 	byWord map[string]string
 }
 
-// Declare declares the Redis types of keys, by the word after the prefix, so that Explain can find a
-// key of another type.
+// Declare adds Redis types of keys, by the word that follows the prefix in a key. Explain uses them to
+// find a key that has another type.
 func (db *DB) Declare(types map[string]string) {
 	db.types.mu.Lock()
 	defer db.types.mu.Unlock()
@@ -25,14 +25,14 @@ func (db *DB) Declare(types map[string]string) {
 	maps.Copy(db.types.byWord, types)
 }
 
-// of returns the declared type of the keys with a word, or "".
+// of returns the declared type of the keys that have a word after the prefix; "" if none is declared.
 func (k *keyTypes) of(word string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.byWord[word]
 }
 
-// Explain adds the name of a key to err, if the call failed because that key holds another program's
+// Explain adds the name of a key to err if the call failed because this key holds another program's
 // value.
 func (db *DB) Explain(ctx context.Context, err error, keys []string) error {
 	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {

@@ -1,10 +1,11 @@
 -- The text that every script begins with.
 --
--- Times come from Redis' clock, in ms. The header of each script names its errors: WRONGTYPE if
--- a key has another type, OOM if Redis has no free memory. Expired entries may be gone by then.
+-- All times are in ms, on Redis' clock. The header of each script lists its errors: WRONGTYPE if a
+-- key has another type, OOM if Redis has no free memory. A script that fails "before any change" may
+-- have removed expired entries.
 
--- clocks is the assumed difference between the clocks of Redis' nodes, in ms. It is used
--- where no margin covers the difference.
+-- clocks is the assumed maximum difference between the clocks of Redis' nodes, in ms. Checks use it
+-- if they have no margin that covers the difference.
 local clocks = 10000
 
 local function now_ms()
@@ -26,23 +27,23 @@ local function pairs_of(list)
   return fields
 end
 
--- writable is the first write of scripts that must also work when Redis is out of memory.
--- Redis refuses a script whose first write needs memory; HDEL and ZREM need none. On a
--- read-only replica, or if the key has another type, it ends the script before any change.
+-- writable must be the first write of a script that has to work while Redis is out of memory. Redis
+-- then refuses a script only if its first write needs memory, and HDEL and ZREM need none. If the
+-- key has another type or Redis is a read-only replica, writable ends the script before any change.
 local function writable(command, key)
   redis.call(command, key, '')
 end
 
--- expect reads each key with a command for one type, so that a value of another type ends
--- the script before any change.
+-- expect reads each key by a command for one type, so that a value of another type ends the script
+-- before any change.
 local function expect(command, ...)
   for _, key in ipairs({...}) do
     redis.call(command, key)
   end
 end
 
--- publish notifies other replicas. A user without the right to the channel must not make a
--- script fail that has written already.
+-- publish notifies other replicas. It ignores errors, because a missing right to the channel must not
+-- end a script that has already written.
 local function publish(channel, message)
   redis.pcall('PUBLISH', channel, message)
 end

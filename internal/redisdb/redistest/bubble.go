@@ -11,12 +11,12 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// afterStart is a moment at which Unix milliseconds have 13 digits, as the
-// scripts expect of a moment. Bubbles begin in 2000, with 12 digits.
+// afterStart is a time whose Unix milliseconds have 13 digits, which the scripts require. Bubbles begin
+// in 2000, when Unix milliseconds had 12 digits.
 var afterStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// Bubble is an embedded server for synctest bubbles: scripts, TIME and TTLs run in the bubble's
-// time. A call costs about half a millisecond of real time.
+// Bubble is an embedded server for synctest bubbles: scripts, TIME and TTLs use the clock of the bubble. A
+// call takes about half a millisecond of real time.
 type Bubble struct {
 	*miniredis.Miniredis
 
@@ -24,19 +24,19 @@ type Bubble struct {
 
 	mu    sync.Mutex
 	down  bool
-	conns []net.Conn // the server's ends
+	conns []net.Conn // the server's ends of the connections
 }
 
-// InBubble starts an embedded server; it must be called inside a bubble, whose
-// clock it moves to 2026. It stops with the test.
+// InBubble starts an embedded server, which stops with the test. It must be called inside a bubble, and
+// moves the bubble's clock to 2026.
 func InBubble(t testing.TB) *Bubble {
 	t.Helper()
 	time.Sleep(time.Until(afterStart))
 	return Embedded(t)
 }
 
-// Embedded starts an embedded server that is reached in memory alone, on the test's clock. It
-// stops with the test.
+// Embedded starts an embedded server, which stops with the test. Clients reach the server only through
+// connections in memory, and it uses the test's clock.
 func Embedded(t testing.TB) *Bubble {
 	t.Helper()
 	b := &Bubble{Miniredis: miniredis.NewMiniRedis()}
@@ -51,8 +51,8 @@ func Embedded(t testing.TB) *Bubble {
 	return b
 }
 
-// Dial is for pool.Options.Dial. A real socket would keep the bubble's clock from
-// moving; this connection is in memory.
+// Dial opens a connection in memory, because a real socket would keep the bubble's clock from moving. It
+// is a value for pool.Options.Dial.
 func (b *Bubble) Dial(context.Context, string, string) (net.Conn, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,8 +65,8 @@ func (b *Bubble) Dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// SetDown(true) cuts all connections from the server's side and refuses new ones, until
-// SetDown(false). The server keeps its data.
+// SetDown with true cuts all connections at the server and refuses new connections until a call with
+// false. The server keeps its data.
 func (b *Bubble) SetDown(down bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Certificates returns a folder with a self-signed certificate for 127.0.0.1, cert.pem, and its
-// key, key.pem.
+// Certificates returns a folder with a self-signed certificate for 127.0.0.1 in cert.pem, and with the
+// certificate's private key in key.pem.
 func Certificates(t testing.TB) string {
 	t.Helper()
 	must := func(err error) {

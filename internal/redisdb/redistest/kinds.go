@@ -12,22 +12,22 @@ import (
 	"poold/internal/testkit"
 )
 
-// Place says how a server is reached, for the options of the same names.
+// Place says how a client reaches a server. Its fields are values for the options with the same names.
 type Place struct {
 	Addresses      string
 	SentinelMaster string
 	Dial           Dialer // nil = the network
 }
 
-// Kind is one way of running Redis on which every script must behave alike.
+// Kind is one way to run Redis. Every script must behave alike on all kinds.
 type Kind struct {
 	Name  string
-	Known bool // differs from another kind only in how it is reached
+	Known bool // this kind differs from another kind only in how clients reach it
 	Start func(t testing.TB) Place
 }
 
-// Kinds returns all kinds, the single server first. With the race detector it returns the single
-// server alone.
+// Kinds returns all kinds, the single server first. With the race detector it returns only the single
+// server.
 func Kinds() []Kind {
 	all := []Kind{
 		{"single", false, func(t testing.TB) Place { return Place{Addresses: "redis://" + Server(t)} }},
@@ -40,7 +40,7 @@ func Kinds() []Kind {
 		{"embedded", true, func(t testing.TB) Place { return Place{Addresses: "redis://" + miniredis.RunT(t).Addr()} }},
 	}
 	if testkit.RaceEnabled {
-		return all[:1] // poold's own code is the same with each of them
+		return all[:1] // the code of poold is the same for all kinds
 	}
 	return all
 }
@@ -48,9 +48,9 @@ func Kinds() []Kind {
 // BubbleAddress is the address of the server of InBubble in a Place.
 const BubbleAddress = "redis://bubble"
 
-// OnEvery runs a suite on every kind of server: all of it on a single server, on a cluster and,
-// in bubbles, on the embedded server. Behind sentinels, and on the embedded server over TCP, it
-// runs only the tests in reached, which depend on how a server is reached.
+// OnEvery runs a suite on every kind of server. It runs all tests on a single server, on a cluster and, in
+// bubbles, on the embedded server. With sentinels, and on the embedded server over TCP, it runs only the
+// tests named in reached, which depend on how a client reaches the server.
 func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), reached []string) {
 	t.Run("bubble", func(t *testing.T) {
 		testkit.WithoutRace(t)

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// newPipe returns the two ends of a connection in memory. Unlike net.Pipe it buffers writes, as
-// a socket does: the server writes to one client while it holds a lock that other clients need,
-// and a client in a bubble may read only after time has passed.
+// newPipe returns the two ends of a connection in memory. Unlike net.Pipe the connection
+// buffers writes, as a socket does. Without a buffer the server could block: it writes to one client
+// while it holds a lock that other clients need, and a client in a bubble may read only later.
 func newPipe() (client, server net.Conn) {
 	there, back := newStream(), newStream()
 	return &pipeEnd{in: back, out: there}, &pipeEnd{in: there, out: back}
 }
 
-// pipeEnd is one end.
+// pipeEnd is one end of a connection in memory.
 type pipeEnd struct{ in, out *stream }
 
 func (e *pipeEnd) Read(b []byte) (int, error)  { return e.in.read(b) }
@@ -36,10 +36,10 @@ func (e *pipeEnd) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline does nothing: no write waits.
+// SetWriteDeadline does nothing, because writes never block.
 func (e *pipeEnd) SetWriteDeadline(time.Time) error { return nil }
 
-// SetDeadline is SetReadDeadline.
+// SetDeadline only sets the deadline of reads.
 func (e *pipeEnd) SetDeadline(at time.Time) error { return e.SetReadDeadline(at) }
 
 func (e *pipeEnd) LocalAddr() net.Addr  { return memoryAddr{} }
@@ -50,15 +50,15 @@ type memoryAddr struct{}
 func (memoryAddr) Network() string { return "memory" }
 func (memoryAddr) String() string  { return "memory" }
 
-// stream is one direction of a connection: bytes without bound.
+// stream is one direction of a connection. It has a buffer of unlimited size.
 type stream struct {
 	mu       sync.Mutex
 	changed  *sync.Cond
 	bytes    bytes.Buffer
-	deadline time.Time   // of reads; zero = none
+	deadline time.Time   // deadline of reads; zero = none
 	timer    *time.Timer // wakes a read at the deadline
-	gone     bool        // its reader closed it
-	over     bool        // its writer closed it
+	gone     bool        // the reader closed the stream
+	over     bool        // the writer closed the stream
 }
 
 func newStream() *stream {
@@ -112,12 +112,12 @@ func (s *stream) setDeadline(at time.Time) {
 }
 
 func (s *stream) wake() {
-	s.mu.Lock() // so that a read that checked its deadline waits already
+	s.mu.Lock() // a read that has checked its deadline waits by now
 	defer s.mu.Unlock()
 	s.changed.Broadcast()
 }
 
-// end closes the stream on the side of its reader, or of its writer.
+// end closes the stream on the reader's or on the writer's side.
 func (s *stream) end(reader bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

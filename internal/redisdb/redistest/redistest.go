@@ -1,7 +1,7 @@
-// Package redistest starts real Redis servers for tests: one, a cluster of
-// three masters, or a master with sentinels, each on free ports with its files
-// in the test's own folder. It runs the embedded server inside a synctest bubble
-// (Bubble), and steals replies on the way (Thief). Only tests import it.
+// Package redistest starts real Redis servers for tests: a single server, a cluster of three masters, or a
+// master with sentinels. Each server uses free ports and a temporary folder of the test. The package also
+// runs the embedded server in synctest bubbles (Bubble), and loses replies on purpose (Thief). Only tests
+// import it.
 package redistest
 
 import (
@@ -19,17 +19,16 @@ import (
 	"poold/internal/testkit"
 )
 
-// Server starts a redis-server without persistence and returns its address.
-// A machine without redis-server fails the test. args are further options,
-// as on its command line.
+// Server starts a redis-server without persistence and returns its address. The test fails if the machine
+// has no redis-server. The arguments args are further options of its command line.
 func Server(t testing.TB, args ...string) string {
 	t.Helper()
 	addr, _ := start(t, "redis-server", args...)
 	return addr
 }
 
-// Process starts a redis-server like Server and returns its process too, for
-// tests that stop or kill it.
+// Process starts a redis-server like Server. It also returns the process, for tests that stop or kill the
+// server.
 func Process(t testing.TB, args ...string) (string, *os.Process) {
 	t.Helper()
 	return start(t, "redis-server", args...)
@@ -51,8 +50,8 @@ func Cluster(t testing.TB) []string {
 	return addrs
 }
 
-// ClusterOf starts three masters with this number of replicas each; args are further options of
-// every node. The first three nodes are the masters.
+// ClusterOf starts three masters, each with the given number of replicas. The arguments args are further
+// options of every node. The first three nodes of the result are the masters.
 func ClusterOf(t testing.TB, replicas int, args ...string) []Node {
 	t.Helper()
 	var nodes []Node
@@ -74,7 +73,7 @@ func ClusterOf(t testing.TB, replicas int, args ...string) []Node {
 	return nodes
 }
 
-// MasterName is the name of the master of Sentinel.
+// MasterName is the name of the master that Sentinel starts.
 const MasterName = "stock"
 
 // Sentinel starts a master, a replica and three sentinels, and returns the
@@ -85,7 +84,7 @@ func Sentinel(t testing.TB) []string {
 	return sentinels
 }
 
-// SentinelMaster is Sentinel, and returns the master's process too.
+// SentinelMaster starts the same servers as Sentinel, and also returns the master's process.
 func SentinelMaster(t testing.TB) (sentinels []string, process *os.Process) {
 	t.Helper()
 	master, process := start(t, "redis-server", "--repl-diskless-sync-delay", "0")
@@ -122,7 +121,7 @@ func start(t testing.TB, program string, args ...string) (string, *os.Process) {
 		options = append(options, "--save", "", "--appendonly", "no")
 		options = append(options, args...)
 	} else {
-		options = append(args, options...) // a sentinel's first argument is its file
+		options = append(args, options...) // the first argument of a sentinel must be its configuration file
 	}
 	var output bytes.Buffer
 	command := exec.Command(program, options...)
@@ -136,7 +135,7 @@ func start(t testing.TB, program string, args ...string) (string, *os.Process) {
 	})
 	addr := net.JoinHostPort("127.0.0.1", port)
 	waitFor(t, program, func() bool {
-		answer := ask(t, addr, "ping") // NOAUTH: it is up and wants a password
+		answer := ask(t, addr, "ping") // the reply NOAUTH means that the server is up and requires a password
 		return strings.Contains(answer, "PONG") || strings.Contains(answer, "NOAUTH")
 	})
 	return addr, command.Process
@@ -148,7 +147,7 @@ func FreeAddress(t testing.TB) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))
 }
 
-// ask runs one command in a server and returns the output.
+// ask sends one command to a server by redis-cli and returns the output.
 func ask(t testing.TB, addr string, args ...string) string {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)

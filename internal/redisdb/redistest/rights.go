@@ -12,11 +12,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Password is the password of the user of Rights.
+// Password is the password of the user that Rights describes.
 const Password = "of-a-test"
 
-// Rights returns the words of the line of docs/configuration.md for an aclfile, without "user
-// poold": a user with Password, for the keys of tests.
+// Rights returns the user's rights from the aclfile line in docs/configuration.md, word by word. It replaces
+// the password by Password, and the prefix of the keys by the prefixes that tests use.
 func Rights(t testing.TB) []string {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
@@ -33,7 +33,7 @@ func Rights(t testing.TB) []string {
 	return strings.Fields(line)[1:]
 }
 
-// Do sends a command as the user with all rights, and returns the reply as text.
+// Do sends a command as the default user, which has all rights, and returns the reply as text.
 func Do(t testing.TB, addr string, args ...any) string {
 	t.Helper()
 	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})

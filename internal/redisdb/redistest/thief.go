@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// Thief is a dialer that lets requests through and throws some of the replies
-// away: the server has executed them, and the client sees a cut connection.
+// Thief is a dialer whose connections pass all requests and lose some of the replies. The server has
+// executed a request whose reply is lost, and the client sees a closed connection.
 type Thief struct {
-	Share float64 // of the replies to matching requests that are lost, 0 to 1
+	Share float64 // share of the replies to matching requests that are lost, 0 to 1
 	Match []byte  // only requests with these bytes match, e.g. a script's hash
 
 	dial   Dialer
@@ -24,7 +24,7 @@ type Thief struct {
 // Dialer opens connections.
 type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// NewThief returns a thief with a fixed seed. match is compared with the bytes of requests.
+// NewThief returns a Thief with a fixed random seed. It loses only replies to requests that contain match.
 func NewThief(share float64, match string) *Thief {
 	return &Thief{
 		Share: share, Match: []byte(match), dial: new(net.Dialer).DialContext,
@@ -39,8 +39,8 @@ func (t *Thief) Stolen() int {
 	return t.stolen
 }
 
-// Over makes the thief use the connections of a dialer unless it is nil, and returns the thief's
-// dialer.
+// Over makes the Thief use the connections of another dialer, unless this dialer is nil. It returns the
+// Thief's own dialer.
 func (t *Thief) Over(dial Dialer) Dialer {
 	if dial != nil {
 		t.dial = dial
@@ -48,7 +48,7 @@ func (t *Thief) Over(dial Dialer) Dialer {
 	return t.Dial
 }
 
-// Dial is for go-redis' Dialer.
+// Dial opens a connection that loses replies. It is a value for the option Dialer of go-redis.
 func (t *Thief) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := t.dial(ctx, network, addr)
 	if err != nil {
@@ -71,7 +71,7 @@ func (t *Thief) strike(request []byte) bool {
 	return true
 }
 
-// struckConn is used by one goroutine at a time, as go-redis does.
+// struckConn is a connection of a Thief. Only one goroutine at a time may use it, as go-redis does.
 type struckConn struct {
 	net.Conn
 	thief  *Thief

@@ -121,7 +121,7 @@ func TestFullDiskKeepsNoPartOfALetter(t *testing.T) {
 		"opening the dead letters: ": s.Open,
 	} {
 		var err error
-		testkit.WithFullDisk(t, 1, func() { err = call() })
+		testkit.WithFullDisk(t, func() { err = call() })
 		if !errors.Is(err, syscall.EFBIG) || !strings.HasPrefix(err.Error(), what) {
 			t.Errorf("%s%v", what, err)
 		}

@@ -100,7 +100,7 @@ func makeDir(dir string) error {
 	} else if err != nil {
 		return err
 	}
-	if err := errors.Join(os.Chmod(dir, dirMode), syncDir(os.Open(above))); err != nil {
+	if err := errors.Join(os.Chmod(dir, dirMode), syncDir(os.Open(above))); err != nil { //nolint:gosec // G304: the operator names the folder
 		_ = os.Remove(dir) // the next call would not sync a directory that exists
 		return err
 	}

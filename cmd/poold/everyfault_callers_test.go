@@ -116,7 +116,8 @@ func (c *storyCallers) note(token, source string, code int, problem string, err 
 	}
 }
 
-// picture returns a body of POST /solve with a picture, whose size is unique for each name.
+// picture returns a body of POST /solve with a picture of about the given size. Different names
+// give different pictures.
 func picture(name string, size int) string {
 	pixel := []byte("\x89PNG\r\n\x1a\n" + name)
 	return fmt.Sprintf(`{"type":"image","image":%q}`, base64.StdEncoding.EncodeToString(append(pixel, make([]byte, size)...)))
@@ -215,7 +216,7 @@ func (s *everyFault) comparesBooks() {
 	}
 }
 
-// add adds figures of any kind to a sum.
+// add adds the figures o to f.
 func (f *dayFigures) add(o dayFigures) {
 	f.Orders += o.Orders
 	f.Solved += o.Solved

@@ -152,7 +152,7 @@ func TestHistoryCommand(t *testing.T) {
 	}
 }
 
-// The CSV goes out as it came; that there is more is said beside it.
+// The CSV is printed unchanged; stderr says that there are more pages.
 func TestHistoryCommandAsCSV(t *testing.T) {
 	link := `<?cursor=CUR&limit=1>; rel="next"`
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -175,8 +175,8 @@ func TestHistoryCommandAsCSV(t *testing.T) {
 	}
 }
 
-// Every replica lists the orders in flight, also if the replica that bought them is gone, and
-// without a history.
+// Every replica lists the orders in flight, also orders of a replica that is gone, and also without
+// a history.
 func TestHistoryOfARunningDaemon(t *testing.T) {
 	t.Parallel()
 	o := quick()

@@ -77,7 +77,7 @@ var mayImport = map[string][]string{
 	"bench/baselines": {},
 }
 
-// livesIn says where an outside library may be imported.
+// livesIn lists the packages that may import an external library.
 var livesIn = map[string][]string{
 	"gopkg.in/yaml.v3":                    {"internal/targets", "internal/targets/syntax"},
 	"github.com/fsnotify/fsnotify":        {"internal/targets/reload"},
@@ -100,7 +100,7 @@ var livesIn = map[string][]string{
 	"pgregory.net/rapid":                  {"internal/ondemand/claimtest", "internal/history/historytest"},
 }
 
-// Each import between packages is in the table.
+// Every import between packages of this module must be in the table.
 func TestImportTable(t *testing.T) {
 	root := filepath.Join("..", "..")
 	seen := map[string]bool{}

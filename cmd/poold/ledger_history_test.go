@@ -16,7 +16,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// endedOrder is one of an answer of /history.
+// endedOrder is one order in a response of /history.
 type endedOrder struct {
 	ID, Target, Owner, Task, How, Code string
 	Price                              float64
@@ -29,7 +29,7 @@ type dayFigures struct {
 	Spent                                            float64
 }
 
-// day is what the history says of today.
+// day returns today's figures of the history.
 func (p *process) day() (of struct {
 	Types, Targets []dayFigures
 }) {
@@ -38,7 +38,7 @@ func (p *process) day() (of struct {
 	return of
 }
 
-// usage is what all owners spent today.
+// usage returns the sum that all owners spent today.
 func (p *process) usage() (spent float64) {
 	p.t.Helper()
 	var of struct{ Lines []struct{ Spent float64 } }
@@ -50,7 +50,7 @@ func (p *process) usage() (spent float64) {
 	return spent
 }
 
-// spent is what /status says was spent on targets and guests.
+// spent returns the sum that /status shows as spent on targets and guests.
 func (p *process) spent() (sum float64) {
 	p.t.Helper()
 	var of struct {
@@ -172,7 +172,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			if len(day.Types) != 1 {
 				t.Fatalf("figures %+v", day.Types)
 			}
-			// A submit that a kill cut may or may not have been bought.
+			// A submission that was interrupted by a kill may or may not have been bought.
 			f := day.Types[0]
 			if lost := len(sold) + len(failed) - f.Solved - f.Discarded - f.Failed; lost < 0 || lost > f.Lost || 4*f.Lost > f.Orders || f.Refused != 0 {
 				t.Errorf("figures %+v; %d sold, %d failed", f, len(sold), len(failed))

@@ -10,8 +10,8 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// `poold check --live` says in a line each whether the stores of dedup and history serve, and
-// changes nothing there. It runs alone, since it sets the environment.
+// `poold check --live` prints one line about each store of dedup and history, which says whether
+// the store works. It changes nothing in the stores. It runs alone, since it sets the environment.
 func TestCheckLiveTriesStores(t *testing.T) {
 	dynamotest.Credentials(t)
 	server, emulator, silent := postgrestest.Start(t), dynamotest.Start(t), silentServer(t)

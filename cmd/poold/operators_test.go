@@ -9,8 +9,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// order asks for something that an operator or a caller may ask for, and wants a
-// status.
+// order sends a request of an operator or a caller, and expects a status.
 func (p *process) order(method, path, body string, want int) {
 	p.t.Helper()
 	request, err := http.NewRequest(method, p.url+path, strings.NewReader(body))
@@ -33,8 +32,8 @@ func (p *process) order(method, path, body string, want int) {
 	}
 }
 
-// A pause, its end and a flush at one replica hold at the other one, and a
-// report reaches the provider from either.
+// A pause, its end and a flush at one replica take effect at the other replica too. A report
+// reaches the provider from either replica.
 func TestOperatorsActOnAllReplicas(t *testing.T) {
 	t.Parallel()
 	const depth = 4
@@ -58,7 +57,7 @@ func TestOperatorsActOnAllReplicas(t *testing.T) {
 		t.Errorf("%d tasks were bought, want %d", n, depth+1)
 	}
 
-	// Taken at one, reported at the other, once.
+	// The token is taken at one replica and reported once at the other.
 	one.order(http.MethodPost, "/pool/login/token/"+h.ID+"/report", `{"outcome":"rejected"}`, http.StatusNoContent)
 	two.order(http.MethodPost, "/pool/login/token/"+h.ID+"/report", `{"outcome":"accepted"}`, http.StatusConflict)
 	two.order(http.MethodPost, "/pool/login/token/"+h.ID+"x/report", `{"outcome":"accepted"}`, http.StatusNotFound)

@@ -144,7 +144,7 @@ func (l *load) run(ctx context.Context, callers int, pause time.Duration) {
 				case code == http.StatusServiceUnavailable:
 					l.empty.Add(1)
 				case err != nil && isDial(err):
-					// As a load balancer does, on to the next.
+					// The caller continues with the next replica, like a load balancer.
 				case err != nil && p == l.goes && !os.IsTimeout(err) && used:
 					l.cut.Add(1)
 				case err != nil && p == l.goes && !os.IsTimeout(err):
@@ -237,7 +237,7 @@ func TestStopUnderLoad(t *testing.T) {
 	if refused, cut := l.refused.Load(), l.cut.Load(); refused+cut > callers {
 		t.Errorf("%d new and %d used connections of %d callers ended without an answer", refused, cut, callers)
 	}
-	// The last one too, with orders under way; then the next start.
+	// The last replica is killed too, with orders in flight, and then started again.
 	if err := stays.stop(); err != nil {
 		t.Errorf("SIGTERM: %v", err)
 	}

@@ -139,7 +139,8 @@ func TestSimulateReplaysTheAnswerOfADaemon(t *testing.T) {
 	if code, out, _ := tell("2026-01-05T14:00:00.000Z"); code != 0 || !strings.Contains(out, `"hits": 0,`) {
 		t.Errorf("on a Monday: exit %d: %s", code, out)
 	}
-	// A fixed depth buys in silence too: of the 12 hours, then of as much as --length says.
+	// A fixed depth also buys during hours without requests: here for 12 hours, and then for the
+	// time that --length sets.
 	perDay := func(args ...string) float64 {
 		_, out, _ := tell("2026-01-07T01:59:00.000Z", append(args, "--price", "1000", "--refill", "fixed", "--depth", "1")...)
 		var of simulate.Money

@@ -27,7 +27,7 @@ type world struct {
 	letters  string // folder of the dead letters
 }
 
-// terms are the lines of the file that tests differ in.
+// terms has the lines of the configuration file in which the tests differ.
 type terms struct {
 	pace     string // first poll and interval; "" = quick ones
 	timeout  string // of a task; "" = 8s
@@ -39,7 +39,7 @@ type terms struct {
 	service  string // the address of a shared provider; "" = a new one
 }
 
-// quick is a provider with short lead times that keeps books.
+// quick describes a provider with short lead times and a ledger.
 func quick() simulated.Options {
 	return simulated.Options{
 		Median: 600 * time.Millisecond, Sigma: 0.4, Min: 200 * time.Millisecond, Max: 1500 * time.Millisecond,
@@ -96,8 +96,8 @@ func hash(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// drain takes everything that is in stock and checks that each token was sold,
-// and none is handed out twice.
+// drain takes all tokens in stock. It checks that the provider sold each token, and that no token
+// is handed out twice.
 func (w *world) drain(t *testing.T, p *process, seen map[string]bool) int {
 	t.Helper()
 	sold := sales(ledger(t, w.provider))
@@ -130,9 +130,9 @@ func (w *world) atRest(t testing.TB, p *process, limit time.Duration) targetStat
 	return s
 }
 
-// One of two replicas kills itself at each step of an order. The other one takes
-// over: nothing is bought twice and every solved task is collected, but for the
-// one submit that was cut in flight.
+// One of two replicas kills itself at each step of an order. The other replica takes over: nothing
+// is bought twice and every solved task is collected, except the one submission that the kill
+// interrupted.
 func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -141,7 +141,7 @@ func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 		point     string
 		callbacks bool
 		lost      int // orders with an unknown end
-		forgone   int // of those, really bought
+		forgone   int // how many of those were really bought
 	}{
 		{point: "placed"},
 		{point: "marked", lost: 1},
@@ -169,7 +169,7 @@ func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 			living := w.start(t)
 			door.leadsTo(living)
 			w.atRest(t, living, 30*time.Second)
-			// One order at a time, so that nothing else is cut than the step in question.
+			// There is one order at a time, so that the kill interrupts only this step.
 			dying := w.start(t, crashAt(step.point, 1))
 			door.leadsTo(dying, living)
 			first, code, err := dying.take(t.Context(), http.DefaultClient, "login", "")
@@ -212,7 +212,8 @@ func TestTheRestartedCollects(t *testing.T) {
 	// next start takes a while too: older orders reach their timeout.
 	w := newWorld(t, o, terms{depth: 8, timeout: "60s"})
 	first := w.start(t)
-	// Until their ids are stored too: what dies in between costs an order (promise 6).
+	// The test waits until the ids of the tasks are stored too, because a kill before that costs an
+	// order (promise 6).
 	testkit.Within(t, 20*time.Second, "the orders to be under way", func() bool {
 		s := first.target("login")
 		return ledger(t, w.provider).Totals.Submitted == 8 && s.Bought == 8 && s.InFlight == 8
@@ -243,7 +244,7 @@ func TestAStoppedReplicaLosesItsOrders(t *testing.T) {
 	stopped, other := w.start(t), w.start(t)
 	w.atRest(t, other, 30*time.Second)
 	for round := range 3 {
-		// Demand, so that both are in the middle of buying.
+		// The demand makes both replicas buy.
 		var callers sync.WaitGroup
 		for range 6 {
 			callers.Go(func() { _, _, _ = other.take(t.Context(), http.DefaultClient, "login", "?wait=10s") })
@@ -256,7 +257,7 @@ func TestAStoppedReplicaLosesItsOrders(t *testing.T) {
 		callers.Wait()
 		w.atRest(t, other, 20*time.Second)
 	}
-	// Going on late brings nothing new.
+	// The replica that continues late causes nothing further.
 	time.Sleep(time.Second)
 	s := w.atRest(t, stopped, 20*time.Second)
 	books := ledger(t, w.provider)
@@ -347,7 +348,7 @@ func TestEightReplicasStartAtOnce(t *testing.T) {
 			if n := ledger(t, w.provider).Totals.Submitted; n != depth {
 				t.Errorf("%d tasks were bought for a depth of %d", n, depth)
 			}
-			// Demand at all of them, beyond the budget.
+			// All replicas get a demand that exceeds the budget.
 			for i := range depth {
 				all.Go(func() { _, _, _ = replicas[i%8].take(t.Context(), http.DefaultClient, "login", "?wait=5s") })
 			}
@@ -377,9 +378,8 @@ func TestEightReplicasStartAtOnce(t *testing.T) {
 	}
 }
 
-// A bad sitekey is corrected over a restart. The orders of the old one are
-// adopted, and the service says at their polls that it is bad: no fault of the
-// target that has the name now.
+// A bad sitekey is corrected over a restart. The orders of the old sitekey are adopted, and their
+// polls fail because it is bad. This is no fault of the target that has the name now.
 func TestAdoptedOrdersSayNothingOfACorrectedTarget(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

@@ -36,8 +36,8 @@ targets:
     min: 2
 `
 
-// A target's run has every field of the contract, is the same each time, and a
-// flag beats the file.
+// The output about a target has every documented field and is the same in each run, and a flag
+// overrides the file.
 func TestSimulateTarget(t *testing.T) {
 	testkit.WithoutRace(t)
 	dir := t.TempDir()
@@ -115,7 +115,8 @@ func TestSimulateWithoutFile(t *testing.T) {
 	}
 }
 
-// Below the wanted hit rate it says what that needs, and nothing where it is reached.
+// If the hit rate is lower than wanted, the output says what the wanted rate needs. Otherwise it
+// says nothing about it.
 func TestSimulateNeeds(t *testing.T) {
 	testkit.WithoutRace(t)
 	args := []string{"--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.05", "--length", "1h"}

@@ -148,7 +148,7 @@ func measure(sizes map[string]size, name string, source []byte) error {
 	return nil
 }
 
-// receiverOf is the type that a function is a method of, "" for none.
+// receiverOf returns the receiver type of a method, or "" for a function.
 func receiverOf(function *ast.FuncDecl) string {
 	if function.Recv == nil {
 		return ""

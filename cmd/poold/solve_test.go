@@ -70,7 +70,7 @@ func ask(t *testing.T, replicas []*process, n int, body func(i int) string, head
 		callers.Go(func() {
 			for try := range 20 {
 				a, code, err := replicas[(i+try)%len(replicas)].solve(t.Context(), client, body(i), headers(i)...)
-				if err != nil || a.Code == "store_down" { // dead, or too busy: a retry goes to another one
+				if err != nil || a.Code == "store_down" { // the replica is dead or too busy, so the retry goes to another replica
 					time.Sleep(50 * time.Millisecond)
 					continue
 				}
@@ -97,7 +97,7 @@ func same(body string) func(int) string { return func(int) string { return body 
 
 func noHeaders(int) []string { return nil }
 
-// claimStore is where claims are kept, and the crashes that are tried with it.
+// claimStore is a store of claims, with the crashes that are tested with it.
 type claimStore struct {
 	redis, section func(t *testing.T) string // of the file; nil = the usual one
 	crashes        []string                  // points of internal/purchase; "" = none
@@ -116,8 +116,8 @@ func claimStores(t *testing.T) map[string]claimStore {
 	}
 }
 
-// Equal requests that share their solve buy one, over all replicas, also where the one
-// that solves is killed at any point.
+// Equal requests that share their solve buy one solve over all replicas, even if the replica that
+// solves is killed at any point.
 func TestEqualSolvesBuyOne(t *testing.T) {
 	testkit.WithoutRace(t)
 	for name, b := range claimStores(t) {
@@ -185,7 +185,7 @@ func TestFailedSolves(t *testing.T) {
 	}
 }
 
-// Repeats of one Idempotency-Key buy one, some at once and some after a kill.
+// Repeated requests with one Idempotency-Key buy one solve, both at the same time and after a kill.
 func TestRepeatedSolveBuysOne(t *testing.T) {
 	t.Parallel()
 	o := quick()
@@ -253,8 +253,8 @@ func TestSharersHangUp(t *testing.T) {
 	}
 }
 
-// The budget of /solve holds over eight replicas, also where some are killed in the
-// placing.
+// The budget of /solve holds over eight replicas, even if some are killed while they place an
+// order.
 func TestSolveBudgetHolds(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -294,7 +294,7 @@ func TestGuestsComeBeforeStock(t *testing.T) {
 	}
 	w := newWorld(t, o, terms{top: buying, provider: ", concurrency: 8", target: "}" + strings.TrimSuffix(more.String(), "}")})
 	p := w.start(t)
-	time.Sleep(2 * time.Second) // the targets are at it
+	time.Sleep(2 * time.Second) // the targets are buying
 	asked := time.Now()
 	c := ask(t, []*process{p}, 20, func(i int) string { return guest(fmt.Sprintf("guest/%d", i)) }, noHeaders)
 	if len(c.failed) > 0 {
@@ -317,7 +317,7 @@ func TestGuestsComeBeforeStock(t *testing.T) {
 }
 
 // A guest that becomes a target by a reload leaves its counts to the guests; the target counts
-// later events. No counter decreases, also when the target goes.
+// later events. No counter decreases, also when the target is removed.
 func TestAGuestBecomesATarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quick(), terms{top: buying})

@@ -181,8 +181,8 @@ func TestSolveCommand(t *testing.T) {
 	}
 }
 
-// Keys and proxies come from files and the environment, and go to the daemon alone; what
-// was not said is left to it.
+// Keys and proxies come from files and the environment, and are sent only to the daemon. The
+// request contains only the fields that were given.
 func TestSolveSecrets(t *testing.T) {
 	proxy := filepath.Join(t.TempDir(), "proxy")
 	writeFile(t, proxy, "file:canary@192.0.2.1:1")

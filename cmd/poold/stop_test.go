@@ -57,7 +57,7 @@ func (c connection) answer() (status int, last bool) {
 	return response.StatusCode, response.Close
 }
 
-// end waits for the end of a connection on which nothing is under way.
+// end waits until the server closes a connection that has no request in flight.
 func (c connection) end(what string) {
 	c.t.Helper()
 	if n, err := c.answers.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {

@@ -15,7 +15,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// storeFaults are what can be wrong with the store of a history.
+// storeFaults lists the faults that the store of the history can have.
 var storeFaults = []struct {
 	name string
 	fate dynamotest.Fate // of each call
@@ -29,7 +29,7 @@ var storeFaults = []struct {
 type shakyStore struct {
 	emulator *dynamotest.Server
 	proxy    *dynamotest.Proxy
-	fate     atomic.Pointer[dynamotest.Fate] // nil = all is well
+	fate     atomic.Pointer[dynamotest.Fate] // nil = the store has no fault
 	calls    atomic.Int64                    // that met the fate
 }
 
@@ -140,7 +140,7 @@ func (s *side) count() int {
 	return len(s.took)
 }
 
-// quantile is how many ms that share of the hand-outs took at most.
+// quantile returns the maximum time in ms of the given share of the hand-outs.
 func (s *side) quantile(share float64) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

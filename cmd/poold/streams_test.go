@@ -14,8 +14,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// A page whose daemon is killed says so, and is live again without a hand when another one is
-// started at its address. A daemon with a hundred open streams ends as fast as one without.
+// A page whose daemon is killed shows this, and is live again by itself when another daemon starts
+// at the same address. A daemon with a hundred open streams ends as fast as one without.
 func TestStreamsOutliveNoDaemon(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pools.yaml")
@@ -76,7 +76,7 @@ func TestStreamsOutliveNoDaemon(t *testing.T) {
 	}
 }
 
-// timed is how long something takes.
+// timed returns how long a function takes.
 func timed(t *testing.T, do func() error) time.Duration {
 	t.Helper()
 	began := time.Now()

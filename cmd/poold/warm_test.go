@@ -10,7 +10,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// punctual is a provider whose solves all take as long, and that keeps books.
+// punctual describes a provider with a constant lead time and a ledger.
 func punctual(lead time.Duration) simulated.Options {
 	return simulated.Options{
 		Median: lead, Min: lead, Max: lead, Seed: 22, Ledger: true, LedgerHTTP: true, Flavour: simulated.TwoCaptcha,
@@ -33,8 +33,8 @@ func (p *process) windows() windows {
 	return s
 }
 
-// A window made by POST at one of two replicas holds at both: the tokens are
-// there soon, never more of them, and when it is over what dies is not replaced.
+// A window that was made by POST at one of two replicas applies at both. The tokens are ready soon,
+// and there are never more. After the window, expired tokens are not replaced.
 func TestWarmWindowByPost(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

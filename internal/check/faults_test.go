@@ -32,7 +32,7 @@ func run(ctx context.Context, t *testing.T, out io.Writer, text string, args ...
 	return command.ExecuteContext(ctx)
 }
 
-// full is a disk without room.
+// full is a writer that fails like a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }

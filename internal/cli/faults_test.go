@@ -21,7 +21,7 @@ import (
 	"poold/internal/status"
 )
 
-// full is a disk without room.
+// full is a writer that fails like a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
@@ -48,8 +48,8 @@ func history(c *Console) *cobra.Command { return newHistory(c, program.HistoryIn
 func version(c *Console) *cobra.Command { return newVersion(c, program) }
 func man(c *Console) *cobra.Command     { return newMan(c, program) }
 
-// A command that cannot print its result fails, so that a script does not go on with a part of it. It asks
-// the daemon for a change or a token once.
+// A command that cannot print its result fails, so that a script does not continue with a part of the
+// result. It asks the daemon for a change or a token once.
 func TestCommandsFailIfTheyCannotPrint(t *testing.T) {
 	for _, c := range []struct {
 		command func(*Console) *cobra.Command

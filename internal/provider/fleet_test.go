@@ -205,7 +205,7 @@ func (f *fleet) count(action simulated.Action, since time.Time) (n int) {
 	return n
 }
 
-// stock looks at a target.
+// stock returns the stock of a target.
 func (f *fleet) stock(t targets.Target) pool.Stock {
 	f.t.Helper()
 	s, err := f.all[0].store.Look(f.t.Context(), t.ID, t.Margin, 0)

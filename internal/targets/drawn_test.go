@@ -15,7 +15,7 @@ import (
 type drawn struct {
 	*rapid.T
 	fault func(k kind) []string // texts that are invalid values of a kind
-	left  bool                  // the fault is still to be placed
+	left  bool                  // whether the fault has not been placed yet
 	what  string                // where it was
 }
 

@@ -44,7 +44,7 @@ func TestThreadCap(t *testing.T) {
 	}
 }
 
-// Equal seeds and equal orders give equal lots, whatever else differs.
+// The same seed and the same sequence of orders give the same tasks, regardless of other options.
 func TestSeedsRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := func(change func(*Options)) (lots []string) {

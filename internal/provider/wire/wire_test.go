@@ -70,7 +70,7 @@ func TestUnknownFieldsAreListed(t *testing.T) {
 	}
 }
 
-// Malformed calls are bad. Their key is read nevertheless.
+// Malformed calls are bad. The parser still reads the key of a malformed call.
 func TestMalformedCallsAreBad(t *testing.T) {
 	post := func(kind, query, body string) Request {
 		return Request{Method: http.MethodPost, Path: "/in.php", ContentType: kind, RawQuery: query, Body: []byte(body)}

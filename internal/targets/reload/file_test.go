@@ -94,7 +94,7 @@ func (b *bench) run() {
 	})
 }
 
-// until waits for a condition.
+// until waits until a condition is true.
 func (b *bench) until(what string, ok func() bool) {
 	b.t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {

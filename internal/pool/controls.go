@@ -13,7 +13,7 @@ import (
 )
 
 // Controls stores an operator's settings for an identity, and the learned state of its demand. All
-// replicas share them.
+// replicas share these values.
 type Controls struct {
 	*client
 

@@ -12,7 +12,7 @@ type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, receipt string
 	leases, spend, verdicts, learned, warm, warmers, values, junk, status       string
 	apart, ended, failures, hour, attempts                                      string
-	once, handout, sale, first                                                  string // the caller adds the last part
+	once, handout, sale, first                                                  string // prefixes of keys, to which the caller adds the last part
 }
 
 // keyspace returns the names of all keys.

@@ -24,7 +24,7 @@ type Options struct {
 	Prefix         string // first part of every key
 	Log            *slog.Logger
 	// OnChange is called after a change of an identity at this replica: a take, a new pending
-	// caller, the end of an order, a return. It is also called with each message of the channel.
+	// caller, the end of an order, a return. OnChange is also called with each message of the channel.
 	// A message is an identity that changed at another replica (a landing while callers wait, a
 	// pause, a window), or the key of a claim that ended or was released (see redisclaims).
 	// OnChange must not block; it may be nil.
@@ -107,7 +107,7 @@ func (s *Store) Run(ctx context.Context) error {
 	return nil
 }
 
-// EndWaits ends every wait with ErrClosed and refuses new ones. Takes without a wait work until
+// EndWaits ends every wait with ErrClosed and refuses new ones. Calls of Take without a wait work until
 // Close.
 func (s *Store) EndWaits() { s.Tokens.endWaits() }
 

@@ -115,7 +115,7 @@ func (q *takeQueue) decode(c *takeCall, reply []string) ([]answer, error) {
 	return answers, nil
 }
 
-// answer converts the reply to one waiter, which is a word and a value. The header of take.lua lists
+// answer converts a word and a value, which take.lua replied to one waiter. The header of take.lua lists
 // the words.
 func (q *takeQueue) answer(w *waiter, word, value string, now int64, limited answer) answer {
 	switch word {

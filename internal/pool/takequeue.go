@@ -40,7 +40,7 @@ type takeQueue struct {
 	bell   chan struct{} // wakes the serve loop; capacity 1
 
 	mu         sync.Mutex
-	shared     map[string]*waiter // waiters with an Idempotency-Key, by waiter.once
+	shared     map[string]*waiter // waiters with an Idempotency-Key; the map's keys are waiter.once
 	newcomers  []*waiter          // waiters that no call has included yet
 	parked     []*waiter          // waiters with a ticket, in the order of their arrival
 	round      []*waiter          // parked waiters that still have to be included in this round's calls

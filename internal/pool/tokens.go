@@ -107,7 +107,8 @@ func (s *Tokens) endWaits() {
 	}
 }
 
-// spawn runs work in a goroutine for which Tokens.close waits. After close it only returns false.
+// spawn runs work in a goroutine for which Tokens.close waits. After Tokens.close,
+// spawn only returns false.
 func (s *Tokens) spawn(work func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

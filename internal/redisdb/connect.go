@@ -63,7 +63,7 @@ func connect(addresses, sentinelMaster string, dial dialFunc) (redis.UniversalCl
 		}
 		to.mode = ModeCluster
 		options := several(first, hosts).Cluster()
-		// With the default, a failover could go unnoticed for a minute.
+		// With the default interval, a failover could go unnoticed for a minute.
 		options.ClusterStateReloadInterval = time.Second
 		return redis.NewClusterClient(options), to, nil
 	default:

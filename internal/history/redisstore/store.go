@@ -36,7 +36,7 @@ var (
 	_ history.ArrivalStore = (*Arrivals)(nil)
 )
 
-// Store is a history.Store and a history.Audit.
+// Store implements history.Store and history.Audit.
 type Store struct {
 	db *redisdb.DB
 	o  Options
@@ -100,7 +100,7 @@ func decodeRecord(l line) (history.Record, error) {
 	return r, err
 }
 
-// since returns the time from, but not a time that is longer ago than keep on this process' clock.
+// since returns the later of two times: the argument from, and the time that was keep ago on this process' clock.
 func since(from time.Time, keep time.Duration) time.Time {
 	if oldest := time.Now().Add(-keep); from.Before(oldest) {
 		return oldest

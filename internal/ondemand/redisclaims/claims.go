@@ -45,7 +45,7 @@ func (c *Claims) keys(key captcha.ID) claimKeys {
 	return claimKeys{claim: name, token: name + ":token", failure: name + ":failure", savings: c.today()}
 }
 
-// savings is the key of the savings of a UTC day. The date has the form 2006-01-02.
+// savings returns the key of the savings of a UTC day. The date has the form 2006-01-02.
 func (c *Claims) savings(date string) string { return c.db.Prefix + ":savings:{dedup}:" + date }
 
 // counted is the key that marks a call whose requests were counted.
@@ -58,7 +58,8 @@ var scripts = redisdb.LoadScripts(sources, nil)
 
 // Enter joins the solve of a key. It returns a shared token or the state of the solve under way, or it
 // makes this replica the holder, which must solve. While the solve is under way at another replica,
-// call Enter again until the solve ends. If Enter returns a token, it counts the callers.
+// call Enter again until the solve ends. If Enter returns a token, the callers are counted in the
+// savings.
 func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
 	k, call := c.keys(e.Key), rand.Text()
 	k.mark = c.counted(call)

@@ -26,8 +26,8 @@
 // # Invariants
 //
 //   - A claim has one holder. claim_enter.lua makes the first caller the holder, and another caller
-//     only after the lease has expired, with a higher fence. Hold and End with a lower fence change
-//     nothing. A new holder continues the solve under the same name.
+//     only after the lease has expired, with a higher fence. Calls of Hold and End with a lower
+//     fence change nothing. A new holder continues the solve under the same name.
 //   - Each call may be sent twice. A retry of Enter by the holder returns again that it holds the
 //     claim. A retry of End returns again that it ended the solve. Requests are counted once.
 //   - A shared token is deleted when its sharing time ends. A stored time that is too far in the

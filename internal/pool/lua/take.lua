@@ -162,7 +162,7 @@ local function update_queue(may_fail)
       figures.requests = figures.requests + 1
       local held = waiter.holder ~= '' and redis.call('ZSCORE', tickets, waiter.ticket)
       if held then
-        waiter.arrival = ms(tonumber(held)) -- a caller at another replica came first
+        waiter.arrival = ms(tonumber(held)) -- a caller at another replica already has this ticket
       end
     end
     if failure then
@@ -179,7 +179,7 @@ local function update_queue(may_fail)
   end
 end
 
--- use marks an index of the list as used: its token is handed out or reserved.
+-- use(index) marks an index of the list as used, because its token is handed out or reserved.
 local function use(index)
   used[index] = true
   while used[first_free] do
@@ -282,7 +282,7 @@ local function enqueue(waiter, i)
     figures.misses = figures.misses + 1
     return {'full', ''}
   end
-  -- Microseconds and the position in this call make arrivals differ.
+  -- An arrival is in microseconds and includes the position in this call, so that arrivals differ.
   local time = redis.call('TIME')
   waiter.arrival = ms(time[1] * 1000000 + time[2] + i)
   show(waiter)

@@ -90,7 +90,7 @@ type Result struct {
 	Made     time.Time // when the task was submitted, on Redis' clock
 }
 
-// Submit makes a task and returns its number. When it returns, a guest's task waits for its token, and so
+// Submit makes a task and returns its number. When Submit returns, a guest's task waits for its token, and so
 // does a task that found the stock empty. If a task cannot wait, Submit returns the cause and no number. If
 // ctx ends before the task waits, Submit returns the number and the error of ctx.
 func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number string, err error) {

@@ -265,7 +265,7 @@ func TestAnotherReplicaContinuesATask(t *testing.T) {
 		one.stop()
 		two.poll(number, NotReady)
 		two.figures("after a stop", 0, 1, 2, 0, 0, 0)
-		// A crash: the lease and the ticket are not renewed any more.
+		// After a crash, neither the lease nor the ticket is renewed.
 		two.mu.Lock()
 		w := two.waiting[number]
 		delete(two.waiting, number)

@@ -106,7 +106,7 @@ func (a *Arrivals) SetTargets(names map[captcha.ID]string) {
 	}
 }
 
-// Note counts a request. The daemon passes it to package pool as pool.Options.OnRequest.
+// Note counts a request. The daemon sets the method Note as pool.Options.OnRequest.
 func (a *Arrivals) Note(id captcha.ID, arrived time.Time) {
 	steps := arrived.UnixMilli() / ArrivalStep.Milliseconds()
 	a.mu.Lock()

@@ -21,7 +21,7 @@ type books struct {
 	sold       []sale
 }
 
-// sale is one order.
+// sale describes one order that a test places and ends.
 type sale struct {
 	pool.Ref
 	about pool.Facts

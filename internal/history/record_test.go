@@ -56,7 +56,7 @@ func TestRecordHasFactsAndEnd(t *testing.T) {
 	}
 }
 
-// Each end counts as itself. Only orders with a token have a duration, and only orders that may have cost something have
+// Each kind of end adds to the figure with its name. Only orders with a token have a duration, and only orders that may have cost something have
 // a price.
 func TestFiguresOfARecord(t *testing.T) {
 	placed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -191,8 +191,8 @@ func (ss *shares) settleOne(h *holding, w *waiter, got outcome) {
 }
 
 // sourceOf returns the source of the first caller's token: bought, unless another holder of the same
-// solve hands the token out as bought. Another holder can do so only if an earlier holder took the
-// token, or if this holder did not end the claim.
+// solve hands the token out as bought. Another holder can hand it out only if an earlier holder took the
+// token, or if this holder did not end the claim itself.
 func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, ended bool) pool.Source {
 	source := token.Source
 	if source == pool.FromWait || source == pool.FromReplay {

@@ -45,7 +45,7 @@ func (noObserver) Callback(string)       {}
 func (noObserver) DeadLetter(string)     {}
 func (noObserver) Report(string, string) {}
 
-// service is a solving service.
+// service is a simulated solving service.
 type service struct {
 	interval time.Duration // between polls
 

@@ -57,7 +57,7 @@ func TestKeepingTimes(t *testing.T) {
 	})
 }
 
-// Random stories by two replicas. An outage cuts each request off, before or after the server has it.
+// Two replicas pass random stories. An outage cuts each request off, before or after the server has it.
 func TestStories(t *testing.T) {
 	server := dynamotest.Start(t)
 	dynamotest.Credentials(t)

@@ -136,7 +136,7 @@ func TestModelKeepsForSeparateTimes(t *testing.T) {
 	})
 }
 
-// Random stories on the model.
+// The model passes random stories.
 func TestStories(t *testing.T) {
 	Stories(t, 10, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {

@@ -27,8 +27,8 @@ func (d Doubling) Pause(n int) time.Duration {
 // Wait returns the error of ctx.
 func (d Doubling) Wait(ctx context.Context, n int) error { return Sleep(ctx, d.Pause(n)) }
 
-// Around returns a random duration near d. The argument spread is the largest difference from d, as
-// a share of d.
+// Around returns a random duration near d. The result differs from d by at most the share spread of
+// d.
 func Around(d time.Duration, spread float64) time.Duration {
 	most := time.Duration(float64(d) * spread)
 	return d - most + UpTo(2*most+1)
@@ -42,8 +42,8 @@ func UpTo(d time.Duration) time.Duration {
 	return rand.N(d) //nolint:gosec // G404: no secret depends on the random number
 }
 
-// Sleep returns nil after d, or the error of ctx if ctx ends before that. Sleep checks ctx even if
-// d is not positive.
+// Sleep returns nil after d, or the error of ctx if ctx ends earlier. Sleep checks ctx even if d is
+// not positive.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -40,7 +40,7 @@ type account struct {
 	removed          time.Time // time of the reload that removed the provider; zero = it is configured
 	threadsFailed    bool      // the provider's limit could not be read; logged once
 	unanswered       bool      // the last submit had no answer, which is logged once
-	missingCallbacks int       // tasks in a row whose callback did not arrive
+	missingCallbacks int       // number of tasks in a row whose callback did not arrive
 	shared           faultKey  // the fault last shared with the other replicas
 	refusals         int       // submits refused in a row, over all replicas, as last read from Redis
 }
@@ -119,8 +119,8 @@ func (as *accounts) notifyLocked() {
 	as.changed = make(chan struct{})
 }
 
-// keepFormerLocked records the accounts that are no longer configured. Of the accounts with one id
-// it keeps the last removed, unless a configured account has the id.
+// keepFormerLocked records the accounts that are no longer configured. If several of them have the
+// same id, it keeps only the one removed last. It keeps none whose id a configured account has.
 func (as *accounts) keepFormerLocked(old []*account, at time.Time) {
 	for _, a := range old {
 		if !slices.Contains(as.listed, a) {
@@ -232,8 +232,8 @@ func (as *accounts) noteCallback(a *account, came bool) {
 	}
 }
 
-// noteAnswer records whether a submit had an answer. It returns true if the submit before it
-// differed in that.
+// noteAnswer records whether a submit had an answer. It returns true if the previous submit
+// differed in having an answer.
 func (as *accounts) noteAnswer(a *account, answered bool) (changed bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()

@@ -235,8 +235,8 @@ func TestStrandedOrdersAreReported(t *testing.T) {
 	})
 }
 
-// leftAtOne leaves n orders of a dead replica at account "x" of provider "one", and returns when
-// the last of them expires.
+// leftAtOne leaves n orders of a dead replica at account "x" of provider "one". It returns the time
+// at which the last of these orders expires.
 func leftAtOne(t *testing.T, redis *redistest.Bubble, n int) (deadline time.Time) {
 	t.Helper()
 	died := newReplica(t, pool.Options{Dial: redis.Dial})

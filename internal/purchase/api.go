@@ -152,7 +152,7 @@ const GuestTarget = "/solve"
 // Spec describes an order to place. It has a copy of the target's definition, so that a later
 // reload does not change it.
 type Spec struct {
-	Target   string // its name for logs and events; GuestTarget if a caller waits for this order
+	Target   string // name for logs and events; GuestTarget if a caller waits for this order
 	Owner    string // of the target
 	Identity captcha.Identity
 	ID       captcha.ID // of Identity
@@ -162,7 +162,7 @@ type Spec struct {
 	Lead     time.Duration // lead time; tokens that expire within it do not count in the depth
 	// Shortest is the shortest learned lead time; 0 = too few lead times are known.
 	Shortest        time.Duration
-	PerHour, PerDay int // the target's budgets; 0 = no cap
+	PerHour, PerDay int // the target's budgets; 0 = no limit
 	// Guests is the budget of all guests if the order is for a guest, else zero.
 	Guests pool.Caps
 	// Image is the picture of a captcha.Image, else nil. The picture stays in memory, and the order
@@ -176,7 +176,7 @@ func (s Spec) isGuest() bool { return s.Target == GuestTarget }
 type Status struct {
 	Name        string
 	State       provider.State
-	InFlight    int // orders with a permit, over all replicas
+	InFlight    int // number of orders with a permit, over all replicas
 	Concurrency int // maximum number of orders in flight: the file's limit, or the provider's if lower
 	// Silent reports that the callbacks of the last tasks did not arrive, so that new tasks are polled
 	// without waiting for a callback.

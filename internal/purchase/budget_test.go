@@ -20,7 +20,7 @@ import (
 // no slot, and no reservation in the other budget.
 func TestAUsedUpBudgetRefusesAnOrder(t *testing.T) {
 	for name, c := range map[string]struct {
-		// The caps: the target's in an hour and in a day, and the overall one.
+		// The first two caps are the target's in an hour and in a day; the third is the overall cap.
 		perHour, perDay, overall int
 
 		age    time.Duration // of the solves that use them up
@@ -92,7 +92,7 @@ func TestWithoutABudgetNothingIsReserved(t *testing.T) {
 	})
 }
 
-// Booked returns the used part of the overall budget, and the budget.
+// Booked returns the number of solves in the overall budget, and the budget.
 func TestBookedReturnsTheUsedBudget(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(7)

@@ -83,10 +83,9 @@ func (b *Buyer) SetProviders(entries []Entry) {
 	b.accounts.set(entries)
 }
 
-// Request bids for a slot and returns at once. When the bid wins a slot, the buyer passes the slot
-// to the function granted, which it calls once, in a new goroutine. See Admit for the order of the
-// grants, the errors and the caller's duty. A pending request costs an entry in a queue, not a
-// goroutine.
+// Request bids for a slot and returns at once. When the bid wins a slot, the buyer calls granted
+// with the slot, exactly once and in a new goroutine. See Admit for the order of the grants, the
+// errors and the caller's duty. A pending request costs an entry in a queue, not a goroutine.
 func (b *Buyer) Request(bid Bid, granted func(*Slot, error)) *Request {
 	return b.scheduler.request(bid, granted)
 }
@@ -108,9 +107,9 @@ func (b *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 //   - *pool.BoundedError: the last orders of the identity failed.
 //   - ErrDepth: the stock has enough, or buying is paused.
 //
-// After an error Buy has freed the slot and removed the reservations; while Redis does not answer,
-// they are removed later. When a placed order ends, its goroutine calls the function ended with the
-// result.
+// After an error Buy has freed the slot and removed the reservations. If Redis does not answer, the
+// reservations are removed later. When a placed order ends, its goroutine calls the function ended
+// with the result.
 //
 // When ctx ends, an order that was not submitted is removed, and a submitted order stays in the
 // journal.

@@ -209,7 +209,7 @@ func (a *arrivals) first(order pool.Ref, at time.Time) time.Time {
 		return first
 	}
 	if len(a.at) >= spool.MostLetters {
-		clear(a.at) // after hours of an outage; most of these tokens have expired
+		clear(a.at) // so many arrivals mean hours of an outage, so most of these tokens have expired
 	}
 	a.at[order] = at
 	return at

@@ -192,7 +192,7 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 	now := time.Now()
 	n.took, n.age = now.Sub(o.submitted), now.Sub(o.unsolved)
 	var how pool.EndResult
-	call := rand.Text() // Redis recognises a retry by it, because an attempt without an answer may have succeeded
+	call := rand.Text() // identifies a retry to Redis, because an attempt without an answer may have succeeded
 	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {
 		how, err = ords.carryOut(ctx, o, e, n, call)
 		return err
@@ -207,8 +207,8 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 	case e.refund: // the order was not bought, so it does not matter whether another replica ended it
 	case err != nil || how == pool.Gone:
 		// Redis did not answer until the order expired, or no longer has the order. The order ends here
-		// unless another replica or a callback ended it. After such an end the service may no longer know
-		// the task, so its error proves nothing.
+		// unless another replica or a callback ended it. If it ended elsewhere, the service may no longer
+		// know the task, so the service's error proves nothing.
 		if e.script == settle {
 			cause := errForgotten
 			if err != nil {

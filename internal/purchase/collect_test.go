@@ -155,7 +155,7 @@ func TestATaskIsGivenUpAtItsTimeout(t *testing.T) {
 	})
 }
 
-// The failures in the table of ends (end.go), from the answer to a submit or a poll to the result.
+// Each failure in the table of ends (end.go) ends an order with the right result.
 func TestEachFailureEndsAnOrder(t *testing.T) {
 	fault := func(c provider.Class) *provider.Error { return &provider.Error{Class: c, Code: "CODE"} }
 	unknown := &provider.Error{Class: provider.Capacity, Code: "no answer", Unknown: true}

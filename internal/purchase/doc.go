@@ -6,27 +6,27 @@
 // serves all targets of a replica. It consists of parts, each with its own lock and files:
 //
 //	accounts   the configured and the former providers (account.go, slot.go), the faults that
-//	           replicas share (standing.go), threads and balances (maintenance.go)
-//	scheduler  gives each free slot to the best bid, and every fourth one to the oldest request
+//	           replicas share (standing.go), thread limits and balances (maintenance.go)
+//	scheduler  gives each free slot to the best bid, and every fourth slot to the oldest request
 //	           (scheduler.go)
-//	placer     places orders beside the stock with their reservations, and removes those that
+//	placer     places orders beside the stock with their reservations, and removes orders that
 //	           were not submitted (place.go)
 //	orders     run each order in a goroutine (orders.go), from submit to end (collect.go), with
 //	           its polls (wait.go), its journal line (order.go), and the list of all orders in
 //	           flight (underway.go)
 //	callbacks  handle the callbacks of services (callback.go, signature.go); replay from disk
-//	           those that Redis did not accept (replay.go, package spool)
+//	           the callbacks that Redis did not accept (replay.go, package spool)
 //	recovery   adopts the orders of dead replicas (recovery.go)
 //	reports    pass callers' reports to the providers (report.go)
 //
 // # The life of an order
 //
 //  1. Admit reserves a local slot at the first provider that can take an order now.
-//  2. Buy acquires a permit at the provider, where orders of all replicas count. It reserves a
-//     solve in the overall budget, and for a guest (an identity without a target) also in the
-//     budget of all guests. Then one script checks the depth and the target's budgets, and stores
-//     the order in Redis beside the identity's tokens. If a step refuses the order, Buy returns the
-//     reservations.
+//  2. Buy acquires a permit at the provider, which counts together with the permits of all other
+//     replicas. It reserves a solve in the overall budget, and for a guest (an identity without a
+//     target) also in the budget of all guests. Then one script checks the depth and the target's
+//     budgets, and stores the order in Redis beside the identity's tokens. If a step refuses the
+//     order, Buy returns the reservations.
 //  3. The order's goroutine marks the order as submitting, submits it, and stores the task id.
 //  4. The goroutine waits for a callback, or polls.
 //  5. The goroutine settles the order: one script removes the order and adds the token. Then the
@@ -51,8 +51,8 @@
 //   - Once the task id is known, a token settles the order. A task fault, a parameter fault or the
 //     time-out removes the order as failed, or as lost if its last polls had no answer. After a
 //     capacity or account fault the task is polled again.
-//   - An adopted order that was not marked is removed. A marked one without a task id is kept until
-//     it expires. An adopted order with a task id is collected if its account is configured;
+//   - An adopted order that was not marked is removed. A marked order without a task id is kept
+//     until it expires. An adopted order with a task id is collected if its account is configured;
 //     otherwise it is logged and left to other replicas.
 //
 // An order stores the account at which it was placed, and Redis lists the names of all providers

@@ -43,7 +43,7 @@ type situation struct {
 	trigger trigger
 }
 
-// The type end is how an order ends.
+// The type end describes how an order ends.
 type end struct {
 	script   script
 	refund   bool    // nothing was bought: the budget reservations are returned
@@ -53,9 +53,9 @@ type end struct {
 	attempt  pool.Attempt
 }
 
-// The table ends has the end for each state and trigger, whether the trigger comes from the answer
-// to the submit, a poll, a callback, a stop or an adoption. After a callback the state is Bought,
-// even if the journal has another state, because the callback proves the purchase.
+// This table has the end for each pair of state and trigger, whether the trigger comes from the
+// answer to the submit, a poll, a callback, a stop or an adoption. After a callback the state is
+// Bought, even if the journal has another state, because the callback proves the purchase.
 var ends = map[situation]end{
 	// The order was not submitted.
 	{pool.Intent, stopped}:   {script: remove, refund: true, outcome: Interrupted},

@@ -55,7 +55,7 @@ func TestEachEventHasAnEnd(t *testing.T) {
 	}
 }
 
-// A message between replicas is read as it was written.
+// A message between replicas is decoded to what was encoded.
 func TestMessagesBetweenReplicasAreReadAsWritten(t *testing.T) {
 	for text, n := range map[string]notice{
 		pool.Solved:                     {trigger: solved, callback: true},

@@ -294,7 +294,7 @@ func spec() Spec {
 	}
 }
 
-// order admits and places an order, and clears the ledger.
+// The method order admits and places an order, and clears the record of calls.
 func (s *testBuyer) order(t *testing.T) *Order {
 	t.Helper()
 	return s.orderFor(t, spec())
@@ -337,7 +337,8 @@ func (s *testBuyer) renew(t *testing.T, order pool.Ref) {
 	}
 }
 
-// collecting collects an order in the background, and returns when that blocks.
+// The method collecting collects an order in the background, and returns when the collection
+// blocks.
 func (s *testBuyer) collecting(t *testing.T, o *Order) <-chan Result {
 	t.Helper()
 	ended := make(chan Result, 1)

@@ -18,8 +18,8 @@ const (
 	// A search at one provider stops after mostErrors identities had an error. The next search tries
 	// again.
 	mostErrors = 3
-	// strandedFor is how long a stranded order is reported after it was last found. An order that is
-	// not found for longer was adopted by another replica.
+	// strandedFor is how long a stranded order is reported after it was last found. If an order is not
+	// found for this time, another replica has adopted it.
 	strandedFor = 2 * pool.Lease
 )
 
@@ -29,7 +29,7 @@ type permit struct {
 	order    pool.Ref
 }
 
-// recovery finds the orders of dead replicas, and permits without orders. It is safe for
+// recovery finds orders of dead replicas, and also permits that have no order. It is safe for
 // concurrent use.
 type recovery struct {
 	*base
@@ -150,7 +150,8 @@ func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o
 	return o, true
 }
 
-// abandon leaves an adopted order that this replica cannot run to the other replicas.
+// abandon releases an adopted order that this replica cannot run, so that other replicas can adopt
+// it.
 func (rc *recovery) abandon(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	rc.releaseLeases(ctx, o.Ref)

@@ -66,7 +66,7 @@ func (w *testRedis) bookedOf(of pool.Budget) []string {
 
 func (w *testRedis) isBooked(order pool.Ref) bool { return slices.Contains(w.booked(), order.String()) }
 
-// lease returns the rest of an order's lease.
+// The method lease returns the remaining time of an order's lease.
 func (w *testRedis) lease(order pool.Ref) time.Duration {
 	w.t.Helper()
 	ends, err := w.redis.ZScore(key("leases", order.Identity), order.Order)
@@ -76,7 +76,8 @@ func (w *testRedis) lease(order pool.Ref) time.Duration {
 	return time.Until(time.UnixMilli(int64(ends)))
 }
 
-// tokens and failures return how many orders landed a token, and how many were bought and failed.
+// The methods tokens and failures return how many orders landed a token, and how many were bought
+// and failed.
 func (w *testRedis) tokens() int   { return w.sum("solved") }
 func (w *testRedis) failures() int { return w.sum("failed") }
 

@@ -170,8 +170,8 @@ func (rp *replay) tryAgain(ctx context.Context, l spool.Letter) (outcome string,
 	}
 	outcome, err = rp.callbacks.deliver(ctx, l, rp.callbacks.arrivals.first(order, time.Time{}))
 	if err == nil && outcome == CallbackUnknown {
-		// An earlier delivery may have ended the order although its answer was lost. The permit is then
-		// still held.
+		// An earlier delivery may have ended the order although Redis' answer was lost. The permit is
+		// then still held.
 		err = withTimeout(ctx, func(ctx context.Context) error { return rp.stock.Release(ctx, l.Provider, order) })
 	}
 	return outcome, err

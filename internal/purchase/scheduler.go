@@ -154,7 +154,7 @@ type scheduler struct {
 	granted int  // number of slots granted so far
 	number  uint64
 	waiting [2]requests // two heaps of the same requests, byWorth and bySince
-	// served has, by target, the time at which an order last got the turn at a bounded provider.
+	// served has the last turn of each target at a bounded provider.
 	served map[string]time.Time
 }
 

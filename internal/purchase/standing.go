@@ -121,7 +121,8 @@ func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 }
 
 // The method submitted records the answer to a submit. If the provider refuses the submit, the
-// refusal counts towards the provider's bound, unless its cause is the capacity or the account.
+// refusal counts towards the provider's bound, unless the cause of the refusal is the capacity or
+// the account.
 func (as *accounts) submitted(ctx context.Context, a *account, refusals int, err error) {
 	as.share(ctx, a)
 	var fault *provider.Error
@@ -147,8 +148,8 @@ func (as *accounts) isBounded(a *account) bool {
 	return a.refusals >= permits.MostRefusals
 }
 
-// The method yield keeps this replica from placing orders at a probed account for the duration
-// wait.
+// The method yield keeps this replica from placing orders at a probed account until the given wait
+// is over.
 func (as *accounts) yield(a *account, wait time.Duration) {
 	as.mu.Lock()
 	defer as.mu.Unlock()

@@ -113,8 +113,8 @@ func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 	l.schedule(w, pause)
 }
 
-// The method granted gives a worker the answer to its request number n. During a turn the worker
-// keeps the answer until the turn ends.
+// The method granted gives a worker the answer to its nth request for a slot. During a turn the
+// worker keeps the answer until the turn ends.
 func (l *looker) granted(w *worker, n int, g grant) {
 	l.mu.Lock()
 	if w.dismissed || !w.bidding || w.bids != n {

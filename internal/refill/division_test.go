@@ -86,8 +86,8 @@ func named(by string) targets.Target {
 	}
 }
 
-// When the other replica has stopped, the next decision needs a look: the other one may have changed the stock
-// after the last look. Later decisions need none while nothing happens.
+// When the other replica has stopped, the next decision needs a look, because that replica may have
+// changed the stock after the last look. Later decisions need none while nothing happens.
 func TestTheFirstDecisionAloneNeedsALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine := named("me")

@@ -176,7 +176,7 @@ func TestOrdersOfDeadReplicasAreAdopted(t *testing.T) {
 	})
 }
 
-// failing is a stock whose target fails. It counts the calls of Retry.
+// The function failing returns a stock whose target's orders fail. It counts the calls of Retry.
 type failing struct {
 	eye
 	retries atomic.Int64
@@ -279,7 +279,7 @@ func same(t *testing.T, got, want any, except ...string) {
 	}
 }
 
-// The policy sees each value of the stock and of the file under the same name, and so does an order.
+// The policy and an order get each value of the stock and of the file under the same name.
 func TestPolicyAndOrdersSeeEveryField(t *testing.T) {
 	stock := filled[pool.Stock]()
 	got := seen(&stock)

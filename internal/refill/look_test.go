@@ -8,8 +8,8 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// A single replica decides each second, and looks seldom while nothing happens. Beside another replica it
-// looks at each decision, because takes there do not wake it.
+// A single replica decides each second, but rarely looks while nothing happens. Beside another
+// replica it looks at each decision, because takes there do not wake it.
 func TestLooksWhereNothingHappens(t *testing.T) {
 	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {

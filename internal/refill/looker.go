@@ -20,8 +20,8 @@ import (
 const (
 	// batchMost is the maximum number of identities in one exchange with Redis.
 	batchMost = 128
-	// batchesAtOnce is the maximum number of concurrent exchanges. An exchange that hangs does not
-	// delay the others.
+	// batchesAtOnce is the maximum number of concurrent exchanges. A hanging exchange does not delay
+	// the other exchanges.
 	batchesAtOnce = 8
 	// The due time of a worker that waits for longer than gather is rounded up to a multiple of
 	// gather/20, so that several workers share one exchange.
@@ -138,7 +138,7 @@ func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
 	return batch, backstop
 }
 
-// add schedules a worker's first turn after delay.
+// add schedules a worker's first turn after the given delay.
 func (l *looker) add(w *worker, delay time.Duration) {
 	l.mu.Lock()
 	l.workers[w] = true

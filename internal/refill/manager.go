@@ -39,7 +39,7 @@ type Stock interface {
 	// Recall returns the learned state that Remember stored last for an identity, or nil.
 	Recall(ctx context.Context, id captcha.ID) ([]byte, error)
 	Remember(ctx context.Context, id captcha.ID, learned []byte) error
-	// Retry allows an identity whose orders fail to place its next order at once.
+	// Retry lets an identity with failing orders place its next order at once.
 	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
 }
 
@@ -77,7 +77,7 @@ type Manager struct {
 type departure struct {
 	id     captcha.ID
 	margin time.Duration
-	due    time.Time // when its last token and order must have expired
+	due    time.Time // time at which the identity's last token and order must have expired
 }
 
 // workers are the running workers.
@@ -223,8 +223,8 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 	}
 }
 
-// The method retry allows a target whose orders fail to place the next one at once, after its
-// definition or the providers changed: another provider may accept the order.
+// The method retry lets a target with failing orders place its next order at once. It is called
+// after the target's definition or the providers changed, because the order may succeed now.
 func (m *Manager) retry(ctx context.Context, w *worker) {
 	if !w.status.snapshot().Failing {
 		return

@@ -138,7 +138,8 @@ func TestRenamedAndUnchanged(t *testing.T) {
 	})
 }
 
-// Kicks share looks, at most one per 20 ms, and each kick is followed by a look.
+// Wake-ups share looks: there is at most one look per 20 ms, and each wake-up is followed by a
+// look.
 func TestWakeUpsAreCoalesced(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 1)

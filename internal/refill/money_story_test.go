@@ -215,8 +215,8 @@ func TestAdaptiveTargetOrdersForCallers(t *testing.T) {
 	})
 }
 
-// A kick makes a worker look long before its backstop: after a landing, a failed order, the end of a
-// pause and the begin of a window, here or at another replica.
+// A wake-up makes a worker look long before its backstop: after a landing, a failed order, the end
+// of a pause and the start of a window, at this replica or another one.
 func TestWakeUpsReachWorkers(t *testing.T) {
 	const soon = 50 * time.Millisecond
 	play(t, 20, func(t *testing.T, w *scenario) {

@@ -72,8 +72,8 @@ type replica struct {
 	ended   bool
 }
 
-// long begins a story of many virtual minutes, which the race detector makes five times
-// slower.
+// The function long begins a story of many virtual minutes, which the race detector makes five
+// times slower.
 func long(t *testing.T) {
 	t.Helper()
 	testkit.WithoutRace(t)

@@ -149,8 +149,8 @@ func (s *status) refuseLocked(a pool.Attempts, at time.Time) {
 	s.now.Until = until
 }
 
-// wantsSlot records that the worker wants a slot. It returns the time since which the worker has
-// wanted a slot and placed no order.
+// wantsSlot records that the worker wants a slot. It returns when the worker began to want a slot
+// without having placed an order since.
 func (s *status) wantsSlot(at time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

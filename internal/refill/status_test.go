@@ -122,8 +122,8 @@ func TestRefusedTargetsNameTheNextTry(t *testing.T) {
 	}
 }
 
-// A replica shows the status by the watcher, unless that is old or this replica has a problem that the watcher
-// does not have. Of the failures it shows the later ones.
+// A replica shows the status by the watcher, unless that is old or this replica has a problem that
+// the watcher does not have. The status shows the later failures.
 func TestShownStatus(t *testing.T) {
 	now := time.Now()
 	failed := func(before time.Duration) []Failure {

@@ -37,7 +37,7 @@ const (
 	currentFor = time.Second
 )
 
-// Replicas are the daemons on the same stock; *pool.Replicas implements it.
+// Replicas shares state between the daemons on the same stock; *pool.Replicas implements it.
 type Replicas interface {
 	// Heartbeat announces that this replica is alive for the duration lasts. It returns the live
 	// replicas, including this one.
@@ -192,9 +192,10 @@ type sharedStatus struct {
 	at time.Time
 }
 
-// The method shown returns the target's status as the watching replica reports it. It returns this
-// replica's own status instead if that status has a problem other than failing orders. A replica
-// knows only the failures of its own orders, so shown returns the list with the later failure.
+// The method shown returns the target's status as the watching replica reports it. If this
+// replica's own status has a problem other than failing orders, shown returns that status instead.
+// A replica knows only the failures of its own orders, so shown returns the list with the later
+// failure.
 func (w *worker) shown() Status {
 	own := w.status.snapshot()
 	if s := w.remote.Load(); s != nil && time.Since(s.at) < sharedFor && !w.watched.Load() && (own.State == OK || own.Failing) {

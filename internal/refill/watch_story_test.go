@@ -114,7 +114,7 @@ func TestWatchersAreReplaced(t *testing.T) {
 				}
 				back := end(w, gone)
 				limit := 5 * time.Second
-				if name == "stopped" { // its last message says so, so no beat has to expire
+				if name == "stopped" { // its last message announces the stop, so no heartbeat has to expire
 					limit = heartbeatEvery + takeOver + 50*time.Millisecond
 				}
 				w.after(limit)
@@ -223,7 +223,7 @@ func TestCallersSeeTheStatusOfTheWatchingReplica(t *testing.T) {
 	})
 }
 
-// watchesNot reports whether other replicas watch some targets.
+// watchesNot reports whether other replicas watch at least one target.
 func (r *replica) watchesNot() bool {
 	for _, h := range r.manager.workers.Load().byID {
 		if !h.watched.Load() {

@@ -55,7 +55,7 @@ type worker struct {
 	buyer  Buyer
 	log    *slog.Logger
 	buy    buy
-	woken  atomic.Bool // something happened since the last look
+	woken  atomic.Bool // there was a wake-up since the last look
 	status status      // shared with the goroutines of orders and with Status
 	// owner is the target's owner. A reload that changes it does not replace the worker.
 	owner atomic.Pointer[string]
@@ -99,8 +99,8 @@ type worker struct {
 // buy places one order and runs it in the background.
 type buy func(w *worker, slot *purchase.Slot, terms terms) error
 
-// The type terms limit one order. The stock refuses the order if it has depth already: the tokens
-// that outlive lead, plus the orders, less the pending callers.
+// The type terms limit one order. The stock refuses the order if it has reached depth already. It
+// counts the tokens that outlive lead, plus the orders, less the pending callers.
 type terms struct {
 	depth          int
 	lead, shortest time.Duration
@@ -253,9 +253,9 @@ func (w *worker) notice(s *pool.Stock) {
 	w.looked, w.figures = true, s.Figures
 }
 
-// decide returns the policy's decision about a look, and the look. If the policy now plans with
-// another lead time than the look used, decide looks at the stock again, so that the decision and
-// the order use the same lead time.
+// decide returns the policy's decision about a look, and the look on which the decision is based.
+// If the policy now plans with another lead time than the look used, decide looks at the stock
+// again, so that the decision and the order use the same lead time.
 func (w *worker) decide(ctx context.Context, at time.Time, saw lookResult) (policy.Decision, lookResult, error) {
 	const looks = 3 // a landing in between can change the median again
 	for n := 1; ; n++ {
@@ -288,9 +288,8 @@ func (w *worker) nearEnough(wanted, looked time.Duration) bool {
 }
 
 // The method terms returns a function that returns the terms of the nth order of a decision. With a
-// fixed depth the terms are the same for each order. With an adaptive depth each order has a depth
-// one higher than the order before, so that the stock refuses an order if another replica has
-// ordered since the look.
+// fixed depth the terms are the same for each order. With an adaptive depth the depth grows by one
+// with each order. So the stock refuses an order if another replica has ordered since the look.
 func (w *worker) terms(d policy.Decision, s pool.Stock) func(nth int) terms {
 	if w.target.Refill != targets.RefillAdaptive {
 		return func(int) terms { return terms{depth: d.Want, lead: d.Lead, shortest: d.Shortest} }
@@ -357,7 +356,7 @@ func (w *worker) stockAway(ctx context.Context, err error) waitRange {
 func (w *worker) ended(r purchase.Result, kick func(captcha.ID)) {
 	w.status.ended(r, time.Now())
 	if r.Outcome != purchase.Solved {
-		// A landing wakes the worker by itself.
+		// The landing of a token wakes the worker without this call.
 		kick(w.target.ID)
 	}
 }

@@ -185,8 +185,8 @@ func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag s
 	}, nil
 }
 
-// complete sets each flag that is not given to the target's setting. If no target is given, it uses
-// the default of each setting.
+// complete sets the value of each missing flag to the target's setting. If no target is given, it
+// uses the default of each setting.
 func (s *simulation) complete(ctx context.Context, c *cli.Console, given func(flag string) bool) error {
 	t := targets.Target{Lifetime: 120 * time.Second, Margin: 40 * time.Second, Refill: targets.RefillFixed,
 		HitRate: targets.DefaultHitRate, MaxWaste: targets.DefaultMaxWaste}

@@ -12,7 +12,7 @@ import (
 const (
 	// perPrice is the number of solves to which a price refers.
 	perPrice = 1000
-	// The JSON has amounts rounded to multiples of 1/moneyShown, as /status.json has.
+	// The amounts in the JSON are rounded to multiples of 1/moneyShown, as in /status.json.
 	moneyShown = 1e6
 )
 

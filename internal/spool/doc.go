@@ -18,9 +18,9 @@
 //     under the name of an unfinished letter, syncs and renames it, and then syncs the folder. A
 //     crash leaves only unfinished files and complete letters. Open removes the unfinished files.
 //   - If an order has several letters, the first one is kept.
-//   - A file with the name of a letter is bad if it is not a regular file, not readable, too large,
-//     or contains another letter than its name says. The first call that finds a bad file sets the
-//     file aside and returns an error. Disk errors do not make a file bad.
+//   - A file with the name of a letter is bad if it is not a regular file, not readable or too
+//     large, or if the letter in it does not match its name. The first call that finds a bad file
+//     sets the file aside and returns an error. Disk errors do not make a file bad.
 //   - A folder has at most MostLetters letters, and at most the same number of files set aside.
 //     Further bad files are deleted.
 //   - Each replica has its own folder. Several processes that share a folder lose no letter, but

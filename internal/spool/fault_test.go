@@ -134,7 +134,7 @@ func TestAFullSpoolKeepsNoFurtherLetter(t *testing.T) {
 	if got := s.files(t); len(got) != 3 {
 		t.Errorf("left: %q", got)
 	}
-	// Another process takes one away.
+	// Another process removes one of the letters.
 	if err := again.Remove(letter(2).Order); err != nil {
 		t.Fatal(err)
 	}

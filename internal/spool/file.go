@@ -128,8 +128,8 @@ func writeUnfinished(root *os.Root, data []byte) (name string, err error) {
 	return name, nil
 }
 
-// syncDir syncs the entries of an opened directory to disk and closes it. It returns err, the error of
-// opening the directory, if there is one.
+// syncDir syncs the entries of an opened directory to disk and closes it. If the directory could
+// not be opened, err is that error, and syncDir returns it.
 func syncDir(dir *os.File, err error) error {
 	if err != nil {
 		return err

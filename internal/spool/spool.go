@@ -81,7 +81,7 @@ func (s *Spool) Keep(l Letter) error {
 	if err == nil {
 		name := nameOf(l.Order)
 		if err = s.put(name, data); errors.Is(err, fs.ErrNotExist) {
-			err = s.put(name, data) // another process removed the folder or the unfinished file
+			err = s.put(name, data) // tried again, because another process removed the folder or the unfinished file
 		}
 	}
 	if err != nil {
@@ -143,10 +143,10 @@ func (s *Spool) place(root *os.Root, from, to string) error {
 
 // Each calls the function yield with each dead letter and the size of the letter's file, in bytes,
 // until yield returns false. The function yield may keep and remove letters. The function compare
-// sorts the letters by the ids of their orders. Letters that compare as equal come oldest first,
-// and so do all letters if compare is nil. A file that cannot be read does not stop Each: the
-// joined error names the file and quotes nothing of its content. A bad file is set aside, so that
-// only one call returns an error about it.
+// sorts the letters by the ids of their orders. Letters that compare as equal come oldest first. If
+// compare is nil, all letters do. A file that cannot be read does not stop Each: the joined error
+// names the file and quotes nothing of its content. A bad file is set aside, so that only one call
+// returns an error about it.
 func (s *Spool) Each(compare func(x, y string) int, yield func(l Letter, size int64) bool) error {
 	root, err := s.root()
 	if root == nil {
@@ -166,7 +166,7 @@ func (s *Spool) Each(compare func(x, y string) int, yield func(l Letter, size in
 	for _, name := range names {
 		if l, _, err := s.read(root, name); err == nil {
 			entries = append(entries, entry{name, l.Order, l.Arrived})
-		} else if !errors.Is(err, fs.ErrNotExist) { // else the letter was removed meanwhile
+		} else if !errors.Is(err, fs.ErrNotExist) { // a missing letter was removed meanwhile
 			problems = append(problems, err)
 		}
 	}

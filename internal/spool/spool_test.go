@@ -98,7 +98,8 @@ func (s *Spool) all() (letters []Letter, err error) {
 	return letters, err
 }
 
-// files returns the names in the folder, without the random part of files set aside.
+// The function files returns the names in the folder. It drops the random part of the names of
+// files set aside.
 func (s *Spool) files(t *testing.T) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(s.dir)

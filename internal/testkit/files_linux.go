@@ -26,7 +26,7 @@ func WithFiles(t testing.TB, n int, do func()) {
 	withLimit(t, syscall.RLIMIT_NOFILE, uint64(limit-1), do)
 }
 
-// withLimit calls do while this process has a lower limit of a resource.
+// withLimit calls the function do while this process has a lower limit of a resource.
 func withLimit(t testing.TB, resource int, limit uint64, do func()) {
 	t.Helper()
 	var before syscall.Rlimit
@@ -44,10 +44,11 @@ func withLimit(t testing.TB, resource int, limit uint64, do func()) {
 	do()
 }
 
-// WithFullDisk calls do while a file can have at most one byte: a write behind it fails with EFBIG.
+// WithFullDisk calls the function do while files can have at most one byte: a longer write fails with
+// EFBIG.
 func WithFullDisk(t testing.TB, do func()) {
 	t.Helper()
-	signal.Ignore(syscall.SIGXFSZ) // else the write would end the process
+	signal.Ignore(syscall.SIGXFSZ) // otherwise a signal for the write would end the process
 	defer signal.Reset(syscall.SIGXFSZ)
 	withLimit(t, syscall.RLIMIT_FSIZE, 1, do)
 }

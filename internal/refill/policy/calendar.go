@@ -13,7 +13,7 @@ type calendar struct {
 	next []occasion // the current or next run of each element of windows
 
 	runs bool          // a window is running or begins within the lead time
-	lead time.Duration // longest lead time since runs became true
+	lead time.Duration // longest lead time since the field runs became true
 }
 
 // occasion is one run of a window in the file.
@@ -26,8 +26,8 @@ func (c *calendar) plan(at time.Time, s *State) Plan {
 	return p
 }
 
-// The method at returns how many tokens the windows that run or begin within lead want ready, and
-// how long this result is valid. A nil calendar has no windows.
+// The method at returns how many tokens the warm windows want ready, and how long this result is
+// valid. Only windows that run or begin within lead count. A nil calendar has no windows.
 func (c *calendar) at(at time.Time, lead time.Duration) (tokens int, change time.Duration) {
 	change = Never
 	if c == nil {

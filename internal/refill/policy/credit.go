@@ -18,11 +18,11 @@ const (
 type credit struct {
 	price float64 // max_waste
 	left  float64 // tokens; a negative value is a debt
-	// hits is the number of tokens handed out at once, decayed with countDecay. It was last updated at
-	// the time hit. Neither field is saved.
+	// hits is the number of tokens handed out at once, decayed with countDecay. The field hit is the
+	// time of its last update. Neither field is saved.
 	hits, hit float64
-	// Expiries that the floor alone causes cost no credit. The field free has how many such expiries
-	// are left. It was last updated at the time freeAt. Neither field is saved.
+	// Expiries that the floor alone causes cost no credit. The field free is the number of such
+	// expiries that are left. The field freeAt is the time of its last update. Neither field is saved.
 	free, freeAt float64
 }
 
@@ -62,7 +62,7 @@ func (c *credit) hitsAt(now, scale float64) float64 { return decayed(c.hits, now
 func (c *credit) affordable(now, scale float64) int { return int(max(0, c.left+c.hitsAt(now, scale))) }
 
 // accrue updates the field free. The argument floor is the number of tokens kept since the last
-// call. Each of them was replaced once in cycle seconds.
+// call. Each of these tokens was replaced once in cycle seconds.
 func (c *credit) accrue(now float64, floor int, cycle float64) {
 	since := max(0, now-c.freeAt)
 	c.freeAt = now

@@ -20,9 +20,9 @@ type Plan struct {
 	// Look is how long the plan is valid without an event.
 	Look time.Duration
 
-	// These fields are those of an adaptive target. Forecast is the number of requests expected within
-	// one lead time. Risk is the probability that a request finds no token, if Want tokens are ready
-	// or ordered. Limit is the rule that limits Want or the orders.
+	// These fields are set only for an adaptive target. Forecast is the number of requests expected
+	// within one lead time. Risk is the probability that a request finds no token, if Want tokens are
+	// ready or ordered. Limit is the rule that limits Want or the orders.
 	Forecast, Risk float64
 	Limit          string
 }
@@ -94,7 +94,7 @@ func (s *State) Credit() float64 {
 	return s.credit.left
 }
 
-// The method probe limits a target whose last orders all failed to one order per ProbeEvery, until
+// After failures of all last orders, the method probe allows only one order per ProbeEvery, until
 // an order succeeds.
 func (s *State) probe(d *Decision) {
 	if s.learned.solves.streak < FailuresInARow || d.Order == 0 {

@@ -68,7 +68,7 @@ func Demand(model string, length float64, seed uint64) ([]float64, error) {
 	return d.arrivals[:cut], nil
 }
 
-// drawing is a demand that is being drawn.
+// drawing is a random demand while it is drawn.
 type drawing struct {
 	arrivals []float64
 	length   float64
@@ -92,8 +92,8 @@ var models = map[string]func(d *drawing, number float64){
 
 func (d *drawing) exp(mean float64) float64 { return d.random.ExpFloat64() * mean }
 
-// The method between adds requests from one time to another. At the time t their rate is rate times
-// share(t), which is at most 1.
+// The method between adds requests from one time to another. The rate of the requests is rate times
+// share(t) at the time t, and share(t) is at most 1.
 func (d *drawing) between(from, to, rate float64, share func(t float64) float64) {
 	for t := from + d.exp(1/rate); t < min(to, d.length); t += d.exp(1 / rate) {
 		if share == nil || d.random.Float64() < share(t) {
@@ -119,7 +119,7 @@ func (d *drawing) office(rate float64) {
 	})
 }
 
-// onOff is a demand that is alternately steady for two minutes and silent for eight minutes, on
+// onOff draws a demand that is alternately steady for two minutes and silent for eight minutes, on
 // average.
 func (d *drawing) onOff(rate float64) {
 	const on, off = 120.0, 480.0
@@ -175,8 +175,8 @@ func (d *drawing) timer(period float64) {
 	}
 }
 
-// The method clusters draws a demand of size requests within half a second, a few times a day at
-// random times.
+// The method clusters draws a demand of size requests within half a second. That happens a few
+// times a day at random times.
 func (d *drawing) clusters(size float64) {
 	const within = 0.5
 	const between = daySeconds / clustersDaily

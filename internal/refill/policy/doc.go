@@ -46,6 +46,6 @@
 // A target with demand has a shadow (shadow.go), which replays the same requests with the other way
 // of refilling and with lead times drawn from the real ones. The shadow orders nothing. The shadow
 // of a fixed target is the adaptive policy. The shadow of an adaptive target is a series of fixed
-// depths, and the adaptive policy with higher values of max_waste. The latter show which max_waste
-// the wanted hit rate needs (need.go).
+// depths, and the adaptive policy with higher values of max_waste. These higher values show which
+// max_waste the wanted hit rate needs (need.go).
 package policy

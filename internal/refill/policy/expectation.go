@@ -6,11 +6,10 @@ import (
 )
 
 const (
-	// latePrior is the weight of the fallback, in samples, when the field late of expectation is
-	// estimated.
+	// latePrior is the weight of the fallback, in samples, in the estimate of expectation.late.
 	latePrior = 0.5
-	// If requests are followed by another request less than aloneBelow times as often as by chance,
-	// the risk is reduced in proportion.
+	// The risk is reduced if a further request follows a request less often than aloneBelow times the
+	// chance. The reduction is in proportion.
 	aloneBelow = 0.5
 	// earlyStep is the step by which an order can be delayed, as a share of the usable life.
 	earlyStep = 0.25
@@ -25,8 +24,8 @@ type expectation struct {
 	shape, rate    float64
 	life, q50, q85 float64     // usable life; the 50 and 85 % quantiles of the lead time
 	soon           [3]forecast // until a later order arrives, by the 20, 50 and 85 % quantiles of the lead time
-	later          forecast    // like soon[1], for an order that is delayed by the time longer
-	longer         float64     // delay of the order of later; 0 = no delay
+	later          forecast    // like soon[1], for an order that is delayed
+	longer         float64     // delay of the order in the field later; 0 = no delay
 	use            forecast    // requests until a token that is ordered now expires
 	whole          forecast    // requests within a usable life
 	late           float64     // P(a request within the usable life, but none within a lead time)
@@ -36,7 +35,7 @@ type expectation struct {
 	gaps           walk                  // its weight is 0 without samples
 }
 
-// foresee prepares the forecasts for the time now in v. The forecasts point into the workspace w.
+// foresee fills v with the forecasts for the time now. The forecasts point into the workspace w.
 func (k *knowledge) foresee(v *expectation, now float64, w *workspace) {
 	v.shape = 2*k.countAt(now) + fallbackPrior
 	v.rate = v.shape / fallbackWindow
@@ -132,9 +131,9 @@ func (v *expectation) pays(n int, k *Params) bool {
 
 func worthOne(price, used float64) bool { return price*used >= 1-used }
 
-// The method early reports whether an order now is too early. It is if a delay would gain more
-// requests at the end of the token's life than it would lose at the beginning, weighted by the
-// price.
+// The method early reports whether an order now is too early. An order is too early if a delay
+// would gain more requests at the end of the token's life than it would lose at the beginning,
+// weighted by the price.
 func (v *expectation) early(price float64) bool {
 	if v.gaps.weight <= 0 {
 		return false
@@ -144,7 +143,7 @@ func (v *expectation) early(price float64) bool {
 }
 
 // The method enough returns the smallest number of tokens with which one more token does not pay,
-// but at most most.
+// but never more than the argument most.
 func (v *expectation) enough(k *Params, most int) int {
 	// The search begins with small n, which are the usual results and the cheapest to compute.
 	limit := 0

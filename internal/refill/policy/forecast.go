@@ -32,7 +32,7 @@ type forecast struct {
 	atLeast      [exactUpTo + 1]float64 // P(at least n requests) for n <= known
 
 	near, far *exceedance // histograms of the horizons around the period; nil = no samples
-	nearShift float64     // is added to log n for a lookup in near
+	nearShift float64     // addend to log n for a lookup in near
 	part      float64     // weight of far
 
 	first float64 // factor by which the gaps correct all probabilities

@@ -2,10 +2,10 @@ package policy
 
 import "math"
 
-// The type gaps estimates when the next request is due. For each length, and by the busyness before
-// the silence, it counts the silences that reached that length and those that ended at it (a
-// product-limit estimate). It resolves the period of a demand more exactly than the histograms of
-// the table. Times are in scaled seconds.
+// The type gaps estimates when the next request is due. For each length it counts the silences that
+// reached that length, and the silences that ended there (a product-limit estimate). It counts
+// silences after different busyness separately. It resolves the period of a demand more exactly
+// than the histograms of the table. Times are in scaled seconds.
 type gaps [gapClasses]gapClass
 
 type gapClass struct {
@@ -57,8 +57,8 @@ type walk struct {
 	silence float64 // length of the silence so far
 	from    float64 // position of that length among the bins
 	weight  float64 // number of recorded silences of at least that length
-	// goesOn is the probability that the silence goes on up to the bin bin. It is kept, so that
-	// ascending queries take one pass over the bins.
+	// goesOn is the probability that the silence goes on up to the bin with the index bin. The walk
+	// keeps it, so that ascending queries take one pass over the bins.
 	bin    int
 	goesOn float64
 }

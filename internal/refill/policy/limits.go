@@ -27,7 +27,7 @@ const (
 
 // The type limits bounds the wanted tokens and the held tokens of a target at one time.
 type limits struct {
-	floor, most int // number kept at any demand; the maximum
+	floor, most int // floor: tokens kept at any demand; most: maximum
 	idle        bool
 	adaptive    bool
 	affordable  int // number for which the credit suffices; for an adaptive target

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A hit earns max_waste, a miss a twentieth of it. The credit plus the recent hits may be held.
+// A hit earns max_waste, and a miss earns a twentieth of max_waste. The credit plus the recent hits
+// may be held.
 func TestCreditIsEarned(t *testing.T) {
 	m := NewState(usual())
 	if m.limits().affordable != 15 {

@@ -17,7 +17,8 @@ const (
 	nearEnough = 1.2
 )
 
-// Need has the max_waste that reaches the wanted hit rate. It is also the JSON of that result.
+// Need is the result of a search for the max_waste that reaches the wanted hit rate. Its JSON is
+// part of the outputs.
 type Need struct {
 	MaxWaste   *float64 `json:"max_waste"`    // about the least sufficient value; null = no value up to 1000 suffices
 	HitRateNow float64  `json:"hit_rate_now"` // hit rate with the current max_waste

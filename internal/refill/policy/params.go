@@ -5,7 +5,7 @@ import "time"
 // Params are the settings of one target in the file, and the poll times of its provider.
 type Params struct {
 	Adaptive  bool          // false = keep Depth
-	Depth     int           // fixed: tokens kept; adaptive: maximum number of tokens kept and on order
+	Depth     int           // fixed: tokens kept; adaptive: most tokens kept and on order
 	Min       int           // adaptive: tokens kept at any demand; at most Depth
 	HitRate   float64       // adaptive: wanted share of requests that find a token
 	MaxWaste  float64       // adaptive: expired tokens that one avoided miss may cost

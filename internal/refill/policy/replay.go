@@ -188,8 +188,7 @@ func (r *replay) finish() Result {
 	return s
 }
 
-// The function below returns the value that the share f of the elements of a sorted list does not
-// exceed. It returns 0 for an empty list.
+// The function below returns the quantile f of a sorted list. It returns 0 for an empty list.
 func below(sorted []float64, f float64) float64 {
 	if len(sorted) == 0 {
 		return 0

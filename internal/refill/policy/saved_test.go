@@ -187,7 +187,7 @@ func packed(t testing.TB, text string) []byte {
 	return b.Bytes()
 }
 
-// Any data is either refused or restores a State that works and is saved as it was read.
+// Any data is either refused, or it restores a State that works and is saved as it was read.
 func FuzzRestore(f *testing.F) {
 	m, at := used(usual())
 	f.Add(unpacked(f, save(f, m)))

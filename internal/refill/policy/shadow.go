@@ -12,7 +12,7 @@ const (
 	shadowLife = time.Hour
 	// A summary covers the last period of one to two times shadowSpan.
 	shadowSpan = 12 * time.Hour
-	// waitersPatience is how long a patient caller of a shadow waits for a token. It is the default
+	// waitersPatience is how long a patient caller of a shadow waits for a token. This is the default
 	// wait of a real caller.
 	waitersPatience = 20 * time.Second
 	// There is no comparison with fewer than fewRequests requests.
@@ -39,7 +39,7 @@ type shadow struct {
 	older, newer period // counts for the summary; newer becomes older after shadowSpan
 }
 
-// period counts what happened in a part of the time that a summary covers.
+// period has the counts of one part of the time that a summary covers.
 type period struct {
 	began time.Time
 	real  Figures

@@ -200,8 +200,8 @@ func (s Simulation) Fixed(depth int) Simulation {
 }
 
 // Adaptive returns the same simulation with the adaptive policy and this max_waste. The depth of a
-// fixed target does not limit the adaptive policy: its depth is at least the number of tasks that
-// the provider solves at once.
+// fixed target does not limit the adaptive policy: the new depth is at least the number of tasks
+// that the provider solves at the same time.
 func (s Simulation) Adaptive(maxWaste float64) Simulation {
 	if !s.Params.Adaptive {
 		s.Params.Depth = max(s.Params.Depth, s.Concurrency)
@@ -210,10 +210,10 @@ func (s Simulation) Adaptive(maxWaste float64) Simulation {
 	return s
 }
 
-// NearestFixed searches the smallest fixed depth with at least as many hits as the argument than, a
-// result of the same demand. It returns that depth with its result, and tries no depths above
-// than.PeakHeld. If no depth has as many hits, it returns the smallest depth with as many hits as
-// the depth than.PeakHeld.
+// NearestFixed searches the smallest fixed depth with at least as many hits as the result than,
+// which must be a result of the same demand. It returns that depth with its result, and tries no
+// depths above than.PeakHeld. If no depth has as many hits, it returns the smallest depth with as
+// many hits as the depth than.PeakHeld.
 func (s Simulation) NearestFixed(ctx context.Context, than Result) (depth int, nearest Result, err error) {
 	depth = than.PeakHeld
 	if nearest, err = s.Fixed(depth).Run(ctx); err != nil {

@@ -1,8 +1,9 @@
 package policy
 
 const (
-	// In the mean, an order that waited for a slot has the weight 1/slotWaits. An order that got a
-	// slot at once has the weight 1/slotFree, because a free slot says little about later slots.
+	// An order that waited for a slot has the weight 1/slotWaits in the mean of the waits. An order
+	// that got a slot at once has the weight 1/slotFree, because a free slot says little about later
+	// slots.
 	slotWaits = 16
 	slotFree  = 128
 )

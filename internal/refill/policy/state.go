@@ -54,8 +54,8 @@ func (s *State) follower(p Params) *State {
 	return f
 }
 
-// Change sets other params. Adaptive and Usable must be the same as before; if they change, make a
-// new State with Restore.
+// Change replaces the params. Adaptive and Usable must be the same as before; if they change, make
+// a new State with Restore.
 func (s *State) Change(p Params) {
 	s.params = p
 	s.credit.reprice(p.MaxWaste)

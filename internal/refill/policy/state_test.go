@@ -17,7 +17,7 @@ import (
 // after returns the time that number of seconds after epoch.
 func after(seconds float64) time.Time { return epoch.Add(inSeconds(seconds)) }
 
-// requests adds n requests, gap seconds apart, and returns the time after them.
+// The function requests adds n requests, one every gap seconds, and returns the time after the last.
 func requests(m *State, from float64, n int, gap float64) float64 {
 	for range n {
 		m.Request(after(from), true)
@@ -381,7 +381,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// The expiries that `min` alone causes are not charged to the credit, further ones are.
+// The expiries that `min` alone causes are not charged to the credit; further expiries are charged.
 func TestCreditLeavesOutTheFloor(t *testing.T) {
 	k := usual()
 	k.Min = 4

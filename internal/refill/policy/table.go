@@ -136,7 +136,7 @@ func (c *cell) settleLate(halved, came bool) {
 // pending is a sample whose last horizon has not passed yet.
 type pending struct {
 	at    float64
-	shape float32 // shape of the fallback when the sample was taken
+	shape float32 // shape of the fallback at the time of the sample
 	count uint32  // number of requests before the sample was taken
 	near  uint32  // number of requests up to the near horizon
 	cell  uint16
@@ -236,8 +236,9 @@ func (o *exceedance) prepare(h *histogram, expected float64) {
 }
 
 // mix corrects the fallback's probability p of at least n requests by the share of the samples with
-// at least n requests. The argument log is log n. The boundary is between D = n-1 and D = n. Within
-// a bin the samples count as evenly spread.
+// at least n requests. The argument log is the logarithm of n. The boundary between fewer than n
+// requests and at least n is between D = n-1 and D = n. Within a bin the samples count as evenly
+// spread.
 func (o *exceedance) mix(p, log float64) float64 {
 	place := (log+o.shift)/binWidth + binsZero
 	share := 0.0

@@ -57,8 +57,8 @@ func (t *Tracker) Decide(at time.Time, p Plan, s *Stock) Decision { return t.sta
 func (t *Tracker) Placed(at time.Time) { t.state.Placed(at) }
 
 // Worth returns the worth of one more token as State.Worth computes it. It uses the adaptive State
-// of the target, or that of the target's shadow. A token that `min` or a warm window keeps counts
-// as surely needed and used.
+// of the target or of the target's shadow. A token that `min` or a warm window keeps counts as
+// surely needed and used.
 func (t *Tracker) Worth(n int) float64 {
 	if n < t.state.params.floor(t.state.warm) {
 		return t.state.params.MaxWaste
@@ -177,9 +177,9 @@ func (t *Tracker) Load(at time.Time, saved []byte) (err error) {
 }
 
 // Unsaved returns the state to save, if at least the duration every has passed since the last save
-// and there was a request since. Without a request it returns the state, which has learned from the
-// silence, in two cases: every is 0, or the shadow is about to free its table. It returns nil if
-// there is nothing to save.
+// and there was a request since that save. Without a request it returns the state, which has
+// learned from the silence, in two cases: every is 0, or the shadow is about to free its table. It
+// returns nil if there is nothing to save.
 func (t *Tracker) Unsaved(at time.Time, every time.Duration) ([]byte, error) {
 	learner := t.learner()
 	if t.unloads(at) {
@@ -194,8 +194,9 @@ func (t *Tracker) Unsaved(at time.Time, every time.Duration) ([]byte, error) {
 	return learner.save()
 }
 
-// Saved records that the result of an Unsaved call with the same at was stored. If the last request
-// is older than shadowLife, a fixed target's shadow frees its table.
+// Saved records that the caller has stored the result of Unsaved. The argument at must be that of
+// the Unsaved call. If the last request is older than shadowLife, a fixed target's shadow frees its
+// table.
 func (t *Tracker) Saved(at time.Time) {
 	t.unsaved, t.savedAt = false, at
 	if t.unloads(at) {

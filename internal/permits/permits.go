@@ -107,7 +107,7 @@ func (s *Permits) note(ctx context.Context, provider string) error {
 	})
 }
 
-// Providers returns the names of the providers at which any replica may have permits. It uses this
+// Providers returns the names of the providers at which any replica may have permits. Providers uses this
 // process' clock.
 func (s *Permits) Providers(ctx context.Context) ([]string, error) {
 	return s.db.Slow.ZRangeArgs(ctx, redis.ZRangeArgs{

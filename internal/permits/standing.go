@@ -77,7 +77,7 @@ func (s *Permits) Standing(ctx context.Context, provider string) (Standing, erro
 	return readStanding(redisdb.HashOf(r.Items("fields")), int64(r.Int("now"))), r.Err
 }
 
-// ProbeNow lets a replica place the next order at a provider at once. It reports whether orders had to
+// ProbeNow lets a replica place the next order at a provider at once. ProbeNow reports whether orders had to
 // wait before, because the provider was down or had refused the last submits.
 func (s *Permits) ProbeNow(ctx context.Context, provider string) (waited bool, err error) {
 	n, err := s.db.CallNumber(ctx, scripts.Get("standing_probe"), s.keys(provider), nil)

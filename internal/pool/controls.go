@@ -43,7 +43,7 @@ func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
 	return nil
 }
 
-// Retry lets a bounded identity place its next order at once. It reports whether the identity was
+// Retry lets a bounded identity place its next order at once. Retry reports whether the identity was
 // bounded.
 func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err error) {
 	n, err := s.callNumber(ctx, "retry", s.keys(id), nil)

@@ -175,7 +175,7 @@ func flag(is bool) string {
 }
 
 // Sweep returns the identities that have kept ends of orders, including the orders of other replicas.
-// It reads the list of guests and the list of targets' identities with placed orders. The result
+// Sweep reads the list of guests and the list of targets' identities with placed orders. The result
 // includes identities whose ends cannot be read; see Kept.
 func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 	now := float64(time.Now().UnixMilli())
@@ -243,7 +243,7 @@ const (
 )
 
 // listPlaced adds an identity to the list of placed identities, so that Sweep finds the ends of its
-// orders even if no replica settles them. It costs one exchange with Redis in each placedEvery.
+// orders even if no replica settles them. listPlaced costs one exchange with Redis in each placedEvery.
 func (s *Orders) listPlaced(ctx context.Context, o Order) error {
 	if o.Guest || s.endings == 0 {
 		return nil

@@ -35,7 +35,7 @@ func (f Facts) encode(price int64) string {
 	return string(text)
 }
 
-// decodeFacts parses the stored form of facts. It returns the price stored beside them, or
+// decodeFacts parses the stored form of facts. decodeFacts returns the price stored beside them, or
 // PriceUnknown if the facts say so. If it fails, it still returns the facts that it could read.
 func decodeFacts(text string, stored int64) (f Facts, price int64, err error) {
 	if err = json.Unmarshal([]byte(text), &f); err != nil {

@@ -63,7 +63,7 @@ func readRecord(order Ref, r *redisdb.Reply, asked, answered time.Time) (Record,
 	}, nil
 }
 
-// Renew renews the leases of this replica's orders. It returns the orders that have ended or that
+// Renew renews the leases of this replica's orders. Renew returns the orders that have ended or that
 // another replica owns.
 func (s *Orders) Renew(ctx context.Context, orders []Ref) (lost []Ref, err error) {
 	return s.lease(ctx, orders, Lease)
@@ -113,7 +113,7 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 // findBatch limits the orders that one exchange reads.
 const findBatch = 500
 
-// FindAll reads many orders, up to findBatch in one exchange. It returns the orders that exist, in
+// FindAll reads many orders, up to findBatch in one exchange. FindAll returns the orders that exist, in
 // the sequence of the argument. FindAll fails if the state of any order is unknown.
 func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 	var found []Record

@@ -249,7 +249,7 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (EndResult, error) {
 	return EndResult(reply), nil
 }
 
-// Remembers reports whether an order has ended, at any replica. It knows the end of an order with a
+// Remembers reports whether an order has ended, at any replica. Remembers knows the end of an order with a
 // token as long as reports about the token are accepted. It knows any other end for a minute.
 func (s *Orders) Remembers(ctx context.Context, order Ref) (bool, error) {
 	n, err := s.db.Slow.Exists(ctx, s.keys(order.Identity).sale+order.Order).Result()

@@ -20,7 +20,7 @@ func onceName(idempotency string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Bind binds an Idempotency-Key to an identity for the time life. It fails with ErrConflict while the
+// Bind binds an Idempotency-Key to an identity for the time life. Bind fails with ErrConflict while the
 // key is bound to another identity. A caller that names a target needs no binding, because the same
 // key may be used once for each target.
 func (s *Tokens) Bind(ctx context.Context, idempotency string, id captcha.ID, life time.Duration) error {
@@ -32,7 +32,7 @@ func (s *Tokens) Bind(ctx context.Context, idempotency string, id captcha.ID, li
 }
 
 // Repeat returns the token of an identity that was handed out for an Idempotency-Key, until the token
-// dies. It changes neither the stock nor the figures. The TTL is computed with this process' clock.
+// dies. Repeat changes neither the stock nor the figures. The TTL is computed with this process' clock.
 func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller string) (token Token, known bool, err error) {
 	if err := s.db.Away(ctx, string(id)); err != nil {
 		return Token{}, false, err
@@ -60,7 +60,7 @@ func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller 
 }
 
 // FirstHolder reports whether the argument holder is the first holder of a claim that hands out this
-// token. It records the first holder until the token dies, so that a retry gets the same result.
+// token. FirstHolder records the first holder until the token dies, so that a retry gets the same result.
 func (s *Tokens) FirstHolder(ctx context.Context, id captcha.ID, t Token, holder string) (bool, error) {
 	if err := s.db.Away(ctx, string(id)); err != nil {
 		return false, err

@@ -18,7 +18,7 @@ const sharedFor = time.Hour
 // Replicas stores the list of live replicas, and the status of each identity that they share.
 type Replicas struct{ *client }
 
-// Heartbeat registers this replica as alive for the time lasts. It returns the name of this replica
+// Heartbeat registers this replica as alive for the time lasts. Heartbeat returns the name of this replica
 // and the sorted names of all live replicas, including this one.
 func (s *Replicas) Heartbeat(ctx context.Context, lasts time.Duration) (self string, live []string, err error) {
 	r, err := s.call(ctx, "beat", redisdb.Keys{"replicas": s.replicas()}, args{"replica": s.replica, "life_ms": lasts})

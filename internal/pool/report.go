@@ -30,7 +30,7 @@ func (s *Tokens) TokenID(ctx context.Context, order, caller string) (string, err
 }
 
 // Sold fails with ErrUnknownToken if the caller did not get the token, or if the token died more than
-// 15 min ago. It changes nothing.
+// 15 min ago. Sold changes nothing.
 func (s *Tokens) Sold(ctx context.Context, id captcha.ID, token, caller string) error {
 	order, err := s.orderOf(ctx, token, caller)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Tokens) Sold(ctx context.Context, id captcha.ID, token, caller string) 
 	return err
 }
 
-// orderOf returns the order that a token's ID contains. It fails with ErrUnknownToken if no replica
+// orderOf returns the order that a token's ID contains. orderOf fails with ErrUnknownToken if no replica
 // gave this ID to the caller.
 func (s *Tokens) orderOf(ctx context.Context, token, caller string) (string, error) {
 	signer, err := s.signing.signer(ctx)
@@ -57,7 +57,7 @@ func (s *Tokens) orderOf(ctx context.Context, token, caller string) (string, err
 	return order, nil
 }
 
-// Report counts whether a token was accepted. It fails with ErrUnknownToken if the caller did not get
+// Report counts whether a token was accepted. Report fails with ErrUnknownToken if the caller did not get
 // the token, or if the token died more than 15 min ago. It fails with ErrReported if an earlier report
 // on the token was counted.
 func (s *Tokens) Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (Sale, error) {

@@ -61,7 +61,7 @@ type Store struct {
 	notify *notifier
 }
 
-// Open makes a Store. It does no I/O. While Redis is unavailable, the methods of the Store fail with
+// Open makes a Store. Open does no I/O. While Redis is unavailable, the methods of the Store fail with
 // redisdb.ErrDown.
 func Open(o Options) (*Store, error) {
 	db, err := redisdb.Open(redisdb.Options{

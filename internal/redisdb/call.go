@@ -89,7 +89,7 @@ func (db *DB) Pipelined(ctx context.Context, s *Script, fill func(call Add)) {
 	}
 }
 
-// Input returns keys and arguments in the order of the script's header. It panics if an argument is
+// Input returns keys and arguments in the order of the script's header. Input panics if an argument is
 // missing, or if the header does not have it.
 func (s *Script) Input(keys any, args Args, tail ...any) (names []string, values []any) {
 	values = make([]any, 0, len(s.Names("ARGV"))+len(tail))
@@ -132,7 +132,7 @@ type keyFields struct {
 	fields []int // indexes of the fields, in the order of the header
 }
 
-// fieldsIn returns the indexes of the fields of a struct that have the script's keys. It caches the last
+// fieldsIn returns the indexes of the fields of a struct that have the script's keys. fieldsIn caches the last
 // result, because each script is called with one type of struct.
 func (s *Script) fieldsIn(of reflect.Type) []int {
 	if known := s.keyFields.Load(); known != nil && known.of == of {

@@ -36,10 +36,10 @@ type condition struct {
 
 func (c *condition) up() bool { return c.err == nil || c.away != nil }
 
-// Up reports whether at least a part of Redis works. It does not block.
+// Up reports whether at least a part of Redis works. Up does not block.
 func (db *DB) Up() bool { return db.condition.Load().up() }
 
-// Health returns the result of the last probe. It does not block.
+// Health returns the result of the last probe. Health does not block.
 func (db *DB) Health() Health {
 	h := Health{Up: db.Up()}
 	if err := db.condition.Load().err; err != nil {
@@ -52,7 +52,7 @@ func (db *DB) Health() Health {
 }
 
 // Away returns the known fault of the part of Redis that has the keys with a hash tag; nil if no fault is
-// known. It ignores a full memory, because Redis still runs scripts whose first write needs no memory.
+// known. Away ignores a full memory, because Redis still runs scripts whose first write needs no memory.
 // Away does not block.
 func (db *DB) Away(ctx context.Context, tag string) error {
 	now := db.condition.Load()

@@ -79,7 +79,7 @@ func (m *monitor) faults(ctx context.Context) []string {
 	return found
 }
 
-// faultsOf returns sentences about dangerous settings in a reply to INFO. It ignores missing settings.
+// faultsOf returns sentences about dangerous settings in a reply to INFO. faultsOf ignores missing settings.
 func faultsOf(info string) []string {
 	settings := settingsOf(info)
 	var faults []string

@@ -82,7 +82,7 @@ func LoadScripts(files fs.FS, constants map[string]string) Scripts {
 	return all
 }
 
-// Get returns the script of a file. It panics if the file does not exist.
+// Get returns the script of a file. Get panics if the file does not exist.
 func (s Scripts) Get(name string) *Script {
 	script := s[name]
 	if script == nil {

@@ -58,7 +58,7 @@ func (s *Arrivals) write(ctx context.Context, minutes []history.StoredMinute) er
 	return err
 }
 
-// Read returns the minutes of a target from all replicas. It begins with the UTC hour that contains the time from,
+// Read returns the minutes of a target from all replicas. Read begins with the UTC hour that contains the time from,
 // and ends with the UTC hour that contains the time to.
 func (s *Arrivals) Read(ctx context.Context, target string, from, to time.Time) ([]history.StoredMinute, error) {
 	var all []history.StoredMinute

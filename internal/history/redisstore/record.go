@@ -11,7 +11,7 @@ import (
 )
 
 // appendFigures appends the figures that are not 0 to the arguments of a script: first their number, then the name and
-// the value of each. It repeats the figures for each owner. An owner is a list of texts that begins the names.
+// the value of each. appendFigures repeats the figures for each owner. An owner is a list of texts that begins the names.
 func appendFigures(args []any, counts []history.Count, owners ...[]string) []any {
 	at := len(args)
 	args = append(args, 0)

@@ -56,7 +56,7 @@ var sources embed.FS
 
 var scripts = redisdb.LoadScripts(sources, nil)
 
-// Enter joins the solve of a key. It returns a shared token or the state of the solve under way, or it
+// Enter joins the solve of a key. Enter returns a shared token or the state of the solve under way, or it
 // makes this replica the holder, which must solve. While the solve is under way at another replica,
 // call Enter again until the solve ends. If Enter returns a token, the callers are counted in the
 // savings.
@@ -109,7 +109,7 @@ func (c *Claims) Release(ctx context.Context, key captcha.ID, fence int64, ident
 	return err
 }
 
-// End ends the solve of a claim and wakes the waiting replicas. It returns false and changes
+// End ends the solve of a claim and wakes the waiting replicas. End returns false and changes
 // nothing if this replica no longer holds the claim (see Hold). A retry with the same end within
 // ClaimSolved returns true.
 func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (ok bool, err error) {

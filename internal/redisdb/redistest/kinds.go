@@ -48,7 +48,7 @@ func Kinds() []Kind {
 // BubbleAddress is the address of the server of InBubble in a Place.
 const BubbleAddress = "redis://bubble"
 
-// OnEvery runs a suite on every kind of server. It runs all tests on a single server, on a cluster and, in
+// OnEvery runs a suite on every kind of server. OnEvery runs all tests on a single server, on a cluster and, in
 // bubbles, on the embedded server. With sentinels, and on the embedded server over TCP, it runs only the
 // tests named in reached, which depend on how a client reaches the server.
 func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), reached []string) {

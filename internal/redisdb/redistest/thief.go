@@ -24,7 +24,7 @@ type Thief struct {
 // Dialer opens connections.
 type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// NewThief returns a Thief with a fixed random seed. It loses only replies to requests that contain match.
+// NewThief returns a Thief with a fixed random seed. The Thief loses only replies to requests that contain match.
 func NewThief(share float64, match string) *Thief {
 	return &Thief{
 		Share: share, Match: []byte(match), dial: new(net.Dialer).DialContext,
@@ -39,7 +39,7 @@ func (t *Thief) Stolen() int {
 	return t.stolen
 }
 
-// Over makes the Thief use the connections of another dialer, unless this dialer is nil. It returns the
+// Over makes the Thief use the connections of another dialer, unless this dialer is nil. Over returns the
 // Thief's own dialer.
 func (t *Thief) Over(dial Dialer) Dialer {
 	if dial != nil {
@@ -48,7 +48,7 @@ func (t *Thief) Over(dial Dialer) Dialer {
 	return t.Dial
 }
 
-// Dial opens a connection that loses replies. It is a value for the option Dialer of go-redis.
+// Dial opens a connection that loses replies. Dial is a value for the option Dialer of go-redis.
 func (t *Thief) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := t.dial(ctx, network, addr)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestStreamsOutliveNoDaemon(t *testing.T) {
 	defer closing()
 	shows := func(mode string) {
 		t.Helper()
-		if err := page.Until(30*time.Second, `document.getElementById('mode').textContent === '`+mode+`' && document.querySelectorAll('.target').length === 1`); err != nil {
+		if err := page.WaitUntil(30*time.Second, `document.getElementById('mode').textContent === '`+mode+`' && document.querySelectorAll('.target').length === 1`); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -101,9 +101,9 @@ func addCommands(command *cobra.Command, of ...*cobra.Command) {
 	}
 }
 
-// Words returns a check of the number of arguments. A command needs one argument for each
-// description in needed, and accepts at most `more` further arguments. The error names a missing
-// argument by its description.
+// Words returns a function that checks the number of arguments. A command needs one argument for
+// each description in needed, and accepts at most `more` further arguments. The error names a
+// missing argument by its description.
 func Words(more int, needed ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, given []string) error {
 		most := len(needed) + more

@@ -183,10 +183,10 @@ type Stock struct {
 //	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded
 //	         + Stock.Fresh + Stock.Bought
 //
-// In the stats hash a counter has the name of its field in lower case. In the status document it
-// has the name in the tag.
+// In the stats hash a counter has the name of its field in lower case. In the status document a
+// counter has the name in the tag of its field.
 type Figures struct {
-	// Requests are the sum of Hits, Waited and Misses. For a target they also include callers that
+	// Requests are the sum of Hits, Waited and Misses. For a target, Requests also include callers that
 	// hung up while they waited, and for a guest refused requests. Callers that wait together at
 	// one replica with one Idempotency-Key count once.
 	Requests  int64 `json:"requests"`

@@ -68,8 +68,8 @@ func (n *notifier) wakeWaiters(id captcha.ID) {
 	n.changed(id)
 }
 
-// listen handles the messages of the channel until ctx ends. They name changed identities, keys of
-// claims, and ended orders. A lost message causes only a delay, because queues and claims also poll.
+// listen handles the messages of the channel until ctx ends. The messages contain changed
+// identities, keys of claims, and ended orders. A lost message causes only a delay, because queues and claims also poll.
 func (n *notifier) listen(ctx context.Context) {
 	n.db.Listen(ctx, func(message string) {
 		id, rest, _ := strings.Cut(message, " ")

@@ -38,7 +38,7 @@
 //     guest's identity, the target counts the guest's tokens and bought orders as bought, and the
 //     row counts them as discarded.
 //   - The figures of a removed target expire after two days. If the identity becomes a guest
-//     earlier, they become the guest's figures.
+//     earlier, the figures become the guest's figures.
 //   - A budget counts the orders of a sliding window. Only an order that was not bought leaves the
 //     budget early.
 //   - Callers with tickets are served in the order of their arrival, over all replicas. One step

@@ -29,8 +29,8 @@ const (
 	EndLost      = "lost"    // its deadline passed before the outcome was known
 )
 
-// PriceUnknown is the price of a token if pools.yaml has no price for it. Redis stores it as 0 and
-// Facts.Unpriced.
+// PriceUnknown is the price of a token if pools.yaml has no price for it. Redis stores 0 and
+// Facts.Unpriced instead.
 const PriceUnknown = -1
 
 // CodeTimeout is the EndedOrder.Code of an order that failed because it timed out.

@@ -1,6 +1,6 @@
 // Package redisclaims keeps claims in Redis. A claim is a solve that equal requests with
-// `dedup: identity` share, over all replicas. The package also counts the savings. It is one of two
-// stores for claims; pgclaims is the other. Both pass the same tests (claimtest).
+// `dedup: identity` share, over all replicas. The package also counts the savings. Claims can be
+// stored by this package or by pgclaims. Both pass the same tests (claimtest).
 //
 // # Keys
 //

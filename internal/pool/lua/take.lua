@@ -273,7 +273,8 @@ local function serve_tickets()
   end
 end
 
--- enqueue gives the i-th waiter a ticket. If the waiter gets no ticket, it returns the answer.
+-- enqueue gives the i-th waiter a ticket. If the waiter gets no ticket, enqueue returns the
+-- waiter's answer.
 local function enqueue(waiter, i)
   if waiter.ticket == '' then
     figures.misses = figures.misses + 1

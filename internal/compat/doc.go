@@ -34,7 +34,8 @@
 //     submission or its last poll; a poll after that time counts as another request.
 //   - The end of a task is written to its record before its caller gets it. When its token has expired, a
 //     task is unknown; it never gets a second token.
-//   - At most mostWaiting tasks wait at one replica. Each has a goroutine, which ends with Run.
+//   - At most mostWaiting tasks wait at one replica. Each waiting task has a goroutine, which ends with
+//     Tasks.Run.
 //
 // # Crash points
 //

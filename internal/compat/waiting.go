@@ -198,7 +198,7 @@ func (w *waiter) await(ctx context.Context) (pool.Token, error) {
 	}
 	w.tasks.mu.Unlock()
 	if served {
-		<-w.done // wait closes it soon
+		<-w.done // the method wait closes this channel soon
 		return w.deliver()
 	}
 	return pool.Token{}, why

@@ -211,7 +211,8 @@ func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, en
 	return source
 }
 
-// fail ends a claim with the error cause, and returns the error to the callers that came before the end.
+// fail ends a claim with the error in the argument cause, and returns this error to the callers that came
+// before the end.
 func (ss *shares) fail(ctx context.Context, h *holding, cause error) {
 	waiters := ss.waitersOf(h.share)
 	_, err := ss.claims.End(context.WithoutCancel(ctx), h.key, h.claim.Fence, dedup.ClaimEnd{Value: encodeError(cause), Failed: true})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +26,14 @@ type Bubble struct {
 	mu    sync.Mutex
 	down  bool
 	conns []net.Conn // the server's ends of the connections
+
+	answer  atomic.Pointer[Answer] // nil = the server answers
+	clients sync.Map               // *server.Peer -> struct{}
 }
+
+// Answer returns the reply to a client's command, in Redis' protocol, in place of the server; "" lets
+// the server execute the command.
+type Answer func(command string, args []string) (reply string)
 
 // InBubble starts an embedded server, which stops with the test. It must be called inside a bubble, and
 // moves the bubble's clock to 2026.
@@ -47,8 +55,62 @@ func Embedded(t testing.TB) *Bubble {
 	}
 	_ = conn.Close()
 	b.server = b.Server()
+	b.server.SetPreHook(b.intercept)
 	t.Cleanup(b.Close)
 	return b
+}
+
+// SetAnswer makes answer see each later command of the clients, until SetAnswer(nil). It sees no
+// command of a script. It may be called concurrently, once for each connection.
+func (b *Bubble) SetAnswer(answer Answer) {
+	if answer == nil {
+		b.answer.Store(nil)
+		return
+	}
+	b.answer.Store(&answer)
+}
+
+// RefuseFrom makes the server refuse the clients' commands, as a user without rights, from the n-th one
+// on; the next command is the 0th. The returned function ends that, and returns the refused commands.
+func (b *Bubble) RefuseFrom(n int) (end func() []string) {
+	var mu sync.Mutex
+	var refused []string
+	seen := 0
+	b.SetAnswer(func(command string, _ []string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		if seen++; seen <= n {
+			return ""
+		}
+		refused = append(refused, command)
+		return "-NOPERM this user has no permissions\r\n"
+	})
+	return func() []string {
+		b.SetAnswer(nil)
+		mu.Lock()
+		defer mu.Unlock()
+		return refused
+	}
+}
+
+// intercept reports whether the answer of the test replied to a command.
+func (b *Bubble) intercept(from *server.Peer, command string, args ...string) bool {
+	if command == "HELLO" { // the first command of each client; each command of a script has a new peer
+		b.clients.Store(from, struct{}{})
+		return false
+	}
+	answer := b.answer.Load()
+	if answer == nil {
+		return false
+	}
+	if _, client := b.clients.Load(from); !client {
+		return false
+	}
+	reply := (*answer)(command, args)
+	if reply != "" {
+		from.WriteRaw(reply)
+	}
+	return reply != ""
 }
 
 // Dial opens a connection in memory, because a real socket would keep the bubble's clock from moving. It

@@ -210,6 +210,19 @@ func (r *Reply) Text(name string) string { return field[string](r, name) }
 // Items returns a field that is a list.
 func (r *Reply) Items(name string) []any { return field[[]any](r, name) }
 
+// Integers returns a list of integers.
+func (r *Reply) Integers(name string) []int64 {
+	items := r.Items(name)
+	if len(items) == 0 {
+		return nil
+	}
+	numbers, err := Integers(items, len(items))
+	if r.Err == nil {
+		r.Err = err
+	}
+	return numbers
+}
+
 // Is reports whether a field is 1.
 func (r *Reply) Is(name string) bool { return field[int64](r, name) == 1 }
 

@@ -29,10 +29,10 @@ type route struct {
 	secure bool   // the addresses use TLS
 }
 
-// connect makes one client for the addresses, which are URLs with redis://, rediss:// or unix://. A
-// cluster and sentinels have several addresses, separated by commas. connect does no I/O. Its errors do
-// not quote an address, because an address may contain a password.
-func connect(addresses, sentinelMaster string, dial dialFunc) (redis.UniversalClient, route, error) {
+// clients returns a function that makes one client for the addresses, which are URLs with redis://,
+// rediss:// or unix://. A cluster and sentinels have several addresses, separated by commas. clients does
+// no I/O. Its errors do not quote an address, because an address may contain a password.
+func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() redis.UniversalClient, to route, err error) {
 	var hosts []string
 	var first *redis.Options
 	for i, address := range strings.Split(addresses, ",") {
@@ -49,26 +49,32 @@ func connect(addresses, sentinelMaster string, dial dialFunc) (redis.UniversalCl
 	if dial == nil {
 		dial = redis.NewDialer(first)
 	}
-	first.Dialer = watchful(dial)
-	to := route{mode: ModeSingle, where: some(hosts), secure: first.TLSConfig != nil}
+	to = route{mode: ModeSingle, where: some(hosts), secure: first.TLSConfig != nil}
 	switch {
 	case sentinelMaster != "":
 		to.mode, to.where = ModeSentinel, "sentinels "+to.where
-		options := several(first, hosts)
-		options.MasterName, options.MaxRetries = sentinelMaster, first.MaxRetries
-		return redis.NewFailoverClient(options.Failover()), to, nil
+	case len(hosts) > 1 && first.DB != 0:
+		return nil, route{}, errors.New("a cluster has database 0 alone: leave the number out of the address")
 	case len(hosts) > 1:
-		if first.DB != 0 {
-			return nil, route{}, errors.New("a cluster has database 0 alone: leave the number out of the address")
-		}
 		to.mode = ModeCluster
-		options := several(first, hosts).Cluster()
-		// With the default interval, a failover could go unnoticed for a minute.
-		options.ClusterStateReloadInterval = time.Second
-		return redis.NewClusterClient(options), to, nil
-	default:
-		return redis.NewClient(first), to, nil
 	}
+	return func() redis.UniversalClient {
+		one := *first
+		one.Dialer = watchful(dial)
+		switch to.mode {
+		case ModeSentinel:
+			options := several(&one, hosts)
+			options.MasterName, options.MaxRetries = sentinelMaster, one.MaxRetries
+			return redis.NewFailoverClient(options.Failover())
+		case ModeCluster:
+			options := several(&one, hosts).Cluster()
+			// With the default interval, a failover could go unnoticed for a minute.
+			options.ClusterStateReloadInterval = time.Second
+			return redis.NewClusterClient(options)
+		default:
+			return redis.NewClient(&one)
+		}
+	}, to, nil
 }
 
 func parseAddress(address string) (*redis.Options, error) {

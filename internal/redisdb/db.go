@@ -49,15 +49,11 @@ type DB struct {
 
 // Open makes a DB. Open does no I/O. While Redis is unavailable, every call fails with ErrDown.
 func Open(o Options) (*DB, error) {
-	hot, to, err := connect(o.Addresses, o.SentinelMaster, o.Dial)
+	connect, to, err := clients(o.Addresses, o.SentinelMaster, o.Dial)
 	if err != nil {
 		return nil, err
 	}
-	slow, _, err := connect(o.Addresses, o.SentinelMaster, o.Dial)
-	if err != nil {
-		_ = hot.Close()
-		return nil, err
-	}
+	hot, slow := connect(), connect()
 	slow.AddHook(slowHook{})
 	var name [8]byte
 	_, _ = rand.Read(name[:]) // never fails: crypto/rand ends the program instead

@@ -2,6 +2,7 @@ package redisdb
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -122,11 +123,13 @@ func (m *monitor) turn(was, now *condition) {
 func (m *monitor) probe(ctx context.Context) *condition {
 	now := m.try(ctx)
 	m.met = m.met || now.up()
-	if now.err != nil && now.away == nil {
+	var known *downError
+	if now.away == nil && errors.As(now.err, &known) {
+		reason := known.reason
 		if !m.met {
-			now.err = strange(now.err, m.route.secure)
+			reason = strange(reason, m.route.secure)
 		}
-		now.err = at(m.route.where, now.err)
+		now.err = &downError{reason: reason, where: m.route.where, cause: known.cause}
 	}
 	return now
 }

@@ -87,15 +87,6 @@ func is(err error, reason string) bool {
 	return errors.As(err, &known) && known.reason == reason
 }
 
-// at adds the address of Redis to an ErrDown.
-func at(where string, err error) error {
-	var known *downError
-	if !errors.As(err, &known) {
-		return err
-	}
-	return &downError{reason: known.reason, where: where, cause: known.cause}
-}
-
 func meaning(err error) string {
 	if strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable") {
 		return meaningOfSentinels(err)
@@ -177,19 +168,16 @@ func meaningOfCertificate(err error) string {
 	return "it is not valid"
 }
 
-// strange extends the error of a server that has never worked. It suggests that the server uses TLS and
+// strange extends the reason of a server that has never worked. It suggests that the server uses TLS and
 // the address does not, or the reverse.
-func strange(err error, secure bool) error {
-	var known *downError
+func strange(reason string, secure bool) string {
 	switch {
-	case !errors.As(err, &known):
-		return err
-	case secure && known.reason == reasonSilent:
-		return &downError{reason: reasonSilent + ", or speaks no TLS there", where: known.where, cause: known.cause}
-	case !secure && known.reason == reasonClosed:
-		return &downError{reason: reasonClosed + ": if it requires TLS, begin with rediss://", where: known.where, cause: known.cause}
+	case secure && reason == reasonSilent:
+		return reason + ", or speaks no TLS there"
+	case !secure && reason == reasonClosed:
+		return reason + ": if it requires TLS, begin with rediss://"
 	}
-	return err
+	return reason
 }
 
 // partly returns the ErrDown of a cluster in which only some masters do not work. The argument away has

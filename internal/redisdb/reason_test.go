@@ -55,6 +55,7 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 		"silent":          {at, "", context.DeadlineExceeded, "redis does not answer", ""},
 		"closed":          {at, "", io.EOF, "redis closes the connection without an answer: if it requires TLS, begin with rediss://", ""},
 		"closed with TLS": {secure, "", io.EOF, "redis closes the connection without an answer", ""},
+		"cluster away":    {at + "," + at, "", of(syscall.ECONNREFUSED), "redis refuses the connection: nothing listens there", "redis.example.com:6379, redis.example.com:6379"},
 		"sentinels away":  {at + "," + at, "main", of(syscall.ECONNREFUSED), "no sentinel knows a master that answers", "sentinels redis.example.com:6379, redis.example.com:6379"},
 	} {
 		check := func(t *testing.T) {

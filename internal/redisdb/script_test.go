@@ -79,6 +79,9 @@ func TestLoadScriptsFindsMistakesInNames(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, said, want)
 		}
 	}
+	if said := panics(func() { LoadScripts(fstest.MapFS{}, nil) }); !strings.HasPrefix(said, "redisdb: no scripts in the binary: ") {
+		t.Errorf("without a folder: %q", said)
+	}
 	if said := panics(func() { all.Get("y") }); said != "redisdb: no script y.lua" {
 		t.Errorf("another name: %q", said)
 	}

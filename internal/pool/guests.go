@@ -144,18 +144,15 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 	if err != nil {
 		return stock, false, err
 	}
-	n, err := redisdb.Integers(r.List(), 1+len(nonces))
-	if err != nil {
-		return stock, false, err
-	}
+	folded, added := r.Int("folds"), r.Integers("added")
 	for i, nonce := range nonces {
-		if n[i+1] == 0 {
+		if i < len(added) && added[i] == 0 {
 			for name, value := range redisdb.Pairs(apart[nonce.(string)]) { //nolint:forcetypeassert // put in above
 				stock.Figures.add(name, value)
 			}
 		}
 	}
-	return stock, strconv.FormatInt(n[0], 10) == folds || n[0] == 0, nil
+	return stock, strconv.Itoa(folded) == folds || folded == 0, r.Err
 }
 
 // tally adds the totals of a batch of guests to stock, and their figures that are set apart to apart.

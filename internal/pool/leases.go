@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 // Adopt makes this replica the owner of those orders of one identity whose leases have expired. The
 // result gone has the orders that no longer exist.
+// If the line of an order in the journal is unreadable, Adopt fails and still returns the other orders.
 func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []Record, gone []Ref, err error) {
 	ids := make([]any, len(orders))
 	for i, order := range orders {
@@ -27,16 +29,17 @@ func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (ado
 		order, _ := name.(string)
 		gone = append(gone, Ref{Identity: id, Order: order})
 	}
-	taken := reply.Items("taken")
+	taken, unread := reply.Items("taken"), reply.Err
 	for ; len(taken) >= 4; taken = taken[4:] {
 		order, _ := taken[0].(string)
 		r, err := readRecord(Ref{Identity: id, Order: order}, s.script("find").Read(taken[1:4]), asked, answered)
 		if err != nil {
-			return adopted, gone, err
+			unread = cmp.Or(unread, err)
+			continue
 		}
 		adopted = append(adopted, r)
 	}
-	return adopted, gone, reply.Err
+	return adopted, gone, unread
 }
 
 // readRecord parses the reply of find.lua. The script ran between the times asked and answered.
@@ -114,7 +117,8 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 const findBatch = 500
 
 // FindAll reads many orders, up to findBatch in one exchange. FindAll returns the orders that exist, in
-// the sequence of the argument. FindAll fails if the state of any order is unknown.
+// the sequence of the argument, without the orders whose line in the journal is unreadable. FindAll
+// fails if the state of any other order is unknown.
 func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 	var found []Record
 	for batch := range slices.Chunk(orders, findBatch) {
@@ -135,10 +139,12 @@ func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 				continue
 			}
 			r, err := readRecord(batch[i], reply, asked, answered)
-			if err != nil {
-				return nil, err
+			if reply.Err != nil {
+				return nil, reply.Err
 			}
-			found = append(found, r)
+			if err == nil {
+				found = append(found, r)
+			}
 		}
 	}
 	return found, nil

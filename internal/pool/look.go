@@ -115,9 +115,7 @@ func detailedStock(r *redisdb.Reply) (Stock, error) {
 		}
 		stock.Figures.add(name, value)
 	}
-	if windows := r.Items("windows"); r.Err == nil {
-		stock.Windows, r.Err = readWindows(windows)
-	}
+	stock.Windows = readWindows(r.Integers("windows"))
 	return stock, r.Err
 }
 

@@ -120,16 +120,13 @@ func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*dueGuest, error)
 	if err != nil {
 		return nil, err
 	}
-	now, err := redisdb.Integers(r.List(), 1)
-	if err != nil {
-		return nil, err
-	}
-	due := make([]*dueGuest, 0, len(r.List())-1)
-	for _, id := range r.List()[1:] {
+	now, taken := RedisTime(r.Int("now")), r.Items("identities")
+	due := make([]*dueGuest, 0, len(taken))
+	for _, id := range taken {
 		name, _ := id.(string)
-		due = append(due, &dueGuest{id: captcha.ID(name), leased: RedisTime(now[0]).After(guestLease)})
+		due = append(due, &dueGuest{id: captcha.ID(name), leased: now.After(guestLease)})
 	}
-	return due, nil
+	return due, r.Err
 }
 
 // setApart sets apart the figures of guests that are empty or handed over.
@@ -177,8 +174,8 @@ func (g *Guests) addToRow(ctx context.Context, due []*dueGuest) error {
 		}
 		return g.guests(), args{"name": l.nonce, "not_after": l.leased, "known_ms": nonceApart}, l.figures
 	}, func(l *dueGuest, reply any) error {
-		n, _ := reply.(int64)
-		l.added = n >= 0
+		n, is := reply.(int64)
+		l.added = is && n >= 0
 		return nil
 	})
 }

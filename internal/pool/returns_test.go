@@ -129,12 +129,13 @@ func TestCloseReturnsTokensOfCallersThatHungUp(t *testing.T) {
 	})
 }
 
-// The number of pending returns is limited.
+// The number of pending returns is limited. A token beyond it is lost, which is logged.
 func TestPendingReturnsAreLimited(t *testing.T) {
 	testkit.WithoutRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
-		s, id := open(t, Options{Addresses: "redis://bubble", Dial: redis.Dial}), identity("many")
+		var log testkit.Log
+		s, id := openLogged(t, Options{Addresses: "redis://bubble", Dial: redis.Dial}, log.Logger()), identity("many")
 		stock(t, s, id, 1, 0, time.Minute)
 		token := take(t, s, Request{ID: id}, 1)[0]
 		redis.SetDown(true)
@@ -144,6 +145,10 @@ func TestPendingReturnsAreLimited(t *testing.T) {
 		}
 		if err := s.Return(token); !errors.Is(err, errFullReturns) {
 			t.Errorf("one too many: %v", err)
+		}
+		s.returnToken(token)
+		if log.Count("token not returned after its caller hung up", "identity="+string(id)) != 1 {
+			t.Errorf("the log has %s", &log)
 		}
 		s.returns.mu.Lock()
 		s.returns.pending[id] = s.returns.pending[id][:1] // the others would take long

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -88,13 +89,10 @@ func (q *takeQueue) decode(c *takeCall, reply []string) ([]answer, error) {
 	if len(reply) < head || len(reply) > head+len(c.immediate) {
 		return nil, fmt.Errorf("pool: take answered %d values to %d callers", len(reply), len(c.waiters)+len(c.immediate))
 	}
-	now, err := strconv.ParseInt(reply[0], 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("pool: take answered no time: %w", err)
-	}
-	rateWait, err := strconv.ParseInt(reply[1], 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("pool: take answered no rate: %w", err)
+	now, noTime := strconv.ParseInt(reply[0], 10, 64)
+	rateWait, noWait := strconv.ParseInt(reply[1], 10, 64)
+	if err := cmp.Or(noTime, noWait); err != nil {
+		return nil, fmt.Errorf("pool: take answered no number: %w", err)
 	}
 	limited := answer{err: &RateError{RetryAfter: time.Duration(rateWait) * time.Millisecond}}
 	answers := make([]answer, 0, len(c.waiters)+len(c.immediate))

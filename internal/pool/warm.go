@@ -46,25 +46,14 @@ func (s *Controls) Warm(ctx context.Context, id captcha.ID, w Window, limit Wind
 	return nil
 }
 
-// readWindows parses the windows in the reply of look.lua.
-func readWindows(items []any) ([]Window, error) {
-	if len(items) == 0 {
-		return nil, nil // most identities have no windows
-	}
-	n, err := redisdb.Integers(items, len(items))
-	if err != nil {
-		return nil, err
-	}
-	if len(n)%3 != 0 {
-		return nil, fmt.Errorf("pool: look answered windows of %d values", len(n))
-	}
-	windows := make([]Window, 0, len(n)/3)
-	for ; len(n) > 0; n = n[3:] {
+// readWindows parses the windows in the reply of look.lua: three numbers for each, the times in ms.
+func readWindows(n []int64) (windows []Window) {
+	for ; len(n) >= 3; n = n[3:] {
 		windows = append(windows, Window{
 			Tokens: int(n[0]),
 			In:     time.Duration(n[1]) * time.Millisecond,
 			Left:   time.Duration(n[2]) * time.Millisecond,
 		})
 	}
-	return windows, nil
+	return windows
 }

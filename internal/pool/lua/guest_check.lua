@@ -3,14 +3,15 @@
 -- KEYS   row added hold
 -- ARGV   survey, then nonces of figures;
 --        survey: random name of the survey
--- Reply  how often figures were ever added to the row; then for each nonce 1 if its figures were
---        added, else 0
+-- Reply  {folds added};
+--        folds: how often figures were ever added to the row
+--        added: for each nonce 1 if its figures were added, else 0
 -- Errors WRONGTYPE, after the hold was released
 if redis.call('GET', KEYS.hold) == ARGV.survey then
   redis.call('DEL', KEYS.hold)
 end
-local answer = {tonumber(redis.call('HGET', KEYS.row, 'folds') or 0)}
+local added = {}
 for i = ARGV.size + 1, #ARGV do
-  answer[#answer + 1] = redis.call('ZSCORE', KEYS.added, ARGV[i]) and 1 or 0
+  added[#added + 1] = redis.call('ZSCORE', KEYS.added, ARGV[i]) and 1 or 0
 end
-return answer
+return {tonumber(redis.call('HGET', KEYS.row, 'folds') or 0), added}

@@ -3,20 +3,23 @@
 --
 -- KEYS   guests
 -- ARGV   limit retry_ms, then identities;
+-- ARGV   limit retry_ms, then identities;
 --        limit: maximum number of guests in a reply
 --        identities: guests to lease, due or not; if there are none, guests that are due are leased
--- Reply  the time in Unix ms, then the identities of the leased guests
+-- Reply  {now identities};
+--        now: Unix ms
+--        identities: of the leased guests
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 local due = {unpack(ARGV, ARGV.size + 1)}
 if #due == 0 then
   due = redis.call('ZRANGEBYSCORE', KEYS.guests, '-inf', ms(now), 'LIMIT', 0, ARGV.limit)
 end
-local answer = {now}
+local taken = {}
 for _, id in ipairs(due) do
   if redis.call('ZSCORE', KEYS.guests, id) then
     redis.call('ZADD', KEYS.guests, ms(now + tonumber(ARGV.retry_ms)), id)
-    answer[#answer + 1] = id
+    taken[#taken + 1] = id
   end
 end
-return answer
+return {now, taken}

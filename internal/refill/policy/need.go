@@ -43,10 +43,7 @@ func newNeed(k *Params, rate, price float64) *Need {
 
 func twoDigits(x float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(x))-1)
-	up, err := strconv.ParseFloat(fmt.Sprintf("%.1e", math.Ceil(x/unit-1e-9)*unit), 64)
-	if err != nil {
-		return x
-	}
+	up, _ := strconv.ParseFloat(fmt.Sprintf("%.1e", math.Ceil(x/unit-1e-9)*unit), 64) // never fails on a formatted number
 	return up
 }
 
@@ -86,8 +83,11 @@ func (s Simulation) Need(ctx context.Context, r Result) (*Need, error) {
 	}
 	low, high := s.Params.MaxWaste, float64(MostMaxWaste)
 	enough, err := reaches(high)
-	if err != nil || !enough {
-		return newNeed(&s.Params, r.HitRate, 0), err
+	if err != nil {
+		return nil, err
+	}
+	if !enough {
+		return newNeed(&s.Params, r.HitRate, 0), nil
 	}
 	for high > nearEnough*low {
 		middle := twoDigits(math.Sqrt(low * high))

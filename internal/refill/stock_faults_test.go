@@ -1,0 +1,212 @@
+package refill
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"poold/internal/captcha"
+	"poold/internal/pool"
+	"poold/internal/redisdb"
+	"poold/internal/targets"
+	"poold/internal/testkit"
+)
+
+// faultyStock is an empty stock with faults.
+type faultyStock struct {
+	eye
+
+	mu      sync.Mutex
+	looks   int
+	recall  func() ([]byte, error)    // nil = nothing is saved
+	retry   func() (bool, error)      // nil = succeeds
+	lookAll func(look int) error      // nil = succeeds
+	stock   func(look int) pool.Stock // nil = an empty one
+}
+
+func newFaultyStock() *faultyStock {
+	s := &faultyStock{}
+	s.eye = func(context.Context) (pool.Stock, error) {
+		if s.stock == nil {
+			return pool.Stock{NextLook: -1}, nil
+		}
+		return s.stock(s.looks), nil
+	}
+	return s
+}
+
+// change lets a test change the faults while the workers run.
+func (s *faultyStock) change(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do()
+}
+
+func (s *faultyStock) LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks++
+	if s.lookAll != nil {
+		if err := s.lookAll(s.looks); err != nil {
+			return nil, err
+		}
+	}
+	return s.eye.LookAll(ctx, queries)
+}
+
+func (s *faultyStock) Recall(context.Context, captcha.ID) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.recall == nil {
+		return nil, nil
+	}
+	return s.recall()
+}
+
+func (s *faultyStock) Retry(context.Context, captcha.ID) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.retry == nil {
+		return true, nil
+	}
+	return s.retry()
+}
+
+// withFaults runs a manager over a faulty stock for one target.
+func withFaults(t *testing.T, s *faultyStock, target targets.Target, story func(t *testing.T, m *Manager, buyer *counter, log *testkit.Log)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var log testkit.Log
+		buyer := &counter{}
+		m := NewManager(s, alone{}, buyer, noOthers, log.Logger())
+		running(t, m, func() { story(t, m, buyer, &log) }, target)
+	})
+}
+
+// orders returns the number of placed orders.
+func (c *counter) orders() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.placed
+}
+
+// down is the error of a stock during an outage of Redis.
+var down = redisdb.Down(errors.New("READONLY you cannot write against a replica"))
+
+// adaptive returns an adaptive target, whose learned state is kept.
+func adaptive() targets.Target {
+	x := target("login", 5)
+	x.Refill, x.Min, x.HitRate, x.MaxWaste = targets.RefillAdaptive, 1, 0.9, 3
+	return x
+}
+
+// While the learned state cannot be read, nothing is looked at and nothing is bought, and the status
+// says why. Afterwards the target is filled.
+func TestNothingIsBoughtBeforeTheLearnedStateIsRead(t *testing.T) {
+	s := newFaultyStock()
+	s.recall = func() ([]byte, error) { return nil, down }
+	withFaults(t, s, adaptive(), func(t *testing.T, m *Manager, buyer *counter, log *testkit.Log) {
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		n, _ := m.Status("login")
+		s.change(func() {
+			if s.looks != 0 || buyer.orders() != 0 || n.State != Starved || n.Reason != redisdb.Reason(down) {
+				t.Errorf("%d looks, %d orders, status %+v", s.looks, buyer.orders(), n)
+			}
+			if tries := log.Count("level=DEBUG", "stock not reached", "target=login"); tries < 8 || tries > 20 {
+				t.Errorf("%d tries in 20 s:\n%s", tries, log)
+			}
+			s.recall = nil
+		})
+		time.Sleep(awayMost)
+		synctest.Wait()
+		if n, _ := m.Status("login"); buyer.orders() == 0 || n.State == Starved && n.Reason == redisdb.Reason(down) {
+			t.Errorf("afterwards: %d orders, status %+v", buyer.orders(), n)
+		}
+	})
+}
+
+// An unreadable learned state is logged once as a warning, and the target is filled.
+func TestAnUnreadableLearnedStateIsDropped(t *testing.T) {
+	s := newFaultyStock()
+	s.recall = func() ([]byte, error) { return []byte("junk"), nil }
+	withFaults(t, s, adaptive(), func(t *testing.T, _ *Manager, buyer *counter, log *testkit.Log) {
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := log.Count("level=WARN", "the learned demand is dropped, and learned again", "target=login", "err="); n != 1 {
+			t.Errorf("logged %d times:\n%s", n, log)
+		}
+		if buyer.orders() == 0 {
+			t.Error("nothing was bought")
+		}
+	})
+}
+
+// If the look with the learned lead time fails, nothing is bought on the look before it. The worker
+// retries with a backoff.
+func TestNothingIsBoughtIfTheSecondLookFails(t *testing.T) {
+	s := newFaultyStock()
+	fails := true
+	s.stock = func(look int) pool.Stock {
+		lead := time.Duration(10+look) * time.Second // the lead time is always another one
+		return pool.Stock{NextLook: -1, Leads: []time.Duration{lead, lead, lead}}
+	}
+	s.lookAll = func(look int) error {
+		if fails && look%2 == 0 {
+			return down
+		}
+		return nil
+	}
+	withFaults(t, s, target("login", 5), func(t *testing.T, m *Manager, buyer *counter, log *testkit.Log) {
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		n, _ := m.Status("login")
+		s.change(func() {
+			if s.looks < 16 || s.looks > 40 || buyer.orders() != 0 || n.State != Starved || n.Reason != redisdb.Reason(down) {
+				t.Errorf("%d looks, %d orders, status %+v", s.looks, buyer.orders(), n)
+			}
+			fails = false
+		})
+		time.Sleep(awayMost)
+		synctest.Wait()
+		if buyer.orders() == 0 {
+			t.Errorf("nothing was bought afterwards:\n%s", log)
+		}
+	})
+}
+
+// A reload that changes a failing target takes effect even if its next order cannot be advanced.
+func TestAFailingTargetIsReloadedWithoutItsRetry(t *testing.T) {
+	s := newFaultyStock()
+	retries := 0
+	s.retry = func() (bool, error) {
+		retries++
+		return false, down
+	}
+	s.stock = func(int) pool.Stock {
+		return pool.Stock{NextLook: -1, Attempts: pool.Attempts{Refused: 3, Bounded: time.Minute, Next: time.Hour, Every: time.Hour}}
+	}
+	withFaults(t, s, target("login", 5), func(t *testing.T, m *Manager, buyer *counter, log *testkit.Log) {
+		time.Sleep(time.Second)
+		synctest.Wait()
+		changed := target("login", 7)
+		for range 2 { // the second one changes nothing
+			m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{changed}})
+		}
+		s.change(func() {
+			if n := log.Count("level=DEBUG", "the next order of a failing target is not advanced", "target=login", "READONLY"); n != 1 || retries != 1 {
+				t.Errorf("%d retries, %d logged:\n%s", retries, n, log)
+			}
+		})
+		if w := m.workers.Load().byName["login"]; w.target.Depth != 7 {
+			t.Errorf("the depth is %d", w.target.Depth)
+		}
+		if strings.Contains(log.String(), "panic") || buyer.orders() != 0 {
+			t.Errorf("%d orders:\n%s", buyer.orders(), log)
+		}
+	})
+}

@@ -81,6 +81,7 @@ type fakeProvider struct {
 	sold      int              // tokens
 	answered  time.Time        // of Answered
 	report    func() error
+	probe     error // of Probe
 }
 
 func newFakeProvider(l *ledger, name string) *fakeProvider {
@@ -208,7 +209,7 @@ func (s *fakeProvider) PollTurn(time.Time) (bool, time.Duration) {
 	return s.fault == nil || s.fault.Polls, time.Minute
 }
 
-func (s *fakeProvider) Probe(context.Context) error { return nil }
+func (s *fakeProvider) Probe(context.Context) error { return s.probe }
 
 func (s *fakeProvider) ReadBalance(context.Context) error { return errors.New("no balance here") }
 

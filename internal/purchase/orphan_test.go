@@ -1,10 +1,12 @@
 package purchase
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/redisdb"
 )
 
 // The permit of an order that is missing for some time is released, but not while the order may
@@ -45,6 +47,25 @@ func TestOrphanedPermitsAreReleased(t *testing.T) {
 		want(foreign.Ref)
 		if n := len(s.buyer.recovery.orphans); n != 0 {
 			t.Errorf("%d orphans are still remembered", n)
+		}
+	})
+}
+
+// A permit whose release fails is released by the next search.
+func TestAnOrphanedPermitIsReleasedAfterAnError(t *testing.T) {
+	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
+		orphan := pool.Ref{Order: "orphan", Identity: spec().ID}
+		s.reserve(t, "one", orphan)
+		s.adopt(t)
+		time.Sleep(orphanedFor)
+		s.stock.away("look sweep")
+		if got, err := s.buyer.recovery.adopt(t.Context()); len(got) != 0 || !errors.Is(err, redisdb.ErrDown) || !s.stock.hasPermit("one", orphan) {
+			t.Errorf("adopt = %d orders, %v", len(got), err)
+		}
+		s.stock.away()
+		s.adopt(t)
+		if s.stock.hasPermit("one", orphan) {
+			t.Error("the permit is not released")
 		}
 	})
 }

@@ -2,6 +2,8 @@ package purchase
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -75,6 +77,20 @@ func TestAnUnreadableFolderIsLoggedOnce(t *testing.T) {
 			if n := strings.Count(logged.String(), what); n != want {
 				t.Errorf("%q was logged %d times:\n%s", what, n, logged.String())
 			}
+		}
+	})
+}
+
+// A folder that cannot be opened prevents the start, and the error names it.
+func TestABlockedFolderStopsTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		blocked := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := newTestBuyerWith(t, 1, blocked)
+		if err := s.buyer.OpenDeadLetters(); !errors.As(err, new(*fs.PathError)) || !strings.Contains(err.Error(), blocked) {
+			t.Errorf("opening: %v", err)
 		}
 	})
 }

@@ -72,5 +72,13 @@ func TestOrdersUnderWayAreListed(t *testing.T) {
 				t.Errorf("without %s: %v, %v", step, list, err)
 			}
 		}
+		s.stock.away()
+		for n, more := 0, true; more; n++ {
+			end := s.stock.redis.RefuseFrom(n)
+			list, err := elsewhere.buyer.OwnOrdersInFlight(t.Context())
+			if more = len(end()) > 0; more != errors.Is(err, redisdb.ErrDown) || !more && err != nil || len(list) > 0 {
+				t.Errorf("refused from command %d on: %v, %v", n, list, err)
+			}
+		}
 	})
 }

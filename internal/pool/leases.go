@@ -12,8 +12,8 @@ import (
 )
 
 // Adopt makes this replica the owner of those orders of one identity whose leases have expired. The
-// result gone has the orders that no longer exist.
-// If the line of an order in the journal is unreadable, Adopt fails and still returns the other orders.
+// result gone has the orders that no longer exist. If the line of an order in the journal is
+// unreadable, Adopt fails and still returns the other orders.
 func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []Record, gone []Ref, err error) {
 	ids := make([]any, len(orders))
 	for i, order := range orders {

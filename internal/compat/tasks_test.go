@@ -501,6 +501,9 @@ func TestNearMisses(t *testing.T) {
 	if !n.Note(target, []string{"action"}, at) || n.Note(target, []string{"action"}, at) {
 		t.Error("the first is not the first")
 	}
+	if got := n.Of(target); len(got) != 1 || got[0].Count != 2 {
+		t.Errorf("a repeated near miss: %+v", got)
+	}
 	for i := range 10 {
 		n.Note(target, []string{fmt.Sprint(i)}, at)
 	}
@@ -508,5 +511,15 @@ func TestNearMisses(t *testing.T) {
 	n.Note(target, []string{"8"}, later)
 	if got := n.Of(target); len(got) != mostNearMisses || got[0].Fields[0] != "8" || got[0].Count != 2 || !got[0].Last.Equal(later) || !got[1].Last.Equal(at) || len(n.Of("other")) != 0 {
 		t.Errorf("%+v", got)
+	}
+	// A full list takes no new target, and goes on counting for the known ones.
+	for i := range mostNearTargets - 1 {
+		n.Note(captcha.ID(fmt.Sprint("target ", i)), []string{"action"}, at)
+	}
+	if n.Note("one more", []string{"action"}, at) || n.Of("one more") != nil {
+		t.Errorf("target %d is noted", mostNearTargets+1)
+	}
+	if last := captcha.ID(fmt.Sprint("target ", mostNearTargets-2)); len(n.Of(last)) != 1 || !n.Note(target, []string{"new"}, at) {
+		t.Errorf("%s has %+v", last, n.Of(last))
 	}
 }

@@ -220,10 +220,17 @@ func TestStatusWithoutRedisAnswersWithinASecond(t *testing.T) {
 				return []purchase.Status{d.provider}
 			}
 		}
-		begun := time.Now()
-		a := d.ask(t, "GET", "/status.json")
-		if took := time.Since(begun); took > time.Second {
-			t.Errorf("%s: took %s", name, took)
+		var a answer
+		quickly := false
+		for range 5 { // a busy machine gets another try
+			begun := time.Now()
+			a = d.ask(t, "GET", "/status.json")
+			if quickly = time.Since(begun) <= time.Second; quickly {
+				break
+			}
+		}
+		if !quickly {
+			t.Errorf("%s: no answer within a second", name)
 		}
 		document := parsed[status.Document](t, a)
 		if document.Redis.OK || document.Ready || len(document.Targets) != 3 || len(document.Providers) != 1 {

@@ -264,11 +264,11 @@ func TestRedisHangsAndHeals(t *testing.T) {
 	if _, err := s.Take(t.Context(), Request{ID: id}); !errors.Is(err, redisdb.ErrDown) {
 		t.Fatalf("while it hangs: %v", err)
 	}
-	if took := time.Since(began); took > 1500*time.Millisecond {
-		t.Fatalf("told after %v", took)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Fatalf("the error came after %v", took)
 	}
 	began = time.Now()
-	if _, err := s.Take(t.Context(), Request{ID: id}); !errors.Is(err, redisdb.ErrDown) || time.Since(began) > 100*time.Millisecond {
+	if _, err := s.Take(t.Context(), Request{ID: id}); !errors.Is(err, redisdb.ErrDown) || time.Since(began) > 400*time.Millisecond {
 		t.Fatalf("the next caller: %v after %v", err, time.Since(began))
 	}
 	// Redis may look before it carries out the take: both are there then, and one goes and returns.

@@ -57,7 +57,7 @@ func await(ctx context.Context, log *slog.Logger, looks ...*firstLook) error {
 		case <-l.done:
 		case <-limited.Done():
 		}
-		if ctx.Err() != nil { // the start is being stopped
+		if ctx.Err() != nil { // the daemon was stopped while it started
 			return nil
 		}
 		select {

@@ -59,7 +59,7 @@ func (d *daemon) warnOfSpending(s check.Spending) {
 	}
 }
 
-// fewOf joins the given names, and adds how many of all names are missing from the text.
+// fewOf joins the given names, and appends the number of names that it leaves out.
 func fewOf(named []string, all int) string {
 	text := strings.Join(named, "; ")
 	if all > len(named) {

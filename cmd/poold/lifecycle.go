@@ -19,7 +19,7 @@ const stopGrace = time.Second
 const drainLimit = 10 * time.Second
 
 // run starts the daemon, waits until ctx ends or a part of the daemon fails, and stops it. This
-// function is the list of all stages of the start and the stop, in order.
+// function shows all stages of startup and shutdown, in order.
 func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	working, failed := context.WithCancel(ctx)
 	defer failed()

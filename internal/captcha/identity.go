@@ -37,7 +37,7 @@ func SolvableTypes() []Type {
 	return append(Types(), GeeTest, GeeTestV4, Image)
 }
 
-// Identity is everything that shapes a solve. A token bought for one identity is never handed out
+// Identity has all parameters that affect how a CAPTCHA is solved. A token bought for one identity is never handed out
 // for another identity. Identities are comparable. The zero value of a field means that the solve
 // does not specify this field. ProxyType is "" if Proxy is "".
 //

@@ -26,8 +26,8 @@ func (f *Figures) counter(field int) *int64 {
 	return reflect.ValueOf(f).Elem().Field(field).Addr().Interface().(*int64)
 }
 
-// add adds a value to the counter with this name in the stats hash. It ignores unknown names, which
-// other versions use.
+// add adds a value to the counter with this name in the stats hash. It ignores unknown names, because
+// other versions may use them.
 func (f *Figures) add(name, value string) {
 	if field, known := counters[name]; known {
 		count, _ := strconv.ParseInt(value, 10, 64)

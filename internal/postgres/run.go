@@ -17,9 +17,10 @@ const probeEvery = time.Second
 // reconnects has the pauses before Run connects again.
 var reconnects = backoff.Doubling{First: 50 * time.Millisecond, Most: time.Second}
 
-// Run keeps one connection until ctx ends. It brings the schema up to date, and logs when the server stops serving and
-// when it serves again. It calls the function heard with the payload of each notification on the channel; the channel ""
-// means no notifications. The function heard must not block. Run must be called at most once.
+// Run keeps one connection until ctx ends. It brings the schema up to date, and logs when the server
+// stops serving and when it serves again. It calls heard(payload) for each notification on the channel.
+// With an empty channel it listens to none. The function heard must not block. Run must be called at
+// most once.
 func (db *DB) Run(ctx context.Context, channel string, heard func(payload string)) error {
 	db.heard.Store(&listening{channel, heard})
 	for failures := 1; ; failures++ {
@@ -97,8 +98,9 @@ func (db *DB) attend(ctx context.Context, channel string, serves func()) error {
 	}
 }
 
-// probe checks that the server responds and accepts changes. It reads whether a transaction is read-only, which needs no
-// right on a table. It is read-only on a standby and on a server whose transactions are read-only by default.
+// probe checks that the server responds and accepts changes. It reads whether a transaction is
+// read-only, which needs no right on a table. It is read-only on a standby and on a server whose
+// transactions are read-only by default.
 func (db *DB) probe(ctx context.Context, conn *pgxpool.Conn) error {
 	var refuses bool
 	err := within(ctx, db.limit, func(ctx context.Context) error {

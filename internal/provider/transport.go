@@ -25,7 +25,7 @@ const (
 	longCause = 200 // maximum length of the text of an error, in characters
 
 	hiccup    = 5 * time.Second // delay of the next call after a call without a proper answer
-	unreached = 2 * time.Second // delay of the next call after a call that was not sent
+	unreached = 2 * time.Second // delay before the next attempt if a call could not be sent
 )
 
 // newTransport makes the HTTP transport of one client. It closes idle connections before services

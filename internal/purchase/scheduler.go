@@ -164,7 +164,7 @@ func newScheduler(as *accounts) *scheduler {
 	return q
 }
 
-// The method request adds a request, see Buyer.Request.
+// request adds a request; see Buyer.Request.
 func (q *scheduler) request(bid Bid, granted func(*Slot, error)) *Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -98,7 +98,7 @@ func (t *targetEntry) windowRules() {
 	}
 }
 
-// warmRules warns about windows that keep no more tokens than the target always keeps.
+// warmRules warns about windows without an effect, because the target always keeps as many tokens.
 func (t *targetEntry) warmRules(inherited entry) {
 	others := []string{"refill", "depth", "min", "idle_after"}
 	// Windows of the defaults get no warning, because they apply to targets of different depths.

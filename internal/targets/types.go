@@ -28,8 +28,9 @@ type turnstileLife struct {
 	Margin   time.Duration `key:"margin" range:"0s 24h" default:"50s" doc:"A token is not handed out in this last part of its lifetime; below the lifetime."`
 }
 
-// byType returns the life of each poolable type. If a margin is not below its lifetime, byType
-// reports this and uses the default life, so that the targets of this type are not reported too.
+// byType returns the life of each poolable type. If the margin of a type is not below its lifetime,
+// byType reports that once and uses the default life. Otherwise each target of the type would be
+// reported too.
 func (l *lifetimes) byType(e entry) map[captcha.Type]life {
 	all := make(map[captcha.Type]life)
 	for i, l := range []life{l.RecaptchaV2, l.RecaptchaV3, l.HCaptcha, life(l.Turnstile)} {

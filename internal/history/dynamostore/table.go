@@ -20,8 +20,8 @@ const (
 	creating = 5 * time.Minute
 )
 
-// Check compares the table with the shape that the store needs. If the table cannot be read, its error is a
-// history.ErrDown. If the table differs, its error names all differences.
+// Check compares the table with the shape that the store needs. If the table cannot be read, the error
+// is a history.ErrDown. If the table differs, its error names all differences.
 func (s *Store) Check(ctx context.Context) error {
 	const doing = "looking at the table"
 	table, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String(s.table)})
@@ -35,8 +35,9 @@ func (s *Store) Check(ctx context.Context) error {
 	return s.differs(append(shape(table.Table), expiryDiffers(expiry)...))
 }
 
-// Init creates the table, its index, its time to live and, if the argument stream is true, a stream of new images. It
-// keeps existing parts. If an existing part has another shape, Init changes nothing and its error names all differences.
+// Init creates the table, its index, its time to live and, if the argument stream is true, a stream of
+// new images. It keeps existing parts. If an existing part has another shape, Init changes nothing and
+// its error names all differences.
 func (s *Store) Init(ctx context.Context, stream bool) error {
 	if err := s.create(ctx, stream); err != nil {
 		return s.down(ctx, "making the table", err)

@@ -11,8 +11,8 @@ import (
 // keepAudit. The store and the audit end with the test.
 type OpenKeeping func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit)
 
-// TestKeepingTimes checks that the time to keep records does not affect entries of the audit, and the reverse. A store
-// returns each of them until its own time is over, and not afterwards.
+// TestKeepingTimes checks that the time to keep records does not affect entries of the audit, and the
+// reverse. A store returns each record or entry until its time to keep has passed, and not afterwards.
 func TestKeepingTimes(t *testing.T, open OpenKeeping) {
 	const short, long = 10 * time.Hour, 100 * time.Hour
 	for name, times := range map[string]struct{ keep, keepAudit time.Duration }{
@@ -22,12 +22,12 @@ func TestKeepingTimes(t *testing.T, open OpenKeeping) {
 	}
 }
 
-// testKeepingTimes writes records and entries of two ages. The younger ones are within both times to keep, and the older
-// ones are within only one of these times.
+// testKeepingTimes writes records and entries of two ages. The younger ones are within both times to
+// keep, and the older ones are within only one of these times.
 func testKeepingTimes(t *testing.T, open OpenKeeping, keep, keepAudit time.Duration) {
 	store, audit := open(t, keep, keepAudit)
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	ages := []time.Duration{time.Minute, 50 * time.Hour} // the day of the older age ended more than a day ago
+	ages := []time.Duration{time.Minute, 50 * time.Hour} // the UTC day of the older record ended more than 24 hours ago
 	var records []history.Record
 	var entries []history.Entry
 	for _, age := range ages {

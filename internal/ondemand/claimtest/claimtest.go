@@ -168,11 +168,11 @@ func failure(value string) dedup.ClaimEnd { return dedup.ClaimEnd{Value: []byte(
 // rounding is how much too early a time limit may end, because a store may round times to milliseconds.
 const rounding = 2 * time.Millisecond
 
-// after polls the condition so until it holds. The test fails if it holds earlier than the duration least
-// after the time began, or if it does not hold within ten seconds more.
-func after(t *testing.T, what string, began time.Time, least time.Duration, so func() bool) {
+// after polls is until it returns true. The test fails if that happens earlier than least after began,
+// or more than ten seconds later than that.
+func after(t *testing.T, what string, began time.Time, least time.Duration, is func() bool) {
 	t.Helper()
-	for !so() {
+	for !is() {
 		if time.Since(began) > least+10*time.Second {
 			t.Fatalf("%s: not within %v", what, time.Since(began))
 		}

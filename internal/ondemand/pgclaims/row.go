@@ -39,8 +39,9 @@ type row struct {
 // marked puts the prefix of this installation before a key or a source.
 func (c *Claims) marked(text string) string { return c.o.Prefix + ":" + text }
 
-// unmarked returns an SQL expression that compares the prefix in the parameter with the default of the
-// table's column. If they are equal, the keys of the installation have no prefix; see the package comment.
+// unmarked returns an SQL expression that is true if a parameter, the prefix of an installation, equals
+// the default of the column prefix. The keys of that installation have no prefix; see the package
+// comment.
 func unmarked(table, parameter string) string {
 	return `coalesce((select pg_get_expr(adbin, adrelid) = quote_literal(` + parameter + `::text) || '::text'
 		from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum

@@ -1,4 +1,4 @@
--- Counts a caller's report whether a site accepted a token. A token is reported at most once.
+-- Counts a caller's report of whether a site accepted a token. A token is reported at most once.
 --
 -- KEYS   sale stats verdicts
 -- ARGV   accepted call;

@@ -23,7 +23,7 @@ var legacyMethods = []struct {
 	{captcha.HCaptcha, "hcaptcha", ""},
 	{captcha.Turnstile, "turnstile", ""},
 	{captcha.GeeTestV4, "geetest_v4", ""},
-	{captcha.GeeTestV4, "geetest", "4"}, // the names of captchaai
+	{captcha.GeeTestV4, "geetest", "4"}, // the names that captchaai gives it
 	{captcha.GeeTest, "geetest", ""},
 	{captcha.Image, "base64", ""},
 	{captcha.Image, "post", ""}, // the picture is a file of a multipart form

@@ -57,7 +57,8 @@ func (k *knowledge) asked(now float64) {
 	k.last = now
 	k.total++
 	k.busy = bucket(busyEdges[:], k.count)
-	// Every sample is pending until its last horizon, and at most pendings samples can be pending.
+	// A sample is pending until its last horizon has passed. The table has room for a number of pending
+	// samples, which the constant pendings sets.
 	if k.table != nil && now-k.sampled >= k.scale*max(requestStep, k.ends()[horizons-1]/pendings) {
 		k.sample(now)
 	}

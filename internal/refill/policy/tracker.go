@@ -34,8 +34,8 @@ func NewTracker(p Params, windows []Warm) *Tracker {
 }
 
 // Resume prepares the tracker after a time in which another replica watched the target. The tracker
-// then loads the state that the other replica saved, ignores the events before the next look, and
-// begins a new shadow.
+// then loads the state that the other replica saved, ignores the events before the next read of the
+// stock, and begins a new shadow.
 func (t *Tracker) Resume() { t.loaded, t.looked, t.shadow = false, time.Time{}, nil }
 
 // Pace sets the poll times of the provider that would get an order now.

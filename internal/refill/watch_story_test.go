@@ -68,7 +68,7 @@ func TestOneReplicaWatches(t *testing.T) {
 			}
 		}
 		for n, watched := range watches {
-			if watched < 2 {
+			if watched < 1 { // names are random
 				t.Errorf("replica %d watches %d of %d targets", n, watched, len(list))
 			}
 		}

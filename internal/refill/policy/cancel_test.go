@@ -11,23 +11,26 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// An end of the context ends each search and each part of a run with the context's error and without a
-// result: before the last request, after it, and during the silence at the end.
+// When its context ends, a run or a search returns the context's error and no result, whichever part or
+// step of it is under way.
 func TestSimulationsEndWithTheirContext(t *testing.T) {
 	brief := policy.Simulation{ // its tokens are replaced every few seconds, also in the silence
 		Params: policy.Params{Depth: 8, Usable: 5 * time.Second, FirstPoll: time.Second},
 		Solves: policy.Solves{Median: time.Second, Least: time.Second, Most: time.Second}, Concurrency: 8,
 		Length: 1500,
 	}
-	adaptive := policy.Simulation{
-		Params: policy.Params{
-			Adaptive: true, Depth: 20, HitRate: 0.95, MaxWaste: 0.1, Usable: 80 * time.Second, FirstPoll: 10 * time.Second, PollInterval: 5 * time.Second,
-		},
-		Solves: policy.DefaultSolves(), Concurrency: 20, Length: 1,
-	}
 	for i := range 300 {
 		brief.Arrivals = append(brief.Arrivals, float64(i))
-		adaptive.Arrivals = append(adaptive.Arrivals, 40*float64(i))
+	}
+	arrivals, err := policy.Demand("poisson:0.02", 21600, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	adaptive := policy.Simulation{
+		Params: policy.Params{
+			Adaptive: true, Depth: 30, HitRate: 0.95, MaxWaste: 3, Usable: 80 * time.Second, FirstPoll: 10 * time.Second, PollInterval: 5 * time.Second,
+		},
+		Solves: policy.DefaultSolves(), Concurrency: 30, Arrivals: arrivals, Seed: 1,
 	}
 	result, err := adaptive.Run(t.Context())
 	if err != nil || result.HitRate >= adaptive.Params.HitRate {
@@ -50,20 +53,25 @@ func TestSimulationsEndWithTheirContext(t *testing.T) {
 			return depth == 0 && r == policy.Result{}, err
 		}},
 	} {
-		for ticks, more := 0, true; more; ticks++ {
+		canceledAt := func(tick int) (ticks int, empty bool, err error) {
 			ctx, cancel := context.WithCancel(t.Context())
-			seen := 0
+			defer cancel()
 			s := c.simulation
 			s.Progress = func(float64) {
-				if seen++; seen > ticks {
+				if ticks++; ticks == tick {
 					cancel()
 				}
 			}
-			empty, err := c.run(ctx, s)
-			more = err != nil
-			cancel()
-			if more && (!errors.Is(err, context.Canceled) || !empty) || !more && (err != nil || empty) {
-				t.Errorf("%s, after %d ticks: %v, without a result: %v", name, ticks, err, empty)
+			empty, err = c.run(ctx, s)
+			return ticks, empty, err
+		}
+		all, empty, err := canceledAt(0)
+		if err != nil || empty || all < 4 {
+			t.Fatalf("%s, %d ticks: %v, without a result: %v", name, all, err, empty)
+		}
+		for tick := 1; tick < all; tick += max(1, all/3) {
+			if ticks, empty, err := canceledAt(tick); !errors.Is(err, context.Canceled) || !empty || ticks != tick {
+				t.Errorf("%s, canceled at %d of %d ticks: went on to %d, %v, without a result: %v", name, tick, all, ticks, err, empty)
 			}
 		}
 	}

@@ -4,6 +4,7 @@
 package postgrestest
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -251,8 +252,9 @@ func (s *Server) end(t testing.TB, signal syscall.Signal) {
 func (s *Server) Freeze() {
 	main := s.process.Process.Pid
 	_ = syscall.Kill(main, syscall.SIGSTOP) // the main process starts no other process from here on
-	// The kernel may omit processes from the list while other processes end. So Freeze reads the list until it has no new
-	// process.
+	for state, _ := stat(main); state != "T" && state != ""; state, _ = stat(main) {
+		time.Sleep(time.Millisecond)
+	}
 	s.frozen = []int{main}
 	for children := s.children(); len(children) > 0; children = s.children() {
 		for _, child := range children {
@@ -270,17 +272,29 @@ func (s *Server) Thaw() {
 	s.frozen = nil
 }
 
-// children returns the children of the main process that are not frozen.
-func (s *Server) children() []int {
-	pid := s.process.Process.Pid
-	list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // an error means that the process has ended
-	var found []int
-	for _, field := range strings.Fields(string(list)) {
-		if n, err := strconv.Atoi(field); err == nil && !slices.Contains(s.frozen, n) {
-			found = append(found, n)
+// children returns the children of the main process that are not frozen. It reads every process of the machine, because
+// the kernel's own list of children may omit some while others end.
+func (s *Server) children() (found []int) {
+	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
+	for _, folder := range all {
+		pid, _ := strconv.Atoi(filepath.Base(folder))
+		if _, parent := stat(pid); parent == s.process.Process.Pid && !slices.Contains(s.frozen, pid) {
+			found = append(found, pid)
 		}
 	}
 	return found
+}
+
+// stat returns the state of a process, such as "T" for stopped, and the id of its parent; "" and 0 if it has ended.
+func stat(pid int) (state string, parent int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // an error means that the process has ended
+	// The name in brackets may contain spaces and brackets.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 2 {
+		return "", 0
+	}
+	parent, _ = strconv.Atoi(fields[1])
+	return fields[0], parent
 }
 
 // run runs one of PostgreSQL's programs as the server's user and returns its output. The test fails if the program fails,

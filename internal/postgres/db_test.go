@@ -66,7 +66,7 @@ func testDown(t *testing.T, server *postgrestest.Server) {
 				defer c.after()
 			}
 			var err error
-			inASecond(t, func() { err = db.Migrate(t.Context()) })
+			testkit.InASecond(t, func() { err = db.Migrate(t.Context()) })
 			if !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), c.reason) {
 				t.Errorf("migrating: %v", err)
 			}
@@ -108,7 +108,7 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 			testkit.Within(t, postgrestest.Patience, "the first call", func() bool { return one(t.Context(), db) == nil })
 			c.Begin()
 			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), `"postgres does not serve"`) })
-			inASecond(t, func() {
+			testkit.InASecond(t, func() {
 				var group sync.WaitGroup
 				for range 50 {
 					group.Go(func() {

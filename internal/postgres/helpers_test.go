@@ -52,20 +52,6 @@ func one(ctx context.Context, db *DB) error {
 	})
 }
 
-// inASecond repeats do until it takes less than a second. A busy machine may need several attempts.
-func inASecond(t *testing.T, do func()) {
-	t.Helper()
-	var took time.Duration
-	for range 5 {
-		began := time.Now()
-		do()
-		if took = time.Since(began); took < time.Second {
-			return
-		}
-	}
-	t.Errorf("took %v", took)
-}
-
 // TestOnAServer runs the tests that need a server.
 func TestOnAServer(t *testing.T) {
 	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){

@@ -36,7 +36,7 @@ func main() {
 	os.Exit(1)
 }
 
-// The function bare returns a handler that responds with a text from another goroutine.
+// bare returns a handler that responds with a text from another goroutine.
 func bare() http.Handler {
 	body := []byte(strings.Repeat("x", answerBytes))
 	asked := make(chan chan []byte)

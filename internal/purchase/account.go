@@ -69,7 +69,7 @@ type accountTerms struct {
 	callbacks Callbacks
 }
 
-// The type accounts has the configured providers, in the order in which they are tried, and the
+// accounts has the configured providers, in the order in which they are tried, and the
 // removed providers. It is safe for concurrent use.
 type accounts struct {
 	*base
@@ -85,7 +85,7 @@ func newAccounts(b *base) *accounts {
 	return &accounts{base: b, arrived: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
-// The method set replaces the providers. An entry with the same Provider value keeps its slots and
+// set replaces the providers. An entry with the same Provider value keeps its slots and
 // state.
 func (as *accounts) set(entries []Entry) {
 	as.mu.Lock()
@@ -146,7 +146,7 @@ func (as *accounts) configured() []*account {
 	return as.listed
 }
 
-// The method names returns the names of the configured providers.
+// names returns the names of the configured providers.
 func (as *accounts) names() (names []string) {
 	for _, a := range as.configured() {
 		names = append(names, a.Name())
@@ -154,7 +154,7 @@ func (as *accounts) names() (names []string) {
 	return names
 }
 
-// The method named returns the configured provider with the given name, or nil.
+// named returns the configured provider with the given name, or nil.
 func (as *accounts) named(name string) *account {
 	for _, a := range as.configured() {
 		if a.Name() == name {
@@ -197,14 +197,14 @@ func (as *accounts) nextAccount() *account {
 	return listed[0]
 }
 
-// The method terms returns an account's terms for a new order.
+// terms returns an account's terms for a new order.
 func (as *accounts) terms(a *account) accountTerms {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return accountTerms{id: a.id, limit: a.limitLocked(), price: a.price, callbacks: a.callbacks}
 }
 
-// The method silent reports whether an account's last callbacks are missing.
+// silent reports whether an account's last callbacks are missing.
 func (as *accounts) silent(a *account) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -242,7 +242,7 @@ func (as *accounts) noteAnswer(a *account, answered bool) (changed bool) {
 	return changed
 }
 
-// The method list returns the names and states of the configured providers. InFlight counts only
+// list returns the names and states of the configured providers. InFlight counts only
 // this replica's orders.
 func (as *accounts) list(at time.Time) (names []string, list []Status) {
 	for _, a := range as.configured() {
@@ -251,7 +251,7 @@ func (as *accounts) list(at time.Time) (names []string, list []Status) {
 	return names, list
 }
 
-// The method status returns the state of one provider.
+// status returns the state of one provider.
 func (as *accounts) status(a *account, at time.Time) Status {
 	state := a.State(at)
 	as.mu.Lock()

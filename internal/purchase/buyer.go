@@ -24,7 +24,7 @@ type Buyer struct {
 	replay    *replay
 }
 
-// The type base has the fields that the parts of a buyer share.
+// base has the fields that the parts of a buyer share.
 type base struct {
 	stock   Orders
 	observe Observer

@@ -39,7 +39,7 @@ type Callback struct {
 	At                      time.Time
 }
 
-// The method fallback returns how long to wait for a callback before polling.
+// fallback returns how long to wait for a callback before polling.
 func (c Callbacks) fallback(timeout, usable time.Duration) time.Duration {
 	if c.Fallback > 0 {
 		return c.Fallback
@@ -47,7 +47,7 @@ func (c Callbacks) fallback(timeout, usable time.Duration) time.Duration {
 	return min(fallbackMost, timeout/2, usable/2)
 }
 
-// The type callbacks handles the callbacks of providers, and keeps on disk those that Redis does
+// callbacks handles the callbacks of providers, and keeps on disk those that Redis does
 // not store. It is safe for concurrent use.
 type callbacks struct {
 	*base
@@ -59,7 +59,7 @@ type callbacks struct {
 	kept      *spool.Spool
 }
 
-// The method take handles one callback; see Buyer.Callback.
+// take handles one callback; see Buyer.Callback.
 func (cs *callbacks) take(ctx context.Context, c Callback) error {
 	outcome, err := cs.receive(ctx, c)
 	cs.observe.Callback(outcome)
@@ -192,14 +192,14 @@ func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter)
 	return cs.stock.ClaimTask(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
 }
 
-// The type arrivals has the time at which each order's first callback arrived, until the callback
+// arrivals has the time at which each order's first callback arrived, until the callback
 // is delivered. A repeated callback does not make the token younger. It is safe for concurrent use.
 type arrivals struct {
 	mu sync.Mutex
 	at map[pool.Ref]time.Time
 }
 
-// The method first records the arrival of a callback, and returns the arrival time of the order's
+// first records the arrival of a callback, and returns the arrival time of the order's
 // first callback. That time is zero if an earlier process received the first callback, because the
 // clock may have been changed since.
 func (a *arrivals) first(order pool.Ref, at time.Time) time.Time {

@@ -13,7 +13,7 @@ import (
 	"poold/internal/provider"
 )
 
-// The method collect runs a placed or adopted order until it ends: it submits the order, stores the
+// collect runs a placed or adopted order until it ends: it submits the order, stores the
 // task id, waits for a callback or polls, and settles the order. It frees the order's slot before
 // it returns.
 //
@@ -59,7 +59,7 @@ func (o *Order) maybeCalled() bool {
 	return o.stepFailed || o.arrived.Load() || o.outside.Load() != nil
 }
 
-// The method buy submits the order and stores its task id. The result bought is false if the order
+// buy submits the order and stores its task id. The result bought is false if the order
 // ended instead.
 func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	if err := ctx.Err(); err != nil {
@@ -109,7 +109,7 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	return Result{}, true
 }
 
-// The method mark stores that the submit is about to be sent, and checks that this replica still
+// mark stores that the submit is about to be sent, and checks that this replica still
 // has the lease of the order. It repeats a slow call, because the lease may expire while the
 // process is suspended.
 func (ords *orders) mark(ctx context.Context, o *Order) (r Result, marked bool) {
@@ -246,7 +246,7 @@ func (ords *orders) releaseEnded(ctx context.Context, o *Order, e end) {
 	})
 }
 
-// The method keep stores that the outcome of the submit is unknown. Until the order expires it
+// keep stores that the outcome of the submit is unknown. Until the order expires it
 // counts in the depth, at the provider and in the budgets, and only a callback can end it.
 func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result {
 	exists := true
@@ -270,7 +270,7 @@ func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result 
 	return e.result(o, n)
 }
 
-// The method unknown stores that an order's outcome is unknown. It returns false if the order has
+// unknown stores that an order's outcome is unknown. It returns false if the order has
 // ended.
 func (ords *orders) unknown(ctx context.Context, provider string, order pool.Ref, hold time.Duration) (exists bool, err error) {
 	exists, err = ords.stock.Unknown(ctx, order, hold)
@@ -307,7 +307,7 @@ func (ords *orders) endedElsewhere(ctx context.Context, o *Order) (ended bool) {
 
 var errElsewhere = errors.New("the order ended at another replica")
 
-// The method elsewhere ends this replica's work on an order that another replica runs or has ended.
+// elsewhere ends this replica's work on an order that another replica runs or has ended.
 func (ords *orders) elsewhere(o *Order) Result {
 	ords.log.Debug("an order ended elsewhere", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
 	if outside := o.outside.Load(); outside != nil {
@@ -326,14 +326,14 @@ func (ords *orders) unlessElsewhere(ctx context.Context, o *Order, cause error) 
 	return ords.lost(o, cause)
 }
 
-// The method lost reports an order with an unknown outcome. It leaves the order in Redis.
+// lost reports an order with an unknown outcome. It leaves the order in Redis.
 func (ords *orders) lost(o *Order, cause error) Result {
 	n := notice{err: cause}
 	ords.ended(o, Lost, n)
 	return end{outcome: Lost}.result(o, n)
 }
 
-// The method panicked reports an order as lost after a panic. The order may have been submitted, so
+// panicked reports an order as lost after a panic. The order may have been submitted, so
 // it counts as bought.
 func (ords *orders) panicked(o *Order, cause any) Result {
 	panics.Log(ords.log, "panic while collecting an order", cause, "target", o.spec.Target, "provider", o.account.Name(), "task", o.task)

@@ -43,7 +43,7 @@ type situation struct {
 	trigger trigger
 }
 
-// The type end describes how an order ends.
+// end describes how an order ends.
 type end struct {
 	script   script
 	refund   bool    // nothing was bought: the budget reservations are returned
@@ -103,7 +103,7 @@ type notice struct {
 // The prefix refused precedes the code of a parameter fault in a message between replicas.
 const refused = "refused "
 
-// The method message encodes the notice of a callback for the other replicas.
+// message encodes the notice of a callback for the other replicas.
 func (n notice) message() string {
 	switch n.trigger {
 	case solved:
@@ -133,7 +133,7 @@ func calledBack(code string, refused bool) notice {
 	return n
 }
 
-// The method repeated logs that the stock has had an order's token before, and returns the end
+// repeated logs that the stock has had an order's token before, and returns the end
 // without a token.
 func (b *base) repeated(o *Order, n notice) (end, notice) {
 	b.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.providerName(), "task", o.task, "err", pool.RepeatedText)
@@ -145,7 +145,7 @@ func withoutToken(n notice) (end, notice) {
 	return endOf(pool.Bought, n.trigger), n
 }
 
-// The method result returns the result for the caller of Buy.
+// result returns the result for the caller of Buy.
 func (e end) result(o *Order, n notice) Result {
 	switch {
 	case e.outcome == Solved:
@@ -159,7 +159,7 @@ func (e end) result(o *Order, n notice) Result {
 	}
 }
 
-// The method answer returns the error for the guest's caller that waits for this order. It returns
+// answer returns the error for the guest's caller that waits for this order. It returns
 // nil for a target, because the callers of a target wait for its next order.
 func (e end) answer(o *Order, n notice) *pool.FailedError {
 	if e.outcome != Failed || !o.spec.isGuest() {
@@ -234,7 +234,7 @@ type Observer interface {
 	Report(provider, outcome string)
 }
 
-// The method ended reports the end of an order to the observer.
+// ended reports the end of an order to the observer.
 func (b *base) ended(o *Order, outcome Outcome, n notice) {
 	e := Event{
 		Order: o.Ref, Identity: o.spec.Identity, Target: o.spec.Target, Owner: o.spec.Owner,

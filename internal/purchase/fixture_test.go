@@ -295,7 +295,7 @@ func spec() Spec {
 	}
 }
 
-// The method order admits and places an order, and clears the record of calls.
+// order admits and places an order, and clears the record of calls.
 func (s *testBuyer) order(t *testing.T) *Order {
 	t.Helper()
 	return s.orderFor(t, spec())
@@ -338,7 +338,7 @@ func (s *testBuyer) renew(t *testing.T, order pool.Ref) {
 	}
 }
 
-// The method collecting collects an order in the background, and returns when the collection
+// collecting collects an order in the background, and returns when the collection
 // blocks.
 func (s *testBuyer) collecting(t *testing.T, o *Order) <-chan Result {
 	t.Helper()

@@ -17,7 +17,7 @@ const (
 	lifeKept = time.Hour
 )
 
-// The type lifetimes has the token lifetime of each identity, from the identity's last order. It is
+// lifetimes has the token lifetime of each identity, from the identity's last order. It is
 // safe for concurrent use.
 type lifetimes struct {
 	mu    sync.Mutex
@@ -32,7 +32,7 @@ type life struct {
 
 func newLifetimes() *lifetimes { return &lifetimes{of: map[captcha.ID]life{}} }
 
-// The method set records the lifetime of an identity's tokens. It also removes the entries of
+// set records the lifetime of an identity's tokens. It also removes the entries of
 // identities whose last token expired long ago.
 func (l *lifetimes) set(id captcha.ID, lifetime time.Duration) {
 	l.mu.Lock()
@@ -46,7 +46,7 @@ func (l *lifetimes) set(id captcha.ID, lifetime time.Duration) {
 	maps.DeleteFunc(l.of, func(_ captcha.ID, known life) bool { return now.Sub(known.at) > known.lifetime+lifeKept })
 }
 
-// The method get returns the lifetime of an identity's tokens, or uselessAfter if it is unknown.
+// get returns the lifetime of an identity's tokens, or uselessAfter if it is unknown.
 func (l *lifetimes) get(id captcha.ID) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

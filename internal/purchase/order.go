@@ -100,7 +100,7 @@ func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millis
 // and one call each before and after it.
 func longestFlight(p Provider) time.Duration { return p.Timeout() + 2*callTime }
 
-// The method facts returns the facts about the order that the journal keeps for a replica that
+// facts returns the facts about the order that the journal keeps for a replica that
 // adopts it.
 func (o *Order) facts() pool.Facts {
 	return pool.Facts{

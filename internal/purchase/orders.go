@@ -17,7 +17,7 @@ import (
 // number far lower.
 const mostOrders = 4096
 
-// The type orders runs the orders of this replica. It is safe for concurrent use.
+// orders runs the orders of this replica. It is safe for concurrent use.
 type orders struct {
 	*base
 	accounts *accounts
@@ -48,7 +48,7 @@ func (ords *orders) start(ctx context.Context, slot *Slot, spec Spec, ended func
 	return <-placed
 }
 
-// The method run places a new order and runs it until it ends. Each call has its own goroutine.
+// run places a new order and runs it until it ends. Each call has its own goroutine.
 func (ords *orders) run(ctx context.Context, slot *Slot, spec *Spec, placed chan<- error, ended func(Result)) {
 	defer func() {
 		// The package errgroup would let a panic end the daemon.
@@ -81,7 +81,7 @@ func (ords *orders) runAdopted(ctx context.Context, o *Order, ended func(captcha
 // renewEvery is so short that two renewals in a row can fail before a lease expires.
 const renewEvery = 1500 * time.Millisecond
 
-// The method register adds an order to the orders in flight, so that renew renews its lease and a
+// register adds an order to the orders in flight, so that renew renews its lease and a
 // callback can end it.
 func (ords *orders) register(o *Order) {
 	ords.mu.Lock()
@@ -95,7 +95,7 @@ func (ords *orders) unhold(o *Order) {
 	delete(ords.inFlight, o.Ref)
 }
 
-// The method renew renews the leases of this replica's orders, and stops the orders whose leases
+// renew renews the leases of this replica's orders, and stops the orders whose leases
 // other replicas have.
 func (ords *orders) renew(ctx context.Context) {
 	ords.mu.Lock()
@@ -119,7 +119,7 @@ func (ords *orders) renew(ctx context.Context) {
 	}
 }
 
-// The method running returns an order of this replica, or nil.
+// running returns an order of this replica, or nil.
 func (ords *orders) running(ref pool.Ref) *Order {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()
@@ -147,7 +147,7 @@ func (ords *orders) endedByCallback(order pool.Ref, how string) {
 	o.finish(endOf(pool.Bought, n.trigger).result(o, n))
 }
 
-// The method foreign returns those of the given orders that this replica does not run, grouped by
+// foreign returns those of the given orders that this replica does not run, grouped by
 // identity.
 func (ords *orders) foreign(refs []pool.Ref) map[captcha.ID][]string {
 	ords.mu.Lock()

@@ -50,7 +50,7 @@ func (p *placer) budget() int {
 	return p.perDay
 }
 
-// The method place acquires a permit at the slot's provider, reserves a solve in each shared
+// place acquires a permit at the slot's provider, reserves a solve in each shared
 // budget, and stores the order in the journal. Its errors are those of Buy. After an error, place
 // has freed the slot and removed the reservations. If it succeeds, the caller must call collect.
 //
@@ -130,7 +130,7 @@ func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at 
 	return permit.At, nil
 }
 
-// The function billionths converts a price of the file to billionths of the currency.
+// billionths converts a price of the file to billionths of the currency.
 func billionths(price float64) int64 {
 	if price < 0 {
 		return pool.PriceUnknown
@@ -152,7 +152,7 @@ func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
 	return o
 }
 
-// The method book reserves a solve in each shared budget of the order. The result full is the first
+// book reserves a solve in each shared budget of the order. The result full is the first
 // budget without room.
 func (p *placer) book(ctx context.Context, o *Order, notAfter pool.RedisTime) (full *BudgetError, err error) {
 	for _, b := range []struct {
@@ -245,7 +245,7 @@ type leftover struct {
 	once  bool // the order was removed once; the second removal undoes a step that came late
 }
 
-// The method later adds an order to the leftovers, so that the method retry removes it.
+// later adds an order to the leftovers, so that the method retry removes it.
 func (p *placer) later(o *Order) {
 	o.spec.Image = nil
 	p.mu.Lock()
@@ -253,7 +253,7 @@ func (p *placer) later(o *Order) {
 	p.leftovers = append(p.leftovers, leftover{order: o})
 }
 
-// The method retry removes every leftover twice, unless the leftover expires in Redis before that.
+// retry removes every leftover twice, unless the leftover expires in Redis before that.
 // A reservation in a budget expires after a day.
 func (p *placer) retry(ctx context.Context) {
 	p.mu.Lock()

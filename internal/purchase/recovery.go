@@ -23,7 +23,7 @@ const (
 	strandedFor = 2 * pool.Lease
 )
 
-// The type permit is the permit of one order at a provider.
+// permit is the permit of one order at a provider.
 type permit struct {
 	provider string
 	order    pool.Ref
@@ -50,7 +50,7 @@ func newRecovery(b *base, as *accounts, p *placer, ords *orders, ls *lifetimes) 
 	}
 }
 
-// The method adopt takes over the orders with expired leases, at every provider with permits, and
+// adopt takes over the orders with expired leases, at every provider with permits, and
 // returns the orders to collect. It removes orders that were not submitted, keeps orders with an
 // unknown outcome, and reports orders whose account is not configured. If it returns an error, it
 // also returns the orders that it adopted.
@@ -157,7 +157,7 @@ func (rc *recovery) abandon(ctx context.Context, o *Order) {
 	rc.releaseLeases(ctx, o.Ref)
 }
 
-// The method sweep releases a provider's permits whose orders have been missing for orphanedFor.
+// sweep releases a provider's permits whose orders have been missing for orphanedFor.
 // Such a permit remains if a replica ends an order and dies before it releases the permit.
 func (rc *recovery) sweep(ctx context.Context, provider string, missing []pool.Ref) error {
 	now := time.Now()
@@ -199,7 +199,7 @@ type Stranded struct {
 	Until    time.Time // time at which the last of these orders expires
 }
 
-// The method list lists the stranded orders by provider.
+// list lists the stranded orders by provider.
 func (rc *recovery) list() []Stranded {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()

@@ -66,7 +66,7 @@ func (w *testRedis) bookedOf(of pool.Budget) []string {
 
 func (w *testRedis) isBooked(order pool.Ref) bool { return slices.Contains(w.booked(), order.String()) }
 
-// The method lease returns the remaining time of an order's lease.
+// lease returns the remaining time of an order's lease.
 func (w *testRedis) lease(order pool.Ref) time.Duration {
 	w.t.Helper()
 	ends, err := w.redis.ZScore(key("leases", order.Identity), order.Order)

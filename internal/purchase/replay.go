@@ -42,7 +42,7 @@ type Replayed struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// The type replay retries dead letters. One run is active at a time. It is safe for concurrent use.
+// replay retries dead letters. One run is active at a time. It is safe for concurrent use.
 type replay struct {
 	*base
 	callbacks *callbacks
@@ -57,7 +57,7 @@ func newReplay(b *base, cs *callbacks) *replay {
 	return &replay{base: b, callbacks: cs, running: make(chan struct{}, 1), stuck: map[captcha.ID]time.Time{}}
 }
 
-// The method open opens the folder and finds the dead letters of an earlier process.
+// open opens the folder and finds the dead letters of an earlier process.
 func (rp *replay) open() error {
 	if err := rp.callbacks.kept.Open(); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (rp *replay) open() error {
 // quietly calls the method run and ignores the results, because the store logs an outage of Redis.
 func (rp *replay) quietly(ctx context.Context) { _, _ = rp.run(ctx) }
 
-// The method run retries all dead letters; see Buyer.Replay.
+// run retries all dead letters; see Buyer.Replay.
 func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	select {
 	case rp.running <- struct{}{}:
@@ -132,7 +132,7 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	return r, err
 }
 
-// The method order returns a comparison that sorts dead letters by identity. The identities that
+// order returns a comparison that sorts dead letters by identity. The identities that
 // failed most recently come last. Identities are hashes, so the identities of one Redis node are
 // rarely adjacent.
 func (rp *replay) order() func(x, y string) int {
@@ -144,7 +144,7 @@ func (rp *replay) order() func(x, y string) int {
 	}
 }
 
-// The method count counts a dead letter that was removed.
+// count counts a dead letter that was removed.
 func (rp *replay) count(outcome string, r *Replayed) {
 	switch outcome {
 	case CallbackSettled, CallbackFailed:

@@ -28,7 +28,7 @@ type report struct {
 	accepted       bool
 }
 
-// The type reports passes callers' reports to the providers, in the background and until a
+// reports passes callers' reports to the providers, in the background and until a
 // provider's report window ends. It is safe for concurrent use.
 type reports struct {
 	*base
@@ -60,7 +60,7 @@ func (rs *reports) add(r report) {
 	}
 }
 
-// The method send sends reports until ctx ends, several at once, so that a service that hangs does
+// send sends reports until ctx ends, several at once, so that a service that hangs does
 // not delay the reports to others. Then it counts the pending reports as refused.
 func (rs *reports) send(ctx context.Context) {
 	var senders sync.WaitGroup

@@ -98,6 +98,6 @@ func withTimeout(ctx context.Context, step func(context.Context) error) error {
 	return step(bounded)
 }
 
-// The function jitter returns a random duration of 90 to 110 % of d, so that orders that were
+// jitter returns a random duration of 90 to 110 % of d, so that orders that were
 // placed together do not poll together.
 func jitter(d time.Duration) time.Duration { return backoff.Around(d, 0.1) }

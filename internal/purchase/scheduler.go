@@ -49,7 +49,7 @@ func (b Bid) beats(other Bid, fair bool) bool {
 	return b.Since.Before(other.Since)
 }
 
-// The method before reports whether r is served before the other request.
+// before reports whether r is served before the other request.
 func (r *Request) before(other *Request, fair bool) bool {
 	if r.bid.beats(other.bid, fair) {
 		return true
@@ -113,7 +113,7 @@ const (
 	bySince        // the longest waiting first
 )
 
-// The type requests is a heap of requests. Each request stores its index in the heap.
+// requests is a heap of requests. Each request stores its index in the heap.
 type requests struct {
 	list []*Request
 	heap int // byWorth or bySince
@@ -204,7 +204,7 @@ func (q *scheduler) admit(ctx context.Context, bid Bid) (*Slot, error) {
 	return nil, ctx.Err()
 }
 
-// The method run grants slots until no request is pending.
+// run grants slots until no request is pending.
 func (q *scheduler) run() {
 	for {
 		wait, changed := q.serve()
@@ -277,7 +277,7 @@ func (q *scheduler) removeLocked(r *Request) {
 	}
 }
 
-// The method slot takes a slot of the first account that is ready and not full. If there is no such
+// slot takes a slot of the first account that is ready and not full. If there is no such
 // account, it returns how long to wait, and the channel that is closed at the next change.
 func (as *accounts) slot() (slot *Slot, wait time.Duration, changed <-chan struct{}, err error) {
 	defer func() {

@@ -21,7 +21,7 @@ func DeriveSecret(key captcha.Secret) captcha.Secret {
 	return captcha.Secret(hex.EncodeToString(mac(key, "poold callbacks")))
 }
 
-// The method address returns the callback address of an order; "" = no callback. The signature is
+// address returns the callback address of an order; "" = no callback. The signature is
 // in the path, because services append a query.
 func (c Callbacks) address(provider string, order pool.Ref) string {
 	if c.URL == "" || len(c.Secrets) == 0 {
@@ -42,14 +42,14 @@ func mac(secret captcha.Secret, texts ...string) []byte {
 	return hash.Sum(nil)
 }
 
-// The type secrets has the secrets that sign callback addresses, by provider. It keeps the secrets
+// secrets has the secrets that sign callback addresses, by provider. It keeps the secrets
 // of removed providers. It is safe for concurrent use.
 type secrets struct {
 	mu sync.Mutex
 	of map[string][]captcha.Secret // current secrets come after former ones
 }
 
-// The method remember sets the secrets of a provider. It keeps the former secrets for the callbacks
+// remember sets the secrets of a provider. It keeps the former secrets for the callbacks
 // of orders that were placed before a reload.
 func (s *secrets) remember(provider string, current []captcha.Secret) {
 	s.mu.Lock()
@@ -61,7 +61,7 @@ func (s *secrets) remember(provider string, current []captcha.Secret) {
 	s.of[provider] = append(former, current...)
 }
 
-// The method genuine reports whether this daemon made the callback's address, in constant time for
+// genuine reports whether this daemon made the callback's address, in constant time for
 // each secret. If the provider's name is unknown, genuine tries the secrets of all providers,
 // because the provider may have been renamed before this process started.
 func (s *secrets) genuine(c Callback) bool {

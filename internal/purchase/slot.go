@@ -7,7 +7,7 @@ import (
 	"poold/internal/provider"
 )
 
-// The type offer is an account with a copy of its state, so that the provider can be called without
+// offer is an account with a copy of its state, so that the provider can be called without
 // holding the lock.
 type offer struct {
 	*account
@@ -16,7 +16,7 @@ type offer struct {
 	bounded bool          // the provider refused the last submits of all targets
 }
 
-// The method offers returns an offer for each configured account, and the channel that is closed at
+// offers returns an offer for each configured account, and the channel that is closed at
 // the next change.
 func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	as.mu.Lock()
@@ -54,7 +54,7 @@ func choose(offers []offer, at time.Time) (*account, time.Duration) {
 	return nil, wait
 }
 
-// The method take takes a slot. Only the scheduler calls it for new orders, so the account is still
+// take takes a slot. Only the scheduler calls it for new orders, so the account is still
 // not full. Adopted orders take slots beyond the limit.
 func (as *accounts) take(a *account) *Slot {
 	as.mu.Lock()
@@ -82,7 +82,7 @@ func (s *Slot) Free() {
 	s.freeLocked(time.Time{})
 }
 
-// The method full frees the slot because other replicas have filled the account, and keeps orders
+// full frees the slot because other replicas have filled the account, and keeps orders
 // from it for fullFor.
 func (s *Slot) full() {
 	s.accounts.mu.Lock()

@@ -33,7 +33,7 @@ func faultKeyOf(f *provider.Fault) faultKey {
 	return faultKey{kind: f.Kind, code: f.Code, action: f.Action, since: f.Since, polls: f.Polls}
 }
 
-// The method share reports to the other replicas that a provider's fault began or ended at this
+// share reports to the other replicas that a provider's fault began or ended at this
 // replica.
 func (as *accounts) share(ctx context.Context, a *account) {
 	f := a.Fault()
@@ -73,7 +73,7 @@ func (as *accounts) setShared(a *account, now faultKey) {
 	as.notifyLocked()
 }
 
-// The method exchange exchanges the state of the providers with the other replicas.
+// exchange exchanges the state of the providers with the other replicas.
 func (as *accounts) exchange(ctx context.Context) {
 	for _, a := range as.configured() {
 		as.share(ctx, a)
@@ -89,7 +89,7 @@ func (as *accounts) exchange(ctx context.Context) {
 	}
 }
 
-// The method adopt applies a provider's standing to this replica.
+// adopt applies a provider's standing to this replica.
 func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	as.mu.Lock()
 	if a.refusals >= permits.MostRefusals && s.Refusals < permits.MostRefusals {
@@ -120,7 +120,7 @@ func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	}
 }
 
-// The method submitted records the answer to a submit. If the provider refuses the submit, the
+// submitted records the answer to a submit. If the provider refuses the submit, the
 // refusal counts towards the provider's bound, unless the cause of the refusal is the capacity or
 // the account.
 func (as *accounts) submitted(ctx context.Context, a *account, refusals int, err error) {
@@ -148,7 +148,7 @@ func (as *accounts) isBounded(a *account) bool {
 	return a.refusals >= permits.MostRefusals
 }
 
-// The method yield keeps this replica from placing orders at a probed account until the given wait
+// yield keeps this replica from placing orders at a probed account until the given wait
 // is over.
 func (as *accounts) yield(a *account, wait time.Duration) {
 	as.mu.Lock()

@@ -127,7 +127,7 @@ func limited[T any](ctx context.Context, w *testRedis, step string, do func() (T
 	return carry(w, step, do)
 }
 
-// The function silent adapts a step that returns only an error.
+// silent adapts a step that returns only an error.
 func silent(do func() error) func() (struct{}, error) {
 	return func() (struct{}, error) { return struct{}{}, do() }
 }

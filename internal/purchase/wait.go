@@ -11,7 +11,7 @@ import (
 	"poold/internal/provider"
 )
 
-// The method await polls the task until the task ends or the order times out. A callback about the
+// await polls the task until the task ends or the order times out. A callback about the
 // order cancels ctx.
 func (ords *orders) await(ctx context.Context, o *Order) notice {
 	first, interval := o.pace(ords.accounts.silent(o.account))

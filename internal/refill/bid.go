@@ -22,13 +22,13 @@ type ordering struct {
 	passive bool      // see waitRange
 }
 
-// The method wait returns how long the worker waits after the last order.
+// wait returns how long the worker waits after the last order.
 func (o *ordering) wait() waitRange {
 	placing := time.Since(o.began)
 	return waitRange{least: max(0, coalesce-placing), most: max(0, o.Look-placing), passive: o.passive}
 }
 
-// The type grant is the answer to a request for a slot.
+// grant is the answer to a request for a slot.
 type grant struct {
 	slot *purchase.Slot
 	err  error
@@ -48,7 +48,7 @@ func (w *worker) bid(o *ordering, at time.Time) purchase.Bid {
 	}
 }
 
-// The method place places the next order in a granted slot. It returns the ordering if orders are
+// place places the next order in a granted slot. It returns the ordering if orders are
 // left, else how long to wait. If the decision is stale, place drops it.
 func (w *worker) place(ctx context.Context, o *ordering, g grant) (next waitRange, left *ordering) {
 	if g.err != nil {
@@ -113,7 +113,7 @@ func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 	l.schedule(w, pause)
 }
 
-// The method granted gives a worker the answer to its nth request for a slot. During a turn the
+// granted gives a worker the answer to its nth request for a slot. During a turn the
 // worker keeps the answer until the turn ends.
 func (l *looker) granted(w *worker, n int, g grant) {
 	l.mu.Lock()
@@ -133,7 +133,7 @@ func (l *looker) granted(w *worker, n int, g grant) {
 	l.order(w, g)
 }
 
-// The method order lets a worker place an order. The caller has removed the worker from the queue.
+// order lets a worker place an order. The caller has removed the worker from the queue.
 func (l *looker) order(w *worker, g grant) {
 	var left *ordering
 	pause := w.contained(func() (pause waitRange) {

@@ -176,7 +176,7 @@ func TestOrdersOfDeadReplicasAreAdopted(t *testing.T) {
 	})
 }
 
-// The function failing returns a stock whose target's orders fail. It counts the calls of Retry.
+// failing returns a stock whose target's orders fail. It counts the calls of Retry.
 type failing struct {
 	eye
 	retries atomic.Int64

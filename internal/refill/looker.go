@@ -56,7 +56,7 @@ func newLooker(stock Stock, replicas Replicas, log *slog.Logger) *looker {
 	return l
 }
 
-// The method run runs turns until ctx ends, and waits for the turns that have begun.
+// run runs turns until ctx ends, and waits for the turns that have begun.
 func (l *looker) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -81,7 +81,7 @@ func (l *looker) run(ctx context.Context) {
 	_ = l.batches.Wait()
 }
 
-// The method hangs reports whether unfinished exchanges with Redis have blocked the method run for
+// hangs reports whether unfinished exchanges with Redis have blocked the method run for
 // hangsAfter.
 func (l *looker) hangs() bool {
 	return time.Since(time.Unix(0, l.lastPass.Load())) > hangsAfter
@@ -109,7 +109,7 @@ func (l *looker) divide(next *division, again bool) {
 	}
 }
 
-// The method next removes the due workers from the queue. If none is due, it returns the time until
+// next removes the due workers from the queue. If none is due, it returns the time until
 // the next worker is due.
 func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
 	current := l.division.Load()
@@ -177,7 +177,7 @@ func (l *looker) schedule(w *worker, r waitRange) {
 	l.wakeLocked(w)
 }
 
-// The method wake makes a worker look soon. Further calls before that look are no-ops.
+// wake makes a worker look soon. Further calls before that look are no-ops.
 func (l *looker) wake(w *worker) {
 	if w.woken.Swap(true) {
 		return // a look is due already
@@ -241,7 +241,7 @@ func (l *looker) finish(w *worker) {
 	})
 }
 
-// The method turns runs the turn of each worker of a batch.
+// turns runs the turn of each worker of a batch.
 func (l *looker) turns(ctx context.Context, batch []*worker) {
 	at := time.Now()
 	queries := make([]pool.Query, 0, len(batch))
@@ -271,7 +271,7 @@ func (l *looker) turns(ctx context.Context, batch []*worker) {
 	}
 }
 
-// The method look returns the stocks of LookAll. If LookAll fails, each stock has the error of
+// look returns the stocks of LookAll. If LookAll fails, each stock has the error of
 // LookAll.
 func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.Stock) {
 	if len(queries) == 0 {
@@ -290,7 +290,7 @@ func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.
 	return stocks
 }
 
-// The type queue is a heap of workers, ordered by their due times.
+// queue is a heap of workers, ordered by their due times.
 type queue []*worker
 
 func (q queue) Len() int           { return len(q) }

@@ -223,7 +223,7 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 	}
 }
 
-// The method retry lets a target with failing orders place its next order at once. It is called
+// retry lets a target with failing orders place its next order at once. It is called
 // after the target's definition or the providers changed, because the order may succeed now.
 func (m *Manager) retry(ctx context.Context, w *worker) {
 	if !w.status.snapshot().Failing {
@@ -236,7 +236,7 @@ func (m *Manager) retry(ctx context.Context, w *worker) {
 	}
 }
 
-// The function definition returns a target without the fields that do not concern its worker, so
+// definition returns a target without the fields that do not concern its worker, so
 // that a new line number or owner does not replace the worker.
 func definition(t targets.Target) targets.Target {
 	t.Line, t.Owner, t.OnEmpty, t.Rate = 0, "", "", targets.Rate{}

@@ -28,7 +28,7 @@ func (m *Manager) keepRecovering(ctx context.Context) {
 	}
 }
 
-// The method adopt adopts the orders of dead replicas. The search takes at most the duration
+// adopt adopts the orders of dead replicas. The search takes at most the duration
 // within, or ends with ctx if within is 0.
 func (m *Manager) adopt(ctx context.Context, within time.Duration) {
 	_ = panics.Contain(m.log, "panic while looking for orders", func() {

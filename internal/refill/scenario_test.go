@@ -72,7 +72,7 @@ type replica struct {
 	ended   bool
 }
 
-// The function long begins a story of many virtual minutes, which the race detector makes five
+// long begins a story of many virtual minutes, which the race detector makes five
 // times slower.
 func long(t *testing.T) {
 	t.Helper()

@@ -52,7 +52,7 @@ type Failure struct {
 // failuresKept is the maximum number of failures in a Status.
 const failuresKept = 5
 
-// The type status has the current Status of a target. The worker, the goroutines of the target's
+// status has the current Status of a target. The worker, the goroutines of the target's
 // orders and the readers of /status share it.
 type status struct {
 	mu           sync.Mutex
@@ -90,7 +90,7 @@ func (s *status) set(state, reason string) {
 	s.setLocked(state, reason)
 }
 
-// The method decided updates the status with a policy decision and the stock that it was based on.
+// decided updates the status with a policy decision and the stock that it was based on.
 func (s *status) decided(d policy.Decision, stock pool.Stock, shadow *policy.Shadow, at time.Time, log *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +178,7 @@ func (s *status) starvesLocked(at time.Time) bool {
 	return !s.waiting.IsZero() && at.Sub(s.waiting) >= starvedAfter
 }
 
-// The method placed records that an order was placed. It returns true if a budget had prevented
+// placed records that an order was placed. It returns true if a budget had prevented
 // orders before.
 func (s *status) placed(at time.Time) (recovered bool) {
 	s.mu.Lock()
@@ -207,7 +207,7 @@ func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (changed b
 	return changed
 }
 
-// The method busy records that the provider refused an order for lack of capacity, and delays the
+// busy records that the provider refused an order for lack of capacity, and delays the
 // next order.
 func (s *status) busy(err error, at time.Time) {
 	s.mu.Lock()

@@ -34,7 +34,7 @@ type testStore struct {
 	beatsFail bool          // no beat reaches Redis
 }
 
-// The type book has all orders that the replicas of a scenario placed.
+// book has all orders that the replicas of a scenario placed.
 type book struct {
 	turn chan struct{} // holds one while an order is placed or a token taken
 
@@ -241,7 +241,7 @@ func (w *scenario) learned(t targets.Target, n int, lead time.Duration) {
 	}
 }
 
-// The method with changes the store while it holds the store's lock.
+// with changes the store while it holds the store's lock.
 func (s *testStore) with(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,7 +50,7 @@ func seen(s *pool.Stock) *policy.Stock {
 	return seen
 }
 
-// The method load restores the learned state that a replica saved last, if the tracker wants that
+// load restores the learned state that a replica saved last, if the tracker wants that
 // state. If the state cannot be decoded, the tracker learns from the start.
 func (w *worker) load(ctx context.Context, at time.Time) error {
 	if !w.tracker.WantsSaved(at) {

@@ -57,11 +57,11 @@ type division struct {
 	live []string
 }
 
-// The method undivided reports whether this replica watches all identities, because it knows no
+// undivided reports whether this replica watches all identities, because it knows no
 // other live replica.
 func (w *division) undivided() bool { return len(w.live) < 2 || !slices.Contains(w.live, w.self) }
 
-// The method only reports whether this replica is certainly the only live one.
+// only reports whether this replica is certainly the only live one.
 func (w *division) only() bool { return len(w.live) == 1 && w.live[0] == w.self }
 
 // watches reports whether this replica watches the identity. The watcher of an identity is the
@@ -110,7 +110,7 @@ func (m *Manager) keepWatching(ctx context.Context) {
 	}
 }
 
-// The method share publishes the status of a target that this replica watches, for the other
+// share publishes the status of a target that this replica watches, for the other
 // replicas.
 func (l *looker) share(w *worker) {
 	division := l.division.Load()
@@ -192,7 +192,7 @@ type sharedStatus struct {
 	at time.Time
 }
 
-// The method shown returns the target's status as the watching replica reports it. If this
+// shown returns the target's status as the watching replica reports it. If this
 // replica's own status has a problem other than failing orders, shown returns that status instead.
 // A replica knows only the failures of its own orders, so shown returns the list with the later
 // failure.

@@ -48,7 +48,7 @@ const (
 	panicWait = time.Second
 )
 
-// The type worker keeps one target filled.
+// worker keeps one target filled.
 type worker struct {
 	target targets.Target
 	stock  Stock
@@ -99,7 +99,7 @@ type worker struct {
 // buy places one order and runs it in the background.
 type buy func(w *worker, slot *purchase.Slot, terms terms) error
 
-// The type terms limit one order. The stock refuses the order if it has reached depth already. It
+// terms limit one order. The stock refuses the order if it has reached depth already. It
 // counts the tokens that outlive lead, plus the orders, less the pending callers.
 type terms struct {
 	depth          int
@@ -130,7 +130,7 @@ func newWorker(ctx context.Context, t targets.Target, stock Stock, buyer Buyer, 
 	return w
 }
 
-// The method backstop returns the worker's longest wait without a wake-up. It is three times as
+// backstop returns the worker's longest wait without a wake-up. It is three times as
 // long after quietLooks looks without a change.
 func (w *worker) backstop() time.Duration {
 	if w.quiet >= quietLooks {
@@ -139,7 +139,7 @@ func (w *worker) backstop() time.Duration {
 	return backstop + backoff.UpTo(backstopSpread)
 }
 
-// The method contained runs a part of a turn. A panic ends only the turn, not the daemon.
+// contained runs a part of a turn. A panic ends only the turn, not the daemon.
 func (w *worker) contained(part func() waitRange) (next waitRange) {
 	if err := panics.Contain(w.log, "panic in a target's worker", func() { next = part() }); err != nil {
 		w.status.set(Starved, err.Error())
@@ -148,7 +148,7 @@ func (w *worker) contained(part func() waitRange) (next waitRange) {
 	return next
 }
 
-// The method prepare begins a turn. If look is true, it returns how to look at the stock, else how
+// prepare begins a turn. If look is true, it returns how to look at the stock, else how
 // long to wait.
 func (w *worker) prepare(ctx context.Context, at time.Time) (q pool.Query, pause waitRange, look bool) {
 	if w.target.Paused {
@@ -178,7 +178,7 @@ func (w *worker) query(lead time.Duration) pool.Query {
 	return pool.Query{ID: w.target.ID, Margin: w.target.Margin, Lead: lead}
 }
 
-// The method turn decides by the stock that a look returned. It returns what to order, or nil and
+// turn decides by the stock that a look returned. It returns what to order, or nil and
 // how long to wait.
 func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock pool.Stock) (next waitRange, order *ordering) {
 	w.last = lookResult{}
@@ -205,7 +205,7 @@ func (w *worker) turn(ctx context.Context, at time.Time, q pool.Query, stock poo
 	}
 }
 
-// The function bounded limits a decision while the target's orders fail, because the stock then
+// bounded limits a decision while the target's orders fail, because the stock then
 // accepts only one order at a time, with pauses.
 func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
 	switch {
@@ -221,21 +221,21 @@ func bounded(d policy.Decision, a pool.Attempts) policy.Decision {
 	return d
 }
 
-// The method unseen returns the longest time between two looks while orders are in flight. A
+// unseen returns the longest time between two looks while orders are in flight. A
 // landing wakes only the replica that placed the order, so the watching replica finds another
 // replica's token only by a look. That look must come while the token still outlives the lead.
 func (w *worker) unseen(lead time.Duration) time.Duration {
 	return max(leastUnseen, w.target.Usable()-lead)
 }
 
-// The method note saves the learned state if a save is due, and updates the target's status with
+// note saves the learned state if a save is due, and updates the target's status with
 // the decision.
 func (w *worker) note(ctx context.Context, at time.Time, d policy.Decision, stock pool.Stock) {
 	w.save(ctx, at, saveEvery)
 	w.status.decided(d, stock, w.tracker.Shadow(), at, w.log)
 }
 
-// The method notice logs lost orders and values of foreign programs. It also counts the looks
+// notice logs lost orders and values of foreign programs. It also counts the looks
 // without a change.
 func (w *worker) notice(s *pool.Stock) {
 	if w.looked {
@@ -287,7 +287,7 @@ func (w *worker) nearEnough(wanted, looked time.Duration) bool {
 	return (wanted - looked).Abs() <= looked/10
 }
 
-// The method terms returns a function that returns the terms of the nth order of a decision. With a
+// terms returns a function that returns the terms of the nth order of a decision. With a
 // fixed depth the terms are the same for each order. With an adaptive depth the depth grows by one
 // with each order. So the stock refuses an order if another replica has ordered since the look.
 func (w *worker) terms(d policy.Decision, s pool.Stock) func(nth int) terms {
@@ -309,7 +309,7 @@ func (w *worker) spec(on terms) purchase.Spec {
 	}
 }
 
-// The method hindered returns how long to wait after an order could not be placed.
+// hindered returns how long to wait after an order could not be placed.
 func (w *worker) hindered(ctx context.Context, err error) waitRange {
 	var budget *purchase.BudgetError
 	var held *pool.BoundedError
@@ -351,7 +351,7 @@ func (w *worker) stockAway(ctx context.Context, err error) waitRange {
 	return waitRange{least: wait, most: wait}
 }
 
-// The method ended updates the status after the end of an order, and wakes the worker unless a
+// ended updates the status after the end of an order, and wakes the worker unless a
 // token landed.
 func (w *worker) ended(r purchase.Result, kick func(captcha.ID)) {
 	w.status.ended(r, time.Now())

@@ -117,7 +117,7 @@ const (
 // plotWastes are the possible ticks of the waste axis.
 var plotWastes = []float64{0, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100}
 
-// The function plot draws the hit rate against the waste as SVG. Fixed depths are a line, adaptive
+// plot draws the hit rate against the waste as SVG. Fixed depths are a line, adaptive
 // runs are points, and each run has a label. The waste axis has a square-root scale, because the
 // interesting part is near zero.
 func plot(rows []Row) string {

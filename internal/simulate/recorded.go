@@ -58,7 +58,7 @@ func (r *recording) load(ctx context.Context) (demand, error) {
 	return replayed(list)
 }
 
-// The function replayed converts the daemon's response to a demand.
+// replayed converts the daemon's response to a demand.
 func replayed(list historyapi.ArrivalList) (demand, error) {
 	from, err := time.Parse(time.RFC3339, list.From)
 	if err != nil {

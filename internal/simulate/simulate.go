@@ -153,7 +153,7 @@ func (s *simulation) runOne(ctx context.Context, base policy.Simulation, bar *ba
 	return printResult(w, result, newMoney(result, s.price), need, says)
 }
 
-// The method base returns the simulation described by the flags and the file.
+// base returns the simulation described by the flags and the file.
 func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag string) bool) (policy.Simulation, error) {
 	none := policy.Simulation{}
 	if err := s.complete(ctx, c, given); err != nil {

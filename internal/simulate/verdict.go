@@ -36,7 +36,7 @@ func newMoney(r policy.Result, per1000 float64) *Money {
 	}
 }
 
-// The function verdict compares a run of the simulation base with the other way of refilling on the
+// verdict compares a run of the simulation base with the other way of refilling on the
 // same demand, in one sentence. An adaptive policy is compared with the nearest fixed depth, and a
 // fixed depth with the adaptive policy.
 func verdict(ctx context.Context, base policy.Simulation, r policy.Result, per1000 float64) (string, error) {
@@ -49,7 +49,7 @@ func verdict(ctx context.Context, base policy.Simulation, r policy.Result, per10
 	return fmt.Sprintf("fixed, depth %d: %s; adaptive, max_waste %g: %s", k.Depth, own, k.MaxWaste, worth(adaptive, per1000)), err
 }
 
-// The function worth returns the part of a verdict that is about one run.
+// worth returns the part of a verdict that is about one run.
 func worth(r policy.Result, per1000 float64) string {
 	text := fmt.Sprintf("%.1f %% hits, none served", 100*r.HitRate)
 	if r.Served > 0 {

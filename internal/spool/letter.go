@@ -85,7 +85,7 @@ func decodeLetter(data []byte) (Letter, error) {
 	return l.Letter, l.fault()
 }
 
-// The method fault returns why l is not a valid dead letter, or nil. Text that is not UTF-8 is
+// fault returns why l is not a valid dead letter, or nil. Text that is not UTF-8 is
 // invalid, because JSON would change the text, and a changed token or id is useless.
 func (l Letter) fault() error {
 	switch {
@@ -101,7 +101,7 @@ func (l Letter) fault() error {
 	return nil
 }
 
-// The method shown returns the summary of a dead letter, with the age that the letter has at the
+// shown returns the summary of a dead letter, with the age that the letter has at the
 // given time.
 func (l Letter) shown(size int64, at time.Time) Summary {
 	order, _, _ := strings.Cut(l.Order, ".")
@@ -116,7 +116,7 @@ func (l Letter) shown(size int64, at time.Time) Summary {
 	return s
 }
 
-// The function printable returns the start of a text, without the characters that a terminal cannot
+// printable returns the start of a text, without the characters that a terminal cannot
 // show.
 func printable(text string, most int) string {
 	text = captcha.Printable(text)

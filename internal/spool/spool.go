@@ -90,7 +90,7 @@ func (s *Spool) Keep(l Letter) error {
 	return nil
 }
 
-// The method put writes a letter to disk under the name of an unfinished letter, and renames the
+// put writes a letter to disk under the name of an unfinished letter, and renames the
 // file to its final name.
 func (s *Spool) put(name string, data []byte) error {
 	root, err := s.makeRoot()
@@ -112,7 +112,7 @@ func (s *Spool) put(name string, data []byte) error {
 	return syncDir(root.Open("."))
 }
 
-// The method place renames a written file to the name of its letter. If that letter already exists,
+// place renames a written file to the name of its letter. If that letter already exists,
 // place removes the file instead.
 func (s *Spool) place(root *os.Root, from, to string) error {
 	s.names.Lock()
@@ -235,7 +235,7 @@ func (s *Spool) Count() int { return int(max(0, s.letters.Load())) }
 // SetAside returns the number of files set aside, without I/O.
 func (s *Spool) SetAside() int { return int(s.bad.Load()) }
 
-// The method read reads a letter and the size of the letter's file. If the file is bad, read sets
+// read reads a letter and the size of the letter's file. If the file is bad, read sets
 // it aside.
 func (s *Spool) read(root *os.Root, name string) (Letter, int64, error) {
 	l, size, err := readFile(root, name)
@@ -267,7 +267,7 @@ func (s *Spool) readLocked(root *os.Root, name string) (Letter, int64, error) {
 	return Letter{}, 0, err
 }
 
-// The method list lists and counts the files of the folder.
+// list lists and counts the files of the folder.
 func (s *Spool) list(root *os.Root) (letters, unfinished []string, err error) {
 	s.names.Lock()
 	defer s.names.Unlock()
@@ -300,7 +300,7 @@ func (s *Spool) listLocked(root *os.Root) (letters, unfinished []string, err err
 	return letters, unfinished, nil
 }
 
-// The method root opens the folder. If the folder does not exist, it returns nil and no error.
+// root opens the folder. If the folder does not exist, it returns nil and no error.
 func (s *Spool) root() (*os.Root, error) {
 	s.names.Lock()
 	defer s.names.Unlock()

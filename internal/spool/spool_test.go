@@ -98,7 +98,7 @@ func (s *Spool) all() (letters []Letter, err error) {
 	return letters, err
 }
 
-// The function files returns the names in the folder. It drops the random part of the names of
+// files returns the names in the folder. It drops the random part of the names of
 // files set aside.
 func (s *Spool) files(t *testing.T) (names []string) {
 	t.Helper()

@@ -65,7 +65,7 @@ func (m Money) orUnknown() Money {
 	return m
 }
 
-// The method plus adds two amounts, rounded to six decimal places. An unknown amount counts as 0.
+// plus adds two amounts, rounded to six decimal places. An unknown amount counts as 0.
 // The sum is unknown only if one amount is unknown and the other is unknown or 0.
 func (m Money) plus(n Money) Money {
 	switch {

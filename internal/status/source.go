@@ -91,7 +91,7 @@ func (s *source[T]) isSlow() bool {
 	return s.slow
 }
 
-// The method last returns the last good answer, and an error if this answer is not current.
+// last returns the last good answer, and an error if this answer is not current.
 func (s *source[T]) last() (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,7 +43,7 @@ type submit struct {
 	lost   time.Time       // when the reply was lost; zero = not lost
 }
 
-// The method begin adds a submission. If the reply to an earlier equal submission was lost, the new
+// begin adds a submission. If the reply to an earlier equal submission was lost, the new
 // submission gets the number of that task. If the client of an equal submission has hung up before
 // its reply, begin first waits for the end of that submission, which may leave a number.
 func (ss *submits) begin(ctx context.Context, key submitKey) *submit {
@@ -67,7 +67,7 @@ func (ss *submits) begin(ctx context.Context, key submitKey) *submit {
 	}
 }
 
-// The method take removes the oldest submission with a lost reply and returns the number of that
+// take removes the oldest submission with a lost reply and returns the number of that
 // submission. Otherwise it returns a pending submission whose client has hung up, or nil.
 func (ss *submits) take(key submitKey) (number string, leaving *submit) {
 	ss.mu.Lock()
@@ -86,7 +86,7 @@ func (ss *submits) take(key submitKey) (number string, leaving *submit) {
 	return "", leaving
 }
 
-// The method end completes a submission. The argument lost is true if the submission has a number
+// end completes a submission. The argument lost is true if the submission has a number
 // that its client did not get.
 func (ss *submits) end(key submitKey, s *submit, lost bool) {
 	defer close(s.ended)

@@ -26,7 +26,7 @@ func (c *calendar) plan(at time.Time, s *State) Plan {
 	return p
 }
 
-// The method at returns how many tokens the warm windows want ready, and how long this result is
+// at returns how many tokens the warm windows want ready, and how long this result is
 // valid. Only windows that run or begin within lead count. A nil calendar has no windows.
 func (c *calendar) at(at time.Time, lead time.Duration) (tokens int, change time.Duration) {
 	change = Never

@@ -36,7 +36,7 @@ func (c *credit) start() float64 { return max(creditLeast, creditMisses*c.price)
 
 func (c *credit) most() float64 { return creditTimes * c.start() }
 
-// The method lowest returns the deepest debt of a target that holds at most held tokens, because
+// lowest returns the deepest debt of a target that holds at most held tokens, because
 // all held tokens may expire after the credit is used up.
 func (c *credit) lowest(held int) float64 { return -max(c.most(), float64(held)) }
 
@@ -57,7 +57,7 @@ func (c *credit) earn(now, scale float64, hit bool) {
 
 func (c *credit) hitsAt(now, scale float64) float64 { return decayed(c.hits, now-c.hit, scale) }
 
-// The method affordable returns how many tokens may be kept: the credit, plus the number of recent
+// affordable returns how many tokens may be kept: the credit, plus the number of recent
 // hits, because about as many tokens will be used.
 func (c *credit) affordable(now, scale float64) int { return int(max(0, c.left+c.hitsAt(now, scale))) }
 

@@ -69,14 +69,14 @@ func (s *State) Decide(at time.Time, p Plan, stock *Stock) Decision {
 	return d
 }
 
-// The function short returns how many tokens are missing at a fixed depth. As docs/configuration.md
+// short returns how many tokens are missing at a fixed depth. As docs/configuration.md
 // says, an order is placed while (fresh tokens that outlive the lead time) + (orders) - (callers
 // waiting) < depth.
 func short(depth int, s *Stock) int {
 	return max(0, depth-(s.Outliving+s.Orders-s.Waiting))
 }
 
-// The method missing returns the expected number of missing tokens. A token that expires within the
+// missing returns the expected number of missing tokens. A token that expires within the
 // lead time counts with the probability that it is used before that. An order counts with the
 // probability that it lands.
 func (s *State) missing(p Plan, stock *Stock) int {

@@ -92,7 +92,7 @@ var models = map[string]func(d *drawing, number float64){
 
 func (d *drawing) exp(mean float64) float64 { return d.random.ExpFloat64() * mean }
 
-// The method between adds requests from one time to another. The rate of the requests is rate times
+// between adds requests from one time to another. The rate of the requests is rate times
 // share(t) at the time t, and share(t) is at most 1.
 func (d *drawing) between(from, to, rate float64, share func(t float64) float64) {
 	for t := from + d.exp(1/rate); t < min(to, d.length); t += d.exp(1 / rate) {
@@ -104,12 +104,12 @@ func (d *drawing) between(from, to, rate float64, share func(t float64) float64)
 
 func (d *drawing) steady(rate float64) { d.between(0, d.length, rate, nil) }
 
-// The method diurnal draws a demand that follows a sine over the day, between 0 and twice the rate.
+// diurnal draws a demand that follows a sine over the day, between 0 and twice the rate.
 func (d *drawing) diurnal(rate float64) {
 	d.between(0, d.length, 2*rate, func(t float64) float64 { return (1 - math.Cos(2*math.Pi*t/daySeconds)) / 2 })
 }
 
-// The method office draws a demand that is steady from 9:00 to 17:30, with ramps of half an hour, and
+// office draws a demand that is steady from 9:00 to 17:30, with ramps of half an hour, and
 // otherwise silent.
 func (d *drawing) office(rate float64) {
 	const opens, closes, ramp = 9 * 3600.0, 17.5 * 3600.0, 1800.0
@@ -130,7 +130,7 @@ func (d *drawing) onOff(rate float64) {
 	}
 }
 
-// The method sessions draws the demand of independent users. Each user has a heavy-tailed number of
+// sessions draws the demand of independent users. Each user has a heavy-tailed number of
 // requests, with heavy-tailed pauses between the requests.
 func (d *drawing) sessions(rate float64) {
 	const tail, fewest, mostInOne, pause, spread = 1.3, 2.0, 300.0, 8.0, 1.0
@@ -144,7 +144,7 @@ func (d *drawing) sessions(rate float64) {
 	}
 }
 
-// The method flash draws a demand of a tenth of the rate. About every two hours a crowd comes at ten
+// flash draws a demand of a tenth of the rate. About every two hours a crowd comes at ten
 // times the rate, which fades within minutes.
 func (d *drawing) flash(rate float64) {
 	const between, fade = 7200.0, 120.0
@@ -154,7 +154,7 @@ func (d *drawing) flash(rate float64) {
 	}
 }
 
-// The method cron draws a demand of 20 to 40 requests within about 15 s in every period, with a few
+// cron draws a demand of 20 to 40 requests within about 15 s in every period, with a few
 // seconds of jitter.
 func (d *drawing) cron(period float64) {
 	const gap, jitter = 0.5, 4.0
@@ -167,7 +167,7 @@ func (d *drawing) cron(period float64) {
 	}
 }
 
-// The method timer draws a demand of one request in every period, up to a few seconds late.
+// timer draws a demand of one request in every period, up to a few seconds late.
 func (d *drawing) timer(period float64) {
 	const jitter = 8.0
 	for t := period; t < d.length; t += period {
@@ -175,7 +175,7 @@ func (d *drawing) timer(period float64) {
 	}
 }
 
-// The method clusters draws a demand of size requests within half a second. That happens a few
+// clusters draws a demand of size requests within half a second. That happens a few
 // times a day at random times.
 func (d *drawing) clusters(size float64) {
 	const within = 0.5
@@ -187,7 +187,7 @@ func (d *drawing) clusters(size float64) {
 	}
 }
 
-// The method mixed draws a diurnal demand with bursts, and with a cron job every quarter of an hour.
+// mixed draws a diurnal demand with bursts, and with a cron job every quarter of an hour.
 func (d *drawing) mixed(rate float64) {
 	const every = 900.0
 	d.diurnal(rate / 2)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The function drawn draws a demand model for a number of days.
+// drawn draws a demand model for a number of days.
 func drawn(t testing.TB, model string, days float64, seed uint64) []float64 {
 	t.Helper()
 	arrivals, err := Demand(model, days*daySeconds, seed)

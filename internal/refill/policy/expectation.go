@@ -53,7 +53,7 @@ func (k *knowledge) foresee(v *expectation, now float64, w *workspace) {
 	v.prepare(&v.use, v.q50+v.life)
 }
 
-// The method remember adds the samples of the table and the gaps for the current situation.
+// remember adds the samples of the table and the gaps for the current situation.
 func (k *knowledge) remember(v *expectation, now float64, w *workspace) {
 	silence, lead := (now-k.last)/k.scale, max(v.q50, leastForecast)
 	if next := k.table.gaps.after(k.busy, 0); next.weight > 0 {
@@ -90,7 +90,7 @@ func (v *expectation) prepare(a *forecast, x float64) {
 	}
 }
 
-// The method between selects the histograms of the two horizons around the time x.
+// between selects the histograms of the two horizons around the time x.
 func (v *expectation) between(a *forecast, x float64) {
 	h := 0
 	for h < horizons && v.ends[h] <= x {
@@ -104,7 +104,7 @@ func (v *expectation) between(a *forecast, x float64) {
 	a.part = (x - v.ends[h-1]) / (v.ends[h] - v.ends[h-1])
 }
 
-// The method risk returns the probability that a request finds no token before a later order
+// risk returns the probability that a request finds no token before a later order
 // arrives, if n tokens are ready or ordered.
 func (v *expectation) risk(n int) float64 {
 	if v.longer > 0 {
@@ -131,7 +131,7 @@ func (v *expectation) pays(n int, k *Params) bool {
 
 func worthOne(price, used float64) bool { return price*used >= 1-used }
 
-// The method early reports whether an order now is too early. An order is too early if a delay
+// early reports whether an order now is too early. An order is too early if a delay
 // would gain more requests at the end of the token's life than it would lose at the beginning,
 // weighted by the price.
 func (v *expectation) early(price float64) bool {
@@ -142,7 +142,7 @@ func (v *expectation) early(price float64) bool {
 	return v.gaps.within(v.life+step)-v.gaps.within(v.life) > (1+price)*v.gaps.within(v.q85+step)
 }
 
-// The method enough returns the smallest number of tokens with which one more token does not pay,
+// enough returns the smallest number of tokens with which one more token does not pay,
 // but never more than the argument most.
 func (v *expectation) enough(k *Params, most int) int {
 	// The search begins with small n, which are the usual results and the cheapest to compute.
@@ -170,7 +170,7 @@ func (v *expectation) enoughInTime(k *Params, most int, gap float64) int {
 	return want
 }
 
-// The method expected returns the mean number of requests within a lead time. For a large number it
+// expected returns the mean number of requests within a lead time. For a large number it
 // uses the rate alone, because the table would change the result little.
 func (v *expectation) expected() float64 {
 	if mean := v.rate * v.q50; mean > exactUpTo/2 {

@@ -38,7 +38,7 @@ type forecast struct {
 	first float64 // factor by which the gaps correct all probabilities
 }
 
-// The method fallback prepares a forecast for the next x scaled seconds from the shape alone.
+// fallback prepares a forecast for the next x scaled seconds from the shape alone.
 func (a *forecast) fallback(x, shape float64) {
 	a.shape, a.share = shape, x/(x+fallbackWindow)
 	a.term = math.Exp(-shape * math.Log1p(x/fallbackWindow))
@@ -99,7 +99,7 @@ func logOf(n int) float64 {
 	return math.Log(float64(n))
 }
 
-// The method tail returns P(N >= n) of the gamma-Poisson by its normal approximation, which is
+// tail returns P(N >= n) of the gamma-Poisson by its normal approximation, which is
 // close enough for a large n or a large shape.
 func (a *forecast) tail(n int) float64 {
 	mean := a.shape * a.share / (1 - a.share)
@@ -107,7 +107,7 @@ func (a *forecast) tail(n int) float64 {
 	return 0.5 * math.Erfc((float64(n)-0.5-mean)/(spread*math.Sqrt2))
 }
 
-// The method served returns the mean number of n tokens that are requested within the period.
+// served returns the mean number of n tokens that are requested within the period.
 func (a *forecast) served(n int) float64 {
 	sum, last := 0.0, 1.0
 	// The probabilities are added one by one for small k, and then in steps that grow with k.

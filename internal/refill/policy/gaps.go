@@ -2,7 +2,7 @@ package policy
 
 import "math"
 
-// The type gaps estimates when the next request is due. For each length it counts the silences that
+// gaps estimates when the next request is due. For each length it counts the silences that
 // reached that length, and the silences that ended there (a product-limit estimate). It counts
 // silences after different busyness separately. It resolves the period of a demand more exactly
 // than the histograms of the table. Times are in scaled seconds.
@@ -63,7 +63,7 @@ type walk struct {
 	goesOn float64
 }
 
-// The method after returns the walk of a silence that has lasted for silence so far.
+// after returns the walk of a silence that has lasted for silence so far.
 func (g *gaps) after(busy int, silence float64) walk {
 	w := walk{class: g.class(busy), silence: silence, from: gapPlace(silence), goesOn: 1}
 	w.bin = int(w.from)
@@ -71,7 +71,7 @@ func (g *gaps) after(busy int, silence float64) walk {
 	return w
 }
 
-// The method within returns the probability that the silence ends within x more seconds. It is 0 if
+// within returns the probability that the silence ends within x more seconds. It is 0 if
 // no recorded silence reached the current length.
 func (w *walk) within(x float64) float64 {
 	to := gapPlace(w.silence + x)
@@ -94,17 +94,17 @@ func (w *walk) mix(table, x float64) float64 {
 	return (gapPrior*table + w.weight*w.within(x)) / (gapPrior + w.weight)
 }
 
-// The method begin returns the part of the current bin that lies before the walk. It is 0 except in
+// begin returns the part of the current bin that lies before the walk. It is 0 except in
 // the walk's first bin.
 func (w *walk) begin() float64 { return max(0, w.from-float64(w.bin)) }
 
-// The method left returns how many recorded silences go on at the point at which the walk enters
+// left returns how many recorded silences go on at the point at which the walk enters
 // the current bin. It assumes that the ends are spread evenly over a bin.
 func (w *walk) left() float64 {
 	return float64(w.class.Reached[w.bin]) - w.begin()*float64(w.class.Ended[w.bin])
 }
 
-// The method through returns the probability that the silence goes on from the point at which the
+// through returns the probability that the silence goes on from the point at which the
 // walk enters the bin to the given part of the bin.
 func (w *walk) through(part float64) float64 {
 	left := w.left()

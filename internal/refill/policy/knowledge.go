@@ -71,12 +71,12 @@ func (k *knowledge) countAt(now float64) float64 {
 	return decayed(k.count, now-k.last, k.scale)
 }
 
-// The function decayed returns a count after it has decayed for the given seconds.
+// decayed returns a count after it has decayed for the given seconds.
 func decayed(count, seconds, scale float64) float64 {
 	return count * math.Exp(-seconds/(countDecay*scale))
 }
 
-// The method silence returns the seconds since the last request, or since the first event.
+// silence returns the seconds since the last request, or since the first event.
 func (k *knowledge) silence(now float64) float64 { return now - max(k.last, k.start) }
 
 func (k *knowledge) ends() [horizons]float64 {
@@ -111,7 +111,7 @@ func (k *knowledge) catchUp(now float64) {
 	k.table.settle(now, k.total, &ends, k.scale)
 }
 
-// The method sample samples the situation at a time that is not before the last request.
+// sample samples the situation at a time that is not before the last request.
 func (k *knowledge) sample(at float64) {
 	silence := (at - k.last) / k.scale
 	shape := 2*k.count*math.Exp(-silence/countDecay) + fallbackPrior
@@ -119,7 +119,7 @@ func (k *knowledge) sample(at float64) {
 	k.sampled = at
 }
 
-// The method fit sorts the lead times; if none is known, it assumes lead times around guess. If
+// fit sorts the lead times; if none is known, it assumes lead times around guess. If
 // they are far from the current scale, fit sets a new scale and begins a new table, because the
 // table's times depend on the scale.
 func (k *knowledge) fit(now float64, guess time.Duration) (stretched bool) {

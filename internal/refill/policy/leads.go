@@ -19,7 +19,7 @@ const (
 // are quantiles of a lognormal distribution with sigma 0.45.
 var guessSpread = [...]float64{0.54, 0.74, 0.91, 1.1, 1.35, 1.86}
 
-// The type solves holds the lead times and the failures of a target's solves.
+// solves holds the lead times and the failures of a target's solves.
 type solves struct {
 	leads  []float32 // in seconds, of the last successful solves, oldest first; at most leadsKept
 	fails  float64   // share of solves that fail
@@ -28,7 +28,7 @@ type solves struct {
 	sorted []float32 // leads, or the assumed lead times, ascending; set by the method sort
 }
 
-// The method landed adds a solve that took the time lead. The caller must call the method sort
+// landed adds a solve that took the time lead. The caller must call the method sort
 // afterwards.
 func (s *solves) landed(lead time.Duration) {
 	if len(s.leads) == leadsKept {
@@ -50,7 +50,7 @@ func (s *solves) replace(leads []time.Duration) {
 
 func leadSeconds(lead time.Duration) float32 { return float32(max(0, lead).Seconds()) }
 
-// The method failed adds a failed solve. After FailuresInARow failures in a row, further failures
+// failed adds a failed solve. After FailuresInARow failures in a row, further failures
 // count as an outage and do not change the share of failures. Otherwise far too many orders would
 // be placed after the outage.
 func (s *solves) failed() {
@@ -62,7 +62,7 @@ func (s *solves) failed() {
 	}
 }
 
-// The method sort sorts the known lead times; if none is known, it assumes lead times around guess.
+// sort sorts the known lead times; if none is known, it assumes lead times around guess.
 func (s *solves) sort(guess time.Duration) {
 	s.sorted = append(s.sorted[:0], s.leads...)
 	if len(s.leads) == 0 {
@@ -73,7 +73,7 @@ func (s *solves) sort(guess time.Duration) {
 	slices.Sort(s.sorted)
 }
 
-// The method quantile returns the lead time, in seconds, below which the share f of the lead times
+// quantile returns the lead time, in seconds, below which the share f of the lead times
 // lies.
 func (s *solves) quantile(f float64) float64 {
 	last := len(s.sorted) - 1

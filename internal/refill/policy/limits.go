@@ -25,7 +25,7 @@ const (
 	heldTimes = 2
 )
 
-// The type limits bounds the wanted tokens and the held tokens of a target at one time.
+// limits bounds the wanted tokens and the held tokens of a target at one time.
 type limits struct {
 	floor, most int // floor: tokens kept at any demand; most: maximum
 	idle        bool
@@ -57,6 +57,6 @@ func (l *limits) clamp(asked int) (want int, limit string) {
 	return min(asked, l.most), LimitNone
 }
 
-// The method held returns the maximum number of tokens and orders together: the depth, or heldTimes
+// held returns the maximum number of tokens and orders together: the depth, or heldTimes
 // the number for which the credit suffices.
 func (l *limits) held() int { return max(l.floor, min(l.most, heldTimes*l.affordable)) }

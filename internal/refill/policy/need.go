@@ -47,7 +47,7 @@ func twoDigits(x float64) float64 {
 	return up
 }
 
-// The function dearer returns the values of max_waste that a shadow tries. All are greater than the
+// dearer returns the values of max_waste that a shadow tries. All are greater than the
 // argument than.
 func dearer(than float64) []float64 {
 	var list []float64
@@ -59,7 +59,7 @@ func dearer(than float64) []float64 {
 	return list
 }
 
-// The function between returns the price at which the hit rate reaches the wanted one. It
+// between returns the price at which the hit rate reaches the wanted one. It
 // interpolates linearly between the logarithms of misses and price.
 func between(price, next, rate, nextRate, wanted float64) float64 {
 	const least = 1e-5 // a smaller share of misses counts as this share

@@ -25,9 +25,9 @@ func (p Params) Lead() time.Duration {
 	return max(0, min(p.FirstPoll+p.PollInterval, p.Usable/2))
 }
 
-// The method most returns the maximum number of tokens: the depth, or the tokens of the warm
+// most returns the maximum number of tokens: the depth, or the tokens of the warm
 // windows if they are more.
 func (p *Params) most(warm int) int { return max(0, p.Depth, warm) }
 
-// The method floor returns how many tokens are kept at any demand.
+// floor returns how many tokens are kept at any demand.
 func (p *Params) floor(warm int) int { return min(max(p.Min, warm), p.most(warm)) }

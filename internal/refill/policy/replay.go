@@ -16,7 +16,7 @@ type order struct {
 	fails        bool
 }
 
-// The type replay runs a State with a stock and a provider in virtual time, in seconds since epoch.
+// replay runs a State with a stock and a provider in virtual time, in seconds since epoch.
 // Its owner calls the methods step and request in chronological order.
 type replay struct {
 	state       *State
@@ -48,7 +48,7 @@ const (
 	looked
 )
 
-// The method step runs the next event if it comes before the time limit. It returns false if there
+// step runs the next event if it comes before the time limit. It returns false if there
 // is no such event.
 func (r *replay) step(limit float64) bool {
 	at, event, i := r.soonest()
@@ -77,7 +77,7 @@ func (r *replay) pass(at float64) {
 	}
 }
 
-// The method soonest returns the next event and its time. If the event is landed, i is the index of
+// soonest returns the next event and its time. If the event is landed, i is the index of
 // the order.
 func (r *replay) soonest() (at float64, event, i int) {
 	at, event = r.look, looked
@@ -103,7 +103,7 @@ func (r *replay) at() time.Time { return epoch.Add(time.Duration(r.now * float64
 // sinceEpoch converts a time to the virtual time of a replay.
 func sinceEpoch(at time.Time) float64 { return at.Sub(epoch).Seconds() }
 
-// The method request runs a request for a token. If no token is ready, a patient caller waits.
+// request runs a request for a token. If no token is ready, a patient caller waits.
 func (r *replay) request(at float64, patient bool) {
 	r.now = at
 	r.result.Requests++
@@ -188,7 +188,7 @@ func (r *replay) finish() Result {
 	return s
 }
 
-// The function below returns the quantile f of a sorted list. It returns 0 for an empty list.
+// below returns the quantile f of a sorted list. It returns 0 for an empty list.
 func below(sorted []float64, f float64) float64 {
 	if len(sorted) == 0 {
 		return 0

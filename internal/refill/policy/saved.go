@@ -136,7 +136,7 @@ func unpack(data []byte) (*savedState, error) {
 	return s, nil
 }
 
-// The method plausible reports whether every number is in its range. It need not check for NaN,
+// plausible reports whether every number is in its range. It need not check for NaN,
 // because JSON has no NaN.
 func (s *savedState) plausible() bool {
 	in := func(f, lo, hi float64) bool { return f >= lo && f <= hi }
@@ -165,7 +165,7 @@ func (s *savedState) plausible() bool {
 	return true
 }
 
-// The method restored sets the derived weights of a decoded cell, and reports whether the cell is
+// restored sets the derived weights of a decoded cell, and reports whether the cell is
 // valid.
 func (c *cell) restored() bool {
 	for h := range c.After {

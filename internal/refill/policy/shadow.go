@@ -92,7 +92,7 @@ func (s *shadow) adaptive() *State {
 	return s.runs[0].state
 }
 
-// The method loaded reports whether the adaptive policy of a fixed target has its table. For an
+// loaded reports whether the adaptive policy of a fixed target has its table. For an
 // adaptive target it returns true.
 func (s *shadow) loaded() bool { return s.target.Adaptive || s.adaptive().learned.table != nil }
 
@@ -196,7 +196,7 @@ type Shadow struct {
 	Need *Need // set for an adaptive target below its wanted hit rate
 }
 
-// The method summary returns the comparison, or nil after too few requests.
+// summary returns the comparison, or nil after too few requests.
 func (s *shadow) summary(at time.Time) *Shadow {
 	a, b := s.older.real, s.newer.real
 	hits := a.Hits + b.Hits
@@ -227,7 +227,7 @@ func (s *shadow) hitRate(run int) float64 {
 	return float64(n.hits) / float64(max(1, n.requests))
 }
 
-// The method price returns the max_waste that reaches the wanted hit rate, or 0 if none of the runs
+// price returns the max_waste that reaches the wanted hit rate, or 0 if none of the runs
 // does. The argument rate is the hit rate with the target's current max_waste.
 func (s *shadow) price(rate float64) float64 {
 	price := s.target.MaxWaste
@@ -241,7 +241,7 @@ func (s *shadow) price(rate float64) float64 {
 	return 0
 }
 
-// The method asGood reports whether the shadow has about as many hits as the target. A difference
+// asGood reports whether the shadow has about as many hits as the target. A difference
 // of two requests counts as chance.
 func (s *Shadow) asGood() bool {
 	return s.ShadowHitRate >= s.HitRate-asGood-2/float64(max(1, s.Requests))

@@ -172,7 +172,7 @@ func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
 	return result, nil
 }
 
-// The method windows returns the warm windows in simulated time, which begins at epoch.
+// windows returns the warm windows in simulated time, which begins at epoch.
 func (s *Simulation) windows() []Warm {
 	if s.Start.IsZero() {
 		return s.Warm

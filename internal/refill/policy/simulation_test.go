@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The function trace reads one of the demand traces, each of which covers a day.
+// trace reads one of the demand traces, each of which covers a day.
 func trace(t testing.TB, name string) []float64 {
 	t.Helper()
 	file, err := os.Open("testdata/traces/" + name + ".txt.gz")

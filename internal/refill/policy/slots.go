@@ -8,7 +8,7 @@ const (
 	slotFree  = 128
 )
 
-// The type slots estimates how soon this target gets its next slot at the provider. The target
+// slots estimates how soon this target gets its next slot at the provider. The target
 // competes with other targets for slots. Times are in seconds.
 type slots struct {
 	gap    float64 // mean time from one order to the next while orders wait for slots
@@ -16,7 +16,7 @@ type slots struct {
 	since  float64 // when the next wanted order began to wait; not saved
 }
 
-// The method want records the number of orders of a decision.
+// want records the number of orders of a decision.
 func (s *slots) want(at float64, orders int) {
 	if s.wanted == 0 {
 		s.since = at
@@ -24,7 +24,7 @@ func (s *slots) want(at float64, orders int) {
 	s.wanted = orders
 }
 
-// The method placed records that a wanted order got its slot. A wait of at most the duration free
+// placed records that a wanted order got its slot. A wait of at most the duration free
 // counts as no wait.
 func (s *slots) placed(at, free float64) {
 	if s.wanted == 0 {

@@ -46,7 +46,7 @@ func newState(p Params, learned *knowledge) *State {
 	return s
 }
 
-// The method follower returns a State with other params that shares the learned state of s, and
+// follower returns a State with other params that shares the learned state of s, and
 // sees its later changes. The follower has a credit of its own.
 func (s *State) follower(p Params) *State {
 	f := newState(p, s.learned)

@@ -17,7 +17,7 @@ import (
 // after returns the time that number of seconds after epoch.
 func after(seconds float64) time.Time { return epoch.Add(inSeconds(seconds)) }
 
-// The function requests adds n requests, one every gap seconds, and returns the time after the last.
+// requests adds n requests, one every gap seconds, and returns the time after the last.
 func requests(m *State, from float64, n int, gap float64) float64 {
 	for range n {
 		m.Request(after(from), true)

@@ -70,12 +70,12 @@ var busyEdges = func() (edges [busies - 1]float64) {
 	return edges
 }()
 
-// The function bucket returns the first bucket whose edge is above x.
+// bucket returns the first bucket whose edge is above x.
 func bucket(edges []float64, x float64) int {
 	return sort.Search(len(edges), func(i int) bool { return x < edges[i] })
 }
 
-// The function situation returns the index of the situation with the given silence and bucket of
+// situation returns the index of the situation with the given silence and bucket of
 // busyness.
 func situation(silence float64, busy int) int {
 	s := bucket(silenceEdges[:], silence)
@@ -153,7 +153,7 @@ type table struct {
 	done [horizons]uint32 // number of samples whose horizon has passed, by horizon
 }
 
-// The method note adds a pending sample, unless too many samples are pending.
+// note adds a pending sample, unless too many samples are pending.
 func (t *table) note(at, shape float64, count uint32, situation int) {
 	if t.head-t.done[horizons-1] >= pendings {
 		return
@@ -165,7 +165,7 @@ func (t *table) note(at, shape float64, count uint32, situation int) {
 	t.head++
 }
 
-// The method settle adds every sample whose horizon has passed to its histogram. The argument ends
+// settle adds every sample whose horizon has passed to its histogram. The argument ends
 // has the horizons in scaled seconds.
 func (t *table) settle(at float64, count uint32, ends *[horizons]float64, scale float64) {
 	for h, length := range ends {
@@ -187,7 +187,7 @@ func (t *table) settle(at float64, count uint32, ends *[horizons]float64, scale 
 	}
 }
 
-// The method cell returns the cell of a situation, and creates it if it does not exist.
+// cell returns the cell of a situation, and creates it if it does not exist.
 func (t *table) cell(situation int) *cell {
 	if c := t.cells[situation]; c != nil {
 		return c
@@ -223,7 +223,7 @@ type exceedance struct {
 	shift  float64 // -log(m+1/2), which converts log n to the ratio
 }
 
-// The method prepare sums up a histogram. The argument expected is the mean that the fallback
+// prepare sums up a histogram. The argument expected is the mean that the fallback
 // expects now.
 func (o *exceedance) prepare(h *histogram, expected float64) {
 	sum := uint32(0)

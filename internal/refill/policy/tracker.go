@@ -123,7 +123,7 @@ func (t *Tracker) Learn(at time.Time, s *Stock, concurrency int) {
 	t.figures, t.looked, t.concurrency = now, at, concurrency
 }
 
-// The method learner returns the adaptive State of the target or of its shadow. It returns nil if
+// learner returns the adaptive State of the target or of its shadow. It returns nil if
 // the shadow has no table now.
 func (t *Tracker) learner() *State {
 	switch {
@@ -135,7 +135,7 @@ func (t *Tracker) learner() *State {
 	return t.shadow.adaptive()
 }
 
-// The method active reports whether the last request is recent enough for a shadow.
+// active reports whether the last request is recent enough for a shadow.
 func (t *Tracker) active(at time.Time) bool {
 	return !t.asked.IsZero() && at.Sub(t.asked) < shadowLife
 }

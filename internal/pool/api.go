@@ -9,41 +9,42 @@ import (
 
 // Errors that the methods of a Store return, besides redisdb.ErrDown.
 var (
-	// ErrConflict: the Idempotency-Key was used with another min_ttl, or for another identity.
+	// ErrConflict means that the Idempotency-Key was used with another min_ttl or another identity.
 	ErrConflict = errors.New("pool: idempotency key used for another request")
-	// ErrClosed: the store is stopping and ends all waits.
+	// ErrClosed means that the store is stopping and ends all waits.
 	ErrClosed = errors.New("pool: closing")
-	// ErrUnknownToken: the caller did not get this token, or the token died more than 15 min ago.
+	// ErrUnknownToken means that the caller did not get this token, or that the token died more than
+	// 15 min ago.
 	ErrUnknownToken = errors.New("pool: unknown token")
-	// ErrReported: an earlier report on the token was counted.
+	// ErrReported means that an earlier report on the token was counted.
 	ErrReported = errors.New("pool: token reported before")
-	// ErrWindows: the identity or the caller has the maximum number of windows.
+	// ErrWindows means that the identity or the caller has the maximum number of windows.
 	ErrWindows = errors.New("pool: too many windows")
 )
 
-// EmptyError says that the stock has no token for a caller.
+// EmptyError means that the stock has no token for a caller.
 type EmptyError struct {
 	RetryAfter time.Duration // estimated time until an order lands for this caller; 0 = unknown
-	Paused     bool          // buying is paused for this identity
+	Paused     bool          // whether buying is paused for this identity
 	Pause      Pause         // the pause, if Paused is set
-	Full       bool          // the queue of pending callers is full
+	Full       bool          // whether the queue of pending callers is full
 	Orders     int           // orders in flight
 	Waiting    int           // pending callers
 }
 
-// Error returns a constant text; the fields have the details.
+// Error returns a constant text, without the values of the fields.
 func (e *EmptyError) Error() string { return "pool: empty" }
 
-// RateError says that the rate limit of the target, or of all guests, is reached.
+// RateError means that the rate limit of the target, or of all guests, is reached.
 type RateError struct{ RetryAfter time.Duration }
 
 // Error returns a constant text.
 func (e *RateError) Error() string { return "pool: rate limited" }
 
-// FailedError says that an order failed, and that no other order or token is left for the caller.
+// FailedError means that an order failed, and that no other order or token is left for the caller.
 type FailedError struct {
 	Reason  string
-	Refused bool // the provider rejects the parameters
+	Refused bool // whether the provider rejects the parameters
 }
 
 // Error returns a text with the reason of the failure.
@@ -52,14 +53,14 @@ func (e *FailedError) Error() string { return "pool: an order failed: " + e.Reas
 // Source says how a caller got its token.
 type Source string
 
-// The sources of tokens, which docs/api.md explains.
+// The sources of a token. docs/api.md explains them.
 const (
 	FromPool   Source = "pool"   // the token was in stock
 	FromWait   Source = "wait"   // the token landed while the caller waited
 	FromReplay Source = "replay" // the token was handed out before for the same Idempotency-Key
 )
 
-// Token is a token that was handed out. Times are on Redis' clock.
+// Token is a token that was handed out. Its times are on Redis' clock.
 type Token struct {
 	ID        string // identifies the token and proves which caller got it; see Report
 	Order     string // the order that bought the token; see Tokens.TokenID
@@ -72,10 +73,10 @@ type Token struct {
 	Source    Source
 	Joined    bool // another caller, which waited with the same Idempotency-Key, got the token first
 
-	// Return needs the following fields.
+	// The method Return needs the following fields.
 	identity captcha.ID
 	margin   time.Duration
-	element  string // the token's element of the list in Redis
+	element  string // the token's list element in Redis
 	handout  string // identifies this hand-out, so that it is returned at most once; "" = never returned
 }
 
@@ -83,11 +84,11 @@ type Token struct {
 type Request struct {
 	ID     captcha.ID
 	Margin time.Duration
-	MinTTL time.Duration // minimum remaining life of the token; a value below Margin has no effect
-	Wait   time.Duration // how long the caller waits for a token; 0 = it does not wait
+	MinTTL time.Duration // minimum remaining life of the token; no effect below Margin
+	Wait   time.Duration // how long the caller waits for a token; 0 = no wait
 	// The wait ends early when the channel Over is closed. Over may be nil.
 	Over <-chan struct{}
-	// Parked is called when the caller gets a ticket and has to wait. Parked must not block; it
+	// Parked is called when the caller gets a ticket and has to wait. The function must not block. It
 	// may be nil.
 	Parked func()
 	// Caller is the name of the caller. Only this caller can report on the token.
@@ -95,54 +96,52 @@ type Request struct {
 	// Idempotency identifies a repeatable take by the caller's name and its Idempotency-Key.
 	// "" = the take is not repeatable.
 	Idempotency string
-	// MaxWaiting limits the tickets of the identity. If it is reached, a request with a Wait is
-	// refused.
+	// MaxWaiting limits the tickets of the identity. At the limit, a request with a Wait is refused.
 	MaxWaiting int
-	// Rate limits the tokens of this identity that all replicas hand out within any RatePer;
+	// Rate limits the tokens of this identity that all replicas together hand out within any RatePer;
 	// 0 = no limit.
 	Rate    int
 	RatePer time.Duration
-	// EndOnFailure ends the wait with a *FailedError if an order failed and too few orders and
-	// tokens are left for this caller; see Failure.Answer. Without EndOnFailure the caller waits
-	// for the next order.
+	// EndOnFailure ends the wait with a *FailedError if an order failed and too few orders and tokens
+	// are left for this caller; see Failure.Answer. Otherwise the caller waits for the next order.
 	EndOnFailure bool
 }
 
 // Landing is a solved order on its way into the stock.
 type Landing struct {
 	Ref
-	// Call identifies one call of Settle over its retries. If an earlier try ended the order, a
-	// retry returns the result of that try instead of Gone. "" = a random name.
+	// Call identifies one call of Settle over its retries. If an earlier try ended the order, a retry
+	// returns the result of that try and not Gone. "" = a random name.
 	Call      string
 	Provider  string
 	Task      string // the provider's task id
 	Value     string
-	Repeats   bool // two tokens of the identity may have the same text, as with image CAPTCHAs
+	Repeats   bool // whether two tokens of the identity may have the same text, as for image CAPTCHAs
 	UserAgent string
-	Callback  bool // a callback brought the token, so Settle needs no lease
+	Callback  bool // whether a callback delivered the token, so Settle needs no lease
 	// SincePlaced is the time from the reply of Place to the earliest possible time of the solve.
-	// Redis executes Place before it replies, so the birth that settle.lua computes from
-	// SincePlaced is never too late.
+	// settle.lua adds this duration to the time of the placing. Redis executes Place before it
+	// replies, so the computed birth is never too late.
 	SincePlaced time.Duration
 	Submitted   time.Duration // time from the reply of Place to the submit
 	Polls       int
 	Lifetime    time.Duration
-	Lead        time.Duration // lead time that the identity learns; 0 = none
-	// Answer and Margin have the same meaning as in Failure. They apply if the order ends as
+	Lead        time.Duration // lead time of the order, for the identity's statistics; 0 = none
+	// Answer and Margin have the same meaning as in Failure. Settle uses them if the order ends as
 	// Repeated.
 	Answer *FailedError
 	Margin time.Duration
 }
 
-// Window is a period in which at least Tokens tokens are to be ready; see Warm.
+// Window is a period in which at least Tokens tokens should be ready; see Warm.
 type Window struct {
 	Tokens int
 	In     time.Duration // time until the window begins; 0 or less: the window has begun
 	Left   time.Duration // time until the window ends
 }
 
-// WindowLimit limits the windows of an identity that a caller may have. The zero value means a
-// caller without a limit.
+// WindowLimit limits the windows of an identity that one caller may have. The zero value sets no
+// limit.
 type WindowLimit struct {
 	Caller string
 	Most   int // maximum number of windows
@@ -155,58 +154,58 @@ type Stock struct {
 	Orders     int           // orders in flight
 	Waiting    int           // tickets of pending callers
 	NextExpiry time.Duration // time until the first fresh token enters its margin; <0 = no fresh token
-	NextLook   time.Duration // time until the number of outliving tokens falls; <0 = no such token
-	Paused     bool          // an operator paused buying; a pause in pools.yaml does not count
+	NextLook   time.Duration // time until Outliving falls; <0 = Outliving is 0
+	Paused     bool          // whether an operator paused buying; a pause in pools.yaml does not count
 
 	NextEnd   time.Duration   // time until the first deadline of an order; 0 = no order
-	Unknown   int             // orders of which it is unknown whether they were bought
+	Unknown   int             // orders that the provider may or may not have accepted
 	Bought    int             // orders that count as bought, including the orders in Unknown
 	HourUsed  int             // solves in the target's budget of the last 60 min; 0 without a budget
 	DayUsed   int             // solves in the target's budget of the last 24 h; 0 without a budget
 	OrderAges []time.Duration // ages of the orders in flight, oldest first
 	Leads     []time.Duration // the last 48 lead times, newest first
 	Verdicts  []bool          // the last 20 reports, newest first; true = accepted
-	Pause     Pause           // the pause, if Paused is set
-	Resumes   time.Duration   // time until the pause ends; 0 = it has no end
+	Pause     Pause           // the operator's pause, if Paused is set
+	Resumes   time.Duration   // time until the pause ends; 0 = the pause has no end
 	Windows   []Window        // running and future windows, in the order of their ends
 	Attempts  Attempts        // the orders that failed since the last solve
 	Figures   Figures
-	Err       error // why LookAll could not read the other fields
+	Err       error // the error if LookAll could not read the other fields
 
 	dayStarts map[int64]string // see Days
 	hour      string           // see Hour
 }
 
-// Figures count events of one identity, over all replicas, since the identity was first seen or a
-// target took it over from the guests. At any time this equation holds:
+// Figures count events of one identity over all replicas. Counting starts when the identity is first
+// seen, or when a target takes it over from the guests. At any time this equation holds:
 //
 //	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded
 //	         + Stock.Fresh + Stock.Bought
 //
-// In the stats hash a counter has the name of its field in lower case. In the status document a
-// counter has the name in the tag of its field.
+// The stats hash names a counter by its field in lower case. The status document names a counter by
+// the tag of its field.
 type Figures struct {
-	// Requests are the sum of Hits, Waited and Misses. For a target, Requests also include callers that
-	// hung up while they waited, and for a guest refused requests. Callers that wait together at
-	// one replica with one Idempotency-Key count once.
+	// Requests is the sum of Hits, Waited and Misses. For a target, Requests also counts callers that
+	// hung up while they waited; for a guest, Requests also counts refused requests. Callers that
+	// share a wait at one replica and an Idempotency-Key count once.
 	Requests  int64 `json:"requests"`
 	Hits      int64 `json:"hits"`      // callers that got a token at once
 	Waited    int64 `json:"waited"`    // callers that got a token that landed while they waited
 	Misses    int64 `json:"misses"`    // callers that got no token
-	Refused   int64 `json:"-"`         // requests for guests that no token could satisfy
+	Refused   int64 `json:"-"`         // requests for guests for which no token could come
 	Replays   int64 `json:"-"`         // tokens repeated for an Idempotency-Key; not part of Requests
 	Bought    int64 `json:"bought"`    // orders that the provider accepted or may have accepted
 	Solved    int64 `json:"solved"`    // tokens that landed
 	Expired   int64 `json:"expired"`   // landed tokens that expired unused
-	Discarded int64 `json:"discarded"` // tokens that Flush removed; for guests also tokens and orders that targets took over
+	Discarded int64 `json:"discarded"` // tokens removed by Flush; for guests also tokens and orders taken over by targets
 	Failed    int64 `json:"failed"`    // bought orders that ended without a token
 	Lost      int64 `json:"lost"`      // bought orders that expired before their outcome was known
 	Junk      int64 `json:"junk"`      // values of other programs found among the tokens and orders
-	Returned  int64 `json:"returned"`  // tokens put back because their caller had hung up
+	Returned  int64 `json:"returned"`  // tokens put back after their callers hung up
 	Accepted  int64 `json:"accepted"`  // reports that a token was accepted
 	Rejected  int64 `json:"rejected"`  // reports that a token was rejected
 	Spent     int64 `json:"-"`         // price of solved and lost orders, in billionths of the currency
-	// Unrecorded counts ends of orders that the history missed, because too many other ends were
-	// pending.
+	// Unrecorded counts the ended orders that the history lacks, because too many ends were already
+	// stored.
 	Unrecorded int64 `json:"-"`
 }

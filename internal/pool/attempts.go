@@ -8,10 +8,11 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Attempt says how an order that ended without a token counts for the bound of its identity.
+// Attempt is the kind of a failed order. It decides how the failure counts for the bound of the
+// identity.
 type Attempt string
 
-// The values of Attempt. The zero value does not count.
+// The values of Attempt. An order with the zero value does not count.
 const (
 	Declined Attempt = "refused"  // the provider refused the submit
 	Unsolved Attempt = "failed"   // the provider accepted the submit and solved nothing
@@ -19,15 +20,14 @@ const (
 )
 
 const (
-	// attemptsLife is how long the failed orders of an identity are remembered after the last
-	// failure.
+	// attemptsLife is how long Redis keeps an identity's Attempts after the last failure.
 	attemptsLife = 2 * time.Minute
 	// hopelessLife replaces attemptsLife if the provider rejects the parameters of a target. It
 	// exceeds the longest interval between two probes.
 	hopelessLife = 24 * time.Hour
 )
 
-// attemptsKept returns how long the failed orders of an identity are remembered after this attempt.
+// attemptsKept returns how long Redis keeps the Attempts of an identity after this failure.
 func attemptsKept(a Attempt, guest bool) time.Duration {
 	if a == Hopeless && !guest {
 		return hopelessLife
@@ -35,17 +35,17 @@ func attemptsKept(a Attempt, guest bool) time.Duration {
 	return attemptsLife
 }
 
-// Attempts describes the orders of an identity that failed since its last solve, over all
-// replicas. After three refusals, or eight failures and refusals together, the identity is bounded:
-// Place allows one order in 5 s. While the provider rejects the parameters, the interval grows from
-// a minute to an hour.
+// Attempts describes the orders of an identity that failed since its last solve, over all replicas.
+// The identity is bounded after three refusals, or after eight failures and refusals together. Place
+// then allows one order in 5 s. While the provider rejects the parameters, the interval grows from a
+// minute to an hour.
 type Attempts struct {
 	Refused  int           // submits that the provider refused, in a row
 	Failed   int           // accepted orders that brought no token, in a row
-	Hopeless bool          // the provider rejects the parameters
+	Hopeless bool          // whether the provider rejects the parameters
 	Reason   string        // reason of the last failure
 	Bounded  time.Duration // how long the identity has been bounded; 0 = it is not bounded
-	Next     time.Duration // time until the next order may be placed; 0 = now
+	Next     time.Duration // time until Place allows the next order; 0 = now
 	Every    time.Duration // interval between two orders of a bounded identity
 }
 
@@ -64,11 +64,10 @@ func readAttempts(h redisdb.Hash, now int64) Attempts {
 	return a
 }
 
-// BoundedError says that an order was not placed because the identity's last orders failed.
-// Nothing was bought.
+// BoundedError means that an order was not placed because the identity's last orders failed.
 type BoundedError struct {
-	RetryAfter time.Duration // time until the next order may be placed
-	Hopeless   bool          // the provider rejects the parameters
+	RetryAfter time.Duration // time until Place allows the next order
+	Hopeless   bool          // whether the provider rejects the parameters
 	Reason     string        // reason of the last failure
 }
 
@@ -80,13 +79,13 @@ func (e *BoundedError) Error() string {
 // mostReason is the maximum length of a stored reason in bytes.
 const mostReason = 500
 
-// Words that the stored form of a FailedError begins with.
+// The stored form of a FailedError begins with one of these words.
 const (
 	wordFailed  = "failed"
 	wordRefused = "refused"
 )
 
-// text returns the form in which the scripts store the error; "" for nil.
+// text returns the stored form of the error; "" for nil.
 func (e *FailedError) text() string {
 	if e == nil {
 		return ""
@@ -98,7 +97,7 @@ func (e *FailedError) text() string {
 	return word + "|" + CutReason(reason)
 }
 
-// CutReason shortens a reason to the 500 bytes that are kept.
+// CutReason shortens a reason to 500 bytes.
 func CutReason(reason string) string {
 	if len(reason) > mostReason {
 		return strings.ToValidUTF8(reason[:mostReason], "") + "…"
@@ -106,7 +105,7 @@ func CutReason(reason string) string {
 	return reason
 }
 
-// readFailed parses the form that FailedError.text returns.
+// readFailed parses an error in the form that FailedError.text returns.
 func readFailed(text string) *FailedError {
 	word, reason, _ := strings.Cut(text, "|")
 	return &FailedError{Reason: reason, Refused: word == wordRefused}

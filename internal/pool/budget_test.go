@@ -115,7 +115,7 @@ func testSharedBudgetsHaveCaps(t *testing.T, o Options) {
 	must(t, s.Refund(t.Context(), Overall, Ref{identity("none"), "none"})) // no-op
 	used(Overall, 1, 1)
 	used(OfGuests, 2, 2) // a refund is of one budget
-	shift(t, s, s.shared(OfGuests), 2*time.Hour)
+	shift(t, s, s.budgetKey(OfGuests), 2*time.Hour)
 	if book("three") != 0 {
 		t.Error("in another hour")
 	}

@@ -42,8 +42,8 @@ func (c *client) pipelined(ctx context.Context, name string, fill func(call redi
 	c.db.Pipelined(ctx, c.script(name), fill)
 }
 
-// types maps the word that follows the prefix in a key to the key's Redis type. redisdb.DB.Explain
-// uses it.
+// types maps the second part of a key (after the prefix) to the Redis type of the key.
+// redisdb.DB.Explain uses this map.
 var types = map[string]string{
 	"pool": "list", "rate": "list", "last": "list", "leads": "list", "verdicts": "list",
 	"orders": "zset", "leases": "zset", "spend": "zset", "tickets": "zset", "seen": "zset", "values": "zset",
@@ -57,7 +57,7 @@ var types = map[string]string{
 type notifier struct {
 	*client
 
-	wake    func(captcha.ID) // makes this replica's queue call take.lua again for its pending callers
+	wake    func(captcha.ID) // makes this replica's queue call take.lua again for the pending callers
 	changed func(captcha.ID) // Options.OnChange
 	ended   func(Ref, string)
 }
@@ -68,8 +68,9 @@ func (n *notifier) wakeWaiters(id captcha.ID) {
 	n.changed(id)
 }
 
-// listen handles the messages of the channel until ctx ends. The messages contain changed
-// identities, keys of claims, and ended orders. A lost message causes only a delay, because queues and claims also poll.
+// listen handles the messages of the channel until ctx ends. A message is a changed identity, the key
+// of a claim, or an ended order. A lost message causes only a delay, because queues and claims also
+// poll.
 func (n *notifier) listen(ctx context.Context) {
 	n.db.Listen(ctx, func(message string) {
 		id, rest, _ := strings.Cut(message, " ")
@@ -80,7 +81,7 @@ func (n *notifier) listen(ctx context.Context) {
 	})
 }
 
-// announce reports a change of an identity to this replica and to the others.
+// announce reports a change of an identity to this replica and to the other replicas.
 func (n *notifier) announce(ctx context.Context, id captcha.ID) {
 	n.changed(id)
 	n.db.Announce(ctx, string(id))
@@ -89,9 +90,9 @@ func (n *notifier) announce(ctx context.Context, id captcha.ID) {
 //go:embed lua/*.lua
 var sources embed.FS
 
-// loadScripts loads the scripts in lua/. They use only commands that Redis 6.2, 7.0 and the
-// embedded server share. The argument endings is the maximum number of ended orders
-// that Redis keeps per identity. Stores with the same maximum share the scripts.
+// loadScripts loads the scripts in lua/. They use only commands of Redis 6.2 that Redis 7.0 and the
+// embedded server also have. The argument endings is the maximum number of ended orders that Redis
+// keeps per identity. Stores with the same maximum share the loaded scripts.
 func loadScripts(endings int) redisdb.Scripts {
 	if loaded, is := loadedScripts.Load(endings); is {
 		return loaded.(redisdb.Scripts)

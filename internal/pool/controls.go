@@ -12,7 +12,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// Controls stores an operator's settings for an identity, and the learned state of its demand. All
+// Controls stores the operator's settings for each identity and the learned state of its demand. All
 // replicas share these values.
 type Controls struct {
 	*client
@@ -20,8 +20,8 @@ type Controls struct {
 	notify *notifier
 }
 
-// Pause stops buying for an identity at all replicas until p.Until or a call of Resume. Tokens in
-// stock are still handed out. The new pause replaces an earlier one.
+// Pause stops buying for an identity at all replicas until p.Until or a call of Resume. Takes still
+// get the tokens in stock. The new pause replaces an earlier one.
 func (s *Controls) Pause(ctx context.Context, id captcha.ID, p Pause) error {
 	lives := keyLife
 	if !p.Until.IsZero() {
@@ -43,7 +43,7 @@ func (s *Controls) Resume(ctx context.Context, id captcha.ID) error {
 	return nil
 }
 
-// Retry lets a bounded identity place its next order at once. Retry reports whether the identity was
+// Retry lets a bounded identity place its next order at once. The result is whether the identity was
 // bounded.
 func (s *Controls) Retry(ctx context.Context, id captcha.ID) (bounded bool, err error) {
 	n, err := s.callNumber(ctx, "retry", s.keys(id), nil)
@@ -63,12 +63,12 @@ func (s *Controls) Recall(ctx context.Context, id captcha.ID) ([]byte, error) {
 	return learned, err
 }
 
-// Remember keeps the learned state of an identity's demand for 30 days.
+// Remember stores the learned state of an identity's demand for 30 days.
 func (s *Controls) Remember(ctx context.Context, id captcha.ID, learned []byte) error {
 	return s.db.Slow.Set(ctx, s.keys(id).learned, learned, keyLife).Err()
 }
 
-// Flush discards an identity's tokens and returns how many of them had not expired.
+// Flush discards all tokens of an identity and returns how many of these tokens had not expired.
 func (s *Controls) Flush(ctx context.Context, id captcha.ID, margin time.Duration) (thrown int, err error) {
 	n, err := s.callNumber(ctx, "flush", s.keys(id), args{"margin_ms": margin})
 	if err != nil {
@@ -85,7 +85,7 @@ type Pause struct {
 	Until  time.Time // zero = until Resume
 }
 
-// text returns the form in which Redis stores the pause.
+// text returns the stored form of the pause.
 func (p Pause) text() string {
 	until := int64(0)
 	if !p.Until.IsZero() {
@@ -94,8 +94,8 @@ func (p Pause) text() string {
 	return strconv.FormatInt(until, 10) + "|" + url.QueryEscape(p.By) + "|" + url.QueryEscape(p.Reason)
 }
 
-// readPause parses the form that Pause.text returns. It returns the zero Pause if an older version or
-// another program stored the pause.
+// readPause parses the form that Pause.text returns. If the text has another form, the result is the
+// zero Pause.
 func readPause(text string) (p Pause) {
 	f := fields{rest: text + "|"}
 	until, by, reason := f.number(), f.escaped(), f.escaped()

@@ -1,9 +1,9 @@
-// Package pool keeps the stock of each identity in Redis: its tokens, its orders and the calls
-// that wait for a token.
+// Package pool keeps the stock of each identity in Redis: the tokens, the orders in flight and the
+// queue of callers that wait for a token.
 //
 // Package purchase places orders and stores their tokens here; package httpapi takes the tokens.
-// Package pool has no code for targets, providers or HTTP. A Store has these parts, which share one
-// Redis:
+// Package pool has no code for targets, providers or HTTP. A Store consists of the following parts,
+// which share one Redis:
 //
 //	Tokens     hand-outs (tokens.go, take*.go, repeat.go), returns (returns.go), the state of the
 //	           stock (look.go), reports on tokens (report.go)
@@ -22,8 +22,9 @@
 //     Redis.
 //   - The list of tokens stores the birth and the death of each token. It does not store the
 //     margin, which each call passes.
-//   - A replica may send a take twice. The script repeats its reply to the replica's last call for
-//     an identity and refuses older calls, so no token is lost or handed out twice.
+//   - A replica may send the same take twice. take.lua stores its last reply for each identity and
+//     replica, and repeats this reply for a retry. It refuses older calls. So no token is lost or
+//     handed out twice.
 //   - A script checks the type of each key before its first write. A script that hands out, returns
 //     or discards a paid token begins with a write that needs no memory, because Redis without free
 //     memory refuses a script only at its first write.
@@ -32,8 +33,8 @@
 //     failure.
 //   - A replica can mark, settle or remove an order only while it owns the lease. A replica that
 //     stores the task id becomes the owner. A callback ends an order without a lease.
-//   - The equation in the comment of Figures holds in each reply of look.lua, because each script
-//     moves a token or an order and counts the move in one step.
+//   - The equation in the comment of Figures holds in each reply of look.lua. A script that moves a
+//     token or an order counts the move in the same step.
 //   - The row of all guests includes the figures of a former guest once. If a target takes over a
 //     guest's identity, the target counts the guest's tokens and bought orders as bought, and the
 //     row counts them as discarded.

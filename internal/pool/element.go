@@ -9,7 +9,7 @@ import (
 )
 
 // fields parses a stored line, whose fields are separated by |. The last field may contain a | and
-// remains in rest. The errors do not quote the line, because a line may contain a token.
+// stays in rest. Errors do not quote the line, because the line may contain a token.
 type fields struct {
 	rest string // the part of the line that is not parsed yet
 	err  error  // error of the first field that is missing or malformed
@@ -52,8 +52,8 @@ func (f *fields) fail(cause string) {
 // utc converts a time in Unix ms.
 func utc(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-// elementTail returns a list element without its first two fields, death and birth. settle.lua adds
-// them.
+// elementTail returns the list element of a landed token without the first two fields, death and
+// birth. settle.lua adds these two fields.
 func elementTail(l Landing) string {
 	return l.Order + "|" + l.Provider + "|" + url.QueryEscape(l.UserAgent) + "|" + l.Value
 }

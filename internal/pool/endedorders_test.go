@@ -164,7 +164,7 @@ func testSweepFindsEndedOrders(t *testing.T, o Options) {
 		t.Errorf("found %v, %v", found, err)
 	}
 	// An identity without orders leaves the list once it cannot have ends.
-	listed := s.placed()
+	listed := s.placedKey()
 	if n := s.db.Slow.ZCard(t.Context(), listed).Val(); n != 2 {
 		t.Errorf("%d are written down", n)
 	}

@@ -13,20 +13,20 @@ import (
 	"poold/internal/captcha"
 )
 
-// endedKept is how long Redis keeps the end of an order that Forget does not remove.
+// endedKept is how long Redis keeps the end of an order unless Forget removes the end earlier.
 const endedKept = 7 * 24 * time.Hour
 
-// Endings reads and removes the ends of orders. The script that ends an order stores an entry about
-// this end beside the stock, for the history.
+// Endings reads and removes the ends of orders. For the history, the script that ends an order stores
+// an entry about the end beside the stock.
 type Endings struct{ *client }
 
 // The values of EndedOrder.How.
 const (
 	EndSolved    = "solved"
-	EndDiscarded = "discarded" // its token had expired before it landed
+	EndDiscarded = "discarded" // the order's token had expired before the landing
 	EndFailed    = "failed"
 	EndRefused   = "refused" // the provider refused the submit; nothing was bought
-	EndLost      = "lost"    // its deadline passed before the outcome was known
+	EndLost      = "lost"    // the order's deadline passed before its outcome was known
 )
 
 // PriceUnknown is the price of a token if pools.yaml has no price for it. Redis stores 0 and
@@ -40,23 +40,23 @@ const CodeTimeout = "TIMEOUT"
 type EndedOrder struct {
 	Ref
 	How        string
-	Code       string // the provider's error code; "" = none
+	Code       string // error code of the provider; "" = none
 	Provider   string // the provider that had the order at its end; "" = Facts.Provider
 	Task       string // the provider's task id; "" = unknown
 	Polls      int
 	Callback   bool
 	Price      int64 // price of the token in billionths of the currency, or PriceUnknown
 	Facts      Facts
-	Unreadable error // why Facts are incomplete; nil = they were read
-	// Solved is the earliest possible time of the solve; zero = there is no token.
+	Unreadable error // why Facts is incomplete; nil = Facts is complete
+	// Solved is the earliest possible time of the solve; zero = the order brought no token.
 	Placed, Submitted, Solved, Ended time.Time
 
 	line string // the entry as Redis stores it
 }
 
-// Kept returns the kept ends of the given identities, oldest first and at most limit for each
-// identity. If the key of an identity holds another program's value, the map unread has the identity
-// and the error. If err is not nil, Kept still returns the ends that it could read.
+// Kept returns the stored ends of the given identities, oldest first and at most limit of each
+// identity. If a key holds another program's value, the map unread contains the identity and the
+// error. If err is not nil, Kept still returns the ends that it could read.
 func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, limit int) (all []EndedOrder, unread map[captcha.ID]error, err error) {
 	pipe := s.db.Slow.Pipeline()
 	answers := make([]*redis.ZSliceCmd, len(ids))
@@ -66,7 +66,7 @@ func (s *Endings) Kept(ctx context.Context, ids []captcha.ID, limit int) (all []
 	if len(ids) == 0 {
 		return nil, nil, nil
 	}
-	_, _ = pipe.Exec(ctx) // each answer has its own error
+	_, _ = pipe.Exec(ctx) // each command of the pipe has its own error
 	unread = map[captcha.ID]error{}
 	var failed error
 	for i, id := range ids {
@@ -139,14 +139,14 @@ func readEnded(id captcha.ID, line string, at int64) (EndedOrder, error) {
 	return o, nil
 }
 
-// endFields returns the facts about a landing that the history needs and the journal lacks: submit
-// time, polls, callback.
+// endFields returns the fields of a landing that the history needs and the journal lacks: submit
+// time, polls and callback.
 func (l Landing) endFields() string {
 	return strings.Join([]string{milliseconds(l.Submitted), strconv.Itoa(l.Polls), flag(l.Callback)}, "|")
 }
 
-// endFields returns the facts about a failure that the history needs and the journal lacks. It returns
-// "" if no provider was asked; Redis then keeps no end for the history.
+// endFields returns the fields of a failure that the history needs and the journal lacks. If no
+// provider was called, the result is "" and Redis keeps no end for the history.
 func (f Failure) endFields() string {
 	if f.Asked == nil {
 		return ""
@@ -174,12 +174,12 @@ func flag(is bool) string {
 	return "0"
 }
 
-// Sweep returns the identities that have kept ends of orders, including the orders of other replicas.
-// Sweep reads the list of guests and the list of targets' identities with placed orders. The result
-// includes identities whose ends cannot be read; see Kept.
+// Sweep returns the identities that have stored ends of orders of any replica. Sweep reads the list
+// of guests and the list of placed identities. The result includes identities whose ends cannot be
+// read; see Kept.
 func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 	now := float64(time.Now().UnixMilli())
-	for _, list := range []string{s.placed(), s.guests().guests} {
+	for _, list := range []string{s.placedKey(), s.guests().guests} {
 		for from, more := int64(0), true; more; {
 			members, err := s.db.Slow.ZRangeWithScores(ctx, list, from, from+sweepBatch-1).Result()
 			if err != nil {
@@ -194,7 +194,7 @@ func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 				switch name, _ := m.Member.(string); {
 				case batch[i]:
 					found = append(found, captcha.ID(name))
-				case list == s.placed() && m.Score < now:
+				case list == s.placedKey() && m.Score < now:
 					over = append(over, name)
 				}
 			}
@@ -210,8 +210,8 @@ func (s *Endings) Sweep(ctx context.Context) (found []captcha.ID, err error) {
 	return found, nil
 }
 
-// haveEnds reports for each identity whether its key of ended orders has entries, or a value of
-// another program.
+// haveEnds reports for each identity whether its key of ended orders exists. The key may have entries
+// or another program's value.
 func (s *Endings) haveEnds(ctx context.Context, identities []redis.Z) ([]bool, error) {
 	pipe := s.db.Slow.Pipeline()
 	counts := make([]*redis.IntCmd, len(identities))
@@ -219,7 +219,7 @@ func (s *Endings) haveEnds(ctx context.Context, identities []redis.Z) ([]bool, e
 		name, _ := m.Member.(string)
 		counts[i] = pipe.ZCard(ctx, s.keys(captcha.ID(name)).ended)
 	}
-	_, _ = pipe.Exec(ctx) // each answer has its own error
+	_, _ = pipe.Exec(ctx) // each command of the pipe has its own error
 	have := make([]bool, len(identities))
 	for i, count := range counts {
 		if err := count.Err(); err != nil && !isForeign(err) {
@@ -234,26 +234,27 @@ func (s *Endings) haveEnds(ctx context.Context, identities []redis.Z) ([]bool, e
 const sweepBatch = 500
 
 const (
-	// placedEvery is the minimum interval between two writes of one identity to the list of placed
-	// identities, for each process.
+	// placedEvery is the minimum interval at which one process writes one identity to the list of
+	// placed identities.
 	placedEvery = 10 * time.Minute
-	// placedKept is how long an identity stays on the list after the deadline of its order. It
-	// leaves time for a script that ends the order late, and for placedEvery.
+	// placedKept is how long an identity stays on the list after the deadline of its order. The time
+	// covers a script that ends the order late, and placedEvery.
 	placedKept = 2 * time.Hour
 )
 
-// listPlaced adds an identity to the list of placed identities, so that Sweep finds the ends of its
-// orders even if no replica settles them. listPlaced costs one exchange with Redis in each placedEvery.
+// listPlaced adds an identity to the list of placed identities, so that Sweep finds the ends of the
+// identity's orders even if no replica settles them. For each identity listPlaced costs one exchange
+// with Redis in each placedEvery.
 func (s *Orders) listPlaced(ctx context.Context, o Order) error {
 	if o.Guest || s.endings == 0 {
 		return nil
 	}
 	return s.listed.Do(string(o.Identity), func(at time.Time) error {
 		pipe := s.db.Slow.Pipeline()
-		pipe.ZAddArgs(ctx, s.placed(), redis.ZAddArgs{GT: true, Members: []redis.Z{
+		pipe.ZAddArgs(ctx, s.placedKey(), redis.ZAddArgs{GT: true, Members: []redis.Z{
 			{Score: float64(at.Add(o.TTL + placedKept).UnixMilli()), Member: string(o.Identity)},
 		}})
-		pipe.PExpire(ctx, s.placed(), endedKept)
+		pipe.PExpire(ctx, s.placedKey(), endedKept)
 		_, err := pipe.Exec(ctx)
 		return err
 	})

@@ -7,27 +7,28 @@ import (
 	"poold/internal/captcha"
 )
 
-// Facts describe an order to the replica that adopts or ends it, and to the history. The journal
-// and the kept ends store the facts as JSON, in a form that older versions of poold also use.
+// Facts describe an order to the replica that adopts or ends it, and to the history. The journal and
+// the stored ends have the facts as JSON in the form of older versions.
 type Facts struct {
 	Target   string           `json:"target"`
 	Owner    string           `json:"owner,omitempty"` // owner of the target
 	Provider string           `json:"provider"`
-	Account  string           `json:"account,omitempty"` // identifies the account at the provider, whatever its name in pools.yaml
+	Account  string           `json:"account,omitempty"` // identifies the account at the provider, independent of pools.yaml
 	Identity captcha.Identity `json:"identity,omitzero"` // the identity without its proxy
-	// In the stored form these two fields replace the fields of Identity. Otherwise they are zero.
+	// In the stored form these two fields replace the fields of Identity. Elsewhere they are zero.
 	Type       captcha.Type `json:"type"`
 	Enterprise bool         `json:"enterprise,omitempty"`
 
 	LifetimeMS int64 `json:"lifetime_ms"`
 	MarginMS   int64 `json:"margin_ms"`
-	Called     bool  `json:"called,omitempty"` // the submit had a callback address
+	Called     bool  `json:"called,omitempty"` // whether the submit had a callback address
 	DelayMS    int64 `json:"callback_delay_ms"`
 	TimeoutMS  int64 `json:"timeout_ms"`
-	Unpriced   bool  `json:"unpriced,omitempty"` // only in the stored form: the price is PriceUnknown
+	Unpriced   bool  `json:"unpriced,omitempty"` // stored form only: whether the price is PriceUnknown
 }
 
-// encode returns the stored form of the facts of an order. The argument price is the order's price.
+// encode returns the stored form of an order's facts. If price is PriceUnknown, the stored form says
+// so.
 func (f Facts) encode(price int64) string {
 	f.Type, f.Enterprise, f.Unpriced = f.Identity.Type, f.Identity.Enterprise, price < 0
 	f.Identity.Type, f.Identity.Enterprise = "", false
@@ -35,8 +36,8 @@ func (f Facts) encode(price int64) string {
 	return string(text)
 }
 
-// decodeFacts parses the stored form of facts. decodeFacts returns the price stored beside them, or
-// PriceUnknown if the facts say so. If it fails, it still returns the facts that it could read.
+// decodeFacts parses the stored form of facts. If Unpriced is set there, the result price is
+// PriceUnknown, else the stored price. After an error, f still has the facts that could be read.
 func decodeFacts(text string, stored int64) (f Facts, price int64, err error) {
 	if err = json.Unmarshal([]byte(text), &f); err != nil {
 		err = fmt.Errorf("pool: the facts of an order: %w", err)

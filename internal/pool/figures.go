@@ -10,7 +10,7 @@ import (
 )
 
 // counters maps the name of a counter in the stats hash to the index of its field in Figures. The
-// name is the field's name in lower case.
+// name is the name of the field in lower case.
 var counters = fieldsByName()
 
 func fieldsByName() map[string]int {
@@ -21,13 +21,13 @@ func fieldsByName() map[string]int {
 	return named
 }
 
-// counter returns a pointer to the counter whose field has this index.
+// counter returns a pointer to the counter at this field index.
 func (f *Figures) counter(field int) *int64 {
 	return reflect.ValueOf(f).Elem().Field(field).Addr().Interface().(*int64)
 }
 
-// add adds a value to the counter with this name in the stats hash. It ignores unknown names, because
-// other versions may use them.
+// add adds a value to the counter with this name in the stats hash. Unknown names may come from other
+// versions and are ignored.
 func (f *Figures) add(name, value string) {
 	if field, known := counters[name]; known {
 		count, _ := strconv.ParseInt(value, 10, 64)
@@ -35,14 +35,14 @@ func (f *Figures) add(name, value string) {
 	}
 }
 
-// Day has the figures of one UTC day.
+// Day is one UTC day and its figures.
 type Day struct {
 	Date    string // 2006-01-02
 	Figures Figures
 }
 
-// Days returns the figures of each of the last seven days that has any, newest first. Events before
-// the first known day belong to no day.
+// Days returns the figures of those of the last seven days that have events, newest day first. Events
+// before the first known day belong to no day.
 func (s *Stock) Days(today time.Time) []Day {
 	last := today.Unix() / (24 * 60 * 60)
 	list := []Day{}
@@ -60,7 +60,7 @@ func (s *Stock) Days(today time.Time) []Day {
 	return list
 }
 
-// note records the figures at the begin of a day. The argument day counts the days since 1970.
+// note records the figures at the start of a day. The argument day is the number of days since 1970.
 func (s *Stock) note(day int64, figures string) {
 	if s.dayStarts == nil {
 		s.dayStarts = map[int64]string{}
@@ -68,7 +68,7 @@ func (s *Stock) note(day int64, figures string) {
 	s.dayStarts[day] = figures
 }
 
-// minus returns the differences of the counters of f and g.
+// minus returns f - g, counter by counter.
 func (f Figures) minus(g Figures) Figures {
 	for _, field := range counters {
 		*f.counter(field) -= *g.counter(field)
@@ -94,20 +94,20 @@ func dayOf(field string) (day int64, is bool) {
 	return day, err == nil
 }
 
-// minuteNames are the names of the counters that look.lua keeps by minute, in the same order.
+// minuteNames are the names of the counters that look.lua keeps for each minute, in the stored order.
 var minuteNames = []string{"requests", "hits", "waited", "misses", "bought", "solved"}
 
 // Minute has the counters of minuteNames for one minute.
 type Minute struct {
-	At      time.Time // begin of the minute
+	At      time.Time // start of the minute
 	Figures Figures
 }
 
-// Hour returns those of the last 60 minutes that have counts, oldest first. An event counts in the
-// minute of the first look after it. The Stock must come from LookAll with Query.Hour.
+// Hour returns the minutes of the last hour that have counts, oldest first. An event counts in the
+// minute of the first look after the event. The Stock must come from LookAll with Query.Hour.
 func (s *Stock) Hour(now time.Time) []Minute {
 	list := []Minute{}
-	_, lines, _ := strings.Cut(s.hour, "|") // the part before the first | serves the next look
+	_, lines, _ := strings.Cut(s.hour, "|") // only look.lua needs the part before the first |
 	for line := range strings.SplitSeq(lines, "|") {
 		word, counts, _ := strings.Cut(line, " ")
 		minute, err := strconv.ParseInt(word, 10, 64)

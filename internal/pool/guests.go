@@ -15,40 +15,40 @@ import (
 const (
 	// mostGuests limits the number of guests.
 	mostGuests = 100_000
-	// guestUnused is the time from the end of a guest's last GuestUse.Wait until Retire checks the
-	// guest.
+	// guestUnused is the time from the end of the last GuestUse.Wait until Retire checks the guest.
 	guestUnused = time.Minute
-	// guestBatch limits the guests of one exchange.
+	// guestBatch is the maximum number of guests in one exchange.
 	guestBatch = 128
-	// surveyTries limits the attempts of Survey, which fail if guests retire meanwhile. During the
-	// last attempt, for at most surveyHold, no replica adds figures to the common row.
+	// surveyTries is the maximum number of attempts of one Survey. An attempt fails if a guest
+	// retires meanwhile. During the last attempt no replica adds figures to the common row, for at
+	// most surveyHold.
 	surveyTries = 4
 	surveyHold  = 10 * time.Second
 )
 
-// errRestless: guests retired during each attempt of a survey.
+// errRestless means that a guest retired during each attempt of a survey.
 var errRestless = errors.New("pool: guests retired during every try of a survey; ask again")
 
-// Guests keeps the identities that callers request and that have no target. All replicas share them.
-// When the last token and order of a guest have ended, its figures are added to one common row.
-// Guests is safe for concurrent use.
+// Guests keeps the identities without a target that callers request. All replicas share them. After
+// the last token and order of a guest have ended, its figures are added to the common row of all
+// guests. Guests is safe for concurrent use.
 type Guests struct {
 	*client
 
-	most int // maximum number of guests: mostGuests, except in tests
+	most int // maximum number of guests; always mostGuests except in tests
 }
 
 // GuestUse describes one use of a guest and the limits on all uses.
 type GuestUse struct {
-	// Wait is the time in which the caller may wait for its token, or return it.
+	// Wait is the time in which the caller may wait for its token or return the token.
 	Wait time.Duration
 	// Rate limits the uses of all guests within any RatePer, over all replicas; 0 = no limit.
 	Rate    int
 	RatePer time.Duration
 }
 
-// Use records a request for a guest. It must be called before any other method for this guest; before
-// a report on a token, it must be called with the zero GuestUse. Use fails with a *RateError if the
+// Use records a request for a guest. It must be called before any other method for this guest. Before
+// a report on a token, the argument must be the zero GuestUse. Use fails with a *RateError if the
 // rate is exceeded. It fails with an *EmptyError whose Full is set if there are 100,000 other guests.
 func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 	r, err := g.call(ctx, "guest_use", g.guests(), args{
@@ -69,7 +69,7 @@ func (g *Guests) Use(ctx context.Context, id captcha.ID, u GuestUse) error {
 }
 
 // Count counts requests for guests that do not call Take: refused requests, and replays to callers
-// that joined the wait of another caller. After an error it is unknown whether they were counted.
+// that joined another caller's wait. After an error, the requests may or may not be counted.
 func (g *Guests) Count(ctx context.Context, refused, replays int) error {
 	k := g.guests()
 	k.mark += rand.Text()
@@ -77,15 +77,16 @@ func (g *Guests) Count(ctx context.Context, refused, replays int) error {
 	return err
 }
 
-// GuestStock has the totals over all guests.
+// GuestStock is the sum of all guests.
 type GuestStock struct {
 	Guests  int // guests with requests, tokens or orders
-	Fresh   int // tokens that have not expired; the margin is ignored
+	Fresh   int // tokens that have not expired; no margin is subtracted
 	Orders  int // orders in flight
 	Bought  int // orders that count as bought
 	Waiting int // tickets of pending callers
-	// Figures are the sums over all guests, including former ones. The equation of an identity's
-	// figures also holds here, because tokens and orders that targets took over count as Discarded.
+	// Figures is the sum over all guests, including former guests. The equation in the comment of the
+	// type Figures also holds here, because tokens and orders that targets took over count as
+	// Discarded.
 	Figures Figures
 }
 
@@ -110,8 +111,8 @@ func (g *Guests) Survey(ctx context.Context) (GuestStock, error) {
 }
 
 // survey makes one attempt. The result settled is false if figures of a guest were added to the row
-// meanwhile, because the totals then lack these figures or have them twice. If hold is above 0, no
-// replica adds figures to the row for that time.
+// meanwhile, because the totals then contain these figures twice or not at all. If hold is above 0,
+// no replica adds figures to the row for that time.
 func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestStock, settled bool, err error) {
 	k, name := g.guests(), rand.Text()
 	r, err := g.call(ctx, "guest_row", k, args{"survey": name, "hold_ms": hold})
@@ -130,7 +131,7 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 		stock.Figures.add(name, value)
 	}
 	stock.Guests = len(ids)
-	apart := map[string][]any{} // figures that may have been added to the row meanwhile, by nonce
+	apart := map[string][]any{} // nonce -> figures that may have been added to the row meanwhile
 	for batch := range slices.Chunk(ids, guestBatch) {
 		if err := g.tally(ctx, batch, &stock, apart); err != nil {
 			return stock, false, err
@@ -155,7 +156,8 @@ func (g *Guests) survey(ctx context.Context, hold time.Duration) (stock GuestSto
 	return stock, strconv.Itoa(folded) == folds || folded == 0, r.Err
 }
 
-// tally adds the totals of a batch of guests to stock, and their figures that are set apart to apart.
+// tally adds the totals of a batch of guests to stock. It puts the guests' set-apart figures into the
+// map apart.
 func (g *Guests) tally(ctx context.Context, ids []any, stock *GuestStock, apart map[string][]any) error {
 	answers := make([]*redisdb.Answer, len(ids))
 	g.pipelined(ctx, "guest_tally", func(call redisdb.Add) {

@@ -55,8 +55,8 @@ func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 		}
 		for key, want := range map[string]time.Duration{
 			k.orders: month, k.journal: month, k.leases: month, k.spend: 24*time.Hour + time.Minute,
-			s.shared(Overall): 24*time.Hour + time.Minute, k.paused: month,
-			k.learned: month, k.status: sharedFor, s.bound("key"): time.Hour, s.replicas(): 7 * time.Second,
+			s.budgetKey(Overall): 24*time.Hour + time.Minute, k.paused: month,
+			k.learned: month, k.status: sharedFor, s.bindingKey("key"): time.Hour, s.replicasKey(): 7 * time.Second,
 		} {
 			if got := ttl(t, s, key); got != want {
 				t.Errorf("%s lives for %v, want %v", key, got, want)
@@ -124,7 +124,7 @@ func TestKeysOfGuestsLiveAsLongAsNeeded(t *testing.T) {
 		must(t, s.Guests.Count(t.Context(), 1, 2))
 		lives("a request", map[string]time.Duration{g.guests: month, g.row: month})
 		makeDue(t, s, id)
-		due, err := s.Guests.due(t.Context())
+		due, err := s.Guests.leaseDue(t.Context())
 		must(t, err)
 		must(t, s.Guests.setApart(t.Context(), due))
 		lives("a look", map[string]time.Duration{k.apart: month})

@@ -6,23 +6,22 @@ import (
 	"poold/internal/captcha"
 )
 
-// keys has the Redis keys of one identity, in fields with the names that the scripts use.
+// keys contains the Redis keys of one identity. The names of the fields are the names in the scripts.
 // lua/README.md lists the keys.
 type keys struct {
 	tokens, orders, journal, tickets, seen, stats, leads, paused, rate, receipt string
 	leases, spend, verdicts, learned, warm, warmers, values, junk, status       string
 	apart, ended, failures, hour, attempts                                      string
-	once, handout, sale, first                                                  string // prefixes of keys, to which the caller adds the last part
+	once, handout, sale, first                                                  string // prefixes of keys; the caller adds the last part
 }
 
-// keyspace returns the names of all keys.
+// keyspace makes the names of all keys.
 type keyspace struct {
 	prefix  string // first part of every key
 	replica string // random name of this process
 }
 
-// keys returns the keys of an identity. All keys are parts of one string, which costs a single
-// allocation.
+// keys returns the keys of an identity. All these keys are parts of one string to save allocations.
 func (n *keyspace) keys(id captcha.ID) keys {
 	const many = 30
 	var all strings.Builder
@@ -45,29 +44,31 @@ func (n *keyspace) keys(id captcha.ID) keys {
 	}
 }
 
-// In a cluster, the following keys have different slots unless their comments say otherwise.
+// In a cluster, the following keys are in different slots unless their comments say otherwise.
 
-// placed is the key of the list of targets' identities for which orders were placed.
-func (n *keyspace) placed() string { return n.prefix + ":placed" }
+// placedKey is the key of the list of placed identities, which are targets' identities with recent
+// orders.
+func (n *keyspace) placedKey() string { return n.prefix + ":placed" }
 
-// replicas is the key of the list of live replicas.
-func (n *keyspace) replicas() string { return n.prefix + ":replicas" }
+// replicasKey is the key of the list of live replicas.
+func (n *keyspace) replicasKey() string { return n.prefix + ":replicas" }
 
-// task is the key under which Redis stores to which order a provider's task belongs.
-func (n *keyspace) task(provider, task string) string {
+// taskKey is the key that stores the order of one task of a provider.
+func (n *keyspace) taskKey(provider, task string) string {
 	return n.prefix + ":task:{" + provider + "}:" + task
 }
 
-// shared is the key of a budget that orders of many identities share. The key's hash tag is not an
-// identity.
-func (n *keyspace) shared(budget Budget) string { return n.prefix + ":spend:{" + string(budget) + "}" }
+// budgetKey is the key of a shared budget. Its hash tag is not an identity.
+func (n *keyspace) budgetKey(budget Budget) string {
+	return n.prefix + ":spend:{" + string(budget) + "}"
+}
 
-// bound is the key of the identity that an Idempotency-Key of POST /solve is bound to.
-func (n *keyspace) bound(idempotency string) string {
+// bindingKey is the key that stores the identity to which an Idempotency-Key of POST /solve is bound.
+func (n *keyspace) bindingKey(idempotency string) string {
 	return n.prefix + ":bound:{" + onceName(idempotency) + "}"
 }
 
-// guestKeys has the keys of all guests together, in one slot. Their hash tag is not an identity.
+// guestKeys contains the common keys of all guests, in one slot. Their hash tag is not an identity.
 type guestKeys struct {
 	guests, uses, row, added, hold string
 	mark                           string // the caller adds the last part
@@ -81,5 +82,5 @@ func (n *keyspace) guests() guestKeys {
 	}
 }
 
-// secret is the key of the secret with which replicas sign the IDs of tokens.
-func (n *keyspace) secret() string { return n.prefix + ":secret" }
+// secretKey is the key of the secret that signs the IDs of tokens.
+func (n *keyspace) secretKey() string { return n.prefix + ":secret" }

@@ -11,9 +11,9 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Adopt makes this replica the owner of those orders of one identity whose leases have expired. The
-// result gone has the orders that no longer exist. If the line of an order in the journal is
-// unreadable, Adopt fails and still returns the other orders.
+// Adopt makes this replica the owner of those of the given orders whose leases have expired. The
+// result gone has the orders that no longer exist. If the journal line of an order is unreadable,
+// Adopt fails and still returns the other orders.
 func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (adopted []Record, gone []Ref, err error) {
 	ids := make([]any, len(orders))
 	for i, order := range orders {
@@ -42,7 +42,8 @@ func (s *Orders) Adopt(ctx context.Context, id captcha.ID, orders []string) (ado
 	return adopted, gone, unread
 }
 
-// readRecord parses the reply of find.lua. The script ran between the times asked and answered.
+// readRecord parses the reply of find.lua. The script ran after the time asked and before the time
+// answered.
 func readRecord(order Ref, r *redisdb.Reply, asked, answered time.Time) (Record, error) {
 	age, left := r.Duration("age_ms"), r.Duration("left_ms")
 	f := fields{rest: r.Text("line")}
@@ -66,22 +67,22 @@ func readRecord(order Ref, r *redisdb.Reply, asked, answered time.Time) (Record,
 	}, nil
 }
 
-// Renew renews the leases of this replica's orders. Renew returns the orders that have ended or that
-// another replica owns.
+// Renew renews the leases of this replica's orders. The result lost has the orders that have ended or
+// that another replica owns.
 func (s *Orders) Renew(ctx context.Context, orders []Ref) (lost []Ref, err error) {
-	return s.lease(ctx, orders, Lease)
+	return s.setLeases(ctx, orders, Lease)
 }
 
-// ReleaseLeases ends the leases of this replica's orders, so that other replicas can adopt them at
-// once.
+// ReleaseLeases ends the leases of this replica's orders, so that other replicas can adopt the orders
+// at once.
 func (s *Orders) ReleaseLeases(ctx context.Context, orders []Ref) error {
-	_, err := s.lease(ctx, orders, 0)
+	_, err := s.setLeases(ctx, orders, 0)
 	return err
 }
 
-// lease sets the remaining time of the leases of orders, in one exchange with one call of renew.lua
-// for each identity.
-func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) (lost []Ref, err error) {
+// setLeases sets the remaining time of the orders' leases. It makes one exchange, with one call of
+// renew.lua for each identity.
+func (s *Orders) setLeases(ctx context.Context, orders []Ref, length time.Duration) (lost []Ref, err error) {
 	byIdentity := map[captcha.ID][]any{}
 	for _, o := range orders {
 		byIdentity[o.Identity] = append(byIdentity[o.Identity], o.Order)
@@ -93,7 +94,7 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 		}
 	})
 	for id, answer := range answers {
-		// The failure of one node must not hide the replies of the others.
+		// An error from one node must not hide the replies of the other nodes.
 		if answer.Err() != nil {
 			err = answer.Err()
 			continue
@@ -113,12 +114,12 @@ func (s *Orders) lease(ctx context.Context, orders []Ref, length time.Duration) 
 	return lost, err
 }
 
-// findBatch limits the orders that one exchange reads.
+// findBatch is the maximum number of orders in one exchange.
 const findBatch = 500
 
-// FindAll reads many orders, up to findBatch in one exchange. FindAll returns the orders that exist, in
-// the sequence of the argument, without the orders whose line in the journal is unreadable. FindAll
-// fails if the state of any other order is unknown.
+// FindAll reads many orders, up to findBatch in one exchange. The result has the orders that exist,
+// in the sequence of the argument. It omits orders whose journal line is unreadable. FindAll fails if
+// the state of any other order is unknown.
 func (s *Orders) FindAll(ctx context.Context, orders []Ref) ([]Record, error) {
 	var found []Record
 	for batch := range slices.Chunk(orders, findBatch) {

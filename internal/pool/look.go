@@ -11,28 +11,28 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Query asks for the Stock of one identity.
+// Query is a request for the Stock of one identity.
 type Query struct {
 	ID     captcha.ID
 	Margin time.Duration
 	Lead   time.Duration
-	// Keep extends the life of the identity's keys to 30 days. One such look per hour
-	// is enough.
+	// Keep extends the life of the identity's keys to 30 days. One query with Keep per hour is
+	// enough.
 	Keep bool
-	Hour bool // the Stock includes the last hour; see Stock.Hour
+	Hour bool // whether the Stock includes the last hour; see Stock.Hour
 }
 
 const (
-	// keyLife is how long an identity's keys exist after the last look with Keep. It should
+	// keyLife is how long an identity's keys exist after the last look with Keep. The time should
 	// exceed any period in which all replicas are down.
 	keyLife = 30 * 24 * time.Hour
-	// leftKeyLife is how long an identity's keys exist after its last target was removed. A token
-	// and an order live for at most a day each, so the figures still count purchases of a replica
-	// that has an older pools.yaml.
+	// leftKeyLife is how long an identity's keys exist after its last target was removed. A token and
+	// an order live for at most a day each. So the figures still count the purchases of a replica
+	// with an older pools.yaml.
 	leftKeyLife = 50 * time.Hour
 )
 
-// keyLife returns the new life of the keys; 0 = unchanged.
+// keyLife returns the new life of the identity's keys; 0 = unchanged.
 func (q Query) keyLife() time.Duration {
 	if q.Keep {
 		return keyLife
@@ -50,19 +50,19 @@ func (s *Tokens) Look(ctx context.Context, id captcha.ID, margin, lead time.Dura
 }
 
 // LastLook must be called for an identity that no longer has a target, after its tokens and orders
-// have expired. It counts expired tokens and orders, and lets the keys expire in two days unless a
-// later look extends their life.
+// have expired. It counts expired tokens and orders. The keys then expire in two days unless a later
+// look extends their life.
 func (s *Tokens) LastLook(ctx context.Context, id captcha.ID, margin time.Duration) error {
 	_, err := s.call(ctx, "look", s.keys(id), args{"margin_ms": margin, "lead_ms": 0, "keep_ms": leftKeyLife, "hour": false})
 	return err
 }
 
-// LookAll returns the Stock of the identity of each query, in one exchange. If the Stock of an
-// identity cannot be read, its field Err has the cause. LookAll fails if it can read no Stock.
+// LookAll returns the Stock of the identity of each query, in one exchange. If one Stock cannot be
+// read, its field Err is set. LookAll fails only if it can read no Stock.
 func (s *Tokens) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	stocks := make([]Stock, len(queries))
 	for i, q := range queries {
-		// A call to a node that hangs would delay the replies of the other nodes.
+		// The call is skipped, because a node that hangs would delay the replies of the other nodes.
 		stocks[i].Err = s.db.Away(ctx, string(q.ID))
 	}
 	answers := make([]*redisdb.Answer, len(queries))
@@ -119,7 +119,8 @@ func detailedStock(r *redisdb.Reply) (Stock, error) {
 	return stock, r.Err
 }
 
-// durations converts a list of milliseconds. Lua replies with integers; a Redis list has strings.
+// durations converts a list of milliseconds. An item is an integer from Lua or a string from a Redis
+// list.
 func durations(items []any) []time.Duration {
 	out := make([]time.Duration, 0, len(items))
 	for _, item := range items {

@@ -17,11 +17,11 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Lease is how long an order belongs to its owner after the last renewal. Afterwards any replica may
-// adopt the order.
+// Lease is how long an order belongs to its owner after the last renewal. Then any replica may adopt
+// the order.
 const Lease = 5 * time.Second
 
-// saleKept is how long after a token's death a report about it is accepted.
+// saleKept is how long after a token's death Report still accepts a report on the token.
 const saleKept = 15 * time.Minute
 
 // Orders stores orders until they end, and decides whether an order may be placed.
@@ -32,7 +32,7 @@ type Orders struct {
 
 	endings int // Options.Endings
 
-	listed redisdb.Seldom // limits the writes of listPlaced
+	listed redisdb.Seldom // limits how often listPlaced writes
 }
 
 // Ref identifies one order at every replica.
@@ -46,7 +46,7 @@ func (r Ref) String() string { return r.Order + "." + string(r.Identity) }
 
 var refForm = regexp.MustCompile(`^([A-Za-z0-9]{1,64})\.([0-9a-f]{32})$`)
 
-// ParseRef parses the text that Ref.String returns; false if the text is invalid.
+// ParseRef parses the text that Ref.String returns. The result is false if the text is invalid.
 func ParseRef(text string) (Ref, bool) {
 	parts := refForm.FindStringSubmatch(text)
 	if parts == nil {
@@ -55,10 +55,10 @@ func ParseRef(text string) (Ref, bool) {
 	return Ref{Order: parts[1], Identity: captcha.ID(parts[2])}, true
 }
 
-// Order describes an order that Place is to store.
+// Order describes a new order for Place.
 type Order struct {
 	Ref
-	Guest  bool // no target has the identity, so it is on the list of Guests
+	Guest  bool // whether no target has the identity; such an identity is on the list of Guests
 	Depth  int
 	Margin time.Duration
 	Lead   time.Duration // a token in stock counts only if it outlives Margin + Lead
@@ -67,22 +67,23 @@ type Order struct {
 	Facts  Facts
 	// PerHour and PerDay are the target's budgets, in solves; 0 = no limit.
 	PerHour, PerDay int
-	// If Redis executes Place after NotAfter, Place does nothing and fails with redisdb.ErrDown.
+	// If Redis executes place.lua after NotAfter, Place stores nothing and fails with
+	// redisdb.ErrDown.
 	NotAfter RedisTime
 }
 
-// Placing is the result of Place. The zero value means that the stock is deep enough.
+// Placing is the result of Place. The zero value means that the stock already has the wanted depth.
 type Placing struct {
 	Placed     bool
-	Paused     bool          // buying is paused
+	Paused     bool          // whether buying is paused
 	BudgetWait time.Duration // time until the target's budgets have room; 0 = they have room now
 	// Bounded is set if the identity's last orders failed and the next one must wait.
 	Bounded *BoundedError
 }
 
 // Place stores an order if outliving + orders - waiting < depth and the target's budgets have room,
-// in one script. A retry for the same order counts once. This replica owns the order as long as it
-// renews the lease.
+// in one script. Repeated calls for one order count once. This replica owns the order while it renews
+// the lease.
 func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 	if err := s.listPlaced(ctx, o); err != nil {
 		return Placing{}, err
@@ -106,17 +107,18 @@ func (s *Orders) Place(ctx context.Context, o Order) (Placing, error) {
 	}
 }
 
-// MarkSubmitting records that this replica is about to submit the order, and renews the lease. If it
-// returns false, the order has ended or has another owner, and must not be submitted.
+// MarkSubmitting records that this replica is about to submit the order, and renews the lease. If the
+// result is false, the order has ended or has another owner, and must not be submitted.
 func (s *Orders) MarkSubmitting(ctx context.Context, order Ref) (bool, error) {
 	n, err := s.callNumber(ctx, "mark", s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "lease_ms": Lease})
 	return n == 1, err
 }
 
-// ClaimTask assigns a provider's task to the order; false if the task belongs to another order.
-// Without this check, a service that returns one task id twice could fill two orders with one token.
+// ClaimTask assigns a provider's task to the order. The result is false if the task belongs to
+// another order. Without this check, a service that returns one task id twice could fill two orders
+// with one token.
 func (s *Orders) ClaimTask(ctx context.Context, provider, task string, order Ref, ttl time.Duration) (bool, error) {
-	key := s.task(provider, task)
+	key := s.taskKey(provider, task)
 	fresh, err := s.db.Slow.SetNX(ctx, key, order.String(), ttl).Result()
 	if err != nil || fresh {
 		return fresh, err
@@ -128,8 +130,8 @@ func (s *Orders) ClaimTask(ctx context.Context, provider, task string, order Ref
 	return holder == order.String(), err
 }
 
-// Submitted writes the provider's task id into the journal and makes this replica the owner. It
-// returns false if the order has already ended, by a callback or at its deadline.
+// Submitted writes the provider's task id into the journal and makes this replica the owner. The
+// result is false if a callback or the deadline has already ended the order.
 func (s *Orders) Submitted(ctx context.Context, order Ref, task string) (bool, error) {
 	n, err := s.callNumber(ctx, "submitted", s.keys(order.Identity), args{
 		"order": order.Order, "task": url.QueryEscape(task), "owner": s.replica, "lease_ms": Lease,
@@ -137,15 +139,15 @@ func (s *Orders) Submitted(ctx context.Context, order Ref, task string) (bool, e
 	return n == 1, err
 }
 
-// Unknown records that it is unknown whether the provider accepted the order. The order then counts
-// as bought, needs no lease and ends after the time hold at the latest. Unknown returns false if the
+// Unknown records that the provider may or may not have accepted the order. The order then counts as
+// bought, needs no lease and ends after the given time at the latest. Unknown returns false if the
 // order has ended, its task is known, or another replica owns it.
-func (s *Orders) Unknown(ctx context.Context, order Ref, hold time.Duration) (bool, error) {
-	n, err := s.callNumber(ctx, "unknown", s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "left_ms": hold})
+func (s *Orders) Unknown(ctx context.Context, order Ref, limit time.Duration) (bool, error) {
+	n, err := s.callNumber(ctx, "unknown", s.keys(order.Identity), args{"order": order.Order, "owner": s.replica, "left_ms": limit})
 	return n == 1, err
 }
 
-// Asked describes the calls to a provider for an order that ended.
+// Asked describes the calls to a provider for an ended order.
 type Asked struct {
 	Provider  string
 	Task      string        // the provider's task id; "" = unknown
@@ -159,15 +161,15 @@ type EndResult int
 
 // The results of Settle and Fail.
 const (
-	Gone     EndResult = 0  // the order does not exist, because it ended before
+	Gone     EndResult = 0  // the order does not exist, because it had already ended
 	Ended    EndResult = 1  // this call ended the order
-	NotOwner EndResult = -1 // another replica owns the order, which did not change
+	NotOwner EndResult = -1 // another replica owns the order; nothing was changed
 	// Repeated: Settle ended the order as failed, because an unexpired token of the identity has
 	// the same text. That token may be in stock or taken.
 	Repeated EndResult = 2
 )
 
-// Settle ends an order with its token: one script removes the order and puts the token into the
+// Settle ends an order with its token. One script removes the order and puts the token into the
 // stock. If an unexpired token of the identity has the same text, the order ends as Repeated instead.
 func (s *Orders) Settle(ctx context.Context, l Landing) (EndResult, error) {
 	k := s.keys(l.Identity)
@@ -194,32 +196,31 @@ func (s *Orders) Settle(ctx context.Context, l Landing) (EndResult, error) {
 type Failure struct {
 	Ref
 	Call   string // identifies this call of Fail, as Landing.Call does for Settle
-	Bought bool   // the order was bought and counts as failed; else the budgets are refunded
-	// Lost and Late are for bought orders that the service may have solved or may still solve.
-	// Their price counts as spent. A Late order timed out and counts as failed; a Lost order counts
-	// as lost.
+	Bought bool   // whether the order was bought; if not, the budgets are refunded
+	// Lost and Late are for bought orders that the service may have solved or may still solve. The
+	// price of such an order counts as spent. A Late order timed out and counts as failed; a Lost
+	// order counts as lost.
 	Lost, Late bool
-	Callback   bool   // a callback reported the failure, so Fail needs no lease
-	Message    string // the argument of OnEnded at each replica, if Callback is set
-	// Asked describes the calls to the provider. nil = no provider was asked, so the history gets
-	// no record.
+	Callback   bool   // whether a callback reported the failure, so that Fail needs no lease
+	Message    string // argument of OnEnded at each replica, if Callback is set
+	// Asked describes the calls to the provider. If Asked is nil, no provider was called and the
+	// history gets no record.
 	Asked *Asked
 	// Answer ends the wait of one caller if the pending callers outnumber the remaining orders and
-	// fresh tokens. The longest-waiting caller of the order's owner is chosen, or else the
+	// fresh tokens. Fail chooses the longest-waiting caller of the order's owner, or else the
 	// longest-waiting caller of all replicas. Fail removes the caller's ticket, so that no other
 	// order is placed for this caller. If Request.EndOnFailure is set, the caller's Take fails with
-	// Answer. nil = no caller is answered.
+	// Answer. If Answer is nil, no wait ends.
 	Answer *FailedError
-	Margin time.Duration // margin of the identity; needed with Answer
-	// Attempt says how the end counts for the identity's bound. Reason is the reason that the bound
-	// reports.
+	Margin time.Duration // margin of the identity; required with Answer
+	// Attempt decides how the failure counts for the identity's bound. The bound reports Reason.
 	Attempt Attempt
 	Reason  string
-	Guest   bool // no target has the identity
+	Guest   bool // whether no target has the identity
 }
 
-// Fail ends an order without a token. It also returns NotOwner, without a change, if the order counts
-// as bought and f.Bought is false.
+// Fail ends an order without a token. If the order counts as bought and f.Bought is false, Fail
+// changes nothing and returns NotOwner.
 func (s *Orders) Fail(ctx context.Context, f Failure) (EndResult, error) {
 	k := s.keys(f.Identity)
 	k.sale += f.Order
@@ -249,8 +250,9 @@ func (s *Orders) Fail(ctx context.Context, f Failure) (EndResult, error) {
 	return EndResult(reply), nil
 }
 
-// Remembers reports whether an order has ended, at any replica. Remembers knows the end of an order with a
-// token as long as reports about the token are accepted. It knows any other end for a minute.
+// Remembers reports whether Redis knows that an order has ended, at any replica. The end of an order
+// with a token is known as long as Report accepts reports on the token. Any other end is known for a
+// minute.
 func (s *Orders) Remembers(ctx context.Context, order Ref) (bool, error) {
 	n, err := s.db.Slow.Exists(ctx, s.keys(order.Identity).sale+order.Order).Result()
 	return n == 1, err
@@ -271,8 +273,8 @@ type State byte
 const (
 	Intent     State = 'i' // placed; nothing was sent
 	Submitting State = 's' // the submit may have been sent
-	Bought     State = 'b' // the provider accepted it, and the task is known
-	Unknown    State = 'u' // it is unknown whether the provider accepted it
+	Bought     State = 'b' // the provider accepted the order, and the task is known
+	Unknown    State = 'u' // the provider may or may not have accepted the order
 )
 
 // Record is the journal's record of an order.
@@ -282,17 +284,17 @@ type Record struct {
 	Price      int64  // price of the token in billionths of the currency, or PriceUnknown
 	Task       string // the provider's task id; "" = not known yet
 	Facts      Facts
-	Unreadable error // why Facts are incomplete; nil = they were read
-	// Placed and Until are converted to this process' clock: Placed is the latest possible time of
-	// the placing, and Until the earliest possible time of the deadline.
+	Unreadable error // why Facts is incomplete; nil = Facts is complete
+	// Placed and Until are on this process' clock. Placed is the latest possible time of the placing,
+	// and Until is the earliest possible time of the deadline.
 	Placed time.Time
 	Until  time.Time
-	// The task was certainly not solved until Unsolved had passed after Placed.
+	// The provider had certainly not solved the task before Placed + Unsolved.
 	Unsolved time.Duration
 	At       RedisTime // time of the placing on Redis' clock
 }
 
-// Find reads one order; false if the order does not exist.
+// Find reads one order. The result is false if the order does not exist.
 func (s *Orders) Find(ctx context.Context, order Ref) (Record, bool, error) {
 	asked := time.Now()
 	found, err := s.call(ctx, "find", s.keys(order.Identity), args{"order": order.Order})

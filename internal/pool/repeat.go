@@ -14,17 +14,17 @@ import (
 	"poold/internal/redisdb"
 )
 
-// onceName returns the hash of an Idempotency-Key that is used in the names of Redis keys.
+// onceName returns the hash of an Idempotency-Key, for the names of Redis keys.
 func onceName(idempotency string) string {
 	sum := sha256.Sum256([]byte(idempotency))
 	return hex.EncodeToString(sum[:16])
 }
 
-// Bind binds an Idempotency-Key to an identity for the time life. Bind fails with ErrConflict while the
-// key is bound to another identity. A caller that names a target needs no binding, because the same
-// key may be used once for each target.
+// Bind binds an Idempotency-Key to an identity for the given time. Bind fails with ErrConflict while
+// the key is bound to another identity. Requests that name a target need no binding: they may use one
+// key for several targets.
 func (s *Tokens) Bind(ctx context.Context, idempotency string, id captcha.ID, life time.Duration) error {
-	ours, err := s.callNumber(ctx, "bind", redisdb.Keys{"bound": s.bound(idempotency)}, args{"identity": id, "life_ms": life})
+	ours, err := s.callNumber(ctx, "bind", redisdb.Keys{"bound": s.bindingKey(idempotency)}, args{"identity": id, "life_ms": life})
 	if err == nil && ours == 0 {
 		return ErrConflict
 	}
@@ -32,7 +32,7 @@ func (s *Tokens) Bind(ctx context.Context, idempotency string, id captcha.ID, li
 }
 
 // Repeat returns the token of an identity that was handed out for an Idempotency-Key, until the token
-// dies. Repeat changes neither the stock nor the figures. The TTL is computed with this process' clock.
+// dies. Repeat changes neither the stock nor the figures. The result's TTL is by this process' clock.
 func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller string) (token Token, known bool, err error) {
 	if err := s.db.Away(ctx, string(id)); err != nil {
 		return Token{}, false, err
@@ -59,8 +59,8 @@ func (s *Tokens) Repeat(ctx context.Context, id captcha.ID, idempotency, caller 
 	return token, true, nil
 }
 
-// FirstHolder reports whether the argument holder is the first holder of a claim that hands out this
-// token. FirstHolder records the first holder until the token dies, so that a retry gets the same result.
+// FirstHolder reports whether the given holder of a claim is the first that hands out this token.
+// Redis stores the first holder until the token dies, so that a retry gets the same result.
 func (s *Tokens) FirstHolder(ctx context.Context, id captcha.ID, t Token, holder string) (bool, error) {
 	if err := s.db.Away(ctx, string(id)); err != nil {
 		return false, err

@@ -18,10 +18,10 @@ const sharedFor = time.Hour
 // Replicas stores the list of live replicas, and the status of each identity that they share.
 type Replicas struct{ *client }
 
-// Heartbeat registers this replica as alive for the time lasts. Heartbeat returns the name of this replica
-// and the sorted names of all live replicas, including this one.
-func (s *Replicas) Heartbeat(ctx context.Context, lasts time.Duration) (self string, live []string, err error) {
-	r, err := s.call(ctx, "beat", redisdb.Keys{"replicas": s.replicas()}, args{"replica": s.replica, "life_ms": lasts})
+// Heartbeat registers this replica as alive for the given time. The results are the name of this
+// replica and the sorted names of all live replicas, including this replica.
+func (s *Replicas) Heartbeat(ctx context.Context, life time.Duration) (self string, live []string, err error) {
+	r, err := s.call(ctx, "beat", redisdb.Keys{"replicas": s.replicasKey()}, args{"replica": s.replica, "life_ms": life})
 	if err != nil {
 		return "", nil, err
 	}
@@ -36,16 +36,18 @@ func (s *Replicas) Heartbeat(ctx context.Context, lasts time.Duration) (self str
 
 // Leave removes this replica from the list of live replicas.
 func (s *Replicas) Leave(ctx context.Context) error {
-	return s.db.Slow.ZRem(ctx, s.replicas(), s.replica).Err()
+	return s.db.Slow.ZRem(ctx, s.replicasKey(), s.replica).Err()
 }
 
-// Share stores the status of an identity for an hour. A later status of any replica replaces it.
+// Share stores the status of an identity for an hour. The next status of the identity from any
+// replica replaces it.
 func (s *Replicas) Share(ctx context.Context, id captcha.ID, status []byte) error {
 	return s.db.Slow.Set(ctx, s.keys(id).status, status, sharedFor).Err()
 }
 
-// Shared returns the last shared status of each identity, in the order of ids. A status is nil if no
-// replica shared one in the last hour, or if it cannot be read. Shared fails if it can read none.
+// Shared returns the last shared status of each identity, in the sequence of ids. A status is nil if
+// no replica shared one in the last hour, or if Redis cannot return it. Shared fails only if all are
+// unreadable.
 func (s *Replicas) Shared(ctx context.Context, ids []captcha.ID) ([][]byte, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -55,7 +57,7 @@ func (s *Replicas) Shared(ctx context.Context, ids []captcha.ID) ([][]byte, erro
 	for i, id := range ids {
 		answers[i] = pipe.Get(ctx, s.keys(id).status)
 	}
-	_, _ = pipe.Exec(ctx) // each answer has its own error
+	_, _ = pipe.Exec(ctx) // each command of the pipe has its own error
 	shared, answered := make([][]byte, len(ids)), false
 	for i, a := range answers {
 		status, err := a.Bytes()

@@ -19,8 +19,8 @@ type Sale struct {
 	Age      time.Duration // time since the earliest possible time of the solve
 }
 
-// TokenID returns the ID of an order's token for a caller that shares the token. The callers that
-// share a token can make one report together.
+// TokenID returns the ID of an order's token for one of the callers that share the token. The callers
+// can make one report together.
 func (s *Tokens) TokenID(ctx context.Context, order, caller string) (string, error) {
 	signer, err := s.signing.signer(ctx)
 	if err != nil {
@@ -29,8 +29,8 @@ func (s *Tokens) TokenID(ctx context.Context, order, caller string) (string, err
 	return signer.name(order, caller), nil
 }
 
-// Sold fails with ErrUnknownToken if the caller did not get the token, or if the token died more than
-// 15 min ago. Sold changes nothing.
+// Sold describes a token that was handed out. It fails with ErrUnknownToken if the caller did not get
+// the token, or if the token died more than 15 min ago.
 func (s *Tokens) Sold(ctx context.Context, id captcha.ID, token, caller string) error {
 	order, err := s.orderOf(ctx, token, caller)
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *Tokens) Sold(ctx context.Context, id captcha.ID, token, caller string) 
 	return err
 }
 
-// orderOf returns the order that a token's ID contains. orderOf fails with ErrUnknownToken if no replica
-// gave this ID to the caller.
+// orderOf returns the order in a token's ID. orderOf fails with ErrUnknownToken if no replica gave
+// this ID to the caller.
 func (s *Tokens) orderOf(ctx context.Context, token, caller string) (string, error) {
 	signer, err := s.signing.signer(ctx)
 	if err != nil {
@@ -57,9 +57,9 @@ func (s *Tokens) orderOf(ctx context.Context, token, caller string) (string, err
 	return order, nil
 }
 
-// Report counts whether a token was accepted. Report fails with ErrUnknownToken if the caller did not get
-// the token, or if the token died more than 15 min ago. It fails with ErrReported if an earlier report
-// on the token was counted.
+// Report counts a token as accepted or rejected. Report fails with ErrUnknownToken if the caller did
+// not get the token, or if the token died more than 15 min ago. It fails with ErrReported if an
+// earlier report on the token was counted.
 func (s *Tokens) Report(ctx context.Context, id captcha.ID, token, caller string, accepted bool) (Sale, error) {
 	order, err := s.orderOf(ctx, token, caller)
 	if err != nil {

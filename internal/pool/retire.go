@@ -14,38 +14,40 @@ import (
 const (
 	// guestLook is the maximum interval between two checks of a guest by Retire.
 	guestLook = time.Minute
-	// guestLease is how long a due guest belongs to the replica that took it. Afterwards another
-	// replica may take the guest and add its figures to the row.
+	// guestLease is how long a due guest belongs to the replica that leased it. Then another replica
+	// may lease the guest and add its figures to the row.
 	guestLease = 10 * time.Second
-	// nonceKept is how long the nonce of deleted figures is remembered. It exceeds guestLease, so
-	// that a replica that took the guest earlier cannot add the same figures again.
+	// nonceKept is how long Redis remembers the nonce of deleted figures. It exceeds guestLease, so a
+	// replica with an older lease of the guest cannot add the same figures again.
 	nonceKept = 3 * guestLease
-	// nonceApart is how long the nonce of figures that are set apart is remembered. It exceeds
-	// keyLife, the life of these figures.
+	// nonceApart is how long Redis remembers the nonce of set-apart figures. It exceeds keyLife,
+	// which is the life of these figures.
 	nonceApart = keyLife + 24*time.Hour
 	// leftFor is how long an identity counts as handed over to a target, even if a replica with an
-	// older pools.yaml uses it as a guest. It exceeds the time that such a use stays on the list.
+	// older pools.yaml uses the identity as a guest. It exceeds the time that such a use stays on the
+	// list.
 	leftFor = 15 * time.Minute
-	// leaveBatch limits the identities that one exchange looks up in the list of guests.
+	// leaveBatch is the maximum number of identities that one exchange looks up in the list of
+	// guests.
 	leaveBatch = 1000
-	// leaveTries limits the attempts to hand over a guest. The first attempt may only add older
-	// figures to the row.
+	// leaveTries is the maximum number of attempts to hand over a guest. If older figures are set
+	// apart, the first attempt only adds these figures to the row.
 	leaveTries = 2
 )
 
-// Fields in the hash of figures that are set apart.
+// Fields in the hash of set-apart figures.
 const (
 	nonceField = "nonce" // identifies the figures
-	leftField  = "left"  // set if a target took over the identity
+	leftField  = "left"  // exists if a target took over the identity
 )
 
-// HandOver hands guests over to new targets. It must be called before the targets are in use. The
-// guests' figures so far are added to the common row. The tokens, the orders and later figures belong
-// to the targets. If Redis fails, Retire hands the guests over later.
+// HandOver hands guests over to new targets. It must be called before the targets are in use. It adds
+// the guests' figures so far to the common row. The targets get the tokens, the orders and all later
+// figures. If Redis fails, Retire hands the guests over later.
 func (g *Guests) HandOver(ctx context.Context, ids []captcha.ID) error {
 	for some := range slices.Chunk(ids, leaveBatch) {
 		for range leaveTries {
-			guests, err := g.due(ctx, some...)
+			guests, err := g.leaseDue(ctx, some...)
 			if err != nil {
 				return err
 			}
@@ -64,11 +66,11 @@ func (g *Guests) HandOver(ctx context.Context, ids []captcha.ID) error {
 }
 
 // Retire checks each due guest once. If a guest is empty, Retire adds its figures to the common row
-// and deletes the guest. If the identity has a target now, Retire hands the guest over, as HandOver
+// and deletes the guest. If a target has the identity now, Retire hands the guest over, as HandOver
 // does. Retire returns when no guest is due, or if Redis fails.
 func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (retired int, err error) {
 	for {
-		due, err := g.due(ctx)
+		due, err := g.leaseDue(ctx)
 		if err != nil {
 			return retired, err
 		}
@@ -87,33 +89,33 @@ func (g *Guests) Retire(ctx context.Context, hasTarget func(captcha.ID) bool) (r
 	}
 }
 
-// advance executes those steps of retiring or handing over each guest that are possible now.
+// advance makes the steps of retiring or handing over guests that are possible now.
 func (g *Guests) advance(ctx context.Context, due []*dueGuest) error {
 	return errors.Join(g.setApart(ctx, due), g.addToRow(ctx, due), g.deleteAdded(ctx, due), g.release(ctx, due))
 }
 
-// dueGuest is a guest that is due for a check. If a step fails, the replica that takes the guest next
-// repeats the step.
+// dueGuest is a guest that is due for a check. If a step fails, the next replica that leases the
+// guest repeats the step.
 type dueGuest struct {
 	id     captcha.ID
 	leased RedisTime // end of this replica's lease of the guest
 
-	handOver bool          // a target has the identity, so the guest is handed over
-	gone     bool          // the guest is empty or handed over
-	again    time.Duration // time until the next check of a guest that is not gone
-	nonce    string        // identifies the figures that are set apart; "" = there are none
-	figures  []any         // the figures that are set apart: name, value, …
-	added    bool          // the figures are in the row
-	free     bool          // the guest was checked, and no figures are set apart any more
+	handOver bool          // whether a target has the identity, so that the guest is handed over
+	gone     bool          // whether the guest is empty or handed over
+	again    time.Duration // time until the next check; unused if gone is set
+	nonce    string        // nonce of the set-apart figures; "" = there are none
+	figures  []any         // the set-apart figures: name, value, …
+	added    bool          // whether the row contains the figures
+	free     bool          // whether the guest was checked and has no set-apart figures left
 
-	released bool // the guest is off the list, or the time of its next check is set
+	released bool // whether the guest is off the list or the time of its next check is set
 }
 
-// due leases a batch of guests to this replica: those among the given identities or, without
-// arguments, those that are due for a check.
-func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*dueGuest, error) {
-	identities := make([]any, len(of))
-	for i, id := range of {
+// leaseDue leases a batch of guests to this replica. Without ids, it leases guests that are due for a
+// check. Otherwise it leases the guests among the given ids.
+func (g *Guests) leaseDue(ctx context.Context, ids ...captcha.ID) ([]*dueGuest, error) {
+	identities := make([]any, len(ids))
+	for i, id := range ids {
 		identities[i] = string(id)
 	}
 	r, err := g.call(ctx, "guest_due", g.guests(), args{"limit": guestBatch, "retry_ms": guestLease}, identities...)
@@ -129,7 +131,7 @@ func (g *Guests) due(ctx context.Context, of ...captcha.ID) ([]*dueGuest, error)
 	return due, r.Err
 }
 
-// setApart sets apart the figures of guests that are empty or handed over.
+// setApart sets apart the figures of empty and handed-over guests.
 func (g *Guests) setApart(ctx context.Context, due []*dueGuest) error {
 	return errors.Join(
 		g.each(ctx, "guest_retire", due, func(l *dueGuest) (keys any, a args, tail []any) {
@@ -166,7 +168,7 @@ func (l *dueGuest) readApart(r *redisdb.Reply) error {
 	return nil
 }
 
-// addToRow adds the figures that are set apart to the row.
+// addToRow adds the set-apart figures to the row.
 func (g *Guests) addToRow(ctx context.Context, due []*dueGuest) error {
 	return g.each(ctx, "guest_add", due, func(l *dueGuest) (keys any, a args, tail []any) {
 		if l.nonce == "" {
@@ -180,7 +182,7 @@ func (g *Guests) addToRow(ctx context.Context, due []*dueGuest) error {
 	})
 }
 
-// deleteAdded deletes the figures that are set apart and were added to the row.
+// deleteAdded deletes the set-apart figures that were added to the row.
 func (g *Guests) deleteAdded(ctx context.Context, due []*dueGuest) error {
 	return g.each(ctx, "guest_delete", due, func(l *dueGuest) (keys any, a args, tail []any) {
 		if !l.added {
@@ -210,16 +212,16 @@ func (g *Guests) release(ctx context.Context, due []*dueGuest) error {
 	})
 }
 
-// each calls a script for each guest, in one exchange. The function ask returns the keys and the
-// arguments of a call; nil keys skip the guest. The function answered gets each reply. The result is
-// the first error.
+// each calls a script for each guest, in one exchange. The function buildCall returns the keys and
+// the arguments of a call. If the keys are nil, the guest is skipped. The function onReply gets each
+// reply. The result is the first error.
 func (g *Guests) each(ctx context.Context, script string, due []*dueGuest,
-	ask func(*dueGuest) (keys any, a args, tail []any), answered func(*dueGuest, any) error,
+	buildCall func(*dueGuest) (keys any, a args, tail []any), onReply func(*dueGuest, any) error,
 ) (err error) {
 	calls := map[*dueGuest]*redisdb.Answer{}
 	g.pipelined(ctx, script, func(call redisdb.Add) {
 		for _, l := range due {
-			if keys, a, tail := ask(l); keys != nil {
+			if keys, a, tail := buildCall(l); keys != nil {
 				calls[l] = call(keys, a, tail...)
 			}
 		}
@@ -227,7 +229,7 @@ func (g *Guests) each(ctx context.Context, script string, due []*dueGuest,
 	for l, call := range calls {
 		failed := call.Err()
 		if failed == nil {
-			failed = answered(l, call.Val())
+			failed = onReply(l, call.Val())
 		}
 		if err == nil {
 			err = failed

@@ -176,7 +176,7 @@ func testHandOverSurvivesKills(t *testing.T, o Options) {
 		for _, retired := range []bool{false, true} { // the other one found it due, and has no target of it
 			id := identity(fmt.Sprint("handed over ", steps, retired))
 			holding(t, one, id)
-			due, err := one.Guests.due(ctx, id)
+			due, err := one.Guests.leaseDue(ctx, id)
 			if err != nil || len(due) != 1 {
 				t.Fatalf("%d guests, %v", len(due), err)
 			}
@@ -220,7 +220,7 @@ func testHandOverSurvivesKills(t *testing.T, o Options) {
 func testHandOverAddsOlderFiguresFirst(t *testing.T, o Options) {
 	s, id, ctx := open(t, o), identity("twice"), t.Context()
 	served(t, s, id)
-	due, err := s.Guests.due(ctx, id)
+	due, err := s.Guests.leaseDue(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func testRetireSurvivesKills(t *testing.T, o Options) {
 	o.Prefix = "cut"
 	one, two, ctx := open(t, o), open(t, o), t.Context()
 	cutAfter := func(s *replica, steps int) (rest func()) {
-		due, err := s.Guests.due(ctx)
+		due, err := s.Guests.leaseDue(ctx)
 		if err != nil || len(due) != 1 {
 			t.Fatalf("%d are due, %v", len(due), err)
 		}
@@ -312,7 +312,7 @@ func testLateAdditionsToTheRowAreRefused(t *testing.T, o Options) {
 	s, id := open(t, o), identity("late addition")
 	served(t, s, id)
 	makeDue(t, s, id)
-	due, err := s.Guests.due(t.Context())
+	due, err := s.Guests.leaseDue(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func testLateForgetKeepsNewerFigures(t *testing.T, o Options) {
 	look := func() []*dueGuest {
 		served(t, s, id)
 		makeDue(t, s, id)
-		due, err := s.Guests.due(ctx)
+		due, err := s.Guests.leaseDue(ctx)
 		if err == nil {
 			err = s.Guests.setApart(ctx, due)
 		}

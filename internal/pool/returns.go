@@ -10,15 +10,15 @@ import (
 	"poold/internal/redisdb"
 )
 
-// mostReturns limits the tokens of one identity that are queued to be put back.
+// mostReturns is the maximum number of an identity's tokens that wait to be put back.
 const mostReturns = 10_000
 
 var errFullReturns = fmt.Errorf("pool: %d tokens already wait to be returned", mostReturns)
 
-// Return puts back a token whose caller hung up before a byte of the response was written. It ignores
-// a token of an Idempotency-Key, because the caller can request it again. Return does not wait for
-// Redis: a goroutine retries until the token dies or the store closes. Return fails if too many tokens
-// of the identity are queued.
+// Return puts back a token whose caller hung up before a byte of the response was written. A token of
+// an Idempotency-Key is not put back, because the caller can request it again. Return does not wait
+// for Redis: a goroutine retries until the token dies or the store closes. Return fails if too many
+// tokens of the identity are queued.
 func (s *Tokens) Return(t Token) error {
 	if t.handout == "" {
 		return nil
@@ -43,7 +43,7 @@ type returns struct {
 	closing <-chan struct{}
 
 	mu      sync.Mutex
-	pending map[captcha.ID][]pendingReturn // tokens not yet in Redis; each identity here has a goroutine
+	pending map[captcha.ID][]pendingReturn // tokens that are not in Redis yet; one goroutine for each identity
 }
 
 // pendingReturn is a token that is queued to be put back.
@@ -61,17 +61,17 @@ func (r *returns) add(t Token) error {
 		r.mu.Unlock()
 		return errFullReturns
 	}
-	// The TTL counts from the hand-out, so the token is dead when it has passed.
+	// The TTL began at the hand-out, so the token is certainly dead after the TTL from now.
 	r.pending[id] = append(waiting, pendingReturn{token: t, until: time.Now().Add(t.TTL)})
 	r.mu.Unlock()
 	if !working && !r.spawn(func() { r.putBackAll(id) }) {
-		r.putBackAll(id) // after Close, each token gets one attempt
+		r.putBackAll(id) // after Close, putBackAll tries once for each token
 	}
 	return nil
 }
 
-// putBackAll puts back the pending tokens of an identity, until none is left or the store closes
-// while Redis fails.
+// putBackAll puts back the pending tokens of an identity. It stops when no token is left, or if Redis
+// fails after the store has closed.
 func (r *returns) putBackAll(id captcha.ID) {
 	var failing error
 	var returned, dead int
@@ -119,12 +119,12 @@ func (r *returns) putBack(t Token) error {
 	return err
 }
 
-// next removes the first done tokens from an identity's queue and returns the following token; false
-// if the queue is empty, which ends putBackAll.
-func (r *returns) next(id captcha.ID, done int) (pendingReturn, bool) {
+// next removes the first n tokens from an identity's queue and returns the following token. If the
+// queue is then empty, the result is false and putBackAll ends.
+func (r *returns) next(id captcha.ID, n int) (pendingReturn, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pending[id] = r.pending[id][done:]
+	r.pending[id] = r.pending[id][n:]
 	if len(r.pending[id]) == 0 {
 		delete(r.pending, id)
 		return pendingReturn{}, false

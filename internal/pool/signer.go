@@ -16,7 +16,7 @@ import (
 )
 
 // tokenSigner makes the IDs of tokens. Only the caller that got a token knows the token's ID. The IDs
-// are signed, so Redis does not store them.
+// are signed, so that Redis need not store them.
 type tokenSigner struct {
 	secret string
 	macs   sync.Pool // reuses hash.Hash values to save allocations
@@ -26,10 +26,10 @@ func newTokenSigner(secret string) *tokenSigner {
 	return &tokenSigner{secret: secret, macs: sync.Pool{New: func() any { return hmac.New(sha256.New, []byte(secret)) }}}
 }
 
-// name returns the ID of an order's token for a caller: the order's id, and a proof that this caller
-// got the token.
+// name returns the ID of an order's token for a caller. It consists of the order's id and a proof
+// that this caller got the token.
 func (s *tokenSigner) name(order, caller string) string {
-	const proof = 12 // length in bytes; a correct guess only allows a report
+	const proof = 12 // length in bytes; short, because a correct guess only allows a report
 	mac, _ := s.macs.Get().(hash.Hash)
 	defer s.macs.Put(mac)
 	mac.Reset()
@@ -60,7 +60,7 @@ func (s *signing) signer(ctx context.Context) (*tokenSigner, error) {
 	return s.known.Load(), nil
 }
 
-// keep refreshes the secret every hour until ctx ends, and every second while that fails.
+// keep refreshes the secret every hour until ctx ends. After a failure, it tries again every second.
 func (s *signing) keep(ctx context.Context) {
 	for {
 		wait := time.Hour
@@ -75,20 +75,20 @@ func (s *signing) keep(ctx context.Context) {
 	}
 }
 
-// refresh reads the secret from Redis and extends its life. If Redis has no secret, refresh stores the
-// known secret or a new one.
+// refresh reads the secret from Redis and extends the secret's life. If Redis has no secret, refresh
+// stores the known secret or a new one.
 func (s *signing) refresh(ctx context.Context) error {
 	secret := rand.Text()
 	if known := s.known.Load(); known != nil {
 		secret = known.secret
 	}
-	if err := s.db.Slow.SetNX(ctx, s.secret(), secret, keyLife).Err(); err != nil {
+	if err := s.db.Slow.SetNX(ctx, s.secretKey(), secret, keyLife).Err(); err != nil {
 		return err
 	}
-	shared, err := s.db.Slow.GetEx(ctx, s.secret(), keyLife).Result()
+	shared, err := s.db.Slow.GetEx(ctx, s.secretKey(), keyLife).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
-		shared = secret // the secret expired between the two commands; the next refresh stores it again
+		shared = secret // the stored secret expired between the two commands; the next refresh stores it again
 	case err != nil:
 		return err
 	}

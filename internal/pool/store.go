@@ -23,24 +23,24 @@ type Options struct {
 	SentinelMaster string // name of the master; "" = the addresses are not sentinels
 	Prefix         string // first part of every key
 	Log            *slog.Logger
-	// OnChange is called after a change of an identity at this replica: a take, a new pending
-	// caller, the end of an order, a return. OnChange is also called with each message of the channel.
-	// A message is an identity that changed at another replica (a landing while callers wait, a
-	// pause, a window), or the key of a claim that ended or was released (see redisclaims).
-	// OnChange must not block; it may be nil.
+	// OnChange is called after a change of an identity at this replica: a take, a new pending caller,
+	// the end of an order, a return. OnChange is also called for each message of the channel. A
+	// message is an identity that changed at another replica (a landing while callers wait, a pause,
+	// a window), or the key of a claim that ended or was released (see redisclaims). OnChange must
+	// not block; it may be nil.
 	OnChange func(captcha.ID)
 	// OnEnded is called when a callback ended an order at any replica. The argument how is Solved,
 	// RepeatedText or Failure.Message. OnEnded must not block; it may be nil.
 	OnEnded func(order Ref, how string)
-	// OnRequest is called once for each request of this replica that Figures.Requests counts,
-	// after Redis has counted it. The argument came is the time of the request's arrival.
+	// OnRequest is called once for each request of this replica that Figures.Requests counts, after
+	// Redis has counted the request. The argument came is the time of the request's arrival.
 	// OnRequest must not block; it may be nil.
 	OnRequest func(id captcha.ID, came time.Time)
 	// Probe is the interval between two probes of Redis' health; 0 = half a second. Tests that
 	// simulate hours set a longer interval.
 	Probe time.Duration
-	// Endings limits the ends of orders that Redis keeps per identity until Endings.Forget removes
-	// them, 600 bytes each; 0 = none are kept. Figures.Unrecorded counts the ends beyond the limit.
+	// Endings limits the stored ends of orders per identity, until Endings.Forget removes them; 0 =
+	// none are stored. An end takes 600 bytes. Figures.Unrecorded counts the ends beyond the limit.
 	Endings int
 	// Dial opens connections to Redis; nil = the network. Tests set it to simulate lost replies.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -107,12 +107,12 @@ func (s *Store) Run(ctx context.Context) error {
 	return nil
 }
 
-// EndWaits ends every wait with ErrClosed and refuses new ones. Calls of Take without a wait work until
-// Close.
+// EndWaits ends every wait with ErrClosed and refuses new waits. Calls of Take without a wait work
+// until Close.
 func (s *Store) EndWaits() { s.Tokens.endWaits() }
 
-// Close ends all waits, waits for the calls in flight and closes the connections. The
-// tokens of a take that has no reply by then count as handed out.
+// Close ends all waits, waits for the calls in flight and closes the connections. If a take has no
+// reply by then, its tokens count as handed out.
 func (s *Store) Close() error {
 	s.Tokens.close()
 	return s.DB.Close()

@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// Take hands out one token. It returns at the latest when the wait ends.
+// Take hands out one token. It returns when the wait ends, at the latest.
 //
 // Errors: *EmptyError, *RateError, *FailedError, ErrConflict, redisdb.ErrDown, ErrClosed, and the
-// context's error if the caller hung up. If a token was already handed out to a caller that hung up,
-// it goes back into the stock, unless an Idempotency-Key keeps it for the caller's next try. After
-// redisdb.ErrDown, tokens that Redis handed out go back into the stock when Redis responds again.
+// context's error if the caller hung up. If the caller hung up after Redis handed out its token, the
+// token goes back into the stock. A token with an Idempotency-Key is kept for the caller's next try
+// instead. After redisdb.ErrDown, tokens that Redis handed out go back into the stock when Redis
+// responds again.
 func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	if r.Wait > 0 && s.draining.Load() {
 		return Token{}, ErrClosed
@@ -42,8 +43,8 @@ func (s *Tokens) Take(ctx context.Context, r Request) (Token, error) {
 	return got.token, got.err
 }
 
-// await returns the answer of a waiter. Without a wait the answer needs one exchange with Redis, whose
-// time is limited, so await checks only after the exchange whether the caller hung up.
+// await returns the answer of a waiter. Without a wait the answer takes one exchange with Redis,
+// whose time is limited. So await checks only after the exchange whether the caller hung up.
 func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, r Request) (answer, error) {
 	if r.Wait <= 0 {
 		got := <-mine
@@ -61,7 +62,7 @@ func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, r Reque
 	case got := <-mine:
 		return got, nil
 	case <-ctx.Done():
-		_ = q.abandon(w, mine, leaving(ctx, r))
+		_ = q.abandon(w, mine, outcomeOf(ctx, r))
 		return answer{}, ctx.Err()
 	case <-timer.C:
 	case <-r.Over:
@@ -69,9 +70,10 @@ func (q *takeQueue) await(ctx context.Context, w *waiter, mine listener, r Reque
 	return answer{err: q.abandon(w, mine, outcomeMissed)}, nil
 }
 
-// leaving returns the outcome of a request whose context ended. A request for a target is not counted.
-// A request for a guest counts as a miss if its caller hung up or its time was over, else as refused.
-func leaving(ctx context.Context, r Request) int {
+// outcomeOf returns the outcome of a request whose context ended. A request for a target is not
+// counted. A request for a guest counts as a miss if its caller hung up or its time was over, else as
+// refused.
+func outcomeOf(ctx context.Context, r Request) int {
 	switch cause := context.Cause(ctx); {
 	case !r.EndOnFailure:
 		return outcomeNone
@@ -89,14 +91,14 @@ func (s *Tokens) join(r Request, mine listener) (*takeQueue, *waiter, error) {
 		if !errors.Is(err, errForgotten) {
 			return q, w, err
 		}
-		s.drop(q) // the queue was forgotten after queue found it
+		s.drop(q) // the queue was forgotten between s.queue and q.join
 	}
 }
 
-// lookShared is how long the result of an empty look is shared.
+// lookShared is how long callers without a token share the result of one look.
 const lookShared = 250 * time.Millisecond
 
-// sharedLook is one call of Look, whose result callers without a token share.
+// sharedLook is a call of Look. The callers without a token share its result.
 type sharedLook struct {
 	done  chan struct{} // closed when the other fields are set
 	stock Stock
@@ -104,8 +106,8 @@ type sharedLook struct {
 	at    time.Time
 }
 
-// over reports whether the result is too old to be shared.
-func (l *sharedLook) over() bool {
+// isStale reports whether the result is too old to be shared.
+func (l *sharedLook) isStale() bool {
 	select {
 	case <-l.done:
 		return time.Since(l.at) > lookShared
@@ -126,15 +128,15 @@ func (q *takeQueue) empty(ctx context.Context, r Request, full bool) error {
 	if l.err != nil {
 		return l.err
 	}
-	return &EmptyError{RetryAfter: landing(l.stock), Paused: l.stock.Paused, Pause: l.stock.Pause, Full: full, Orders: l.stock.Orders, Waiting: l.stock.Waiting}
+	return &EmptyError{RetryAfter: timeToLanding(l.stock), Paused: l.stock.Paused, Pause: l.stock.Pause, Full: full, Orders: l.stock.Orders, Waiting: l.stock.Waiting}
 }
 
-// shareLook returns the last look, or begins a new one if the last look is too old. A look continues
-// if the caller that began it hangs up.
+// shareLook returns the last look, or begins a new look if the last one is too old. The look
+// continues even if the caller that began it hangs up.
 func (q *takeQueue) shareLook(ctx context.Context, margin time.Duration) *sharedLook {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.look != nil && !q.look.over() {
+	if q.look != nil && !q.look.isStale() {
 		return q.look
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -152,9 +154,9 @@ func (q *takeQueue) shareLook(ctx context.Context, margin time.Duration) *shared
 	return l
 }
 
-// landing estimates the time until an order lands for a caller that comes after all pending callers;
-// 0 = unknown.
-func landing(s Stock) time.Duration {
+// timeToLanding estimates the time until an order lands for a caller that comes after all pending
+// callers; 0 = unknown.
+func timeToLanding(s Stock) time.Duration {
 	if len(s.Leads) == 0 || len(s.OrderAges) == 0 {
 		return 0
 	}

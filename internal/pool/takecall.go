@@ -13,10 +13,10 @@ type takeCall struct {
 	immediate  []*waiter
 	waiters    []*waiter
 	departures []departure
-	failed     bool // the callers got redisdb.ErrDown; tokens in a late reply go back into the stock
+	failed     bool // whether the callers got redisdb.ErrDown; tokens in a late reply go back into the stock
 }
 
-// admit adds waiters to the call until the call is full. It returns the waiters for later calls.
+// admit adds waiters to the call until the call is full. It returns the remaining waiters.
 func (c *takeCall) admit(waiters []*waiter) []*waiter {
 	for i, w := range waiters {
 		switch {
@@ -42,10 +42,10 @@ const (
 	replyHead     = 2
 )
 
-// The outcomes of a departure, as the header of take.lua declares them.
+// The outcomes of a departure, as declared in the header of take.lua.
 const (
 	outcomeNone    = iota // the request is not counted
-	outcomeMissed         // the wait ended
+	outcomeMissed         // the caller's wait ended
 	outcomeRefused        // no token could come
 )
 
@@ -55,8 +55,8 @@ func (q *takeQueue) encode(c *takeCall, number int64) (keys []string, args []any
 	var rate, maxWaiting int
 	for _, group := range [][]*waiter{c.immediate, c.waiters} {
 		for _, w := range group {
-			// The callers' values differ only around a reload. The longest margin is safe,
-			// and any caller's rate and maxWaiting are safe.
+			// The callers' values differ only around a reload. The longest margin is safe. Any
+			// caller's rate and maxWaiting are safe.
 			margin = max(margin, w.margin)
 			rate, ratePer, maxWaiting = w.rate, w.ratePer, w.maxWaiting
 		}
@@ -82,8 +82,8 @@ func (q *takeQueue) encode(c *takeCall, number int64) (keys []string, args []any
 	return keys, args
 }
 
-// decode parses the reply of take.lua. It returns the answers of the waiters, then those of the
-// immediate callers.
+// decode parses the reply of take.lua. It returns the answers of the waiters, followed by the answers
+// of the immediate callers.
 func (q *takeQueue) decode(c *takeCall, reply []string) ([]answer, error) {
 	head := replyHead + 2*len(c.waiters)
 	if len(reply) < head || len(reply) > head+len(c.immediate) {
@@ -113,8 +113,8 @@ func (q *takeQueue) decode(c *takeCall, reply []string) ([]answer, error) {
 	return answers, nil
 }
 
-// answer converts a word and a value, which take.lua replied to one waiter. The header of take.lua lists
-// the words.
+// answer converts the word and the value that take.lua replied to one waiter. The words are listed in
+// the header of take.lua.
 func (q *takeQueue) answer(w *waiter, word, value string, now int64, limited answer) answer {
 	switch word {
 	case "token":
@@ -146,7 +146,7 @@ func (q *takeQueue) answer(w *waiter, word, value string, now int64, limited ans
 }
 
 // token parses the list element of a token. If the waiter has no Idempotency-Key, the hand-out gets a
-// number, so that the token can be returned once.
+// number, so that the token can be put back at most once.
 func (q *takeQueue) token(w *waiter, element string, now int64, source Source) answer {
 	token, err := parseElement(element, now)
 	token.Source = source

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// mostImmediate and mostWaiters bound the work of one script call.
+	// mostImmediate and mostWaiters limit the work of one script call.
 	mostImmediate = 128
 	mostWaiters   = 500
-	// pollEvery is the interval in which a queue calls take.lua for its pending callers without a
-	// wake-up. The calls also refresh the callers' tickets, which expire after 2 s.
+	// pollEvery is the interval of the calls of take.lua for pending callers if no wake-up comes. The
+	// calls also refresh the callers' tickets, which expire after 2 s.
 	pollEvery = 500 * time.Millisecond
 	// receiptLife is how long a take can be retried.
 	receiptLife = 10 * time.Minute
@@ -29,9 +29,9 @@ var (
 	errForgotten = errors.New("pool: the queue is forgotten")
 )
 
-// takeQueue has this replica's callers of one identity. Callers that arrive during a call of take.lua
-// share the next call. So a busy daemon makes few calls, and an idle daemon adds no delay. A queue
-// makes one call at a time, because the receipt stores only the reply of the last call.
+// takeQueue contains this replica's callers of one identity. Callers that arrive during a call of
+// take.lua share the next call. So a busy daemon makes few calls, and an idle daemon adds no delay. A
+// queue makes one call at a time, because the receipt stores only the reply of the last call.
 type takeQueue struct {
 	tokens *Tokens
 	id     captcha.ID
@@ -43,20 +43,21 @@ type takeQueue struct {
 	shared     map[string]*waiter // waiters with an Idempotency-Key; the map's keys are waiter.once
 	newcomers  []*waiter          // waiters that no call has included yet
 	parked     []*waiter          // waiters with a ticket, in the order of their arrival
-	round      []*waiter          // parked waiters that still have to be included in this round's calls
-	began      time.Time          // begin of the last round
-	awake      bool               // a wake-up came, so the next round begins directly after this one
+	round      []*waiter          // parked waiters that are not yet included in a call of this round
+	began      time.Time          // start of the last round
+	awake      bool               // whether a wake-up came, so that the next round follows directly
 	departures []departure        // tickets that the next call removes
-	serving    bool               // a goroutine runs the serve loop
-	stuck      bool               // the last call has no reply yet, so the queue refuses new callers
-	refused    bool               // Redis refused the last call
-	forgotten  bool               // the queue was idle and accepts no more callers; see Tokens.forget
+	serving    bool               // whether a goroutine runs the serve loop
+	stuck      bool               // whether the last call still lacks a reply, so that the queue refuses new callers
+	refused    bool               // whether Redis refused the last call
+	forgotten  bool               // whether the queue was idle and accepts no more callers; see Tokens.forget
 	idleSince  time.Time          // end of the last serve loop
 	look       *sharedLook        // the last shared look; nil = none
 }
 
 // join adds a waiter to the queue and starts the serve loop if needed. If other callers already wait
-// with the same Idempotency-Key, join adds the new caller to their waiter and returns that waiter.
+// with the same Idempotency-Key, join adds the new caller to the existing waiter and returns that
+// waiter.
 func (q *takeQueue) join(w *waiter) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,8 +109,8 @@ func (q *takeQueue) ring() {
 	}
 }
 
-// forget marks the queue as forgotten if it has been idle for the given time. It reports whether the
-// queue is forgotten.
+// forget marks the queue as forgotten if it has been idle for the given time. The result is whether
+// the queue is now forgotten.
 func (q *takeQueue) forget(at time.Time, idle time.Duration) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -145,14 +146,14 @@ func (q *takeQueue) endWaits() {
 	q.ring()
 }
 
-// abandon removes a caller that stops waiting because it hung up, was refused, or its wait is over. If
-// the caller was already given a token, the token goes back into the stock. The result is the reason
-// why the caller got no token: errNothing or a *RateError.
+// abandon removes a caller that stops waiting because it hung up, was refused, or reached the end of
+// its wait. If the caller already got a token, the token goes back into the stock. The result is the
+// reason why the caller has no token: errNothing or a *RateError.
 func (q *takeQueue) abandon(w *waiter, mine listener, outcome int) error {
 	q.mu.Lock()
 	if w.done {
 		q.mu.Unlock()
-		// The waiter was answered just before.
+		// The waiter got its answer just before abandon was called.
 		if got := <-mine; got.err == nil {
 			q.tokens.returnToken(got.token)
 		}
@@ -165,12 +166,12 @@ func (q *takeQueue) abandon(w *waiter, mine listener, outcome int) error {
 		if w.limited == nil {
 			w.outcome = outcome
 		}
-		// If a call includes the waiter now, deliver gives up its ticket. A waiter without a
-		// ticket is skipped by takeCall.admit.
+		// If a call includes the waiter now, deliver removes the ticket. takeCall.admit skips a
+		// waiter without a ticket.
 		if !w.asked && w.arrival != "" {
 			q.unparkLocked(w)
 			q.departLocked(w)
-			_ = q.serveLocked() // a closed store has no tickets left to give up
+			_ = q.serveLocked() // a closed store has no tickets to remove
 		}
 	}
 	if w.limited != nil {

@@ -12,19 +12,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// serve is the loop of a queue. It calls take.lua until the queue is empty.
+// serve is the loop of a queue. The loop calls take.lua until the queue is empty.
 func (q *takeQueue) serve() {
 	sleep := time.NewTimer(0)
 	defer sleep.Stop()
 	for {
-		c, rest, ok := q.next(time.Now())
+		c, pause, ok := q.next(time.Now())
 		switch {
 		case !ok:
 			return
 		case c != nil:
 			q.call(c)
 		default:
-			sleep.Reset(rest)
+			sleep.Reset(pause)
 			select {
 			case <-q.bell:
 			case <-sleep.C:
@@ -35,9 +35,9 @@ func (q *takeQueue) serve() {
 	}
 }
 
-// next collects the callers of the next call. If no call is needed now, c is nil and rest is the time
-// until the next poll for the pending callers. If the queue is empty, ok is false.
-func (q *takeQueue) next(at time.Time) (c *takeCall, rest time.Duration, ok bool) {
+// next collects the callers of the next call. If no call is needed now, c is nil and pause is the
+// time until the next poll for the pending callers. If the queue is empty, ok is false.
+func (q *takeQueue) next(at time.Time) (c *takeCall, pause time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.round) == 0 && len(q.parked) > 0 && (q.awake || at.Sub(q.began) >= pollEvery) {
@@ -58,9 +58,9 @@ func (q *takeQueue) next(at time.Time) (c *takeCall, rest time.Duration, ok bool
 	return nil, 0, false
 }
 
-// call retries take.lua until its outcome is known, or until Redis refuses it. After a second without
-// a reply the callers get redisdb.ErrDown, but call goes on to retry under the same number. Tokens in a
-// reply that comes later go back into the stock.
+// call retries take.lua until the outcome is known, or until Redis refuses the call. After a second
+// without a reply the callers get redisdb.ErrDown, and the retries continue under the same number. If
+// a reply comes later, its tokens go back into the stock.
 func (q *takeQueue) call(c *takeCall) {
 	keys, args := q.encode(c, q.tokens.calls.Add(1))
 	began, lost := time.Now(), false
@@ -95,16 +95,16 @@ func (q *takeQueue) call(c *takeCall) {
 	}
 }
 
-// isOver reports whether an error proves that a take handed out no token. The argument lost says that
-// an earlier try got no reply. If the error contains the script's hash, the script raised the error
-// after it had checked the receipt of the earlier try. Any other error of Redis came before the script
-// ran, so it proves nothing about the earlier try.
+// isOver reports whether an error proves that a take handed out no token. The argument lost is true
+// if an earlier try got no reply. If the error contains the script's hash, the script raised the
+// error after it had checked the receipt of the earlier try. Any other error of Redis came before the
+// script ran, so it proves nothing about the earlier try.
 func isOver(err error, script *redisdb.Script, lost bool) bool {
 	var answer redis.Error
 	return errors.As(err, &answer) && (!lost || strings.Contains(answer.Error(), script.Hash()))
 }
 
-// refuse ends a call that Redis refused. The callers' tickets expire like the tickets of a dead
+// refuse ends a call that Redis refused. The callers' tickets expire, like the tickets of a dead
 // replica.
 func (q *takeQueue) refuse(c *takeCall, err error) {
 	q.mu.Lock()
@@ -144,7 +144,7 @@ func (q *takeQueue) fail(c *takeCall, err error) {
 }
 
 // deliver parses the reply to a call and answers the callers. A nil reply means that the outcome of
-// the call remains unknown.
+// the call stays unknown.
 func (q *takeQueue) deliver(c *takeCall, reply []string) {
 	answers, err := q.decode(c, reply)
 	if err != nil && reply != nil {
@@ -212,7 +212,7 @@ type sentOnce struct{ *redis.Cmd }
 func (sentOnce) NoRetry() bool { return true }
 
 // takeOnce calls take.lua without go-redis' retries, so that each lost reply is an error. If Redis
-// lacks the script, takeOnce sends the text of the script.
+// lacks the script, takeOnce sends the script's text.
 func (s *Tokens) takeOnce(limit time.Duration, keys []string, args []any) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

@@ -24,16 +24,16 @@ type Tokens struct {
 	calls    atomic.Int64   // number of the last call of take.lua
 	handouts atomic.Int64   // number of the last hand-out that can be returned
 	tickets  atomic.Int64   // number of the last ticket of a caller without an Idempotency-Key
-	draining atomic.Bool    // set when no caller may wait any more
+	draining atomic.Bool    // set when callers may no longer wait
 	closing  chan struct{}  // closed when Tokens.close begins
-	workers  sync.WaitGroup // the goroutines that Tokens.spawn started
+	workers  sync.WaitGroup // counts the goroutines that Tokens.spawn started
 
 	mu     sync.Mutex
 	queues map[captcha.ID]*takeQueue
 	closed bool
 }
 
-// queue returns the queue of an identity. It makes the queue if there is none.
+// queue returns the queue of an identity. If there is none, it makes a new queue.
 func (s *Tokens) queue(id captcha.ID) *takeQueue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,8 @@ func (s *Tokens) queue(id captcha.ID) *takeQueue {
 	return q
 }
 
-// queueIdle is the idle time after which a queue is dropped, and the interval of the checks for that.
+// queueIdle is the idle time after which a queue is dropped. It is also the interval of the checks
+// for idle queues.
 const queueIdle = time.Minute
 
 // forgetIdle drops idle queues until ctx ends.
@@ -73,7 +74,7 @@ func (s *Tokens) forget(at time.Time, idle time.Duration) {
 	}
 }
 
-// drop removes a forgotten queue; the next caller of the identity gets a new queue. The old queue has
+// drop removes a forgotten queue. The next caller of the identity gets a new queue. The old queue has
 // no call in flight, so an identity never has two calls in flight.
 func (s *Tokens) drop(q *takeQueue) {
 	s.mu.Lock()
@@ -99,7 +100,7 @@ func (s *Tokens) wake(id captcha.ID) {
 	}
 }
 
-// endWaits ends every wait with ErrClosed and refuses new ones.
+// endWaits ends every wait with ErrClosed and refuses new waits.
 func (s *Tokens) endWaits() {
 	s.draining.Store(true)
 	for _, q := range s.all() {
@@ -107,8 +108,8 @@ func (s *Tokens) endWaits() {
 	}
 }
 
-// spawn runs work in a goroutine for which Tokens.close waits. After Tokens.close,
-// spawn only returns false.
+// spawn runs work in a goroutine for which Tokens.close waits. After Tokens.close, work does not run
+// and the result is false.
 func (s *Tokens) spawn(work func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,33 +6,34 @@ import (
 	"time"
 )
 
-// waiter is one entry of the take queue: a caller, or all callers that wait with one
+// waiter is an entry of the take queue: one caller, or all callers that wait with the same
 // Idempotency-Key.
 type waiter struct {
 	margin, need int64 // ms
-	minTTL       int64 // min_ttl of the request, ms; requests with one Idempotency-Key must have the same
+	minTTL       int64 // min_ttl of the request, ms; must be equal for all requests with one Idempotency-Key
 	waits        bool
 	endOnFailure bool // Request.EndOnFailure
 	maxWaiting   int
 	rate         int
 	ratePer      int64  // ms
 	ticket       string // name of the ticket; "" = the waiter never gets one
-	holder       string // this replica's entry for a ticket that several replicas can hold; "" = none
-	once         string // Redis key of the token of its Idempotency-Key; "" = no Idempotency-Key
+	holder       string // this replica's holder of a ticket that several replicas share; "" = none
+	once         string // Redis key of the Idempotency-Key; "" = no Idempotency-Key
 
-	// The serve loop owns came, the time of the caller's arrival. It is zero if there is nothing to
-	// report to onRequest.
+	// The serve loop owns came, which is the time of the caller's arrival. The zero time means that
+	// onRequest is not called.
 	came time.Time
 
-	// The queue's mutex guards the following fields. While asked is set, the serve loop owns arrival.
+	// The queue's mutex guards the following fields. While asked is set, only the serve loop uses
+	// arrival.
 	listeners []listener // the callers, in the order of their arrival
 	notices   []func()   // the callers' Request.Parked, until they are called
-	arrival   string     // the time of the ticket in Redis; "" without a ticket
-	asked     bool       // the call under way includes the waiter
-	parked    bool       // the waiter is in takeQueue.parked
-	done      bool       // the waiter was answered, or all its callers left
+	arrival   string     // time of the ticket in Redis; "" = no ticket
+	asked     bool       // whether the call in flight includes the waiter
+	parked    bool       // whether takeQueue.parked contains the waiter
+	done      bool       // whether the waiter was answered or all its callers left
 	outcome   int        // outcome of the request if all callers left
-	limited   error      // the *RateError that keeps tokens in stock from the waiter; nil = none
+	limited   error      // the *RateError because of which the waiter gets no token; nil = none
 }
 
 // listener receives the answer of one caller; its capacity is 1.
@@ -41,10 +42,10 @@ type listener chan answer
 type answer struct {
 	token   Token
 	err     error
-	limited error // the new value of waiter.limited, if err is errParked
+	limited error // new value of waiter.limited, if err is errParked
 }
 
-// isRequest reports whether a new caller that gets this answer counts in Figures.Requests.
+// isRequest reports whether a new caller with this answer counts in Figures.Requests.
 func (a answer) isRequest() bool {
 	if a.err == nil {
 		return a.token.Source != FromReplay
@@ -53,14 +54,14 @@ func (a answer) isRequest() bool {
 	return !errors.Is(a.err, ErrConflict) && !errors.As(a.err, &limited)
 }
 
-// departure is a ticket that is to be removed.
+// departure is a ticket that the next call of take.lua removes.
 type departure struct {
 	ticket  string
 	holder  string // waiter.holder
 	outcome int
 }
 
-// newWaiter makes the waiter of a request.
+// newWaiter makes the waiter of one request.
 func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 	w := &waiter{
 		margin: r.Margin.Milliseconds(), need: max(r.Margin, r.MinTTL).Milliseconds(),
@@ -73,9 +74,9 @@ func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 	if r.Parked != nil {
 		w.notices = []func(){r.Parked}
 	}
-	// The name of a ticket begins with the remaining life that its caller needs, so that take.lua
-	// knows which tokens fit the tickets of other replicas. All callers with one Idempotency-Key
-	// share one ticket, even at different replicas.
+	// The name of a ticket begins with the remaining life that its caller needs. So take.lua knows
+	// which tokens fit the tickets of other replicas. All callers with one Idempotency-Key share one
+	// ticket, even at different replicas.
 	switch {
 	case r.Idempotency != "":
 		key := onceName(r.Idempotency)
@@ -92,11 +93,11 @@ func (q *takeQueue) newWaiter(r Request, caller listener) *waiter {
 }
 
 // immediate reports whether the waiter accepts any fresh token and does not queue. Most waiters are
-// immediate, and they cost least.
+// immediate. They cost least.
 func (w *waiter) immediate() bool { return !w.waits && w.once == "" && w.need <= w.margin }
 
-// finishLocked answers the callers of a waiter at most once. The first caller gets the token, the
-// others get replays of the token.
+// finishLocked answers the callers of a waiter at most once. The first caller gets the token. The
+// other callers get replays of the token.
 func (q *takeQueue) finishLocked(w *waiter, with answer) {
 	if w.done {
 		return
@@ -108,7 +109,7 @@ func (q *takeQueue) finishLocked(w *waiter, with answer) {
 	}
 }
 
-// endLocked ends a waiter, so that no further caller joins it.
+// endLocked ends a waiter. Later callers then cannot join it.
 func (q *takeQueue) endLocked(w *waiter) {
 	w.done = true
 	if w.once != "" && q.shared[w.once] == w {
@@ -116,7 +117,7 @@ func (q *takeQueue) endLocked(w *waiter) {
 	}
 }
 
-// parkLocked records that the waiter has a ticket, and calls Request.Parked of its callers.
+// parkLocked records that the waiter has a ticket. It calls Request.Parked of each of its callers.
 func (w *waiter) parkLocked() {
 	w.parked = true
 	for _, notice := range w.notices {

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// mostWindows limits the running and future windows of an identity.
+	// mostWindows is the maximum number of running and future windows of an identity.
 	mostWindows = 100
-	// windowSlack is the maximum difference between the times of two calls that mean the same
-	// window. It allows for the way to Redis, and for a retry after a lost reply.
+	// windowSlack is the maximum difference between the times of two calls that mean the same window.
+	// It covers the way to Redis, and a retry after a lost reply.
 	windowSlack = 2 * redisdb.CallTimeout
 )
 
@@ -21,13 +21,13 @@ const (
 // Warm removes all windows of the identity. If w.In is negative, the window begins now. Warm ignores a
 // window that is already over, or that ends before it begins.
 //
-// Repeated calls leave one window. Warm drops a window if another window covers it: the other window
-// begins no later, ends no earlier and wants no fewer tokens. If one of the two windows covers the
-// other except for up to two seconds at either end, the new window replaces the old one and spans both,
-// unless the old window wants more tokens.
+// If one window covers another, Warm keeps only the covering window, which begins no later, ends no
+// earlier and wants no fewer tokens. If a window covers another except for up to two seconds at
+// either end, the new window replaces the old one and spans both. An old window that wants more
+// tokens than the new one stays.
 //
 // Warm fails with ErrWindows and changes nothing if the identity has 100 other windows, or the caller
-// has as many as its limit. Windows of callers with a limit do not count for a caller without a limit.
+// has its maximum number. Windows of callers with a limit do not count for a caller without a limit.
 func (s *Controls) Warm(ctx context.Context, id captcha.ID, w Window, limit WindowLimit) error {
 	if w.Tokens < 0 {
 		return fmt.Errorf("pool: a window of %d tokens", w.Tokens)
@@ -46,7 +46,8 @@ func (s *Controls) Warm(ctx context.Context, id captcha.ID, w Window, limit Wind
 	return nil
 }
 
-// readWindows parses the windows in the reply of look.lua: three numbers for each, the times in ms.
+// readWindows parses the windows in the reply of look.lua. A window is three numbers, and times are
+// in ms.
 func readWindows(n []int64) (windows []Window) {
 	for ; len(n) >= 3; n = n[3:] {
 		windows = append(windows, Window{

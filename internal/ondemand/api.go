@@ -68,7 +68,7 @@ type OutageError struct {
 	Until  time.Time // when the daemon tries a provider again; zero = unknown
 }
 
-// Error returns "no provider can be asked: " and the reason.
+// Error returns "no provider can be asked: " followed by the reason.
 func (e *OutageError) Error() string { return "no provider can be asked: " + e.Reason }
 
 // Tokens is the stock of tokens; *pool.Tokens implements it.
@@ -97,12 +97,13 @@ type Buyer interface {
 	Providers(ctx context.Context, at time.Time) []purchase.Status
 }
 
-// Claims decides which replica solves for a key; *redisclaims.Claims and *pgclaims.Claims implement
-// this interface. Release and End cause a call of Service.Wake with the key at each replica.
+// Claims decides which replica solves for a key. Both *redisclaims.Claims and *pgclaims.Claims
+// implement this interface. Release and End cause a call of Service.Wake with the key at each
+// replica.
 type Claims interface {
 	Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error)
-	// Hold renews the lease and notes the identity from whose stock the holder takes. The result mine
-	// reports whether this replica still holds the claim. The result wanted reports whether a replica
+	// Hold renews the lease and notes the identity from whose stock the holder takes. Its result mine
+	// reports whether this replica still holds the claim. Its result wanted reports whether a replica
 	// has called Enter within dedup.ClaimWanted.
 	Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error)
 	// Release ends the lease. The next replica that calls Enter continues the solve.
@@ -110,8 +111,8 @@ type Claims interface {
 	End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (ok bool, err error)
 }
 
-// Savings counts requests by how they ended, except requests that shared a token: Claims.Enter counts
-// those. Both claim stores implement Savings.
+// Savings counts requests by how they ended. It omits requests that shared a token, which
+// Claims.Enter counts. Both claim stores implement Savings.
 type Savings interface {
 	Count(ctx context.Context, requests map[dedup.SavingsSource]int) error
 }

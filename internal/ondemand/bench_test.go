@@ -22,19 +22,19 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// timed notes the end of a solve.
-type timed struct {
+// endTimer is a Claims that stores the time at which a solve ends.
+type endTimer struct {
 	Claims
 	ended *atomic.Int64 // Unix ns
 }
 
-func (c timed) End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (bool, error) {
+func (c endTimer) End(ctx context.Context, key captcha.ID, fence int64, e dedup.ClaimEnd) (bool, error) {
 	c.ended.Store(time.Now().UnixNano())
 	return c.Claims.End(ctx, key, fence, e)
 }
 
-// BenchmarkWake measures the time from the end of a shared solve until the last of 200 callers at three
-// replicas has the token, on real servers.
+// BenchmarkWake uses real servers. It measures the time from the end of a shared solve until the last
+// of 200 callers at three replicas has the token.
 func BenchmarkWake(b *testing.B) {
 	for _, backend := range []string{"redis", "postgres"} {
 		b.Run(backend, func(b *testing.B) {
@@ -92,7 +92,7 @@ func replicasOn(b *testing.B, backend string, ended *atomic.Int64) []*Service {
 			Tokens: store.Tokens, Guests: store.Guests, Buyer: buyer, Savings: kept,
 			HasTarget: func(captcha.ID) bool { return false }, Log: log,
 		}
-		parts.Claims = timed{kept, ended}
+		parts.Claims = endTimer{kept, ended}
 		if database != "" {
 			db, err := postgres.Open(database, postgres.Options{Log: log})
 			if err != nil {
@@ -102,7 +102,7 @@ func replicasOn(b *testing.B, backend string, ended *atomic.Int64) []*Service {
 				b.Fatal(err)
 			}
 			claims := pgclaims.New(db, pgclaims.Options{Wake: func(key captcha.ID) { s.Wake(key) }})
-			parts.Claims, parts.Savings = timed{claims, ended}, claims
+			parts.Claims, parts.Savings = endTimer{claims, ended}, claims
 			run(claims.Run)
 			b.Cleanup(db.Close)
 		}

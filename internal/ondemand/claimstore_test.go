@@ -16,8 +16,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// freezer wraps the claims of replicas. While it is on, each call fails after the delay, like calls to
-// a database that hangs. carried: an End is carried out first, and its answer is lost.
+// freezer wraps the claims of replicas. While it is on, each call fails after the delay, like calls
+// to a database that hangs. If the field carried is true, the store executes an End but loses the
+// response.
 type freezer struct {
 	on, carried atomic.Bool
 	delay       time.Duration
@@ -25,7 +26,7 @@ type freezer struct {
 
 func (f *freezer) before(c Claims) Claims { return frozen{c, f} }
 
-// fails reports whether a call fails, after the delay.
+// fails waits for the delay and reports whether the call fails.
 func (f *freezer) fails() bool {
 	if f.on.Load() {
 		time.Sleep(f.delay)
@@ -69,8 +70,8 @@ func (c frozen) End(ctx context.Context, key captcha.ID, fence int64, e dedup.Cl
 	return c.Claims.End(ctx, key, fence, e)
 }
 
-// counted waits for the counts of requests and sums them over all days.
-func (w *scenario) counted(t *testing.T) map[dedup.SavingsSource]int64 {
+// sumSavings waits for the counts of requests and sums them over all days.
+func (w *scenario) sumSavings(t *testing.T) map[dedup.SavingsSource]int64 {
 	t.Helper()
 	time.Sleep(2 * countEvery)
 	days, err := w.replicas[0].claims.Days(t.Context())
@@ -86,8 +87,8 @@ func (w *scenario) counted(t *testing.T) map[dedup.SavingsSource]int64 {
 	return sum
 }
 
-// The claim store hangs while a solve ends. All callers at the holder get the token, one as bought and
-// the others as shared. Later holders of the claim hand it out as shared.
+// The claim store hangs while a solve ends. One caller at the holder gets the token as bought, and
+// the other callers there get it as shared. Later holders of the claim hand it out as shared.
 func TestASolveEndsWhileTheClaimStoreHangs(t *testing.T) {
 	for name, carried := range map[string]bool{"the end is lost": false, "its answer is lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +121,7 @@ func TestASolveEndsWhileTheClaimStoreHangs(t *testing.T) {
 				if len(first.tokens) != 1 || w.service.sold() != 1 {
 					t.Errorf("%d tokens, %d bought", len(first.tokens), w.service.sold())
 				}
-				if sum := w.counted(t); sum[dedup.SavedSolve] != 1 || sum[dedup.SavedWaiting]+sum[dedup.SavedAfter] != 9 || len(sum) > 3 {
+				if sum := w.sumSavings(t); sum[dedup.SavedSolve] != 1 || sum[dedup.SavedWaiting]+sum[dedup.SavedAfter] != 9 || len(sum) > 3 {
 					t.Errorf("counted %v of 10 requests", sum)
 				}
 			})
@@ -128,8 +129,8 @@ func TestASolveEndsWhileTheClaimStoreHangs(t *testing.T) {
 	}
 }
 
-// A holder whose end comes back after another replica has replaced it hands the token out as
-// shared: the other replica has handed it out as bought.
+// A call of End returns to a holder after another replica has replaced this holder. The replaced
+// holder hands the token out as shared, because the other replica has handed it out as bought.
 func TestAReplacedHolderSharesTheToken(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		late := w.start(doubles{claims: func(c Claims) Claims { return stuck{c} }})
@@ -141,13 +142,13 @@ func TestAReplacedHolderSharesTheToken(t *testing.T) {
 		if a.sources[FromSolve] != 1 || a.sources[FromShared] != 4 || early.sources[FromShared] != 1 || w.service.sold() != 1 {
 			t.Errorf("the late one %v %v, the others %v %v, %d bought", early.sources, early.errs, a.sources, a.errs, w.service.sold())
 		}
-		if sum := w.counted(t); sum[dedup.SavedSolve] != 1 || sum[dedup.SavedWaiting] != 5 {
+		if sum := w.sumSavings(t); sum[dedup.SavedSolve] != 1 || sum[dedup.SavedWaiting] != 5 {
 			t.Errorf("counted %v of 6 requests", sum)
 		}
 	})
 }
 
-// unrecorded are Tokens that cannot record the first holder.
+// unrecorded is a stock that cannot record the first holder.
 type unrecorded struct{ Tokens }
 
 func (unrecorded) FirstHolder(context.Context, captcha.ID, pool.Token, string) (bool, error) {
@@ -178,8 +179,8 @@ func TestAnUnrecordedEndCountsAsShared(t *testing.T) {
 	})
 }
 
-// A failure that the claim store does not record answers the callers at the holder. Later callers begin
-// a new solve.
+// The claim store does not record a failed solve. Callers at the holder get the error, and later
+// callers begin a new solve.
 func TestAnUnrecordedFailureAnswersItsCallers(t *testing.T) {
 	play(t, 0, func(t *testing.T, w *scenario) {
 		var log testkit.Log
@@ -202,19 +203,19 @@ func TestAnUnrecordedFailureAnswersItsCallers(t *testing.T) {
 	})
 }
 
-// dry are Tokens that bring none before the end of a wait.
-type dry struct{ Tokens }
+// dryStock is a stock in which each wait ends without a token.
+type dryStock struct{ Tokens }
 
-func (dry) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
+func (dryStock) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
 	_ = backoff.Sleep(ctx, r.Wait)
 	return pool.Token{}, &pool.EmptyError{}
 }
 
-// A shared solve without a token by its limit fails for all its callers, at all replicas, with the limit
-// as the reason.
+// A shared solve that has no token by its limit fails for all its callers at all replicas. The error
+// names the limit.
 func TestASharedSolveHasALimit(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
-		holder := w.start(doubles{tokens: func(t Tokens) Tokens { return dry{t} }})
+		holder := w.start(doubles{tokens: func(t Tokens) Tokens { return dryStock{t} }})
 		patient := sharing(request("x"))
 		patient.Take.Wait = 2 * dedup.ClaimLongest
 		began := time.Now()

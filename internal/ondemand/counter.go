@@ -14,8 +14,8 @@ import (
 // countEvery is the interval between two writes of the counts.
 const countEvery = time.Second
 
-// counter counts requests by how they ended, except requests that shared a token, which Claims.Enter
-// counts. A counter is safe for concurrent use.
+// counter counts requests by how they ended. It omits requests that shared a token, which
+// Claims.Enter counts. A counter is safe for concurrent use.
 type counter struct {
 	savings Savings
 	guests  Guests
@@ -36,8 +36,8 @@ var savedBy = map[pool.Source]dedup.SavingsSource{
 // count counts a request that got a token.
 func (c *counter) count(source pool.Source) { c.add(savedBy[source], 1) }
 
-// failed counts a request that got no token.
-func (c *counter) failed(err error) {
+// countFailure counts a request that got no token.
+func (c *counter) countFailure(err error) {
 	empty, solve := (*pool.EmptyError)(nil), (*SolveError)(nil)
 	switch {
 	case errors.As(err, &empty), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
@@ -54,17 +54,17 @@ func (c *counter) add(source dedup.SavingsSource, n int) {
 	c.requests[source] += n
 }
 
-// guest counts requests for guests. The argument refused is the number of refused requests that did not
-// reach the stock. The argument replays is the number of requests that joined the wait of an equal request
-// and got its token.
-func (c *counter) guest(refused, replays int) {
+// countGuests counts requests for guests. The argument refused is the number of refused requests that
+// did not reach the stock. The argument replays is the number of requests that joined the wait of an
+// equal request and got its token.
+func (c *counter) countGuests(refused, replays int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refused += refused
 	c.replays += replays
 }
 
-// run writes the counts periodically until ctx ends, and then a last time.
+// run writes the counts periodically until ctx ends, and a last time after that.
 func (c *counter) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, countEvery)
@@ -89,7 +89,7 @@ func (c *counter) write(ctx context.Context) {
 	if refused+replays > 0 {
 		if err := c.guests.Count(ctx, refused, replays); err != nil {
 			c.log.Debug("requests for guests not counted; the next write has them", "err", err)
-			c.guest(refused, replays)
+			c.countGuests(refused, replays)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"poold/internal/provider"
 )
 
-// savings are Savings whose writes fail while failing is set.
+// savings is a store of savings whose writes fail while the field failing is set.
 type savings struct {
 	failing *atomic.Bool
 	sum     map[dedup.SavingsSource]int
@@ -31,7 +31,7 @@ func (s *savings) Count(ctx context.Context, requests map[dedup.SavingsSource]in
 	return nil
 }
 
-// guestCounts are Guests whose counts fail while failing is set.
+// guestCounts is a list of guests whose method Count fails while the field failing is set.
 type guestCounts struct {
 	Guests
 	failing          *atomic.Bool
@@ -47,7 +47,7 @@ func (g *guestCounts) Count(ctx context.Context, refused, replays int) error {
 	return nil
 }
 
-// A failed write loses no count, and the end of the counter writes the last ones.
+// A failed write loses no count, and the counter writes the last counts when it ends.
 func TestCountsSurviveAFailedWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failing atomic.Bool
@@ -61,8 +61,8 @@ func TestCountsSurviveAFailedWrite(t *testing.T) {
 		count := func() {
 			c.count(pool.FromPool)
 			c.count(FromShared)
-			c.failed(context.Canceled)
-			c.guest(3, 2)
+			c.countFailure(context.Canceled)
+			c.countGuests(3, 2)
 			time.Sleep(2 * countEvery)
 			synctest.Wait()
 		}
@@ -87,16 +87,16 @@ func TestCountsSurviveAFailedWrite(t *testing.T) {
 		has(3)
 		c.count(pool.FromPool)
 		c.count(FromShared)
-		c.failed(context.Canceled)
-		c.guest(3, 2)
+		c.countFailure(context.Canceled)
+		c.countGuests(3, 2)
 		cancel()
 		synctest.Wait()
 		has(4)
 	})
 }
 
-// Each request is counted once in the figures of the guests and once in the savings, and both have the
-// same replays.
+// Each request is counted once in the figures of the guests and once in the savings. Both have the
+// same number of replays.
 func TestEachRequestCountsOnce(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		asked := 0
@@ -106,27 +106,27 @@ func TestEachRequestCountsOnce(t *testing.T) {
 		}
 		one, two := w.replicas[0], w.replicas[1]
 		ask(t.Context(), 0, 3, request("solved")).calls.Wait()
-		// A caller hangs up; its token waits for the next one.
+		// A caller hangs up, and its token waits for the next caller.
 		leaving, leave := context.WithTimeout(t.Context(), 3*time.Second)
 		ask(leaving, 1, 1, request("left")).calls.Wait()
 		leave()
 		time.Sleep(20 * time.Second)
 		ask(t.Context(), 0, 1, request("left")).calls.Wait()
-		// Callers share an Idempotency-Key, at the same time and later, at both replicas.
+		// Callers at both replicas share an Idempotency-Key, at the same time and later.
 		keyed := request("keyed")
 		keyed.Take.Idempotency = "caller\x00k"
 		together, elsewhere := ask(t.Context(), 0, 4, keyed), ask(t.Context(), 1, 2, keyed)
 		together.calls.Wait()
 		elsewhere.calls.Wait()
 		ask(t.Context(), 1, 2, keyed).calls.Wait()
-		// No token comes in time; the orders fail.
+		// No token comes in time, and the orders fail.
 		short := request("short")
 		short.Take.Wait = 2 * time.Second
 		ask(t.Context(), 0, 2, short).calls.Wait()
 		w.service.with(func() { w.service.fail = true })
 		ask(t.Context(), 1, 2, request("failing")).calls.Wait()
 		w.service.with(func() { w.service.fail = false })
-		// The provider is down, then rejects the parameters; a rate is used up.
+		// The provider is down, then it rejects the parameters, then the limit of a rate is reached.
 		w.service.with(func() { w.service.down = true })
 		ask(t.Context(), 0, 2, request("down")).calls.Wait()
 		w.service.with(func() {
@@ -138,13 +138,13 @@ func TestEachRequestCountsOnce(t *testing.T) {
 		limited := request("limited")
 		limited.Guest.Use.Rate, limited.Guest.Use.RatePer = 1, time.Hour
 		ask(t.Context(), 1, 2, limited).calls.Wait()
-		// A replica stops; its callers get an error.
+		// A replica stops, and its callers get an error.
 		stopped := ask(t.Context(), 1, 2, request("stopped"))
 		time.Sleep(time.Second)
 		w.end(two)
 		stopped.calls.Wait()
 
-		by := w.counted(t)
+		by := w.sumSavings(t)
 		var saved int64
 		for _, n := range by {
 			saved += n
@@ -167,8 +167,8 @@ func TestEachRequestCountsOnce(t *testing.T) {
 	})
 }
 
-// A shared solve whose first caller gave up counts as bought for the first caller that gets its token,
-// at any replica. If all callers gave up, the token waits for the next caller.
+// The first caller of a shared solve gives up. The first caller that gets the token, at any replica,
+// counts as its buyer. If all callers gave up, the token waits for the next caller.
 func TestASharedSolveWithoutItsFirstCaller(t *testing.T) {
 	for later, source := range map[time.Duration]pool.Source{0: FromSolve, 20 * time.Second: pool.FromPool} {
 		play(t, 2, func(t *testing.T, w *scenario) {
@@ -182,7 +182,7 @@ func TestASharedSolveWithoutItsFirstCaller(t *testing.T) {
 			if len(first.errs) != 1 || others.sources[source] != 1 || others.sources[FromShared] != 2 || w.service.sold() != 1 {
 				t.Errorf("after %v: %v, the others %v, %d bought", later, first.errs, others.sources, w.service.sold())
 			}
-			by := w.counted(t)
+			by := w.sumSavings(t)
 			if by[dedup.SavedMissed] != 1 || by[savedBy[source]] != 1 || by[dedup.SavedWaiting]+by[dedup.SavedAfter] != 2 {
 				t.Errorf("after %v: counted %v", later, by)
 			}

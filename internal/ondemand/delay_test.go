@@ -13,10 +13,10 @@ import (
 	"poold/internal/redisdb"
 )
 
-// These steps follow their event at once. Without the event the next look would come within a second,
-// or at the end of a lease.
+// In these tests a step follows at once after an event. Without the event, the replica would notice
+// the change after up to a second or at the end of a lease.
 
-// atOnce is the time for a step that waits for nothing.
+// atOnce limits the time for a step that waits for nothing.
 const atOnce = 100 * time.Millisecond
 
 // The end of a shared solve reaches the sharers at all replicas at once.
@@ -27,7 +27,7 @@ func TestAnEndReachesAllReplicasAtOnce(t *testing.T) {
 			var a answers
 			for i, r := range w.replicas {
 				a.call(t.Context(), r, 2, sharing(request("x")))
-				time.Sleep(time.Duration(i) * 170 * time.Millisecond) // so that their looks differ
+				time.Sleep(time.Duration(i) * 170 * time.Millisecond) // so that the replicas check at different times
 			}
 			a.calls.Wait()
 			if len(a.at) != 6 || a.at[5].Sub(a.at[0]) > atOnce {
@@ -37,14 +37,14 @@ func TestAnEndReachesAllReplicasAtOnce(t *testing.T) {
 	}
 }
 
-// An order that the provider refuses for lack of capacity is replaced when the provider takes orders
-// again, without the second of the next look.
+// A provider without capacity refuses an order. When it takes orders again, the replica replaces the
+// order at once, without waiting for the next periodic check.
 func TestARefusedOrderIsReplacedAtOnce(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		w.service.with(func() {
 			w.service.refusals = []error{&provider.Error{Class: provider.Capacity, Code: "ERROR_NO_SLOT_AVAILABLE"}}
 		})
-		time.Sleep(300 * time.Millisecond) // beside the ticks of the looks
+		time.Sleep(300 * time.Millisecond) // between two periodic checks
 		var a answers
 		a.call(t.Context(), w.replicas[0], 1, request("x")).calls.Wait()
 		if len(a.errs) > 0 || len(w.service.submits) != 2 || w.service.submits[1].Sub(w.service.submits[0]) > 2*atOnce {
@@ -53,8 +53,8 @@ func TestARefusedOrderIsReplacedAtOnce(t *testing.T) {
 	})
 }
 
-// A solve outlasts outages of the claim store. A short one delays no token; a long one costs the lease,
-// and the holder takes the claim again.
+// A solve outlasts outages of the claim store. A short outage delays no token. In a long outage the
+// holder loses its lease and then takes the claim again.
 func TestASolveOutlastsOutagesOfTheClaimStore(t *testing.T) {
 	for name, c := range map[string]struct{ from, to time.Duration }{
 		"short": {28 * time.Second, 29500 * time.Millisecond},
@@ -80,7 +80,7 @@ func TestASolveOutlastsOutagesOfTheClaimStore(t *testing.T) {
 	}
 }
 
-// cutOff are Tokens whose takes fail from the end of cut on.
+// cutOff is a stock whose takes fail after the context cut has ended.
 type cutOff struct {
 	Tokens
 	cut context.Context //nolint:containedctx // it ends with an event of the story
@@ -97,8 +97,8 @@ func (c cutOff) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
 	return token, err
 }
 
-// A holder that cannot take any more releases its claim. The next replica does not wait for the end of
-// the lease.
+// A holder that cannot take tokens any more releases its claim. The next replica does not wait for
+// the end of the lease.
 func TestAHolderWithoutRedisReleasesItsClaim(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		cut, end := context.WithCancel(t.Context())
@@ -122,7 +122,7 @@ func TestAHolderWithoutRedisReleasesItsClaim(t *testing.T) {
 	})
 }
 
-// Of two guests the one whose caller came first gets the free slot, however often both bid.
+// However often two guests bid, the free slot goes to the guest whose caller came first.
 func TestTheOldestCallerGetsTheSlot(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		r := w.replicas[0]

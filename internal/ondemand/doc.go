@@ -9,16 +9,16 @@
 // # Guests
 //
 // A guest is an identity without a target. Its stock has depth 0, so the stock's script admits one
-// order for each pending ticket, over all replicas. A caller takes with a ticket, and guest.go and
-// place.go place orders for the callers of this replica: at most one for each call. If the stock
-// refuses an order because of its depth, there are enough orders. An order continues when its caller
-// hangs up; the token then serves the next caller.
+// order for each pending ticket, over all replicas. A caller takes with a ticket. The files guest.go
+// and place.go place orders for the callers of this replica, at most one order for each caller. If
+// the stock refuses an order because of its depth, there are enough orders. An order continues when
+// its caller hangs up. Its token then serves the next caller.
 //
 // The script that ends a failed order also removes the ticket of the longest waiting caller. The
-// script prefers a caller at the replica that ran the order. The take of that caller ends with a
-// *pool.FailedError, so the other callers still have one order each. If the provider rejects the
-// parameters, all callers at this replica get the error, including callers that arrive in the next
-// 30 s. The stock refuses orders for a minute.
+// script prefers a caller at the replica that ran the order. That caller's take ends with a
+// *pool.FailedError, so each of the other callers still has one order. If the provider rejects the
+// parameters, all callers at this replica get the error. Callers that arrive in the next 30 s also
+// get the error. The stock refuses orders for a minute.
 //
 // For an identity with a target, the target's worker sees the ticket and places the order.
 //
@@ -27,8 +27,8 @@
 //
 // # Shared solves
 //
-// Requests with `dedup: identity` claim their key (share.go). One replica holds the claim and takes
-// a token under an Idempotency-Key that contains the name of the solve (hold.go). The other replicas
+// Requests with `dedup: identity` claim their key (share.go). One replica holds the claim and takes a
+// token under an Idempotency-Key that contains the name of the solve (hold.go). The other replicas
 // call Claims.Enter for the key each second, and when a notification wakes them. The solve continues
 // while a caller waits at any replica. When the holder's lease expires, another replica becomes the
 // holder. The new holder uses the same Idempotency-Key, so it gets the old holder's token, even if

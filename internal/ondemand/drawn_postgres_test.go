@@ -16,8 +16,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// storyClock makes a database take the time from a sequence of Unix milliseconds, so that a bubble can
-// set it. The search path has its functions before the server's.
+// storyClock is a schema of SQL functions that make a database read the time from a sequence of Unix
+// milliseconds. A test in a bubble can set this sequence. The search path finds these functions
+// before the server's functions.
 const storyClock = `
 	create schema story;
 	create sequence story.ms minvalue 0;
@@ -26,11 +27,11 @@ const storyClock = `
 	create function story.now() returns timestamptz language sql volatile as 'select story.clock_timestamp()';
 	do $$begin execute format('alter database %I set search_path = story, pg_catalog', current_database()); end$$`
 
-// The same stories with the claims in PostgreSQL.
+// The random stories also hold with the claims in PostgreSQL.
 func TestDrawnStoriesInPostgres(t *testing.T) {
 	testkit.WithoutRace(t)
 	server := postgrestest.Start(t)
-	drawn(t, *drawnStories/2, func(t *testing.T) openClaims {
+	playDrawn(t, *drawnStories/2, func(t *testing.T) openClaims {
 		t.Helper()
 		address := server.Database(t)
 		server.SQL(t, address, storyClock)
@@ -38,8 +39,8 @@ func TestDrawnStoriesInPostgres(t *testing.T) {
 	})
 }
 
-// inPostgres opens the claims of a replica in a database with a storyClock. They do not run, so they
-// get no notifications.
+// inPostgres opens the claims of a replica in a database with a storyClock. The claims do not run, so
+// the replica gets no notifications.
 func inPostgres(t *testing.T, address string) claimStore {
 	t.Helper()
 	db, err := postgres.Open(address, postgres.Options{Log: slog.New(slog.DiscardHandler), Prefix: "story"})
@@ -59,7 +60,7 @@ func inPostgres(t *testing.T, address string) claimStore {
 	}
 }
 
-// clockedClaims are claims that set the clock of their database before each call.
+// clockedClaims is a claim store that sets the clock of its database before each call.
 type clockedClaims struct {
 	*pgclaims.Claims
 

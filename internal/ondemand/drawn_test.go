@@ -16,25 +16,26 @@ import (
 	"poold/internal/testkit"
 )
 
-// drawnStories is the number of stories of TestDrawnStories, and firstStory the seed of the first
-// one: go test ./internal/ondemand -run TestDrawnStories -stories 500.
+// drawnStories is the number of stories of TestDrawnStories, and firstStory is the seed of the first
+// story. Example: go test ./internal/ondemand -run TestDrawnStories -stories 500
 var (
 	drawnStories = flag.Int("stories", 4, "random stories to play")
 	firstStory   = flag.Uint64("first-story", 1, "seed of the first story")
 )
 
-// In random stories of callers, hang-ups, replicas that stop or die, outages of Redis, of the claim
-// store and of the service, steps of Redis' clock and failing tasks, the model holds: each sold task
-// has one record, each token goes to one caller, to the callers with one Idempotency-Key or to the
-// sharers of one claim, and the ledger accounts for each task. The seed of a story that fails is in
-// its name.
+// The random stories have callers, hang-ups, replicas that stop or die, failing tasks and steps of
+// Redis' clock. They also have outages of Redis, the claim store and the service. Each sold task has
+// one record, and the ledger accounts for each task. Each token goes to one caller, to the callers
+// with one Idempotency-Key or to the sharers of one claim. The name of a failing story contains its
+// seed.
 func TestDrawnStories(t *testing.T) {
 	testkit.WithoutRace(t)
-	drawn(t, *drawnStories, func(*testing.T) openClaims { return inRedis })
+	playDrawn(t, *drawnStories, func(*testing.T) openClaims { return inRedis })
 }
 
-// drawn plays stories whose claims are in a store that open prepares before the bubble begins.
-func drawn(t *testing.T, stories int, open func(*testing.T) openClaims) {
+// playDrawn plays random stories. The function open prepares their claim store before the bubble
+// begins.
+func playDrawn(t *testing.T, stories int, open func(*testing.T) openClaims) {
 	t.Helper()
 	for seed := *firstStory; seed < *firstStory+uint64(stories); seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -66,7 +67,7 @@ type openClaims func(t *testing.T) claimStore
 type claimStore struct {
 	claims  func(Claims) Claims
 	savings func(Savings) Savings
-	cut     func() // its calls fail from then on
+	cut     func() // makes all later calls of the store fail
 	close   func()
 }
 
@@ -91,7 +92,7 @@ type drawnStory struct {
 	served  int                   // callers that got a token
 }
 
-// mostAhead is the most by which Redis' clock is ahead or behind.
+// mostAhead limits how far Redis' clock is ahead or behind.
 const mostAhead = 4500 * time.Millisecond
 
 // historian is a replica that also sends the ends of orders to the history.
@@ -114,8 +115,8 @@ func (s *drawnStory) start() {
 	s.living = append(s.living, &historian{replica: r, store: store, stop: func() { cancel(); sending.Wait() }, claims: claims})
 }
 
-// leave ends a replica, by SIGTERM or by SIGKILL, and starts another one.
-func (s *drawnStory) leave(killed bool) {
+// replaceReplica ends a replica by SIGTERM or SIGKILL, and starts another replica.
+func (s *drawnStory) replaceReplica(killed bool) {
 	i := s.random.IntN(len(s.living))
 	r := s.living[i]
 	s.living = append(s.living[:i], s.living[i+1:]...)
@@ -130,25 +131,25 @@ func (s *drawnStory) leave(killed bool) {
 	s.start()
 }
 
-// upTo draws a time.
-func (s *drawnStory) upTo(most time.Duration) time.Duration {
-	return time.Duration(s.random.Int64N(int64(most)))
+// drawTime draws a time below the limit.
+func (s *drawnStory) drawTime(limit time.Duration) time.Duration {
+	return time.Duration(s.random.Int64N(int64(limit)))
 }
 
-// step is one event, and the time until the next one.
+// step plays one event and waits until the next event.
 func (s *drawnStory) step() {
 	switch n := s.random.IntN(24); {
 	case n < 12:
 		s.call(n)
 	case n == 12, n == 13:
-		s.leave(n == 12)
+		s.replaceReplica(n == 12)
 	case n == 14:
 		s.w.redis.SetDown(true)
-		time.Sleep(s.upTo(8 * time.Second))
+		time.Sleep(s.drawTime(8 * time.Second))
 		s.w.redis.SetDown(false)
 	case n == 15:
 		s.frozen.on.Store(true)
-		time.Sleep(s.upTo(8 * time.Second))
+		time.Sleep(s.drawTime(8 * time.Second))
 		s.frozen.on.Store(false)
 	case n == 16:
 		share := s.random.Float64()
@@ -157,13 +158,13 @@ func (s *drawnStory) step() {
 		down := s.random.IntN(2) == 0
 		s.w.service.with(func() { s.w.service.down = down })
 	case n == 18:
-		s.w.ahead.Store(int64(s.upTo(2*mostAhead) - mostAhead))
+		s.w.ahead.Store(int64(s.drawTime(2*mostAhead) - mostAhead))
 	}
-	time.Sleep(s.upTo(6 * time.Second))
+	time.Sleep(s.drawTime(6 * time.Second))
 }
 
-// call starts equal callers at random replicas. Some of them share a solve or have an Idempotency-Key,
-// and some hang up.
+// call starts callers with equal requests at random replicas. Some of these callers share a solve or
+// have an Idempotency-Key, and some hang up.
 func (s *drawnStory) call(kind int) {
 	page := fmt.Sprint("page-", s.random.IntN(3))
 	ask := request(page)
@@ -178,7 +179,7 @@ func (s *drawnStory) call(kind int) {
 		r := s.living[s.random.IntN(len(s.living))]
 		patience := 10 * time.Minute
 		if hangUp {
-			patience = s.upTo(20 * time.Second)
+			patience = s.drawTime(20 * time.Second)
 		}
 		ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 		s.calls.Go(func() {
@@ -191,8 +192,8 @@ func (s *drawnStory) call(kind int) {
 	}
 }
 
-// serve notes who has a token, and fails the test if another caller, key or claim has it too, or if the
-// key has another token that is alive.
+// serve notes which caller, key or claim has a token. It fails the test if another caller, key or
+// claim has the same token, or if the key has another token that is alive.
 func (s *drawnStory) serve(token pool.Token, ask Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,15 +215,15 @@ func (s *drawnStory) serve(token pool.Token, ask Request) {
 	s.holders[token.Value] = holder
 }
 
-// settle waits until each call has its answer and each order and each token of a caller that hung
-// up has its end.
+// settle waits until each call has its answer. It also waits for the end of each order and of each
+// token that was left by a caller.
 func (s *drawnStory) settle() {
 	s.w.service.with(func() { s.w.service.down, s.w.service.share = false, 0 })
 	s.calls.Wait()
 	time.Sleep(5 * time.Minute) // the timeout of a task, twice the sweep of the history, and a token's life
 }
 
-// check compares the books of the service with the ledger and with the history.
+// check compares the tasks of the service with the ledger and with the history.
 func (s *drawnStory) check() {
 	stock, err := s.living[0].replica.store.Guests.Survey(s.t.Context())
 	if err != nil {
@@ -230,7 +231,7 @@ func (s *drawnStory) check() {
 	}
 	f, sold := stock.Figures, s.w.service.sold()
 	out := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded
-	// A lost order may have been sold or not.
+	// A lost order may or may not have been sold.
 	if int(f.Bought) < sold || int(f.Bought-f.Lost) > sold || out+int64(stock.Fresh) != f.Bought || stock.Orders != 0 || stock.Waiting != 0 {
 		s.t.Errorf("the service sold %d tasks; poold counts %d bought and %d ways out, %d orders and %d tickets: %+v", sold, f.Bought, out, stock.Orders, stock.Waiting, f)
 	}

@@ -33,7 +33,7 @@ func TestAFailedOrderAnswersOneCaller(t *testing.T) {
 	})
 }
 
-// A failure answers the longest waiting caller, and the callers that share its ticket.
+// A failure answers the longest waiting caller, and all callers that share the ticket of this caller.
 func TestAFailureAnswersTheOldestCaller(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		keyed := request("x")
@@ -41,7 +41,7 @@ func TestAFailureAnswersTheOldestCaller(t *testing.T) {
 		var first, second answers
 		w.service.fail = true
 		first.call(t.Context(), w.replicas[0], 3, keyed)
-		time.Sleep(5 * time.Second) // so that its order ends first, however polls fall
+		time.Sleep(5 * time.Second) // so that the order of the first caller ends first at any times of the polls
 		w.service.with(func() { w.service.fail = false })
 		second.call(t.Context(), w.replicas[0], 1, request("x"))
 		first.calls.Wait()
@@ -52,37 +52,37 @@ func TestAFailureAnswersTheOldestCaller(t *testing.T) {
 	})
 }
 
-// slow delays the answer to Fail.
-type slow struct {
+// slowFail delays the answer to Fail.
+type slowFail struct {
 	purchase.Orders
 	by time.Duration
 }
 
-func (s slow) Fail(ctx context.Context, f pool.Failure) (pool.EndResult, error) {
+func (s slowFail) Fail(ctx context.Context, f pool.Failure) (pool.EndResult, error) {
 	how, err := s.Orders.Fail(ctx, f)
 	time.Sleep(s.by)
 	return how, err
 }
 
-// lingering delays the answer to Take.
-type lingering struct {
+// slowTake delays the answer to Take.
+type slowTake struct {
 	Tokens
 	longer time.Duration
 }
 
-func (l lingering) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
+func (l slowTake) Take(ctx context.Context, r pool.Request) (pool.Token, error) {
 	token, err := l.Tokens.Take(ctx, r)
 	time.Sleep(l.longer)
 	return token, err
 }
 
-// An order fails while a served caller is still listed, and before its replica knows of the failure.
-// The other caller gets the error, and no order is placed for it.
+// An order fails while a served caller is still listed, and before this caller's replica knows of the
+// failure. The other caller gets the error, and no order is placed for it.
 func TestAFailureCausesNoExtraOrder(t *testing.T) {
 	play(t, 0, func(t *testing.T, w *scenario) {
 		r := w.start(doubles{
-			tokens: func(t Tokens) Tokens { return lingering{t, 5 * time.Second} },
-			orders: func(o purchase.Orders) purchase.Orders { return slow{o, 3 * time.Second} },
+			tokens: func(t Tokens) Tokens { return slowTake{t, 5 * time.Second} },
+			orders: func(o purchase.Orders) purchase.Orders { return slowFail{o, 3 * time.Second} },
 		})
 		var a answers
 		a.call(t.Context(), r, 1, request("x"))
@@ -95,9 +95,9 @@ func TestAFailureCausesNoExtraOrder(t *testing.T) {
 	})
 }
 
-// crossed has the order for the second caller, at replica 1, serve the first caller, at replica 0. The
-// order for the first caller is still in flight and will fail.
-func crossed(t *testing.T, w *scenario) *answers {
+// crossOrders makes the second caller's order, at replica 1, serve the first caller, at replica 0.
+// The first caller's order is still in flight and will fail.
+func crossOrders(t *testing.T, w *scenario) *answers {
 	t.Helper()
 	var first, second answers
 	w.service.with(func() { w.service.fail, w.service.lead = true, 30*time.Second })
@@ -112,11 +112,11 @@ func crossed(t *testing.T, w *scenario) *answers {
 	return &second
 }
 
-// A failure answers the caller without an order at any replica, at once.
+// A failure answers at once the caller without an order, at any replica.
 func TestAFailureAnswersACallerAtAnotherReplica(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		began := time.Now()
-		second := crossed(t, w)
+		second := crossOrders(t, w)
 		second.calls.Wait()
 		took := time.Since(began)
 		if failed[*SolveError](second) != 1 || w.service.sold() != 2 || took > 32*time.Second {
@@ -125,19 +125,20 @@ func TestAFailureAnswersACallerAtAnotherReplica(t *testing.T) {
 	})
 }
 
-// blind never adopts an order.
-type blind struct{ purchase.Orders }
+// noAdoption is an order store whose method Adopt finds no order.
+type noAdoption struct{ purchase.Orders }
 
-func (blind) Adopt(context.Context, captcha.ID, []string) ([]pool.Record, []pool.Ref, error) {
+func (noAdoption) Adopt(context.Context, captcha.ID, []string) ([]pool.Record, []pool.Ref, error) {
 	return nil, nil, nil
 }
 
-// So does the failure of an order that a replica without callers adopted.
+// A replica without callers adopts an order. The failure of this order answers a caller at another
+// replica.
 func TestTheFailureOfAnAdoptedOrderAnswersACaller(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
-		w.start(doubles{orders: func(o purchase.Orders) purchase.Orders { return blind{o} }})
+		w.start(doubles{orders: func(o purchase.Orders) purchase.Orders { return noAdoption{o} }})
 		w.start(doubles{})
-		second := crossed(t, w)
+		second := crossOrders(t, w)
 		w.end(w.replicas[0])
 		second.calls.Wait()
 		if failed[*SolveError](second) != 1 || w.service.sold() != 2 {
@@ -146,12 +147,12 @@ func TestTheFailureOfAnAdoptedOrderAnswersACaller(t *testing.T) {
 	})
 }
 
-// A rejection of the parameters after the submit is remembered at the replica of the caller that gets
-// it.
+// A provider rejects the parameters after the submit. The replica of the caller that gets the
+// rejection remembers it.
 func TestALateRejectionIsRememberedAtTheCallersReplica(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		w.service.with(func() { w.service.cause = &provider.Error{Class: provider.Parameters, Code: "ERROR_SITEKEY"} })
-		second := crossed(t, w)
+		second := crossOrders(t, w)
 		second.calls.Wait()
 		var refusal *SolveError
 		if len(second.errs) != 1 || !errors.As(second.errs[0], &refusal) || !refusal.Refused {
@@ -205,7 +206,7 @@ func TestAFailureAnswersNoCallerWithAnOrder(t *testing.T) {
 		if len(stays.errs) > 0 || w.service.sold() != 2 {
 			t.Errorf("%v, %d bought", stays.errs, w.service.sold())
 		}
-		// It does not answer a later caller either.
+		// The failure does not answer a later caller either.
 		w.service.with(func() { w.service.fail, w.service.lead = true, 10*time.Second })
 		hangUp, cancel = context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -218,12 +219,13 @@ func TestAFailureAnswersNoCallerWithAnOrder(t *testing.T) {
 	})
 }
 
-// Each call causes one order and gets its own token, and each failure answers one call, whatever the
-// replicas and the times.
+// At all times and replicas, each call causes one order and gets its own token, and each failure
+// answers one call.
 func TestEachCallHasOneOrder(t *testing.T) {
 	const calls = 100
 	play(t, 3, func(t *testing.T, w *scenario) {
-		// One in five: eight failures in a row would bound the orders of the identity.
+		// Only one order in five fails, because eight failures in a row would bound the orders of the
+		// identity.
 		w.service.with(func() { w.service.share, w.service.spread = 0.2, 3*time.Second })
 		var a answers
 		for range calls {

@@ -73,7 +73,7 @@ func (gs *guests) run(ctx context.Context) {
 	looking.Go(func() { gs.keepLooking(ctx) })
 	gs.due.run(ctx, mostPlacers, func(g *guest) {
 		if panics.Contain(gs.log, panicMessage, func() { gs.place(ctx, g) }) != nil {
-			gs.done(g)
+			gs.endPlacing(g)
 		}
 	})
 	looking.Wait()
@@ -115,15 +115,15 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 		return gs.tokens.Take(ctx, r.Take)
 	}
 	if refused := gs.refused(r.Take.ID, time.Now()); refused != nil {
-		gs.counter.guest(1, 0)
+		gs.counter.countGuests(1, 0)
 		return pool.Token{}, refused
 	}
 	use := r.Guest.Use
-	// The guest stays on the list long enough to accept a token that is returned because its caller hung
-	// up.
+	// The guest stays on the list for longer than the wait. A token that is returned because its
+	// caller hung up is then still accepted.
 	use.Wait = r.Take.Wait + r.Guest.Spec.Lifetime
 	if err := gs.list.Use(ctx, r.Take.ID, use); err != nil {
-		gs.counter.guest(1, 0)
+		gs.counter.countGuests(1, 0)
 		return pool.Token{}, err
 	}
 	r.Take.EndOnFailure = true
@@ -134,7 +134,7 @@ func (gs *guests) take(ctx context.Context, r Request) (pool.Token, error) {
 	defer gs.leave(g, c)
 	token, err := gs.tokens.Take(waiting, r.Take)
 	if limited := (*pool.RateError)(nil); errors.As(err, &limited) || errors.Is(err, pool.ErrConflict) || errors.Is(err, redisdb.ErrDown) {
-		gs.counter.guest(1, 0)
+		gs.counter.countGuests(1, 0)
 	}
 	var failed *pool.FailedError
 	switch {
@@ -160,8 +160,8 @@ func (gs *guests) refused(id captcha.ID, at time.Time) *SolveError {
 	return nil
 }
 
-// enter adds a call to its guest. It places no order: when the call has its ticket, the stock causes a
-// call of Service.Wake, which queues the guest for a placer.
+// enter adds a call to its guest. It places no order: when the call has its ticket, the stock calls
+// Service.Wake, which queues the guest for a placer.
 func (gs *guests) enter(id captcha.ID, c *call) *guest {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -219,41 +219,41 @@ func (gs *guests) wakeLocked(g *guest) {
 	}
 }
 
-// answer ends the wait of calls that have no order, and these calls return the error err. It ends at most
-// `most` waits, those of the calls that arrived last.
-func (gs *guests) answer(g *guest, most int, err error) {
+// endWaits ends at most `limit` waits of calls that have no order, with the error err. It ends the
+// waits of the calls that arrived last.
+func (gs *guests) endWaits(g *guest, limit int, err error) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	answered := g.uncoveredLocked()
-	answered = answered[max(0, len(answered)-most):]
+	answered = answered[max(0, len(answered)-limit):]
 	for _, c := range answered {
 		c.cancel(err)
 	}
 	g.calls = slices.DeleteFunc(g.calls, func(c *call) bool { return slices.Contains(answered, c) })
 }
 
-// ended handles the end of an order that this replica placed.
-func (gs *guests) ended(g *guest, r purchase.Result) {
+// handleEnd handles the end of an order that this replica placed.
+func (gs *guests) handleEnd(g *guest, r purchase.Result) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	g.orders--
-	gs.endedLocked(g, r)
+	gs.handleEndLocked(g, r)
 	gs.forgetLocked(g)
 }
 
-// adoptedEnded handles the end of an order that another replica placed and this replica adopted.
-func (gs *guests) adoptedEnded(id captcha.ID, r purchase.Result) {
+// handleAdoptedEnd handles the end of an order that another replica placed and this replica adopted.
+func (gs *guests) handleAdoptedEnd(id captcha.ID, r purchase.Result) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	if g := gs.of[id]; g != nil {
-		gs.endedLocked(g, r)
+		gs.handleEndLocked(g, r)
 	}
 }
 
-// endedLocked handles the end of an order: it queues the guest for a placer, unless the order failed.
-// No order replaces a failed order: the stock has ended the wait of one caller instead, or there were
-// more orders than callers.
-func (gs *guests) endedLocked(g *guest, r purchase.Result) {
+// handleEndLocked handles the end of an order. It queues the guest for a placer, unless the order
+// failed. A failed order is not replaced: either the stock has ended the wait of one caller, or there
+// were more orders than callers.
+func (gs *guests) handleEndLocked(g *guest, r purchase.Result) {
 	if r.Hopeless {
 		gs.refuseLocked(g, &SolveError{Refused: true, Reason: r.Err.Error()}, refusedFor)
 	}
@@ -262,22 +262,22 @@ func (gs *guests) endedLocked(g *guest, r purchase.Result) {
 	}
 }
 
-// refuse ends the waits of all calls of the guest with the error refused. Later requests get the same
-// error for the duration of the argument lasts.
-func (gs *guests) refuse(g *guest, refused *SolveError, lasts time.Duration) {
+// refuse ends the waits of all calls of the guest with a rejection. For the duration of the argument
+// lasts, later requests get the same rejection.
+func (gs *guests) refuse(g *guest, rejection *SolveError, lasts time.Duration) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	gs.refuseLocked(g, refused, lasts)
+	gs.refuseLocked(g, rejection, lasts)
 }
 
-func (gs *guests) refuseLocked(g *guest, refused *SolveError, lasts time.Duration) {
+func (gs *guests) refuseLocked(g *guest, rejection *SolveError, lasts time.Duration) {
 	at := time.Now()
 	maps.DeleteFunc(gs.refusals, func(_ captcha.ID, r refusal) bool { return !at.Before(r.until) })
 	if len(gs.refusals) < mostRefusals { // without this entry, the stock refuses the next order
-		gs.refusals[g.id] = refusal{refused, at.Add(lasts)}
+		gs.refusals[g.id] = refusal{rejection, at.Add(lasts)}
 	}
 	for _, c := range g.calls {
-		c.cancel(refused)
+		c.cancel(rejection)
 	}
 	g.calls = nil
 }

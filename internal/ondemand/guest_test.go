@@ -15,14 +15,14 @@ import (
 	"poold/internal/purchase"
 )
 
-// The order of a caller that gives up serves the next caller, and no other order is placed meanwhile.
+// After a caller gives up, its order serves the next caller, and no other order is placed.
 func TestAnOrderOutlivesItsCaller(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		hangUp, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		var a answers
 		a.call(hangUp, w.replicas[0], 1, request("x")).calls.Wait()
-		time.Sleep(100 * time.Millisecond) // its ticket is given up in the next exchange
+		time.Sleep(100 * time.Millisecond) // the next exchange with Redis removes the caller's ticket
 		short := request("x")
 		short.Take.Wait = time.Second
 		if _, err := w.replicas[1].Solve(t.Context(), short); err == nil {
@@ -36,7 +36,7 @@ func TestAnOrderOutlivesItsCaller(t *testing.T) {
 	})
 }
 
-// A rejection of the parameters answers all pending callers, and the callers of the next minute.
+// A rejection of the parameters answers all pending callers, and all callers of the next minute.
 func TestARejectionIsRemembered(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		w.service.refuse = &provider.Error{Class: provider.Parameters, Code: "ERROR_SITEKEY"}
@@ -45,7 +45,7 @@ func TestARejectionIsRemembered(t *testing.T) {
 		if failed[*SolveError](&a) != 10 {
 			t.Fatalf("callers were told %v", a.errs)
 		}
-		time.Sleep(time.Second) // for orders that were on their way
+		time.Sleep(time.Second) // until Redis has all orders that were being placed
 		w.service.with(func() { w.service.refuse = nil })
 		time.Sleep(55 * time.Second)
 		a = answers{}
@@ -60,7 +60,8 @@ func TestARejectionIsRemembered(t *testing.T) {
 	})
 }
 
-// The callers of each guest learn of an outage and its end within patience, and are served after it.
+// The callers of each guest learn of an outage and its end within the time patience. After the outage
+// they are served.
 func TestCallersLearnOfAnOutage(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		const guests = 20
@@ -87,7 +88,7 @@ func TestCallersLearnOfAnOutage(t *testing.T) {
 	})
 }
 
-// A guest with callers gets a slot before targets without callers, whatever they bid.
+// A guest with callers gets a slot before targets without callers, at any height of their bids.
 func TestGuestsWithCallersGetSlotsFirst(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		r := w.replicas[0]
@@ -118,13 +119,13 @@ func TestGuestsWithCallersGetSlotsFirst(t *testing.T) {
 		slot.Free()
 		a.calls.Wait()
 		others.Wait()
-		if before.Load() > 1 || len(a.errs) > 0 { // now and then one goes to who has waited longest
+		if before.Load() > 1 || len(a.errs) > 0 { // sometimes the longest waiting target gets a slot
 			t.Errorf("%d went before, %v", before.Load(), a.errs)
 		}
 	})
 }
 
-// A used-up budget is the answer to the callers without an order. The others are served.
+// If a budget is used up, the callers without an order get the error. The others are served.
 func TestAUsedUpBudgetRefusesCallersWithoutAnOrder(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		ask := request("x")
@@ -147,7 +148,7 @@ func TestAUsedUpBudgetRefusesCallersWithoutAnOrder(t *testing.T) {
 	})
 }
 
-// A used-up budget is not the answer to a caller that the order of another replica will serve.
+// A used-up budget is no error for a caller that the order of another replica will serve.
 func TestAUsedUpBudgetSparesACallerWithAnOrder(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		ask := request("x")
@@ -163,8 +164,8 @@ func TestAUsedUpBudgetSparesACallerWithAnOrder(t *testing.T) {
 	})
 }
 
-// A used-up budget is the answer to the newest caller. An older one, for which the order of another
-// replica suffices, is served.
+// If a budget is used up, the newest caller gets the error. An older caller is served by the order of
+// another replica.
 func TestAUsedUpBudgetRefusesTheNewestCaller(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		ask := request("x")
@@ -203,7 +204,7 @@ func TestARetryAfterAKillGetsTheSameOrder(t *testing.T) {
 	})
 }
 
-// Guests and shares without callers and orders leave the memory, whichever of them ends last.
+// A replica forgets guests and shares that have no callers and no orders. Either may end last.
 func TestGuestsAreForgotten(t *testing.T) {
 	for name, during := range map[string]func(*service){
 		"solved":    func(*service) {},
@@ -246,7 +247,7 @@ func TestGuestsAreForgotten(t *testing.T) {
 // panicking is a buyer that panics.
 type panicking struct {
 	Buyer
-	faults atomic.Int64 // to come
+	faults atomic.Int64 // number of panics to come
 }
 
 func (p *panicking) Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot, error) {
@@ -256,7 +257,7 @@ func (p *panicking) Admit(ctx context.Context, bid purchase.Bid) (*purchase.Slot
 	return p.Buyer.Admit(ctx, bid)
 }
 
-// A panic while placing delays the order by a second.
+// A panic of the buyer delays an order by a second.
 func TestAPanicDelaysAnOrder(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		gs := w.replicas[0].guests
@@ -269,7 +270,7 @@ func TestAPanicDelaysAnOrder(t *testing.T) {
 	})
 }
 
-// A token that is returned late is counted, long after the last request.
+// A token that is returned long after the last request is counted.
 func TestALateReturnIsCounted(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		r, ask := w.replicas[0], request("x")

@@ -18,8 +18,8 @@ import (
 const (
 	// holdEvery is the interval between two renewals of a claim's lease.
 	holdEvery = dedup.ClaimLease * 3 / 10
-	// endMargin is how long before the end of its claim a solve without a token fails. The claim store
-	// then still records the failure.
+	// endMargin is the time before the end of its claim at which a solve without a token fails. The
+	// claim store then still records the failure.
 	endMargin = time.Second
 	// formerWait limits each wait for an order that a previous holder placed.
 	formerWait = 10 * time.Second
@@ -40,8 +40,8 @@ type holding struct {
 
 func (h *holding) identity() captcha.ID { return *h.stock.Load() }
 
-// hold takes a token for a claim and ends the claim. It returns early if another replica takes the claim
-// over, or if no caller waits any more.
+// hold takes a token for a claim and ends the claim. It returns early if another replica takes over
+// the claim, or if no caller waits any more.
 func (ss *shares) hold(ctx context.Context, sh *share, claim dedup.Claim) {
 	h := &holding{share: sh, claim: claim}
 	h.stock.Store(&claim.Identity)
@@ -61,10 +61,10 @@ func (ss *shares) hold(ctx context.Context, sh *share, claim dedup.Claim) {
 	case err == nil:
 		ss.settle(ctx, h, token, waiters[0].r)
 	case errors.Is(cause, errUnwanted), ctx.Err() != nil, errors.Is(err, pool.ErrClosed):
-		ss.release(ctx, h) // the next holder takes the token
+		ss.release(ctx, h) // so that the next holder takes the token
 	case errors.Is(err, redisdb.ErrDown):
 		ss.release(ctx, h)
-		ss.answer(sh, ss.waitersOf(sh), outcome{err: err})
+		ss.deliver(sh, ss.waitersOf(sh), outcome{err: err})
 	case errors.Is(cause, errLost), errors.Is(err, errLost):
 	default:
 		if empty := (*pool.EmptyError)(nil); errors.As(err, &empty) && !empty.Full {
@@ -74,8 +74,8 @@ func (ss *shares) hold(ctx context.Context, sh *share, claim dedup.Claim) {
 	}
 }
 
-// keepHolding renews the lease until ctx ends. It cancels the solve if another replica holds the claim,
-// or if no caller waits for the solve at any replica.
+// keepHolding renews the lease until ctx ends. It cancels the solve if another replica holds the
+// claim. It also cancels the solve if no caller waits for the solve at any replica.
 func (ss *shares) keepHolding(ctx context.Context, h *holding, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(holdEvery)
 	defer ticker.Stop()
@@ -117,7 +117,7 @@ func (ss *shares) solve(ctx context.Context, h *holding, r Request) (pool.Token,
 	r.Take.Over = nil // Over ends the wait of one caller; the solve continues for the other callers
 	if h.identity() != own {
 		// The previous holder used another proxy, so it ordered for another identity.
-		if token, err := ss.former(ctx, h.identity(), r); err == nil || ctx.Err() != nil {
+		if token, err := ss.takeFormer(ctx, h.identity(), r); err == nil || ctx.Err() != nil {
 			return token, err
 		}
 		h.stock.Store(&own)
@@ -130,9 +130,9 @@ func (ss *shares) solve(ctx context.Context, h *holding, r Request) (pool.Token,
 	return ss.take(ctx, r)
 }
 
-// former takes the token that an earlier holder ordered for an identity for which this holder cannot buy.
-// It returns an error if the stock of that identity has neither tokens nor orders.
-func (ss *shares) former(ctx context.Context, id captcha.ID, r Request) (pool.Token, error) {
+// takeFormer takes the token that an earlier holder ordered for an identity for which this holder
+// cannot buy. It returns an error if the stock of that identity has neither tokens nor orders.
+func (ss *shares) takeFormer(ctx context.Context, id captcha.ID, r Request) (pool.Token, error) {
 	r.Take.ID, r.Take.Wait = id, time.Millisecond
 	for {
 		token, err := ss.tokens.Take(ctx, r.Take)
@@ -187,12 +187,12 @@ func (ss *shares) settleOne(h *holding, w *waiter, got outcome) {
 	if got.err == nil {
 		ss.counter.count(got.token.Source)
 	}
-	ss.answer(h.share, []*waiter{w}, got)
+	ss.deliver(h.share, []*waiter{w}, got)
 }
 
-// sourceOf returns the source of the first caller's token: bought, unless another holder of the same
-// solve hands the token out as bought. Another holder can hand it out only if an earlier holder took the
-// token, or if this holder did not end the claim itself.
+// sourceOf returns the source of the first caller's token. The source is "bought", unless another
+// holder of the same solve hands the token out as bought. Another holder can hand it out only if an
+// earlier holder took the token, or if this holder did not end the claim itself.
 func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, ended bool) pool.Source {
 	source := token.Source
 	if source == pool.FromWait || source == pool.FromReplay {
@@ -211,18 +211,17 @@ func (ss *shares) sourceOf(ctx context.Context, h *holding, token pool.Token, en
 	return source
 }
 
-// fail ends a claim with the error in the argument cause, and returns this error to the callers that came
-// before the end.
+// fail ends a claim with an error, and returns this error to the callers that came before the end.
 func (ss *shares) fail(ctx context.Context, h *holding, cause error) {
 	waiters := ss.waitersOf(h.share)
 	_, err := ss.claims.End(context.WithoutCancel(ctx), h.key, h.claim.Fence, dedup.ClaimEnd{Value: encodeError(cause), Failed: true})
 	if err != nil {
 		ss.log.Debug("failure of a shared solve not recorded in the claim store", "identity", h.identity(), "err", err)
 	}
-	ss.answer(h.share, waiters, outcome{err: cause})
+	ss.deliver(h.share, waiters, outcome{err: cause})
 }
 
-// release ends this replica's lease, so that the next replica that calls Enter holds the claim.
+// release ends this replica's lease. The next replica that calls Enter becomes the holder.
 func (ss *shares) release(ctx context.Context, h *holding) {
 	if err := ss.claims.Release(context.WithoutCancel(ctx), h.key, h.claim.Fence, h.identity()); err != nil {
 		ss.log.Debug("claim not released; its lease expires by itself", "identity", h.identity(), "err", err)

@@ -30,7 +30,7 @@ type sharedToken struct {
 	UserAgent string `json:"user_agent,omitempty"`
 	Born      int64  `json:"born"`      // Unix ms
 	Dies      int64  `json:"dies"`      // Unix ms
-	TTL       int64  `json:"ttl_ms"`    // rest of the token's life at the end of the solve
+	TTL       int64  `json:"ttl_ms"`    // remaining life of the token at the end of the solve
 	Shared    int64  `json:"shared_ms"` // how long the token is shared after the end of the solve
 }
 
@@ -53,7 +53,7 @@ const (
 	kindFull    errorKind = "full"
 )
 
-// encodeToken encodes a token that is shared for the duration of the argument lasts.
+// encodeToken encodes a token that may be shared for the duration of the argument lasts.
 func encodeToken(t pool.Token, lasts time.Duration) []byte {
 	return encode(storedEnd{Token: &sharedToken{
 		Order: t.Order, Value: t.Value, Provider: t.Provider, UserAgent: t.UserAgent,
@@ -97,9 +97,9 @@ func encode(v storedEnd) []byte {
 	return text
 }
 
-// readEnd returns the outcome of a solve that has ended. A token that expires within the margin is
-// an error even if the claim store still shares the token, because the store's clock may have been set
-// back.
+// readEnd returns the outcome of a solve that has ended. The claim store may share a token that
+// expires within the margin, because the store's clock may have been set back. For such a token
+// readEnd returns an error.
 func readEnd(c dedup.Claim, margin time.Duration) outcome {
 	var v storedEnd
 	_ = json.Unmarshal(c.Value, &v) // an invalid value leaves v empty: the outcome is unknown
@@ -114,8 +114,8 @@ func readEnd(c dedup.Claim, margin time.Duration) outcome {
 	return outcome{err: &SolveError{Reason: "the shared solve has ended, and its outcome is unknown"}}
 }
 
-// token returns the token with the rest of its life. The argument left is how long the token is shared
-// from now on.
+// token returns the token with its remaining life. The argument left is how long the token may still
+// be shared.
 func (t *sharedToken) token(left time.Duration) pool.Token {
 	since := time.Duration(t.Shared)*time.Millisecond - left
 	return pool.Token{

@@ -35,8 +35,8 @@ func TestAnExpiredTokenIsNotShared(t *testing.T) {
 	}
 }
 
-// A token keeps all its fields in the claim store, and its TTL falls by the time since the end of the
-// solve. Replicas of other versions write and read the same text.
+// The claim store keeps all fields of a token. Its TTL falls by the time since the end of the solve.
+// Replicas of other versions write and read the same text.
 func TestATokenSurvivesTheClaimStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now().UTC().Round(0)
@@ -67,7 +67,7 @@ func TestATokenSurvivesTheClaimStore(t *testing.T) {
 	})
 }
 
-// Each error of a solve keeps its type, text and durations in the claim store.
+// The claim store keeps the type, text and durations of each error of a solve.
 func TestErrorsSurviveTheClaimStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const retry = 61*time.Minute + 23*time.Second + 456*time.Millisecond
@@ -93,7 +93,7 @@ func TestErrorsSurviveTheClaimStore(t *testing.T) {
 	})
 }
 
-// An invalid text in the claim store is a failed solve.
+// An invalid text in the claim store is read as a failed solve.
 func TestAnInvalidEndIsAFailure(t *testing.T) {
 	for _, state := range []dedup.ClaimState{dedup.ClaimError, dedup.ClaimShared} {
 		for _, value := range []string{"", "{", "{}", `{"token":null}`} {

@@ -16,7 +16,8 @@ const (
 	bidFor = 500 * time.Millisecond
 	// patience is how long a caller waits for a slot before it gets an OutageError.
 	patience = 2 * time.Second
-	// busyWait is the shortest backoff after an order could not be placed. The longest is twice as long.
+	// busyWait is the shortest backoff after an attempt to place an order has failed. The longest
+	// backoff is twice as long.
 	busyWait = 250 * time.Millisecond
 )
 
@@ -32,8 +33,9 @@ func (gs *guests) place(ctx context.Context, g *guest) {
 	}
 }
 
-// nextCall returns a call without an order. If there is no such call, it ends the placer's work and
-// returns nil. It does the same if there were enough orders and no event came since.
+// nextCall returns a call without an order. If there is no such call, nextCall ends the placer's work
+// and returns nil. It does the same if the argument enough is true and no event came since the last
+// check.
 func (gs *guests) nextCall(ctx context.Context, g *guest, enough bool) *call {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -45,8 +47,8 @@ func (gs *guests) nextCall(ctx context.Context, g *guest, enough bool) *call {
 	return nil
 }
 
-// done marks a guest as one on which no placer works.
-func (gs *guests) done(g *guest) {
+// endPlacing records that no placer works on the guest any more.
+func (gs *guests) endPlacing(g *guest) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	gs.doneLocked(g)
@@ -70,11 +72,11 @@ func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool)
 		gs.answerOutage(ctx, g, c)
 		return false
 	default: // the configuration file lists no provider
-		gs.answer(g, MostWaiting, &OutageError{Reason: err.Error()})
+		gs.endWaits(g, MostWaiting, &OutageError{Reason: err.Error()})
 		return false
 	}
 	gs.ordered(g, 1)
-	err = gs.buyer.Buy(ctx, slot, c.spec, func(r purchase.Result) { gs.ended(g, r) })
+	err = gs.buyer.Buy(ctx, slot, c.spec, func(r purchase.Result) { gs.handleEnd(g, r) })
 	if err == nil {
 		return false
 	}
@@ -83,11 +85,11 @@ func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool)
 	var held *pool.BoundedError
 	switch {
 	case errors.As(err, &held):
-		return gs.bounded(g, held)
+		return gs.answerBounded(g, held)
 	case errors.Is(err, purchase.ErrDepth):
 		return true
 	case errors.As(err, &budget):
-		return gs.outOfBudget(ctx, g, c, budget)
+		return gs.answerBudget(ctx, g, c, budget)
 	default: // the provider or Redis accepts no order now
 		gs.log.Debug("order for a guest not placed; trying again", "identity", g.id, "err", err)
 		_ = backoff.Sleep(ctx, busyWait+backoff.UpTo(busyWait))
@@ -95,13 +97,13 @@ func (gs *guests) placeFor(ctx context.Context, g *guest, c *call) (enough bool)
 	}
 }
 
-// bounded ends the waits of the calls without an order. The last orders of the guest failed, and the stock
-// would admit the next order only after the time-outs of these calls.
-func (gs *guests) bounded(g *guest, bound *pool.BoundedError) (enough bool) {
+// answerBounded ends the waits of the calls without an order. The last orders of the guest failed,
+// and the stock would admit the next order only after the time-outs of these calls.
+func (gs *guests) answerBounded(g *guest, bound *pool.BoundedError) (enough bool) {
 	if bound.Hopeless {
 		gs.refuse(g, &SolveError{Refused: true, Reason: bound.Reason}, min(refusedFor, bound.RetryAfter))
 	} else {
-		gs.answer(g, MostWaiting, &SolveError{Reason: bound.Error()})
+		gs.endWaits(g, MostWaiting, &SolveError{Reason: bound.Error()})
 	}
 	return true
 }
@@ -112,21 +114,21 @@ func (gs *guests) ordered(g *guest, n int) {
 	g.orders += n
 }
 
-// answerOutage ends the waits of the calls without an order with an OutageError, if no provider accepts
-// orders and the call c has waited for at least patience.
+// answerOutage ends the waits of the calls without an order with an OutageError. It does so if no
+// provider accepts orders and the call c has waited for at least the time patience.
 func (gs *guests) answerOutage(ctx context.Context, g *guest, c *call) {
 	at := time.Now()
 	if at.Sub(c.came) < patience {
 		return
 	}
 	if reason, until, is := purchase.Outage(gs.buyer.Providers(ctx, at)); is {
-		gs.answer(g, MostWaiting, &OutageError{Reason: reason, Until: until})
+		gs.endWaits(g, MostWaiting, &OutageError{Reason: reason, Until: until})
 	}
 }
 
-// outOfBudget returns a BudgetError to the calls that arrived last, one call for each order that the
+// answerBudget returns a BudgetError to the calls that arrived last, one call for each order that the
 // stock lacks. It reads the stock, because the buyer checks the budgets before it checks the depth.
-func (gs *guests) outOfBudget(ctx context.Context, g *guest, c *call, budget *purchase.BudgetError) (enough bool) {
+func (gs *guests) answerBudget(ctx context.Context, g *guest, c *call, budget *purchase.BudgetError) (enough bool) {
 	stock, err := gs.tokens.Look(ctx, g.id, c.spec.Margin, 0)
 	if err != nil {
 		_ = backoff.Sleep(ctx, busyWait)
@@ -134,7 +136,7 @@ func (gs *guests) outOfBudget(ctx context.Context, g *guest, c *call, budget *pu
 	}
 	missing := stock.Waiting - stock.Orders - stock.Fresh
 	if missing > 0 {
-		gs.answer(g, missing, &BudgetError{Reason: budget.Error(), RetryAfter: budget.RetryAfter})
+		gs.endWaits(g, missing, &BudgetError{Reason: budget.Error(), RetryAfter: budget.RetryAfter})
 	}
 	return true
 }

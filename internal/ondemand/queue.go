@@ -24,8 +24,8 @@ func (q *queue[T]) add(item T) {
 	ring(q.bell)
 }
 
-// run calls the function work for each item until ctx ends. At most `limit` calls run at a time, each in a
-// goroutine. run returns when all calls have ended.
+// run calls the function work for each item until ctx ends. At most `limit` calls run at a time, each
+// in its own goroutine. run returns when all calls have ended.
 func (q *queue[T]) run(ctx context.Context, limit int, work func(T)) {
 	var workers errgroup.Group
 	workers.SetLimit(limit)

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// silent discards the log of go-redis: tests cut its connections.
+// silent is a logger that discards the log of go-redis, because tests cut its connections.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
@@ -50,19 +50,19 @@ type service struct {
 	interval time.Duration // between polls
 
 	mu     sync.Mutex
-	lead   time.Duration // from a submit to the answer
-	spread time.Duration // most that a lead is longer
-	refuse error         // of a submit
+	lead   time.Duration // time from a submit to the answer
+	spread time.Duration // a random time below this one is added to each lead
+	refuse error         // error of each submit
 	fail   bool          // the next tasks fail
-	share  float64       // this share of the other tasks fails
-	cause  error         // of failed tasks; nil = unsolvable
-	down   bool          // it cannot be asked
-	until  time.Time     // when it can be asked again if it is down
+	share  float64       // share of the other tasks that fail
+	cause  error         // error of failed tasks; nil = unsolvable
+	down   bool          // the service is down
+	until  time.Time     // end of the outage if the service is down
 	tasks  map[string]task
 
-	refusals []error     // of the next submits
-	submits  []time.Time // all of them
-	pages    []string    // of the tasks
+	refusals []error     // errors of the next submits
+	submits  []time.Time // times of all submits
+	pages    []string    // pages of the tasks
 }
 
 type task struct {
@@ -153,7 +153,7 @@ func (s *service) State(time.Time) provider.State {
 	return provider.State{Kind: provider.StateOK}
 }
 
-// scenario is a Redis, a solving service and replicas, in a bubble.
+// scenario has a Redis, a solving service and replicas, in a bubble.
 type scenario struct {
 	t        *testing.T
 	redis    *redistest.Bubble
@@ -173,8 +173,8 @@ type replica struct {
 	ended  bool
 }
 
-// play runs a story with replicas in a bubble: its time is virtual, and a goroutine that outlives
-// the story fails the test.
+// play runs a story with replicas in a bubble. The bubble has virtual time, and a goroutine that
+// outlives the story fails the test.
 func play(t *testing.T, replicas int, story func(t *testing.T, w *scenario)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -211,13 +211,13 @@ func (c clockedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// doubles wrap parts of a replica; nil = not wrapped.
+// doubles has functions that wrap parts of a replica; nil = not wrapped.
 type doubles struct {
 	claims  func(Claims) Claims
 	savings func(Savings) Savings
 	tokens  func(Tokens) Tokens
 	orders  func(purchase.Orders) purchase.Orders
-	ends    int          // of orders that wait for the history; 0 = none
+	ends    int          // limit of the ended orders that wait for the history; 0 = none
 	log     *slog.Logger // of the service; nil = discarded
 }
 
@@ -272,7 +272,7 @@ func (w *scenario) start(with doubles) *replica {
 	go func() {
 		work.Wait()
 		_ = r.buyer.Wait()
-		time.Sleep(time.Second) // for the counts of callers that the end answers
+		time.Sleep(time.Second) // so that the counts include the callers that the end answers
 		end()
 		support.Wait()
 		close(r.done)
@@ -282,7 +282,7 @@ func (w *scenario) start(with doubles) *replica {
 	return r
 }
 
-// end is SIGTERM.
+// end stops a replica as SIGTERM does.
 func (w *scenario) end(r *replica) {
 	if r.ended {
 		return
@@ -296,13 +296,13 @@ func (w *scenario) end(r *replica) {
 	}
 }
 
-// kill is SIGKILL: no call of the replica reaches Redis any more.
+// kill stops a replica as SIGKILL does: no call of the replica reaches Redis any more.
 func (w *scenario) kill(r *replica) {
 	_ = r.store.Close()
 	w.end(r)
 }
 
-// request asks for a guest with this page.
+// request returns a request for a guest with the given page.
 func request(page string) Request {
 	id := captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: "https://example.com/" + page}
 	return requestFor(id)
@@ -317,14 +317,14 @@ func requestFor(id captcha.Identity) Request {
 	}
 }
 
-// behind is a sharing request with a proxy.
+// behind returns a sharing request with a proxy.
 func behind(proxy captcha.Secret) Request {
 	id := request("x").Guest.Spec.Identity
 	id.Proxy, id.ProxyType = proxy, "http"
 	return sharing(requestFor(id))
 }
 
-// sharing makes a request share its solve.
+// sharing returns the request r as a request that shares its solve.
 func sharing(r Request) Request {
 	id := r.Guest.Spec.Identity
 	id.Proxy, id.ProxyType = "", ""
@@ -339,7 +339,7 @@ type answers struct {
 	sources map[pool.Source]int
 	tokens  map[string]int
 	errs    []error
-	at      []time.Time // of the answers
+	at      []time.Time // times of the answers
 }
 
 // call starts n concurrent callers of a replica.
@@ -364,7 +364,7 @@ func (a *answers) call(ctx context.Context, r *replica, n int, ask Request) *ans
 	return a
 }
 
-// failed counts the errors of a type.
+// failed returns the number of errors of a type.
 func failed[E error](a *answers) (n int) {
 	for _, err := range a.errs {
 		var kind E

@@ -14,8 +14,8 @@ import (
 	"poold/internal/purchase"
 )
 
-// retireEvery is the shortest interval between two removals of unused guests. A random time of up to a
-// quarter of it is added.
+// retireEvery is the shortest interval between two removals of unused guests. The longest interval is
+// a quarter longer.
 const retireEvery = 5 * time.Second
 
 // panicMessage is the log message of a panic in this package.
@@ -58,23 +58,23 @@ func New(p Parts) *Service {
 	}
 }
 
-// Solve returns a token for one request. It returns as soon as there is a token, and at the latest when
-// the time-out of the request has passed.
+// Solve returns a token for one request. It returns as soon as a token is available, and at the
+// latest when the time-out of the request has passed.
 //
-// The error is one of the errors of pool.Tokens.Take, a *SolveError, an *OutageError or a *BudgetError. A
-// *pool.EmptyError whose Full is false means that the time-out has passed. An order that was placed
-// for the request continues after an error.
+// The error is one of the errors of pool.Tokens.Take, a *SolveError, an *OutageError or a
+// *BudgetError. A *pool.EmptyError whose Full is false means that the time-out has passed. Even if
+// Solve returns an error, an order that was placed for the request continues.
 func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Share != nil {
 		token, err := s.shares.solveFor(ctx, r)
 		if err != nil {
-			s.counter.failed(err)
+			s.counter.countFailure(err)
 		}
 		return token, err
 	}
 	token, err := s.guests.take(ctx, r)
 	if err != nil {
-		s.counter.failed(err)
+		s.counter.countFailure(err)
 		return pool.Token{}, err
 	}
 	if token.Source == pool.FromWait {
@@ -82,7 +82,7 @@ func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	}
 	s.counter.count(token.Source)
 	if token.Joined && r.Guest != nil {
-		s.counter.guest(0, 1)
+		s.counter.countGuests(0, 1)
 	}
 	return token, nil
 }
@@ -96,11 +96,11 @@ func (s *Service) Wake(id captcha.ID) {
 
 // Ended reports the end of an order that another replica placed and this replica adopted. The identity
 // of the order has no target.
-func (s *Service) Ended(id captcha.ID, r purchase.Result) { s.guests.adoptedEnded(id, r) }
+func (s *Service) Ended(id captcha.ID, r purchase.Result) { s.guests.handleAdoptedEnd(id, r) }
 
-// Run places orders and solves for claims until ctx ends. Then it places no more orders, ends the waits for
-// shared solves, and returns when every goroutine has ended. The buyer finishes the orders in flight. Run
-// must be called at most once.
+// Run places orders and solves for claims until ctx ends. Then it places no more orders, ends the
+// waits for shared solves, and returns when every goroutine has ended. The buyer finishes the orders
+// in flight. Run must be called at most once.
 func (s *Service) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { s.guests.run(ctx) })
@@ -110,8 +110,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// KeepCounts writes the counts of requests until ctx ends, and then a last time. Its ctx should end after
-// the last request, so that no count is lost. KeepCounts must be called at most once.
+// KeepCounts writes the counts of requests until ctx ends, and a last time after that. Its ctx should
+// end after the last request, so that no count is lost. KeepCounts must be called at most once.
 func (s *Service) KeepCounts(ctx context.Context) error {
 	s.counter.run(ctx)
 	return nil

@@ -14,14 +14,14 @@ import (
 	"poold/internal/redisdb"
 )
 
-// joining are Tokens whose callers join the wait of an equal request.
+// joining is a stock in which each caller joins the wait of an equal request.
 type joining struct{ Tokens }
 
 func (joining) Take(context.Context, pool.Request) (pool.Token, error) {
 	return pool.Token{Value: "v", Source: pool.FromReplay, Joined: true}, nil
 }
 
-// retiring are Guests that note how they are called.
+// retiring is a list of guests that notes the calls of Retire.
 type retiring struct {
 	Guests
 	asked chan bool // whether the identity "target" has a target
@@ -37,7 +37,8 @@ func (r retiring) Retire(_ context.Context, hasTarget func(captcha.ID) bool) (in
 	return 0, errors.New("no connection")
 }
 
-// A caller of a target that joins the wait of an equal request is not among the guests' replays.
+// A caller of a target joins the wait of an equal request. The replays of the guests do not include
+// this caller.
 func TestCallersOfTargetsAreNoGuests(t *testing.T) {
 	s := New(Parts{Tokens: joining{}, Guests: retiring{}, Log: slog.New(slog.DiscardHandler)})
 	for _, c := range []struct {
@@ -56,7 +57,7 @@ func TestCallersOfTargetsAreNoGuests(t *testing.T) {
 	}
 }
 
-// Guests are retired again and again, also after an error, except the identities that have a target.
+// Guests are retired repeatedly, also after an error. Identities that have a target are not retired.
 func TestTargetsAreNotRetired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := retiring{asked: make(chan bool)}
@@ -73,7 +74,7 @@ func TestTargetsAreNotRetired(t *testing.T) {
 	})
 }
 
-// A request without a token counts as missed if a token could have come, and else as refused.
+// A request that got no token counts as missed if a token could have come, and as refused otherwise.
 func TestRequestsWithoutATokenAreMissedOrRefused(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -92,7 +93,7 @@ func TestRequestsWithoutATokenAreMissedOrRefused(t *testing.T) {
 		{redisdb.ErrDown, dedup.SavedRefused},
 	} {
 		counted := &counter{requests: map[dedup.SavingsSource]int{}}
-		counted.failed(c.err)
+		counted.countFailure(c.err)
 		if len(counted.requests) != 1 || counted.requests[c.want] != 1 {
 			t.Errorf("%T %v counts as %v, want %s", c.err, c.err, counted.requests, c.want)
 		}

@@ -117,8 +117,8 @@ func (ss *shares) remove(sh *share, gone ...*waiter) {
 	sh.waiters = slices.DeleteFunc(sh.waiters, func(w *waiter) bool { return slices.Contains(gone, w) })
 }
 
-// run starts a goroutine for each new share, which calls seeThrough, until ctx ends. It returns when all
-// these goroutines have ended.
+// run starts a goroutine for each new share until ctx ends. Each goroutine calls seeThrough. run
+// returns when all these goroutines have ended.
 func (ss *shares) run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -134,7 +134,7 @@ func (ss *shares) run(ctx context.Context) {
 
 // close ends a share after seeThrough has returned or panicked. Remaining waiters get pool.ErrClosed.
 func (ss *shares) close(sh *share) {
-	ss.answer(sh, ss.waitersOf(sh), outcome{err: pool.ErrClosed})
+	ss.deliver(sh, ss.waitersOf(sh), outcome{err: pool.ErrClosed})
 	_ = ss.waitersOf(sh) // removes the share
 }
 
@@ -148,16 +148,16 @@ func (ss *shares) waitersOf(sh *share) []*waiter {
 	return slices.Clone(sh.waiters)
 }
 
-// answer sends an outcome to waiters and removes them from the share.
-func (ss *shares) answer(sh *share, waiters []*waiter, got outcome) {
+// deliver sends an outcome to waiters and removes them from the share.
+func (ss *shares) deliver(sh *share, waiters []*waiter, got outcome) {
 	ss.remove(sh, waiters...)
 	for _, w := range waiters {
 		w.out <- got
 	}
 }
 
-// seeThrough calls Claims.Enter for the claim while callers of this replica wait for it. When this replica
-// holds the claim, seeThrough takes a token for it.
+// seeThrough calls Claims.Enter for the claim of a share while callers of this replica wait for it.
+// If this replica holds the claim, seeThrough takes a token.
 func (ss *shares) seeThrough(ctx context.Context, sh *share) {
 	solve, answered := "", time.Time{} // answered is the time of the last response of the claim store
 	for ctx.Err() == nil {
@@ -174,7 +174,7 @@ func (ss *shares) seeThrough(ctx context.Context, sh *share) {
 			if time.Since(answered) < claimsAway {
 				waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return !w.came.After(answered) })
 			}
-			ss.answer(sh, waiters, outcome{err: err})
+			ss.deliver(sh, waiters, outcome{err: err})
 			ss.waitForEvent(ctx, sh)
 			continue
 		}
@@ -182,13 +182,13 @@ func (ss *shares) seeThrough(ctx context.Context, sh *share) {
 		switch claim.State {
 		case dedup.ClaimShared:
 			for _, w := range waiters {
-				ss.answer(sh, []*waiter{w}, readEnd(claim, w.r.Take.Margin))
+				ss.deliver(sh, []*waiter{w}, readEnd(claim, w.r.Take.Margin))
 			}
 			solve = ""
 		case dedup.ClaimError:
 			// Callers that came after the end of the solve wait for the next solve.
 			waiters = slices.DeleteFunc(waiters, func(w *waiter) bool { return w.solve != solve })
-			ss.answer(sh, waiters, readEnd(claim, r.Take.Margin))
+			ss.deliver(sh, waiters, readEnd(claim, r.Take.Margin))
 			solve = ""
 		case dedup.ClaimSolving, dedup.ClaimHeld:
 			solve = claim.Solve
@@ -205,7 +205,7 @@ func (ss *shares) seeThrough(ctx context.Context, sh *share) {
 	}
 }
 
-// waitForEvent waits for an event of the claim, at most for the time askEvery.
+// waitForEvent waits for an event of the claim, for at most askEvery.
 func (ss *shares) waitForEvent(ctx context.Context, sh *share) {
 	timer := time.NewTimer(askEvery)
 	defer timer.Stop()

@@ -24,7 +24,7 @@ func TestEqualRequestsShareOneSolve(t *testing.T) {
 		if len(a.errs) > 0 || len(a.tokens) != 1 || a.sources[FromSolve] != 1 || a.sources[FromShared] != 89 || w.service.sold() != 1 {
 			t.Errorf("%v, %d tokens, %d bought, %v", a.sources, len(a.tokens), w.service.sold(), a.errs)
 		}
-		// It is shared for 60 s from its landing.
+		// The token is shared for 60 s after its landing.
 		time.Sleep(55 * time.Second)
 		if token, err := w.replicas[2].Solve(t.Context(), sharing(request("x"))); err != nil || token.Source != FromShared || w.service.sold() != 1 {
 			t.Errorf("after 55 s: %+v, %v", token, err)
@@ -49,15 +49,15 @@ func TestSavingsAreCounted(t *testing.T) {
 		for range 3 {
 			a.call(t.Context(), w.replicas[0], 1, keyed).calls.Wait()
 		}
-		sum := w.counted(t)
+		sum := w.sumSavings(t)
 		if sum[dedup.SavedSolve] != 2 || sum[dedup.SavedWaiting] != 19 || sum[dedup.SavedAfter] != 5 || sum[dedup.SavedReplay] != 2 || sum[dedup.SavedPool] != 0 {
 			t.Errorf("counted %v, errors %v", sum, a.errs)
 		}
 	})
 }
 
-// The solve goes on while some caller waits, even if the first one has gone. After all have gone,
-// the token of the order serves the next caller.
+// The solve goes on while any caller waits, even if the first caller has gone. After all callers have
+// gone, the token of the order serves the next caller.
 func TestASolveOutlivesItsFirstCaller(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		hangUp, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -82,7 +82,7 @@ func TestASolveOutlivesItsFirstCaller(t *testing.T) {
 	})
 }
 
-// A caller whose wait is ended early does not end the solve of the others.
+// If the wait of one caller is ended early, the solve of the other callers continues.
 func TestASharersTimeoutLeavesTheSolve(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		over := make(chan struct{})
@@ -107,14 +107,15 @@ func TestASharersTimeoutLeavesTheSolve(t *testing.T) {
 	})
 }
 
-// A holder that is killed or stops while its order is in flight is replaced, and that order serves
-// the callers of the other replica, one as bought: within 10 s after a kill, and at once after a stop.
-// The end-to-end tests kill it after the landing too.
+// A holder is killed or stops while its order is in flight, and another replica replaces the holder.
+// The order serves the callers of the other replica, one of them as bought. They get the token within
+// 10 s after a kill, and at once after a stop. The end-to-end tests also kill a holder after the
+// landing.
 func TestAHolderIsReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		end   func(*scenario, *replica)
 		after time.Duration
-		most  time.Duration // from its end to the answers
+		most  time.Duration // time from the holder's end to the answers
 		waits bool          // the token may land before another replica takes over
 	}{
 		"killed early":               {(*scenario).kill, 3 * time.Second, 10 * time.Second, false},
@@ -135,7 +136,7 @@ func TestAHolderIsReplaced(t *testing.T) {
 			if len(a.errs) > 0 || len(a.tokens) != 1 || w.service.sold() != 1 {
 				t.Errorf("%s: %d tokens, %d bought, %v", name, len(a.tokens), w.service.sold(), a.errs)
 			}
-			// A token that lands before the claim is taken over waits in the stock.
+			// If the token lands before the next replica takes over the claim, it waits in the stock.
 			if a.sources[FromSolve]+a.sources[pool.FromPool] != 1 || a.sources[pool.FromPool] == 1 && !c.waits || a.sources[FromShared] != 9 {
 				t.Errorf("%s: handed out as %v", name, a.sources)
 			}
@@ -146,7 +147,7 @@ func TestAHolderIsReplaced(t *testing.T) {
 	}
 }
 
-// stuck are claims of a replica that dies before its End succeeds.
+// stuck is a claim store at a replica that dies before End succeeds.
 type stuck struct{ Claims }
 
 func (s stuck) End(ctx context.Context, _ captcha.ID, _ int64, _ dedup.ClaimEnd) (bool, error) {
@@ -172,7 +173,7 @@ func TestANewHolderGetsTheTokenOfADeadOne(t *testing.T) {
 	})
 }
 
-// scripted are claims with prepared answers to Enter.
+// scripted is a claim store with prepared answers to Enter.
 type scripted struct {
 	Claims
 	answers chan dedup.Claim
@@ -182,8 +183,8 @@ func (c scripted) Enter(context.Context, dedup.ClaimEntry) (dedup.Claim, error) 
 	return <-c.answers, nil
 }
 
-// A caller that comes after the end of a failed solve does not get its error, even if the replica has
-// not seen the end yet.
+// A caller that comes after the end of a failed solve does not get the error of this solve, even if
+// the replica has not seen the end yet.
 func TestCallersAfterAFailureBeginANewSolve(t *testing.T) {
 	play(t, 0, func(t *testing.T, w *scenario) {
 		claims := scripted{answers: make(chan dedup.Claim, 3)}
@@ -236,8 +237,8 @@ func TestANewHolderTakesTheOrderOfAnotherProxy(t *testing.T) {
 	})
 }
 
-// A holder that releases its claim leaves its order to a holder with another proxy, even if it found
-// no stock of the holder before it.
+// A holder that releases its claim leaves its order to a holder with another proxy. This also holds
+// if the releasing holder found no stock of the previous holder.
 func TestAReleasedClaimKeepsItsOrder(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		waitShortly := func(r Request) {
@@ -249,7 +250,7 @@ func TestAReleasedClaimKeepsItsOrder(t *testing.T) {
 		}
 		w.service.with(func() { w.service.fail = true })
 		waitShortly(behind("one.example.com:80"))
-		time.Sleep(10 * time.Second) // its order fails without a caller
+		time.Sleep(10 * time.Second) // an order without a caller fails
 		w.service.with(func() { w.service.fail, w.service.lead = false, 30*time.Second })
 		waitShortly(behind("two.example.com:80"))
 		token, err := w.replicas[0].Solve(t.Context(), behind("three.example.com:80"))
@@ -259,8 +260,8 @@ func TestAReleasedClaimKeepsItsOrder(t *testing.T) {
 	})
 }
 
-// A holder that dies right after the purchase for its proxy leaves its order to a holder with
-// another proxy.
+// A holder that dies right after the purchase for its proxy leaves its order to a holder with another
+// proxy.
 func TestADeadHoldersClaimKeepsItsOrder(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		w.service.with(func() { w.service.fail = true })
@@ -269,7 +270,7 @@ func TestADeadHoldersClaimKeepsItsOrder(t *testing.T) {
 		if _, err := w.replicas[0].Solve(t.Context(), short); err == nil {
 			t.Error("a token came before its time")
 		}
-		time.Sleep(16 * time.Second) // its order fails without a caller
+		time.Sleep(16 * time.Second) // an order without a caller fails
 		w.service.with(func() { w.service.fail, w.service.lead = false, 30*time.Second })
 		var dead answers
 		dead.call(t.Context(), w.replicas[0], 1, behind("two.example.com:80"))
@@ -283,8 +284,8 @@ func TestADeadHoldersClaimKeepsItsOrder(t *testing.T) {
 	})
 }
 
-// While the claim store is away, new callers get the error at once, and pending callers tolerate it
-// for a while.
+// During an outage of the claim store new callers get the error at once, and pending callers get it
+// only after a while.
 func TestCallersTolerateAnUnavailableClaimStore(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		f := &freezer{}
@@ -301,7 +302,7 @@ func TestCallersTolerateAnUnavailableClaimStore(t *testing.T) {
 		a.call(t.Context(), r, 5, sharing(request("x")))
 		time.Sleep(time.Second)
 		f.on.Store(true)
-		time.Sleep(3300 * time.Millisecond) // between two looks
+		time.Sleep(3300 * time.Millisecond) // between two checks
 		began = time.Now()
 		if _, err := r.Solve(t.Context(), sharing(request("x"))); !errors.Is(err, redisdb.ErrDown) || time.Since(began) > atOnce {
 			t.Errorf("beside those who wait, after %v: %v", time.Since(began), err)
@@ -315,7 +316,7 @@ func TestCallersTolerateAnUnavailableClaimStore(t *testing.T) {
 	})
 }
 
-// A stop answers all pending callers with pool.ErrClosed.
+// When a replica stops, all pending callers get pool.ErrClosed.
 func TestAStopAnswersPendingCallers(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		var a answers
@@ -334,7 +335,7 @@ func TestAStopAnswersPendingCallers(t *testing.T) {
 	})
 }
 
-// One share too many is refused as Full, and so is one caller too many of a share.
+// When a limit is reached, a further share, and a further caller of a share, is refused as Full.
 func TestSharesAreLimited(t *testing.T) {
 	ss := &shares{of: map[captcha.ID]*share{}}
 	for i := range mostShares {

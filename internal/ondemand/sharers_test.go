@@ -11,13 +11,13 @@ import (
 	"poold/internal/pool"
 )
 
-// Each caller that shares a token reports with its own ID. The ID of another caller is unknown to it.
-// One report counts for all of them.
+// Callers that share a token report with different IDs. A caller cannot report with the ID of another
+// caller. One report counts for all callers.
 func TestSharersReportWithTheirOwnIDs(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		var mu sync.Mutex
 		var calls sync.WaitGroup
-		ids := map[string]string{} // by caller
+		ids := map[string]string{} // IDs by caller
 		call := func(r *replica, caller string) {
 			calls.Go(func() {
 				ask := sharing(request("x"))
@@ -56,8 +56,8 @@ func TestSharersReportWithTheirOwnIDs(t *testing.T) {
 	})
 }
 
-// A token that barely outlives the margin is shared only as long as it does. The next caller solves
-// anew.
+// A token that barely outlives the margin is shared only until its margin begins. The next caller
+// begins a new solve.
 func TestATokenIsNotSharedWithinItsMargin(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {
 		ask := sharing(request("x"))
@@ -78,7 +78,7 @@ func TestATokenIsNotSharedWithinItsMargin(t *testing.T) {
 	})
 }
 
-// Callers that all hang up while their solve is under way leave no share behind, and the next caller
+// All callers hang up while their solve is under way. They leave no share behind, and the next caller
 // gets the token of their order.
 func TestASolveWithoutCallersIsReleased(t *testing.T) {
 	play(t, 2, func(t *testing.T, w *scenario) {

@@ -1,5 +1,5 @@
-// Command baselines has two programs with which bench/takes compares poold. They hand out a text of
-// a token's size over HTTP.
+// Command baselines contains two programs for comparison with poold in bench/takes. Both programs
+// return a text of a token's size over HTTP.
 //
 //	baselines bare LISTEN              net/http alone: the handler waits for another goroutine
 //	baselines lpop LISTEN REDIS LIST   the obvious program: echo, and one LPOP per request
@@ -24,9 +24,9 @@ func main() {
 	var handler http.Handler
 	switch args := os.Args[1:]; {
 	case len(args) == 2 && args[0] == "bare":
-		handler = bare()
+		handler = bareHandler()
 	case len(args) == 4 && args[0] == "lpop":
-		handler = lpop(args[2], args[3])
+		handler = lpopHandler(args[2], args[3])
 	default:
 		fmt.Fprintln(os.Stderr, "usage: baselines bare LISTEN | baselines lpop LISTEN REDIS LIST")
 		os.Exit(2)
@@ -36,8 +36,8 @@ func main() {
 	os.Exit(1)
 }
 
-// bare returns a handler that responds with a text from another goroutine.
-func bare() http.Handler {
+// bareHandler returns a handler that responds with a text from another goroutine.
+func bareHandler() http.Handler {
 	body := []byte(strings.Repeat("x", answerBytes))
 	asked := make(chan chan []byte)
 	go func() {
@@ -48,12 +48,12 @@ func bare() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answer := make(chan []byte, 1)
 		asked <- answer
-		_, _ = w.Write(<-answer) // a caller that hung up does not matter here
+		_, _ = w.Write(<-answer) // an error is ignored: the caller hung up
 	})
 }
 
-// lpop returns a handler that removes the first element of a Redis list and responds with it.
-func lpop(address, list string) http.Handler {
+// lpopHandler returns a handler that removes the first element of a Redis list and responds with it.
+func lpopHandler(address, list string) http.Handler {
 	client := redis.NewClient(&redis.Options{Addr: address})
 	e := echo.New()
 	e.GET("/", func(c echo.Context) error {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// replayTime is the timeout for a replay of dead letters. The daemon calls Redis for each
+	// replayTime is the timeout for a replay of dead letters. The daemon calls Redis for each dead
 	// letter.
 	replayTime = 5 * time.Minute
 	// probeTime is the timeout for a probe, because the daemon calls the solving service during a
@@ -23,9 +23,9 @@ const (
 	probeTime = 30 * time.Second
 )
 
-// newAsk completes a command that sends one request and prints the response. The function show
-// formats the response; with --json the command prints the response unchanged.
-func newAsk(c *Console, command *cobra.Command, ask func(words []string) question, show func([]byte) (string, error)) *cobra.Command {
+// newAsk completes a command that sends one request and prints the response. The argument show is
+// the function that formats the response; with --json the command prints the response unchanged.
+func newAsk(c *Console, command *cobra.Command, ask func(words []string) apiRequest, show func([]byte) (string, error)) *cobra.Command {
 	asJSON := command.Flags().Bool("json", false, "print the daemon's answer as JSON")
 	onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
 		_, body, err := daemon.exchange(ctx, ask(words))
@@ -45,8 +45,9 @@ func newAsk(c *Console, command *cobra.Command, ask func(words []string) questio
 	return command
 }
 
-// shown returns a function that decodes a response and formats the document with the function text.
-func shown[T any](text func(*T) string) func(answer []byte) (string, error) {
+// formatWith returns a function that decodes a response and formats the decoded document by calling
+// text.
+func formatWith[T any](text func(*T) string) func(answer []byte) (string, error) {
 	return func(answer []byte) (string, error) {
 		document, err := decode[T](answer)
 		if err != nil {
@@ -81,9 +82,9 @@ func newProbe(c *Console) *cobra.Command {
 			"`balance: true`, and lets the next order through.",
 		Example: "  poold probe captchaai",
 		Args:    Words(0, "the name of a provider"),
-	}, func(words []string) question {
-		return question{method: http.MethodPost, path: "/providers/" + url.PathEscape(words[0]) + "/probe", limit: probeTime}
-	}, shown(probeText))
+	}, func(words []string) apiRequest {
+		return apiRequest{method: http.MethodPost, path: "/providers/" + url.PathEscape(words[0]) + "/probe", limit: probeTime}
+	}, formatWith(probeText))
 }
 
 // probeText describes, in one line, the state of a provider after a probe.
@@ -108,15 +109,15 @@ func newDeadLetters(c *Console) *cobra.Command {
 		Short: "list or replay callbacks that a running daemon could not store",
 		Long:  "Lists the callbacks that a running daemon could not store, or makes it store them now.",
 	}
-	list := question{method: http.MethodGet, path: "/dead-letters", limit: StatusTime}
-	replay := question{method: http.MethodPost, path: "/dead-letters/replay", limit: replayTime}
+	list := apiRequest{method: http.MethodGet, path: "/dead-letters", limit: StatusTime}
+	replay := apiRequest{method: http.MethodPost, path: "/dead-letters/replay", limit: replayTime}
 	addCommands(command,
 		newAsk(c, &cobra.Command{
 			Use: "list", Short: "list these callbacks, without tokens", Example: "  poold dead-letters list", Args: Words(0),
-		}, func([]string) question { return list }, shown(letterText)),
+		}, func([]string) apiRequest { return list }, formatWith(letterText)),
 		newAsk(c, &cobra.Command{
 			Use: "replay", Short: "store these callbacks in Redis now", Example: "  poold dead-letters replay", Args: Words(0),
-		}, func([]string) question { return replay }, shown(replayText)),
+		}, func([]string) apiRequest { return replay }, formatWith(replayText)),
 	)
 	return command
 }
@@ -139,7 +140,7 @@ func letterText(list *httpapi.LetterList) string {
 func replayText(r *purchase.Replayed) string {
 	line := fmt.Sprintf("%d replayed, %d whose orders had ended, %d too old, %d left", r.Replayed, r.Dropped, r.Expired, r.Left)
 	if r.Reason != "" {
-		line += ": " + plain(r.Reason)
+		line += ": " + escapeWord(r.Reason)
 	}
 	return line
 }

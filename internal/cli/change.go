@@ -26,10 +26,10 @@ const (
 type change struct {
 	method, path string                         // HTTP method, and path below /pool/TARGET
 	body         func() (map[string]any, error) // returns the fields of the request body; nil or an empty map = no body
-	compares     bool                           // whether the command reads the target before the change too
+	compares     bool                           // whether the command also reads the target before the change
 	// decided reports whether the status of the target shows the outcome of the change. The command
-	// reads the status repeatedly until decided returns true, at most for outcomeTime. If decided
-	// is nil, the command reads the status once.
+	// polls the status until this function returns true, for at most outcomeTime. If the function is
+	// nil, the command reads the status once.
 	decided func(before, after *status.Target) bool
 	// text describes the change in one line. The arguments are the target before and after the
 	// change; each is nil if it is unknown, for instance because the key may not read it.
@@ -41,18 +41,18 @@ func newChange(c *Console, command *cobra.Command, change change) *cobra.Command
 	command.Args = Words(0, "the name of a target")
 	asJSON := command.Flags().Bool("json", false, "print the target as GET /pool/TARGET shows it afterwards")
 	connect := onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
-		q, err := change.question(words[0])
+		q, err := change.request(words[0])
 		if err != nil {
 			return err
 		}
 		var before *status.Target
 		if change.compares {
-			before, _, _ = look(ctx, daemon, words[0]) // ignored: a fault of the daemon also fails the request for the change
+			before, _, _ = readTarget(ctx, daemon, words[0]) // an error is ignored here, because the request for the change then fails too
 		}
 		if _, _, err := daemon.exchange(ctx, q); err != nil {
 			return err
 		}
-		after, body, err := change.outcome(ctx, daemon, words[0], before)
+		after, body, err := change.awaitOutcome(ctx, daemon, words[0], before)
 		if *asJSON {
 			return c.printDone(body, err)
 		}
@@ -63,10 +63,10 @@ func newChange(c *Console, command *cobra.Command, change change) *cobra.Command
 	return command
 }
 
-// outcome reads the status of the target after the change, repeatedly until decided returns true.
-func (c change) outcome(ctx context.Context, daemon *Client, target string, before *status.Target) (*status.Target, []byte, error) {
+// awaitOutcome polls the status of the target after the change until it shows the outcome.
+func (c change) awaitOutcome(ctx context.Context, daemon *Client, target string, before *status.Target) (*status.Target, []byte, error) {
 	for until := time.Now().Add(outcomeTime); ; {
-		after, body, err := look(ctx, daemon, target)
+		after, body, err := readTarget(ctx, daemon, target)
 		if err != nil || c.decided == nil || before == nil || c.decided(before, after) || time.Now().After(until) {
 			return after, body, err
 		}
@@ -78,9 +78,9 @@ func (c change) outcome(ctx context.Context, daemon *Client, target string, befo
 	}
 }
 
-// question returns the request that makes the change.
-func (c change) question(target string) (question, error) {
-	q := question{method: c.method, path: "/pool/" + url.PathEscape(target) + c.path, limit: changeTime, success: http.StatusNoContent}
+// request returns the HTTP request that makes the change.
+func (c change) request(target string) (apiRequest, error) {
+	q := apiRequest{method: c.method, path: "/pool/" + url.PathEscape(target) + c.path, limit: changeTime, success: http.StatusNoContent}
 	if c.body == nil {
 		return q, nil
 	}
@@ -93,8 +93,8 @@ func (c change) question(target string) (question, error) {
 	return q, err
 }
 
-// look reads the status of one target.
-func look(ctx context.Context, daemon *Client, target string) (*status.Target, []byte, error) {
+// readTarget reads the status of one target.
+func readTarget(ctx context.Context, daemon *Client, target string) (*status.Target, []byte, error) {
 	body, err := daemon.Ask(ctx, http.MethodGet, "/pool/"+url.PathEscape(target), "application/json", StatusTime)
 	if err != nil {
 		return nil, nil, err
@@ -148,10 +148,10 @@ func newResume(c *Console) *cobra.Command {
 			"changes. If the provider refuses the target, poold tries one order at once, and the command prints the outcome.",
 		Example: "  poold resume staging-login",
 	}, change{
-		method: http.MethodPost, path: "/resume", compares: true, decided: tried,
+		method: http.MethodPost, path: "/resume", compares: true, decided: resumeDecided,
 		text: func(before, after *status.Target) string {
 			if before != nil && before.State == refill.Refused && after != nil {
-				return triedText(before, after)
+				return resumeText(before, after)
 			}
 			text := "buying continues"
 			if after != nil {
@@ -162,15 +162,15 @@ func newResume(c *Console) *cobra.Command {
 	})
 }
 
-// tried reports whether the outcome of a resume is known. If the provider refused the target
-// before, the outcome is known when the provider has answered an order for the target.
-func tried(before, after *status.Target) bool {
+// resumeDecided reports whether the outcome of a resume is known. For a target that the provider
+// refused, the outcome is known when the provider has answered an order.
+func resumeDecided(before, after *status.Target) bool {
 	return before.State != refill.Refused || after.State != refill.Refused ||
 		after.FailedInARow > before.FailedInARow || after.BoughtInFlight > before.BoughtInFlight
 }
 
-// triedText describes what happened to a refused target after a resume.
-func triedText(before, after *status.Target) string {
+// resumeText describes what happened to a refused target after a resume.
+func resumeText(before, after *status.Target) string {
 	switch {
 	case after.State != refill.Refused:
 		return "the provider takes orders for it again; its state is " + after.State

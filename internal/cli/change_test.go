@@ -18,9 +18,9 @@ import (
 	"poold/internal/status"
 )
 
-// changing runs a command that changes a target whose state is before until the request, and
-// then one of after in each look, the last one for good.
-func changing(t *testing.T, command func(*Console) *cobra.Command, args []string, before status.Target, after ...status.Target) (printed string, took time.Duration) {
+// runChange runs a command that changes a target. Until the change, the daemon returns the state
+// before. Then each status request gets the next element of after, and finally the last one again.
+func runChange(t *testing.T, command func(*Console) *cobra.Command, args []string, before status.Target, after ...status.Target) (printed string, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		changed := false
@@ -47,7 +47,7 @@ func changing(t *testing.T, command func(*Console) *cobra.Command, args []string
 	return printed, took
 }
 
-// `poold resume` waits until the order with which it tries a refused target has an outcome.
+// For a refused target, `poold resume` waits for the outcome of an order.
 func TestResumeReportsTheOutcome(t *testing.T) {
 	refused := status.Target{State: refill.Refused, FailedInARow: 2, BoughtInFlight: 1, Reason: "ERROR_OLD"}
 	again, accepted, recovered := refused, refused, refused
@@ -68,7 +68,7 @@ func TestResumeReportsTheOutcome(t *testing.T) {
 		"no outcome":    {refused, []status.Target{refused}, "the next order is placed at once; no order is wanted now, or none was answered yet", outcomeTime},
 		"not refused":   {fine, []status.Target{fine}, "buying continues; 1 token ready, 2 on order, depth 5", 0},
 	} {
-		printed, took := changing(t, newResume, []string{"login"}, c.before, c.after...)
+		printed, took := runChange(t, newResume, []string{"login"}, c.before, c.after...)
 		if printed != "login: "+c.want+"\n" || took < c.took || took > c.took+2*step {
 			t.Errorf("%s, after %v:\n%swant %s after %v", name, took, printed, c.want, c.took)
 		}
@@ -90,15 +90,15 @@ func TestFlushCountsTheDiscardedTokens(t *testing.T) {
 		"an old status": {target(3, 7), target(3, 7), "its ready tokens were discarded"},
 		"new counters":  {target(3, 7), target(0, 0), "its ready tokens were discarded"},
 	} {
-		if printed, _ := changing(t, newFlush, []string{"login"}, c.before, c.after); printed != "login: "+c.want+"\n" {
+		if printed, _ := runChange(t, newFlush, []string{"login"}, c.before, c.after); printed != "login: "+c.want+"\n" {
 			t.Errorf("%s: %swant %s", name, printed, c.want)
 		}
 	}
 }
 
-// `poold pause` and `poold warm` name the time that they set.
+// `poold pause` and `poold warm` print the time that they set.
 func TestChangesNameTheirTimes(t *testing.T) {
-	now := func(in time.Duration) string { // in a bubble time begins here
+	now := func(in time.Duration) string { // the time at the start of a bubble
 		return moment(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).Add(in))
 	}
 	target := status.Target{Fresh: 3, InFlight: 2}
@@ -111,13 +111,13 @@ func TestChangesNameTheirTimes(t *testing.T) {
 		{newPause, "login", "paused until it is resumed; 3 tokens ready and 2 on order are still handed out"},
 		{newWarm, "login --tokens 1 --for 30m", "1 token kept ready from " + now(0) + " to " + now(30*time.Minute) + "; 3 ready and 2 on order now"},
 	} {
-		if printed, _ := changing(t, c.command, strings.Fields(c.args), target, target); printed != "login: "+c.want+"\n" {
+		if printed, _ := runChange(t, c.command, strings.Fields(c.args), target, target); printed != "login: "+c.want+"\n" {
 			t.Errorf("%s: %swant %s", c.args, printed, c.want)
 		}
 	}
 }
 
-// `poold probe` names the state, and the reason, the remedy and the next step if there are any.
+// `poold probe` prints the state, and also the reason, the remedy and the next step if they are known.
 func TestProbeNamesReasonAndRemedy(t *testing.T) {
 	var asked string
 	var found httpapi.Probe

@@ -47,8 +47,8 @@ func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
 	}
 }
 
-// onDaemon adds the client flags to a command. The command then calls the function run with the
-// client. onDaemon returns the function that makes the client, for shell completion.
+// onDaemon adds the client flags to a command. The command calls the function run with a client.
+// onDaemon returns a function that makes a client for shell completion.
 func onDaemon(command *cobra.Command, c *Console, run func(ctx context.Context, daemon *Client, words []string) error) func() (*Client, error) {
 	connect := ClientFlags(command, c)
 	command.RunE = func(command *cobra.Command, words []string) error {
@@ -61,11 +61,11 @@ func onDaemon(command *cobra.Command, c *Console, run func(ctx context.Context, 
 	return connect
 }
 
-// readSecret returns the content of a file without surrounding white space. If the argument file is
-// empty, readSecret returns the argument otherwise.
-func readSecret(file, otherwise string) (string, error) {
+// readSecret returns the content of a file without surrounding white space. If the file name is
+// empty, readSecret returns the fallback.
+func readSecret(file, fallback string) (string, error) {
 	if file == "" {
-		return otherwise, nil
+		return fallback, nil
 	}
 	text, err := os.ReadFile(file) //nolint:gosec // G304: the user names it
 	secret := strings.TrimSpace(string(text))
@@ -78,8 +78,8 @@ func readSecret(file, otherwise string) (string, error) {
 // answerLimit is the maximum number of bytes that the client reads of a response.
 const answerLimit = 64 << 20
 
-// question describes one request to the daemon.
-type question struct {
+// apiRequest describes one request to the daemon.
+type apiRequest struct {
 	method, path string
 	header       http.Header // headers other than the one with the key; nil = none
 	body         []byte
@@ -87,7 +87,7 @@ type question struct {
 	success      int           // the HTTP status of a successful response; 0 = 200
 }
 
-// refusal is the error for a response whose status is not the expected one.
+// refusal is the error for a response with an unexpected HTTP status.
 type refusal struct {
 	status int
 	text   string
@@ -99,13 +99,13 @@ func (r *refusal) Error() string { return r.text }
 // Ask sends a request without a body and returns the body of the response. A status other than 200
 // is an error.
 func (c *Client) Ask(ctx context.Context, method, path, accept string, limit time.Duration) ([]byte, error) {
-	_, answer, err := c.exchange(ctx, question{method: method, path: path, header: http.Header{"Accept": {accept}}, limit: limit})
+	_, answer, err := c.exchange(ctx, apiRequest{method: method, path: path, header: http.Header{"Accept": {accept}}, limit: limit})
 	return answer, err
 }
 
 // exchange sends one request and returns the headers and the body of the response. A response with
 // an unexpected status is a *refusal.
-func (c *Client) exchange(ctx context.Context, q question) (http.Header, []byte, error) {
+func (c *Client) exchange(ctx context.Context, q apiRequest) (http.Header, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, q.limit)
 	defer cancel()
 	response, err := c.open(ctx, q)
@@ -117,9 +117,9 @@ func (c *Client) exchange(ctx context.Context, q question) (http.Header, []byte,
 	return response.Header, answer, err
 }
 
-// open sends one request and returns the response before its body is read. It applies no timeout.
+// open sends one request and returns the response before its body is read. open applies no timeout.
 // The caller must read and close the body.
-func (c *Client) open(ctx context.Context, q question) (*http.Response, error) {
+func (c *Client) open(ctx context.Context, q apiRequest) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, q.method, c.base+q.path, bytes.NewReader(q.body))
 	if err != nil {
 		return nil, fmt.Errorf("asking the daemon: %w", err)
@@ -162,8 +162,8 @@ func decode[T any](answer []byte) (*T, error) {
 	return document, nil
 }
 
-// refusalOf returns the error for an unsuccessful response. The error has the daemon's description
-// of the problem, or else the HTTP status.
+// refusalOf returns the error for an unsuccessful response. The error contains the daemon's
+// description of the problem, or the HTTP status if the response has no description.
 func refusalOf(response *http.Response, answer []byte) *refusal {
 	r := &refusal{status: response.StatusCode}
 	var problem kernel.Problem

@@ -44,7 +44,7 @@ func runOn(ctx context.Context, command func(*Console) *cobra.Command, args ...s
 	return out.String(), err
 }
 
-// A command waits longer than the daemon may take to answer, and not for ever.
+// The timeout of a command is longer than the daemon's limit for the response.
 func TestCommandsWaitLongerThanTheDaemonTakes(t *testing.T) {
 	var limit time.Duration
 	withTransport(t, func(r *http.Request) (*http.Response, error) {
@@ -57,7 +57,7 @@ func TestCommandsWaitLongerThanTheDaemonTakes(t *testing.T) {
 		name    string
 		command func(*Console) *cobra.Command
 		args    string
-		daemon  time.Duration // the longest time of the daemon
+		daemon  time.Duration // the daemon's limit for its response
 	}{
 		{"token, by on_empty", newToken, "login", time.Minute},
 		{"token, no wait", newToken, "login --wait 0s", 0},
@@ -77,7 +77,7 @@ func TestCommandsWaitLongerThanTheDaemonTakes(t *testing.T) {
 	}
 }
 
-// A stream lasts as long as its beats arrive, also after an event, and ends when it is quiet.
+// A stream continues while the daemon sends heartbeats, and ends when no more data arrives.
 func TestStreamEndsWhenItIsQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body, daemon := io.Pipe()

@@ -15,7 +15,7 @@ import (
 // Program describes a build of poold and the commands that it adds to the client commands.
 type Program struct {
 	Version, Commit string
-	Serve           func(*Console) *cobra.Command // makes the command that runs the daemon; `poold` without a command runs it too
+	Serve           func(*Console) *cobra.Command // makes the command that runs the daemon; `poold` without a command also runs the daemon
 	HistoryInit     func(*Console) *cobra.Command // makes the command `poold history init`
 	Others          []func(*Console) *cobra.Command
 }
@@ -101,12 +101,12 @@ func addCommands(command *cobra.Command, of ...*cobra.Command) {
 	}
 }
 
-// Words returns a function that checks the number of arguments. A command needs one argument for
-// each description in needed, and accepts at most `more` further arguments. The error names a
-// missing argument by its description.
-func Words(more int, needed ...string) cobra.PositionalArgs {
+// Words returns a function that checks the number of arguments. The command requires one argument
+// for each of the given descriptions, and accepts the given number of optional arguments. The error
+// for a missing argument contains its description.
+func Words(optional int, needed ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, given []string) error {
-		most := len(needed) + more
+		most := len(needed) + optional
 		switch {
 		case len(given) < len(needed):
 			return UsageError("needs " + needed[len(given)])
@@ -117,8 +117,8 @@ func Words(more int, needed ...string) cobra.PositionalArgs {
 	}
 }
 
-// flagError converts an error about a flag to a message for users. For an unknown flag it suggests
-// the most similar one.
+// flagError converts an error about a flag to a message for users. For an unknown flag the message
+// suggests the most similar known flag.
 func flagError(command *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -164,7 +164,8 @@ func mustBe(invalid *pflag.InvalidValueError) string {
 }
 
 // suggestion returns a text such as "; did you mean --url?" with the known word that is most
-// similar to the given word, after the prefix before. It returns "" if no known word is similar.
+// similar to the given word. The argument before is a prefix such as "--". If no known word is
+// similar, the text is empty.
 func suggestion(word, before string, known []string) string {
 	if near := targets.Nearest(word, known); near != "" {
 		return fmt.Sprintf("; did you mean %s%s?", before, near)

@@ -24,12 +24,12 @@ type Console struct {
 }
 
 // Env returns the value of an environment variable. If the variable is unset or empty, Env returns
-// the argument otherwise.
-func (c *Console) Env(name, otherwise string) string {
+// the fallback.
+func (c *Console) Env(name, fallback string) string {
 	if value, ok := c.Lookup(name); ok && value != "" {
 		return value
 	}
-	return otherwise
+	return fallback
 }
 
 // UsageError is a mistake on the command line.
@@ -70,8 +70,8 @@ func (c *Console) printJSON(document any) error {
 	return c.printAlone(text)
 }
 
-// printDone prints the JSON document after a change. The argument err says why there is no
-// document; the change itself was made in any case.
+// printDone prints the JSON document after a change. The argument err is the reason for a missing
+// document; the change was made in any case.
 func (c *Console) printDone(text []byte, err error) error {
 	if err != nil {
 		return fmt.Errorf("the change is made, but cannot be shown: %w", err)
@@ -90,7 +90,8 @@ func PrintableLines(text string) string {
 	}, text)
 }
 
-// printable replaces an unprintable character, which could move the cursor or change colours.
+// printable replaces an unprintable character, because such a character could move the cursor or
+// change colours.
 func printable(r rune) rune {
 	if !unicode.IsPrint(r) {
 		return '\uFFFD'
@@ -98,8 +99,8 @@ func printable(r rune) rune {
 	return r
 }
 
-// Printable prepares a text of foreign origin for one line of a terminal. It replaces control
-// characters and cuts the text after 300 characters.
+// Printable prepares an untrusted text for one line of a terminal. It replaces control characters
+// and cuts the text after 300 characters.
 func Printable(text string) string {
 	const most = 300
 	letters := 0
@@ -112,9 +113,9 @@ func Printable(text string) string {
 	return strings.Map(printable, text)
 }
 
-// plain escapes the control characters in a word of foreign origin. It returns "-" for an empty
-// word.
-func plain(word string) string {
+// escapeWord escapes the control characters in an untrusted word. For an empty word the result is
+// "-".
+func escapeWord(word string) string {
 	if word == "" {
 		return "-"
 	}
@@ -139,7 +140,7 @@ func price(of status.Money) string {
 	if !of.Known() {
 		return of.String()
 	}
-	return known(of > 0, "%.6g", float64(of))
+	return formatKnown(of > 0, "%.6g", float64(of))
 }
 
 // tokens formats a number of tokens.
@@ -152,9 +153,9 @@ func tokens(n int) string {
 
 func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// known formats value if the argument is holds, and otherwise returns "-".
-func known(is bool, format string, value float64) string {
-	if !is {
+// formatKnown formats a known value. For an unknown value the result is "-".
+func formatKnown(isKnown bool, format string, value float64) string {
+	if !isKnown {
 		return "-"
 	}
 	return fmt.Sprintf(format, value)

@@ -21,12 +21,12 @@ import (
 	"poold/internal/status"
 )
 
-// full is a writer that fails like a full disk.
-type full struct{}
+// fullWriter is a writer that fails like a full disk.
+type fullWriter struct{}
 
-func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+func (fullWriter) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// runTo is runOn with two outputs.
+// runTo runs one command with separate writers for stdout and stderr.
 func runTo(ctx context.Context, stdout, stderr io.Writer, command func(*Console) *cobra.Command, args ...string) error {
 	root := command(&Console{Lookup: func(name string) (string, bool) { return "http://daemon", name == "POOLD_URL" }, Stdout: stdout, Stderr: stderr})
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -34,7 +34,7 @@ func runTo(ctx context.Context, stdout, stderr io.Writer, command func(*Console)
 	return root.ExecuteContext(ctx)
 }
 
-// body is the body of an answer.
+// body returns a response body with the given text.
 func body(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) }
 
 // program adds no command of its own.
@@ -43,13 +43,13 @@ var program = Program{
 	HistoryInit: func(*Console) *cobra.Command { return &cobra.Command{Use: "init"} },
 }
 
-// Commands with the options that they have only as part of a program.
+// These functions make the commands that depend on a Program.
 func history(c *Console) *cobra.Command { return newHistory(c, program.HistoryInit(c)) }
 func version(c *Console) *cobra.Command { return newVersion(c, program) }
 func man(c *Console) *cobra.Command     { return newMan(c, program) }
 
-// A command that cannot print its result fails, so that a script does not continue with a part of the
-// result. It asks the daemon for a change or a token once.
+// A command that cannot print its result fails, so that a script does not continue with a partial
+// result. The command does not repeat a request that changes something or takes a token.
 func TestCommandsFailIfTheyCannotPrint(t *testing.T) {
 	for _, c := range []struct {
 		command func(*Console) *cobra.Command
@@ -77,14 +77,14 @@ func TestCommandsFailIfTheyCannotPrint(t *testing.T) {
 			}
 			return answer(http.StatusOK, body("{}")), nil
 		})
-		if err := runTo(t.Context(), full{}, io.Discard, c.command, strings.Fields(c.args)...); !errors.Is(err, syscall.ENOSPC) || changes != c.changes {
+		if err := runTo(t.Context(), fullWriter{}, io.Discard, c.command, strings.Fields(c.args)...); !errors.Is(err, syscall.ENOSPC) || changes != c.changes {
 			t.Errorf("%s %s: %v after %d changes", c.command(&Console{Lookup: os.LookupEnv}).Name(), c.args, err, changes)
 		}
 	}
 }
 
-// The cursor of the next page goes to stderr. If it cannot be printed, the page is not either, because a
-// script would take it for the last one.
+// The cursor of the next page goes to stderr. If the cursor cannot be printed, the page is not
+// printed either, because a script would mistake the page for the last one.
 func TestPageWithoutItsCursorIsNotPrinted(t *testing.T) {
 	withTransport(t, func(*http.Request) (*http.Response, error) {
 		page := answer(http.StatusOK, body("id\n1\n"))
@@ -92,12 +92,13 @@ func TestPageWithoutItsCursorIsNotPrinted(t *testing.T) {
 		return page, nil
 	})
 	var out strings.Builder
-	if err := runTo(t.Context(), &out, full{}, history, "active", "--csv"); !errors.Is(err, syscall.ENOSPC) || out.String() != "" {
+	if err := runTo(t.Context(), &out, fullWriter{}, history, "active", "--csv"); !errors.Is(err, syscall.ENOSPC) || out.String() != "" {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
 
-// A request that cannot be made, sent or answered names its part, and prints nothing.
+// If a request cannot be made, sent or answered, the error names the failed step, and the command
+// prints nothing.
 func TestBrokenAnswersAreReported(t *testing.T) {
 	cut := errors.New("cut")
 	for name, c := range map[string]struct {
@@ -124,7 +125,7 @@ func TestBrokenAnswersAreReported(t *testing.T) {
 	}
 }
 
-// A number that JSON lacks is a mistake on the command line. Nothing is solved.
+// A number that JSON cannot represent is a usage error. Nothing is solved.
 func TestSolveRefusesANumberThatIsNotFinite(t *testing.T) {
 	asked := false
 	withTransport(t, func(*http.Request) (*http.Response, error) { asked = true; return nil, io.EOF })
@@ -135,12 +136,12 @@ func TestSolveRefusesANumberThatIsNotFinite(t *testing.T) {
 		}
 	}
 	var number *json.UnsupportedValueError
-	if err := (&Console{Stdout: full{}}).printJSON(math.NaN()); !errors.As(err, &number) {
+	if err := (&Console{Stdout: fullWriter{}}).printJSON(math.NaN()); !errors.As(err, &number) {
 		t.Errorf("printing it: %v", err)
 	}
 }
 
-// Without a usable address of a daemon, a shell completes no names of targets and no names of files.
+// If the daemon's address is invalid, shell completion offers no target names and no file names.
 func TestCompletionWithoutAnAddressHasNoNames(t *testing.T) {
 	withTransport(t, func(*http.Request) (*http.Response, error) { t.Error("asked"); return nil, io.EOF })
 	command := newToken(&Console{Lookup: func(string) (string, bool) { return "", false }})
@@ -153,7 +154,7 @@ func TestCompletionWithoutAnAddressHasNoNames(t *testing.T) {
 	}
 }
 
-// Completion for a flag that a command lacks is a programmer's mistake.
+// Completion for a flag that a command lacks is a programming error.
 func TestCompletionOfAMissingFlagPanics(t *testing.T) {
 	for name, add := range map[string]func(*cobra.Command){
 		"FilesFor": func(c *cobra.Command) { FilesFor(c, "none") },
@@ -170,7 +171,7 @@ func TestCompletionOfAMissingFlagPanics(t *testing.T) {
 	}
 }
 
-// A page that cannot be written is an error with the file's name.
+// If a man page cannot be written, the error contains the name of its file.
 func TestManReportsAPageThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "poold.1"), 0o700); err != nil {
@@ -182,15 +183,16 @@ func TestManReportsAPageThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// closing notes that a body was closed.
-type closing struct {
+// closingReader records that a body was closed.
+type closingReader struct {
 	io.Reader
 	closed *bool
 }
 
-func (c closing) Close() error { *c.closed = true; return nil }
+func (c closingReader) Close() error { *c.closed = true; return nil }
 
-// A stream ends with a document that cannot be read, which is not shown, and with one that cannot be shown.
+// A stream ends after an invalid document, which is not shown, and after a document that cannot be
+// shown.
 func TestStreamEndsWithABadDocument(t *testing.T) {
 	shows := errors.New("shows nothing")
 	for name, c := range map[string]struct {
@@ -205,7 +207,7 @@ func TestStreamEndsWithABadDocument(t *testing.T) {
 		closed, shown := false, 0
 		withTransport(t, func(*http.Request) (*http.Response, error) {
 			event := "event: status\ndata: " + c.event + "\n\n"
-			return answer(http.StatusOK, closing{strings.NewReader(event + event), &closed}), nil
+			return answer(http.StatusOK, closingReader{strings.NewReader(event + event), &closed}), nil
 		})
 		err := readStream(t.Context(), &Client{base: "http://daemon"}, func(*status.Document) error { shown++; return shows })
 		if !c.is(err) || shown != c.shown || !closed {
@@ -214,18 +216,18 @@ func TestStreamEndsWithABadDocument(t *testing.T) {
 	}
 }
 
-// watch ends if it cannot report that the daemon is away.
+// `poold status --watch` ends if it cannot report an outage of the daemon.
 func TestWatchEndsIfItCannotReportAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		withTransport(t, func(r *http.Request) (*http.Response, error) {
-			if asked++; asked == 2 { // the first poll, behind a stream that fails
+			if asked++; asked == 2 { // the first poll, after the first stream failed
 				return answer(http.StatusOK, body(`{"as_of":"a"}`)), nil
 			}
 			return nil, io.EOF
 		})
 		var out strings.Builder
-		err := runTo(t.Context(), &out, full{}, newStatus, "--watch")
+		err := runTo(t.Context(), &out, fullWriter{}, newStatus, "--watch")
 		if !errors.Is(err, syscall.ENOSPC) || asked != 4 || !strings.Contains(out.String(), "as of a") {
 			t.Errorf("%v after %d requests\n%s", err, asked, out.String())
 		}

@@ -2,7 +2,7 @@ package cli
 
 import "testing"
 
-// Money is written without a currency, and small amounts with more digits.
+// Money is formatted without a currency. Small amounts have more digits.
 func TestAmountHasTwoSignificantDigits(t *testing.T) {
 	for x, want := range map[float64]string{
 		0: "0.00", 4.1: "4.10", 1234567.891: "1234567.89", 0.1: "0.10", 0.0996: "0.100", 0.0299: "0.030", 0.000123: "0.00012", 0.000001: "0.0000010",

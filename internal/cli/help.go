@@ -110,11 +110,11 @@ func newCompletion(c *Console) *cobra.Command {
 }
 
 // completeTargets sets the shell completion of a command's arguments. The first argument completes
-// to the names of the targets of the running daemon, further arguments to the words in more. If the
+// to the names of the daemon's targets. Further arguments complete to the given choices. If the
 // daemon does not answer within completeTime, the completion offers no names.
-func completeTargets(command *cobra.Command, connect func() (*Client, error), more ...string) {
+func completeTargets(command *cobra.Command, connect func() (*Client, error), choices ...string) {
 	command.ValidArgsFunction = func(command *cobra.Command, words []string, begin string) ([]string, cobra.ShellCompDirective) {
-		offered := more
+		offered := choices
 		if len(words) == 0 {
 			offered = targetNames(command.Context(), connect)
 		}
@@ -122,8 +122,9 @@ func completeTargets(command *cobra.Command, connect func() (*Client, error), mo
 	}
 }
 
-// targetNames requests the names of the targets from the running daemon. It returns nil if the
-// daemon does not answer. It omits invalid names, because a shell could execute parts of them.
+// targetNames requests the names of the targets from the running daemon. If the daemon does not
+// answer, the result is nil. Invalid names are omitted, because a shell could execute parts of such
+// names.
 func targetNames(ctx context.Context, connect func() (*Client, error)) (names []string) {
 	daemon, err := connect()
 	if err != nil {
@@ -163,7 +164,7 @@ func newMan(c *Console, p Program) *cobra.Command {
 			if err := os.MkdirAll(words[0], 0o755); err != nil { //nolint:gosec // G301: all users must be able to read the pages
 				return err
 			}
-			// An empty environment: the pages must not contain defaults from the packager's
+			// The environment is empty, because the pages must not contain defaults from the packager's
 			// environment.
 			root := p.Root(&Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: c.Stdout, Stderr: c.Stderr})
 			if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "poold " + p.Version}, words[0]); err != nil {

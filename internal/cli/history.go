@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// HistoryTime is the timeout for a request about the history. It is longer than the daemon's own
-// timeout for its store.
+// HistoryTime is the timeout for a request about the history. HistoryTime is longer than the
+// daemon's own timeout for its store.
 const HistoryTime = 15 * time.Second
 
 // historyView describes a subcommand of `poold history` that sends a request to the daemon.
@@ -37,11 +37,11 @@ func historyViews() []historyView {
 	return []historyView{
 		{
 			use: "site SITEKEY", short: "list the orders of a site key, newest first", example: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI --limit 2",
-			args: Words(0, "a site key"), query: paged, path: named("/site/"), show: shown(recordsTable),
+			args: Words(0, "a site key"), query: paged, path: named("/site/"), show: formatWith(recordsTable),
 		},
 		{
 			use: "day [DATE]", short: "show the figures of a day, by default today (UTC)", example: "2026-01-02",
-			args: Words(1), show: shown(dayTable),
+			args: Words(1), show: formatWith(dayTable),
 			path: func(words []string) string {
 				return "/day/" + url.PathEscape(append(words, time.Now().UTC().Format(time.DateOnly))[0])
 			},
@@ -52,11 +52,11 @@ func historyViews() []historyView {
 			path: only("/tasks"), show: taskTable,
 		},
 		{
-			use: "active", short: "list the orders in flight", args: Words(0), query: paged, path: only("/active"), show: shown(activeTable),
+			use: "active", short: "list the orders in flight", args: Words(0), query: paged, path: only("/active"), show: formatWith(activeTable),
 		},
 		{
 			use: "solve ID|TASK", short: "show one order, by its id or by the service's id of its task", example: "73105422",
-			args: Words(0, "the id of an order or of its task"), path: named("/solve/"), show: shown(solveTable),
+			args: Words(0, "the id of an order or of its task"), path: named("/solve/"), show: formatWith(solveTable),
 		},
 		{
 			use: "usage --by owner|target|key", short: "show the spend by owner, target or key", example: "--by owner --since 7d --csv",
@@ -65,7 +65,7 @@ func historyViews() []historyView {
 		},
 		{
 			use: "key NAME", short: "list the tokens that a key took, and its reports (scope admin)", example: "nightly-tests --limit 2",
-			args: Words(0, "the name of a key"), query: paged, path: named("/key/"), show: shown(entriesTable),
+			args: Words(0, "the name of a key"), query: paged, path: named("/key/"), show: formatWith(entriesTable),
 		},
 	}
 }
@@ -104,7 +104,7 @@ func (v historyView) command(c *Console) *cobra.Command {
 		if *asCSV {
 			accept = "text/csv"
 		}
-		header, body, err := daemon.exchange(ctx, question{
+		header, body, err := daemon.exchange(ctx, apiRequest{
 			method: http.MethodGet, path: "/history" + v.path(words) + parameters, header: http.Header{"Accept": {accept}}, limit: HistoryTime,
 		})
 		if err != nil {
@@ -128,8 +128,8 @@ func (v historyView) command(c *Console) *cobra.Command {
 	return command
 }
 
-// historyFlags has the flags whose values become query parameters unchanged. Each has a help text
-// and the values for shell completion.
+// historyFlags lists the flags whose values become query parameters unchanged. Each flag has a help
+// text and the values for shell completion.
 var historyFlags = map[string]struct {
 	help   string
 	values []string
@@ -142,8 +142,8 @@ var historyFlags = map[string]struct {
 	"by":     {"`what` each line sums up: owner, target or key", []string{"owner", "target", "key"}},
 }
 
-// historyParameters adds the named flags to a command. Parsing the command line sets the query
-// parameters that it returns.
+// historyParameters adds the named flags to a command. Parsing the command line fills the returned
+// query parameters.
 func historyParameters(command *cobra.Command, names []string) url.Values {
 	flags, given := command.Flags(), url.Values{}
 	for _, name := range names {
@@ -202,14 +202,14 @@ func (c *Console) noteNextPage(header http.Header) error {
 	if err != nil || !query.Has("cursor") {
 		return nil //nolint:nilerr // a Link header without a cursor comes from a proxy
 	}
-	_, err = io.WriteString(c.Stderr, more(query.Get("cursor")))
+	_, err = io.WriteString(c.Stderr, nextPageLine(query.Get("cursor")))
 	return err
 }
 
-// more returns a line that names the flag for the next page, or "" if there is no further page.
-func more(cursor string) string {
+// nextPageLine returns a line with the flag for the next page, or "" after the last page.
+func nextPageLine(cursor string) string {
 	if cursor == "" {
 		return ""
 	}
-	return "there are more: add --cursor " + plain(cursor) + "\n"
+	return "there are more: add --cursor " + escapeWord(cursor) + "\n"
 }

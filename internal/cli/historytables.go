@@ -17,9 +17,9 @@ func taskTable(answer []byte) (string, error) {
 		return "", err
 	}
 	if len(list.Records) > 0 && list.Records[0].Status == "polling" {
-		return shown(activeTable)(answer)
+		return formatWith(activeTable)(answer)
 	}
-	return shown(recordsTable)(answer)
+	return formatWith(recordsTable)(answer)
 }
 
 func recordsTable(list *historyapi.List) string {
@@ -32,7 +32,7 @@ func recordsTable(list *historyapi.List) string {
 		r := &list.Records[i]
 		t.plainRow(r.EndedAt, r.Target, r.Type, r.How, r.Code, seconds(r.ElapsedMS), r.Polls, r.By, r.Provider, r.Task, price(r.Price), r.ID)
 	}
-	return t.text(0) + more(list.Next)
+	return t.text(0) + nextPageLine(list.Next)
 }
 
 func activeTable(list *historyapi.ActiveList) string {
@@ -45,7 +45,7 @@ func activeTable(list *historyapi.ActiveList) string {
 		r := &list.Records[i]
 		t.plainRow(r.PlacedAt, r.Target, r.Type, r.State, seconds(r.ElapsedMS), r.Provider, r.Task, price(r.Price), r.ID)
 	}
-	return t.text(0) + more(list.Next)
+	return t.text(0) + nextPageLine(list.Next)
 }
 
 func solveTable(r *historyapi.Record) string {
@@ -71,21 +71,21 @@ func entriesTable(list *historyapi.AuditList) string {
 		e := &list.Entries[i]
 		t.plainRow(e.At, e.Action, e.Target, e.Source, price(e.Price), e.TokenID, e.Image)
 	}
-	return t.text(0) + more(list.Next)
+	return t.text(0) + nextPageLine(list.Next)
 }
 
-// figureColumns has the headings of the cells that figureCells returns.
+// figureColumns contains the headings of the cells that figureCells returns.
 var figureColumns = []any{"ORDERS", "SOLVED", "DISCARDED", "FAILED", "REFUSED", "LOST", "MEAN SECONDS", "SPENT"}
 
 func figureCells(f *historyapi.DayFigures) []any {
 	tokens := f.Solved + f.Discarded
-	mean := known(tokens > 0, "%.1f", float64(f.TotalElapsedMS)/1000/float64(max(tokens, 1)))
+	mean := formatKnown(tokens > 0, "%.1f", float64(f.TotalElapsedMS)/1000/float64(max(tokens, 1)))
 	return []any{f.Orders, f.Solved, f.Discarded, f.Failed, f.Refused, f.Lost, mean, price(f.Spent)}
 }
 
 func dayTable(day *historyapi.Day) string {
 	if len(day.Types)+len(day.Targets) == 0 {
-		return "no known order ended on " + plain(day.Date) + " (UTC)\n"
+		return "no known order ended on " + escapeWord(day.Date) + " (UTC)\n"
 	}
 	t := &table{}
 	t.plainRow(append([]any{"TARGET", "OWNER"}, figureColumns...)...)
@@ -103,21 +103,22 @@ func dayTable(day *historyapi.Day) string {
 	return t.text(0) + "\n" + types.text(0)
 }
 
-// usageTable formats the usage. The usage by key has different columns from the usage by target.
+// usageTable formats the response of `poold history usage`. The usage by key has other columns than
+// the usage by target.
 func usageTable(answer []byte) (string, error) {
 	usage, err := decode[struct{ By string }](answer)
 	if err != nil {
 		return "", err
 	}
 	if usage.By == "key" {
-		return shown(keyUsageTable)(answer)
+		return formatWith(keyUsageTable)(answer)
 	}
-	return shown(spentTable)(answer)
+	return formatWith(spentTable)(answer)
 }
 
 func keyUsageTable(usage *historyapi.KeyUsage) string {
 	if len(usage.Lines) == 0 {
-		return fmt.Sprintf("no key took or reported a token from %s to %s (UTC)\n", plain(usage.First), plain(usage.Last))
+		return fmt.Sprintf("no key took or reported a token from %s to %s (UTC)\n", escapeWord(usage.First), escapeWord(usage.Last))
 	}
 	t := &table{}
 	t.plainRow("DATE", "KEY", "HANDED OUT", "ACCEPTED", "REJECTED", "BOUGHT", "SPENT")
@@ -130,7 +131,7 @@ func keyUsageTable(usage *historyapi.KeyUsage) string {
 
 func spentTable(usage *historyapi.Usage) string {
 	if len(usage.Lines) == 0 {
-		return fmt.Sprintf("no known order ended from %s to %s (UTC)\n", plain(usage.First), plain(usage.Last))
+		return fmt.Sprintf("no known order ended from %s to %s (UTC)\n", escapeWord(usage.First), escapeWord(usage.Last))
 	}
 	t := &table{}
 	t.plainRow(append(append([]any{"DATE", "TARGET", "OWNER"}, figureColumns...), "HANDED OUT", "EXPIRED")...)

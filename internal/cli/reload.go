@@ -27,8 +27,8 @@ func newReload(c *Console) *cobra.Command {
 	}
 	asJSON := command.Flags().Bool("json", false, "print the part config of the status afterwards")
 	onDaemon(command, c, func(ctx context.Context, daemon *Client, _ []string) error {
-		before, _ := AskStatus(ctx, daemon, StatusTime) // ignored: a fault of the daemon also fails the request for the reload
-		q := question{method: http.MethodPost, path: "/-/reload", limit: reloadTime, success: http.StatusNoContent}
+		before, _ := AskStatus(ctx, daemon, StatusTime) // an error is ignored here, because the request for the reload then fails too
+		q := apiRequest{method: http.MethodPost, path: "/-/reload", limit: reloadTime, success: http.StatusNoContent}
 		if _, _, err := daemon.exchange(ctx, q); err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ func newReport(c *Console) *cobra.Command {
 			report.Target = words[0]
 			path = "/pool/" + url.PathEscape(words[0]) + "/token/" + url.PathEscape(id) + "/report"
 		}
-		if _, _, err := daemon.exchange(ctx, question{
+		if _, _, err := daemon.exchange(ctx, apiRequest{
 			method: http.MethodPost, path: path, header: http.Header{"Content-Type": {"application/json"}},
 			body: []byte(`{"outcome":"` + outcome + `"}`), limit: changeTime, success: http.StatusNoContent,
 		}); err != nil {

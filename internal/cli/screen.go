@@ -35,8 +35,8 @@ func (c *Console) screen() screen {
 	return s
 }
 
-// paintState returns the function that colours the states in one column of a table. It returns nil
-// if the screen shows no colours.
+// paintState returns the function that colours the states in one column of a table. The function is
+// nil if the screen shows no colours.
 func (s screen) paintState(column int) func(int, string, string) string {
 	if !s.colours {
 		return nil

@@ -55,7 +55,7 @@ type solveFlags struct {
 	json                             bool
 }
 
-// solve sends POST /solve and prints the token of the response.
+// solve sends POST /solve and prints the token in the response.
 func (s *solveFlags) solve(ctx context.Context, c *Console, daemon *Client, flags *pflag.FlagSet) error {
 	request := requestOf(flags)
 	timeout, _ := flags.GetDuration("timeout") // requestFlags adds it
@@ -82,7 +82,7 @@ func (s *solveFlags) solve(ctx context.Context, c *Console, daemon *Client, flag
 	if flags.Changed("idempotency-key") {
 		header.Set("Idempotency-Key", s.idempotencyKey)
 	}
-	_, answer, err := daemon.exchange(ctx, question{method: http.MethodPost, path: "/solve", header: header, body: body, limit: timeout + solveGrace})
+	_, answer, err := daemon.exchange(ctx, apiRequest{method: http.MethodPost, path: "/solve", header: header, body: body, limit: timeout + solveGrace})
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ type statusView struct {
 	json  bool
 }
 
-// choose sets the glob from the arguments and checks the selection of targets.
+// choose sets the glob from the arguments and validates the selection of targets.
 func (v *statusView) choose(words []string, byState bool) error {
 	v.glob = strings.Join(words, "")
 	if _, err := path.Match(v.glob, ""); err != nil || len(words) > 0 && v.glob == "" {
@@ -68,8 +68,8 @@ func (v *statusView) choose(words []string, byState bool) error {
 	return nil
 }
 
-// part returns a copy of a document with only the selected targets. Targets with problems come
-// first.
+// part returns a copy of a document that contains only the selected targets. Targets with problems
+// come first.
 func (v *statusView) part(d *status.Document) *status.Document {
 	part := *d
 	part.Targets = []status.Target{}

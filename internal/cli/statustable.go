@@ -15,7 +15,7 @@ import (
 // name; if one target matches, statusText shows all its figures.
 func statusText(d *status.Document, asked bool, s screen) string {
 	var text strings.Builder
-	say := func(line string) { text.WriteString(wrapped(Printable(line), s.columns) + "\n") }
+	say := func(line string) { text.WriteString(wrapLines(Printable(line), s.columns) + "\n") }
 	for _, alarm := range append(refusedFile(d.Config), d.Alarms...) {
 		say(alarm)
 		say("")
@@ -59,8 +59,8 @@ func refusedFile(c status.Config) (lines []string) {
 	return append(lines, c.Problems...)
 }
 
-// providerLine describes a provider that is not ok: the reason, since when, the next attempt, and
-// the remedy.
+// providerLine describes a provider that is not ok: the reason, the begin of the outage, the next
+// attempt, and the remedy.
 func providerLine(p status.Provider) string {
 	line := p.Name + ": " + p.Reason
 	if p.Since != "" {
@@ -103,8 +103,8 @@ func targetTable(d *status.Document, s screen) *table {
 		}
 		hour := &x.Hour
 		t.row(Printable(x.Name), Printable(x.State), strconv.Itoa(x.Fresh), wanted(x.Want, x.Warm), strconv.Itoa(x.InFlight), strconv.Itoa(x.Waiting),
-			known(hour.Hits+hour.Waited+hour.Misses > 0, "%.1f %%", 100*hour.HitRate), strconv.FormatInt(hour.Requests, 10),
-			known(x.LeadTime.P50 > 0, "%.1f s", x.LeadTime.P50), price(spent))
+			formatKnown(hour.Hits+hour.Waited+hour.Misses > 0, "%.1f %%", 100*hour.HitRate), strconv.FormatInt(hour.Requests, 10),
+			formatKnown(x.LeadTime.P50 > 0, "%.1f s", x.LeadTime.P50), price(spent))
 	}
 	return t
 }
@@ -141,11 +141,11 @@ func figures(t *status.Target) *table {
 	line("fresh", "%d, ending soon %d, next end in %s", t.Fresh, t.Ageing, expiry(t.NextExpiry))
 	line("orders", "%d, outcome unknown %d, callers waiting %d", t.InFlight, t.Unknown, t.Waiting)
 	line("requests", "%d, hits %d, waited %d, misses %d, hit rate %s", t.Requests, t.Hits, t.Waited, t.Misses,
-		known(t.Hits+t.Waited+t.Misses > 0, "%.1f %%", 100*t.HitRate))
+		formatKnown(t.Hits+t.Waited+t.Misses > 0, "%.1f %%", 100*t.HitRate))
 	line("bought", "%d, solved %d, expired %d, discarded %d, failed %d, lost %d", t.Bought, t.Solved, t.Expired, t.Discarded, t.Failed, t.Lost)
-	line("bought each", "%s per token served", known(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed))
+	line("bought each", "%s per token served", formatKnown(t.BoughtPerServed > 0, "%.2f", t.BoughtPerServed))
 	line("reports", "accepted %d, rejected %d", t.Accepted, t.Rejected)
-	line("lead time", "p50 %s, p90 %s", known(t.LeadTime.P50 > 0, "%.1f s", t.LeadTime.P50), known(t.LeadTime.P90 > 0, "%.1f s", t.LeadTime.P90))
+	line("lead time", "p50 %s, p90 %s", formatKnown(t.LeadTime.P50 > 0, "%.1f s", t.LeadTime.P50), formatKnown(t.LeadTime.P90 > 0, "%.1f s", t.LeadTime.P90))
 	line("spent", "%s in all", price(t.Spent))
 	budget := "-"
 	if t.Budget != nil {
@@ -196,8 +196,8 @@ func daemonLines(d *status.Document) (lines []string) {
 	return lines
 }
 
-// onDemandLines describes the solves on demand and the solves that requests shared. It omits either
-// line if there were none.
+// onDemandLines returns a line about the solves on demand and a line about shared solves. Either
+// line is omitted if there were no such solves.
 func onDemandLines(d *status.Document) (lines []string) {
 	if s := d.Solve; s != nil && s.Used() {
 		lines = append(lines, fmt.Sprintf("on-demand solves: guests %d, fresh %d, orders %d, waiting %d, requests %d, bought %d, solved %d, failed %d, spent %s; budget %s",
@@ -216,7 +216,7 @@ func onDemandLines(d *status.Document) (lines []string) {
 	return lines
 }
 
-// used formats the use of one limit of a budget. It returns "" if the budget has no such limit.
+// used formats the use of one limit of a budget. If the budget has no such limit, the result is "".
 func used(u *status.Usage, of string) string {
 	if u == nil {
 		return ""
@@ -229,7 +229,7 @@ func usedOf(b status.Budget) string {
 	return strings.Trim(used(b.Hour, "an hour")+", "+used(b.Day, "a day"), ", ")
 }
 
-// wanted formats the number of wanted tokens, and how many of them a warm window wants.
+// wanted formats the number of wanted tokens, and the number that a warm window wants.
 func wanted(want, warm int) string {
 	switch warm {
 	case 0:

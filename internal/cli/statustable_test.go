@@ -11,7 +11,7 @@ import (
 	"poold/internal/status"
 )
 
-// No line of a status is wider than 100 columns, and no control character of it reaches the
+// A line of the status has at most 100 columns. No control character from a document reaches the
 // terminal.
 func TestHostileStatusFitsTheTerminal(t *testing.T) {
 	for name, word := range map[string]string{
@@ -73,7 +73,7 @@ func TestOnlyStatesAreColoured(t *testing.T) {
 	}
 }
 
-// Texts are cut and wrapped by columns, in which wide characters count as two.
+// Texts are shortened and wrapped by columns. A wide character counts as two columns.
 func TestTextsAreCutByColumns(t *testing.T) {
 	for _, c := range []struct {
 		text    string
@@ -88,11 +88,11 @@ func TestTextsAreCutByColumns(t *testing.T) {
 		{"one two  three", 8, "one two…", "one two\n  three"},
 		{"a b", 0, "", "a\n  b"},
 	} {
-		if got := cut(c.text, c.columns); got != c.cut {
-			t.Errorf("cut(%q, %d) = %q", c.text, c.columns, got)
+		if got := shorten(c.text, c.columns); got != c.cut {
+			t.Errorf("shorten(%q, %d) = %q", c.text, c.columns, got)
 		}
-		if got := wrapped(c.text, c.columns); got != c.wrapped {
-			t.Errorf("wrapped(%q, %d) = %q, want %q", c.text, c.columns, got, c.wrapped)
+		if got := wrapLines(c.text, c.columns); got != c.wrapped {
+			t.Errorf("wrapLines(%q, %d) = %q, want %q", c.text, c.columns, got, c.wrapped)
 		}
 	}
 	if n := columnsOf("a漢" + fmt.Sprint(1)); n != 4 {

@@ -11,27 +11,26 @@ import (
 type table struct {
 	rows   [][]string
 	indent string // text before each row
-	// paint colours a cell below the first row; nil = no colours. The argument padded is the cell
-	// with the spaces that follow it.
+	// paint colours a cell below the first row; nil = no colours. The argument padded is the cell's
+	// text followed by padding.
 	paint func(column int, cell, padded string) string
 }
 
-// row adds a row. The caller must first make texts of foreign origin printable.
+// row adds a row. The caller must first make untrusted texts printable.
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
 
-// plainRow adds a row of values of any type. It formats each value and escapes its control
-// characters by plain.
+// plainRow adds a row of values of any type. It formats each value and escapes control characters.
 func (t *table) plainRow(cells ...any) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
-		row[i] = plain(fmt.Sprint(cell))
+		row[i] = escapeWord(fmt.Sprint(cell))
 	}
 	t.row(row...)
 }
 
-// text formats the table. The argument columns limits the width of each line; 0 means no limit. If
-// the table is too wide, text first shortens the first column, but not below 12 characters, and
-// then cuts the ends of the lines.
+// text formats the table. The argument columns limits the width of each line; 0 means no limit. A
+// table that is too wide gets a shorter first column of at least 12 characters. Lines that are
+// still too long lose their ends.
 func (t *table) text(columns int) string {
 	const gap, least = 2, 12
 	var widths []int
@@ -58,7 +57,7 @@ func (t *table) text(columns int) string {
 		text.WriteString(t.indent)
 		room := columns
 		for i, cell := range row {
-			cell = cut(cell, min(widths[i], room))
+			cell = shorten(cell, min(widths[i], room))
 			padded := cell
 			if i < len(row)-1 {
 				padded += strings.Repeat(" ", max(0, min(widths[i]+gap, room)-columnsOf(cell)))
@@ -75,7 +74,7 @@ func (t *table) text(columns int) string {
 }
 
 // columnsOf returns the width of a text on a terminal, in columns. The result can be too large,
-// because it counts each combining character as a column.
+// because each combining character counts as a column.
 func columnsOf(text string) (n int) {
 	for _, r := range text {
 		n += columnsOfRune(r)
@@ -91,8 +90,8 @@ func columnsOfRune(r rune) int {
 	return 1
 }
 
-// cut shortens a text to a number of columns. A shortened text ends with an ellipsis.
-func cut(text string, columns int) string {
+// shorten limits a text to a number of columns. A shortened text ends with an ellipsis.
+func shorten(text string, columns int) string {
 	if columnsOf(text) <= columns {
 		return text
 	}
@@ -109,19 +108,19 @@ func cut(text string, columns int) string {
 	return kept.String() + "…"
 }
 
-// wrapped breaks a text into lines of at most the given number of columns. It breaks lines between
-// words if possible, and indents the lines after the first.
-func wrapped(text string, columns int) string {
+// wrapLines breaks a text into lines of at most the given number of columns. Lines break between
+// words if possible. Lines after the first are indented.
+func wrapLines(text string, columns int) string {
 	const indent = "  "
 	var lines strings.Builder
-	used := 0 // columns that the last line has used
+	used := 0 // number of columns in the last line
 	for _, word := range strings.Fields(text) {
 		for word != "" {
 			room := columns
 			if used > 0 {
 				room -= len(indent)
 			}
-			part := head(word, room)
+			part := fittingPrefix(word, room)
 			word = word[len(part):]
 			switch takes := columnsOf(part); {
 			case used == 0:
@@ -139,9 +138,9 @@ func wrapped(text string, columns int) string {
 	return lines.String()
 }
 
-// head returns the longest beginning of a text that fits into the given number of columns, but at
-// least one character.
-func head(text string, columns int) string {
+// fittingPrefix returns the longest prefix of a text that fits into the given number of columns,
+// but at least one character.
+func fittingPrefix(text string, columns int) string {
 	for at, r := range text {
 		if columns -= columnsOfRune(r); columns < 0 && at > 0 {
 			return text[:at]

@@ -27,7 +27,7 @@ func newToken(c *Console) *cobra.Command {
 	life := flags.Duration("min-ttl", 0, "take a token with at least this much of its life left")
 	asJSON := flags.Bool("json", false, "print the daemon's whole answer")
 	connect := onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
-		query, limit := url.Values{}, time.Minute // the longest wait without --wait, that of on_empty: solve
+		query, limit := url.Values{}, time.Minute // the longest wait without the flag --wait, for targets with `on_empty: solve`
 		if flags.Changed("wait") {
 			query.Set("wait", wait.String())
 			limit = *wait
@@ -43,8 +43,8 @@ func newToken(c *Console) *cobra.Command {
 		if *asJSON {
 			accept = "application/json"
 		}
-		// The method is POST, because net/http repeats a GET whose connection died, and the
-		// repetition would take a second token.
+		// The method is POST, because net/http repeats a GET after a broken connection, and the second
+		// GET would take a second token.
 		body, err := daemon.Ask(ctx, http.MethodPost, path, accept, limit+takeTime)
 		if err != nil {
 			return err

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// mostQuiet is the time without an event after which the client closes a stream. The daemon
-	// sends an event at least every 5 s.
+	// mostQuiet limits the time between two events of a stream. The daemon sends an event at least
+	// every 5 s.
 	mostQuiet = 12 * time.Second
-	// pollEvery is the interval of polls while no stream can be opened. After each interval the
-	// client first tries to open a stream again.
+	// pollEvery is the interval between two polls while no stream can be opened. Before each poll the
+	// client tries to open a stream.
 	pollEvery = 3 * time.Second
 )
 
 // watch prints the status whenever it changes, until ctx ends.
 func watch(ctx context.Context, c *Console, daemon *Client, v *statusView) error {
 	w := &watcher{Console: c, view: v}
-	err := follow(ctx, w.take, w.away,
+	err := follow(ctx, w.take, w.showOutage,
 		func(ctx context.Context, take taker) error { return readStream(ctx, daemon, take) },
 		func(ctx context.Context, take taker) error { return readOnce(ctx, daemon, take) })
 	if ctx.Err() == nil {
@@ -38,17 +38,18 @@ func watch(ctx context.Context, c *Console, daemon *Client, v *statusView) error
 // taker is a function that prints a received document. Its error ends the command.
 type taker func(*status.Document) error
 
-// errShown marks an error of printing the status. Errors without this mark come from the daemon.
+// errShown marks an error that occurred while the status was printed. Errors without this mark come
+// from the daemon.
 var errShown = errors.New("showing the status")
 
-// follow reads a stream of documents. While no stream can be read, it polls. It ends
+// follow reads a stream of documents. While no stream can be read, follow polls the status. It ends
 //   - if ctx ends,
 //   - if the first attempt yields no document,
 //   - if a document cannot be printed,
 //   - if the key may not read the status.
 //
-// follow passes all other errors to the function away and tries again.
-func follow(ctx context.Context, take taker, away func(error) error, stream, poll func(context.Context, taker) error) error {
+// After any other error, follow calls onOutage and tries again.
+func follow(ctx context.Context, take taker, onOutage func(error) error, stream, poll func(context.Context, taker) error) error {
 	known := false
 	taking := func(d *status.Document) error {
 		known = true
@@ -59,14 +60,14 @@ func follow(ctx context.Context, take taker, away func(error) error, stream, pol
 	}
 	for {
 		err := stream(ctx, taking)
-		if ended(err) || ctx.Err() != nil {
+		if isFinal(err) || ctx.Err() != nil {
 			return err
 		}
 		if err = poll(ctx, taking); err != nil {
-			if !known || ended(err) || ctx.Err() != nil {
+			if !known || isFinal(err) || ctx.Err() != nil {
 				return err
 			}
-			if err := away(err); err != nil {
+			if err := onOutage(err); err != nil {
 				return err
 			}
 		}
@@ -78,9 +79,9 @@ func follow(ctx context.Context, take taker, away func(error) error, stream, pol
 	}
 }
 
-// ended reports whether err rules out further attempts: the key was refused, or the status could
+// isFinal reports whether err rules out further attempts: the key was refused, or the status could
 // not be printed.
-func ended(err error) bool {
+func isFinal(err error) bool {
 	var refused *refusal
 	return errors.Is(err, errShown) || errors.As(err, &refused) && (refused.status == http.StatusUnauthorized || refused.status == http.StatusForbidden)
 }
@@ -99,7 +100,7 @@ func readStream(ctx context.Context, daemon *Client, take taker) error {
 	defer cancel()
 	quiet := time.AfterFunc(mostQuiet, cancel)
 	defer quiet.Stop()
-	response, err := daemon.open(ctx, question{method: http.MethodGet, path: "/status/stream", header: http.Header{"Accept": {"text/event-stream"}}})
+	response, err := daemon.open(ctx, apiRequest{method: http.MethodGet, path: "/status/stream", header: http.Header{"Accept": {"text/event-stream"}}})
 	if err != nil {
 		return err
 	}
@@ -160,12 +161,12 @@ func (w *watcher) take(d *status.Document) error {
 	return w.draw(w.view.text(d, w.screen()), "as of "+Printable(d.AsOf))
 }
 
-// away prints that the daemon does not answer. The last status stays visible.
-func (w *watcher) away(err error) error {
+// showOutage prints that the daemon does not answer. The last status stays visible.
+func (w *watcher) showOutage(err error) error {
 	known := w.fault == err.Error()
 	w.fault = err.Error()
 	if screen := w.screen(); screen.lines > 0 && !w.view.json {
-		return w.draw(w.last, wrapped(fmt.Sprintf("not live, as of %s: %s", Printable(w.asOf), Printable(err.Error())), screen.columns))
+		return w.draw(w.last, wrapLines(fmt.Sprintf("not live, as of %s: %s", Printable(w.asOf), Printable(err.Error())), screen.columns))
 	}
 	if known {
 		return nil
@@ -174,7 +175,8 @@ func (w *watcher) away(err error) error {
 	return err
 }
 
-// draw prints a heading line and a text below it, on a terminal in place of the last ones.
+// draw prints a heading line and a text below the heading. On a terminal they replace the last
+// heading and text.
 func (w *watcher) draw(text, line string) error {
 	same := text == w.last
 	w.last = text
@@ -186,7 +188,7 @@ func (w *watcher) draw(text, line string) error {
 		_, err := io.WriteString(w.Stdout, line+"\n"+text+"\n")
 		return err
 	}
-	// A text with more lines than the terminal would scroll its top out of sight.
+	// If the text had more lines than the terminal, the terminal would scroll and hide the first lines.
 	lines := strings.Split(strings.TrimRight(line+"\n"+text, "\n"), "\n")
 	if most := screen.lines - 1; len(lines) > most && most > 0 {
 		lines = append(lines[:most-1], fmt.Sprintf("… and %d lines more", len(lines)-most+1))

@@ -13,9 +13,8 @@ import (
 	"poold/internal/status"
 )
 
-// following runs follow in a bubble until follow ends or the time is over, and returns its
-// events.
-func following(t *testing.T, length time.Duration, stream, poll func(try int) error) (events []string, err error) {
+// runFollow runs follow in a bubble for at most the given length and returns the events.
+func runFollow(t *testing.T, length time.Duration, stream, poll func(try int) error) (events []string, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), length)
 		defer cancel()
@@ -46,8 +45,8 @@ func following(t *testing.T, length time.Duration, stream, poll func(try int) er
 	return events, err
 }
 
-// After a stream ends, follow polls once and opens the next stream. Without a stream it polls.
-// While the daemon does not answer, the shown text stays.
+// After a stream ends, follow polls once and opens the next stream. Without a stream, follow keeps
+// polling. The last status stays visible during an outage.
 func TestFollowPollsWithoutAStream(t *testing.T) {
 	gone := errors.New("gone")
 	never := func(int) error { return gone }
@@ -68,7 +67,7 @@ func TestFollowPollsWithoutAStream(t *testing.T) {
 			return nil
 		}, "0s polled", &refusal{}},
 	} {
-		events, err := following(t, 12*time.Second-1, c.stream, c.poll)
+		events, err := runFollow(t, 12*time.Second-1, c.stream, c.poll)
 		if got := strings.Join(events, ", "); got != c.want {
 			t.Errorf("%s: %s\nwant %s", name, got, c.want)
 		}
@@ -78,7 +77,7 @@ func TestFollowPollsWithoutAStream(t *testing.T) {
 	}
 }
 
-// An outage is reported once, and the next outage again, also with the same error.
+// Each outage is reported once, even if two outages have the same error.
 func TestWatchReportsEachOutage(t *testing.T) {
 	var out, log strings.Builder
 	w := &watcher{Console: &Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: &out, Stderr: &log}, view: &statusView{}}
@@ -88,7 +87,7 @@ func TestWatchReportsEachOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := w.away(gone); err != nil {
+			if err := w.showOutage(gone); err != nil {
 				t.Fatal(err)
 			}
 		}

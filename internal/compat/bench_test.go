@@ -12,8 +12,9 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// BenchmarkTask compares submit and poll of a pooled task with one take, in turns, on a Redis that
-// serves nothing else. "x-take" is the ratio of their times.
+// BenchmarkTask compares the submission and poll of a pooled task with one take, alternately, on an
+// otherwise idle Redis. The metric "x-take" is the duration of the task divided by the duration of
+// the take.
 func BenchmarkTask(b *testing.B) {
 	log := slog.New(slog.DiscardHandler)
 	store, err := pooltest.Open(pool.Options{Addresses: "redis://" + redistest.Server(b), Prefix: "captcha", Log: log})

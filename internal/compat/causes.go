@@ -16,15 +16,15 @@ type Cause int
 // The reasons for an error response.
 const (
 	Broken        Cause = iota // unexpected error
-	WrongKey                   // the configuration file does not have the key
+	WrongKey                   // the key is not in the configuration file
 	OddKey                     // the key does not have the form of a key
-	TooManyKeys                // too many wrong keys came from the client's address
+	TooManyKeys                // too many wrong keys from the client's address
 	NotEntitled                // the key lacks the scope
 	TooFast                    // the key's rate is used up
 	BadParameters              // a parameter is invalid or not supported
 	NotSupported               // unknown type of task
 	NotAllowed                 // no target matches, and the key may not buy for other identities
-	BadID                      // the task id is not a number
+	BadID                      // the id of the task is not a number
 	UnknownTask                // the caller has no such task, the task is too old, or its token has expired
 	NotReady                   // poll again
 	Unsolvable                 // the solve failed
@@ -37,8 +37,8 @@ const (
 	NoAction                   // a call of res.php without an action
 )
 
-// words maps each cause to its error codes in both protocols and to its explanation.
-var words = map[Cause]struct{ legacy, tasks, why string }{
+// causeTexts contains the error codes in both protocols and the explanation of each cause.
+var causeTexts = map[Cause]struct{ legacy, tasks, why string }{
 	Broken:        {"ERROR_INTERNAL_SERVER_ERROR", "ERROR_INTERNAL_SERVER_ERROR", "poold failed; see its log"},
 	WrongKey:      {wire.CodeUnknownKey, wire.CodeUnknownKey, "the configuration file has no such key"},
 	OddKey:        {wire.CodeNoKey, wire.CodeUnknownKey, "the call has no key; if the configuration file has no keys, send any 32 characters"},
@@ -62,16 +62,16 @@ var words = map[Cause]struct{ legacy, tasks, why string }{
 }
 
 // Legacy returns the error code of the older protocol (in.php and res.php).
-func (c Cause) Legacy() string { return words[c].legacy }
+func (c Cause) Legacy() string { return causeTexts[c].legacy }
 
 // Tasks returns the error code of the tasks protocol.
-func (c Cause) Tasks() string { return words[c].tasks }
+func (c Cause) Tasks() string { return causeTexts[c].tasks }
 
 // Why returns the explanation of the cause; "" for NotReady.
-func (c Cause) Why() string { return words[c].why }
+func (c Cause) Why() string { return causeTexts[c].why }
 
 // Error returns the error code of the older protocol and the explanation.
-func (c Cause) Error() string { return "compat: " + words[c].legacy + ": " + words[c].why }
+func (c Cause) Error() string { return "compat: " + causeTexts[c].legacy + ": " + causeTexts[c].why }
 
 // CauseOf returns the cause of an error that a method of Tasks returned.
 func CauseOf(err error) Cause {

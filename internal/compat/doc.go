@@ -14,10 +14,10 @@
 //
 // # A task
 //
-// The number of a task is part of the Idempotency-Key of its take. So every poll gets the same token
-// while the token lives. All replicas share the task's record (records.go).
+// The number of a task is part of the Idempotency-Key of its take. Every poll therefore gets the
+// same token while the token lives. All replicas share the task's record (records.go).
 //
-//   - A target's task takes its token at its first poll, so that the token does not age before the poll.
+//   - A target's task takes a token at the first poll, so that the token does not age before the poll.
 //     If the stock is empty at the submission or at a poll, the task holds a ticket from then on.
 //   - The token of a guest's task is ordered at the submission.
 //
@@ -27,20 +27,20 @@
 //
 // # Invariants
 //
-//   - One replica waits for the token of a task and holds the task under a lease, which the record names.
-//     When the lease has expired, the next poll at any replica continues the task with the same
+//   - One replica waits for the token of a task and holds the task under a lease in the record.
+//     After the lease has expired, the next poll at any replica continues the task with the same
 //     Idempotency-Key, ticket and token.
-//   - A task counts as one request, however often it is polled. A replica gives a task up 30 s after its
-//     submission or its last poll; a poll after that time counts as another request.
-//   - The end of a task is written to its record before its caller gets it. When its token has expired, a
-//     task is unknown; it never gets a second token.
+//   - A task counts as one request, however often it is polled. A replica gives a task up 30 s
+//     after the task's submission or last poll. A poll after that time counts as another request.
+//   - The end of a task is written to the task's record before the caller gets the token or the
+//     error. After its token has expired, a task is unknown. A task never gets a second token.
 //   - At most mostWaiting tasks wait at one replica. Each waiting task has a goroutine, which ends with
 //     Tasks.Run.
 //
 // # Crash points
 //
-// A test build can kill itself (package crash) at two points. The point "taken" is after the take of a
-// token. The point "noted" is after the write of the record and before any response.
+// A test build can kill itself (package crash) at two points. The point "taken" follows the take of
+// a token. The point "noted" follows the write of the record and precedes any response.
 //
 // # What it does not do
 //

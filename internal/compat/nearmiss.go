@@ -30,8 +30,8 @@ type NearMisses struct {
 	of map[captcha.ID][]NearMiss // key: the identity of a target; value: its near misses, the latest first
 }
 
-// Note counts a submission that differs from a target in these fields. It reports whether the target has
-// no earlier submission with the same differences.
+// Note counts a submission that differs from a target in these fields. The result is true for the
+// first submission with these differences.
 func (n *NearMisses) Note(target captcha.ID, fields []string, at time.Time) (first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

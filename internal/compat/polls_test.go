@@ -14,11 +14,11 @@ import (
 	"poold/internal/pool"
 )
 
-// Polls of one task at the same time get the same token, one of them as the first.
+// Simultaneous polls of a task get the same token. Exactly one of these polls counts as the first.
 func TestPollsAtTheSameTime(t *testing.T) {
-	story(t, 1, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
-		one.land(time.Minute)
+		one.addToken(time.Minute)
 		number := one.submit()
 		var mu sync.Mutex
 		var polls sync.WaitGroup
@@ -39,13 +39,13 @@ func TestPollsAtTheSameTime(t *testing.T) {
 		if sources[pool.FromPool] != 1 || sources[pool.FromReplay] != 4 || len(values) != 1 {
 			t.Errorf("%v, %v", sources, values)
 		}
-		one.figures("one request", 0, 0, 1, 1, 0, 0)
+		one.checkFigures("one request", 0, 0, 1, 1, 0, 0)
 	})
 }
 
-// A poll whose caller hangs up counts as no delivery: the next poll gets the token as the first.
+// A poll whose caller hangs up does not count as a delivery. The next poll counts as the first.
 func TestAPollThatHangsUpDeliversNothing(t *testing.T) {
-	story(t, 1, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
 		number := one.submit()
 		hangUp, cancel := context.WithCancel(t.Context())
@@ -53,16 +53,16 @@ func TestAPollThatHangsUpDeliversNothing(t *testing.T) {
 		if _, err := one.Poll(hangUp, number, caller, one.terms); err == nil {
 			t.Error("a token for a caller that has gone")
 		}
-		one.land(time.Minute)
+		one.addToken(time.Minute)
 		if got := one.poll(number, nil); got.Source != pool.FromWait {
 			t.Errorf("%+v", got)
 		}
 	})
 }
 
-// A task's resources are held from its begin to its end, also while nobody polls it.
+// A task holds its resources until the task ends, even while no caller polls the task.
 func TestATaskHoldsItsResources(t *testing.T) {
-	story(t, 1, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
 		var held atomic.Int64
 		on, _ := one.terms(Task{})
@@ -80,7 +80,7 @@ func TestATaskHoldsItsResources(t *testing.T) {
 			}
 		}
 		one.poll(number, NotReady)
-		one.land(time.Minute)
+		one.addToken(time.Minute)
 		one.poll(number, nil)
 		if synctest.Wait(); held.Load() != 0 {
 			t.Errorf("held %d times after its end", held.Load())
@@ -88,14 +88,14 @@ func TestATaskHoldsItsResources(t *testing.T) {
 	})
 }
 
-// A submit that finds fewer tokens than pending callers waits behind them.
+// A new task waits behind the pending callers if there are fewer tokens than pending callers.
 func TestASubmitWaitsBehindPendingCallers(t *testing.T) {
-	story(t, 1, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
-		one.land(time.Minute)
+		one.addToken(time.Minute)
 		waiting, cancel := context.WithCancel(t.Context())
 		var pending sync.WaitGroup
-		pending.Go(func() { // for a token that lives longer
+		pending.Go(func() { // this caller waits for a token that lives longer
 			_, err := one.store.Take(waiting, pool.Request{ID: target, MinTTL: 2 * time.Minute, Wait: time.Hour, MaxWaiting: 20})
 			if err == nil {
 				t.Error("a short token for a long life")
@@ -104,16 +104,16 @@ func TestASubmitWaitsBehindPendingCallers(t *testing.T) {
 		time.Sleep(time.Second)
 		number := one.submit()
 		synctest.Wait()
-		one.figures("the submit takes a token", 0, 1, 2, 1, 0, 0)
+		one.checkFigures("the submit takes a token", 0, 1, 2, 1, 0, 0)
 		one.poll(number, nil)
 		cancel()
 		pending.Wait()
 	})
 }
 
-// A task is open from its submit until it fails, only for its caller.
+// A task is open from its submission until the task fails, and only for its caller.
 func TestATaskIsOpenUntilItFails(t *testing.T) {
-	story(t, 1, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
 		open := func(number, caller string, want bool) {
 			t.Helper()
@@ -125,7 +125,7 @@ func TestATaskIsOpenUntilItFails(t *testing.T) {
 		open(number, caller, true)
 		open(number, "key\x00other\x00", false)
 		open("12345678901", caller, false)
-		one.land(time.Minute)
+		one.addToken(time.Minute)
 		one.poll(number, nil)
 		open(number, caller, true)
 		one.solver = func(_ context.Context, r ondemand.Request) (pool.Token, error) {
@@ -143,24 +143,25 @@ func TestATaskIsOpenUntilItFails(t *testing.T) {
 	})
 }
 
-// blinking is a Stock that finds an empty stock in every second look.
-type blinking struct {
+// flakyStock is a Stock that is empty in every second call of Look.
+type flakyStock struct {
 	Stock
 	looks atomic.Int64
 }
 
-func (b *blinking) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error) {
+func (b *flakyStock) Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error) {
 	if b.looks.Add(1)%2 == 0 {
 		return pool.Stock{}, nil
 	}
 	return b.Stock.Look(ctx, id, margin, lead)
 }
 
-// One look at an empty stock does not fail a guest's task: its token may just have been taken for it.
+// A guest's task does not fail after the stock was empty once, because the token may just have been
+// taken for this task.
 func TestOneEmptyLookFailsNoTask(t *testing.T) {
-	story(t, 1, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
-		one.stock = &blinking{Stock: one.stock}
+		one.stock = &flakyStock{Stock: one.stock}
 		one.solver = func(ctx context.Context, r ondemand.Request) (pool.Token, error) { return one.store.Take(ctx, r.Take) }
 		terms := Terms{Take: pool.Request{ID: target, Caller: caller, MaxWaiting: 20}, Guest: &ondemand.Guest{}}
 		number, err := one.Submit(t.Context(), targetTask, terms)
@@ -171,7 +172,7 @@ func TestOneEmptyLookFailsNoTask(t *testing.T) {
 		if placed, err := one.store.Place(t.Context(), pool.Order{Ref: ref, Depth: 1000, TTL: 10 * time.Minute}); err != nil || !placed.Placed {
 			t.Fatalf("placing: %+v, %v", placed, err)
 		}
-		time.Sleep(40 * time.Second) // it is given up
+		time.Sleep(40 * time.Second) // the replica gives the task up
 		terms.Guest = nil
 		for range 10 {
 			if _, err := one.Poll(t.Context(), number, caller, func(Task) (Terms, error) { return terms, nil }); !errors.Is(err, NotReady) {
@@ -182,9 +183,9 @@ func TestOneEmptyLookFailsNoTask(t *testing.T) {
 	})
 }
 
-// A poll at a replica that stops is answered NotReady, because another replica continues.
+// A poll at a stopping replica returns NotReady, because another replica continues the task.
 func TestAPollDuringAStopIsNotReady(t *testing.T) {
-	story(t, 2, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 2, func(t *testing.T, rs []*replica) {
 		one, two := rs[0], rs[1]
 		release := make(chan struct{})
 		one.solver = func(context.Context, ondemand.Request) (pool.Token, error) {
@@ -207,7 +208,7 @@ func TestAPollDuringAStopIsNotReady(t *testing.T) {
 		time.Sleep(time.Second)
 		close(release)
 		poll.Wait()
-		two.land(time.Minute)
+		two.addToken(time.Minute)
 		two.poll(number, nil)
 	})
 }

@@ -23,9 +23,9 @@ var sources embed.FS
 
 var scripts = redisdb.LoadScripts(sources, nil)
 
-// Records contains the records of tasks in Redis. A record has the caller, the identity, the replica that
-// waits for the token, and the end of the task. It does not have the token: the token is taken under an
-// Idempotency-Key, and pool.Tokens.Repeat returns it.
+// Records contains the records of tasks in Redis. A record has the caller, the identity, the
+// replica that waits for the token, and the end of the task. A record does not contain the token:
+// pool.Tokens.Repeat returns the token by its Idempotency-Key.
 type Records struct{ db *redisdb.DB }
 
 // NewRecords returns the records in a Redis database. The caller opens, runs and closes the database.
@@ -34,7 +34,8 @@ func NewRecords(db *redisdb.DB) *Records {
 	return &Records{db}
 }
 
-// keys returns the Redis keys of a task. The tasks are distributed over the slots of a Redis cluster.
+// keys returns the Redis keys of a task. The keys distribute the tasks over the slots of a Redis
+// cluster.
 func (s *Records) keys(number string) redisdb.Keys {
 	return redisdb.Keys{"task": s.db.Prefix + ":compat:{" + number + "}"}
 }
@@ -47,19 +48,19 @@ type Task struct {
 	Guest    bool // no target had the identity at the submission
 }
 
-// TaskState is a record as one poll reads it.
+// TaskState is the content of a record at the time of a poll.
 type TaskState struct {
 	Task
-	Made          time.Time     // when the task was submitted, on Redis' clock
+	Made          time.Time     // time of the submission, on Redis' clock
 	Left          time.Duration // rest of the record's life
 	Order         string        // the order whose token the task got; "" = none
-	Failed        string        // why the task ended without a token; "" = it did not
+	Failed        string        // why the task ended without a token; "" = the task has not failed
 	HeldHere      bool          // this replica holds the task, for taskLease from now on
 	PollsSinceEnd int           // number of polls since the task got its token
 }
 
-// Make makes a record. It returns false if another task has the number. If held is true, this replica
-// holds the new task.
+// Make creates a record. It returns false if another task has the number. If held is true, this
+// replica holds the new task.
 func (s *Records) Make(ctx context.Context, number string, t Task, held bool) (fresh bool, err error) {
 	holder := ""
 	if held {
@@ -72,8 +73,8 @@ func (s *Records) Make(ctx context.Context, number string, t Task, held bool) (f
 	return n == 1, err
 }
 
-// Visit notes a poll of a task. This replica then holds the task, unless the task has ended or another
-// live replica holds it. The result known is false if the caller has no such task.
+// Visit records a poll of a task. This replica then holds the task, unless the task has ended or
+// another live replica holds it. If the caller has no such task, the result known is false.
 func (s *Records) Visit(ctx context.Context, number, caller string) (state TaskState, known bool, err error) {
 	return s.visit(ctx, number, caller, taskLease)
 }
@@ -96,10 +97,10 @@ func (s *Records) visit(ctx context.Context, number, caller string, lease time.D
 	return state, r.Err == nil, r.Err
 }
 
-// Hold renews the leases of tasks that this replica holds. The result over lists the tasks that this
-// replica no longer holds: their callers have not polled for 30 s, or another replica holds them. After an
-// error the state of the tasks that over does not list is unknown.
-func (s *Records) Hold(ctx context.Context, numbers []string) (over []string, err error) {
+// Hold renews the leases of tasks that this replica holds. Hold returns the tasks that this replica
+// no longer holds: tasks that were not polled for 30 s, and tasks that another replica holds. After
+// an error the state of all other tasks is unknown.
+func (s *Records) Hold(ctx context.Context, numbers []string) (notHeld []string, err error) {
 	calls := make([]*redisdb.Answer, len(numbers))
 	s.db.Pipelined(ctx, scripts.Get("task_hold"), func(call redisdb.Add) {
 		for i, number := range numbers {
@@ -112,10 +113,10 @@ func (s *Records) Hold(ctx context.Context, numbers []string) (over []string, er
 		case failed != nil:
 			err = failed
 		case held != 1:
-			over = append(over, number)
+			notHeld = append(notHeld, number)
 		}
 	}
-	return over, err
+	return notHeld, err
 }
 
 // Release ends the lease of a task that this replica holds, so that the replica that receives the next
@@ -125,14 +126,14 @@ func (s *Records) Release(ctx context.Context, number string) error {
 	return err
 }
 
-// Serve notes the order whose token a task got. The argument delivered reports whether a pending poll gets
-// the token at once.
+// Serve records the order whose token a task got. The argument delivered is true if a pending poll
+// gets the token at once.
 func (s *Records) Serve(ctx context.Context, number, order string, delivered bool) error {
 	_, err := s.db.CallNumber(ctx, scripts.Get("task_end"), s.keys(number), redisdb.Args{"order": order, "failed": "", "delivered": delivered})
 	return err
 }
 
-// Fail notes that a task ends without a token. The argument how is the reason.
+// Fail records that a task ends without a token. The argument how is the reason.
 func (s *Records) Fail(ctx context.Context, number, how string) error {
 	_, err := s.db.CallNumber(ctx, scripts.Get("task_end"), s.keys(number), redisdb.Args{"order": "", "failed": how, "delivered": false})
 	return err

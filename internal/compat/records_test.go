@@ -28,7 +28,7 @@ func TestRecords(t *testing.T) {
 	redistest.OnEvery(t, map[string]func(*testing.T, redistest.Place){"ATaskOfAClient": testATaskOfAClient}, nil)
 }
 
-// Only its caller sees a task, one replica at a time holds it, and it ends once.
+// Only the caller of a task sees the task. One replica at a time holds a task. A task ends once.
 func testATaskOfAClient(t *testing.T, p redistest.Place) {
 	one, two, id := records(t, p), records(t, p), captcha.Identity{Type: captcha.Turnstile, Sitekey: "task"}.ID()
 	task := Task{Caller: "key\x00a\x00", Identity: id, Type: "turnstile", Guest: true}
@@ -70,7 +70,7 @@ func testATaskOfAClient(t *testing.T, p redistest.Place) {
 	if err := two.Release(t.Context(), number); err != nil {
 		t.Fatal(err)
 	}
-	hold(one, 0) // the other replica does not hold it
+	hold(one, 0) // the other replica does not hold the task
 	if err := one.Release(t.Context(), number); err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// crash ends the wait of a task like a kill: neither its lease nor its ticket is renewed or released.
-func (r *replica) crash(number string) {
+// crashWait ends the wait of a task as a crash does: the lease and the ticket are neither renewed
+// nor released.
+func (r *replica) crashWait(number string) {
 	r.mu.Lock()
 	w := r.waiting[number]
 	delete(r.waiting, number)
@@ -22,15 +23,15 @@ func (r *replica) crash(number string) {
 	r.t.Cleanup(w.end)
 }
 
-// holds reports whether this replica waits for a task.
-func (r *replica) holds(number string) bool {
+// hasWaiter reports whether a task waits at this replica.
+func (r *replica) hasWaiter(number string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waiting[number] != nil
 }
 
-// A task that its replica gives up is free for the next poll at another replica. That poll does not wait
-// for the end of the lease.
+// After a replica has given a task up, the next poll at another replica can continue the task
+// before the lease expires.
 func TestAReleasedTaskIsFreeAtOnce(t *testing.T) {
 	noTerms := errors.New("no terms")
 	for name, release := range map[string]func(one *replica, number string){
@@ -58,9 +59,9 @@ func TestAReleasedTaskIsFreeAtOnce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			story(t, 2, func(_ *testing.T, rs []*replica) {
+			runReplicas(t, 2, func(_ *testing.T, rs []*replica) {
 				one, two := rs[0], rs[1]
-				one.land(time.Minute)
+				one.addToken(time.Minute)
 				number := one.submit()
 				release(one, number)
 				two.poll(number, nil)
@@ -69,13 +70,14 @@ func TestAReleasedTaskIsFreeAtOnce(t *testing.T) {
 	}
 }
 
-// A task that cannot be released, because Redis has gone, is free at the end of its lease. The log has the cause.
+// A task that cannot be released during an outage of Redis is free after its lease expired. The log
+// contains the cause.
 func TestAnUnreleasedTaskIsFreeAfterItsLease(t *testing.T) {
-	story(t, 2, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 2, func(t *testing.T, rs []*replica) {
 		one, two := rs[0], rs[1]
 		var log testkit.Log
 		one.log = log.Logger()
-		one.land(time.Minute)
+		one.addToken(time.Minute)
 		number := one.submit()
 		noTerms := errors.New("no terms")
 		if _, err := one.Poll(t.Context(), number, caller, func(Task) (Terms, error) {
@@ -88,16 +90,16 @@ func TestAnUnreleasedTaskIsFreeAfterItsLease(t *testing.T) {
 			t.Errorf("logged %s", log.String())
 		}
 		one.bubble.SetDown(false)
-		time.Sleep(taskLease + 10*time.Second) // for the probes of Redis too
+		time.Sleep(taskLease + 10*time.Second) // the probes of Redis must also end
 		two.poll(number, nil)
 	})
 }
 
-// A task that a full replica cannot wait for is free at once, too.
+// A task is also free at once if the replica already has the maximum number of waiting tasks.
 func TestATaskThatFindsNoRoomIsFreeAtOnce(t *testing.T) {
-	story(t, 2, func(_ *testing.T, rs []*replica) {
+	runReplicas(t, 2, func(_ *testing.T, rs []*replica) {
 		one, two := rs[0], rs[1]
-		one.land(time.Minute)
+		one.addToken(time.Minute)
 		number := one.submit()
 		one.mu.Lock()
 		for i := range mostWaiting {
@@ -112,8 +114,8 @@ func TestATaskThatFindsNoRoomIsFreeAtOnce(t *testing.T) {
 	})
 }
 
-// A dead replica's task is taken over when its lease ends, also if Redis' clock was set back meanwhile:
-// by more than 10 s at once, as the age of the lease is unknown.
+// Another replica takes over a dead replica's task when the lease expires. If Redis' clock was set
+// back by more than 10 s, the takeover is immediate, because the age of the lease is unknown.
 func TestATakeoverAfterAStepOfTheClock(t *testing.T) {
 	for _, c := range []struct{ back, after time.Duration }{
 		{0, 2 * time.Second},
@@ -122,13 +124,13 @@ func TestATakeoverAfterAStepOfTheClock(t *testing.T) {
 		{time.Hour, 0},
 	} {
 		t.Run(c.back.String(), func(t *testing.T) {
-			story(t, 2, func(t *testing.T, rs []*replica) {
+			runReplicas(t, 2, func(t *testing.T, rs []*replica) {
 				one, two, bubble := rs[0], rs[1], rs[0].bubble
 				number := one.submit()
-				one.crash(number)
+				one.crashWait(number)
 				died := time.Now()
 				bubble.SetTime(died.Add(-c.back))
-				for !two.holds(number) {
+				for !two.hasWaiter(number) {
 					if time.Since(died) > c.after+time.Second {
 						t.Fatalf("not taken over %v after a step of %v", time.Since(died), c.back)
 					}
@@ -139,17 +141,17 @@ func TestATakeoverAfterAStepOfTheClock(t *testing.T) {
 				if took := time.Since(died); took < c.after {
 					t.Errorf("taken over after %v, want %v", took, c.after)
 				}
-				two.land(time.Minute)
+				two.addToken(time.Minute)
 				two.poll(number, nil)
 			})
 		})
 	}
 }
 
-// A guest's task whose order runs does not fail, however long that takes and whoever polls it. It fails
-// when its order has ended.
+// A guest's task does not fail while its order is in flight. The task fails after its order has
+// ended.
 func TestATaskLastsAsLongAsItsOrder(t *testing.T) {
-	story(t, 2, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 2, func(t *testing.T, rs []*replica) {
 		guest := Terms{Take: pool.Request{ID: target, Caller: caller, MaxWaiting: 20}, Guest: &ondemand.Guest{}}
 		plain := func(Task) (Terms, error) { return Terms{Take: guest.Take}, nil }
 		poll := func(r *replica, number string, want error) {
@@ -169,7 +171,7 @@ func TestATaskLastsAsLongAsItsOrder(t *testing.T) {
 			if placed, err := one.store.Place(t.Context(), pool.Order{Ref: ref, Depth: 1000, TTL: 10 * time.Minute}); err != nil || !placed.Placed {
 				t.Fatalf("placing: %+v, %v", placed, err)
 			}
-			time.Sleep(40 * time.Second) // no poll comes, and it is given up
+			time.Sleep(40 * time.Second) // without polls, the replica gives the task up
 			for range 90 {
 				poll(two, number, NotReady)
 				time.Sleep(time.Second)

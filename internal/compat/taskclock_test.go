@@ -9,7 +9,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// inBubble runs a test with the records of two replicas, and a task that the first one holds.
+// inBubble runs a test with the records of two replicas and with a task that the first replica holds.
 func inBubble(t *testing.T, test func(t *testing.T, redis *redistest.Bubble, one, two *Records, number string, task Task)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -25,8 +25,8 @@ func inBubble(t *testing.T, test func(t *testing.T, redis *redistest.Bubble, one
 	})
 }
 
-// A lease lasts for two seconds after its last renewal, and no longer than 30 s after the last
-// question. The record lasts for 15 min after its creation.
+// A lease lasts for two seconds after its last renewal, but not longer than 30 s after the last
+// poll. The record lasts for 15 min after its creation.
 func TestTaskLeasesAndRecordsEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, one, two *Records, number string, task Task) {
 		hold := func(held bool) {
@@ -57,7 +57,7 @@ func TestTaskLeasesAndRecordsEnd(t *testing.T) {
 			time.Sleep(time.Second)
 			hold(true)
 		}
-		visit(one, true) // a question
+		visit(one, true) // a poll
 		time.Sleep(time.Second)
 		hold(true)
 		time.Sleep(taskIdle - time.Second)
@@ -68,8 +68,8 @@ func TestTaskLeasesAndRecordsEnd(t *testing.T) {
 	})
 }
 
-// The replica whose question ends a task gives the answer at once: that is the first of its
-// answers, and its lease is over.
+// If a poll is pending when a task gets its token, this poll counts as the first delivery. The end
+// of the task also ends the lease.
 func TestServingATaskCountsItsAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redistest.Bubble, one, _ *Records, number string, task Task) {
 		if err := one.Serve(t.Context(), number, "order", true); err != nil {
@@ -87,8 +87,8 @@ func TestServingATaskCountsItsAnswer(t *testing.T) {
 	})
 }
 
-// Redis' clock is set back. Within 10 s, a lease of another replica stays. After a longer step its
-// age is unknown, and another replica takes the task over.
+// If Redis' clock is set back by less than 10 s, another replica's lease stays valid. After a
+// larger step the age of the lease is unknown, and another replica takes the task over.
 func TestTaskLeasesAfterRedisClockIsSetBack(t *testing.T) {
 	for _, c := range []struct {
 		back  time.Duration

@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// guestWait limits the wait of a guest's task. POST /solve limits the wait of its callers to the same
-	// time.
+	// guestWait limits the wait of a guest's task. POST /solve has the same limit for its callers.
 	guestWait = 300 * time.Second
 	// targetWait limits the wait of a target's task to the life of its record.
 	targetWait = 15 * time.Minute
@@ -35,16 +34,16 @@ type Solver interface {
 	Solve(ctx context.Context, r ondemand.Request) (pool.Token, error)
 }
 
-// Terms describe the take of a task.
+// Terms describes how a task takes its token.
 type Terms struct {
-	Take pool.Request // Tasks sets the fields Wait, Idempotency and Parked
-	// Guest describes the purchase for an identity without a target. It is nil if the identity has a
-	// target, or if the submission has already placed the order.
+	Take pool.Request // the type Tasks sets the fields Wait, Idempotency and Parked
+	// Guest describes the purchase for an identity without a target. Guest is nil if the identity has
+	// a target, or if the submission has already placed the order.
 	Guest *ondemand.Guest
 	// Supply reports whether tokens can be bought for the target; nil for a guest.
 	Supply Supply
-	// Hold reserves resources of the task, such as memory for its picture. The task calls release when it
-	// has ended. nil = the task needs no resources.
+	// Hold reserves resources of the task, such as memory for a picture. After the end of the task,
+	// the function release is called. If Hold is nil, the task needs no resources.
 	Hold func() (release func())
 }
 
@@ -52,8 +51,8 @@ type Terms struct {
 type Supply interface {
 	// Out reports whether the stock is empty and no token can come now.
 	Out(ctx context.Context) bool
-	// Attend changes a request so that its wait ends when no token can come any more. The argument ctx is the
-	// context of the wait.
+	// Attend changes a request so that the wait ends when no token can come any more. The argument ctx
+	// is the context of the wait.
 	Attend(ctx context.Context, r *pool.Request)
 }
 
@@ -64,7 +63,7 @@ type Tasks struct {
 	solver  Solver
 	log     *slog.Logger
 
-	working context.Context //nolint:containedctx // the waiters use it and outlive the calls that begin them
+	working context.Context //nolint:containedctx // the waiters use this context and outlive the calls that start the waiters
 	stop    context.CancelFunc
 	waiters sync.WaitGroup
 
@@ -73,7 +72,7 @@ type Tasks struct {
 	closed  bool               // Run is stopping, so no task may begin to wait
 }
 
-// New makes Tasks. It starts no goroutine.
+// New makes Tasks. New starts no goroutine.
 func New(records *Records, stock Stock, solver Solver, log *slog.Logger) *Tasks {
 	working, stop := context.WithCancel(context.Background())
 	return &Tasks{
@@ -87,12 +86,13 @@ type Result struct {
 	Token    pool.Token
 	Identity captcha.ID
 	Type     captcha.Type
-	Made     time.Time // when the task was submitted, on Redis' clock
+	Made     time.Time // time of the submission, on Redis' clock
 }
 
-// Submit makes a task and returns its number. When Submit returns, a guest's task waits for its token, and so
-// does a task that found the stock empty. If a task cannot wait, Submit returns the cause and no number. If
-// ctx ends before the task waits, Submit returns the number and the error of ctx.
+// Submit makes a task and returns its number. When Submit returns, a guest's task waits for its
+// token. A target's task waits if the stock is empty. If a task cannot wait, Submit returns the
+// cause and no number. If ctx ends before the task waits, Submit returns the number and the error
+// of ctx.
 func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number string, err error) {
 	task.Guest = terms.Guest != nil
 	waits := task.Guest
@@ -101,7 +101,7 @@ func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number stri
 		if err != nil {
 			return "", err
 		}
-		// Pending callers get the fresh tokens first.
+		// Callers that already wait get the fresh tokens first.
 		if waits = stock.Fresh <= stock.Waiting; waits && terms.Supply.Out(ctx) {
 			return "", NoSlot
 		}
@@ -124,7 +124,7 @@ func (t *Tasks) Submit(ctx context.Context, task Task, terms Terms) (number stri
 	if err != nil {
 		return "", err
 	}
-	err = w.began(ctx, patience)
+	err = w.awaitTicket(ctx, patience)
 	switch {
 	case err == nil, errors.Is(err, NotReady):
 		return number, nil
@@ -146,13 +146,13 @@ func newNumber() string {
 	return n.Add(n, big.NewInt(1e10)).String()
 }
 
-// idempotency returns the Idempotency-Key of a task's take. It contains a zero byte, so it differs from
-// every key that a caller sends, because those are printable.
+// idempotency returns the Idempotency-Key of a task's take. The key contains a zero byte and
+// therefore differs from every key that a caller sends, because callers' keys are printable.
 func idempotency(caller, number string) string { return caller + "\x00task\x00" + number }
 
-// Poll returns the token of a task. It calls the function terms if it must start the take. From the second
-// delivery on, the source of the token is replay. The error is a Cause, such as NotReady, or an error that
-// CauseOf maps to a Cause.
+// Poll returns the token of a task. If Poll must start the take, it calls the function terms. From
+// the second delivery on, the source of the token is "replay". The error is a Cause, such as
+// NotReady, or an error that CauseOf maps to a Cause.
 func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task) (Terms, error)) (Result, error) {
 	state, known, err := t.records.Visit(ctx, number, caller)
 	switch {
@@ -178,7 +178,7 @@ func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task
 	return Result{Token: token, Identity: state.Identity, Type: state.Type, Made: state.Made}, err
 }
 
-// repeat returns the token of a task that got its token earlier, or that another replica holds.
+// repeat returns the token of a task that already got its token or that another replica holds.
 func (t *Tasks) repeat(ctx context.Context, number string, state TaskState) (Result, error) {
 	token, there, err := t.stock.Repeat(ctx, state.Identity, idempotency(state.Caller, number), state.Caller)
 	switch {
@@ -187,7 +187,7 @@ func (t *Tasks) repeat(ctx context.Context, number string, state TaskState) (Res
 	case !there && state.Order == "":
 		return Result{}, NotReady // another replica waits for the token
 	case !there:
-		return Result{}, UnknownTask // its token has expired
+		return Result{}, UnknownTask // the task's token has expired
 	}
 	if state.PollsSinceEnd == 1 {
 		token.Source = pool.FromWait // this is the first poll since the token landed
@@ -216,7 +216,7 @@ func (t *Tasks) take(ctx context.Context, number string, state TaskState, terms 
 	return w, err
 }
 
-// Report returns the record and the token id of a task, which a report on its token needs.
+// Report returns the record and the token id of a task, for a report on the token.
 func (t *Tasks) Report(ctx context.Context, number, caller string) (state TaskState, token string, err error) {
 	state, known, err := t.records.Look(ctx, number, caller)
 	switch {

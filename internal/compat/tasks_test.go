@@ -25,14 +25,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
+	redis.SetLogger(discardLogger{})
 	goleak.VerifyTestMain(m)
 }
 
-// silence discards the log of go-redis.
-type silence struct{}
+// discardLogger discards the log of go-redis.
+type discardLogger struct{}
 
-func (silence) Printf(context.Context, string, ...any) {}
+func (discardLogger) Printf(context.Context, string, ...any) {}
 
 const (
 	caller = "key\x00tests\x00"
@@ -42,7 +42,7 @@ const (
 // targetTask is a task for the target.
 var targetTask = Task{Caller: caller, Identity: target, Type: captcha.Turnstile}
 
-// supply has the answers that a test sets.
+// supply is a Supply whose results a test sets.
 type supply struct {
 	out  atomic.Bool
 	over chan struct{} // closed: no token can come for pending requests
@@ -52,14 +52,14 @@ func (s *supply) Out(context.Context) bool { return s.out.Load() }
 
 func (s *supply) Attend(_ context.Context, r *pool.Request) { r.Over = s.over }
 
-// solverFunc is a Solver.
+// solverFunc is a function that implements Solver.
 type solverFunc func(ctx context.Context, r ondemand.Request) (pool.Token, error)
 
 func (f *solverFunc) Solve(ctx context.Context, r ondemand.Request) (pool.Token, error) {
 	return (*f)(ctx, r)
 }
 
-// replica is one poold.
+// replica is one instance of poold.
 type replica struct {
 	*Tasks
 
@@ -72,7 +72,7 @@ type replica struct {
 	orders int
 }
 
-// start starts a replica that stops with the test.
+// start starts a replica that stops when the test ends.
 func start(t *testing.T, bubble *redistest.Bubble) *replica {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -98,7 +98,6 @@ func start(t *testing.T, bubble *redistest.Bubble) *replica {
 	return r
 }
 
-// terms returns the terms of the target.
 func (r *replica) terms(Task) (Terms, error) {
 	return Terms{Take: pool.Request{ID: target, Margin: 10 * time.Second, Caller: caller, MaxWaiting: 20}, Supply: r.supply}, nil
 }
@@ -113,7 +112,7 @@ func (r *replica) submit() string {
 	return number
 }
 
-// poll polls as the caller; want is the cause, or nil for a token.
+// poll polls a task and checks the outcome: the wanted cause, or a token if the argument want is nil.
 func (r *replica) poll(number string, want error) pool.Token {
 	r.t.Helper()
 	got, err := r.Poll(r.t.Context(), number, caller, r.terms)
@@ -123,8 +122,8 @@ func (r *replica) poll(number string, want error) pool.Token {
 	return got.Token
 }
 
-// land adds a token with this lifetime to the stock.
-func (r *replica) land(life time.Duration) {
+// addToken adds a token with this lifetime to the stock.
+func (r *replica) addToken(life time.Duration) {
 	r.t.Helper()
 	r.orders++
 	ref := pool.Ref{Identity: target, Order: fmt.Sprint("order", r.orders)}
@@ -137,8 +136,9 @@ func (r *replica) land(life time.Duration) {
 	synctest.Wait()
 }
 
-// figures checks the stock: fresh, waiting, and the counts of requests, hits, waited and misses.
-func (r *replica) figures(what string, fresh, waiting int, counts ...int64) {
+// checkFigures checks the stock: fresh tokens, pending callers, and the counts of requests, hits,
+// waits and misses.
+func (r *replica) checkFigures(what string, fresh, waiting int, counts ...int64) {
 	r.t.Helper()
 	s, err := r.store.Look(r.t.Context(), target, 10*time.Second, 0)
 	f := s.Figures
@@ -147,8 +147,8 @@ func (r *replica) figures(what string, fresh, waiting int, counts ...int64) {
 	}
 }
 
-// story runs a test with n replicas in a bubble.
-func story(t *testing.T, n int, test func(t *testing.T, replicas []*replica)) {
+// runReplicas runs a test with n replicas in a bubble.
+func runReplicas(t *testing.T, n int, test func(t *testing.T, replicas []*replica)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
@@ -160,15 +160,15 @@ func story(t *testing.T, n int, test func(t *testing.T, replicas []*replica)) {
 	})
 }
 
-// The first poll takes from a full pool, and later polls at any replica return the same token, only to its
-// caller.
+// The first poll takes a token from a full pool. Later polls by the same caller return the same
+// token at every replica.
 func TestAPooledTaskTakesAtItsFirstPoll(t *testing.T) {
-	story(t, 2, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 2, func(t *testing.T, rs []*replica) {
 		one, two := rs[0], rs[1]
-		one.land(time.Minute)
-		one.land(time.Minute)
+		one.addToken(time.Minute)
+		one.addToken(time.Minute)
 		number := one.submit()
-		one.figures("after the submit nothing is taken", 2, 0, 0, 0, 0, 0)
+		one.checkFigures("after the submit nothing is taken", 2, 0, 0, 0, 0, 0)
 		if _, err := one.Poll(t.Context(), number, "key\x00other\x00", one.terms); !errors.Is(err, UnknownTask) {
 			t.Errorf("another caller: %v", err)
 		}
@@ -184,7 +184,7 @@ func TestAPooledTaskTakesAtItsFirstPoll(t *testing.T) {
 				t.Errorf("again: %+v", again)
 			}
 		}
-		one.figures("one request", 1, 0, 1, 1, 0, 0)
+		one.checkFigures("one request", 1, 0, 1, 1, 0, 0)
 		state, name, err := two.Report(t.Context(), number, caller)
 		if err != nil || name != token.ID || state.Identity != target {
 			t.Errorf("to be reported: %+v %q, %v", state, name, err)
@@ -193,10 +193,10 @@ func TestAPooledTaskTakesAtItsFirstPoll(t *testing.T) {
 			t.Errorf("reported by another: %v", err)
 		}
 		time.Sleep(time.Minute)
-		one.poll(number, UnknownTask) // the token is dead
-		one.land(time.Minute)
+		one.poll(number, UnknownTask) // the token has expired
+		one.addToken(time.Minute)
 		one.poll(number, UnknownTask)
-		one.figures("no second token", 1, 0, 1, 1, 0, 0)
+		one.checkFigures("no second token", 1, 0, 1, 1, 0, 0)
 		if _, name, err := one.Report(t.Context(), number, caller); err != nil || name != token.ID {
 			t.Errorf("a late report: %q, %v", name, err)
 		}
@@ -207,19 +207,19 @@ func TestAPooledTaskTakesAtItsFirstPoll(t *testing.T) {
 	})
 }
 
-// On an empty pool a task holds one ticket from its submit, and is one request, however often and wherever
-// it is polled.
+// If the pool is empty, a task holds one ticket from its submission on. The task counts as one
+// request, regardless of the number of polls and replicas.
 func TestAWaitingTaskIsOneRequest(t *testing.T) {
-	story(t, 2, func(_ *testing.T, rs []*replica) {
+	runReplicas(t, 2, func(_ *testing.T, rs []*replica) {
 		one, two := rs[0], rs[1]
 		number := one.submit()
-		one.figures("it waits from its submit", 0, 1, 1, 0, 0, 0)
+		one.checkFigures("it waits from its submit", 0, 1, 1, 0, 0, 0)
 		for i := range 60 {
 			time.Sleep(time.Second)
 			rs[i%2].poll(number, NotReady)
-			one.figures("after a poll", 0, 1, 1, 0, 0, 0)
+			one.checkFigures("after a poll", 0, 1, 1, 0, 0, 0)
 		}
-		one.land(time.Minute)
+		one.addToken(time.Minute)
 		token := two.poll(number, nil)
 		if token.Source != pool.FromWait {
 			one.t.Errorf("%+v", token)
@@ -227,44 +227,45 @@ func TestAWaitingTaskIsOneRequest(t *testing.T) {
 		if again := one.poll(number, nil); again.Value != token.Value || again.Source != pool.FromReplay {
 			one.t.Errorf("%+v", again)
 		}
-		one.figures("one request", 0, 0, 1, 0, 1, 0)
+		one.checkFigures("one request", 0, 0, 1, 0, 1, 0)
 	})
 }
 
-// A task is given up 30 s after its submit or its last poll, and continues when it is polled again.
+// A replica gives a task up 30 s after the task's submission or last poll. The next poll continues
+// the task.
 func TestAnUnpolledTaskIsGivenUp(t *testing.T) {
-	story(t, 2, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 2, func(t *testing.T, rs []*replica) {
 		one, two := rs[0], rs[1]
 		number := one.submit()
 		time.Sleep(25 * time.Second)
 		two.poll(number, NotReady)
 		time.Sleep(25 * time.Second)
-		one.figures("it still waits", 0, 1, 1, 0, 0, 0)
+		one.checkFigures("it still waits", 0, 1, 1, 0, 0, 0)
 		time.Sleep(6 * time.Second)
-		one.figures("it is given up", 0, 0, 1, 0, 0, 0)
-		one.land(time.Minute)
-		one.figures("what lands now is not for it", 1, 0, 1, 0, 0, 0)
+		one.checkFigures("it is given up", 0, 0, 1, 0, 0, 0)
+		one.addToken(time.Minute)
+		one.checkFigures("what lands now is not for it", 1, 0, 1, 0, 0, 0)
 		two.poll(number, nil)
-		one.figures("unless it is polled", 0, 0, 2, 1, 0, 0)
+		one.checkFigures("unless it is polled", 0, 0, 2, 1, 0, 0)
 
 		vanishes := one.submit()
-		one.land(time.Minute)
-		one.land(time.Minute)
+		one.addToken(time.Minute)
+		one.addToken(time.Minute)
 		time.Sleep(40 * time.Second)
-		one.figures("who vanishes after a landing has one token", 1, 0, 3, 1, 1, 0)
+		one.checkFigures("who vanishes after a landing has one token", 1, 0, 3, 1, 1, 0)
 		one.poll(vanishes, nil)
 	})
 }
 
-// After the end of the waiting replica, the next polled replica continues with the same ticket: at once
-// after a stop, and at the end of the lease after a crash.
+// If the waiting replica ends, the next polled replica continues the task with the same ticket.
+// After a crash, the task continues only when the lease has expired.
 func TestAnotherReplicaContinuesATask(t *testing.T) {
-	story(t, 3, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 3, func(t *testing.T, rs []*replica) {
 		one, two, three := rs[0], rs[1], rs[2]
 		number := one.submit()
 		one.stop()
 		two.poll(number, NotReady)
-		two.figures("after a stop", 0, 1, 2, 0, 0, 0)
+		two.checkFigures("after a stop", 0, 1, 2, 0, 0, 0)
 		// After a crash, neither the lease nor the ticket is renewed.
 		two.mu.Lock()
 		w := two.waiting[number]
@@ -278,19 +279,20 @@ func TestAnotherReplicaContinuesATask(t *testing.T) {
 		}
 		w.end()
 		time.Sleep(time.Second)
-		three.figures("the ticket is one", 0, 1, 3, 0, 0, 0)
-		three.land(time.Minute)
+		three.checkFigures("the ticket is one", 0, 1, 3, 0, 0, 0)
+		three.addToken(time.Minute)
 		three.poll(number, nil)
-		three.figures("it is served once", 0, 0, 3, 0, 1, 0)
+		three.checkFigures("it is served once", 0, 0, 3, 0, 1, 0)
 	})
 }
 
-// After a kill between the take and the write of the record, the next poll returns the same token.
+// If a replica is killed between the take and the write of the record, the next poll returns the
+// same token.
 func TestAKillAfterTheTakeKeepsTheToken(t *testing.T) {
-	story(t, 1, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
-		one.land(time.Minute)
-		one.land(time.Minute)
+		one.addToken(time.Minute)
+		one.addToken(time.Minute)
 		number := one.submit()
 		on, _ := one.terms(Task{})
 		on.Take.Idempotency = idempotency(caller, number)
@@ -301,18 +303,18 @@ func TestAKillAfterTheTakeKeepsTheToken(t *testing.T) {
 		if got := one.poll(number, nil); got.Value != token.Value {
 			t.Errorf("another token: %+v", got)
 		}
-		one.figures("one is taken", 1, 0, 1, 1, 0, 0)
+		one.checkFigures("one is taken", 1, 0, 1, 1, 0, 0)
 	})
 }
 
-// If no token can come, submit and poll fail, and no request is counted.
+// If no token can come, the methods Submit and Poll fail, and no request is counted.
 func TestPollsFailIfNoTokenCanCome(t *testing.T) {
-	story(t, 1, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
 		waits := one.submit()
-		one.land(time.Minute)
+		one.addToken(time.Minute)
 		one.poll(waits, nil)
-		one.land(time.Minute)
+		one.addToken(time.Minute)
 		pooled := one.submit()
 		other := one.submit()
 		one.poll(other, nil)
@@ -323,18 +325,18 @@ func TestPollsFailIfNoTokenCanCome(t *testing.T) {
 		}
 		one.poll(pooled, NoSlot)
 		one.poll(pooled, NoSlot)
-		one.figures("two were served", 0, 0, 2, 1, 1, 0)
+		one.checkFigures("two were served", 0, 0, 2, 1, 1, 0)
 		one.supply.out.Store(false)
 		one.poll(pooled, NotReady)
 		close(one.supply.over)
 		time.Sleep(time.Second)
-		one.figures("the wait is over", 0, 0, 3, 1, 1, 1)
+		one.checkFigures("the wait is over", 0, 0, 3, 1, 1, 1)
 	})
 }
 
-// A submit is refused when too many wait.
+// A submission is refused when too many callers wait.
 func TestWaitingTasksAreLimited(t *testing.T) {
-	story(t, 1, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
 		for range 20 {
 			rs[0].submit()
 		}
@@ -345,9 +347,10 @@ func TestWaitingTasksAreLimited(t *testing.T) {
 	})
 }
 
-// A replica with the most waiting tasks refuses the next one and keeps nothing of it.
+// A replica with the maximum number of waiting tasks refuses another task and keeps no data of that
+// task.
 func TestWaitingTasksOfAReplicaAreLimited(t *testing.T) {
-	story(t, 1, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
 		one.mu.Lock()
 		for i := range mostWaiting {
@@ -364,13 +367,14 @@ func TestWaitingTasksOfAReplicaAreLimited(t *testing.T) {
 		}
 		clear(one.waiting)
 		one.mu.Unlock()
-		one.figures("nothing waits", 0, 0, 0, 0, 0, 0)
+		one.checkFigures("nothing waits", 0, 0, 0, 0, 0, 0)
 	})
 }
 
-// A guest's task is bought at its submit, which returns an early refusal.
+// The token of a guest's task is bought at the submission. Submit returns an early refusal of the
+// order.
 func TestAGuestsTaskIsBoughtAtItsSubmit(t *testing.T) {
-	story(t, 1, func(t *testing.T, rs []*replica) {
+	runReplicas(t, 1, func(t *testing.T, rs []*replica) {
 		one := rs[0]
 		guest := Terms{Take: pool.Request{ID: target, Caller: caller, MaxWaiting: 20}, Guest: &ondemand.Guest{}}
 		plain := func(Task) (Terms, error) {
@@ -410,8 +414,8 @@ func TestAGuestsTaskIsBoughtAtItsSubmit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(40 * time.Second) // it is given up; its order goes on
-		one.land(time.Minute)
+		time.Sleep(40 * time.Second) // the task is given up; its order continues
+		one.addToken(time.Minute)
 		got, err := one.Poll(t.Context(), number, caller, plain)
 		if err != nil || got.Token.Value == "" {
 			t.Fatalf("%+v, %v", got, err)
@@ -431,13 +435,13 @@ func TestAGuestsTaskIsBoughtAtItsSubmit(t *testing.T) {
 	})
 }
 
-// While Redis is away calls fail with StoreDown. Afterwards the task continues.
+// During an outage of Redis, calls fail with StoreDown. After the outage the task continues.
 func TestATaskSurvivesAnOutageOfRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		one := start(t, bubble)
 		number := one.submit()
-		synctest.Wait() // also for the first probe, which must not find Redis down
+		synctest.Wait() // the first probe must also end, before Redis is down
 		bubble.SetDown(true)
 		time.Sleep(3 * time.Second)
 		if _, err := one.Poll(t.Context(), number, caller, one.terms); CauseOf(err) != StoreDown {
@@ -457,7 +461,7 @@ func TestATaskSurvivesAnOutageOfRedis(t *testing.T) {
 		bubble.SetDown(false)
 		time.Sleep(5 * time.Second)
 		one.poll(number, NotReady)
-		one.land(time.Minute)
+		one.addToken(time.Minute)
 		one.poll(number, nil)
 	})
 }
@@ -469,8 +473,8 @@ func TestEveryCauseHasCodes(t *testing.T) {
 			t.Errorf("%d: %q %q %q", c, c.Legacy(), c.Tasks(), c.Why())
 		}
 	}
-	if len(words) != int(NoAction)+1 {
-		t.Errorf("%d causes have words", len(words))
+	if len(causeTexts) != int(NoAction)+1 {
+		t.Errorf("%d causes have words", len(causeTexts))
 	}
 	for err, want := range map[error]Cause{
 		fmt.Errorf("x: %w", NotReady): NotReady, pool.ErrReported: Duplicate, pool.ErrUnknownToken: NotReported, redisdb.ErrDown: StoreDown,
@@ -484,7 +488,7 @@ func TestEveryCauseHasCodes(t *testing.T) {
 	}
 }
 
-// Near misses name the fields, the latest first, and few are kept.
+// Each near miss lists the different fields. The latest near miss is first, and only a few are kept.
 func TestNearMisses(t *testing.T) {
 	a := captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "k", Pageurl: "https://e.example/", Action: "login", MinScore: 0.3}
 	b := a
@@ -512,7 +516,7 @@ func TestNearMisses(t *testing.T) {
 	if got := n.Of(target); len(got) != mostNearMisses || got[0].Fields[0] != "8" || got[0].Count != 2 || !got[0].Last.Equal(later) || !got[1].Last.Equal(at) || len(n.Of("other")) != 0 {
 		t.Errorf("%+v", got)
 	}
-	// A full list takes no new target, and goes on counting for the known ones.
+	// A full list accepts no new target and continues to count near misses of known targets.
 	for i := range mostNearTargets - 1 {
 		n.Note(captcha.ID(fmt.Sprint("target ", i)), []string{"action"}, at)
 	}

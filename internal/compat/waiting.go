@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// mostWaiting limits the tasks that wait at one replica.
+	// mostWaiting limits the number of tasks that wait at one replica.
 	mostWaiting = 4096
-	// holdEvery is the interval between two renewals of the tasks' leases, a quarter of taskLease.
+	// holdEvery is the interval between two renewals of the tasks' leases: a quarter of taskLease.
 	holdEvery = 500 * time.Millisecond
 	// noteLimit limits the time for writing the end of a task to its record.
 	noteLimit = 2 * time.Second
@@ -41,8 +41,8 @@ type waiter struct {
 	delivered bool // a poll has returned the end of the task
 }
 
-// find returns the waiter of a task, or nil if the task does not wait at this replica. If the result is
-// not nil, the caller must call await on it.
+// find returns the waiter of a task, or nil if the task does not wait at this replica. The caller
+// must call await on a non-nil waiter.
 func (t *Tasks) find(number string) *waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,8 +53,8 @@ func (t *Tasks) find(number string) *waiter {
 	return w
 }
 
-// begin returns the waiter of a task. If the task has no waiter, begin makes it and starts the wait. A
-// caller that sets polled must call await on the waiter.
+// begin returns the waiter of a task. If the task has no waiter, begin creates one and starts the
+// wait. If polled is true, the caller must call await on the waiter.
 func (t *Tasks) begin(number string, task Task, terms Terms, polled bool) (*waiter, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,8 +152,8 @@ func (t *Tasks) get(ctx context.Context, w *waiter, terms Terms) (token pool.Tok
 	return token, err
 }
 
-// watchGuest ends the wait for a guest's token when the stock has neither tokens nor orders. In that case
-// the order failed before the task held a ticket, so the stock could not end the wait.
+// watchGuest ends the wait for a guest's token when the stock has neither tokens nor orders. The
+// stock itself cannot end the wait if the order failed before the task held a ticket.
 func (t *Tasks) watchGuest(ctx context.Context, r *pool.Request) {
 	over := make(chan struct{})
 	r.Over = over
@@ -204,8 +204,8 @@ func (w *waiter) await(ctx context.Context) (pool.Token, error) {
 	return pool.Token{}, why
 }
 
-// deliver returns the token or the error of the task. In the first call the token has its own source; in
-// later calls its source is replay.
+// deliver returns the token or the error of the task. From the second call on, the source of the
+// token is "replay".
 func (w *waiter) deliver() (pool.Token, error) {
 	w.tasks.mu.Lock()
 	defer w.tasks.mu.Unlock()
@@ -217,9 +217,9 @@ func (w *waiter) deliver() (pool.Token, error) {
 	return token, w.err
 }
 
-// began waits until the task holds a ticket, and then for the duration of the argument patience. If the
-// task ends in that time, began returns its error.
-func (w *waiter) began(ctx context.Context, patience time.Duration) error {
+// awaitTicket waits until the task holds a ticket, and then for the given patience. If the task
+// ends earlier, awaitTicket returns the task's error.
+func (w *waiter) awaitTicket(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-w.done:
 		return w.err
@@ -249,8 +249,8 @@ func (t *Tasks) release(number string) {
 	}
 }
 
-// Run renews the leases of the waiting tasks until ctx ends. Then it gives the tasks up, so that other
-// replicas can hold them, and returns when every goroutine has ended. It must be called at most once.
+// Run renews the leases of the waiting tasks until ctx ends. Then Run gives the tasks up, so that
+// other replicas can hold the tasks, and waits for all goroutines. Run must be called at most once.
 func (t *Tasks) Run(ctx context.Context) error {
 	ticker := time.NewTicker(holdEvery)
 	defer ticker.Stop()
@@ -264,27 +264,27 @@ func (t *Tasks) Run(ctx context.Context) error {
 			t.waiters.Wait()
 			return nil
 		case <-ticker.C:
-			t.hold(ctx)
+			t.renewLeases(ctx)
 		}
 	}
 }
 
-// hold renews the leases of the waiting tasks. It gives up the tasks that are not polled any more, and the
-// tasks that another replica holds.
-func (t *Tasks) hold(ctx context.Context) {
+// renewLeases renews the leases of the waiting tasks. It gives up tasks that are no longer polled
+// and tasks that another replica holds.
+func (t *Tasks) renewLeases(ctx context.Context) {
 	t.mu.Lock()
 	numbers := slices.Collect(maps.Keys(t.waiting))
 	t.mu.Unlock()
 	if len(numbers) == 0 {
 		return
 	}
-	over, err := t.records.Hold(ctx, numbers)
+	notHeld, err := t.records.Hold(ctx, numbers)
 	if err != nil && ctx.Err() == nil {
 		t.log.Debug("leases of clients' tasks not renewed", "tasks", len(numbers), "err", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, number := range over {
+	for _, number := range notHeld {
 		if w := t.waiting[number]; w != nil {
 			w.end()
 		}

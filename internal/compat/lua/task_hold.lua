@@ -1,5 +1,5 @@
--- Renews or ends the lease of a task. If the caller has not asked for the task for idle_ms, the
--- lease ends in any case.
+-- Renews or ends the lease of a task. If the caller has not polled the task for idle_ms, the lease
+-- always ends.
 --
 -- KEYS   task
 -- ARGV   replica lease_ms idle_ms;

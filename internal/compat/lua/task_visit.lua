@@ -1,5 +1,5 @@
--- Records that a caller asks a replica for a task, and reads the task. If the task is unfinished and
--- no live replica holds it, this replica becomes the holder.
+-- Records that a caller polls a task at a replica, and reads the task. If the task is unfinished
+-- and no live replica holds it, this replica becomes the holder.
 --
 -- KEYS   task
 -- ARGV   caller replica lease_ms;
@@ -11,7 +11,7 @@
 --        order: the order of the task's token, '' = none
 --        failed: how the task failed
 --        held: 1 = this replica holds the task
---        asked: how often the caller has asked since the task got its token
+--        asked: how often the caller has polled since the task got its token
 -- Errors WRONGTYPE and OOM before any change
 expect('HLEN', KEYS.task)
 local t = pairs_of(redis.call('HGETALL', KEYS.task))

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"strings"
@@ -52,6 +54,9 @@ func Open(url string, o Options) (*DB, error) {
 		return nil, errors.New("postgres address: must begin with postgres:// or postgresql://")
 	}
 	config, err := pgxpool.ParseConfig(url)
+	if file := (*fs.PathError)(nil); errors.As(err, &file) {
+		return nil, fmt.Errorf("postgres address: it names a file that cannot be read: %w", file)
+	}
 	if err != nil {
 		return nil, errors.New("postgres address: must be postgres://user:password@host:port/database, " +
 			"with special characters percent-encoded and with options that PostgreSQL knows")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"strings"
 	"sync"
@@ -27,7 +28,6 @@ func TestOpenQuotesNoAddress(t *testing.T) {
 		"a raw slash":       "postgres://postgrestest:x/" + postgrestest.Password + "@127.0.0.1/test_x",
 		"a bad port":        "postgres://127.0.0.1:" + postgrestest.Password + "/test_x",
 		"an unknown mode":   "postgres://postgrestest:" + postgrestest.Password + "@127.0.0.1/test_x?sslmode=no-such",
-		"no such key":       "postgres://postgrestest:" + postgrestest.Password + "@127.0.0.1/test_x?sslrootcert=/no-such",
 		"a bad pool option": "postgres://postgrestest:" + postgrestest.Password + "@127.0.0.1/test_x?pool_max_conns=no-such",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,6 +41,14 @@ func TestOpenQuotesNoAddress(t *testing.T) {
 				t.Errorf("does not say what an address looks like: %v", err)
 			}
 		})
+	}
+}
+
+func TestOpenNamesAnUnreadableCertificate(t *testing.T) {
+	address := "postgres://user:hidden@127.0.0.1/test_x?sslrootcert=/none.pem"
+	_, err := Open(address, Options{})
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "open /none.pem") || strings.Contains(err.Error(), "hidden") {
+		t.Error(err)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// failNext places an order and ends it without a token. It returns nil if the bound refused
+// failNext places an order and ends it without a token. The result is nil unless the bound refused
 // the order.
 func failNext(t *testing.T, s *replica, id captcha.ID, n *int, a Attempt) *BoundedError {
 	t.Helper()
@@ -22,12 +22,12 @@ func failNext(t *testing.T, s *replica, id captcha.ID, n *int, a Attempt) *Bound
 	if placing.Bounded != nil {
 		return placing.Bounded
 	}
-	end(t, s, order, a)
+	endOrder(t, s, order, a)
 	return nil
 }
 
-// end ends an order without a token.
-func end(t *testing.T, s *replica, order Ref, a Attempt) {
+// endOrder ends an order without a token.
+func endOrder(t *testing.T, s *replica, order Ref, a Attempt) {
 	t.Helper()
 	how, err := s.Fail(t.Context(), Failure{Ref: order, Bought: a == Unsolved, Callback: true, Attempt: a, Reason: "because of " + string(a)})
 	if err != nil || how != Ended {
@@ -35,7 +35,7 @@ func end(t *testing.T, s *replica, order Ref, a Attempt) {
 	}
 }
 
-// solve lands a token for an order that is placed in spite of a bound.
+// solve lands a token for an order. The order is placed even if the identity is bounded.
 func solve(t *testing.T, s *replica, id captcha.ID, order string) {
 	t.Helper()
 	placing, err := s.Place(t.Context(), Order{Ref: Ref{id, order}, Depth: 1000, TTL: time.Minute})
@@ -47,7 +47,7 @@ func solve(t *testing.T, s *replica, id captcha.ID, order string) {
 	}
 }
 
-// Three refusals in a row bound an identity over all replicas; a solve ends the bound.
+// Three refusals in a row bound an identity over all replicas. A solve ends the bound.
 func testAttemptsAreBounded(t *testing.T, o Options) {
 	o.Prefix = "attempts"
 	one, two, id, n := open(t, o), open(t, o), identity("refused"), 0
@@ -74,8 +74,8 @@ func testAttemptsAreBounded(t *testing.T, o Options) {
 	}
 }
 
-// The first minute of a bound has 15 orders, the failed ones before it included. Then there is
-// one in 5 s.
+// At most 15 orders are placed before a bound and in its first minute together. Afterwards one order
+// is placed in 5 s.
 func TestFirstMinuteOfABoundHas15Orders(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		n, placed := 0, []time.Duration{}
@@ -102,7 +102,7 @@ func TestFirstMinuteOfABoundHas15Orders(t *testing.T) {
 	})
 }
 
-// Orders in flight when the bound began replace probes.
+// Orders in flight at the start of a bound replace probes.
 func TestBurstsReplaceProbes(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		var orders []Ref
@@ -113,7 +113,7 @@ func TestBurstsReplaceProbes(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		for _, order := range orders {
-			end(t, s, order, Declined)
+			endOrder(t, s, order, Declined)
 		}
 		if a := look(t, s, id).Attempts; a.Refused != 20 || a.Next != time.Minute {
 			t.Errorf("%+v", a)
@@ -121,8 +121,8 @@ func TestBurstsReplaceProbes(t *testing.T) {
 	})
 }
 
-// Rejected parameters are probed after 1, 2, 4 … 60 minutes, and remembered meanwhile. The
-// rejection of a guest is forgotten soon.
+// Rejected parameters are probed after 1, 2, 4 … 60 minutes, and are remembered meanwhile. The
+// rejection of a guest is soon forgotten.
 func TestRejectedParametersAreProbed(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -144,8 +144,8 @@ func TestRejectedParametersAreProbed(t *testing.T) {
 		if ttl := one.db.Slow.PTTL(t.Context(), one.keys(id).attempts).Val(); ttl < 22*time.Hour {
 			t.Errorf("it is forgotten in %v", ttl)
 		}
-		// Retry begins again with short intervals. A refusal for another reason does not end
-		// the rejection.
+		// Retry resets the interval between two probes. A refusal for another reason does not end the
+		// rejection.
 		if _, err := two.Retry(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}

@@ -20,8 +20,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// replica is a store on a Redis with a token, orders, an ended order and an idle guest, which
-// another replica made.
+// replica is a store on a Redis that contains a token, orders, an ended order and an idle guest.
+// Another replica made them.
 type replica struct {
 	*pool.Store
 
@@ -29,7 +29,7 @@ type replica struct {
 	log    *testkit.Log
 	id     captcha.ID
 	guest  captcha.ID
-	sold   pool.Token // to the caller "c"
+	sold   pool.Token // taken by the caller "c"
 	order  pool.Ref   // in flight, without a lease
 	intent pool.Ref   // placed by this replica
 	ended  []pool.EndedOrder
@@ -48,7 +48,7 @@ func identity(name string) captcha.ID {
 	return captcha.Identity{Type: captcha.Turnstile, Sitekey: name}.ID()
 }
 
-// openIn opens a store that does not watch Redis, until the test ends.
+// openIn opens a store that does not watch Redis and closes when the test ends.
 func openIn(t testing.TB, redis *redistest.Bubble, log *slog.Logger) *pool.Store {
 	t.Helper()
 	s, err := pool.Open(pool.Options{Addresses: redistest.BubbleAddress, Prefix: prefix, Dial: redis.Dial, Log: log, Endings: 10})
@@ -61,7 +61,7 @@ func openIn(t testing.TB, redis *redistest.Bubble, log *slog.Logger) *pool.Store
 	return s
 }
 
-// newReplica must be called in a bubble.
+// newReplica must be called inside a synctest bubble.
 func newReplica(t testing.TB) *replica {
 	t.Helper()
 	ctx, redis, log := t.Context(), redistest.InBubble(t), &testkit.Log{}
@@ -109,14 +109,14 @@ func newReplica(t testing.TB) *replica {
 	return r
 }
 
-// restart replaces the store by a new one, which knows nothing yet. The guest is due afterwards.
+// restart replaces the store by a new store without any memory. Afterwards the guest is due.
 func (r *replica) restart(t testing.TB) {
 	t.Helper()
 	time.Sleep(2 * time.Minute)
 	r.Store = openIn(t, r.redis, r.log.Logger())
 }
 
-// calls are the methods that ask Redis.
+// calls contains a call of each method that uses Redis.
 var calls = map[string]func(ctx context.Context, r *replica) error{
 	"Tokens.Take":   func(ctx context.Context, r *replica) error { return second(r.Tokens.Take(ctx, pool.Request{ID: r.id})) },
 	"Tokens.Repeat": func(ctx context.Context, r *replica) error { return third(r.Tokens.Repeat(ctx, r.id, "k", "c")) },
@@ -199,7 +199,7 @@ var calls = map[string]func(ctx context.Context, r *replica) error{
 func second[A any](_ A, err error) error        { return err }
 func third[A, B any](_ A, _ B, err error) error { return err }
 
-// TestEveryMethodIsCalled finds methods that calls lacks.
+// TestEveryMethodIsCalled finds methods that the map calls lacks.
 func TestEveryMethodIsCalled(t *testing.T) {
 	s := pool.Store{}
 	for _, part := range []any{s.Tokens, s.Orders, s.Controls, s.Guests, s.Replicas, s.Endings} {
@@ -212,8 +212,8 @@ func TestEveryMethodIsCalled(t *testing.T) {
 	}
 }
 
-// A call of which Redis refuses any command fails with ErrDown. A call of which Redis refuses all
-// commands changes nothing. Only a refused announcement is no error: replicas also poll.
+// If Redis refuses any command of a call, the call fails with ErrDown. If Redis refuses all commands,
+// the call changes nothing. Only a refused announcement is no error, because replicas also poll.
 func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 	for name, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 	}
 }
 
-// A call without a connection fails with ErrDown, and changes nothing.
+// Without a connection, every call fails with ErrDown and changes nothing.
 func TestCallsFailWithoutAConnection(t *testing.T) {
 	for name, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestCallsFailWithoutAConnection(t *testing.T) {
 			if r.redis.Dump() != before {
 				t.Errorf("%s changed Redis", name)
 			}
-			time.Sleep(3 * time.Second) // go-redis' goroutines end only then
+			time.Sleep(3 * time.Second) // until go-redis' goroutines end
 		})
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// fill puts n tokens of 600 bytes into the list directly.
+// fill pushes n tokens of 600 bytes into the list.
 func fill(b *testing.B, s *replica, list string, n int) {
 	b.Helper()
 	now := time.Now()
@@ -34,8 +34,8 @@ func fill(b *testing.B, s *replica, list string, n int) {
 	}
 }
 
-// BenchmarkTakeAtLowLoad compares one caller's take with a bare LPOP through
-// the same client, in turns; it reports both medians.
+// BenchmarkTakeAtLowLoad compares the take of a single caller with a bare LPOP through the same
+// client, in turns. It reports both medians.
 func BenchmarkTakeAtLowLoad(b *testing.B) {
 	s, id := open(b, Options{Addresses: "redis://" + redistest.Server(b), Prefix: "bench"}), captcha.ID("bench")
 	fill(b, s, s.keys(id).tokens, b.N)
@@ -58,11 +58,11 @@ func BenchmarkTakeAtLowLoad(b *testing.B) {
 	b.ReportMetric(median(pops), "lpop-p50-µs")
 }
 
-// BenchmarkTakesTogether is 64 callers at once.
+// BenchmarkTakesTogether measures takes of 64 concurrent callers.
 func BenchmarkTakesTogether(b *testing.B) {
 	s, id := open(b, Options{Addresses: "redis://" + redistest.Server(b), Prefix: "bench"}), captcha.ID("bench")
 	fill(b, s, s.keys(id).tokens, b.N)
-	b.SetParallelism(32) // times GOMAXPROCS
+	b.SetParallelism(32) // the number is multiplied by GOMAXPROCS
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
@@ -74,8 +74,8 @@ func BenchmarkTakesTogether(b *testing.B) {
 	})
 }
 
-// BenchmarkLook is a look at five tokens, without windows as nearly always, with
-// some, and with as many as there may be.
+// BenchmarkLook measures a look at five tokens: without windows, which is the usual case, with some
+// windows, and with the maximum number of windows.
 func BenchmarkLook(b *testing.B) {
 	s := open(b, Options{Addresses: "redis://" + redistest.Server(b), Prefix: "bench"})
 	for _, windows := range []int{0, 5, mostWindows} {
@@ -102,9 +102,9 @@ func median(d []time.Duration) float64 {
 	return float64(d[len(d)/2].Nanoseconds()) / 1000
 }
 
-// BenchmarkGuests is b.N different guests, each of which is asked for and served and has
-// ended: the way of a guest through the store alone. It tells how many keys and bytes
-// are left of them in Redis, and bytes in this process. Tokens live for a second here.
+// BenchmarkGuests measures the whole life of b.N guests in the store: request, order, landing, take
+// and retirement. It reports how many keys and bytes remain in Redis, and how many bytes in this
+// process. Tokens live for a second here.
 func BenchmarkGuests(b *testing.B) {
 	addr := redistest.Server(b)
 	s := open(b, Options{Addresses: "redis://" + addr, Prefix: "bench"})
@@ -117,7 +117,7 @@ func BenchmarkGuests(b *testing.B) {
 	}
 	keysBefore, heapBefore := size()
 	var next atomic.Int64
-	b.SetParallelism(16) // times GOMAXPROCS
+	b.SetParallelism(16) // the number is multiplied by GOMAXPROCS
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
@@ -130,7 +130,7 @@ func BenchmarkGuests(b *testing.B) {
 				b.Error(err)
 				return
 			}
-			makeDue(b, s, id) // its minute is over
+			makeDue(b, s, id) // as after guestUnused
 			if next.Load()%guestBatch == 0 {
 				if _, err := s.Guests.Retire(b.Context(), noTargets); err != nil {
 					b.Error(err)
@@ -140,7 +140,7 @@ func BenchmarkGuests(b *testing.B) {
 	})
 	b.StopTimer()
 	for listed(b, s) > 0 {
-		time.Sleep(time.Second) // until untaken tokens are dead, and claims are over
+		time.Sleep(time.Second) // until untaken tokens are dead and claims have expired
 		for _, id := range s.db.Slow.ZRange(b.Context(), s.guests().guests, 0, -1).Val() {
 			makeDue(b, s, captcha.ID(id))
 		}
@@ -152,7 +152,8 @@ func BenchmarkGuests(b *testing.B) {
 		b.Errorf("%d of %d are counted", got.Figures.Solved, b.N)
 	}
 	s.forget(time.Now().Add(time.Hour), queueIdle)
-	// Reports are accepted for 15 min after the death of a token; the benchmark does not wait.
+	// Reports are accepted for 15 min after the death of a token. The benchmark does not wait so
+	// long.
 	left := 0
 	for it := s.db.Slow.Scan(b.Context(), 0, "bench:*", 10_000).Iterator(); it.Next(b.Context()); {
 		if key := it.Val(); !strings.Contains(key, ":sold:") && !strings.Contains(key, ":last:") && !strings.Contains(key, ":values:") {
@@ -165,8 +166,7 @@ func BenchmarkGuests(b *testing.B) {
 	b.ReportMetric(float64(int64(heap)-int64(heapBefore))/float64(b.N), "heap-B/guest")
 }
 
-// BenchmarkLandings places and lands one order after the other, with and without their ends
-// being kept.
+// BenchmarkLandings places and lands one order after another, with and without stored ends.
 func BenchmarkLandings(b *testing.B) {
 	for name, most := range map[string]int{"no history": 0, "history": 1 << 30} {
 		b.Run(name, func(b *testing.B) {
@@ -184,7 +184,7 @@ func BenchmarkLandings(b *testing.B) {
 				if how, err := s.Settle(b.Context(), Landing{Ref: ref, Provider: "p", Value: ref.Order, Lifetime: time.Second}); err != nil || how != Ended {
 					b.Fatal(how, err)
 				}
-				if i%100 == 99 { // as a sender removes them
+				if i%100 == 99 { // as the history removes them
 					for n := range 100 {
 						s.db.Slow.Del(b.Context(), s.keys(identity(fmt.Sprint("landings ", n))).ended)
 					}
@@ -194,9 +194,9 @@ func BenchmarkLandings(b *testing.B) {
 	}
 }
 
-// BenchmarkSurveyWithTheHour surveys 10,000 identities, as a status does: the last hour
-// not told, told of identities that rest, and told where each minute has something, while
-// each look finds more. It reports the time for one identity.
+// BenchmarkSurveyWithTheHour surveys 10,000 identities, as a status does. It compares a survey
+// without the last hour, a survey of idle identities, and a survey of identities with events in each
+// minute. It reports the time per identity.
 func BenchmarkSurveyWithTheHour(b *testing.B) {
 	const identities, part = 10_000, 50
 	for name, c := range map[string]struct{ told, busy bool }{"not-told": {}, "rest": {told: true}, "busy": {told: true, busy: true}} {

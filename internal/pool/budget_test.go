@@ -8,7 +8,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// shift moves the moments in a zset into the past, so that a test can let time pass.
+// shift moves the times in a sorted set into the past, as if time had passed.
 func shift(t *testing.T, s *replica, key string, by time.Duration) {
 	t.Helper()
 	entries, err := s.db.Slow.ZRangeWithScores(t.Context(), key, 0, -1).Result()
@@ -47,11 +47,11 @@ func testBudgetsSlide(t *testing.T, o Options) {
 			t.Fatalf("within the budget: %+v", got)
 		}
 	}
-	// The same order again costs nothing more.
+	// A retry of the same order costs nothing more.
 	order.Ref = Ref{id, "o3"}
 	placeOrder(t, s, order)
 	about(put(), time.Hour)
-	// The budget of an order that was not bought comes back; that of a failed order does not.
+	// The budget of an order that was not bought is refunded. The budget of a failed order is not.
 	expect(t, Ended)(s.Fail(t.Context(), Failure{Ref: Ref{id, "o3"}}))
 	expect(t, Ended)(s.Fail(t.Context(), Failure{Ref: Ref{id, "o2"}, Bought: true}))
 	if got := put(); !got.Placed {
@@ -64,27 +64,27 @@ func testBudgetsSlide(t *testing.T, o Options) {
 	if got := look(t, s, id); got.HourUsed != 0 || got.DayUsed != 3 {
 		t.Errorf("used: %d, %d", got.HourUsed, got.DayUsed)
 	}
-	// The hour is over, the day is not.
+	// The hourly budget has room again, but the daily budget has not.
 	for range 2 {
 		if got := put(); !got.Placed {
 			t.Fatalf("in the next hour: %+v", got)
 		}
 	}
 	about(put(), 24*time.Hour-61*time.Minute)
-	// A lower limit waits for more than the oldest.
+	// After the limit was lowered, the wait lasts until more than one order leaves the window.
 	order.PerDay = 3
 	about(put(), 24*time.Hour-61*time.Minute)
 	order.PerDay = 2
 	about(put(), 24*time.Hour)
-	// None is none.
+	// The value 0 sets no limit.
 	order.PerHour, order.PerDay = 0, 0
 	if got := put(); !got.Placed {
 		t.Fatalf("without a budget: %+v", got)
 	}
 }
 
-// The guests' budget has caps for the hour and for the day. It is independent of the overall
-// budget, also in a refund.
+// The guests' budget has an hourly and a daily limit. It is independent of the overall budget, also
+// for refunds.
 func testSharedBudgetsHaveCaps(t *testing.T, o Options) {
 	s := open(t, o)
 	book := func(order string) time.Duration {
@@ -114,7 +114,7 @@ func testSharedBudgetsHaveCaps(t *testing.T, o Options) {
 	must(t, s.Refund(t.Context(), Overall, Ref{identity("two"), "two"}))
 	must(t, s.Refund(t.Context(), Overall, Ref{identity("none"), "none"})) // no-op
 	used(Overall, 1, 1)
-	used(OfGuests, 2, 2) // a refund is of one budget
+	used(OfGuests, 2, 2) // a refund changes only one budget
 	shift(t, s, s.budgetKey(OfGuests), 2*time.Hour)
 	if book("three") != 0 {
 		t.Error("in another hour")
@@ -132,7 +132,7 @@ func testSharedBudgetsHaveCaps(t *testing.T, o Options) {
 	}
 }
 
-// A budget may limit the day alone, or the hour alone.
+// A budget may have only a daily limit, or only an hourly limit.
 func TestABudgetOfOneWindowAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		order Order
@@ -158,15 +158,15 @@ func TestABudgetOfOneWindowAlone(t *testing.T) {
 	}
 }
 
-// A budget forgets solves that left its window. A retry for an order does not make its solve
-// younger.
+// A budget forgets solves that left its window. A retry of an order does not change the time of its
+// solve.
 func TestBudgetsForgetOldSolves(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		spend, began := s.keys(id).spend, time.Now()
 		order := Order{Ref: Ref{id, "a"}, Depth: 9, TTL: time.Minute, PerDay: 5}
 		placeOrder(t, s, order)
 		expect(t, true)(s.MarkSubmitting(t.Context(), order.Ref))
-		time.Sleep(2 * time.Minute) // it is lost, and counts as bought
+		time.Sleep(2 * time.Minute) // the order is lost and counts as bought
 		placeOrder(t, s, order)
 		if at, err := s.db.Slow.ZScore(t.Context(), spend, "a").Result(); err != nil || !time.UnixMilli(int64(at)).Equal(began) {
 			t.Errorf("it counts from %v, want %v: %v", time.UnixMilli(int64(at)), began, err)

@@ -11,9 +11,9 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// Redis' clock is set back. A jump within the margin lets no token outlive its true life. A
-// longer jump shows in tokens that are born in the future: the age of the whole stock is unknown,
-// and none of it is handed out.
+// Redis' clock is set back. If the clock jumps by at most the margin, no token outlives its true
+// life. After a longer jump the births of tokens are in the future, so the age of the whole stock is
+// unknown and no token is handed out.
 func TestRedisClockIsSetBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		back  time.Duration
@@ -32,7 +32,7 @@ func TestRedisClockIsSetBack(t *testing.T) {
 			if _, err := s.Take(t.Context(), limited); err != nil {
 				t.Fatal(name, err)
 			}
-			stock(t, s, id, 1, 70*time.Second, lifetime) // old enough to look young after the jump
+			stock(t, s, id, 1, 70*time.Second, lifetime) // after the jump it seems young
 			stock(t, s, id, 1, 5*time.Second, lifetime)
 			server.SetTime(time.Now().Add(-c.back))
 			token, err := s.Take(t.Context(), Request{ID: id, Margin: margin})
@@ -47,7 +47,7 @@ func TestRedisClockIsSetBack(t *testing.T) {
 			if f := got.Figures; f.Bought != f.Hits+f.Expired+int64(got.Fresh) {
 				t.Errorf("%s: the books: %+v", name, got)
 			}
-			// Later purchases count as usual, and a rate is not stuck until the clock has
+			// Later purchases count as usual, and the rate does not block takes until the clock has
 			// caught up.
 			stock(t, s, id, 2, 0, lifetime)
 			if _, err := s.Take(t.Context(), limited); err != nil {
@@ -57,9 +57,9 @@ func TestRedisClockIsSetBack(t *testing.T) {
 	}
 }
 
-// Redis' clock is set back. A replica that died before delays nothing until the clock has caught
-// up: its tickets are skipped, its orders adopted, and it does not count as alive. A step of up
-// to 10 s may be the difference between the clocks of two nodes, and changes nothing.
+// Redis' clock is set back. A replica that died before delays nothing: its tickets are skipped, its
+// orders are adopted, and it does not count as alive. A step of up to 10 s changes nothing, because
+// the clocks of two nodes may differ by as much.
 func TestDeadReplicasAfterRedisClockIsSetBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		back    time.Duration
@@ -109,7 +109,7 @@ func TestDeadReplicasAfterRedisClockIsSetBack(t *testing.T) {
 	}
 }
 
-// A birth is never in the future: a service that claims one gains no lifetime.
+// The birth of a token is never in the future, even if the service claims so.
 func TestBirthsAreNotInTheFuture(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		place(t, s, id, "a")
@@ -121,7 +121,7 @@ func TestBirthsAreNotInTheFuture(t *testing.T) {
 	})
 }
 
-// The stock of a guest has no margin: it survives a step back of Redis' clock of up to 10 s.
+// The tokens of a guest have no margin. They survive a step back of Redis' clock of up to 10 s.
 func TestGuestsAfterRedisClockIsSetBack(t *testing.T) {
 	for back, want := range map[time.Duration]GuestStock{
 		9 * time.Second: {Guests: 1, Fresh: 1, Figures: Figures{Bought: 1, Solved: 1}},

@@ -15,13 +15,14 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// A store also works over a unix socket and over TLS. Lost replies and cut connections lose no
-// token there either.
+// A store also works over a unix socket and over TLS. There, too, lost replies and broken connections
+// lose no token.
 func TestUnixSocketAndTLS(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "redis.sock")
 	redistest.Server(t, "--unixsocket", socket)
 	dir := redistest.Certificates(t)
-	// The only certificate that this process trusts from here on; Go reads it once.
+	// This certificate is the only one that this process trusts from here on. Go reads the variable
+	// once.
 	t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "cert.pem"))
 	_, port, err := net.SplitHostPort(redistest.FreeAddress(t))
 	if err != nil {
@@ -32,7 +33,7 @@ func TestUnixSocketAndTLS(t *testing.T) {
 		"--tls-auth-clients", "no")
 	for _, way := range []struct {
 		address string
-		secure  func(net.Conn) net.Conn // what go-redis' own dialer does
+		secure  func(net.Conn) net.Conn // does what go-redis' own dialer does
 	}{
 		{"unix://" + socket, func(conn net.Conn) net.Conn { return conn }},
 		{"rediss://127.0.0.1:" + port, func(conn net.Conn) net.Conn {
@@ -69,7 +70,7 @@ func TestUnixSocketAndTLS(t *testing.T) {
 					if err == nil {
 						taken[token.Value]++
 					}
-					if len(taken)%10 == 9 { // in the middle of whatever is under way
+					if len(taken)%10 == 9 { // while calls are in flight
 						for _, conn := range conns {
 							_ = conn.Close()
 						}

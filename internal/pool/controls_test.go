@@ -9,7 +9,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// Each change by an operator reaches the other replicas at once, and this replica, too.
+// Each change by an operator reaches this replica and all other replicas at once.
 func TestControlsAreAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := Options{Addresses: redistest.BubbleAddress, Dial: redistest.InBubble(t).Dial, Prefix: "controls"}
@@ -18,7 +18,7 @@ func TestControlsAreAnnounced(t *testing.T) {
 		s, id := open(t, o), identity("controls")
 		o.OnChange = func(id captcha.ID) { there <- id }
 		open(t, o)
-		synctest.Wait() // both listen
+		synctest.Wait() // until both stores listen
 		for name, change := range map[string]func() error{
 			"pause":  func() error { return s.Pause(t.Context(), id, Pause{}) },
 			"resume": func() error { return s.Resume(t.Context(), id) },

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The service may still solve an order whose timeout passed, so its price is spent, like the
-// price of a lost order. An order that the service failed costs nothing.
+// The service may still solve an order after its timeout. So the price of a late order is spent, like
+// the price of a lost order. A failed order costs nothing.
 func testLateAndLostOrdersSpendTheirPrice(t *testing.T, o Options) {
 	o.Prefix = "cost"
 	s, id := open(t, o), identity("cost")

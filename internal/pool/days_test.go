@@ -10,8 +10,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// openIdle opens a store in a bubble that does nothing by itself, so that days pass in no
-// time.
+// openIdle opens a store in a bubble. The store has no background work, so that the test can skip
+// days quickly.
 func openIdle(t *testing.T) *replica {
 	bubble := redistest.InBubble(t)
 	s, err := openStore(Options{Addresses: "redis://bubble", Dial: bubble.Dial, Prefix: "days", Log: slog.New(slog.DiscardHandler)})
@@ -22,15 +22,15 @@ func openIdle(t *testing.T) *replica {
 	return s
 }
 
-// Days lists the figures of each day, over midnight and for seven days, whichever replica counts
-// first on a day. Their sum is the total.
+// Days lists the figures of each of seven days, over midnight, whichever replica counts first on a
+// day. Their sum is the total.
 func TestDaysOfAnIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("days")
 		if list := (&Stock{}).Days(time.Now()); len(list) != 0 {
 			t.Errorf("%+v", list)
 		}
-		at := func(day int, clock time.Duration) { // of the days from the next one on
+		at := func(day int, clock time.Duration) { // day 0 is tomorrow
 			midnight := time.Date(2026, 1, 3+day, 0, 0, 0, 0, time.UTC)
 			time.Sleep(time.Until(midnight.Add(clock)))
 		}
@@ -41,7 +41,7 @@ func TestDaysOfAnIdentity(t *testing.T) {
 				continue // no caller came
 			}
 			at(day, time.Millisecond)
-			if day%2 == 0 { // the first to count is a landing
+			if day%2 == 0 { // a landing is the first event
 				stock(t, s, id, day+1, 0, time.Hour)
 				take(t, s, Request{ID: id}, day)
 				want[date] = Figures{Bought: int64(day) + 1, Solved: int64(day) + 1, Requests: int64(day), Hits: int64(day)}
@@ -50,7 +50,7 @@ func TestDaysOfAnIdentity(t *testing.T) {
 				f := want[date]
 				f.Expired++
 				want[date] = f
-			} else { // a miss
+			} else { // a miss is the first event
 				if _, err := s.Take(t.Context(), Request{ID: id}); err == nil {
 					t.Fatal("a token that nobody bought")
 				}
@@ -82,7 +82,7 @@ func TestDaysOfAnIdentity(t *testing.T) {
 	})
 }
 
-// Counts of an older version belong to no day.
+// Counts from an older version belong to no day.
 func TestDaysOmitOlderCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("older")

@@ -12,12 +12,12 @@ import (
 	"poold/internal/captcha"
 )
 
-// A token counts and is handed out until the millisecond in which it meets its margin. It
-// outlives a lead time until one millisecond earlier.
+// A token is fresh until the millisecond in which its margin begins. It outlives a lead time until
+// one millisecond earlier.
 func TestTokensLiveToTheMillisecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		const margin, lead = 40 * time.Second, 15 * time.Second
-		stock(t, s, id, 1, 0, 100*time.Second) // outlives the lead for 45 s, the margin for 60
+		stock(t, s, id, 1, 0, 100*time.Second) // outlives the margin and the lead time for 45 s, the margin for 60 s
 		at := func(want Stock) {
 			t.Helper()
 			got, err := s.Look(t.Context(), id, margin, lead)
@@ -32,7 +32,7 @@ func TestTokensLiveToTheMillisecond(t *testing.T) {
 		at(Stock{Fresh: 1, Outliving: 1, NextExpiry: 15*time.Second + time.Millisecond, NextLook: time.Millisecond})
 		time.Sleep(time.Millisecond)
 		at(Stock{Fresh: 1, NextExpiry: 15 * time.Second, NextLook: -time.Millisecond})
-		// A caller that needs its whole rest gets it, a caller that needs more does not.
+		// A caller gets the token if it needs exactly the remaining life, but not if it needs more.
 		if _, err := s.Take(t.Context(), Request{ID: id, Margin: margin, MinTTL: 55*time.Second + time.Millisecond}); !isEmpty(err) {
 			t.Errorf("a millisecond more than it has: %v", err)
 		}
@@ -48,7 +48,7 @@ func TestTokensLiveToTheMillisecond(t *testing.T) {
 	})
 }
 
-// A token that is returned within its margin expires, at whichever replica.
+// A token that is put back within its margin expires, whatever replica returns it.
 func TestReturnWithinTheMarginExpires(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for _, c := range []struct {
@@ -71,7 +71,7 @@ func TestReturnWithinTheMarginExpires(t *testing.T) {
 	})
 }
 
-// An order that is only in the journal, or only among the orders, does not exist.
+// An order exists only if it is both in the journal and in the set of orders.
 func TestHalfWrittenOrdersAreGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		k := one.keys(id)
@@ -118,7 +118,7 @@ func TestHalfWrittenOrdersAreGone(t *testing.T) {
 	})
 }
 
-// An order ends at its deadline, whichever call comes first.
+// Every call ends an order whose deadline has passed.
 func TestOrdersEndAtTheirDeadline(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		k, placed := one.keys(id), time.Now()
@@ -140,7 +140,7 @@ func TestOrdersEndAtTheirDeadline(t *testing.T) {
 		if err != nil || len(adopted) != 0 || len(gone) != 1 {
 			t.Errorf("adopted %+v, gone %+v, %v", adopted, gone, err)
 		}
-		// The first call counts it as lost and removes all of it.
+		// The first call counts the order as lost and removes all its data.
 		if lost, err := one.db.Slow.HGet(t.Context(), k.stats, "lost").Int(); err != nil || lost != 1 {
 			t.Errorf("%d lost: %v", lost, err)
 		}
@@ -150,7 +150,7 @@ func TestOrdersEndAtTheirDeadline(t *testing.T) {
 	})
 }
 
-// An ended order leaves nothing but its sale.
+// After its end, an order leaves only its sale in Redis.
 func TestEndedOrdersLeaveOnlyTheirSale(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k := s.keys(id)
@@ -170,7 +170,8 @@ func TestEndedOrdersLeaveOnlyTheirSale(t *testing.T) {
 	})
 }
 
-// A known task is not submitted again, and the retry of a repeated landing gets the same answer.
+// An order with a known task is not submitted again. The retry of a repeated landing gets the same
+// answer.
 func TestRetriedMarksAndRepeatedTexts(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		place(t, s, id, "a")
@@ -192,8 +193,8 @@ func TestRetriedMarksAndRepeatedTexts(t *testing.T) {
 	})
 }
 
-// A look with Keep prolongs the learned state and the figures. An unreadable line of the journal
-// stays as long as its order counts.
+// A look with Keep extends the life of the learned state and of the figures. An unreadable line of
+// the journal stays as long as its order counts.
 func TestLooksProlongKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		const month = 30 * 24 * time.Hour
@@ -220,14 +221,14 @@ func TestLooksProlongKeys(t *testing.T) {
 		time.Sleep(time.Second)
 		look(t, s, id)
 		lives("a look", month)
-		// After Leave the keys outlive every token and order by a little.
+		// After LastLook the keys live a little longer than any token or order.
 		must(t, s.LastLook(t.Context(), id, 0))
 		lives("the last look", leftKeyLife)
 		if _, err := s.LookAll(t.Context(), []Query{{ID: id}}); err != nil {
 			t.Fatal(err)
 		}
 		lives("a survey that keeps nothing", leftKeyLife)
-		if _, err := s.LookAll(t.Context(), []Query{{ID: id, Keep: true}}); err != nil { // a target has it again
+		if _, err := s.LookAll(t.Context(), []Query{{ID: id, Keep: true}}); err != nil { // the identity has a target again
 			t.Fatal(err)
 		}
 		lives("a survey", month)
@@ -245,7 +246,7 @@ func TestLooksProlongKeys(t *testing.T) {
 	})
 }
 
-// Expired tokens and orders make room for an order at once, even without a look.
+// A new order fits as soon as a token or an order has expired, even without a look.
 func TestExpiredTokensAndOrdersMakeRoom(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		wanted := func(name string, want bool) {
@@ -266,7 +267,7 @@ func TestExpiredTokensAndOrdersMakeRoom(t *testing.T) {
 	})
 }
 
-// If a key that an order needs holds a foreign value, placing leaves no part of the order.
+// If a key of an order holds a foreign value, Place stores no part of the order.
 func TestPlaceChangesNothingBesideAForeignKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k := s.keys(id)
@@ -283,8 +284,8 @@ func TestPlaceChangesNothingBesideAForeignKey(t *testing.T) {
 	})
 }
 
-// A token that lands dead is counted and not kept. Lead times and reports are kept newest first,
-// up to their limits.
+// A token that lands dead is counted and not stored. The lists of lead times and reports are sorted
+// newest first and have a maximum length.
 func TestDeadLandingsLeadsAndReports(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k := s.keys(id)
@@ -322,7 +323,7 @@ func TestDeadLandingsLeadsAndReports(t *testing.T) {
 	})
 }
 
-// A caller that hangs up while it waits is not a miss. A wait that ends is one.
+// A caller that hangs up during its wait is not a miss. A caller whose wait ends is a miss.
 func TestHangUpsAreNoMisses(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		ctx, hangUp := context.WithCancel(t.Context())
@@ -347,7 +348,7 @@ func TestHangUpsAreNoMisses(t *testing.T) {
 	})
 }
 
-// call makes one call of take.lua for these requests, none of them immediate.
+// call makes one call of take.lua for these requests. None of the requests may be immediate.
 func call(t *testing.T, s *replica, requests ...Request) ([]string, error) {
 	t.Helper()
 	c, q := &takeCall{}, s.queue(requests[0].ID)
@@ -358,7 +359,7 @@ func call(t *testing.T, s *replica, requests ...Request) ([]string, error) {
 	return s.takeOnce(time.Second, keys, args)
 }
 
-// Callers of one call count against the same limit.
+// The callers in one call of take.lua share the limit of tickets.
 func TestCallersOfOneCallShareTheLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		waits := Request{ID: id, Wait: time.Minute, MaxWaiting: 2}
@@ -373,8 +374,8 @@ func TestCallersOfOneCallShareTheLimit(t *testing.T) {
 	})
 }
 
-// If the queue holds a foreign value, a call hands nothing out, even to callers that need no
-// ticket.
+// If the queue holds a foreign value, a call of take.lua hands out no token, even to callers that
+// need no ticket.
 func TestTakeHandsOutNothingBesideAForeignQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 1, 0, time.Hour)

@@ -12,12 +12,12 @@ import (
 	"poold/internal/captcha"
 )
 
-// asked is how the provider took part in the orders of these tests.
+// asked describes the provider's part in the orders of these tests.
 func asked(code string) *Asked {
 	return &Asked{Provider: "p|2", Task: "t 1", Code: code, Submitted: 50 * time.Millisecond, Polls: 3}
 }
 
-// ends returns the kept ends of one identity.
+// ends returns the stored ends of one identity.
 func ends(t testing.TB, s *replica, id captcha.ID) []EndedOrder {
 	t.Helper()
 	orders, unread, err := s.Endings.Kept(t.Context(), []captcha.ID{id}, 1000)
@@ -27,7 +27,7 @@ func ends(t testing.TB, s *replica, id captcha.ID) []EndedOrder {
 	return orders
 }
 
-// Each end of an order leaves one line, from the step that ends it until Forget.
+// Each ended order leaves one line until Forget. The script that ends the order writes the line.
 func testEachEndIsKept(t *testing.T, o Options) {
 	o.Endings = 100
 	s, id := open(t, o), identity("each end")
@@ -45,7 +45,7 @@ func testEachEndIsKept(t *testing.T, o Options) {
 	}
 	settled := func(l Landing, want EndResult) {
 		t.Helper()
-		for _, want := range []EndResult{want, Gone} { // the second one changes nothing
+		for _, want := range []EndResult{want, Gone} { // the second call changes nothing
 			expect(t, want)(s.Settle(t.Context(), l))
 		}
 	}
@@ -115,7 +115,7 @@ func testEachEndIsKept(t *testing.T, o Options) {
 	}
 }
 
-// Ends beyond the limit are counted and not kept. Without the option no end is kept.
+// Ends beyond the limit are counted and not stored. Without the option no end is stored.
 func testEndsAreLimited(t *testing.T, o Options) {
 	for most, unrecorded := range map[int]int64{0: 0, 4: 3} {
 		o.Endings = most
@@ -131,8 +131,8 @@ func testEndsAreLimited(t *testing.T, o Options) {
 	}
 }
 
-// Sweep finds the ends that no replica has reported, of targets and of guests. A guest stays on
-// the list until its ends are gone.
+// Sweep finds the stored ends of targets and guests. A guest stays on the list until its ends are
+// removed.
 func testSweepFindsEndedOrders(t *testing.T, o Options) {
 	o.Endings = 10
 	o.Prefix = "test-ends are found"
@@ -163,7 +163,7 @@ func testSweepFindsEndedOrders(t *testing.T, o Options) {
 	if found, err := other.Endings.Sweep(t.Context()); err != nil || len(found) != 0 {
 		t.Errorf("found %v, %v", found, err)
 	}
-	// An identity without orders leaves the list once it cannot have ends.
+	// An identity without orders leaves the list when it can no longer have ends.
 	listed := s.placedKey()
 	if n := s.db.Slow.ZCard(t.Context(), listed).Val(); n != 2 {
 		t.Errorf("%d are written down", n)
@@ -180,7 +180,7 @@ func testSweepFindsEndedOrders(t *testing.T, o Options) {
 	}
 }
 
-// An end that is retried after a lost reply leaves one line.
+// If the reply to an end is lost, the retry leaves one line.
 func testRetriedEndsLeaveOneLine(t *testing.T, o Options) {
 	o.Endings = 1000
 	o.Prefix = "test-one end"

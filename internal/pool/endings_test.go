@@ -9,7 +9,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// idle is a store that does not watch Redis, so that days pass quickly.
+// idle opens a store that does not watch Redis, so that the test can skip days quickly.
 func idle(t *testing.T, redis *redistest.Bubble) *replica {
 	t.Helper()
 	s, err := openStore(Options{Addresses: "redis://bubble", Prefix: "test", Dial: redis.Dial, Log: slog.New(slog.DiscardHandler)})
@@ -20,8 +20,8 @@ func idle(t *testing.T, redis *redistest.Bubble) *replica {
 	return s
 }
 
-// A retried end ends the order once and gets the same answer. Another call finds no order.
-// Remembers knows the end for as long as the API promises.
+// A retried end ends the order once and gets the same answer. A different call finds no order.
+// Remembers knows the end as long as the API promises.
 func TestEndingsAreRemembered(t *testing.T) {
 	for _, solved := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

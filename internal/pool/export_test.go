@@ -2,7 +2,7 @@ package pool
 
 import "testing"
 
-// RightsSuite is what the pool does with the rights that the docs name.
+// RightsSuite contains tests that use the rights in the docs.
 var RightsSuite = map[string]func(*testing.T, Options){
 	"Memory": testMemory, "ForeignKey": testForeignKey,
 }

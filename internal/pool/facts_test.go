@@ -9,7 +9,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// fillStruct gives each field of a struct its own value that is not zero.
+// fillStruct sets each field of a struct to a unique nonzero value.
 func fillStruct(t *testing.T, v reflect.Value) {
 	t.Helper()
 	for i := range v.NumField() {
@@ -30,11 +30,11 @@ func fillStruct(t *testing.T, v reflect.Value) {
 	}
 }
 
-// The adopter of an order reads all of its facts except the proxy, which is a secret.
+// The adopter of an order can read all facts except the proxy, which is a secret.
 func TestFactsContainTheIdentity(t *testing.T) {
 	var f Facts
 	fillStruct(t, reflect.ValueOf(&f).Elem())
-	f.Type, f.Enterprise, f.Unpriced = "", false, false // of the stored form alone
+	f.Type, f.Enterprise, f.Unpriced = "", false, false // fields of the stored form only
 	text := f.encode(7)
 	if strings.Contains(text, "Proxy") {
 		t.Errorf("a secret is in the facts: %s", text)
@@ -47,7 +47,7 @@ func TestFactsContainTheIdentity(t *testing.T) {
 	}
 }
 
-// The stored form equals the form of older versions, which read the lines of this version.
+// The stored form equals the form of older versions, which can read it.
 func TestStoredFacts(t *testing.T) {
 	wanted := captcha.Identity{Type: captcha.HCaptcha, Enterprise: true, Sitekey: "k", Pageurl: "https://example.com/"}
 	full := Facts{
@@ -74,7 +74,7 @@ func TestStoredFacts(t *testing.T) {
 	}
 }
 
-// If a later version writes facts in another form, the readable part is read.
+// If a later version changed the form of some facts, the other facts are still read.
 func TestUnreadableFacts(t *testing.T) {
 	f, price, err := decodeFacts(`{"target":["?"],"provider":"one","type":"hcaptcha"}`, 7)
 	if err == nil || f != (Facts{Provider: "one", Identity: captcha.Identity{Type: captcha.HCaptcha}}) || price != 7 {

@@ -16,13 +16,13 @@ import (
 	"poold/internal/testkit"
 )
 
-// A master is killed while tokens land and are taken. Its replica takes over within seconds, and
-// no token is handed out twice.
+// A master is killed while tokens land and are taken. Its replica takes over within seconds. No token
+// is handed out twice.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
-		// The nodes ask for the rights that the docs name, also for a cluster.
+		// The nodes have a user with exactly the rights in the docs, also in a cluster.
 		nodes := redistest.ClusterOf(t, 1, append([]string{"--user"}, redistest.Rights(t)...)...)
 		var addrs []string
 		for _, node := range nodes {
@@ -46,8 +46,8 @@ func TestFailover(t *testing.T) {
 	})
 }
 
-// failover kills what prepare names while two replicas buy and take, and goes on
-// until every identity has had tokens landed and taken afterwards.
+// failover kills the process that the function prepare returns, while two replicas buy and take. It
+// continues until tokens of every identity have landed and been taken after the kill.
 func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []captcha.ID)) {
 	o.Prefix = "test-failover"
 	s, buyer := open(t, o), open(t, o)
@@ -56,14 +56,14 @@ func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []ca
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var mu sync.Mutex
-	taken := map[string]int{} // token -> times
+	taken := map[string]int{} // token -> number of its takes
 	killed := make(chan struct{})
-	after := make([]chan struct{}, len(ids)) // closed once a token that was bought after the kill is taken
+	after := make([]chan struct{}, len(ids)) // closed when a token bought after the kill is taken
 	var working sync.WaitGroup
 	for i, id := range ids {
 		after[i] = make(chan struct{})
 		working.Go(func() {
-			var late bool // orders from now on are placed after the kill
+			var late bool // set for orders that are placed after the kill
 			for n := 0; ctx.Err() == nil; n++ {
 				select {
 				case <-killed:
@@ -78,7 +78,7 @@ func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []ca
 				if err == nil && got.Placed {
 					_, _ = buyer.Settle(ctx, Landing{Ref: Ref{id, order}, Provider: "p", Value: order, Lifetime: time.Minute})
 				}
-				time.Sleep(5 * time.Millisecond) // 200 a second are enough
+				time.Sleep(5 * time.Millisecond) // 200 orders a second suffice
 			}
 		})
 		working.Go(func() {
@@ -117,8 +117,8 @@ func failover(t *testing.T, o Options, prepare func(*replica) (*os.Process, []ca
 	testkit.Within(t, 20*time.Second, "healthy again", func() bool { return s.DB.Health().Up && s.DB.Health().Reason == "" })
 	cancel()
 	working.Wait()
-	// Replicas lag by what the master wrote last: a token whose take was lost with it
-	// may be there once more.
+	// A replica may lack the master's last writes. If a take is lost with them, its token is in the
+	// list again.
 	twice := 0
 	for _, times := range taken {
 		if times > 2 {

@@ -13,12 +13,12 @@ import (
 	"poold/internal/testkit"
 )
 
-// asking is a request with EndOnFailure.
+// asking returns a request with EndOnFailure.
 func asking(id captcha.ID) Request {
 	return Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 20, EndOnFailure: true}
 }
 
-// fail ends an order, with an answer for a caller that lacks it.
+// fail ends an order with this reason as the answer for one caller.
 func fail(t testing.TB, s *replica, id captcha.ID, order, reason string) {
 	t.Helper()
 	how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, order}, Bought: true, Answer: &FailedError{Reason: reason}})
@@ -27,7 +27,7 @@ func fail(t testing.TB, s *replica, id captcha.ID, order, reason string) {
 	}
 }
 
-// wantFailed checks that a caller gets this failure.
+// wantFailed checks that the caller gets this failure.
 func wantFailed(t testing.TB, caller <-chan answer, want FailedError) {
 	t.Helper()
 	got := <-caller
@@ -37,7 +37,7 @@ func wantFailed(t testing.TB, caller <-chan answer, want FailedError) {
 	}
 }
 
-// noOrder checks that no order may be placed for a guest now.
+// noOrder checks that Place refuses an order of a guest now.
 func noOrder(t testing.TB, s *replica, id captcha.ID, order string) {
 	t.Helper()
 	if got, err := s.Place(t.Context(), Order{Ref: Ref{id, order}, TTL: time.Minute}); err != nil || got.Placed {
@@ -45,8 +45,8 @@ func noOrder(t testing.TB, s *replica, id captcha.ID, order string) {
 	}
 }
 
-// A failed order ends one wait, and removes its ticket in the same step: of the caller that has
-// waited longest at the replica that owned the order, else at all replicas.
+// A failed order ends one wait and removes its ticket in the same step. It is the longest wait at the
+// replica that owned the order, or else the longest wait of all replicas.
 func testFailedOrdersEndOneWait(t *testing.T, o Options) {
 	o.Prefix = "test-failed orders"
 	one, two, id := open(t, o), open(t, o), identity("failed orders")
@@ -82,12 +82,12 @@ func testFailedOrdersEndOneWait(t *testing.T, o Options) {
 	}
 }
 
-// A failed order ends no wait if fresh tokens and orders suffice for the pending callers, by the
-// rule of Place.
+// By the rule of Place, a failed order ends no wait if fresh tokens and other orders suffice for the
+// pending callers.
 func testFailedOrdersEndNoWaitIfTheStockSuffices(t *testing.T, o Options) {
 	s, id := open(t, o), identity("who lacks")
 	picky := asking(id)
-	picky.MinTTL = 59 * time.Second // so that it does not take the token
+	picky.MinTTL = 59 * time.Second // so that this caller does not take the token
 	stock(t, s, id, 1, 30*time.Second, time.Minute)
 	caller := parkOne(t, s, picky)
 	failAt := func(margin time.Duration, order, reason string) {
@@ -103,8 +103,8 @@ func testFailedOrdersEndNoWaitIfTheStockSuffices(t *testing.T, o Options) {
 	failAt(40*time.Second, "b", "the token is not fresh")
 	wantFailed(t, caller, FailedError{Reason: "the token is not fresh", Refused: true})
 
-	// A failure without an answer ends no wait. A caller without EndOnFailure waits for the
-	// next order.
+	// A failure without an answer ends no wait. A caller without EndOnFailure waits for the next
+	// order.
 	id = identity("who does not ask")
 	deaf := asking(id)
 	deaf.EndOnFailure = false
@@ -113,7 +113,7 @@ func testFailedOrdersEndNoWaitIfTheStockSuffices(t *testing.T, o Options) {
 	if how, err := s.Fail(t.Context(), Failure{Ref: Ref{id, "a"}, Bought: true}); err != nil || how != Ended || look(t, s, id).Waiting != 1 {
 		t.Errorf("%v, %v, %d tickets", how, err, look(t, s, id).Waiting)
 	}
-	behind := parkOne(t, s, asking(id)) // is asked for in the same take
+	behind := parkOne(t, s, asking(id)) // part of the same call of take.lua
 	place(t, s, id, "b")
 	fail(t, s, id, "b", "in vain")
 	testkit.Within(t, 20*time.Second, "its ticket", func() bool { return look(t, s, id).Waiting == 2 })
@@ -125,14 +125,14 @@ func testFailedOrdersEndNoWaitIfTheStockSuffices(t *testing.T, o Options) {
 	}
 }
 
-// All holders of a ticket get the failure, at each replica. A later caller with the same key does
-// not.
+// All holders of a ticket get the failure, at each replica. A later caller with the same key does not
+// get it.
 func testFailuresReachAllHoldersOfATicket(t *testing.T, o Options) {
 	o.Prefix = "test-told together"
 	one, two, id := open(t, o), open(t, o), identity("told together")
 	request := asking(id)
 	request.Idempotency = "k"
-	other := parkOne(t, two, asking(id)) // came before them
+	other := parkOne(t, two, asking(id)) // arrived before the other callers
 	callers := []<-chan answer{gather(t, one, request, 2), gather(t, two, request, 1)}
 	testkit.Within(t, 20*time.Second, "a place at each replica", func() bool { return look(t, one, id).Figures.Requests == 3 })
 	place(t, one, id, "a")
@@ -156,7 +156,8 @@ func testFailuresReachAllHoldersOfATicket(t *testing.T, o Options) {
 	}
 }
 
-// A landing that ends as failed ends a wait, too, and so does a callback at any replica.
+// A wait also ends if a landing fails because its text is repeated, or if a callback ends the order
+// at any replica.
 func testRepeatedLandingsAndCallbacksEndAWait(t *testing.T, o Options) {
 	o.Prefix = "test-every failure"
 	one, two, id := open(t, o), open(t, o), identity("every failure")
@@ -206,8 +207,8 @@ func testRepeatedLandingsAndCallbacksEndAWait(t *testing.T, o Options) {
 	wantFailed(t, elsewhere, FailedError{Reason: "the last"})
 }
 
-// A fifth of all replies are lost. Each failure ends the wait of one caller, also if its end or
-// the take that delivers it is retried.
+// A fifth of all replies are lost. Each failure still ends one wait, even if the end of the order or
+// the take is retried.
 func testFailuresSurviveLostReplies(t *testing.T, o Options) {
 	o.Prefix = "test-lost failures"
 	s, id := open(t, o), identity("lost failures")
@@ -248,8 +249,8 @@ func testFailuresSurviveLostReplies(t *testing.T, o Options) {
 	}
 }
 
-// A caller gets a failure in the moment in which the order fails, at whichever replica it waits.
-// The answer of a caller that has left is forgotten after a minute.
+// A caller gets a failure as soon as the order fails, at whichever replica the caller waits. After a
+// minute, Redis forgets the answer for a caller that has left.
 func TestFailuresAreKeptForAMinute(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, other *replica, id captcha.ID) {
 		for _, at := range []*replica{s, other} {
@@ -275,7 +276,7 @@ func TestFailuresAreKeptForAMinute(t *testing.T) {
 		if took := time.Since(began); took > 10*time.Millisecond {
 			t.Errorf("told of a landing after %v", took)
 		}
-		// The ticket of a replica that has nothing to say any more.
+		// This ticket belongs to a replica that makes no more calls.
 		reply, err := call(t, s, asking(id))
 		if err != nil || reply[2] != "parked" {
 			t.Fatal(reply, err)
@@ -304,13 +305,13 @@ func TestFailuresAreKeptForAMinute(t *testing.T) {
 		}
 		failOne(2)
 		time.Sleep(time.Second)
-		failOne(2) // the first one is over
+		failOne(2) // the first failure has expired
 		time.Sleep(time.Minute)
 		untold(0)
 	})
 }
 
-// A new caller does not get the failure of a caller that left with the same key.
+// A new caller does not get the failure of an earlier caller with the same key.
 func TestNewcomersMissEarlierFailures(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		request := asking(id)
@@ -329,7 +330,7 @@ func TestNewcomersMissEarlierFailures(t *testing.T) {
 	})
 }
 
-// A foreign member among the failures goes to no caller.
+// A foreign member among the failures is no caller's answer.
 func TestJunkAmongFailures(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for _, junk := range []string{"junk", "a|b|c", ""} {
@@ -342,7 +343,7 @@ func TestJunkAmongFailures(t *testing.T) {
 	})
 }
 
-// Reasons are kept unchanged, within limits.
+// Reasons are stored unchanged, up to a maximum length.
 func TestReasonsOfFailures(t *testing.T) {
 	for _, want := range []FailedError{{}, {Reason: "a|b\nc é", Refused: true}, {Reason: strings.Repeat("x", mostReason)}} {
 		if got := readFailed(want.text()); *got != want {

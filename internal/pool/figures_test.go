@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The scripts count each field of Figures, and no other names.
+// The scripts count each field of Figures and no other name.
 func TestScriptsCountEveryFigure(t *testing.T) {
 	files, err := fs.Glob(sources, "lua/*.lua")
 	if err != nil {
@@ -23,7 +23,7 @@ func TestScriptsCountEveryFigure(t *testing.T) {
 		}
 		for _, table := range tables.FindAllStringSubmatch(string(text), -1) {
 			for _, found := range name.FindAllStringSubmatch(table[1], -1) {
-				if _, known := counters[found[1]]; !known && found[1] != "folds" { // of the row of all guests
+				if _, known := counters[found[1]]; !known && found[1] != "folds" { // a field of the row of all guests
 					t.Errorf("%s counts %s, which Figures does not have", file, found[1])
 				}
 				counted = append(counted, found[1])

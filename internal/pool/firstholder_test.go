@@ -7,8 +7,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// The first holder that asks about a token stays the first at every replica until the token dies.
-// Every other holder is refused.
+// The first holder that hands out a token stays the first at every replica until the token dies.
+// FirstHolder returns false for all other holders.
 func TestFirstHolderStaysFirst(t *testing.T) {
 	address := "redis://" + redistest.Server(t)
 	one, two, id := open(t, Options{Addresses: address}), open(t, Options{Addresses: address}), identity("first")

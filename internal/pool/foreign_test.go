@@ -11,8 +11,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// A foreign value in the list is set aside and counted, wherever it is, and every token is handed
-// out once.
+// A foreign value anywhere in the list is set aside and counted, and every token is handed out once.
 func testJunkIsSetAside(t *testing.T, o Options) {
 	s, id := open(t, o), identity("junk")
 	k := s.keys(id)
@@ -26,7 +25,7 @@ func testJunkIsSetAside(t *testing.T, o Options) {
 	junk := []string{"junk", "", "1795306466343|no fields", "9999999999999"}
 	push(2, 40*time.Second)
 	s.db.Slow.RPush(ctx, k.tokens, junk[0], junk[1])
-	push(2, 20*time.Second) // lands behind it
+	push(2, 20*time.Second) // lands behind the foreign value
 	s.db.Slow.RPush(ctx, k.tokens, junk[0])
 	push(3, 30*time.Second) // lands between
 	push(2, 0)
@@ -60,7 +59,7 @@ func testJunkIsSetAside(t *testing.T, o Options) {
 	balanced(t, got)
 }
 
-// Foreign values in front of many immediate takes cost no caller a token.
+// Foreign values before many immediate takes cost no caller its token.
 func testJunkCostsNoImmediateCallerAToken(t *testing.T, o Options) {
 	s, id := open(t, o), identity("much junk")
 	stock(t, s, id, 2, 40*time.Second, time.Minute)
@@ -68,7 +67,7 @@ func testJunkCostsNoImmediateCallerAToken(t *testing.T, o Options) {
 	stock(t, s, id, 10, 0, time.Minute)
 	results := make(chan error, 6)
 	q := s.queue(id)
-	q.mu.Lock() // so that they go together in one call, or two
+	q.mu.Lock() // so that the takes share one or two calls
 	for range 6 {
 		go func() {
 			_, err := s.Take(t.Context(), Request{ID: id})
@@ -88,7 +87,7 @@ func testJunkCostsNoImmediateCallerAToken(t *testing.T, o Options) {
 	balanced(t, got)
 }
 
-// The number of kept foreign values is limited.
+// Redis stores a limited number of foreign values.
 func testKeptJunkIsLimited(t *testing.T, o Options) {
 	s, id := open(t, o), identity("bounded junk")
 	for range 50 {
@@ -102,8 +101,8 @@ func testKeptJunkIsLimited(t *testing.T, o Options) {
 	}
 }
 
-// An unreadable line of the journal cannot be settled. It is set aside at the deadline of its
-// order, and at once if it has no order.
+// An order with an unreadable line in the journal cannot be settled. The line is set aside at the
+// order's deadline. A line without an order is set aside at once.
 func testUnreadableJournalLinesAreSetAside(t *testing.T, o Options) {
 	s, id := open(t, o), identity("junk line")
 	ctx, k := t.Context(), s.keys(id)
@@ -119,9 +118,9 @@ func testUnreadableJournalLinesAreSetAside(t *testing.T, o Options) {
 	balanced(t, look(t, s, id))
 }
 
-// A key holds a value of another type. Calls that need the key fail with an error that names it,
-// lose no token and change nothing. Once it is removed, all works again; other identities work
-// meanwhile.
+// A key holds a value of another type. Calls that need the key fail with an error that contains the
+// key, lose no token and change nothing. After the value is deleted, all calls work again. Other
+// identities work all the time.
 func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 	s, id, other := open(t, o), identity("foreign"), identity("not foreign")
 	ctx, k := t.Context(), s.keys(id)
@@ -147,7 +146,7 @@ func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 		} else {
 			s.db.Slow.Set(ctx, name, "foreign", 0)
 		}
-		s.queue(id).look = nil // the look of the last round says nothing of this one
+		s.queue(id).look = nil // the shared look of the last round is stale
 		failed, got := 0, 0
 		check := func(what string, err error) {
 			switch {
@@ -191,13 +190,13 @@ func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 		}
 		take(t, s, Request{ID: other}, 1)
 
-		// In one step: a token that is returned meanwhile must not be overwritten.
+		// The value is replaced in one step, so that a token returned meanwhile is not overwritten.
 		if s.db.Slow.Exists(ctx, k.handout+"aside").Val() == 1 {
 			must(t, s.db.Slow.Rename(ctx, k.handout+"aside", name).Err())
 		} else if err := s.db.Slow.Del(ctx, name).Err(); err != nil {
 			t.Fatal(err)
 		}
-		// Also what could not be returned then.
+		// A token that could not be put back before is put back now.
 		testkit.Within(t, 20*time.Second, "the token is back", func() bool {
 			return look(t, s, id).Figures.Returned == before.Figures.Returned+1
 		})
@@ -218,7 +217,7 @@ func testForeignTypesFailWithoutAChange(t *testing.T, o Options) {
 	}
 }
 
-// A token that lands behind a foreign value is handed out by its death all the same.
+// A token that lands behind a foreign value is still handed out in the order of its death.
 func TestTokensAreSortedBesideJunk(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 1, 0, time.Minute)

@@ -21,7 +21,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// use notes that a guest is asked for, without limits.
+// use records a request for each guest, without limits.
 func use(t testing.TB, s *replica, ids ...captcha.ID) {
 	t.Helper()
 	for _, id := range ids {
@@ -29,7 +29,7 @@ func use(t testing.TB, s *replica, ids ...captcha.ID) {
 	}
 }
 
-// makeDue is time that passes until guests are to be looked at.
+// makeDue makes guests due for a check, as if time had passed.
 func makeDue(t testing.TB, s *replica, ids ...captcha.ID) {
 	t.Helper()
 	for _, id := range ids {
@@ -46,7 +46,7 @@ func retire(t testing.TB, s *replica, want int) {
 	}
 }
 
-// survey looks at all guests; the figures must balance.
+// survey surveys all guests and checks the equation of Figures.
 func survey(t testing.TB, s *replica) GuestStock {
 	t.Helper()
 	got, err := s.Guests.Survey(t.Context())
@@ -57,7 +57,7 @@ func survey(t testing.TB, s *replica) GuestStock {
 	return got
 }
 
-// served is a guest with one token that was taken; nothing is left but its figures.
+// served makes a guest whose only token was taken. Only the guest's figures are left.
 func served(t testing.TB, s *replica, id captcha.ID) {
 	t.Helper()
 	use(t, s, id)
@@ -65,7 +65,7 @@ func served(t testing.TB, s *replica, id captcha.ID) {
 	take(t, s, Request{ID: id}, 1)
 }
 
-// listed is how many guests are known.
+// listed returns the number of guests on the list.
 func listed(t testing.TB, s *replica) int {
 	t.Helper()
 	n, err := s.db.Slow.ZCard(t.Context(), s.guests().guests).Result()
@@ -75,7 +75,7 @@ func listed(t testing.TB, s *replica) int {
 	return int(n)
 }
 
-// dueIn is when a guest is to be looked at.
+// dueIn returns the time until the next check of a guest.
 func dueIn(t testing.TB, s *replica, id captcha.ID) time.Duration {
 	t.Helper()
 	at, err := s.db.Slow.ZScore(t.Context(), s.guests().guests, string(id)).Result()
@@ -85,7 +85,7 @@ func dueIn(t testing.TB, s *replica, id captcha.ID) time.Duration {
 	return time.Until(time.UnixMilli(int64(at)))
 }
 
-// keysWith are the keys that have a text in their names, at all masters.
+// keysWith returns the keys of all masters whose names contain a text.
 func keysWith(t testing.TB, s *replica, text string) (found []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -106,7 +106,7 @@ func keysWith(t testing.TB, s *replica, text string) (found []string) {
 	return found
 }
 
-// All replicas share the guests, their rate and their number.
+// All replicas share the list of guests, their rate and the maximum number of guests.
 func testReplicasShareGuests(t *testing.T, o Options) {
 	o.Prefix = "known guests"
 	one, two, ctx := open(t, o), open(t, o), t.Context()
@@ -121,7 +121,7 @@ func testReplicasShareGuests(t *testing.T, o Options) {
 	if err := two.Guests.Use(ctx, identity("g0"), GuestUse{Wait: 5 * time.Minute}); err != nil {
 		t.Error(err)
 	}
-	use(t, one, identity("g0")) // is sooner over
+	use(t, one, identity("g0")) // ends sooner
 	if in := dueIn(t, one, identity("g0")); in < 350*time.Second || in > 365*time.Second {
 		t.Errorf("is looked at in %v", in)
 	}
@@ -139,7 +139,7 @@ func testReplicasShareGuests(t *testing.T, o Options) {
 	}
 }
 
-// If guests retire during every try, a survey delays their folds, and no figure is lost.
+// If guests retire during every attempt, a survey delays additions to the row, and no figure is lost.
 func testSurveyDelaysAdditionsToTheRow(t *testing.T, o Options) {
 	s, id := open(t, o), identity("held")
 	served(t, s, id)
@@ -156,7 +156,7 @@ func testSurveyDelaysAdditionsToTheRow(t *testing.T, o Options) {
 		t.Error(settled, err)
 	}
 	makeDue(t, s, id)
-	if _, err := s.Guests.Retire(ctx, noTargets); err != nil { // figures of an earlier time
+	if _, err := s.Guests.Retire(ctx, noTargets); err != nil { // the row has earlier figures
 		t.Fatal(err)
 	}
 	makeDue(t, s, id)
@@ -166,8 +166,8 @@ func testSurveyDelaysAdditionsToTheRow(t *testing.T, o Options) {
 	}
 }
 
-// Two replicas retire guests that two others use repeatedly, targets take some guests over, and
-// surveys run all the time. No counter decreases, each answer balances, and everything is counted
+// Two replicas retire guests that two others use repeatedly, targets take over some guests, and
+// surveys run all the time. No counter decreases, each survey balances, and every event is counted
 // once.
 func TestGuestsComeAndGo(t *testing.T) {
 	t.Parallel()
@@ -179,7 +179,7 @@ func TestGuestsComeAndGo(t *testing.T) {
 	}
 }
 
-// notLess fails if a figure is less than before.
+// notLess fails if a figure in now is less than in before.
 func notLess(t *testing.T, now, before Figures) {
 	t.Helper()
 	is, was := reflect.ValueOf(now), reflect.ValueOf(before)
@@ -205,7 +205,7 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 	})
 	defer end()
 	var fails, dead atomic.Int64
-	until := func(do func()) { // with pauses, so that a slow server has time for the others
+	until := func(do func()) { // with pauses, so that a slow server has time for other work
 		for {
 			select {
 			case <-done:
@@ -293,7 +293,7 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 		})
 	}
 	work.Wait()
-	for range 20 { // a replica may hold leases for a while
+	for range 20 { // until all leases of the replicas have expired
 		for _, id := range all[0].db.Slow.ZRange(t.Context(), all[0].guests().guests, 0, -1).Val() {
 			makeDue(t, all[0], captcha.ID(id))
 		}
@@ -322,13 +322,13 @@ func testGuestsComeAndGo(t *testing.T, o Options) {
 	}
 }
 
-// Many guests come and go. A while after their lives Redis has as many keys as before.
+// Many guests come and go. After all lives have ended, Redis has as many keys as before.
 func TestGuestsLeaveNoKeys(t *testing.T) {
 	testkit.WithoutRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		s := open(t, Options{Addresses: "redis://bubble", Dial: bubble.Dial})
-		const guests = guestBatch + 12 // more than are seen to in one exchange
+		const guests = guestBatch + 12 // more than one exchange handles
 		var before int
 		for round := range 3 {
 			for i := range guests {
@@ -348,7 +348,7 @@ func TestGuestsLeaveNoKeys(t *testing.T) {
 				}
 				n += more
 			}
-			time.Sleep(20 * time.Minute) // a report is taken for 15
+			time.Sleep(20 * time.Minute) // reports are accepted for 15 min
 			s.forget(time.Now(), time.Minute)
 			now := len(bubble.Keys())
 			if round == 0 {

@@ -16,8 +16,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A fault that keeps tokens from being handed out or landed is found without a call, named, and
-// cleared once it is over.
+// The health check finds and names each fault that prevents hand-outs or landings, without any other
+// call. The fault is cleared when it has ended.
 func TestHealthNamesTheFault(t *testing.T) {
 	addr := redistest.Server(t)
 	admin := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
@@ -71,7 +71,7 @@ func TestHealthNamesTheFault(t *testing.T) {
 	testkit.Within(t, 20*time.Second, "a password is wanted", func() bool { return s.DB.Health().Reason == "redis requires a password ("+addr+")" })
 }
 
-// homes returns an identity of each master of a cluster.
+// homes returns one identity for each master of a cluster.
 func homes(t *testing.T, s *replica) map[string]captcha.ID {
 	t.Helper()
 	ids := map[string]captcha.ID{}
@@ -89,8 +89,8 @@ func homes(t *testing.T, s *replica) map[string]captcha.ID {
 	return ids
 }
 
-// A master without a replica hangs. Tokens at the other masters are handed out and landed, and
-// waiters are woken; calls for its identities are refused at once.
+// A master without a replica hangs. Tokens at the other masters are handed out and land, and pending
+// callers are woken. Calls for identities of the hanging master fail at once.
 func TestAPartOfAClusterServes(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.ClusterOf(t, 0)
@@ -111,12 +111,12 @@ func TestAPartOfAClusterServes(t *testing.T) {
 	if found := s.DB.Try(t.Context()); found.Version == "" || len(found.Faults) != 1 || !strings.Contains(found.Faults[0], nodes[2].Addr) {
 		t.Errorf("a trial of a cluster: %+v", found)
 	}
-	if _, err := s.Take(t.Context(), Request{ID: queries[1].ID}); err != nil { // the secret is known from here on
+	if _, err := s.Take(t.Context(), Request{ID: queries[1].ID}); err != nil { // loads the secret
 		t.Fatal(err)
 	}
 	must(t, nodes[0].Process.Signal(syscall.SIGSTOP))
 	t.Cleanup(func() { _ = nodes[0].Process.Signal(syscall.SIGCONT) })
-	// By default a cluster wants all slots served, and answers for none.
+	// By default, a cluster with a missing slot refuses all commands.
 	testkit.Within(t, 20*time.Second, "the cluster is down", func() bool { return strings.Contains(s.DB.Health().Reason, "the redis cluster is down") })
 	if s.DB.Health().Up {
 		t.Errorf("a cluster that is down: %+v", s.DB.Health())

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// hour looks as the status does.
+// hour returns the last hour in a look like that of the status.
 func hour(t *testing.T, s *replica, q Query) []Minute {
 	t.Helper()
 	q.Hour = true
@@ -18,8 +18,8 @@ func hour(t *testing.T, s *replica, q Query) []Minute {
 	return stocks[0].Hour(time.Now())
 }
 
-// Hour lists the counts of each minute of the last hour, whichever replica looked. Their sum is
-// the increase of the counters.
+// Hour lists the counts of each minute of the last hour, whichever replica looked. Their sum is the
+// increase of the counters.
 func TestTheLastHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("hour")
@@ -56,7 +56,7 @@ func TestTheLastHour(t *testing.T) {
 		}
 		at(0)
 		miss(2)
-		look(t, s, id) // a look of refill; no status
+		look(t, s, id) // a look of the refill, without the hour
 		miss(1)
 		want(misses(0, 3))
 		at(1)
@@ -86,7 +86,7 @@ func TestTheLastHour(t *testing.T) {
 	})
 }
 
-// Counts of an older version belong to no minute, and neither does a reset of the figures.
+// Counts from an older version belong to no minute. A reset of the figures is not counted.
 func TestHourOmitsOlderCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("later")

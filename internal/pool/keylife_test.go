@@ -13,19 +13,19 @@ import (
 	"poold/internal/testkit"
 )
 
-// inBubble runs a test with two stores of one prefix on a server in the bubble's
-// time, so that moments can be compared exactly.
+// inBubble runs a test with two stores that share a prefix. The server is in the bubble, so that
+// times can be compared exactly.
 func inBubble(t *testing.T, test func(t *testing.T, one, two *replica, id captcha.ID)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o := Options{Addresses: "redis://bubble", Dial: redistest.InBubble(t).Dial, Prefix: "bubble"}
 		one, two := open(t, o), open(t, o)
-		synctest.Wait() // both listen
+		synctest.Wait() // until both stores listen
 		test(t, one, two, identity("bubble"))
 	})
 }
 
-// ttl is how long a key lives.
+// ttl returns the remaining life of a key.
 func ttl(t testing.TB, s *replica, key string) time.Duration {
 	t.Helper()
 	got, err := s.db.Slow.PTTL(t.Context(), key).Result()
@@ -35,7 +35,7 @@ func ttl(t testing.TB, s *replica, key string) time.Duration {
 	return got
 }
 
-// Each key lives as long as its value matters.
+// Each key lives as long as its value is needed.
 func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		k, month := s.keys(id), 30*24*time.Hour
@@ -46,7 +46,7 @@ func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 		must(t, s.Remember(t.Context(), id, []byte("learned")))
 		must(t, s.Share(t.Context(), id, []byte("ok")))
 		must(t, s.Bind(t.Context(), "key", id, time.Hour))
-		must(t, s.Bind(t.Context(), "key", id, time.Minute)) // does not shorten it
+		must(t, s.Bind(t.Context(), "key", id, time.Minute)) // does not shorten the binding
 		if _, _, err := s.Heartbeat(t.Context(), 7*time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 		}
 		must(t, s.Resume(t.Context(), id))
 		time.Sleep(10 * time.Second)
-		land(t, s, id, "a", 0, 100*time.Second) // born when it was placed
+		land(t, s, id, "a", 0, 100*time.Second) // born at the placing
 		for key, want := range map[string]time.Duration{
 			k.tokens: month, k.stats: month, k.leads: month, k.values: 100 * time.Second,
 			k.sale + "a": 100*time.Second + saleKept,
@@ -74,7 +74,7 @@ func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 			}
 		}
 		place(t, s, id, "fails")
-		end(t, s, Ref{id, "fails"}, Unsolved)
+		endOrder(t, s, Ref{id, "fails"}, Unsolved)
 		request := Request{ID: id, Idempotency: "k", Rate: 5, RatePer: 7 * time.Second}
 		token, err := s.Take(t.Context(), request)
 		if err != nil || token.TTL != 90*time.Second {
@@ -91,7 +91,7 @@ func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 				t.Errorf("%s lives for %v, want %v", key, got, want)
 			}
 		}
-		// A mark that a hand-out was taken back outlives every copy of the call.
+		// The mark of a returned hand-out outlives every retry of the call.
 		stock(t, s, id, 1, 0, 200*time.Second)
 		stock(t, s, id, 1, 0, 20*time.Second)
 		for _, want := range []time.Duration{time.Minute, 200 * time.Second} {
@@ -105,8 +105,8 @@ func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 	})
 }
 
-// The keys of guests live until their figures are in the row, and the row for a month after the
-// last survey.
+// The keys of a guest live until its figures are in the row. The row lives for a month after the last
+// survey.
 func TestKeysOfGuestsLiveAsLongAsNeeded(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -154,7 +154,7 @@ func TestKeysOfGuestsLiveAsLongAsNeeded(t *testing.T) {
 	})
 }
 
-// Each pending caller gets one order beyond the depth.
+// Place allows one order beyond the depth for each pending caller.
 func TestPendingCallersGetOrdersBeyondTheDepth(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		parkOne(t, one, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
@@ -168,7 +168,7 @@ func TestPendingCallersGetOrdersBeyondTheDepth(t *testing.T) {
 	})
 }
 
-// A landing or a return at any replica wakes a pending caller before its next poll.
+// A landing or a return at any replica wakes a pending caller before the next poll.
 func TestWaitersAreWoken(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		stock(t, one, id, 1, 0, time.Hour)
@@ -189,14 +189,14 @@ func TestWaitersAreWoken(t *testing.T) {
 		} {
 			for _, replica := range []*replica{one, two} {
 				if what == "return" && replica == two {
-					continue // a hand-out is returned where it was made, once
+					continue // only the replica that handed out a token can return it
 				}
 				if what != "return" {
 					order = "o" + strconv.FormatInt(stocked.Add(1), 10)
 					place(t, replica, id, order)
 				}
 				waiter := parkOne(t, two, Request{ID: id, Wait: time.Minute, MaxWaiting: 9})
-				time.Sleep(100 * time.Millisecond) // between two polls
+				time.Sleep(100 * time.Millisecond) // to a time between two polls
 				began := time.Now()
 				event(replica)
 				if got := <-waiter; got.err != nil || time.Since(began) > 100*time.Millisecond {
@@ -207,7 +207,7 @@ func TestWaitersAreWoken(t *testing.T) {
 	})
 }
 
-// Tokens are handed out in the order of their deaths, whatever the order of landing.
+// Tokens are handed out in the order of their deaths, whatever the order of their landings.
 func TestTokensAreHandedOutByDeath(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		for i, lifetime := range []time.Duration{50, 60, 70, 70, 55, 40, 70, 65, 100, 41, 40} {
@@ -224,7 +224,7 @@ func TestTokensAreHandedOutByDeath(t *testing.T) {
 	})
 }
 
-// A take that arrives after a newer one of its replica hands nothing out. A retried take gets the
+// A take that reaches Redis after a newer take of its replica gets no token. A retried take gets the
 // same answer.
 func TestLateTakesHandOutNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
@@ -253,8 +253,8 @@ func TestLateTakesHandOutNothing(t *testing.T) {
 	})
 }
 
-// A caller that hangs up at any moment, with or without a wait, loses no token: the token is
-// counted as returned. With a key it stays with the key.
+// A caller that hangs up at any time, with or without a wait, loses no token. The token counts as
+// returned. A token with an Idempotency-Key stays with the key.
 func TestHangUpsInEveryMoment(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 1, 0, time.Hour)
@@ -262,8 +262,8 @@ func TestHangUpsInEveryMoment(t *testing.T) {
 		hangUp()
 		q := s.queue(id)
 		for i, hang := range []func(r Request){
-			func(r Request) { _, _ = s.Take(gone, r) }, // gone before its answer
-			func(r Request) { // gone when its answer was there
+			func(r Request) { _, _ = s.Take(gone, r) }, // hangs up before the answer
+			func(r Request) { // hangs up after the answer
 				r.Wait = time.Minute
 				mine := make(listener, 1)
 				a, err := q.join(q.newWaiter(r, mine))
@@ -273,7 +273,7 @@ func TestHangUpsInEveryMoment(t *testing.T) {
 				synctest.Wait()
 				_ = q.abandon(a, mine, outcomeNone)
 			},
-			func(r Request) { // gone while the call was under way
+			func(r Request) { // hangs up during the call
 				mine := make(listener, 1)
 				a := q.newWaiter(r, mine)
 				keys, args := q.encode(&takeCall{waiters: []*waiter{a}}, s.calls.Add(1))

@@ -24,7 +24,7 @@ func testLeasesAndAdoption(t *testing.T, o Options) {
 	expect(t, true)(one.MarkSubmitting(t.Context(), order))
 	expect(t, true)(one.Submitted(t.Context(), order, "task|4711"))
 
-	// No other replica gets the order while its lease lasts.
+	// No other replica can adopt the order while its lease lasts.
 	if got, gone, err := two.Adopt(t.Context(), id, []string{"a", "none"}); err != nil || len(got) != 0 || len(gone) != 1 || gone[0] != (Ref{id, "none"}) {
 		t.Fatalf("adopted under a lease: %+v, %v, %v", got, gone, err)
 	}
@@ -43,7 +43,7 @@ func testLeasesAndAdoption(t *testing.T, o Options) {
 	if age := time.Since(r.Placed); age < 0 || age > 5*time.Second || time.Until(r.Until) > time.Minute {
 		t.Errorf("adopted with age %v, until %v", age, time.Until(r.Until))
 	}
-	// The old owner learns that it is not its own any more.
+	// The old owner learns that it no longer owns the order.
 	if lost, err := one.Renew(t.Context(), []Ref{order}); err != nil || len(lost) != 1 {
 		t.Errorf("renewed another's order: %v, %v", lost, err)
 	}
@@ -55,8 +55,8 @@ func testLeasesAndAdoption(t *testing.T, o Options) {
 	}
 }
 
-// A replica that was stopped for longer than its lease cannot submit, settle or release an order
-// that another replica adopted.
+// A replica is stopped for longer than its lease, and another replica adopts its order. The first
+// replica can then no longer submit, settle or remove the order.
 func testALostLeaseIsFenced(t *testing.T, o Options) {
 	o.Prefix = "fence"
 	one, two, id := open(t, o), open(t, o), identity("fence")
@@ -80,12 +80,12 @@ func testALostLeaseIsFenced(t *testing.T, o Options) {
 	if ok, err := two.MarkSubmitting(t.Context(), order); err != nil || !ok {
 		t.Errorf("the new owner may not submit: %v, %v", ok, err)
 	}
-	// Twice is once: the same command can arrive again.
+	// A repeated mark succeeds, because a command can arrive twice.
 	if ok, err := two.MarkSubmitting(t.Context(), order); err != nil || !ok {
 		t.Errorf("the mark cannot be repeated: %v, %v", ok, err)
 	}
-	// A submit of the old owner that was under way all the time brings a task
-	// after all. The replica that knows the task owns the order.
+	// A submit of the old owner was in flight all the time and returns a task. The replica that knows
+	// the task owns the order.
 	if ok, err := one.Submitted(t.Context(), order, "1"); err != nil || !ok {
 		t.Errorf("a task that became known late: %v, %v", ok, err)
 	}
@@ -103,7 +103,7 @@ func testALostLeaseIsFenced(t *testing.T, o Options) {
 	}
 }
 
-// Each step of an order renews its lease.
+// Each call for an order renews the order's lease.
 func TestEveryStepRenewsTheLease(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		order := Ref{id, "a"}
@@ -117,7 +117,7 @@ func TestEveryStepRenewsTheLease(t *testing.T) {
 		}
 		place(t, one, id, "a")
 		lease("placing", Lease)
-		for range 2 { // sent again, it is the same mark
+		for range 2 { // the second call is a retry
 			expect(t, true)(one.MarkSubmitting(t.Context(), order))
 			lease("marking", Lease)
 			if r, ok, err := one.Find(t.Context(), order); err != nil || !ok || r.Unsolved != time.Second || r.State != Submitting {
@@ -130,7 +130,7 @@ func TestEveryStepRenewsTheLease(t *testing.T) {
 			t.Fatal(lost, err)
 		}
 		lease("renewing", Lease)
-		// No replica adopts the order before the lease ends; then one does.
+		// No replica can adopt the order before its lease ends. Then a replica can.
 		if adopted, _, err := two.Adopt(t.Context(), id, []string{"a"}); err != nil || len(adopted) != 0 {
 			t.Errorf("adopted early: %+v, %v", adopted, err)
 		}
@@ -148,7 +148,7 @@ func TestEveryStepRenewsTheLease(t *testing.T) {
 	})
 }
 
-// A step that Redis executes after its caller gave up does nothing.
+// A script that Redis executes after its caller gave up does nothing.
 func testLateStepsDoNothing(t *testing.T, o Options) {
 	s, order := open(t, o), Ref{identity("late"), "a"}
 	now, err := s.db.Slow.Time(t.Context()).Result()
@@ -173,7 +173,7 @@ func testLateStepsDoNothing(t *testing.T, o Options) {
 	}
 }
 
-// After a failover between placing and submit the clock can be a little behind.
+// If a failover comes between placing and submit, the clock of the new master may be a little behind.
 func TestMarkWithAClockThatIsBehind(t *testing.T) {
 	redis := miniredis.RunT(t)
 	s, order := open(t, Options{Addresses: "redis://" + redis.Addr()}), Ref{identity("behind"), "a"}
@@ -194,7 +194,7 @@ func TestMarkWithAClockThatIsBehind(t *testing.T) {
 	}
 }
 
-// slow is a connection on which each direction takes a while.
+// slow is a connection that delays both directions.
 type slow struct{ net.Conn }
 
 const slowness = 50 * time.Millisecond
@@ -210,15 +210,15 @@ func (c slow) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// A record's moments on this process' clock are safe, however long Redis took: the order was placed
-// at Placed at the latest, and ends at Until at the earliest.
+// The times of a record on this process' clock are safe, however slow Redis was. The order was placed
+// at Placed or earlier, and ends at Until or later.
 func TestTimesOfRecordsAreSafeOnASlowConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, id := Options{Addresses: redistest.BubbleAddress, Prefix: "slow"}, identity("slow")
 		server := redistest.InBubble(t)
 		o.Dial = server.Dial
 		fast := open(t, o)
-		t.Cleanup(func() { time.Sleep(2 * slowness) }) // until the last Read of the closed connections returns
+		t.Cleanup(func() { time.Sleep(2 * slowness) }) // until the last Read of a closed connection returns
 		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := server.Dial(ctx, network, address)
 			return slow{conn}, err
@@ -250,10 +250,10 @@ func TestTimesOfRecordsAreSafeOnASlowConnection(t *testing.T) {
 	})
 }
 
-// A part of Redis without an answer hides no lost lease of another part.
+// A node that fails does not hide a lease that was lost at another node.
 func TestRenewReportsLostLeasesBesideAFault(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
-		for i := range 8 { // the answers come in any order
+		for i := range 8 { // the replies come in any order
 			broken := identity(fmt.Sprint("broken ", i))
 			must(t, s.db.Slow.Set(t.Context(), s.keys(broken).leases, "foreign", 0).Err())
 			lost, err := s.Renew(t.Context(), []Ref{{id, "lost"}, {broken, "unknown"}})

@@ -17,7 +17,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// expire lets the lease of an order end now.
+// expire ends the lease of an order now.
 func expire(t *testing.T, s *replica, order Ref) {
 	t.Helper()
 	must(t, s.ReleaseLeases(t.Context(), []Ref{order}))
@@ -45,7 +45,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 		order := Ref{id, name}
 		place(t, one, id, name)
 		expect(t, true)(one.MarkSubmitting(t.Context(), order))
-		// Its life is the order's where that is shorter.
+		// The order keeps its deadline if that is earlier.
 		for _, step := range []struct{ hold, least, most time.Duration }{
 			{time.Hour, 50 * time.Second, time.Minute}, {20 * time.Second, 50 * time.Second, time.Minute},
 		} {
@@ -62,7 +62,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 	if left := look(t, one, brief.Identity).NextEnd; left < 5*time.Second || left > 10*time.Second {
 		t.Errorf("forgotten in %v", left)
 	}
-	// Only the owner may report it, and only of a marked order.
+	// Only the owner may record that the outcome is unknown, and only after MarkSubmitting.
 	place(t, one, id, "intent")
 	place(t, one, id, "marked")
 	expect(t, true)(one.MarkSubmitting(t.Context(), Ref{id, "marked"}))
@@ -79,8 +79,8 @@ func testUnknownOrders(t *testing.T, o Options) {
 	if got.Orders != 2 || got.Unknown != 2 || got.Bought != 2 || got.Figures.Bought != 2 {
 		t.Fatalf("two of unknown fate: %+v", got)
 	}
-	// There is nothing to do for them, so no replica adopts them.
-	// The lease of an order with an owner would have ended by then.
+	// No replica adopts these orders, because no replica could do anything for them. If they had an
+	// owner, their leases would have ended by now.
 	shift(t, one, one.keys(id).leases, Lease+time.Second)
 	if adopted, gone, err := two.Adopt(t.Context(), id, []string{"a", "b"}); err != nil || len(adopted)+len(gone) != 0 {
 		t.Fatalf("adopted: %+v, %v, %v", adopted, gone, err)
@@ -88,7 +88,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 	if lost, err := one.Renew(t.Context(), []Ref{{id, "a"}, {id, "b"}}); err != nil || len(lost) != 2 {
 		t.Errorf("renewed what is of unknown fate: lost %v, %v", lost, err)
 	}
-	// One becomes known after all, the other is lost when its time is over.
+	// One order becomes known later. The other order is lost at its deadline.
 	expect(t, true)(one.Submitted(t.Context(), Ref{id, "a"}, "1"))
 	if ok, err := one.Unknown(t.Context(), Ref{id, "a"}, time.Minute); err != nil || ok {
 		t.Errorf("what is known became unknown: %v, %v", ok, err)
@@ -101,7 +101,7 @@ func testUnknownOrders(t *testing.T, o Options) {
 	}
 }
 
-// listening waits until this number of stores listen to the channel.
+// listening waits until the given number of stores listen to the channel.
 func listening(t *testing.T, s *replica, stores int64) {
 	t.Helper()
 	testkit.Within(t, 20*time.Second, "the stores listen", func() bool {
@@ -145,7 +145,7 @@ func testCallbacksNeedNoLease(t *testing.T, o Options) {
 		t.Fatalf("twice: %v, %v", how, err)
 	}
 	expect(t, Ended)(two.Fail(t.Context(), Failure{Ref: Ref{id, "b"}, Bought: true, Callback: true, Message: "refused CODE"}))
-	// The replica that waits for them hears it.
+	// The callback is announced to the replica that owns the orders.
 	for _, want := range []ending{{Ref{id, "a"}, Solved}, {Ref{id, "b"}, "refused CODE"}} {
 		select {
 		case got := <-ended:
@@ -160,7 +160,7 @@ func testCallbacksNeedNoLease(t *testing.T, o Options) {
 	if got.Fresh != 1 || got.Figures.Bought != 2 || got.Figures.Solved != 1 || got.Figures.Failed != 1 || len(got.Leads) != 0 {
 		t.Errorf("after both: %+v", got)
 	}
-	// A landing by polling wakes who waits for a token, and says nothing of callbacks.
+	// A landing by polling wakes the pending caller and calls no OnEnded.
 	if _, err := two.Flush(t.Context(), id, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +175,8 @@ func testCallbacksNeedNoLease(t *testing.T, o Options) {
 	}
 }
 
-// A service that sells one text for several tasks is paid for one token. Until the token dies,
-// taken or not, the other orders fail, at every replica, by polling and by callback.
+// If a service sells one text for several tasks, only one token lands. Until this token dies, the
+// other orders fail at every replica, by polling and by callback, even if the token was taken.
 func testRepeatedTextsLandOnce(t *testing.T, o Options) {
 	o.Prefix = "repeated"
 	ended := make(chan string, 10)
@@ -217,7 +217,7 @@ func testRepeatedTextsLandOnce(t *testing.T, o Options) {
 		t.Errorf("%+v", got)
 	}
 	balanced(t, got)
-	// The text is not kept a second time.
+	// The hash of the text is stored only once.
 	if hashes := one.db.Slow.ZRange(t.Context(), one.keys(id).values, 0, -1).Val(); len(hashes) != 1 || len(hashes[0]) != 32 {
 		t.Errorf("kept: %v", hashes)
 	}
@@ -244,7 +244,7 @@ func testFlushDiscardsTheStock(t *testing.T, o Options) {
 	}
 }
 
-// Whatever happens, in whatever order, every bought token is counted in exactly one way out.
+// After any events in any order, every bought token is counted in exactly one way out.
 func testTheLedgerBalances(t *testing.T, o Options) {
 	o.Prefix = "ledger"
 	one, two, id := open(t, o), open(t, o), identity("ledger")
@@ -305,7 +305,7 @@ func testTheLedgerBalances(t *testing.T, o Options) {
 			t.Fatalf("step %d: %v", step, err)
 		}
 		if step%20 == 0 {
-			time.Sleep(10 * time.Millisecond) // some orders run out of time
+			time.Sleep(10 * time.Millisecond) // some orders reach their deadline
 			got := look(t, s, id)
 			f := got.Figures
 			if sum := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded +
@@ -317,7 +317,7 @@ func testTheLedgerBalances(t *testing.T, o Options) {
 			}
 		}
 	}
-	// On a slow machine every flush of the walk may have come too late for the tokens.
+	// On a slow machine, each random Flush may have come too late for the tokens.
 	stock(t, one, id, 1, 0, time.Minute)
 	if _, err := two.Flush(t.Context(), id, 20*time.Millisecond); err != nil {
 		t.Fatal(err)
@@ -327,8 +327,8 @@ func testTheLedgerBalances(t *testing.T, o Options) {
 	}
 }
 
-// go-redis retries a command whose reply was lost. A retried end and a retried report happen once
-// and get the same answer.
+// go-redis retries a command whose reply was lost. A retried end or report is executed once and gets
+// the same answer.
 func testEndingsSurviveLostReplies(t *testing.T, o Options) {
 	o.Prefix = "endings"
 	plain := open(t, o)

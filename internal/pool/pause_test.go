@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A pause names its author and reason. With an end it is over then, whatever the number of looks;
-// without one it lasts.
+// A pause stores its author and reason. A pause with an end lasts until that end, whatever the number
+// of looks. A pause without an end does not expire.
 func TestPausesKeepTheirCauseAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, id := openIdle(t), identity("paused")
@@ -42,7 +42,7 @@ func TestPausesKeepTheirCauseAndEnd(t *testing.T) {
 		if got := look(t, s, id); got.Paused || got.Pause != (Pause{}) {
 			t.Errorf("after its end: %+v", got.Pause)
 		}
-		// A pause of an older version has no author and no reason.
+		// A pause from an older version has no author and no reason.
 		s.db.Slow.Set(t.Context(), s.keys(id).paused, "1", 0)
 		if got := look(t, s, id); !got.Paused || got.Pause != (Pause{}) {
 			t.Errorf("of an older version: %v %+v", got.Paused, got.Pause)

@@ -16,8 +16,8 @@ import (
 func testOrderLandsAndIsTaken(t *testing.T, o Options) {
 	s, id := open(t, o), identity("a")
 
-	// The depth sentence: two orders fit a depth of two, a third does not, and
-	// placing one of them again counts once.
+	// The depth of two allows two orders and refuses a third one. A retry for one of the two orders
+	// counts once.
 	for _, step := range []struct {
 		order  string
 		placed bool
@@ -67,7 +67,7 @@ func testOrderLandsAndIsTaken(t *testing.T, o Options) {
 func testLifeIsJudgedInTheScript(t *testing.T, o Options) {
 	s, id := open(t, o), identity("b")
 	const lifetime = 100 * time.Second
-	// Landed out of order, so that the list has to be put in order.
+	// The tokens land out of order, so that the script must sort them.
 	stock(t, s, id, 1, 10*time.Second, lifetime) // 90 s left
 	stock(t, s, id, 1, 95*time.Second, lifetime) // 5 s left
 	stock(t, s, id, 1, 50*time.Second, lifetime) // 50 s left
@@ -82,9 +82,9 @@ func testLifeIsJudgedInTheScript(t *testing.T, o Options) {
 		least   time.Duration // 0 = none
 		most    time.Duration
 	}{
-		{Request{MinTTL: 40 * time.Second}, 45 * time.Second, 50 * time.Second}, // fresh enough, not the freshest
+		{Request{MinTTL: 40 * time.Second}, 45 * time.Second, 50 * time.Second}, // the first token that is fresh enough, not the freshest
 		{Request{MinTTL: 91 * time.Second}, 0, 0},
-		{Request{Margin: 2 * time.Second}, 3 * time.Second, 5 * time.Second}, // the one nearest to its end first
+		{Request{Margin: 2 * time.Second}, 3 * time.Second, 5 * time.Second}, // the token that dies first
 		{Request{MinTTL: time.Second}, 85 * time.Second, 90 * time.Second},
 		{Request{}, 0, 0},
 	} {
@@ -100,7 +100,7 @@ func testLifeIsJudgedInTheScript(t *testing.T, o Options) {
 			t.Fatalf("%+v: %v left, %v", step.request, token.TTL, err)
 		}
 	}
-	// A changed margin applies at once to the stock.
+	// A changed margin applies to the stock at once.
 	stock(t, s, id, 2, 60*time.Second, lifetime)
 	if _, err := s.Take(t.Context(), Request{ID: id, Margin: 41 * time.Second}); !isEmpty(err) {
 		t.Fatalf("a token inside its margin: %v", err)
@@ -113,7 +113,7 @@ func testLifeIsJudgedInTheScript(t *testing.T, o Options) {
 func testIdempotencyKeyRepeatsTheToken(t *testing.T, o Options) {
 	s, id := open(t, o), identity("c")
 	stock(t, s, id, 2, 0, time.Minute)
-	// The margin is longer than the other min_ttl: it is another request all the same.
+	// The other min_ttl is a different request, although it is shorter than the margin.
 	request := Request{ID: id, Margin: 10 * time.Second, Idempotency: "caller\x00k1"}
 	first, err := s.Take(t.Context(), request)
 	if err != nil || first.Source != FromPool {
@@ -123,7 +123,7 @@ func testIdempotencyKeyRepeatsTheToken(t *testing.T, o Options) {
 	if err != nil || again.ID != first.ID || again.Source != FromReplay {
 		t.Fatalf("again: %+v, %v", again, err)
 	}
-	// It stays with its caller.
+	// The token stays with its caller.
 	if err := s.Return(first); err != nil || look(t, s, id).Fresh != 1 {
 		t.Fatalf("a token with a key was returned: %v", err)
 	}
@@ -131,7 +131,7 @@ func testIdempotencyKeyRepeatsTheToken(t *testing.T, o Options) {
 	if _, err := s.Take(t.Context(), request); !errors.Is(err, ErrConflict) {
 		t.Fatalf("with another min_ttl: %v", err)
 	}
-	// A bound key serves one identity, until its time is over.
+	// A bound key serves only one identity until its life ends.
 	two := open(t, o)
 	for i, step := range []struct {
 		on   *replica
@@ -165,7 +165,7 @@ func testReturnHappensOnce(t *testing.T, o Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 { // as when replies are lost
+	for range 3 { // as after lost replies
 		giveBack(t, s, first)
 	}
 	second, err := s.Take(t.Context(), Request{ID: id})
@@ -189,8 +189,8 @@ func testOrdersRunOutAndPauseStopsThem(t *testing.T, o Options) {
 		}
 		return got
 	}
-	// An intent past its deadline was not bought; an order that was about to be submitted
-	// may have been.
+	// An order in the state intent was not bought when its deadline passes. An order that was about
+	// to be submitted may have been bought.
 	if !put().Placed {
 		t.Fatal("not placed")
 	}
@@ -231,7 +231,8 @@ func testSurveyNeedsNoLoadedScript(t *testing.T, o Options) {
 	}
 }
 
-// Calls are retried with the text of a missing script. A call that then fails has its error.
+// If Redis lacks a script, calls are retried with the script's text. If such a retry fails, the call
+// returns its error.
 func testMissingScriptKeepsErrors(t *testing.T, o Options) {
 	s, ctx := open(t, o), t.Context()
 	queries := []Query{{ID: identity("foreign")}, {ID: identity("stocked")}}

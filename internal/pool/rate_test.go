@@ -15,8 +15,8 @@ import (
 func testRateIsAWindow(t *testing.T, o Options) {
 	s, id := open(t, o), identity("e")
 	stock(t, s, id, 10, 0, time.Minute)
-	// A window so long that a slow machine does not get out of it by itself; the
-	// times of the hand-outs are moved instead.
+	// The window is so long that it cannot end by itself on a slow machine. The test moves the times
+	// of the hand-outs instead.
 	request := Request{ID: id, Rate: 2, RatePer: time.Minute}
 	move := func(by time.Duration) {
 		t.Helper()
@@ -26,7 +26,8 @@ func testRateIsAWindow(t *testing.T, o Options) {
 		}
 		for _, at := range times {
 			ms, _ := strconv.ParseInt(at, 10, 64)
-			// Pushed before the old one goes, so that there is never room in between.
+			// The new time is pushed before the old time is removed, so that the rate never has room
+			// in between.
 			if err := errors.Join(s.db.Slow.RPush(t.Context(), s.keys(id).rate, ms-by.Milliseconds()).Err(),
 				s.db.Slow.LPop(t.Context(), s.keys(id).rate).Err()); err != nil {
 				t.Fatal(err)
@@ -48,11 +49,11 @@ func testRateIsAWindow(t *testing.T, o Options) {
 	waiting := request
 	waiting.Wait, waiting.MaxWaiting = 20*time.Second, 10
 	waiter := parkOne(t, s, waiting)
-	move(41 * time.Second) // the first one leaves the window, the second does not
+	move(41 * time.Second) // only the first hand-out leaves the window
 	if got := <-waiter; got.err != nil || got.token.Source != FromWait {
 		t.Fatalf("waiting for the window: %+v", got)
 	}
-	// A hand-out to a pending caller counts as well.
+	// A hand-out to a pending caller also counts.
 	refused(10*time.Second, 19*time.Second)
 	move(20 * time.Second)
 	take(t, s, request, 1)
@@ -62,7 +63,7 @@ func testRateIsAWindow(t *testing.T, o Options) {
 	}
 }
 
-// A hand-out leaves the window of a rate in the millisecond in which it is as old as the window.
+// A hand-out counts until the millisecond in which its age equals the window of the rate.
 func TestRateWindowsEndToTheMillisecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 3, 0, time.Hour)
@@ -78,7 +79,8 @@ func TestRateWindowsEndToTheMillisecond(t *testing.T) {
 	})
 }
 
-// A caller with a key that does not wait gets a RateError, and does not count as a request.
+// A caller with an Idempotency-Key and without a wait gets a RateError and does not count as a
+// request.
 func TestRateRefusesCallersWithAKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 2, 0, time.Hour)
@@ -98,8 +100,7 @@ func TestRateRefusesCallersWithAKey(t *testing.T) {
 	})
 }
 
-// Callers without a wait ask all the time and use up the rate. The caller with a ticket gets its
-// turn at its next poll.
+// Callers without a wait keep using up the rate. The caller with a ticket is served at its next poll.
 func testARateDoesNotStarveTickets(t *testing.T, o Options) {
 	one, two, id := open(t, o), open(t, o), identity("fair rate")
 	stock(t, one, id, 200, 0, time.Minute)
@@ -113,7 +114,7 @@ func testARateDoesNotStarveTickets(t *testing.T, o Options) {
 			time.Sleep(2 * time.Millisecond)
 		}
 	})
-	time.Sleep(300 * time.Millisecond) // the rate is used up by now
+	time.Sleep(300 * time.Millisecond) // until the rate is used up
 	patient := request
 	patient.Wait, patient.MaxWaiting = 10*time.Second, 10
 	began := time.Now()
@@ -127,8 +128,8 @@ func testARateDoesNotStarveTickets(t *testing.T, o Options) {
 	greedy.Wait()
 }
 
-// A caller that only the rate keeps from a token gets a RateError, also after a wait. A caller
-// that finds an empty stock gets an EmptyError.
+// If only the rate keeps a token from a caller, the caller gets a RateError, also after a wait. A
+// caller that finds an empty stock gets an EmptyError.
 func testRateErrorsDifferFromEmptyErrors(t *testing.T, o Options) {
 	s, id := open(t, o), identity("apart")
 	stock(t, s, id, 2, 0, time.Minute)

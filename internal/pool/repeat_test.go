@@ -9,8 +9,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Repeat returns the token of an Idempotency-Key without a take. Parked is called for a caller
-// that holds a ticket.
+// Repeat returns the token of an Idempotency-Key without a take. Parked is called for a caller with a
+// ticket.
 func testRepeatReturnsTheTokenOfAKey(t *testing.T, o Options) {
 	s, id := open(t, o), identity("repeat")
 	if _, known, err := s.Repeat(t.Context(), id, "caller\x00k", "caller\x00"); known || err != nil {
@@ -30,7 +30,7 @@ func testRepeatReturnsTheTokenOfAKey(t *testing.T, o Options) {
 	if waiting := look(t, s, id).Waiting; waiting != 1 {
 		t.Fatalf("%d wait", waiting)
 	}
-	// A caller that joins the ticket hears of it at once.
+	// Parked is called at once for a caller that joins a ticket.
 	second := make(chan struct{})
 	if _, err := s.Take(t.Context(), Request{
 		ID: id, Idempotency: "caller\x00k", Caller: "caller\x00", Wait: time.Millisecond, MaxWaiting: 9, Parked: func() { close(second) },

@@ -9,7 +9,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// A replica is alive until the time of its last beat, or until End.
+// A replica counts as alive until its last heartbeat expires, or until Leave.
 func testHeartbeatListsLiveReplicas(t *testing.T, o Options) {
 	o.Prefix = "test-" + t.Name()
 	a, b := open(t, o), open(t, o)
@@ -37,7 +37,7 @@ func testHeartbeatListsLiveReplicas(t *testing.T, o Options) {
 	})
 }
 
-// Replicas read the statuses that another one shared, in the order of their question.
+// Replicas can read each other's shared statuses, in the sequence of the requested identities.
 func testReplicasShareStatuses(t *testing.T, o Options) {
 	o.Prefix = "test-" + t.Name()
 	a, b := open(t, o), open(t, o)

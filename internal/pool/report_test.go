@@ -40,7 +40,7 @@ func testReportsCountOnce(t *testing.T, o Options) {
 	if err := other.Sold(t.Context(), id, token.ID, "alice"); err != nil {
 		t.Errorf("sold: %v", err)
 	}
-	// At the other replica, of another target, then right, then twice.
+	// The reports: at the other replica, for another target, valid, repeated.
 	if _, err := other.Report(t.Context(), identity("x"), token.ID, "alice", true); !errors.Is(err, ErrUnknownToken) {
 		t.Errorf("for another identity: %v", err)
 	}
@@ -57,7 +57,7 @@ func testReportsCountOnce(t *testing.T, o Options) {
 	}
 }
 
-// A token's name is the order's ID and an HMAC-SHA256 of order and caller, cut to 12 bytes.
+// The ID of a token contains the order's ID and an HMAC-SHA256 of order and caller, cut to 12 bytes.
 func TestNamesOfTokens(t *testing.T) {
 	s := newTokenSigner("secret")
 	for _, caller := range []string{"", "a", "key\x00nightly\x00"} {
@@ -72,8 +72,8 @@ func TestNamesOfTokens(t *testing.T) {
 	}
 }
 
-// Each caller that shares a token has another name for it, the same at any replica. One report is
-// counted, also after the guest retired.
+// Each caller that shares a token has its own ID for the token, the same at each replica. Only one
+// report counts, also after the guest retired.
 func testSharedTokensAreReportedOnce(t *testing.T, o Options) {
 	o.Prefix = "shared names"
 	s, other, id := open(t, o), open(t, o), identity("shared")

@@ -14,8 +14,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// A guest stays while it has a token, an order or a caller. Then its figures are in the row, and
-// all its keys are gone.
+// A guest stays listed while it has a token, an order or a caller. Afterwards its figures are in the
+// row and all its keys are deleted.
 func testGuestsAreRetired(t *testing.T, o Options) {
 	s, ctx := open(t, o), t.Context()
 	gone, token, order, caller := identity("gone"), identity("a token"), identity("an order"), identity("a caller")
@@ -51,12 +51,12 @@ func testGuestsAreRetired(t *testing.T, o Options) {
 		}
 	}
 	for _, key := range keysWith(t, s, string(gone)) {
-		// These end with the token, and with what can be said of it.
+		// These keys expire after the token's death or the last possible report.
 		if !strings.Contains(key, ":values:") && !strings.Contains(key, ":sold:") && !strings.Contains(key, ":last:") {
 			t.Errorf("%s is left", key)
 		}
 	}
-	// Later requests are added to the earlier ones.
+	// Figures of later requests are added to the earlier figures.
 	served(t, s, gone)
 	makeDue(t, s, gone)
 	retire(t, s, 1)
@@ -66,8 +66,8 @@ func testGuestsAreRetired(t *testing.T, o Options) {
 	s.EndWaits()
 }
 
-// holding is a guest that was asked for and served once, with a token, an order that was
-// bought and one that was not yet.
+// holding makes a guest that was served once and holds a token, a bought order and an order that is
+// not yet bought.
 func holding(t testing.TB, s *replica, id captcha.ID) {
 	t.Helper()
 	served(t, s, id)
@@ -78,8 +78,8 @@ func holding(t testing.TB, s *replica, id captcha.ID) {
 	expect(t, true)(s.Submitted(t.Context(), Ref{id, "bought"}, "1"))
 }
 
-// If one node lost a script, the other nodes do not run it a second time: their guests would look
-// as if they had been skipped.
+// If one node lost a script, the other nodes must not run the script a second time. Otherwise their
+// guests would seem to be skipped.
 func testMissingScriptRunsOnceAtEachNode(t *testing.T, o Options) {
 	s, ctx := open(t, o), t.Context()
 	guests := make([]captcha.ID, 12)
@@ -101,8 +101,8 @@ func testMissingScriptRunsOnceAtEachNode(t *testing.T, o Options) {
 	retire(t, s, len(guests))
 }
 
-// A guest that becomes a target leaves its figures to the row, which never decreases. Its tokens,
-// orders and other state are the target's.
+// If a target takes over a guest, the guest's figures are added to the row, which never decreases.
+// The target gets the tokens, orders and other state.
 func testLeaveHandsAGuestOver(t *testing.T, o Options) {
 	s, id, other, never := open(t, o), identity("promoted"), identity("stays"), identity("no guest")
 	ctx := t.Context()
@@ -136,7 +136,7 @@ func testLeaveHandsAGuestOver(t *testing.T, o Options) {
 	after := Figures{Bought: 2, Requests: 1, Hits: 1, Solved: 1}
 	check("in use", after)
 
-	// A replica that has not read the file yet buys for it as a guest.
+	// A replica with an older pools.yaml uses the identity as a guest.
 	use(t, s, id)
 	land(t, s, id, "intent", 0, time.Minute)
 	after.Bought, after.Solved = 3, 2
@@ -155,7 +155,7 @@ func testLeaveHandsAGuestOver(t *testing.T, o Options) {
 	want.Guests = 1
 	check("looked at by this one", after)
 
-	// The target goes, and the identity is asked for again.
+	// The target is removed, and a caller requests the identity again.
 	if err := s.db.Slow.Del(ctx, s.keys(id).apart).Err(); err != nil { // leftFor passes
 		t.Fatal(err)
 	}
@@ -166,14 +166,14 @@ func testLeaveHandsAGuestOver(t *testing.T, o Options) {
 	}
 }
 
-// A replica that hands a guest over to its target is killed after each step, or stopped and
-// continued later: the figures are in the row once.
+// A replica that hands a guest over to its target is killed after each step, or stopped and continued
+// later. The row contains the figures once.
 func testHandOverSurvivesKills(t *testing.T, o Options) {
 	o.Prefix = "cut hand-over"
 	one, two, ctx := open(t, o), open(t, o), t.Context()
 	var want Figures
 	for steps := range 5 {
-		for _, retired := range []bool{false, true} { // the other one found it due, and has no target of it
+		for _, retired := range []bool{false, true} { // if true, a replica without the target had leased the guest
 			id := identity(fmt.Sprint("handed over ", steps, retired))
 			holding(t, one, id)
 			due, err := one.Guests.leaseDue(ctx, id)
@@ -216,7 +216,7 @@ func testHandOverSurvivesKills(t *testing.T, o Options) {
 	}
 }
 
-// Older figures are in the row before a guest is handed over, in one call.
+// HandOver first adds older figures to the row, in the same call.
 func testHandOverAddsOlderFiguresFirst(t *testing.T, o Options) {
 	s, id, ctx := open(t, o), identity("twice"), t.Context()
 	served(t, s, id)
@@ -224,7 +224,7 @@ func testHandOverAddsOlderFiguresFirst(t *testing.T, o Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Guests.setApart(ctx, due); err != nil { // and no further
+	if err := s.Guests.setApart(ctx, due); err != nil { // stops after this step
 		t.Fatal(err)
 	}
 	served(t, s, id)
@@ -237,8 +237,8 @@ func testHandOverAddsOlderFiguresFirst(t *testing.T, o Options) {
 	}
 }
 
-// A replica is killed after each step of retiring a guest: the next replica continues, and the
-// figures are in the row once. A replica that was only stopped adds nothing when it continues.
+// A replica is killed after each step of retiring a guest. The next replica continues, and the row
+// contains the figures once. A stopped replica that continues later adds nothing.
 func testRetireSurvivesKills(t *testing.T, o Options) {
 	o.Prefix = "cut"
 	one, two, ctx := open(t, o), open(t, o), t.Context()
@@ -307,7 +307,8 @@ func testRetireSurvivesKills(t *testing.T, o Options) {
 	}
 }
 
-// An addition to the row after the lease is refused, because another replica may have added the figures.
+// After the lease has ended, an addition to the row is refused, because another replica may have
+// added the figures.
 func testLateAdditionsToTheRowAreRefused(t *testing.T, o Options) {
 	s, id := open(t, o), identity("late addition")
 	served(t, s, id)
@@ -326,7 +327,7 @@ func testLateAdditionsToTheRowAreRefused(t *testing.T, o Options) {
 	}
 }
 
-// A replica that is late to delete the figures it added keeps the newer figures of the guest.
+// If a replica is late to delete the figures that it added, the newer figures of the guest stay.
 func testLateForgetKeepsNewerFigures(t *testing.T, o Options) {
 	s, id, ctx := open(t, o), identity("late forget"), t.Context()
 	look := func() []*dueGuest {
@@ -346,7 +347,7 @@ func testLateForgetKeepsNewerFigures(t *testing.T, o Options) {
 		t.Fatal(slow[0].added, err)
 	}
 	makeDue(t, s, id)
-	retire(t, s, 0) // forgets for the slow one
+	retire(t, s, 0) // deletes the figures instead of the slow replica
 	makeDue(t, s, id)
 	retire(t, s, 1)
 	look() // and dies

@@ -16,7 +16,6 @@ import (
 	"poold/internal/testkit"
 )
 
-// take takes n tokens.
 func take(t testing.TB, s *replica, r Request, n int) (tokens []Token) {
 	t.Helper()
 	for range n {
@@ -29,7 +28,7 @@ func take(t testing.TB, s *replica, r Request, n int) (tokens []Token) {
 	return tokens
 }
 
-// balanced checks the equation of Figures.
+// balanced checks the equation of Figures for this stock.
 func balanced(t testing.TB, got Stock) {
 	t.Helper()
 	f := got.Figures
@@ -39,7 +38,7 @@ func balanced(t testing.TB, got Stock) {
 	}
 }
 
-// While Redis is away, Return does not block. Once Redis is back, the unwanted tokens are in the
+// While Redis is unavailable, Return does not block. After the outage, the returned tokens are in the
 // stock again, except those that died meanwhile.
 func TestReturnsAreRetriedUntilRedisAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -58,7 +57,7 @@ func TestReturnsAreRetriedUntilRedisAnswers(t *testing.T) {
 		if held := time.Since(began); held > 0 {
 			t.Errorf("the handlers were held for %v", held)
 		}
-		time.Sleep(8 * time.Second) // two are dead by then
+		time.Sleep(8 * time.Second) // until two tokens are dead
 		redis.SetDown(false)
 		time.Sleep(3 * time.Second)
 		got := look(t, s, id)
@@ -72,7 +71,7 @@ func TestReturnsAreRetriedUntilRedisAnswers(t *testing.T) {
 	})
 }
 
-// A store that closes before it could return tokens logs their number.
+// If a store closes before it could put tokens back, it logs their number.
 func TestCloseLogsUnreturnedTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
@@ -98,7 +97,7 @@ func TestCloseLogsUnreturnedTokens(t *testing.T) {
 		if !strings.Contains(log.String(), "tokens=3") {
 			t.Errorf("the log says:\n%s", &log)
 		}
-		// After Close another return is logged, too, and does not block.
+		// A return after Close also does not block and is logged.
 		if err := s.Return(tokens[3]); err != nil {
 			t.Error(err)
 		}
@@ -108,14 +107,14 @@ func TestCloseLogsUnreturnedTokens(t *testing.T) {
 	})
 }
 
-// A take is in flight while the store closes, and its caller hung up: the token is returned
-// before the connections are closed.
+// A take is in flight while the store closes, and its caller hangs up. The token is put back before
+// the connections close.
 func TestCloseReturnsTokensOfCallersThatHungUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		stock(t, one, id, 1, 0, time.Minute)
 		token := take(t, one, Request{ID: id}, 1)[0]
 		closing := make(chan struct{})
-		one.spawn(func() { // as a call that is answered now
+		one.spawn(func() { // as if the reply came now
 			<-one.closing
 			time.Sleep(time.Second)
 			one.returnToken(token)
@@ -129,7 +128,7 @@ func TestCloseReturnsTokensOfCallersThatHungUp(t *testing.T) {
 	})
 }
 
-// The number of pending returns is limited. A token beyond it is lost, which is logged.
+// The number of pending returns is limited. A token beyond the limit is lost, and the loss is logged.
 func TestPendingReturnsAreLimited(t *testing.T) {
 	testkit.WithoutRace(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -151,14 +150,14 @@ func TestPendingReturnsAreLimited(t *testing.T) {
 			t.Errorf("the log has %s", &log)
 		}
 		s.returns.mu.Lock()
-		s.returns.pending[id] = s.returns.pending[id][:1] // the others would take long
+		s.returns.pending[id] = s.returns.pending[id][:1] // the other returns would take too long
 		s.returns.mu.Unlock()
 		redis.SetDown(false)
-		time.Sleep(3 * time.Second) // go-redis' goroutines end only then
+		time.Sleep(3 * time.Second) // until go-redis' goroutines end
 	})
 }
 
-// A Redis that is out of memory still hands out and takes back tokens, because their memory was
+// A Redis without free memory still hands out tokens and puts them back, because their memory was
 // allocated before.
 func TestOutOfMemory(t *testing.T) {
 	address := redistest.Server(t, "--maxmemory-policy", "noeviction")
@@ -185,7 +184,7 @@ func TestOutOfMemory(t *testing.T) {
 	if again, err := s.Take(t.Context(), request); err != nil || again.Value != first.Value || again.Source != FromReplay {
 		t.Errorf("with a key: %+v, %v", again, err)
 	}
-	// Orders in flight go on; no new order is placed.
+	// Orders in flight continue, but no new order is placed.
 	if got, err := s.Place(t.Context(), Order{Ref: Ref{id, "new"}, Depth: 100, TTL: time.Minute}); !errors.Is(err, redisdb.ErrDown) {
 		t.Errorf("a new order: %+v, %v", got, err)
 	}
@@ -199,8 +198,8 @@ func TestOutOfMemory(t *testing.T) {
 	balanced(t, look(t, s, id))
 }
 
-// A take that Redis refuses is over: the next caller asks again, and is served as soon as Redis
-// allows it.
+// After Redis refused a take, the next caller starts a new take. It succeeds as soon as Redis allows
+// it.
 func TestTakeEndsAfterARefusal(t *testing.T) {
 	address := redistest.Server(t)
 	s, id := open(t, Options{Addresses: "redis://" + address}), identity("refused")
@@ -209,7 +208,7 @@ func TestTakeEndsAfterARefusal(t *testing.T) {
 	waiter := parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
 	for round := range 3 {
 		must(t, s.db.Slow.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
-		if round == 0 { // a pending caller gets the error, too
+		if round == 0 { // a pending caller also gets the error
 			s.wake(id)
 			if got := <-waiter; !errors.Is(got.err, redisdb.ErrDown) {
 				t.Errorf("the caller that waited: %v", got.err)
@@ -234,8 +233,8 @@ func TestTakeEndsAfterARefusal(t *testing.T) {
 	balanced(t, got)
 }
 
-// A reply is lost, and the retry is refused before the script ran: the take goes on until its
-// outcome is known.
+// The reply to a take is lost, and the retry is refused before the script runs. The take is retried
+// until its outcome is known.
 func TestTakeGoesOnAfterALostReply(t *testing.T) {
 	s, err := openStore(Options{Addresses: "redis://127.0.0.1:1", Prefix: "x", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -264,8 +263,8 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// Redis loses connections of takes under load and refuses some takes. Each token is afterwards
-// with a caller or in the stock.
+// Redis loses connections of takes under load and refuses some takes. Afterwards each token is with a
+// caller or in the stock.
 func TestRefusalsLoseNoToken(t *testing.T) {
 	address := redistest.Server(t)
 	o := Options{Addresses: "redis://" + address, Prefix: "refusals"}
@@ -302,7 +301,7 @@ func TestRefusalsLoseNoToken(t *testing.T) {
 	balanced(t, look(t, s, id))
 }
 
-// A token is returned if it outlives the margin, even if its caller had asked for a longer life.
+// A returned token only has to outlive the margin, even if its caller had asked for a longer life.
 func TestReturnNeedsTheMarginAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 1, 0, time.Minute)

@@ -13,7 +13,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// testForeignKey uses the rights that the error about a foreign value needs.
+// testForeignKey uses the rights that are needed for the error about a foreign value.
 func testForeignKey(t *testing.T, o Options) {
 	s, id := open(t, o), identity("f")
 	must(t, s.db.Slow.Set(t.Context(), s.keys(id).stats, "another program's", time.Minute).Err())
@@ -22,7 +22,7 @@ func testForeignKey(t *testing.T, o Options) {
 	}
 }
 
-// testMemory uses the rights that the buyer and the health need.
+// testMemory uses the rights that package purchase and the health check need.
 func testMemory(t *testing.T, o Options) {
 	s, id := open(t, o), identity("m")
 	testkit.Within(t, 20*time.Second, "reviewed", func() bool { return len(s.DB.Health().Notices) > 0 })
@@ -44,8 +44,8 @@ func testMemory(t *testing.T, o Options) {
 	}
 }
 
-// A user without the right to the channel can do everything: calls succeed, and a notice names
-// the missing right.
+// A user without the right to the channel can do everything. Calls succeed, and a notice names the
+// missing right.
 func TestWithoutTheRightToTheChannel(t *testing.T) {
 	t.Parallel()
 	var words []string
@@ -81,11 +81,11 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 			t.Errorf("%s: this replica itself did not hear of it", what)
 		}
 	}
-	if err := s.Resume(ctx, id); err != nil { // whichever came last above
+	if err := s.Resume(ctx, id); err != nil { // whatever call was the last one above
 		t.Fatal(err)
 	}
-	// The scripts that publish: a landing and a return beside a waiter, and an end by
-	// a callback.
+	// These scripts publish messages: a landing and a return with a pending caller, and an end by a
+	// callback.
 	waits := func(order string) {
 		got := make(chan error, 1)
 		go func() {
@@ -113,7 +113,7 @@ func TestWithoutTheRightToTheChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	parkOne(t, s, Request{ID: id, MinTTL: time.Hour, Wait: 20 * time.Second, MaxWaiting: 5})
-	giveBack(t, s, token) // beside a waiter
+	giveBack(t, s, token) // while a caller waits
 	if _, err := s.Take(ctx, Request{ID: id}); err != nil && !errors.Is(err, redisdb.ErrDown) {
 		t.Errorf("the returned token: %v", err)
 	}

@@ -22,7 +22,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// Everything works with the rights that the docs name, and each of them is needed.
+// The rights in the docs suffice for all features, and each of them is needed.
 func TestTheRightsThatTheDocsName(t *testing.T) {
 	t.Parallel()
 	words := redistest.Rights(t)
@@ -50,7 +50,7 @@ func TestTheRightsThatTheDocsName(t *testing.T) {
 	}
 }
 
-// opened opens the Redis that pool's neighbours use.
+// opened opens Redis as the other packages with Redis keys do.
 func opened(t *testing.T, addresses string) *redisdb.DB {
 	t.Helper()
 	db, err := redisdb.Open(redisdb.Options{Addresses: addresses, Prefix: "test-neighbours", Log: slog.New(slog.DiscardHandler)})
@@ -116,7 +116,7 @@ func testPermits(t *testing.T, db *redisdb.DB) {
 
 // testArchive uses the rights that the history needs.
 func testArchive(t *testing.T, db *redisdb.DB) {
-	const ofSite = 60 // more than are kept
+	const ofSite = 60 // more than the archive keeps
 	s, ctx, ended := redisstore.New(db, redisstore.Options{}), t.Context(), time.Now().UTC().Truncate(time.Millisecond)
 	var records []history.Record
 	for i := range ofSite {

@@ -12,8 +12,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// gather starts takes that wait with one key and returns when all of them are in
-// the queue.
+// gather starts takes that wait with one Idempotency-Key. It returns when all of them are in the
+// queue.
 func gather(t *testing.T, s *replica, r Request, callers int) <-chan answer {
 	t.Helper()
 	results := make(chan answer, callers)
@@ -29,7 +29,7 @@ func gather(t *testing.T, s *replica, r Request, callers int) <-chan answer {
 	return results
 }
 
-// listeners counts the callers that wait with a key at a replica.
+// listeners counts the callers in a queue that wait with an Idempotency-Key.
 func listeners(q *takeQueue) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -39,7 +39,7 @@ func listeners(q *takeQueue) (n int) {
 	return n
 }
 
-// Twenty callers with one Idempotency-Key at two replicas count as one pending caller, and all
+// Twenty callers with one Idempotency-Key at two replicas count as one pending caller. All of them
 // get the same token.
 func testCallersOfOneKeyShareATicket(t *testing.T, o Options) {
 	o.Prefix = "one ticket"
@@ -87,8 +87,8 @@ func testCallersOfOneKeyShareATicket(t *testing.T, o Options) {
 	}
 }
 
-// A shared ticket lasts until its last caller leaves, at whichever replica. A later caller takes
-// over its place in the queue.
+// A shared ticket lasts until its last caller leaves, whatever its replica. A later caller with the
+// key takes over the ticket's place in the queue.
 func testSharedTicketsLastUntilTheLastCallerLeaves(t *testing.T, o Options) {
 	o.Prefix = "last caller"
 	one, two, id := open(t, o), open(t, o), identity("last caller")
@@ -100,13 +100,13 @@ func testSharedTicketsLastUntilTheLastCallerLeaves(t *testing.T, o Options) {
 		if got := <-gather(t, replica, short, 1); !isEmpty(got.err) {
 			t.Fatalf("after its wait: %+v", got)
 		}
-		if replica == two { // its place at the other replica is given up by another call
+		if replica == two { // another call removes the holder of the other replica
 			testkit.Within(t, 20*time.Second, "the miss", func() bool { return look(t, one, id).Figures.Misses == 1 })
 		}
 		if got := look(t, one, id); got.Waiting != 1 {
 			t.Errorf("%d tickets while a caller waits", got.Waiting)
 		}
-		// No caller overtakes it.
+		// No later caller overtakes the shared ticket.
 		behind := parkOne(t, two, Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 10})
 		stock(t, two, id, 1, 0, time.Minute)
 		if got := <-patient; got.err != nil || got.token.Source != FromWait {
@@ -129,8 +129,8 @@ func testSharedTicketsLastUntilTheLastCallerLeaves(t *testing.T, o Options) {
 	}
 }
 
-// A replica that dies with a caller of a key leaves the ticket to the other replica. Without
-// another holder the ticket is forgotten.
+// A replica dies while one of its callers shares a ticket. The ticket stays with the other replica.
+// Without another holder the ticket is removed.
 func testSharedTicketsOutliveADeadReplica(t *testing.T, o Options) {
 	o.Prefix = "dead holder"
 	s, id := open(t, o), identity("dead holder")
@@ -145,13 +145,13 @@ func testSharedTicketsOutliveADeadReplica(t *testing.T, o Options) {
 	testkit.Within(t, 20*time.Second, "a ticket", func() bool { return look(t, s, id).Waiting == 1 })
 	patient := gather(t, s, request, 1)
 	testkit.Within(t, 20*time.Second, "both places", func() bool { return look(t, s, id).Figures.Requests == 2 })
-	_, _ = dead.db.Hot.Close(), dead.db.Slow.Close() // it can say nothing any more
+	_, _ = dead.db.Hot.Close(), dead.db.Slow.Close() // the dead replica can make no more calls
 	short := request
 	short.Idempotency, short.Wait = "other", 10*time.Millisecond
 	_, _ = s.Take(t.Context(), short)
 	testkit.Within(t, 20*time.Second, "the dead replica to be forgotten", func() bool {
 		members, err := s.db.Slow.ZCard(t.Context(), s.keys(id).seen).Result()
-		return err == nil && members == 2 // the ticket, and this replica's part of it
+		return err == nil && members == 2 // the ticket and this replica's holder
 	})
 	if got := look(t, s, id); got.Waiting != 1 {
 		t.Errorf("%d tickets", got.Waiting)
@@ -163,8 +163,8 @@ func testSharedTicketsOutliveADeadReplica(t *testing.T, o Options) {
 	all.Wait()
 }
 
-// If the first caller of a key hangs up, the ticket stays with the others. Once all callers of a
-// key are gone, the key begins again.
+// If the first caller of a key hangs up, the ticket stays with the other callers. After all callers
+// of the key have left, the next caller starts a new ticket.
 func testSharedTicketsOutliveTheirFirstCaller(t *testing.T, o Options) {
 	s, id := open(t, o), identity("first of a key")
 	request := Request{ID: id, Idempotency: "k", Wait: 200 * time.Millisecond, MaxWaiting: 10}
@@ -188,7 +188,7 @@ func testSharedTicketsOutliveTheirFirstCaller(t *testing.T, o Options) {
 	}
 }
 
-// The last caller of a key removes the shared ticket at once.
+// If the last caller of a key leaves, the shared ticket is removed at once.
 func TestSharedTicketsLeaveWithTheLastCaller(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		if _, err := s.Take(t.Context(), Request{ID: id, Wait: time.Second, MaxWaiting: 9, Idempotency: "k"}); !isEmpty(err) {
@@ -201,7 +201,7 @@ func TestSharedTicketsLeaveWithTheLastCaller(t *testing.T) {
 	})
 }
 
-// All holders of a ticket get the last token, at each replica at once.
+// All holders of a ticket get the last token at the same time, at each replica.
 func TestHoldersOfATicketShareTheLastToken(t *testing.T) {
 	inBubble(t, func(t *testing.T, one, two *replica, id captcha.ID) {
 		request := Request{ID: id, Idempotency: "k", Wait: time.Minute, MaxWaiting: 9}

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// suite is what every kind of server must pass.
+// Every kind of Redis server must pass this suite.
 var suite = map[string]func(*testing.T, Options){
 	"OrderLandsAndIsTaken":                      testOrderLandsAndIsTaken,
 	"LifeIsJudgedInTheScript":                   testLifeIsJudgedInTheScript,
@@ -94,8 +94,8 @@ var suite = map[string]func(*testing.T, Options){
 	"OnRequestReportsEachRequest":               testOnRequestReportsEachRequest,
 }
 
-// reached lists the tests of the suite that depend on the way to a server: on connections that
-// break or are closed, on messages, on pipelines, and on scripts that the server lacks.
+// reached lists the tests of the suite that depend on the way to a server: on broken or closed
+// connections, on messages, on pipelines, and on missing scripts.
 var reached = []string{
 	"OrderLandsAndIsTaken", "SurveyNeedsNoLoadedScript", "WaitersAreServedInOrder", "EndWaitsEndsWaits", "HangUpsLoseNoToken",
 	"TakesSurviveLostReplies", "EndingsSurviveLostReplies", "FailuresSurviveLostReplies", "WindowsReachAllReplicas", "HeartbeatListsLiveReplicas",
@@ -113,12 +113,12 @@ func TestOnEveryServer(t *testing.T) {
 	redistest.OnEvery(t, tests, reached)
 }
 
-// at are the options of a store on a server.
+// at returns the options of a store on a server.
 func at(p redistest.Place) Options {
 	return Options{Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial}
 }
 
-// replica is a store and its parts, with the methods of all of them.
+// replica is a store with the methods of all its parts.
 type replica struct {
 	*client
 	*Store
@@ -128,7 +128,7 @@ type replica struct {
 	*Replicas
 }
 
-// openStore is Open for tests.
+// openStore opens a store like Open.
 func openStore(o Options) (*replica, error) {
 	s, err := Open(o)
 	if err != nil {
@@ -137,7 +137,7 @@ func openStore(o Options) (*replica, error) {
 	return &replica{s.notify.client, s, s.Tokens, s.Orders, s.Controls, s.Replicas}, nil
 }
 
-// open makes a store with the prefix of the test. It runs until the test ends.
+// open opens a store with the prefix of the test. The store runs until the test ends.
 func open(t testing.TB, o Options) *replica {
 	t.Helper()
 	return openLogged(t, o, slog.New(slog.DiscardHandler))
@@ -166,7 +166,7 @@ func openLogged(t testing.TB, o Options, log *slog.Logger) *replica {
 	return s
 }
 
-// must ends the test if a step of its set-up fails.
+// must ends the test if a step of the set-up fails.
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -174,7 +174,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// expect returns a function that ends the test unless a call succeeds with this result.
+// expect returns a function that ends the test unless a call succeeds with the given result.
 func expect[T comparable](t testing.TB, result T) func(T, error) {
 	return func(got T, err error) {
 		t.Helper()
@@ -188,9 +188,9 @@ func identity(name string) captcha.ID {
 	return captcha.Identity{Type: captcha.Turnstile, Sitekey: name}.ID()
 }
 
-var stocked atomic.Int64 // numbers the orders of stock
+var stocked atomic.Int64 // number of the last order that the function stock placed
 
-// stock lands n tokens of the given age and lifetime.
+// stock adds n tokens of the given age and lifetime to the stock.
 func stock(t testing.TB, s *replica, id captcha.ID, n int, age, lifetime time.Duration) []string {
 	t.Helper()
 	var values []string
@@ -203,7 +203,7 @@ func stock(t testing.TB, s *replica, id captcha.ID, n int, age, lifetime time.Du
 	return values
 }
 
-// place places an order for which there is room.
+// place places an order and fails if Place refuses it.
 func place(t testing.TB, s *replica, id captcha.ID, order string) {
 	t.Helper()
 	placeOrder(t, s, Order{Ref: Ref{id, order}, Depth: 1 << 20, TTL: time.Minute})
@@ -236,15 +236,14 @@ func look(t testing.TB, s *replica, id captcha.ID) Stock {
 	return stock
 }
 
-// giveBack returns a token and waits until it is in the stock.
+// giveBack returns a token and waits until the token is in the stock.
 func giveBack(t testing.TB, s *replica, token Token) {
 	t.Helper()
 	must(t, s.Return(token))
 	putBack(t, s)
 }
 
-// putBack waits until all that was returned is in the stock. In a bubble no time
-// passes meanwhile.
+// putBack waits until all returned tokens are in the stock. In a bubble, no time passes meanwhile.
 func putBack(t testing.TB, s *replica) {
 	t.Helper()
 	for began := time.Now(); s.returning() > 0; runtime.Gosched() {
@@ -254,7 +253,7 @@ func putBack(t testing.TB, s *replica) {
 	}
 }
 
-// returning is the number of identities with pending returns.
+// returning counts the identities with pending returns.
 func (s *replica) returning() int {
 	s.returns.mu.Lock()
 	defer s.returns.mu.Unlock()
@@ -266,7 +265,7 @@ func isEmpty(err error) bool {
 	return errors.As(err, &empty)
 }
 
-// thiefOfTakes steals a fifth of the replies to take.lua.
+// thiefOfTakes returns a Thief that steals a fifth of the replies to take.lua.
 func thiefOfTakes(s *replica) *redistest.Thief {
 	return redistest.NewThief(0.2, s.script("take").Hash())
 }

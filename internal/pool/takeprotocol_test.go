@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A call of take.lua has each argument at the place of its name in the script's header.
+// A call of take.lua sends each argument at the position of its name in the script's header.
 func TestTakeSendsArgumentsInTheOrderOfTheHeader(t *testing.T) {
 	s, err := openStore(Options{Addresses: "redis://nowhere", Log: slog.New(slog.DiscardHandler)})
 	must(t, err)
@@ -20,7 +20,7 @@ func TestTakeSendsArgumentsInTheOrderOfTheHeader(t *testing.T) {
 	}
 	once, parked := q.newWaiter(Request{Margin: time.Second, MinTTL: 500 * time.Millisecond, Idempotency: "other"}, nil), q.newWaiter(waits, nil)
 	parked.arrival = "1700000000000000"
-	waits.Margin = 4 * time.Second // the longest, and not of the last waiter
+	waits.Margin = 4 * time.Second // the longest margin does not belong to the last waiter
 	keys, values := q.encode(&takeCall{
 		immediate:  []*waiter{q.newWaiter(waits, nil)},
 		waiters:    []*waiter{once, parked},

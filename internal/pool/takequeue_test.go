@@ -17,11 +17,11 @@ import (
 	"poold/internal/testkit"
 )
 
-// size is how many queues a replica keeps.
+// size returns the number of queues of a replica.
 func (s *replica) size() int { return len(s.all()) }
 
-// A queue is forgotten after a minute without use, but not while a caller waits in it. The next
-// caller gets a new queue.
+// A queue is dropped after a minute without use, but not while a caller waits in it. The next caller
+// gets a new queue.
 func TestIdleQueuesAreForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		stock(t, s, id, 3, 0, time.Hour)
@@ -54,8 +54,8 @@ func TestIdleQueuesAreForgotten(t *testing.T) {
 	})
 }
 
-// Callers that come in the moment in which their queue is forgotten are served, each once, and
-// never by two calls at the same time: the older call would be refused.
+// Callers that arrive while their queue is being dropped are each served once. Two calls are never in
+// flight at the same time, because the older call would be refused.
 func TestTakesWhileQueuesAreForgotten(t *testing.T) {
 	const callers, each = 8, 100
 	s, id := open(t, Options{Addresses: "redis://" + redistest.Server(t)}), identity("forgotten")
@@ -98,7 +98,7 @@ func TestTakesWhileQueuesAreForgotten(t *testing.T) {
 	}
 }
 
-// hanging is a connection to a Redis that hangs at looks.
+// hanging is a connection to a Redis that hangs in look.lua.
 type hanging struct{ net.Conn }
 
 func (d hanging) Write(b []byte) (int, error) {
@@ -108,8 +108,8 @@ func (d hanging) Write(b []byte) (int, error) {
 	return d.Conn.Write(b)
 }
 
-// Callers without a token share a look for RetryAfter, and Redis hangs during it. A caller that
-// hangs up leaves at once, and the others still get the result.
+// Callers without a token share a look for RetryAfter, and Redis hangs during this look. A caller
+// that hangs up leaves at once. The other callers still get the result.
 func TestHangingLooksBlockNoCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
@@ -140,8 +140,8 @@ func TestHangingLooksBlockNoCaller(t *testing.T) {
 	})
 }
 
-// RetryAfter is when an order should land for one more caller than the pending ones: the median
-// lead time less the age of that order.
+// RetryAfter is the time until an order lands for one caller more than the pending callers. It is the
+// median lead time less the age of that order.
 func TestRetryAfterIsTheNextFreeLanding(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		const median = 4 * time.Second
@@ -155,7 +155,7 @@ func TestRetryAfterIsTheNextFreeLanding(t *testing.T) {
 			t.Helper()
 			q := s.queue(id)
 			q.mu.Lock()
-			q.look = nil // it is shared for a while
+			q.look = nil // the last look is shared for a while
 			q.mu.Unlock()
 			_, err := s.Take(t.Context(), Request{ID: id})
 			var empty *EmptyError
@@ -188,8 +188,8 @@ func TestRetryAfterIsTheNextFreeLanding(t *testing.T) {
 	})
 }
 
-// A wait that the rate kept from a token is an ordinary miss once there is no token: what kept the
-// caller waiting last is its error.
+// If the rate delayed a wait and the stock then becomes empty, the wait ends as an ordinary miss. The
+// last reason for waiting is the error.
 func TestRateNoLongerExplainsAWaitWithoutTokens(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		request := Request{ID: id, Rate: 1, RatePer: time.Minute, MaxWaiting: 9}
@@ -210,13 +210,13 @@ func TestRateNoLongerExplainsAWaitWithoutTokens(t *testing.T) {
 	})
 }
 
-// The ticket of a caller whose wait ended or that hung up is removed at once, not with the next
-// poll of its replica.
+// If a caller's wait ends or the caller hangs up, its ticket is removed at once. The removal does not
+// wait for the next poll.
 func TestTicketsLeaveWithTheirCaller(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		over := make(chan struct{})
 		ctx, hangUp := context.WithCancel(t.Context())
-		parkOne(t, s, Request{ID: id, Wait: time.Minute, MaxWaiting: 9}) // the queue goes on polling
+		parkOne(t, s, Request{ID: id, Wait: time.Minute, MaxWaiting: 9}) // this caller keeps the queue polling
 		ended := parkOne(t, s, Request{ID: id, Wait: time.Minute, MaxWaiting: 9, Over: over})
 		gone := make(chan error)
 		go func() {
@@ -239,7 +239,8 @@ func TestTicketsLeaveWithTheirCaller(t *testing.T) {
 	})
 }
 
-// A stop counts the pending callers of a guest as refused, and those of a target not at all.
+// When the store stops, pending callers of a guest count as refused, and pending callers of a target
+// are not counted.
 func TestEndWaitsCountsCallersOfGuestsAsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		guest := identity("guest")

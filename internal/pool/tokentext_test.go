@@ -8,9 +8,9 @@ import (
 	"poold/internal/captcha"
 )
 
-// A token has the text that landed, through the stock, a receipt and a repeated take: the text of
-// a picture, JSON, or a text that looks like a part of an element. Two tokens with one text land
-// if that is allowed.
+// A token keeps the text that landed: in the stock, in a receipt and in a repeated take. The texts
+// are a picture's text, JSON, and a text that looks like a part of an element. Two tokens with the
+// same text land if this is allowed.
 func testTokenTextsAreUnchanged(t *testing.T, o Options) {
 	s, id := open(t, o), identity("texts")
 	n := 0
@@ -35,7 +35,7 @@ func testTokenTextsAreUnchanged(t *testing.T, o Options) {
 			t.Fatalf("%q: %v", text, how)
 		}
 		request := Request{ID: id, Idempotency: fmt.Sprint("caller\x00", i)}
-		if i%2 == 1 { // an immediate take; else one with a key
+		if i%2 == 1 { // an immediate take; the other takes have a key
 			request.Idempotency = ""
 		}
 		got := take(t, s, request, 1)[0]
@@ -70,7 +70,7 @@ func testTokenTextsAreUnchanged(t *testing.T, o Options) {
 	balanced(t, look(t, s, id))
 }
 
-// A text may land again once its token is dead, and not earlier.
+// The same text may land again when its token is dead, but not earlier.
 func TestTextsMayRepeatAfterTheTokenDied(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		sold := func(order, text string, lifetime time.Duration, want EndResult) {

@@ -17,10 +17,10 @@ import (
 	"poold/internal/redisdb"
 )
 
-// key returns the name of an identity's key.
+// key returns the name of one of the identity's keys.
 func (r *replica) key(kind string) string { return prefix + ":" + kind + ":{" + string(r.id) + "}" }
 
-// replyToScript makes Redis reply to the n-th call of a script with a text in a list.
+// replyToScript makes Redis reply with a list of texts to the n-th call of a script.
 func (r *replica) replyToScript(n int, texts ...string) (replied func() bool) {
 	reply := fmt.Sprintf("*%d\r\n", len(texts))
 	for _, text := range texts {
@@ -47,9 +47,9 @@ func (r *replica) replyToScript(n int, texts ...string) (replied func() bool) {
 	}
 }
 
-// A script's reply that is not as its header says is an error, which names no outage of Redis. It
-// deletes no figures of a guest. The names of live replicas are any texts, and LastLook reads nothing
-// of its reply.
+// A reply that does not match the script's header is an error, which does not mean an outage of
+// Redis. It deletes no figures of a guest. Names of live replicas may be any texts, and LastLook
+// ignores its reply.
 func TestUnreadableRepliesAreErrors(t *testing.T) {
 	for name, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestUnreadableRepliesAreErrors(t *testing.T) {
 				replied := r.replyToScript(n, "x")
 				err := call(t.Context(), r)
 				more = replied()
-				repeats := name == "Guests.Retire" || name == "Guests.HandOver" // the steps that failed, later
+				repeats := name == "Guests.Retire" || name == "Guests.HandOver" // the failed steps are repeated later
 				switch {
 				case !more || name == "Replicas.Heartbeat" || name == "Tokens.LastLook" || repeats && err == nil:
 					if err != nil {
@@ -83,7 +83,7 @@ func TestUnreadableRepliesAreErrors(t *testing.T) {
 	}
 }
 
-// An unreadable reply to a take ends the take, and is logged as an error. The next take is served.
+// An unreadable reply to a take ends the take and is logged as an error. The next take succeeds.
 func TestUnreadableRepliesToTakesAreLogged(t *testing.T) {
 	for _, reply := range [][]string{{"x"}, {"x", "0"}, {"1", "x"}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestUnreadableRepliesToTakesAreLogged(t *testing.T) {
 	}
 }
 
-// A take that gets a token with an unreadable field fails without showing the token, also for the
-// Idempotency-Key that owns it. The next take gets the next token.
+// A take that gets a token with an unreadable field fails and does not show the token. This is also
+// true for the Idempotency-Key that owns the token. The next take gets the next token.
 func TestUnreadableTokensAreErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, now := newReplica(t), time.Now().UnixMilli()
@@ -132,8 +132,7 @@ func TestUnreadableTokensAreErrors(t *testing.T) {
 	})
 }
 
-// An order whose line in the journal is unreadable hides no other order: the others are adopted and
-// listed.
+// If the journal line of one order is unreadable, the other orders are still adopted and listed.
 func TestUnreadableOrdersHideNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, ctx := newReplica(t), t.Context()
@@ -158,7 +157,7 @@ func TestUnreadableOrdersHideNoOthers(t *testing.T) {
 	})
 }
 
-// An unreadable end of an order is dropped and logged once. The other ends are returned.
+// An unreadable end of an order is removed and logged once. The other ends are returned.
 func TestUnreadableEndsAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, ctx := newReplica(t), t.Context()
@@ -183,7 +182,8 @@ func TestUnreadableEndsAreDropped(t *testing.T) {
 	})
 }
 
-// A report about a sale with an unreadable task is an error, because the provider cannot be told.
+// A report on a sale with an unreadable task is an error, because poold cannot pass the report on to
+// the provider.
 func TestUnreadableSalesAreErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReplica(t)
@@ -198,8 +198,8 @@ func TestUnreadableSalesAreErrors(t *testing.T) {
 	})
 }
 
-// A key that expires between two commands of a call is no error: a task is free then, and the token
-// of a first holder is dead.
+// If a key expires between two commands of a call, the call succeeds. A task then counts as free, and
+// the token of a first holder counts as dead.
 func TestKeysExpireBetweenTwoCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, ctx := newReplica(t), t.Context()
@@ -218,7 +218,7 @@ func TestKeysExpireBetweenTwoCommands(t *testing.T) {
 	})
 }
 
-// While Redis is known to be away, calls of the hot path fail at once.
+// While the health check says that Redis is down, calls of the hot path fail at once.
 func TestCallsFailAtOnceDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReplica(t)
@@ -237,11 +237,11 @@ func TestCallsFailAtOnceDuringAnOutage(t *testing.T) {
 		stop()
 		running.Wait()
 		r.redis.SetDown(false)
-		time.Sleep(3 * time.Second) // go-redis' goroutines end only then
+		time.Sleep(3 * time.Second) // until go-redis' goroutines end
 	})
 }
 
-// A closed store refuses takes, with and without a wait.
+// A closed store refuses every take, with or without a wait.
 func TestAClosedStoreRefusesTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReplica(t)
@@ -256,7 +256,7 @@ func TestAClosedStoreRefusesTakes(t *testing.T) {
 	})
 }
 
-// A store with an invalid address is not opened, and the error does not quote the address.
+// A store with an invalid address cannot be opened. The error does not contain the address.
 func TestInvalidAddressesAreRefused(t *testing.T) {
 	s, err := pool.Open(pool.Options{Addresses: "redis://:canary@host:port", Log: slog.New(slog.DiscardHandler)})
 	if err == nil || s != nil || strings.Contains(err.Error(), "canary") {

@@ -18,10 +18,10 @@ import (
 	"poold/internal/testkit"
 )
 
-// parkOne starts a waiting take and returns when it holds a ticket.
+// parkOne starts a take with a wait and returns when the take holds a ticket.
 func parkOne(t testing.TB, s *replica, r Request) <-chan answer {
 	t.Helper()
-	time.Sleep(time.Millisecond) // a bubble's clock does not move by itself, and arrivals must differ
+	time.Sleep(time.Millisecond) // arrivals must differ, and a bubble's clock does not move by itself
 	before := look(t, s, r.ID).Waiting
 	result := make(chan answer, 1)
 	go func() {
@@ -32,7 +32,7 @@ func parkOne(t testing.TB, s *replica, r Request) <-chan answer {
 	return result
 }
 
-// A wait that Over ends has the same result as one whose time has passed.
+// If Request.Over ends a wait, the result is the same as at the end of its time.
 func testOverEndsAWait(t *testing.T, o Options) {
 	s, id := open(t, o), identity("over")
 	place(t, s, id, "under way")
@@ -48,7 +48,7 @@ func testOverEndsAWait(t *testing.T, o Options) {
 	if f := look(t, s, id).Figures; f.Requests != 1 || f.Misses != 1 {
 		t.Errorf("%+v", f)
 	}
-	// A token that is there is handed out all the same.
+	// A token in stock is still handed out.
 	land(t, s, id, "under way", 0, time.Minute)
 	token, err := s.Take(t.Context(), Request{ID: id, MaxWaiting: 1, Over: over})
 	if err != nil || token.Source != FromPool {
@@ -57,7 +57,7 @@ func testOverEndsAWait(t *testing.T, o Options) {
 }
 
 // Callers that wait at two replicas are served in the order of arrival. A caller without a ticket
-// overtakes none of them. A caller that needs a longer life than the token has is passed over.
+// cannot overtake them. A caller that needs a longer life than the token has is skipped.
 func testWaitersAreServedInOrder(t *testing.T, o Options) {
 	one, two, id := open(t, o), open(t, o), identity("order")
 	long := Request{ID: id, MinTTL: 50 * time.Second, Wait: 20 * time.Second, MaxWaiting: 10}
@@ -67,12 +67,12 @@ func testWaitersAreServedInOrder(t *testing.T, o Options) {
 	first := parkOne(t, two, short)
 	second := parkOne(t, one, short)
 
-	// The token is too old for the picky one and goes to the first of the others.
+	// The token is too old for the first caller and goes to the next one.
 	stock(t, one, id, 1, 30*time.Second, time.Minute)
 	if got := <-first; got.err != nil || got.token.Source != FromWait {
 		t.Fatalf("first: %+v", got)
 	}
-	// Two fitting tokens land; a new caller must not get them.
+	// Two tokens land for the pending callers. A new caller must not get them.
 	stock(t, two, id, 2, 0, time.Minute)
 	if token, err := two.Take(t.Context(), Request{ID: id}); !isEmpty(err) {
 		t.Fatalf("a caller overtook two tickets: %+v, %v", token, err)
@@ -105,8 +105,8 @@ func testTheQueueIsLimited(t *testing.T, o Options) {
 	})
 }
 
-// A replica dies with a caller in the queue: its ticket delays other callers by at most two
-// seconds.
+// A replica dies while its caller is in the queue. The caller's ticket delays other callers by at
+// most two seconds.
 func testTicketsOfDeadReplicasAreSkipped(t *testing.T, o Options) {
 	s, id := open(t, o), identity("dead")
 	now := time.Now()
@@ -144,8 +144,8 @@ func testEndWaitsEndsWaits(t *testing.T, o Options) {
 	}
 }
 
-// 200 callers hang up while they wait, many of them in the moment in which tokens land. Every
-// token is afterwards with a caller or in the stock.
+// 200 callers hang up while they wait, many of them while tokens land. Afterwards every token is with
+// a caller or in the stock.
 func testHangUpsLoseNoToken(t *testing.T, o Options) {
 	const callers, tokens = 200, 120
 	s, id := open(t, o), identity("hang")
@@ -160,7 +160,7 @@ func testHangUpsLoseNoToken(t *testing.T, o Options) {
 			defer hangUp()
 			token, err := s.Take(ctx, Request{ID: id, Wait: 20 * time.Second, MaxWaiting: 1000})
 			if err == nil && ctx.Err() != nil {
-				err = s.Return(token) // as the handler does
+				err = s.Return(token) // as the HTTP handler does
 				if err != nil {
 					t.Errorf("returning: %v", err)
 				}
@@ -191,8 +191,8 @@ func testHangUpsLoseNoToken(t *testing.T, o Options) {
 	}
 }
 
-// A fifth of all replies to takes are lost. Every token is afterwards in exactly one place: taken
-// + left + expired = pushed.
+// A fifth of all replies to takes are lost. Afterwards every token is in exactly one place: taken +
+// left + expired = pushed.
 func testTakesSurviveLostReplies(t *testing.T, o Options) {
 	const callers, each, pushed = 16, 60, 700
 	s, id := open(t, o), identity("lost")
@@ -202,7 +202,7 @@ func testTakesSurviveLostReplies(t *testing.T, o Options) {
 	robbed := open(t, o)
 
 	stock(t, s, id, pushed-20, 0, time.Minute)
-	stock(t, s, id, 20, 59500*time.Millisecond, time.Minute) // some of these die on the way
+	stock(t, s, id, 20, 59500*time.Millisecond, time.Minute) // some of these tokens die during the test
 	var mu sync.Mutex
 	taken := map[string]int{}
 	var all sync.WaitGroup
@@ -212,14 +212,14 @@ func testTakesSurviveLostReplies(t *testing.T, o Options) {
 				request := Request{ID: id}
 				switch {
 				case n%5 == 0:
-					// A token stays with its key, so the figures balance only
-					// if the caller asks until it has the token, before it dies.
+					// A token stays with its key. The figures balance only if the caller repeats its
+					// request until it has the token, before the token dies.
 					request.Idempotency, request.MinTTL = fmt.Sprintf("%d-%d", caller, n), 5*time.Second
 				case n%7 == 0:
 					request.Wait, request.MaxWaiting = 50*time.Millisecond, 100
 				}
 				token, err := robbed.Take(t.Context(), request)
-				for errors.Is(err, redisdb.ErrDown) { // the caller tries again, as it should
+				for errors.Is(err, redisdb.ErrDown) { // a caller should try again
 					time.Sleep(20 * time.Millisecond)
 					token, err = robbed.Take(t.Context(), request)
 				}
@@ -250,7 +250,7 @@ func testTakesSurviveLostReplies(t *testing.T, o Options) {
 	t.Logf("%d replies lost, %d tokens taken of %d", thief.Stolen(), len(taken), pushed)
 }
 
-// Redis hangs for longer than the limit of its callers. They get ErrDown in about a second, the
+// Redis hangs for longer than the callers' limit. The callers get ErrDown in about a second, the
 // tokens come back, and no restart is needed.
 func TestRedisHangsAndHeals(t *testing.T) {
 	options := Options{Addresses: "redis://" + redistest.Server(t)}
@@ -271,7 +271,8 @@ func TestRedisHangsAndHeals(t *testing.T) {
 	if _, err := s.Take(t.Context(), Request{ID: id}); !errors.Is(err, redisdb.ErrDown) || time.Since(began) > 400*time.Millisecond {
 		t.Fatalf("the next caller: %v after %v", err, time.Since(began))
 	}
-	// Redis may look before it carries out the take: both are there then, and one goes and returns.
+	// If Redis executes the look before the take, both tokens are still in stock, and one is then
+	// taken and returned.
 	testkit.Within(t, 20*time.Second, "both tokens to be back", func() bool {
 		got, err := s.Look(t.Context(), id, 0, 0)
 		return err == nil && got.Fresh == 2 && got.Figures.Returned == 1
@@ -285,8 +286,8 @@ func TestRedisHangsAndHeals(t *testing.T) {
 	}
 }
 
-// Redis hangs with a landing in its socket and executes it later. The token has its true age all
-// the same (promise 2).
+// Redis hangs with a landing in its socket and executes it later. The token still has its true age
+// (promise 2).
 func TestLateLandingsAreNoYounger(t *testing.T) {
 	address, process := redistest.Process(t)
 	s, id := open(t, Options{Addresses: "redis://" + address}), identity("late")
@@ -310,7 +311,7 @@ func TestLateLandingsAreNoYounger(t *testing.T) {
 	}
 }
 
-// Waits that end while Redis hangs are answered together, not one per second.
+// If several waits end while Redis hangs, all get their answers together and not one per second.
 func TestWaitsThatEndInAHangAreAnsweredTogether(t *testing.T) {
 	address, process := redistest.Process(t)
 	s, id := open(t, Options{Addresses: "redis://" + address}), identity("together")

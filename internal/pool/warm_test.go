@@ -25,8 +25,8 @@ func warm(t testing.TB, s *replica, id captcha.ID, windows ...Window) {
 	}
 }
 
-// checkWindows compares windows with the ones that were made since began. The time since then
-// may be missing.
+// checkWindows compares the stored windows with the wanted windows, which were requested after the
+// time began. The times may be shorter by the time that has passed since then.
 func checkWindows(t testing.TB, got, want []Window, began time.Time) {
 	t.Helper()
 	late := time.Since(began) + 2*time.Millisecond
@@ -44,13 +44,13 @@ func checkWindows(t testing.TB, got, want []Window, began time.Time) {
 
 func testWindowsAreListedUntilTheyEnd(t *testing.T, o Options) {
 	s, id, other := open(t, o), identity("warm"), identity("warm other")
-	// Nothing is known of the identity before.
+	// The identity is still unknown at this point.
 	warm(t, s, id, Window{})
 	if got := look(t, s, id).Windows; got != nil {
 		t.Fatalf("without any: %+v", got)
 	}
 	for _, w := range []Window{{1, 0, 0}, {1, -time.Minute, -time.Second}, {1, time.Minute, time.Minute}, {1, time.Hour, time.Minute}} {
-		warm(t, s, id, w) // over, or never
+		warm(t, s, id, w) // a window that is over or never begins
 	}
 	if got := look(t, s, id).Windows; got != nil {
 		t.Errorf("windows that never run: %+v", got)
@@ -72,7 +72,7 @@ func testWindowsAreListedUntilTheyEnd(t *testing.T, o Options) {
 	checkWindows(t, stocks[1].Windows, asked, began)
 
 	testkit.Within(t, 20*time.Second, "the end of the first", func() bool { return len(look(t, s, id).Windows) == 1 })
-	if took := time.Since(began); took < asked[0].Left-2*time.Millisecond { // Redis counts whole ones
+	if took := time.Since(began); took < asked[0].Left-2*time.Millisecond { // Redis counts whole milliseconds
 		t.Errorf("a window of %v was over after %v", asked[0].Left, took)
 	}
 	if n := s.db.Slow.ZCard(t.Context(), s.keys(id).warm).Val(); n != 1 {
@@ -109,7 +109,7 @@ func testWindowsReplaceWindowsTheyCover(t *testing.T, o Options) {
 		"overlapping, earlier": {[]Window{{5, 5 * m, 15 * m}, {6, 0, 10 * m}}, []Window{{6, 0, 10 * m}, {5, 5 * m, 15 * m}}},
 		"more, for less long":  {[]Window{{5, 0, 20 * m}, {7, 0, 10 * m}}, []Window{{7, 0, 10 * m}, {5, 0, 20 * m}}},
 		"apart":                {[]Window{{5, 20 * m, 30 * m}, {5, 0, 10 * m}}, []Window{{5, 0, 10 * m}, {5, 20 * m, 30 * m}}},
-		// A call that was made again comes out a little later, or earlier.
+		// A repeated call reaches Redis a little later, or a little earlier.
 		"again, later":     {[]Window{{5, m, 10 * m}, {5, m + time.Second, 10*m + time.Second}}, []Window{{5, m, 10*m + time.Second}}},
 		"again, earlier":   {[]Window{{5, m, 10 * m}, {5, m - time.Second, 10*m - time.Second}}, []Window{{5, m - time.Second, 10 * m}}},
 		"much later":       {[]Window{{5, m, 10 * m}, {5, m + 9*time.Second, 10*m + 9*time.Second}}, []Window{{5, m, 10 * m}, {5, m + 9*time.Second, 10*m + 9*time.Second}}},
@@ -128,7 +128,7 @@ func testWindowsReplaceWindowsTheyCover(t *testing.T, o Options) {
 		}
 	}
 
-	// A window that has run for an hour counts as beginning now.
+	// A window that began an hour ago counts as if it began now.
 	began, id := time.Now(), identity("cover running")
 	running := redis.Z{Score: float64(began.Add(5 * m).UnixMilli()), Member: fmt.Sprintf("%d|5", began.Add(-time.Hour).UnixMilli())}
 	must(t, s.db.Slow.ZAdd(t.Context(), s.keys(id).warm, running).Err())
@@ -147,7 +147,7 @@ func testWindowsAreLimited(t *testing.T, o Options) {
 	for i := range time.Duration(100) {
 		warm(t, s, id, Window{Tokens: 5, In: 10 * i * m, Left: 10*i*m + 5*m})
 	}
-	further := Window{Tokens: 5, In: 2000 * m, Left: 2005 * m} // overlaps none
+	further := Window{Tokens: 5, In: 2000 * m, Left: 2005 * m} // overlaps no other window
 	refused := func(when string) {
 		t.Helper()
 		if err := s.Warm(t.Context(), id, further, WindowLimit{}); !errors.Is(err, ErrWindows) {
@@ -165,7 +165,7 @@ func testWindowsAreLimited(t *testing.T, o Options) {
 	further.In, further.Left = 3000*m, 3005*m
 	refused("after one that covers two")
 
-	// A window that is over makes room, also without a look.
+	// A window that has ended makes room, even without a look.
 	k := s.keys(id).warm
 	first, err := s.db.Slow.ZRange(t.Context(), k, 0, 0).Result()
 	if err != nil || len(first) != 1 {
@@ -182,13 +182,13 @@ func testWindowsAreLimited(t *testing.T, o Options) {
 	}
 }
 
-// A caller with a limit has at most as many windows, leaves the windows of others alone, and
-// takes no room from a caller without a limit.
+// A caller with a limit has at most that number of windows. It cannot change the windows of other
+// callers and takes no room from callers without a limit.
 func testWindowsOfACallerWithALimit(t *testing.T, o Options) {
 	const m = time.Minute
 	s, id := open(t, o), identity("limited")
 	next := time.Duration(0)
-	further := func() Window { // overlaps none
+	further := func() Window { // returns a window that overlaps no other window
 		next++
 		return Window{Tokens: 5, In: 10 * next * m, Left: 10*next*m + 5*m}
 	}
@@ -218,7 +218,7 @@ func testWindowsOfACallerWithALimit(t *testing.T, o Options) {
 		t.Errorf("known for %v whose the windows are, which are kept for %v", ttl, life)
 	}
 
-	// An older replica ends one without knowing whose it is.
+	// An older replica removes a window and does not know its caller.
 	mine := s.db.Slow.HGetAll(t.Context(), s.keys(id).warmers).Val()
 	for member, caller := range mine {
 		if caller == "one" {
@@ -235,7 +235,7 @@ func testWindowsOfACallerWithALimit(t *testing.T, o Options) {
 	for i := range 100 {
 		asks("by many", further(), WindowLimit{fmt.Sprint(i), 3}, len(look(t, s, id).Windows) < 100)
 	}
-	for range 98 { // and the two that there are
+	for range 98 { // 2 windows already exist
 		asks("by one without a limit", further(), free, true)
 	}
 	asks("the 101st without a limit", further(), free, false)
@@ -247,13 +247,14 @@ func testWindowsOfACallerWithALimit(t *testing.T, o Options) {
 	}
 }
 
-// All replicas see a window and hear of each change. The replica that made it needs no message.
+// All replicas see a window and get a message about each change. The replica that made the window
+// needs no message.
 func testWindowsReachAllReplicas(t *testing.T, o Options) {
 	id, ready := identity("replicas"), identity("replicas ready")
 	var here, there, listens atomic.Int64
 	o.Prefix, o.Log = "replicas", slog.New(slog.DiscardHandler)
 	o.OnChange = func(captcha.ID) { here.Add(1) }
-	one, err := openStore(o) // does not run: it hears no messages
+	one, err := openStore(o) // this store gets no messages, because Run is not called
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +273,7 @@ func testWindowsReachAllReplicas(t *testing.T, o Options) {
 		return listens.Load() > 0
 	})
 	began := time.Now()
-	for i, w := range []Window{{3, 0, time.Minute}, {3, 0, time.Second}, {}} { // new, covered, the end of all
+	for i, w := range []Window{{3, 0, time.Minute}, {3, 0, time.Second}, {}} { // a new window, a covered window, the removal of all
 		warm(t, one, id, w)
 		if n := here.Load(); n != int64(i+1) {
 			t.Errorf("%+v: told %d times where it was made", w, n)
@@ -286,7 +287,8 @@ func testWindowsReachAllReplicas(t *testing.T, o Options) {
 	}
 }
 
-// go-redis retries a command whose reply was lost, and callers try again: one window is left.
+// go-redis retries a command whose reply was lost, and callers retry as well. Only one window is
+// left.
 func testRetriedWindowsAreOne(t *testing.T, o Options) {
 	plain := open(t, o)
 	thief := redistest.NewThief(0.4, plain.script("warm").Hash())
@@ -310,14 +312,14 @@ func testRetriedWindowsAreOne(t *testing.T, o Options) {
 		t.Errorf("only %d answers were lost", thief.Stolen())
 	}
 	got := look(t, plain, id).Windows
-	// Each ends as its last call asked, and a lost answer makes that a little later.
+	// Each window ends as its last call requested, or a little later after a lost reply.
 	if len(got) != len(want) {
 		t.Fatalf("%d answers lost, windows %+v", thief.Stolen(), got)
 	}
 	checkWindows(t, got, want, began)
 }
 
-// A window is listed until the millisecond before its end.
+// A window is listed until the last millisecond before its end.
 func TestWindowsEndToTheMillisecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, s, _ *replica, id captcha.ID) {
 		must(t, s.Warm(t.Context(), id, Window{Tokens: 5, Left: time.Minute}, WindowLimit{}))

@@ -1,12 +1,12 @@
--- Takes over orders whose leases have expired. If it is unknown whether an order was bought, its
--- lease ends only at its deadline.
+-- Takes over orders whose leases have expired. An order that may or may not have been bought keeps
+-- its lease until its deadline.
 --
 -- Uses   journal ended purge
 -- KEYS   orders journal leases stats spend junk ended
 -- ARGV   owner lease_ms, then order IDs
 -- Reply  {taken gone};
---        taken: for each adopted order its ID, ms since its placing, ms until its deadline, and its
---          line of the journal
+--        taken: for each adopted order: ID, ms since the placing, ms until the deadline, and the
+--          order's line of the journal
 --        gone: IDs of orders that no longer exist
 -- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()
@@ -20,8 +20,8 @@ for i = ARGV.size + 1, #ARGV do
   local e = entry_of(order)
   local deadline = redis.call('ZSCORE', KEYS.orders, order)
   local lease = tonumber(redis.call('ZSCORE', KEYS.leases, order) or 0)
-  -- A lease that ends too late is from before Redis' clock was set back. A live owner would have
-  -- renewed the lease since.
+  -- A lease that ends too late was written before Redis' clock was set back. A live owner would have
+  -- renewed it since.
   local stale = lease > now + tonumber(ARGV.lease_ms) + clocks
   if not e or not deadline then
     gone[#gone + 1] = order

@@ -1,12 +1,12 @@
--- Shared: the bound on the submits of one identity while its orders fail.
+-- Shared: the bound on the orders of one identity while they fail.
 --
 -- KEYS   attempts
 --
--- The hash `attempts` describes the orders that failed since the last solve. Its fields:
--- refused and failed (numbers of orders), hopeless (1 = the provider rejects the parameters),
--- reason, since (begin of the bound in Unix ms), next (Unix ms before which no order is
--- placed), every (ms between two probes), left (probes left in the bound's first minute).
--- If `since` is absent or 0, the identity is not bounded.
+-- The hash `attempts` describes the orders that failed since the last solve. Its fields: refused and
+-- failed (numbers of orders), hopeless (1 = the provider rejects the parameters), reason, since
+-- (start of the bound in Unix ms), next (Unix ms before which no order is placed), every (ms between
+-- two probes), left (number of probes left in the bound's first minute). If `since` is absent or 0,
+-- the identity is not bounded.
 
 -- The bound begins after refusals_in_a_row refusals since the last solve, or after
 -- failures_in_a_row failures and refusals together.
@@ -16,8 +16,8 @@ local refusals_in_a_row, failures_in_a_row = 3, 8
 -- parameters, the interval begins with hopeless_first and doubles up to hopeless_last.
 local probe_every, hopeless_first, hopeless_last = 5000, 60000, 3600000
 
--- The failed orders before the bound and the probes in its first minute together are at most
--- first_minute, unless more orders were in flight when the bound began.
+-- At most first_minute orders are placed before the bound and in its first minute together, unless
+-- more orders were in flight at the start of the bound.
 local first_minute, minute_ms = 15, 60000
 
 -- attempts_of reads the hash `attempts`. An absent number counts as 0.
@@ -28,8 +28,8 @@ local function attempts_of()
     left = tonumber(a.left or 0)}
 end
 
--- attempts_wait returns the ms until the bound allows the next order; 0 = now. The wait is
--- limited to one interval, in case Redis' clock was set back since `next` was written.
+-- attempts_wait returns the ms until the bound allows the next order; 0 = now. The result is at most
+-- one interval, in case Redis' clock was set back after `next` was written.
 local function attempts_wait(a, now)
   if a.since == 0 then
     return 0
@@ -37,8 +37,8 @@ local function attempts_wait(a, now)
   return math.max(0, math.min(a.next - now, math.max(a.every, minute_ms)))
 end
 
--- attempts_defer counts one order in the bound's first minute. After the last order that is
--- allowed in that minute, the next probe waits for the end of the minute.
+-- attempts_defer counts one order in the bound's first minute. After the last order that is allowed
+-- in that minute, the next probe must wait for the end of the minute.
 local function attempts_defer(a)
   a.left = math.max(0, a.left - 1)
   if a.left == 0 then
@@ -59,10 +59,10 @@ local function attempts_probe(a, now)
 end
 
 -- attempts_failed counts an order that ended without a token. `kind` is refused (the submit was
--- refused), failed (the order failed later), hopeless (the provider rejects the parameters) or
--- '' (the end does not count). If an order from before the bound fails, one probe fewer is
--- allowed in the first minute. `ttl` is the minimum life of the hash in ms. Returns whether a
--- bound began; then other replicas must be notified.
+-- refused), failed (the order failed later), hopeless (the provider rejects the parameters) or ''
+-- (the failure does not count). If the failed order was placed before the bound, one probe fewer is
+-- allowed in the first minute. `ttl` is the minimum life of the hash in ms. The function returns
+-- whether a bound began. Other replicas must then be notified.
 local function attempts_failed(now, kind, reason, placed, ttl)
   if kind == '' then
     return false
@@ -82,7 +82,7 @@ local function attempts_failed(now, kind, reason, placed, ttl)
     end
     a.hopeless = true
   elseif a.hopeless then
-    -- The bound for rejected parameters is stricter than the others, and stays.
+    -- The bound for rejected parameters is the strictest and stays.
     kind = ''
   elseif a.since > 0 then
     if not probe then

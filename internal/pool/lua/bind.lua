@@ -1,8 +1,8 @@
--- Binds an Idempotency-Key to the identity that it is first used for.
+-- Binds an Idempotency-Key to the first identity for which it is used.
 --
 -- KEYS   bound
 -- ARGV   identity life_ms
--- Reply  1 the key is bound to this identity, 0 it is bound to another identity
+-- Reply  1 the key is bound to this identity, 0 the key is bound to another identity
 -- Errors WRONGTYPE and OOM before any change
 local bound = redis.call('GET', KEYS.bound)
 if bound and bound ~= ARGV.identity then

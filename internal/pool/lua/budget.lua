@@ -1,12 +1,12 @@
--- Reserves one solve in a budget that orders of many identities share. A retry for the same
--- order counts once.
+-- Reserves one solve in a budget that orders of many identities share. Repeated calls for one order
+-- count once.
 --
 -- Uses   spend
 -- KEYS   spend
 -- ARGV   order per_hour per_day not_after;
 --        per_hour, per_day: orders, 0 = no limit
 --        not_after: Unix ms, 0 = no limit
--- Reply  0 the solve is reserved, -1 the call came too late, else ms until the budget has room
+-- Reply  0 the solve is reserved, -1 the call came too late, else the ms until the budget has room
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 if tonumber(ARGV.not_after) > 0 and now > tonumber(ARGV.not_after) then

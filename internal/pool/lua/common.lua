@@ -1,4 +1,4 @@
--- Shared: by every script of this folder.
+-- Shared: constants and functions for every script of this folder.
 --
 -- A token is a list element that begins with death|birth|, both in Unix ms with 13 digits. The
 -- list of tokens is sorted by death, earliest first.
@@ -6,7 +6,7 @@
 -- Figures expire 30 days after their last change.
 local stats_ttl = 2592000000
 
--- without_days returns a flat list of names and values without the fields that begin_day writes.
+-- without_days removes the fields of begin_day from a flat list of names and values.
 local function without_days(figures)
   local rest = {}
   for i = 1, #figures, 2 do
@@ -18,9 +18,9 @@ local function without_days(figures)
   return rest
 end
 
--- begin_day copies the figures at the first change of a UTC day into the field day:N, where N is
--- the number of days since 1970. The totals of a day are the difference of two such copies. Eight
--- copies are kept.
+-- begin_day copies the figures into the field day:N at the first change of a UTC day. N is the number
+-- of days since 1970. The totals of a day are the difference of two such copies. Redis keeps eight
+-- copies.
 local function begin_day(stats)
   local today = math.floor(now_ms() / 86400000)
   if tonumber(redis.call('HGET', stats, 'day') or 0) >= today then
@@ -47,14 +47,14 @@ local function add_figures(stats, figures)
   redis.call('PEXPIRE', stats, stats_ttl)
 end
 
--- dies returns the death of a token in Unix ms; nil if the element is not a token.
-local function dies(element)
+-- death_of returns the time of death of a token in Unix ms; nil if the element is not a token.
+local function death_of(element)
   return string.find(element, '^%d%d%d%d%d%d%d%d%d%d%d%d%d|%d+|[^|]*|[^|]*|[^|]*|')
     and tonumber(string.sub(element, 1, 13))
 end
 
--- set_aside counts a value of another program. It keeps the latest 20 of these values for the
--- operator, unless Redis is out of memory.
+-- set_aside counts a value of another program. Unless Redis is out of memory, it also keeps the value
+-- among the latest 20 for the operator.
 local function set_aside(junk, stats, value)
   redis.pcall('LPUSH', junk, value)
   redis.pcall('LTRIM', junk, 0, 19)
@@ -63,15 +63,15 @@ local function set_aside(junk, stats, value)
 end
 
 -- first_at_least returns the index (from 0) of the first token that dies at the time `moment` or
--- later; the length of the list if there is no such token. An element that is not a token counts
--- as dying with the element before it.
+-- later. If there is no such token, the result is the length of the list. An element that is not a
+-- token counts as dying with the element before it.
 local function first_at_least(list, length, moment)
   local low, high = 0, length
   while low < high do
     local middle = math.floor((low + high) / 2)
     local at, death = middle, nil
     while at >= low and not death do
-      death = dies(redis.call('LINDEX', list, at))
+      death = death_of(redis.call('LINDEX', list, at))
       at = at - 1
     end
     if not death or death < moment then
@@ -88,9 +88,9 @@ local function born_after(element, moment)
   return tonumber(string.match(element, '^%d+|(%d+)') or 0) > moment
 end
 
--- drop_dead removes the tokens that die before the time `moment` (now + margin), and counts the
--- removed tokens as expired. If the newest token was born after `moment` + `slack`, Redis' clock
--- was set back by more than the margin. The age of every token is then unknown, so all are removed.
+-- drop_dead removes the tokens that die before the time `moment` (now + margin), and counts them as
+-- expired. If the newest token was born after `moment` + `slack`, Redis' clock was set back by more
+-- than the margin. The age of every token is then unknown, so drop_dead removes all tokens.
 local function drop_dead(list, stats, junk, moment, slack)
   local dropped = 0
   local newest = redis.call('LINDEX', list, -1)
@@ -100,7 +100,7 @@ local function drop_dead(list, stats, junk, moment, slack)
   end
   while true do
     local head = redis.call('LINDEX', list, 0)
-    local death = head and dies(head)
+    local death = head and death_of(head)
     if not head or (death and death >= moment) then
       break
     end
@@ -116,12 +116,12 @@ local function drop_dead(list, stats, junk, moment, slack)
   end
 end
 
--- insert adds a token to the sorted list. Nearly always the token belongs at the end.
+-- insert adds a token to the sorted list. The token nearly always belongs at the end.
 local function insert(list, element)
-  local moment = dies(element)
+  local moment = death_of(element)
   local tail = redis.call('LINDEX', list, -1)
   local pivot
-  if tail and (dies(tail) or math.huge) > moment then
+  if tail and (death_of(tail) or math.huge) > moment then
     pivot = redis.call('LINDEX', list, first_at_least(list, redis.call('LLEN', list), moment))
   end
   if pivot then
@@ -129,13 +129,13 @@ local function insert(list, element)
   else
     redis.call('RPUSH', list, element)
   end
-  -- The list outlives its tokens, so that a late look still counts the expired ones.
+  -- The list lives longer than its tokens, so that a late look still counts the expired tokens.
   redis.call('PEXPIRE', list, stats_ttl)
 end
 
 -- live_tickets removes the tickets that their replicas have not refreshed for two seconds, and
 -- returns the number of the remaining tickets. It also removes tickets whose last refresh is in the
--- future, because Redis' clock was set back and their age is unknown. A live replica adds such a
+-- future: Redis' clock was set back, so the age of such a ticket is unknown. A live replica adds the
 -- ticket again, at its old place in the queue.
 local function live_tickets(tickets, seen, now)
   if redis.call('ZCARD', seen) == 0 then
@@ -152,8 +152,8 @@ local function live_tickets(tickets, seen, now)
   return redis.call('ZCARD', tickets)
 end
 
--- rate_room returns how many events a rate of `limit` events within `per` ms allows now, and the
--- ms until the rate allows one more. `times` is the list of the times of recorded events.
+-- rate_room returns how many events a rate of `limit` events within `per` ms allows now, and the ms
+-- until the rate allows another event. The list `times` has the times of the recorded events.
 local function rate_room(times, now, limit, per)
   if limit <= 0 then
     return math.huge, per

@@ -10,9 +10,10 @@ local function remove(order)
   redis.call('ZREM', KEYS.leases, order)
 end
 
--- note_end stores how an order ended, in the step that ends the order. It stores at most
--- LIMIT.endings ends. `detail` has the fields that the journal lacks: how|code|provider|task|ms
--- from placing to submit|polls|callback (1/0)|ms from placing to solve. A time of -1 is unknown.
+-- note_end stores how an order ended, in the same step that ends the order. The history reads this
+-- entry. Redis keeps at most LIMIT.endings entries. `detail` has the fields that the journal lacks:
+-- how|code|provider|task|ms from placing to submit|polls|callback (1/0)|ms from placing to solve. A
+-- time of -1 is unknown.
 local function note_end(now, order, e, detail)
   if LIMIT.endings == 0 then
     return

@@ -4,19 +4,21 @@
 -- KEYS   tickets seen failures sale
 -- ARGV   order call channel identity owner margin_ms answer
 
--- failures_ms is how long the answer for a failed caller is stored. The caller's queue calls
+-- failures_ms is how long Redis stores the answer for a failed caller. The caller's queue calls
 -- take.lua twice a second.
 local failures_ms = 60000
 
--- ended_before returns the reply for an order that no longer exists. If an earlier try of the
--- same call ended the order, it is the reply of that try (1, or 2 for a repeated token), else 0.
+-- ended_before returns the reply for an order that no longer exists. If an earlier try of the same
+-- call ended the order, this is the reply of that try (1, or 2 for a repeated token). Otherwise it is
+-- 0.
 local function ended_before()
   local last, rest = string.match(redis.call('GET', KEYS.sale) or '', '^([^|]*)|(.*)$')
   return last ~= ARGV.call and 0 or rest == 'repeated' and 2 or 1
 end
 
--- longest_waiting returns the oldest ticket of a replica, or else the oldest of all tickets. It
--- also returns the ticket's arrival, and whether this replica alone holds the ticket.
+-- longest_waiting returns the oldest ticket of a replica. If the replica has none, it returns the
+-- oldest ticket of all replicas. It also returns the ticket's arrival, and whether only this replica
+-- holds the ticket.
 local function longest_waiting(replica)
   local all = redis.call('ZRANGE', KEYS.tickets, 0, -1, 'WITHSCORES')
   for i = 1, #all, 2 do
@@ -30,10 +32,10 @@ local function longest_waiting(replica)
   return all[1], all[2], false
 end
 
--- answer_one ends the wait of one pending caller with ARGV.answer if the pending callers
--- outnumber the remaining orders and fresh tokens. It removes the caller's ticket, so that no
--- other order is placed for this caller, and stores the answer for take.lua. `replica` is the
--- order's owner. Returns true if other replicas must be notified.
+-- answer_one ends the wait of one pending caller with ARGV.answer, if the pending callers outnumber
+-- the remaining orders and fresh tokens. It removes the caller's ticket, so that no other order is
+-- placed for this caller, and stores the answer for take.lua. `replica` is the order's owner. The
+-- result is true if other replicas must be notified.
 local function answer_one(replica)
   if ARGV.answer == '' then
     return false
@@ -52,8 +54,9 @@ local function answer_one(replica)
   return not alone
 end
 
--- notify publishes how the order ended if a callback ended the order (the owner is then '').
--- Otherwise it publishes the identity if `wanted` is true.
+-- notify publishes the end of an order. If a callback ended the order (the owner is then ''), the
+-- message says how. Otherwise the message is the identity, and it is published only if `wanted` is
+-- true.
 local function notify(how, wanted)
   if ARGV.owner == '' then
     publish(ARGV.channel, ARGV.identity .. ' ' .. ARGV.order .. ' ' .. how)

@@ -8,15 +8,15 @@
 --          lost = the service may have solved the order; 0 = not bought, so the budget is released
 --        owner: replica that must own the order; '' = a callback, which needs no lease
 --        call: identifies this call over its retries
---        message: published to all replicas if the owner is ''
---        answer: text for a caller whose wait ends because of this failure, '' = none
---        effect: how the end counts for the bound: refused, failed, hopeless or '' (not at all)
---        reason: reason that the bound reports
---        attempts_ms: minimum life of the bound
+--        message: message to all replicas if the owner is ''
+--        answer: text for a caller whose wait this failure ends, '' = none
+--        effect: how the failure counts for the bound: refused, failed, hopeless or '' (not at all)
+--        reason: reason of the failure, which the bound reports
+--        attempts_ms: minimum life of the hash `attempts`
 --        ending: entry for the history, '' = none: how|code|provider|task|ms from placing to submit|polls|
 --          callback (1/0)
--- Reply  1 the order was removed, 0 it does not exist, -1 another replica owns it or it counts as
---        bought
+-- Reply  1 the order was removed, 0 the order does not exist, -1 another replica owns the order or
+--        the order counts as bought
 -- Errors WRONGTYPE before any change; works without free memory
 expect('LLEN', KEYS.tokens)
 expect('ZCARD', KEYS.orders, KEYS.leases, KEYS.spend, KEYS.ended, KEYS.tickets, KEYS.seen, KEYS.failures)

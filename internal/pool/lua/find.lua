@@ -4,7 +4,7 @@
 -- KEYS   orders journal
 -- ARGV   order
 -- Reply  {age_ms left_ms line}; empty if the order does not exist;
---        left_ms: until its deadline
+--        left_ms: time until the order's deadline
 --        line: the order's line of the journal
 -- Errors WRONGTYPE
 local now = now_ms()

@@ -1,12 +1,12 @@
--- Puts back a token whose caller hung up before a byte of the response was written. The token of a
--- hand-out is put back at most once.
+-- Puts back a token whose caller hung up before a byte of the response was written. Each hand-out is
+-- put back at most once.
 --
 -- KEYS   tokens handout tickets stats
 -- ARGV   element margin_ms channel identity
--- Reply  1 the token was put back, 0 an earlier call put it back, or it has expired
+-- Reply  1 the token was put back, 0 an earlier call put the token back, or it has expired
 -- Errors WRONGTYPE before any change; works without free memory
 local now = now_ms()
-local left = dies(ARGV.element) - now
+local left = death_of(ARGV.element) - now
 expect('LLEN', KEYS.tokens)
 expect('ZCARD', KEYS.tickets)
 writable('HDEL', KEYS.stats)

@@ -1,10 +1,10 @@
 -- Adds a guest's figures to the row of all guests, once.
 --
 -- KEYS   row added hold
--- ARGV   name not_after known_ms, then of each figure its name and value;
+-- ARGV   name not_after known_ms, then name and value of each figure;
 --        name: nonce of the figures
 --        not_after: Unix ms
---        known_ms: how long the nonce is remembered, which is longer than the figures exist
+--        known_ms: life of the nonce, longer than the life of the figures
 -- Reply  1 the figures were added, 0 an earlier call added them, -1 the call came too late, -2 a
 --        survey forbids it now
 -- Errors WRONGTYPE and OOM before any change
@@ -12,8 +12,8 @@ local now = now_ms()
 if redis.call('ZSCORE', KEYS.added, ARGV.name) then
   return 0
 end
--- After the time not_after, another replica may have added the figures, and their nonce may already
--- be forgotten.
+-- After not_after, another replica may have added the figures, and Redis may already have forgotten
+-- their nonce.
 if now > tonumber(ARGV.not_after) then
   return -1
 end

@@ -1,10 +1,11 @@
--- Ends a survey of all guests, and returns which figures were added to the row during it.
+-- Ends a survey of all guests. Returns which of the given figures were added to the row during the
+-- survey.
 --
 -- KEYS   row added hold
 -- ARGV   survey, then nonces of figures;
 --        survey: random name of the survey
 -- Reply  {folds added};
---        folds: how often figures were ever added to the row
+--        folds: how often any figures were added to the row since it exists
 --        added: for each nonce 1 if its figures were added, else 0
 -- Errors WRONGTYPE, after the hold was released
 if redis.call('GET', KEYS.hold) == ARGV.survey then

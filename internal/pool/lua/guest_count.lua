@@ -1,7 +1,7 @@
--- Adds figures about requests for guests to the row of all guests. A retry of a call adds nothing.
+-- Adds figures about requests for guests to the row of all guests. A repeated call adds nothing.
 --
 -- KEYS   row mark;
---        mark: notes that this call was counted
+--        mark: marks this call as counted
 -- ARGV   (for each figure its name and value)
 -- Reply  1 the figures were added, by this try or an earlier one
 -- Errors WRONGTYPE before any change; works without free memory

@@ -1,11 +1,11 @@
--- Deletes the figures of a guest that were set apart and added to the row of all guests, unless
--- newer figures have replaced them.
+-- Deletes the set-apart figures of a guest after they were added to the row of all guests. Newer
+-- figures with another nonce stay.
 --
 -- KEYS   apart
 -- ARGV   name left_ms;
 --        name: nonce of the figures
---        left_ms: how long it is remembered that a target took the guest over
--- Reply  1 the figures were deleted, 0 the figures have another nonce
+--        left_ms: how long the field left still exists
+-- Reply  1 the figures were deleted, 0 the stored figures have another nonce
 -- Errors WRONGTYPE and OOM before any change
 if redis.call('HGET', KEYS.apart, 'nonce') ~= ARGV.name then
   return 0

@@ -1,14 +1,13 @@
--- Leases guests that are due for a check to a replica. They are due again after retry_ms, in case
--- that replica dies.
+-- Leases guests that are due for a check to a replica. They become due again after retry_ms, in
+-- case that replica dies.
 --
 -- KEYS   guests
 -- ARGV   limit retry_ms, then identities;
--- ARGV   limit retry_ms, then identities;
 --        limit: maximum number of guests in a reply
---        identities: guests to lease, due or not; if there are none, guests that are due are leased
+--        identities: guests to lease even if they are not due; without identities, due guests are leased
 -- Reply  {now identities};
 --        now: Unix ms
---        identities: of the leased guests
+--        identities: identities of the leased guests
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 local due = {unpack(ARGV, ARGV.size + 1)}

@@ -1,6 +1,6 @@
--- Hands a guest over to the target that has its identity now. The guest's figures are set apart
--- under a nonce, for the row of all guests, and the target's figures begin. The guests count the
--- guest's tokens and bought orders as discarded, and the target counts them as bought.
+-- Hands a guest over to the target that has its identity now. The guest's figures are set apart under
+-- a nonce, for the row of all guests, and the target's figures start. The guest's tokens and bought
+-- orders count as discarded for the guests, and as bought for the target.
 --
 -- Uses   journal ended purge guests
 -- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended
@@ -8,7 +8,7 @@
 -- Reply  {outcome figures};
 --        outcome: -2 this call handed the guest over, -1 an earlier call did, 0 older figures must be
 --          added first
---        figures: name, value, …; the field nonce has their nonce
+--        figures: name, value, …; the field nonce identifies them
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 expect_guest()

@@ -1,12 +1,12 @@
--- Ends the lease of a guest: removes the guest from the list, or sets the time of its next check. Does
--- nothing if the guest was used meanwhile or another replica leased it.
+-- Ends the lease of a guest: removes the guest from the list, or sets the time of its next check. If
+-- the guest was used meanwhile or another replica leased it, nothing changes.
 --
 -- KEYS   guests added
 -- ARGV   identity due again_ms name known_ms;
 --        due: end of this replica's lease, Unix ms
 --        again_ms: time until the next check, -1 = no check
 --        name: nonce of the deleted figures, '' = none
---        known_ms: how long the nonce is still remembered
+--        known_ms: remaining life of the nonce
 -- Reply  1 the lease was ended, 0 the guest was used or leased meanwhile
 -- Errors WRONGTYPE and OOM, after the life of the nonce was extended
 local now, again = now_ms(), tonumber(ARGV.again_ms)

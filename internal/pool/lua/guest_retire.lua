@@ -1,5 +1,5 @@
--- Retires a guest that has no token, no order and no pending caller. Its figures are set apart under a
--- nonce, for the row of all guests, and its other keys are deleted.
+-- Retires a guest that has no token, no order and no pending caller. The guest's figures are set
+-- apart under a nonce, for the row of all guests. All its other keys are deleted.
 --
 -- Uses   journal ended purge guests
 -- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended leads verdicts
@@ -10,7 +10,7 @@
 -- Reply  {outcome figures};
 --        outcome: above 0 = ms until the next check, because the guest is not empty or was handed over;
 --          0 older figures must be added first; -1 nothing is left; -2 the figures were set apart
---        figures: name, value, …; the field nonce has their nonce
+--        figures: name, value, …; the field nonce identifies them
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 expect_guest()
@@ -22,10 +22,10 @@ elseif handed_over() then
 end
 drop_expired(now)
 local rest, held = tonumber(ARGV.again_ms), live_tickets(KEYS.tickets, KEYS.seen, now) > 0
-held = held or redis.call('ZCARD', KEYS.ended) > 0 -- the history finds the ended orders through the list of guests
+held = held or redis.call('ZCARD', KEYS.ended) > 0 -- the history finds these ended orders through the list of guests
 local token = redis.call('LINDEX', KEYS.tokens, 0)
 if token then
-  held, rest = true, math.min(rest, dies(token) - now + 1)
+  held, rest = true, math.min(rest, death_of(token) - now + 1)
 end
 local order = redis.call('ZRANGE', KEYS.orders, 0, 0, 'WITHSCORES')
 if order[2] then

@@ -3,7 +3,7 @@
 -- KEYS   guests row hold
 -- ARGV   survey hold_ms;
 --        survey: random name of the survey
---        hold_ms: how long no figures may be added to the row, 0 = no hold
+--        hold_ms: time in which no figures may be added to the row, 0 = no hold
 -- Reply  {row identities};
 --        row: name, value, …
 -- Errors WRONGTYPE, after the hold was set; OOM before any change

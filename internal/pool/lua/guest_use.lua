@@ -1,5 +1,5 @@
 -- Records a request for a guest, if the rate of all guests and the number of guests allow it. A guest
--- that is on the list never hits the limit on their number.
+-- that is already on the list does not count against the limit.
 --
 -- KEYS   guests uses;
 --        uses: times of the last requests
@@ -8,7 +8,7 @@
 --        rate: requests within rate_per_ms, 0 = no limit
 -- Reply  {outcome wait_ms};
 --        outcome: 1 the request was recorded, 0 the rate is exceeded, -1 there are too many guests
---        wait_ms: time until the rate allows a request, if it is exceeded, else 0
+--        wait_ms: time until the exceeded rate allows a request, else 0
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 local known = redis.call('ZSCORE', KEYS.guests, ARGV.identity)

@@ -3,7 +3,7 @@
 --
 -- KEYS   tokens orders journal tickets seen stats leases spend junk apart ended
 
--- expect_guest calls expect for all keys of a guest.
+-- expect_guest checks the types of all keys of a guest.
 local function expect_guest()
   expect('LLEN', KEYS.tokens)
   expect('ZCARD', KEYS.orders, KEYS.tickets, KEYS.seen, KEYS.leases, KEYS.spend, KEYS.ended)
@@ -16,13 +16,13 @@ local function drop_expired(now)
   purge_orders(now)
 end
 
--- handed_over reports whether a target took the identity over, now or some minutes ago. Its tokens,
--- orders and figures then belong to the target.
+-- handed_over reports whether a target took over the identity, now or some minutes ago. The
+-- identity's tokens, orders and figures then belong to the target.
 local function handed_over()
   return redis.call('HGET', KEYS.apart, 'left') ~= false
 end
 
--- bought_orders returns how many of the orders in flight count as bought.
+-- bought_orders returns the number of orders in flight that count as bought.
 local function bought_orders()
   local bought, lines = 0, redis.call('HGETALL', KEYS.journal)
   for i = 2, #lines, 2 do

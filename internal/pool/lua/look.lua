@@ -1,5 +1,5 @@
--- Reads an identity's stock, orders and figures, for the refill and for the status, and
--- extends the life of its keys.
+-- Reads an identity's stock, orders and figures for the refill and for the status, and extends the
+-- life of the identity's keys.
 --
 -- Uses   journal ended purge spend stock_counts windows
 -- KEYS   tokens orders journal tickets seen stats paused leads leases spend verdicts warm junk
@@ -13,17 +13,17 @@
 --        paused: 1 or 0
 --        fresh, outliving: numbers of tokens
 --        orders, unknown, bought: numbers of orders; waiting: number of tickets
---        next_expiry_ms, next_look_ms: expiry and look of stock_counts
+--        next_expiry_ms, next_look_ms: the fields expiry and look of stock_counts
 --        next_end_ms: time until the next deadline of an order, 0 = no order
---        hour_used, day_used: orders that the budget counts in the last hour and in the last day
+--        hour_used, day_used: numbers of orders in the budget of the last hour and of the last day
 --        ages, leads: ms
 --        figures, attempts: name, value, …
---        windows: for each window its tokens, ms until its begin, ms until its end
+--        windows: for each window: tokens, ms until its start, ms until its end
 --        hour: the text of the last hour, or empty
 --        pause: stored text of the pause, or empty
---        resumes_ms: time until the pause ends, 0 = it has no end
+--        resumes_ms: time until the pause ends, 0 = the pause has no end
 --        now: Unix ms
--- Errors WRONGTYPE and OOM before any change; a pause of another type counts as a pause
+-- Errors WRONGTYPE and OOM before any change; a key `paused` of another type counts as a pause
 
 local function numbers(text)
   local list = {}
@@ -33,9 +33,9 @@ local function numbers(text)
   return list
 end
 
--- note_minute adds the changes of the figures since the last look to the minute of this look, so
--- that takes need not count by minute. It returns the text of the last hour, whose form the README
--- describes. If Redis is out of memory, the text is not stored, and the look continues.
+-- note_minute adds the changes of the figures since the last look to the minute of this look, so that
+-- takes need not count by minute. It returns the text of the last hour in the form of the README. If
+-- Redis is out of memory, the text is not stored, and the look continues.
 local function note_minute(text, figures, now, keep)
   local value, have = pairs_of(figures), {}
   for i, name in ipairs({'requests', 'hits', 'waited', 'misses', 'bought', 'solved'}) do
@@ -61,7 +61,7 @@ local function note_minute(text, figures, now, keep)
       rest = table.concat(kept)
     end
     for i = 1, #have do
-      -- The difference is negative if a guest was retired and its figures began at 0 again.
+      -- The difference is negative if a guest was retired and its figures restarted at 0.
       sum[i] = ms((had[i] or 0) + math.max(0, tonumber(have[i]) - (old[i] or 0)))
     end
     rest = '|' .. ms(minute) .. ' ' .. table.concat(sum, ' ') .. rest
@@ -111,7 +111,7 @@ local paused = pause and 1 or 0 -- a value of another type pauses buying, too
 pause = type(pause) == 'string' and pause or ''
 -- A pause with an end expires at its end, so its life is not extended.
 local resumes = string.find(pause, '^[1-9]%d*|') and math.max(1, redis.call('PTTL', KEYS.paused)) or 0
--- The keys of an identity in use must not expire. The keys of an abandoned identity must expire.
+-- The keys of an identity in use must not expire, but the keys of an abandoned identity must.
 if ARGV.keep_ms ~= '0' then
   for _, key in ipairs({KEYS.tokens, KEYS.orders, KEYS.journal, KEYS.stats, KEYS.leads, KEYS.leases,
     KEYS.verdicts, KEYS.learned, KEYS.hour}) do

@@ -1,5 +1,5 @@
--- Records that the owner is about to submit an order. Afterwards no other replica knows whether the
--- order was bought.
+-- Records that the owner is about to submit an order. Afterwards no other replica can know whether
+-- the order was bought.
 --
 -- Uses   journal
 -- KEYS   orders journal leases
@@ -13,7 +13,8 @@ if not e or e.owner ~= ARGV.owner or not redis.call('ZSCORE', KEYS.orders, ARGV.
   return 0
 end
 if e.state == 'i' then
-  -- The clock of another node may be a little behind, so the difference may be negative.
+  -- The difference is negative if this node's clock is a little behind the clock of the node that
+  -- stored the placing.
   e.state, e.unsolved = 's', math.max(0, now - e.placed)
   write_entry(ARGV.order, e)
 end

@@ -14,7 +14,7 @@
 --        outcome: 1 the order is placed, now or by an earlier try; 0 the stock is deep enough; -1 buying
 --          is paused; -2 a budget is used up; -3 the call came too late; -4 the identity is bounded
 --        wait_ms: time until the budget or the bound allows an order, else 0
---        hopeless (1/0), reason: state of the bound; only in a reply with -4
+--        hopeless (1/0), reason: state of the bound, only if the outcome is -4
 -- Errors WRONGTYPE and OOM before any change
 local now = now_ms()
 local order, margin, lead = ARGV.order, tonumber(ARGV.margin_ms), tonumber(ARGV.lead_ms)

@@ -4,7 +4,8 @@
 -- KEYS   orders journal stats spend junk
 
 -- purge_orders removes the orders whose deadline has passed. An order in the state i was not bought,
--- so its budget is released. Any other order counts as lost. A malformed line is set aside.
+-- so its budget is released. Any other order counts as lost. A malformed line of the journal is set
+-- aside.
 local function purge_orders(now)
   for _, order in ipairs(redis.call('ZRANGEBYSCORE', KEYS.orders, '-inf', ms(now))) do
     local e = entry_of(order)

@@ -1,4 +1,4 @@
--- Counts a caller's report of whether a site accepted a token. A token is reported at most once.
+-- Counts a caller's report on whether a site accepted a token. Each token is counted at most once.
 --
 -- KEYS   sale stats verdicts
 -- ARGV   accepted call;
@@ -20,7 +20,7 @@ if not call or (reported ~= '' and call ~= ARGV.call) then
 end
 local answer = {1, now_ms() - tonumber(born), rest}
 if reported ~= '' then
-  return answer -- the call is a retry, because its first reply was lost
+  return answer -- this call is a retry after a lost reply
 end
 expect('HLEN', KEYS.stats)
 expect('LLEN', KEYS.verdicts)

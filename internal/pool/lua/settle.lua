@@ -6,7 +6,7 @@
 -- ARGV   order birth_ms lifetime_ms lead_ms rest channel identity owner call seller sale_ms hash
 --        submit answer margin_ms attempts_ms;
 --        birth_ms: time from the placing to the birth of the token
---        lead_ms: lead time that the identity learns, 0 = none
+--        lead_ms: lead time of the order for the identity's list, 0 = none
 --        rest: list element without death and birth
 --        owner: replica that must own the order; '' = a callback, which needs no lease
 --        call: identifies this call over its retries
@@ -14,10 +14,10 @@
 --        sale_ms: how long the sale is kept after the token's death
 --        hash: hash of the token's text, '' = another token may have the same text
 --        submit: ms from placing to submit|polls|callback (1/0)
---        answer: text for a caller whose wait ends if the order ends as failed, '' = none
---        attempts_ms: minimum life of the bound
--- Reply  1 the order was settled, 2 it ended as failed because an unexpired token has the same text,
---        0 it does not exist, -1 another replica owns it
+--        answer: text for a caller whose wait ends if the token is repeated, '' = none
+--        attempts_ms: minimum life of the hash `attempts`
+-- Reply  1 the order was settled, 2 the order failed because an unexpired token has the same text,
+--        0 the order does not exist, -1 another replica owns the order
 -- Errors WRONGTYPE before any change; works without free memory
 local order = ARGV.order
 expect('LLEN', KEYS.tokens, KEYS.leads)
@@ -33,8 +33,8 @@ if ARGV.owner ~= '' and e.owner ~= ARGV.owner then
 end
 remove(order)
 local now = now_ms()
--- The birth counts from the placing, whose time the journal has. If an argument gave the token's age,
--- the age would be wrong after Redis had hung during this call.
+-- The birth is the time of the placing in the journal plus birth_ms. An argument with the token's age
+-- would be wrong if Redis hangs during this call.
 local born = math.min(now, e.placed + tonumber(ARGV.birth_ms))
 local lifetime = tonumber(ARGV.lifetime_ms)
 local dead = born + lifetime
@@ -51,7 +51,7 @@ end
 local healed = redis.call('DEL', KEYS.attempts) == 1
 if not expired then
   if ARGV.hash ~= '' then
-    -- The hash stays until the token dies, even if the token is taken earlier.
+    -- The hash stays until the token's death, even if the token is taken earlier.
     redis.call('ZADD', KEYS.values, ms(dead), ARGV.hash)
     redis.call('PEXPIRE', KEYS.values, math.max(lifetime, redis.call('PTTL', KEYS.values)))
   end

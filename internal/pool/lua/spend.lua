@@ -1,5 +1,5 @@
--- Shared: functions about budgets. The sorted set `spend` has the orders of the last day with the
--- times of their reservations.
+-- Shared: functions about budgets. The sorted set `spend` has the orders of the last day, with the
+-- time of each reservation.
 --
 -- KEYS   spend
 

@@ -2,9 +2,9 @@
 --
 -- KEYS   tokens orders tickets seen
 
--- stock_counts returns how many tokens are fresh, how many of them outlive the margin and the lead
--- time (outliving), how many orders are in flight and how many callers wait. The field expiry has the
--- ms until the first fresh token enters its margin. The field look has the ms until the number of
+-- stock_counts counts the fresh tokens, the fresh tokens that outlive the margin and the lead time
+-- (outliving), the orders in flight and the pending callers. The field expiry is the time in ms until
+-- the first fresh token enters its margin. The field look is the time in ms until the number of
 -- outliving tokens falls. Both are -1 if there is no such token.
 local function stock_counts(now, margin, lead)
   local list = KEYS.tokens
@@ -12,10 +12,10 @@ local function stock_counts(now, margin, lead)
   local rest = first_at_least(list, length, now + margin + lead + 1)
   local expiry, look = -1, -1
   if length > 0 then
-    expiry = math.max(0, dies(redis.call('LINDEX', list, 0)) - margin - now)
+    expiry = math.max(0, death_of(redis.call('LINDEX', list, 0)) - margin - now)
   end
   if rest < length then
-    look = math.max(0, dies(redis.call('LINDEX', list, rest)) - margin - lead - now)
+    look = math.max(0, death_of(redis.call('LINDEX', list, rest)) - margin - lead - now)
   end
   return {fresh = length, outliving = length - rest, orders = redis.call('ZCARD', KEYS.orders),
     waiting = live_tickets(KEYS.tickets, KEYS.seen, now), expiry = expiry, look = look}

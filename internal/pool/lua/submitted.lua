@@ -1,5 +1,5 @@
--- Writes the provider's task ID into the journal, if the order still exists. The calling
--- replica becomes the owner, even if its lease has expired, because only this replica can poll the task.
+-- Writes the provider's task ID into the journal, if the order still exists. The calling replica
+-- becomes the owner, even if its lease has expired, because only this replica can poll the task.
 --
 -- Uses   journal
 -- KEYS   orders journal leases stats

@@ -1,27 +1,26 @@
--- Hands out tokens to those callers of one replica that the call includes. The waiters are served
--- first, in the order of their tickets in the queue. Then come the immediate callers, which accept any
--- token and never queue.
+-- Hands out tokens to callers of one replica. First come the waiters, in the order of their tickets
+-- in the queue. Then come the immediate callers, which accept any token and never queue.
 --
 -- KEYS   tokens tickets seen stats receipt rate junk failures, then one for each Idempotency-Key
 -- ARGV   number receipt_ms margin_ms rate rate_per_ms most_waiting immediate departures waiters,
 --        then each DEPARTURE and each WAITER;
---        number: number of this call, which grows with each call of the replica
+--        number: number of this call; the replica increments it for each call
 --        receipt_ms: life of the receipt
 --        rate: tokens within rate_per_ms, 0 = no limit
 --        most_waiting: maximum number of tickets
---        immediate, departures, waiters: how many of each the call has
+--        immediate, departures, waiters: their numbers in this call
 -- DEPARTURE  ticket outcome holder;
 --        ticket: ticket to be removed
 --        outcome: an OUTCOME, 0 = the request is not counted
---        holder: holder of the WAITER
+--        holder: the field holder of the WAITER
 -- OUTCOME  missed refused;
 --        missed: the wait ended
 --        refused: no token could come
 -- WAITER ticket arrival need_ms once min_ttl holder end_on_failure;
 --        ticket: name of the ticket, '' = the waiter never gets one
---        arrival: time of the ticket in Unix microseconds, '' = it has no ticket yet
+--        arrival: time of the ticket in Unix microseconds, '' = the waiter has no ticket yet
 --        need_ms: minimum remaining life of the token
---        once: position of its Idempotency-Key's key in KEYS, 0 = none
+--        once: index in KEYS of the waiter's Idempotency-Key, 0 = none
 --        min_ttl: min_ttl of the request, ms
 --        holder: "ticket|replica" if other replicas may have the same ticket, else ''
 --        end_on_failure: 1 = a failed order ends the wait; `failures` then has the answer
@@ -29,7 +28,7 @@
 --        the immediate callers. A retry of the last number gets the same reply again; an older
 --        number gets {'stale'}.
 --        now: Unix ms
---        rate_wait_ms: time until the rate allows one more token, 0 = the rate refused no caller
+--        rate_wait_ms: time until the rate allows one more token, 0 = the rate limited no caller
 -- The answers and their values:
 --        token: the element
 --        replay: the element that was handed out for the Idempotency-Key before
@@ -55,13 +54,13 @@ local waiting                       -- tickets in the queue
 local allowed, rate_wait            -- number of tokens that the rate allows now; ms until it allows one more
 local limited = false               -- whether the rate refused a caller
 local waiters, by_ticket = {}, {}
-local once = {}                     -- what was handed out for each Idempotency-Key; false = nothing yet
-local length                        -- length of the list, from which tokens are removed only at the end
+local once = {}                     -- stored value of each Idempotency-Key; false = none yet
+local length                        -- length of the list; tokens are removed only at the end
 local used, first_free, taken = {}, 0, {} -- used indexes of the list, the first unused index, elements to remove
 
 -- held_elsewhere reports whether any replica still holds the ticket of an Idempotency-Key. Several
--- replicas can hold it, so `seen` has "ticket|replica" for each of them, beside the ticket itself,
--- which older versions read.
+-- replicas can hold it, so `seen` has a member "ticket|replica" for each holder. Older versions read
+-- the member that is only the ticket.
 local function held_elsewhere(ticket)
   for _, name in ipairs(redis.call('ZRANGE', seen, 0, -1)) do
     if string.sub(name, 1, #ticket + 1) == ticket .. '|' then
@@ -76,8 +75,8 @@ local function give_up(ticket)
   redis.call('ZREM', seen, ticket)
 end
 
--- leave removes the ticket of a waiter that has got its answer.
-local function leave(waiter)
+-- drop_ticket removes the ticket of a waiter that has an answer.
+local function drop_ticket(waiter)
   if waiter.arrival ~= '' then
     give_up(waiter.ticket)
     if waiter.holder ~= '' then
@@ -86,9 +85,9 @@ local function leave(waiter)
   end
 end
 
--- show refreshes a waiter's ticket. If the ticket was removed because its replica was silent, it
--- returns to its old place in the queue.
-local function show(waiter)
+-- refresh refreshes a waiter's ticket. If the ticket was removed because its replica was silent, the
+-- ticket returns to its old place in the queue.
+local function refresh(waiter)
   by_ticket[waiter.ticket] = waiter
   waiting = waiting + redis.call('ZADD', tickets, 'NX', waiter.arrival, waiter.ticket)
   redis.call('ZADD', seen, ms(now), waiter.ticket)
@@ -117,13 +116,13 @@ local function remove_departed()
   return at
 end
 
--- read_waiters reads the waiters from the arguments, and what was handed out for their
--- Idempotency-Keys. It returns whether `failures` may have the answer of a waiter.
+-- read_waiters reads the waiters from the arguments, and the stored values of their Idempotency-Keys.
+-- It returns whether the key `failures` may have answers for the waiters.
 local function read_waiters(at)
   local may_fail = false
   local size = tonumber(ARGV.waiters)
   if size > 0 then
-    redis.call('ZCARD', tickets) -- a key of another type must end the script before any hand-out
+    redis.call('ZCARD', tickets) -- ends the script before any hand-out if the key has another type
   end
   for i = 1, size do
     local waiter = {
@@ -146,8 +145,8 @@ local function read_waiters(at)
   return may_fail
 end
 
--- update_queue refreshes the tickets, and answers the waiters whose order failed. The tickets of
--- these waiters are already removed. A later caller with the same ticket has another arrival.
+-- update_queue refreshes the tickets, and answers the waiters whose order failed. The tickets of the
+-- answered waiters were already removed. A later caller with the same ticket has another arrival.
 local function update_queue(may_fail)
   local failures = {}
   if may_fail then
@@ -170,26 +169,26 @@ local function update_queue(may_fail)
       figures.misses = figures.misses + 1
       if waiter.holder == '' then
         redis.call('ZREM', KEYS.failures, failure.member)
-      else -- other replicas may hold the same ticket and need the answer, too
+      else -- the answer stays stored for other replicas that hold the same ticket
         redis.call('ZREM', seen, waiter.holder)
       end
     elseif waiter.arrival ~= '' then
-      show(waiter)
+      refresh(waiter)
     end
   end
 end
 
--- use(index) marks an index of the list as used, because its token is handed out or reserved.
-local function use(index)
+-- mark_used marks an index of the list as used, because its token is handed out or reserved.
+local function mark_used(index)
   used[index] = true
   while used[first_free] do
     first_free = first_free + 1
   end
 end
 
--- fit returns the index and the element of the first unused token that lives for at least `need` ms.
--- It sets aside the elements before it that are not tokens.
-local function fit(need)
+-- find_token returns the index and the element of the first unused token that lives for at least
+-- `need` ms. Earlier elements that are not tokens are set aside.
+local function find_token(need)
   local index = first_free
   if need > margin then
     index = math.max(index, first_at_least(list, length, now + need))
@@ -197,10 +196,10 @@ local function fit(need)
   while index < length do
     if not used[index] then
       local element = redis.call('LINDEX', list, index)
-      if dies(element) then
+      if death_of(element) then
         return index, element
       end
-      use(index)
+      mark_used(index)
       set_aside(KEYS.junk, KEYS.stats, element)
       taken[#taken + 1] = element
     end
@@ -211,8 +210,8 @@ end
 -- replay answers a waiter whose Idempotency-Key already has a token.
 local function replay(waiter, handed)
   local min_ttl, element = string.match(handed, '^(%d+)|(.*)$')
-  leave(waiter)
-  figures.requests = figures.requests - 1 -- the first caller with the key was counted
+  drop_ticket(waiter)
+  figures.requests = figures.requests - 1 -- only the first caller with the key counts
   if min_ttl ~= waiter.min_ttl then
     return {'conflict', ''}
   end
@@ -220,14 +219,14 @@ local function replay(waiter, handed)
   return {'replay', element}
 end
 
--- serve returns the answer of a waiter. It returns nil if no token fits the waiter now, or if the
--- waiter can have a ticket and the rate allows no token.
+-- serve returns the answer of a waiter. It returns nil if no token fits the waiter now. It also
+-- returns nil if the rate allows no token and the waiter can have a ticket.
 local function serve(waiter)
   local handed = waiter.once and once[waiter.once]
   if handed then
     return replay(waiter, handed)
   end
-  local index, element = fit(waiter.need)
+  local index, element = find_token(waiter.need)
   if not index then
     return nil
   end
@@ -240,21 +239,21 @@ local function serve(waiter)
     waiter.held = true
     return nil
   end
-  use(index)
+  mark_used(index)
   allowed = allowed - 1
   taken[#taken + 1] = element
   if waiter.once then
     once[waiter.once] = waiter.min_ttl .. '|' .. element
-    redis.call('SET', waiter.once, once[waiter.once], 'PX', math.max(1, dies(element) - now))
+    redis.call('SET', waiter.once, once[waiter.once], 'PX', math.max(1, death_of(element) - now))
   end
   local figure = waiter.new and 'hits' or 'waited'
   figures[figure] = figures[figure] + 1
-  leave(waiter)
+  drop_ticket(waiter)
   return {'token', element}
 end
 
--- serve_tickets serves the tickets in the order of their arrival. A ticket that this call does not
--- include reserves the token that fits it, and one token of the rate.
+-- serve_tickets serves the tickets in the order of their arrival. If this call does not include the
+-- waiter of a ticket, the ticket reserves the token that fits it, and one token of the rate.
 local function serve_tickets()
   if waiting == 0 or (length == 0 and not next(by_ticket)) then
     return
@@ -264,9 +263,9 @@ local function serve_tickets()
     if waiter then
       waiter.answer = serve(waiter)
     else
-      local index = fit(tonumber(string.match(ticket, '^%d+')))
+      local index = find_token(tonumber(string.match(ticket, '^%d+')))
       if index and allowed > 0 then
-        use(index)
+        mark_used(index)
         allowed = allowed - 1
       end
     end
@@ -283,10 +282,11 @@ local function enqueue(waiter, i)
     figures.misses = figures.misses + 1
     return {'full', ''}
   end
-  -- An arrival is in microseconds and includes the position in this call, so that arrivals differ.
+  -- An arrival is in microseconds and includes the waiter's position in this call, so that all
+  -- arrivals differ.
   local time = redis.call('TIME')
   waiter.arrival = ms(time[1] * 1000000 + time[2] + i)
-  show(waiter)
+  refresh(waiter)
 end
 
 -- answer_waiters serves or enqueues the waiters without a ticket, and appends the answers of all
@@ -307,8 +307,8 @@ local function answer_waiters(reply)
   end
 end
 
--- serve_immediate serves the immediate callers. They come last, because they have no place in the
--- queue that another caller could overtake.
+-- serve_immediate serves the immediate callers after all other callers. Immediate callers have no
+-- place in the queue, so no caller can overtake them there.
 local function serve_immediate(reply)
   local immediate, got = tonumber(ARGV.immediate), 0
   local most = math.min(immediate, allowed)
@@ -316,7 +316,7 @@ local function serve_immediate(reply)
     repeat
       local popped = redis.call('LPOP', list, most - got) or {}
       for _, element in ipairs(popped) do
-        if dies(element) then
+        if death_of(element) then
           got = got + 1
           reply[#reply + 1] = element
         else
@@ -325,13 +325,13 @@ local function serve_immediate(reply)
       end
     until got == most or #popped == 0
   elseif most > 0 then
-    local index, element = fit(margin)
+    local index, element = find_token(margin)
     while index and got < most do
-      use(index)
+      mark_used(index)
       got = got + 1
       taken[#taken + 1] = element
       reply[#reply + 1] = element
-      index, element = fit(margin)
+      index, element = find_token(margin)
     end
   end
   for _, element in ipairs(taken) do

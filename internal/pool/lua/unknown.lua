@@ -1,11 +1,11 @@
--- Records that it is unknown whether an order was bought. The order then counts as bought and exists
--- until its deadline; only a callback can settle it.
+-- Records that an order may or may not have been bought. The order then counts as bought and exists
+-- until its deadline. Only a callback can settle it.
 --
 -- Uses   journal
 -- KEYS   orders journal leases stats
 -- ARGV   order owner left_ms;
 --        left_ms: maximum time until a solve, from now
--- Reply  1 the state was stored, 0 the order does not exist or has another state or owner
+-- Reply  1 the state was stored, 0 the order does not exist, or has another state or owner
 -- Errors WRONGTYPE before any change; works without free memory
 expect('ZCARD', KEYS.orders, KEYS.leases)
 writable('HDEL', KEYS.stats)
@@ -19,6 +19,6 @@ e.state = 'u'
 write_entry(ARGV.order, e)
 deadline = math.min(deadline, now_ms() + tonumber(ARGV.left_ms))
 redis.call('ZADD', KEYS.orders, ms(deadline), ARGV.order)
--- No replica must adopt the order, because no replica can do anything for it.
+-- Without a known task, no replica can work on the order, so none may adopt it.
 redis.call('ZADD', KEYS.leases, ms(deadline), ARGV.order)
 return 1

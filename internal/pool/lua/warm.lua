@@ -4,7 +4,7 @@
 -- KEYS   warm warmers
 -- ARGV   tokens begins_ms ends_ms limit slack_ms caller caller_limit;
 --        tokens: number of tokens, 0 = remove all windows
---        begins_ms, ends_ms: time from now
+--        begins_ms, ends_ms: times, counted from now
 --        limit: maximum number of the identity's windows
 --        caller: name of a caller with a caller_limit, '' = a caller without
 --        caller_limit: maximum number of the caller's windows
@@ -32,8 +32,8 @@ if new.begins >= new.ends then
 end
 -- A retry or a repeated call means the same window but comes a little later. So the new window
 -- replaces windows that differ by at most slack_ms, and spans the old and the new period. An older
--- window with more tokens does not change. Otherwise repeated calls with fewer tokens would extend
--- that window again and again.
+-- window that wants more tokens stays unchanged. Otherwise repeated calls with fewer tokens would
+-- extend that window again and again.
 local slack = tonumber(ARGV.slack_ms)
 local begins, ends, last, dropped, kept = new.begins, new.ends, new.ends, {}, {}
 for _, w in ipairs(windows) do
@@ -49,8 +49,8 @@ for _, w in ipairs(windows) do
   end
 end
 
--- Windows of callers with a limit count against the limit of the identity only for such callers.
--- So they never keep a caller without a limit from making a window.
+-- Windows of callers with a limit count against the limit of the identity only for such callers. So
+-- they never prevent a window of a caller without a limit.
 local caller, maker = ARGV.caller, pairs_of(redis.call('HGETALL', KEYS.warmers))
 local own, limited, makers = 0, 0, {}
 for _, member in ipairs(kept) do
@@ -76,12 +76,12 @@ if caller ~= '' then
   makers[#makers + 1] = {member, caller}
 end
 redis.call('ZADD', KEYS.warm, ms(ends), member)
--- The hash is written anew, without windows that are over or that an older version dropped.
+-- The hash is written anew, without windows that have ended or that an older version dropped.
 redis.call('DEL', KEYS.warmers)
 for _, made in ipairs(makers) do
   redis.call('HSET', KEYS.warmers, made[1], made[2])
 end
--- The scores decide when windows are over, because the TTLs of the embedded server are coarse.
+-- The scores decide when windows end, because the TTLs of the embedded server are coarse.
 for _, key in ipairs(KEYS) do
   redis.call('PEXPIRE', key, ms(last - now + 60000))
 end

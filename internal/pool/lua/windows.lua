@@ -1,10 +1,10 @@
--- Shared: a function that reads warm windows. A window is a member "begin ms|tokens" of a sorted
--- set; its score is the end of the window.
+-- Shared: a function that reads warm windows. A window is a member "start ms|tokens" of a sorted set.
+-- The member's score is the end of the window.
 --
 -- KEYS   warm
 
--- windows_of removes the windows that are over and returns the others in the order of their ends. If
--- there are no windows, it costs one command on an absent key.
+-- windows_of removes the windows that have ended and returns the others in the order of their ends.
+-- If there are no windows, windows_of costs one command on an absent key.
 local function windows_of(now)
   local entries, windows = redis.call('ZRANGE', KEYS.warm, 0, -1, 'WITHSCORES'), {}
   for i = 1, #entries, 2 do

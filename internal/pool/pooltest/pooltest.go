@@ -1,5 +1,5 @@
-// Package pooltest opens a store that has the methods of all parts in one type, for tests of buyers,
-// takers and operators together. Only tests import it.
+// Package pooltest opens a store that has the methods of all parts in one type. Tests of package
+// pool's users import it.
 package pooltest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"poold/internal/pool"
 )
 
-// Store is a pool.Store with the methods of the parts that targets use, and of permits.Permits.
+// Store is a pool.Store with the methods of its parts and of permits.Permits.
 type Store struct {
 	*pool.Store
 	*pool.Tokens

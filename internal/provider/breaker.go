@@ -62,9 +62,9 @@ func (p *pause) wait(at time.Time) time.Duration {
 	return wait
 }
 
-// use spends the turn that Ready granted. If Ready granted none, it spends the next turn, if that
+// useTurn spends the turn that Ready granted. If Ready granted none, it spends the next turn, if that
 // has begun. It returns false if there is no turn to spend.
-func (p *pause) use(at time.Time) bool {
+func (p *pause) useTurn(at time.Time) bool {
 	switch {
 	case !p.granted.IsZero():
 		p.granted = time.Time{}
@@ -138,7 +138,7 @@ func (h *health) enter(action string, at time.Time) error {
 	if action == probing {
 		return nil
 	}
-	if p := &h.account; p.on && action != poll && (action != submit || !p.use(at)) {
+	if p := &h.account; p.on && action != poll && (action != submit || !p.useTurn(at)) {
 		e := *p.fault
 		e.Delay = p.turn.Sub(at)
 		return &e
@@ -146,7 +146,7 @@ func (h *health) enter(action string, at time.Time) error {
 	p := &h.outage
 	switch {
 	case !p.on:
-	case action == report, !p.adopted && !p.use(at):
+	case action == report, !p.adopted && !p.useTurn(at):
 		return &Error{Class: Capacity, Code: "outage", Delay: max(p.turn.Sub(at), time.Second)}
 	case action == submit:
 		p.granted = time.Time{} // the call uses the granted turn, also during an adopted outage

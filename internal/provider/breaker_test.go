@@ -50,7 +50,7 @@ func wantState(t *testing.T, c *Client, kind StateKind, reason string) {
 // the row.
 func TestCapacityBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _, w, says := wired(t, Config{})
+		c, _, w, says := newScriptedClient(t, Config{})
 		wantState(t, c, StateOK, "")
 		says(http.StatusOK, noSlot)
 		for i, want := range []float64{5, 7.5, 11.25, 16.875, 25.3, 30, 30} {
@@ -111,7 +111,7 @@ func TestConcurrentRefusalsCountOnce(t *testing.T) {
 // With a wrong key, many attempts in ten minutes lead to ten calls.
 func TestAWrongKeyIsProbedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, j, w, says := wired(t, Config{Balance: true})
+		c, j, w, says := newScriptedClient(t, Config{Balance: true})
 		says(http.StatusOK, wrongKey)
 		if e := faultOf(t, submitOne(t, c)); e.Class != Account || e.Unknown || e.Delay != time.Minute {
 			t.Fatalf("%v after %v", e, e.Delay)
@@ -185,7 +185,7 @@ func TestAProperAnswerToTheSameCallEndsAPause(t *testing.T) {
 		{poll, submit, 200, sold, false}, // its task may not be collected
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c, _, w, says := wired(t, Config{Profile: twoCaptcha})
+			c, _, w, says := newScriptedClient(t, Config{Profile: twoCaptcha})
 			act := map[string]func(*testing.T, *Client) error{submit: submitOne, poll: pollOne}
 			says(http.StatusOK, wrongKey)
 			_ = act[row.raisedBy](t, c)
@@ -227,7 +227,7 @@ func TestOldAnswersProveNothing(t *testing.T) {
 // An unused probe is granted again after 5 s. A submit without a grant is made at the next turn.
 func TestAnUnusedProbeIsGrantedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _, w, says := wired(t, Config{})
+		c, _, w, says := newScriptedClient(t, Config{})
 		says(http.StatusOK, wrongKey)
 		_ = submitOne(t, c)
 		waitReady(t, c)
@@ -264,7 +264,7 @@ func TestAnUnusedProbeIsGrantedAgain(t *testing.T) {
 // and submits stay stopped.
 func TestPollTurnsDuringAnAccountFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _, w, says := wired(t, Config{Profile: twoCaptcha})
+		c, _, w, says := newScriptedClient(t, Config{Profile: twoCaptcha})
 		turn := func(after time.Duration, want bool) {
 			t.Helper()
 			time.Sleep(after)
@@ -302,10 +302,10 @@ func TestPollTurnsDuringAnAccountFault(t *testing.T) {
 // A fault that another replica met, and its end, hold here too.
 func TestAFaultOfAnotherReplicaIsAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		met, _, _, says := wired(t, Config{Profile: twoCaptcha})
+		met, _, _, says := newScriptedClient(t, Config{Profile: twoCaptcha})
 		says(http.StatusOK, "IP_BANNED")
 		_ = submitOne(t, met)
-		c, j, w, says := wired(t, Config{Profile: twoCaptcha})
+		c, j, w, says := newScriptedClient(t, Config{Profile: twoCaptcha})
 		c.Adopt(context.Background(), met.Fault())
 		if got, want := c.State(time.Now()), met.State(time.Now()); got != want || got.Remedy == "" || got.Since.IsZero() {
 			t.Errorf("adopted %+v of %+v", got, want)
@@ -352,7 +352,7 @@ func outageFrom(at time.Time) *Fault {
 // submit.
 func TestAProbeIsMadeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _, w, says := wired(t, Config{Balance: true})
+		c, _, w, says := newScriptedClient(t, Config{Balance: true})
 		says(http.StatusOK, wrongKey)
 		_ = submitOne(t, c)
 		if e := faultOf(t, c.Probe(context.Background())); e.Class != Account || w.count() != 2 {

@@ -77,7 +77,7 @@ func readCallback(contentType string, query url.Values, body []byte) (Callback, 
 	if err != nil {
 		return Callback{}, err
 	}
-	return overlaid(all, inBody).callback()
+	return mergeFields(all, inBody).callback()
 }
 
 // callbackFields maps the names of fieldNames to the non-empty values of a pingback.
@@ -103,8 +103,8 @@ var solutionNames = map[string]string{
 // or all from the body.
 var outcomeNames = []string{"code", "status", "errorid", "errorcode", "token", "named", "solver"}
 
-// set adds the value of a field. It returns an error if the field already has a different value.
-func (f callbackFields) set(name, value string) error {
+// add adds the value of a field. It returns an error if the field already has a different value.
+func (f callbackFields) add(name, value string) error {
 	switch old, known := f[name]; {
 	case value == "" || old == value && known:
 		return nil
@@ -125,7 +125,7 @@ func formFields(values url.Values) (callbackFields, error) {
 			continue
 		}
 		for _, value := range list {
-			if err := f.set(name, value); err != nil {
+			if err := f.add(name, value); err != nil {
 				return nil, err
 			}
 		}
@@ -173,36 +173,36 @@ func (f callbackFields) readJSON(object []byte, names map[string]string) error {
 		if !known || string(raw) == "null" {
 			continue
 		}
-		if err := f.member(name, raw); err != nil {
+		if err := f.addMember(name, raw); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// member adds one member of a JSON object. Ids and states may be numbers; tokens must be strings.
-func (f callbackFields) member(name string, raw json.RawMessage) error {
-	value := plain(raw)
+// addMember adds one member of a JSON object. Ids and states may be numbers; tokens must be strings.
+func (f callbackFields) addMember(name string, raw json.RawMessage) error {
+	value := textOrDigits(raw)
 	switch {
 	case name == "solution" && raw[0] == '{':
 		if err := f.readJSON(raw, solutionNames); err != nil {
 			return err
 		}
-		return f.set("named", cmp.Or(named(captcha.GeeTest, raw), named(captcha.GeeTestV4, raw)))
+		return f.add("named", cmp.Or(namedValues(captcha.GeeTest, raw), namedValues(captcha.GeeTestV4, raw)))
 	case name == "agent", name == "solver":
-		value = quoted(raw) // ignored if it is not a string
+		value = jsonText(raw) // ignored if it is not a string
 	case raw[0] == '"':
 	case value == "", name == "code", name == "token", name == "solution":
 		return errType
 	case name == "id" && strings.Trim(value, "0123456789") != "":
 		return errID
 	}
-	return f.set(name, value)
+	return f.add(name, value)
 }
 
-// overlaid merges the fields of the query and of the body; the body overrides the query. If the
+// mergeFields merges the fields of the query and of the body; the body overrides the query. If the
 // body has any field of outcomeNames, all such fields of the query are ignored.
-func overlaid(query, body callbackFields) callbackFields {
+func mergeFields(query, body callbackFields) callbackFields {
 	inBody := func(name string) bool { return body[name] != "" }
 	if slices.ContainsFunc(outcomeNames, inBody) {
 		for _, name := range outcomeNames {
@@ -217,7 +217,7 @@ func overlaid(query, body callbackFields) callbackFields {
 func (f callbackFields) callback() (Callback, error) {
 	var c Callback
 	if id := f["id"]; id != "" && id != "0" {
-		if !graphic(id, longTask) {
+		if !isGraphic(id, longTask) {
 			return c, errID
 		}
 		c.Task = id
@@ -238,11 +238,11 @@ func (f callbackFields) callback() (Callback, error) {
 		return c, errEmpty
 	case token != "" && f["status"] != "" && f["status"] != "ready":
 		return c, errStatus
-	case !readable(cmp.Or(code, token), maxReply):
+	case !isReadable(cmp.Or(code, token), maxReply):
 		return c, errTokenOdd
 	}
 	c.Solution.Token = cmp.Or(code, token)
-	c.Solution.UserAgent = saneAgent(cmp.Or(f["solver"], f["agent"]))
+	c.Solution.UserAgent = validAgent(cmp.Or(f["solver"], f["agent"]))
 	return c, nil
 }
 
@@ -279,7 +279,7 @@ func (f callbackFields) refusal() (string, error) {
 
 // isRefusal reports whether the value of the field code is an error code and not a token.
 func isRefusal(code string) bool {
-	_, _, known := anyProfile.fault(code)
+	_, _, known := anyProfile.meaning(code)
 	return known || isLink(code) || strings.HasPrefix(code, "ERROR")
 }
 
@@ -300,7 +300,7 @@ func (f callbackFields) answers() []string {
 // with the code.
 func (f callbackFields) fault(word string) *Error {
 	e := &Error{Class: Task}
-	known, meaning, ok := anyProfile.fault(word)
+	known, meaning, ok := anyProfile.meaning(word)
 	if meaning.class == Parameters {
 		e.Class = Parameters
 		if meaning.note != "" {
@@ -310,7 +310,7 @@ func (f callbackFields) fault(word string) *Error {
 	if e.Code = known; !ok {
 		hide := []captcha.Secret(nil)
 		for _, token := range f.answers() {
-			if len(token) >= leastSecret && token != word {
+			if len(token) >= minSecretPiece && token != word {
 				hide = append(hide, captcha.Secret(token))
 			}
 		}

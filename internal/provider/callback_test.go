@@ -32,7 +32,7 @@ func verdictOf(c Callback, err error) string {
 	var e *Error
 	switch {
 	case errors.Is(err, ErrCallback):
-		return bad
+		return unreadableVerdict
 	case err != nil:
 		return "(other) " + err.Error()
 	case errors.As(c.Err, &e):
@@ -40,7 +40,7 @@ func verdictOf(c Callback, err error) string {
 	case c.Err != nil:
 		return "(other) " + c.Err.Error()
 	case !IsAnswer(captcha.RecaptchaV2, c.Solution.Token):
-		return bad
+		return unreadableVerdict
 	}
 	return c.Solution.Token
 }
@@ -89,8 +89,8 @@ func TestCallbackForms(t *testing.T) {
 	}
 }
 
-// bad is the verdict on an invalid pingback.
-const bad = "(unreadable)"
+// unreadableVerdict is the verdict on an invalid pingback.
+const unreadableVerdict = "(unreadable)"
 
 // verdicts are the pingbacks that give no token.
 var verdicts = []struct{ kind, query, body, want string }{
@@ -120,80 +120,80 @@ var verdicts = []struct{ kind, query, body, want string }{
 	{jsonType, "code=" + url.QueryEscape(token), `{"errorId":1,"errorCode":"ERROR_X"}`, "task ERROR_X"},
 
 	// Nothing that could be relied upon.
-	{"", "", "", bad},
-	{"", "id=5", "", bad},
-	{"", "id=5&code=", "", bad},
-	{"", "status=0", "", bad},
-	{"", "id=5&status=1", "", bad},
-	{"", "id=5&code=CAPCHA_NOT_READY", "", bad},
-	{"", "id=5&status=0&code=CAPTCHA_NOT_READY", "", bad},
-	{"", "id=5&status=processing&code=tok", "", bad},
-	{"", "id=5&code=a%20b", "", bad},
-	{"", "id=5&code=a+b", "", bad},
-	{"", "id=5&code=a%00b", "", bad},
-	{"", "id=5&code=tok%0A", "", bad},
-	{"", "id=5&code=t%C3%B6k", "", bad},
-	{"", "id=5&code=%ff", "", bad},
-	{"", "id=5&code=ERROR_%0A%3Chtml%3E", "", bad},
-	{"", "id=5&code=ERROR_%ff", "", bad},
-	{"", "id=a%20b&code=tok", "", bad},
-	{"", "id=a%1fb&code=tok", "", bad},
-	{"", "id=a%20b&code=ERROR_X", "", bad},
-	{"", "id=" + strings.Repeat("7", longTask+1) + "&code=tok", "", bad},
-	{"", "id=5&id=6&code=tok", "", bad},
-	{"", "id=5&captcha_id=6&code=tok", "", bad},
-	{"", "id=5&ID=6&code=tok", "", bad},
-	{"", "id=5&code=tok&code=tik", "", bad},
-	{"", "code=" + strings.Repeat("x", 65537), "", bad},
-	{formType, "", "id=5&code=%zz", bad},
-	{formType, "", "id=5;code=tok", bad},
-	{formType, "", "id=5&code=\xff", bad},
-	{formType, "", `{"id":5,"code":"tok"}`, bad},
-	{"text/html", "", "id=5&code=tok", bad},
-	{"multipart/form-data; boundary=x", "", "--x--", bad},
-	{";", "", "id=5&code=tok", bad},
-	{"text/html", "id=5&code=tok", "<html>", bad},
-	{jsonType, "", `id=5&code=tok`, bad},
-	{jsonType, "", `{"id":5,"code":"tok"`, bad},
-	{jsonType, "", `{"id":5,"code":"tok"]`, bad},
-	{jsonType, "", `{"id":5,"code":"tok"}}`, bad},
-	{jsonType, "", `{"id":5,"code":"tok"} {"id":6}`, bad},
-	{jsonType, "", `[{"id":5,"code":"tok"}]`, bad},
-	{jsonType, "", `null`, bad},
-	{jsonType, "", "{\"id\":5,\"code\":\"\xff\"}", bad},
-	{jsonType, "", `{"id":5,"code":"\ud800"}`, bad},
-	{jsonType, "", `{"id":5,"code":7}`, bad},
-	{jsonType, "", `{"id":5,"code":{}}`, bad},
-	{jsonType, "", `{"id":{},"code":"tok"}`, bad},
-	{jsonType, "", `{"id":-5,"code":"tok"}`, bad},
-	{jsonType, "", `{"id":5.5,"code":"tok"}`, bad},
-	{jsonType, "", `{"id":true,"code":"tok"}`, bad},
-	{jsonType, "", `{"id":5,"id":6,"code":"tok"}`, bad},
-	{jsonType, "", `{"id":5,"taskId":6,"code":"tok"}`, bad},
-	{jsonType, "", `{"id":5,"code":"tok","Code":"tik"}`, bad},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":"a","gRecaptchaResponse":"b"}}`, bad},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":"a"},"solution":{"token":"b"}}`, bad},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":"a"},"code":"b"}`, bad},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":7}}`, bad},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":"tok"}`, bad},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":["tok"]}`, bad},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"two words"}}`, bad},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"tok","token":"tik"}}`, bad},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"solution":{"token":"tok"}}}`, bad},
-	{jsonType, "", `{"taskId":5,"status":"ready","solution":null}`, bad},
-	{jsonType, "", `{"taskId":5,"status":"odd","solution":{"token":"tok"}}`, bad},
-	{jsonType, "", `{"taskId":5,"status":{},"solution":{"token":"tok"}}`, bad},
-	{jsonType, "", `{"taskId":5,"errorId":0,"status":"processing"}`, bad},
-	{jsonType, "", `{"taskId":5,"status":"idle","solution":{"token":"tok"}}`, bad},
-	{jsonType, "", `{"errorId":1,"errorCode":"CAPTCHA_NOT_READY"}`, bad},
-	{jsonType, "", `{"errorId":"none","code":"tok"}`, bad},
-	{jsonType, "", `{"errorId":{},"code":"tok"}`, bad},
-	{jsonType, "", `{"errorId":-1,"code":"tok"}`, bad},
-	{jsonType, "", `{"errorId":1,"errorCode":"a\u0007b"}`, bad},
-	{jsonType, "", `{"status":0,"request":"CAPCHA_NOT_READY"}`, bad},
-	{"", "", `{"id":5,"code":"` + strings.Repeat("x", 65536) + `"}`, bad},
-	{jsonType, "", strings.Repeat(`{"solution":`, 5000), bad},
-	{jsonType, "", strings.Repeat(`{"a":`, 13000), bad},
+	{"", "", "", unreadableVerdict},
+	{"", "id=5", "", unreadableVerdict},
+	{"", "id=5&code=", "", unreadableVerdict},
+	{"", "status=0", "", unreadableVerdict},
+	{"", "id=5&status=1", "", unreadableVerdict},
+	{"", "id=5&code=CAPCHA_NOT_READY", "", unreadableVerdict},
+	{"", "id=5&status=0&code=CAPTCHA_NOT_READY", "", unreadableVerdict},
+	{"", "id=5&status=processing&code=tok", "", unreadableVerdict},
+	{"", "id=5&code=a%20b", "", unreadableVerdict},
+	{"", "id=5&code=a+b", "", unreadableVerdict},
+	{"", "id=5&code=a%00b", "", unreadableVerdict},
+	{"", "id=5&code=tok%0A", "", unreadableVerdict},
+	{"", "id=5&code=t%C3%B6k", "", unreadableVerdict},
+	{"", "id=5&code=%ff", "", unreadableVerdict},
+	{"", "id=5&code=ERROR_%0A%3Chtml%3E", "", unreadableVerdict},
+	{"", "id=5&code=ERROR_%ff", "", unreadableVerdict},
+	{"", "id=a%20b&code=tok", "", unreadableVerdict},
+	{"", "id=a%1fb&code=tok", "", unreadableVerdict},
+	{"", "id=a%20b&code=ERROR_X", "", unreadableVerdict},
+	{"", "id=" + strings.Repeat("7", longTask+1) + "&code=tok", "", unreadableVerdict},
+	{"", "id=5&id=6&code=tok", "", unreadableVerdict},
+	{"", "id=5&captcha_id=6&code=tok", "", unreadableVerdict},
+	{"", "id=5&ID=6&code=tok", "", unreadableVerdict},
+	{"", "id=5&code=tok&code=tik", "", unreadableVerdict},
+	{"", "code=" + strings.Repeat("x", 65537), "", unreadableVerdict},
+	{formType, "", "id=5&code=%zz", unreadableVerdict},
+	{formType, "", "id=5;code=tok", unreadableVerdict},
+	{formType, "", "id=5&code=\xff", unreadableVerdict},
+	{formType, "", `{"id":5,"code":"tok"}`, unreadableVerdict},
+	{"text/html", "", "id=5&code=tok", unreadableVerdict},
+	{"multipart/form-data; boundary=x", "", "--x--", unreadableVerdict},
+	{";", "", "id=5&code=tok", unreadableVerdict},
+	{"text/html", "id=5&code=tok", "<html>", unreadableVerdict},
+	{jsonType, "", `id=5&code=tok`, unreadableVerdict},
+	{jsonType, "", `{"id":5,"code":"tok"`, unreadableVerdict},
+	{jsonType, "", `{"id":5,"code":"tok"]`, unreadableVerdict},
+	{jsonType, "", `{"id":5,"code":"tok"}}`, unreadableVerdict},
+	{jsonType, "", `{"id":5,"code":"tok"} {"id":6}`, unreadableVerdict},
+	{jsonType, "", `[{"id":5,"code":"tok"}]`, unreadableVerdict},
+	{jsonType, "", `null`, unreadableVerdict},
+	{jsonType, "", "{\"id\":5,\"code\":\"\xff\"}", unreadableVerdict},
+	{jsonType, "", `{"id":5,"code":"\ud800"}`, unreadableVerdict},
+	{jsonType, "", `{"id":5,"code":7}`, unreadableVerdict},
+	{jsonType, "", `{"id":5,"code":{}}`, unreadableVerdict},
+	{jsonType, "", `{"id":{},"code":"tok"}`, unreadableVerdict},
+	{jsonType, "", `{"id":-5,"code":"tok"}`, unreadableVerdict},
+	{jsonType, "", `{"id":5.5,"code":"tok"}`, unreadableVerdict},
+	{jsonType, "", `{"id":true,"code":"tok"}`, unreadableVerdict},
+	{jsonType, "", `{"id":5,"id":6,"code":"tok"}`, unreadableVerdict},
+	{jsonType, "", `{"id":5,"taskId":6,"code":"tok"}`, unreadableVerdict},
+	{jsonType, "", `{"id":5,"code":"tok","Code":"tik"}`, unreadableVerdict},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":"a","gRecaptchaResponse":"b"}}`, unreadableVerdict},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":"a"},"solution":{"token":"b"}}`, unreadableVerdict},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":"a"},"code":"b"}`, unreadableVerdict},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"token":7}}`, unreadableVerdict},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":"tok"}`, unreadableVerdict},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":["tok"]}`, unreadableVerdict},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"two words"}}`, unreadableVerdict},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"tok","token":"tik"}}`, unreadableVerdict},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":{"solution":{"token":"tok"}}}`, unreadableVerdict},
+	{jsonType, "", `{"taskId":5,"status":"ready","solution":null}`, unreadableVerdict},
+	{jsonType, "", `{"taskId":5,"status":"odd","solution":{"token":"tok"}}`, unreadableVerdict},
+	{jsonType, "", `{"taskId":5,"status":{},"solution":{"token":"tok"}}`, unreadableVerdict},
+	{jsonType, "", `{"taskId":5,"errorId":0,"status":"processing"}`, unreadableVerdict},
+	{jsonType, "", `{"taskId":5,"status":"idle","solution":{"token":"tok"}}`, unreadableVerdict},
+	{jsonType, "", `{"errorId":1,"errorCode":"CAPTCHA_NOT_READY"}`, unreadableVerdict},
+	{jsonType, "", `{"errorId":"none","code":"tok"}`, unreadableVerdict},
+	{jsonType, "", `{"errorId":{},"code":"tok"}`, unreadableVerdict},
+	{jsonType, "", `{"errorId":-1,"code":"tok"}`, unreadableVerdict},
+	{jsonType, "", `{"errorId":1,"errorCode":"a\u0007b"}`, unreadableVerdict},
+	{jsonType, "", `{"status":0,"request":"CAPCHA_NOT_READY"}`, unreadableVerdict},
+	{"", "", `{"id":5,"code":"` + strings.Repeat("x", 65536) + `"}`, unreadableVerdict},
+	{jsonType, "", strings.Repeat(`{"solution":`, 5000), unreadableVerdict},
+	{jsonType, "", strings.Repeat(`{"a":`, 13000), unreadableVerdict},
 }
 
 // The answers of each type, in the forms in which services send them.
@@ -210,16 +210,16 @@ func TestCallbackOfEachType(t *testing.T) {
 		{captcha.GeeTest, formType, "", "id=5&code=" + url.QueryEscape(object), object},
 		{captcha.GeeTest, jsonType, "", `{"taskId":5,"status":"ready","solution":{ "challenge":"c", "validate":"v", "seccode":"s" }}`, `{"challenge":"c","validate":"v","seccode":"s"}`},
 		{captcha.GeeTestV4, jsonType, "id=5", `{"taskId":5,"errorId":0,"status":"ready","solution":` + v4 + `}`, v4},
-		{captcha.GeeTest, jsonType, "", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v"}}`, bad},
+		{captcha.GeeTest, jsonType, "", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v"}}`, unreadableVerdict},
 		{captcha.GeeTest, jsonType, "", `{"taskId":5,"status":"ready","solution":` + v4 + `}`, "(not of the type)"},
-		{captcha.GeeTest, jsonType, "", `{"taskId":5,"status":"odd","solution":` + v4 + `}`, bad},
+		{captcha.GeeTest, jsonType, "", `{"taskId":5,"status":"odd","solution":` + v4 + `}`, unreadableVerdict},
 		{captcha.GeeTest, jsonType, "code=tok", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"s"}}`, `{"challenge":"c","validate":"v","seccode":"s"}`},
 		{captcha.GeeTest, "", "id=5&code=" + url.QueryEscape("challenge:c,validate:v"), "", "(not of the type)"},
 		{captcha.Image, "", "id=5&code=two+w%C3%B6rds", "", "two wörds"},
 		{captcha.Image, jsonType, "", `{"taskId":5,"status":"ready","solution":{"text":"two wörds"}}`, "two wörds"},
-		{captcha.Image, "", "id=5&code=a%0Ab", "", bad},
-		{captcha.Image, "", "id=5&code=+", "", bad},
-		{captcha.Image, "", "id=5&code=%EF%BF%BD", "", bad},
+		{captcha.Image, "", "id=5&code=a%0Ab", "", unreadableVerdict},
+		{captcha.Image, "", "id=5&code=+", "", unreadableVerdict},
+		{captcha.Image, "", "id=5&code=%EF%BF%BD", "", unreadableVerdict},
 		{captcha.Image, "", "id=5&code=" + strings.Repeat("x", longText+1), "", "(not of the type)"},
 		{captcha.Turnstile, "", "id=5&code=two+words", "", "(not of the type)"},
 	} {
@@ -227,7 +227,7 @@ func TestCallbackOfEachType(t *testing.T) {
 		got := c.Solution.Token
 		switch {
 		case errors.Is(err, ErrCallback):
-			got = bad
+			got = unreadableVerdict
 		case err == nil && c.Err == nil && !IsAnswer(row.kind, got):
 			got = "(not of the type)"
 		}
@@ -268,7 +268,7 @@ func TestThePingbackSizeIsBounded(t *testing.T) {
 
 // A pingback shows nothing about the account: its error has only the class and the code.
 func TestCallbackFaultsHaveNoDelay(t *testing.T) {
-	for code := range faults() {
+	for code := range commonFaults() {
 		c, err := ReadCallback("", url.Values{"id": {"5"}, "code": {code}}, nil)
 		e := faultOf(t, c.Err)
 		if err != nil || e.Delay != 0 || e.Unknown || e.Code != code || (e.Class != Task && e.Class != Parameters) {
@@ -299,16 +299,16 @@ func FuzzReadCallback(f *testing.F) {
 				t.Fatalf("%+v beside %v", c, err)
 			}
 			// Only our own words, so that no token can be among them.
-			if !strings.HasPrefix(err.Error(), ErrCallback.Error()+": ") || !ours(err) {
+			if !strings.HasPrefix(err.Error(), ErrCallback.Error()+": ") || !hasOwnCause(err) {
 				t.Fatalf("error %q", err)
 			}
 			return
 		}
-		if c.Task != "" && !graphic(c.Task, longTask) {
+		if c.Task != "" && !isGraphic(c.Task, longTask) {
 			t.Fatalf("task %q", c.Task)
 		}
 		if c.Err == nil {
-			if !readable(c.Solution.Token, maxReply) || saneAgent(c.Solution.UserAgent) != c.Solution.UserAgent {
+			if !isReadable(c.Solution.Token, maxReply) || validAgent(c.Solution.UserAgent) != c.Solution.UserAgent {
 				t.Fatalf("solution %+v", c.Solution)
 			}
 			return
@@ -326,8 +326,8 @@ func FuzzReadCallback(f *testing.F) {
 	})
 }
 
-// ours reports whether an error's cause is one of the package's own sentences.
-func ours(err error) bool {
+// hasOwnCause reports whether an error's cause is one of the package's own sentences.
+func hasOwnCause(err error) bool {
 	for _, known := range []error{
 		errLong, errText, errKind, errForm, errJSON, errTwice, errID, errEmpty,
 		errPending, errStatus, errErrorID, errTokenOdd, errType, errControl,

@@ -293,14 +293,14 @@ func (c *Client) refusal(a answer, q query) error {
 	if a.code == "" {
 		return nil
 	}
-	word, f, known := c.profile.fault(a.code)
+	word, f, known := c.profile.meaning(a.code)
 	if a.retryAfter > 0 && f.class != Account {
 		f.class = Capacity // HTTP 429 overrides the class of the code
 	}
 	e := &Error{Class: f.class, Code: word, Delay: max(f.delay, a.retryAfter)}
 	if !known {
 		e.Code = cmp.Or(clean(a.code, longCode, q.hide...), "unprintable")
-		if quotes(e.Code, q.image) {
+		if containsImage(e.Code, q.image) {
 			e.Code = string(echoReply)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 func TestABalanceIsReadOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		c, _, w, says := wired(t, Config{Balance: true})
+		c, _, w, says := newScriptedClient(t, Config{Balance: true})
 		says(http.StatusOK, "2.5")
 		for range 3 * 60 {
 			if err := c.ReadBalance(ctx); err != nil {
@@ -34,7 +34,7 @@ func TestABalanceIsReadOnceAMinute(t *testing.T) {
 			t.Errorf("the last good balance is gone: %v", b)
 		}
 
-		off, _, w, _ := wired(t, Config{})
+		off, _, w, _ := newScriptedClient(t, Config{})
 		if err := off.ReadBalance(ctx); err != nil || w.count() != 0 || off.State(time.Now()).Balance != nil {
 			t.Errorf("a balance that is switched off is read: %v", err)
 		}

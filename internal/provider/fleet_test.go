@@ -125,8 +125,8 @@ func (f *fleet) start(list ...targets.Target) *replica {
 	return r
 }
 
-// end stops a replica as SIGTERM does.
-func (f *fleet) end(r *replica) {
+// stop stops a replica as SIGTERM does.
+func (f *fleet) stop(r *replica) {
 	r.stop()
 	<-r.done
 	_ = r.store.Close()
@@ -140,12 +140,12 @@ func (f *fleet) end(r *replica) {
 
 func (f *fleet) close() {
 	for len(f.all) > 0 {
-		f.end(f.all[0])
+		f.stop(f.all[0])
 	}
 }
 
-// after sleeps, and waits until all goroutines are blocked again.
-func (f *fleet) after(d time.Duration) {
+// advance sleeps, and waits until all goroutines are blocked again.
+func (f *fleet) advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -186,8 +186,8 @@ func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// made returns the times of the submits for a site key.
-func (f *fleet) made(site string) []time.Time {
+// submitTimes returns the times of the submits for a site key.
+func (f *fleet) submitTimes(site string) []time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]time.Time(nil), f.submits[site]...)
@@ -233,8 +233,8 @@ func (f *fleet) provider(r *replica) provider.State {
 	return r.buyer.Providers(f.t.Context(), time.Now())[0].State
 }
 
-// site returns a target with a depth; its site key is its name.
-func site(name string, depth int) targets.Target {
+// siteTarget returns a target with a depth; its site key is its name.
+func siteTarget(name string, depth int) targets.Target {
 	id := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: name, Pageurl: "https://example.com/"}
 	return targets.Target{
 		Name: name, Identity: id, ID: id.ID(), Depth: depth,

@@ -76,8 +76,8 @@ func newClient(t *testing.T, cfg Config) (*Client, *journal) {
 	return c, j
 }
 
-// serve returns a client of a server with a handler.
-func serve(t *testing.T, cfg Config, handler http.HandlerFunc) (*Client, *journal) {
+// newServedClient returns a client of a server with a handler.
+func newServedClient(t *testing.T, cfg Config, handler http.HandlerFunc) (*Client, *journal) {
 	t.Helper()
 	srv := httptest.NewServer(handler)
 	t.Cleanup(srv.Close)
@@ -86,8 +86,8 @@ func serve(t *testing.T, cfg Config, handler http.HandlerFunc) (*Client, *journa
 	return c, j
 }
 
-// says returns a handler with one answer.
-func says(status int, body string) http.HandlerFunc {
+// answering returns a handler with one answer.
+func answering(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
@@ -124,8 +124,8 @@ func (w *scripted) count() int {
 	return w.calls
 }
 
-// wired returns a client of a scripted transport, and a function that sets its answer.
-func wired(t *testing.T, cfg Config) (*Client, *journal, *scripted, func(status int, body string)) {
+// newScriptedClient returns a client of a scripted transport, and a function that sets its answer.
+func newScriptedClient(t *testing.T, cfg Config) (*Client, *journal, *scripted, func(status int, body string)) {
 	t.Helper()
 	c, j := newClient(t, cfg)
 	var mu sync.Mutex

@@ -42,22 +42,22 @@ func dialects() []dialect {
 
 func hostileAnswers(d dialect) []hostile {
 	rows := []hostile{
-		{"html page", says(200, "<!doctype html><h1>maintenance</h1>"), "html", Capacity, true},
-		{"500", says(500, d.sold), "http_500", Capacity, true},
-		{"500 with a code", says(500, d.refused("ERROR_PAGEURL")), "http_500", Capacity, true},
-		{"300", says(300, d.sold), "http_300", Capacity, true},
-		{"502 with a page", says(502, "<html>"), "http_502", Capacity, true},
-		{"503 with a code", says(503, d.refused("ERROR_PAGEURL")), "http_503", Capacity, true},
+		{"html page", answering(200, "<!doctype html><h1>maintenance</h1>"), "html", Capacity, true},
+		{"500", answering(500, d.sold), "http_500", Capacity, true},
+		{"500 with a code", answering(500, d.refused("ERROR_PAGEURL")), "http_500", Capacity, true},
+		{"300", answering(300, d.sold), "http_300", Capacity, true},
+		{"502 with a page", answering(502, "<html>"), "http_502", Capacity, true},
+		{"503 with a code", answering(503, d.refused("ERROR_PAGEURL")), "http_503", Capacity, true},
 		{"307", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, "http_307", Capacity, true},
 		{"302", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
 			"http_302", Capacity, true},
-		{"304", says(304, ""), "http_304", Capacity, true},
-		{"204", says(204, ""), "empty", Capacity, true},
-		{"404 page", says(404, "404 page not found"), "http_404", Capacity, true},
-		{"403 page", says(403, "<html>checking your browser"), "http_403", Capacity, true},
-		{"4xx that sells", says(400, d.sold), "http_400", Capacity, true},
+		{"304", answering(304, ""), "http_304", Capacity, true},
+		{"204", answering(204, ""), "empty", Capacity, true},
+		{"404 page", answering(404, "404 page not found"), "http_404", Capacity, true},
+		{"403 page", answering(403, "<html>checking your browser"), "http_403", Capacity, true},
+		{"4xx that sells", answering(400, d.sold), "http_400", Capacity, true},
 		{"16 MB", func(w http.ResponseWriter, _ *http.Request) {
 			for range 256 {
 				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
@@ -79,9 +79,9 @@ func hostileAnswers(d dialect) []hostile {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, d.sold)
 		}, "cut", Capacity, true},
-		{"cut JSON", says(200, d.sold[:len(d.sold)-2]), "cut", Capacity, true},
-		{"nothing", says(200, ""), "empty", Capacity, true},
-		{"nothing but space", says(200, " \r\n\t"), "empty", Capacity, true},
+		{"cut JSON", answering(200, d.sold[:len(d.sold)-2]), "cut", Capacity, true},
+		{"nothing", answering(200, ""), "empty", Capacity, true},
+		{"nothing but space", answering(200, " \r\n\t"), "empty", Capacity, true},
 		{"silence", func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 		}, "timeout", Capacity, true},
@@ -99,16 +99,16 @@ func hostileAnswers(d dialect) []hostile {
 		{"abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cut", Capacity, true},
 
 		// Proper refusals, although the status is not 200.
-		{"400 with a code", says(400, d.refused("ERROR_PAGEURL")), "ERROR_PAGEURL", Parameters, false},
-		{"402 with a code", says(402, d.refused("ERROR_WRONG_USER_KEY")), "ERROR_WRONG_USER_KEY", Account, false},
-		{"429", says(429, "slow down"), "http_429", Capacity, false},
-		{"429 that sells", says(429, d.sold), "http_429", Capacity, false},
-		{"429 with a code", says(429, d.refused("ERROR_NEVER_HEARD_OF")), "ERROR_NEVER_HEARD_OF", Capacity, false},
-		{"429 with a task's code", says(429, d.refused("ERROR_CAPTCHA_UNSOLVABLE")), "ERROR_CAPTCHA_UNSOLVABLE", Capacity, false},
-		{"429 with an account's code", says(429, d.refused("ERROR_KEY_DOES_NOT_EXIST")), "ERROR_KEY_DOES_NOT_EXIST", Account, false},
+		{"400 with a code", answering(400, d.refused("ERROR_PAGEURL")), "ERROR_PAGEURL", Parameters, false},
+		{"402 with a code", answering(402, d.refused("ERROR_WRONG_USER_KEY")), "ERROR_WRONG_USER_KEY", Account, false},
+		{"429", answering(429, "slow down"), "http_429", Capacity, false},
+		{"429 that sells", answering(429, d.sold), "http_429", Capacity, false},
+		{"429 with a code", answering(429, d.refused("ERROR_NEVER_HEARD_OF")), "ERROR_NEVER_HEARD_OF", Capacity, false},
+		{"429 with a task's code", answering(429, d.refused("ERROR_CAPTCHA_UNSOLVABLE")), "ERROR_CAPTCHA_UNSOLVABLE", Capacity, false},
+		{"429 with an account's code", answering(429, d.refused("ERROR_KEY_DOES_NOT_EXIST")), "ERROR_KEY_DOES_NOT_EXIST", Account, false},
 	}
 	if d.api == APILegacy {
-		rows = append(rows, hostile{"402 in plain text", says(402, "ERROR_WRONG_USER_KEY"), "ERROR_WRONG_USER_KEY", Account, false})
+		rows = append(rows, hostile{"402 in plain text", answering(402, "ERROR_WRONG_USER_KEY"), "ERROR_WRONG_USER_KEY", Account, false})
 	}
 	// Wrong types, and the answers of the other protocol.
 	for name, body := range map[string]string{
@@ -121,7 +121,7 @@ func hostileAnswers(d dialect) []hostile {
 		"nothing in it":  `{` + d.granted + `,"request":"","taskId":"","solution":{"token":""}}`,
 		"another tongue": map[string]string{APILegacy: dialects()[1].sold, APITasks: dialects()[0].sold}[d.api],
 	} {
-		rows = append(rows, hostile{name, says(200, body), "odd", Capacity, true})
+		rows = append(rows, hostile{name, answering(200, body), "odd", Capacity, true})
 	}
 	return rows
 }
@@ -144,7 +144,7 @@ func TestAnInvalidAnswerLeavesTheOutcomeOpen(t *testing.T) {
 func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 	t.Helper()
 	var calls atomic.Int32
-	c, j := serve(t, Config{API: d.api, Profile: d.profile}, func(w http.ResponseWriter, r *http.Request) {
+	c, j := newServedClient(t, Config{API: d.api, Profile: d.profile}, func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
 		// Read first: only then does the server notice a hang-up.
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -191,7 +191,7 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 func TestAnAnswerIsBounded(t *testing.T) {
 	for _, d := range dialects() {
 		for size, code := range map[int]string{65536: "", 65537: "too_large"} {
-			c, _ := serve(t, Config{API: d.api, Profile: d.profile}, says(200, d.sold+strings.Repeat(" ", size-len(d.sold))))
+			c, _ := newServedClient(t, Config{API: d.api, Profile: d.profile}, answering(200, d.sold+strings.Repeat(" ", size-len(d.sold))))
 			for action, err := range map[string]error{submit: submitOne(t, c), poll: pollOne(t, c)} {
 				if code == "" && err != nil || code != "" && faultOf(t, err).Code != code {
 					t.Errorf("%s, %s of %d bytes: %v, want %q", d.api, action, size, err, code)
@@ -220,7 +220,7 @@ func TestACallIsLimitedInTime(t *testing.T) {
 // its error has the cause.
 func TestACancelledSubmitCountsAsBoughtIfSent(t *testing.T) {
 	entered := make(chan struct{}, 8)
-	c, j := serve(t, Config{}, func(_ http.ResponseWriter, r *http.Request) {
+	c, j := newServedClient(t, Config{}, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice the hang-up
 		entered <- struct{}{}
 		<-r.Context().Done()

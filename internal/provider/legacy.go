@@ -78,7 +78,7 @@ func (l legacy) readSubmit(reply []byte) (answer, error) {
 	if err != nil || a.code != "" {
 		return a, err
 	}
-	return created(r.Request, a)
+	return createdAnswer(r.Request, a)
 }
 
 // readPoll parses the reply to a poll. The solution is in the field `request`, or in `result`,
@@ -88,25 +88,25 @@ func (l legacy) readPoll(reply []byte, id captcha.Identity) (answer, error) {
 	if err != nil || a.notReady || a.code != "" {
 		return a, err
 	}
-	ua := cmp.Or(agent(r.UserAgent), agent(r.UserAgent2))
+	ua := cmp.Or(userAgent(r.UserAgent), userAgent(r.UserAgent2))
 	switch {
 	case captcha.HasNamed(id.Type):
-		return solution(id.Type, cmp.Or(named(id.Type, r.Request, r.Result), besideStatus(id.Type, reply)), ua)
+		return solvedAnswer(id.Type, cmp.Or(namedValues(id.Type, r.Request, r.Result), besideStatus(id.Type, reply)), ua)
 	case id.Type == captcha.Image: // a text of digits may come as a JSON number
-		return solution(id.Type, cmp.Or(plain(r.Request), plain(r.Result)), ua)
+		return solvedAnswer(id.Type, cmp.Or(textOrDigits(r.Request), textOrDigits(r.Result)), ua)
 	}
-	first, second := quoted(r.Request), quoted(r.Result)
+	first, second := jsonText(r.Request), jsonText(r.Result)
 	if id.Enterprise && second != "" || first == "" {
 		first = second
 	}
-	return solution(id.Type, first, ua)
+	return solvedAnswer(id.Type, first, ua)
 }
 
 // besideStatus handles replies whose own fields are the named values of a solution. It returns
 // these values as a JSON object, or "" if the reply has none.
 func besideStatus(t captcha.Type, reply []byte) string {
 	var whole json.RawMessage
-	reply, err := sniff(reply)
+	reply, err := trimReply(reply)
 	if err != nil || decode(reply, &whole) != nil {
 		return ""
 	}
@@ -127,14 +127,14 @@ func (l legacy) readBalance(reply []byte) (answer, error) {
 	if err != nil || a.code != "" {
 		return a, err
 	}
-	return amount(r.Request)
+	return amountAnswer(r.Request)
 }
 
 // readThreads parses the reply to threadsinfo. The reply may lack a status.
 func (l legacy) readThreads(reply []byte) (answer, error) {
 	var bare legacyReply
 	if decode(reply, &bare) == nil {
-		if n, ok := finite(plain(bare.Threads)); ok {
+		if n, ok := finite(textOrDigits(bare.Threads)); ok {
 			return answer{number: n}, nil
 		}
 	}
@@ -151,13 +151,13 @@ func (l legacy) readReport(reply []byte) (answer, error) {
 		return answer{}, nil
 	}
 	_, a, err := l.parse(reply)
-	return reported(a, err)
+	return reportAnswer(a, err)
 }
 
 // parse parses a reply in JSON or in plain text. In the answer it sets code or notReady; if the
 // service granted the call, it sets neither.
 func (l legacy) parse(reply []byte) (legacyReply, answer, error) {
-	reply, err := sniff(reply)
+	reply, err := trimReply(reply)
 	if err != nil {
 		return legacyReply{}, answer{}, err
 	}
@@ -168,12 +168,12 @@ func (l legacy) parse(reply []byte) (legacyReply, answer, error) {
 		}
 		switch strings.Trim(string(r.Status), `"`) {
 		case "1", "true":
-			if word := plain(r.Request); l.isWord(word) {
+			if word := textOrDigits(r.Request); l.isErrorCode(word) {
 				return r, refusal(word), nil
 			}
 			return r, answer{}, nil
 		case "0", "false":
-			if word := plain(r.Request); word != "" {
+			if word := textOrDigits(r.Request); word != "" {
 				return r, refusal(word), nil
 			}
 		}
@@ -184,22 +184,22 @@ func (l legacy) parse(reply []byte) (legacyReply, answer, error) {
 		r.Request, err = json.Marshal(granted)
 		return r, answer{}, err
 	}
-	if l.isWord(text) {
+	if l.isErrorCode(text) {
 		return r, refusal(text), nil
 	}
 	return r, answer{}, oddReply
 }
 
-// isWord reports whether a plain text is an error code of the protocol. Other texts, such as "Bad
+// isErrorCode reports whether a plain text is an error code of the protocol. Other texts, such as "Bad
 // gateway", must not count as refusals, because the service may have accepted the task.
-func (l legacy) isWord(text string) bool {
+func (l legacy) isErrorCode(text string) bool {
 	if strings.ContainsAny(text, "\r\n<") {
 		return false
 	}
 	if isNotReady(text) || strings.HasPrefix(text, "ERROR_") || strings.HasPrefix(text, "ERROR:") {
 		return true
 	}
-	_, _, known := l.profile.fault(text)
+	_, _, known := l.profile.meaning(text)
 	return known || isLink(text)
 }
 

@@ -33,7 +33,7 @@ func recorder(t *testing.T, into *[]received, reply string) http.HandlerFunc {
 
 func TestLegacyOtherCalls(t *testing.T) {
 	var got []received
-	c, _ := serve(t, Config{Balance: true}, recorder(t, &got,
+	c, _ := newServedClient(t, Config{Balance: true}, recorder(t, &got,
 		`{"status":1,"request":"600","threads":"20","working_threads":3,"free_threads":17}`))
 	ctx := context.Background()
 	if _, err := c.Poll(ctx, "0123", v2); err != nil {
@@ -64,8 +64,8 @@ const (
 	notReady = "(not ready)" // as it says
 )
 
-// gist returns a call's result in a word: the text, or the error's class and code.
-func gist(text string, err error) string {
+// resultWord returns a call's result in a word: the text, or the error's class and code.
+func resultWord(text string, err error) string {
 	var e *Error
 	switch {
 	case err == nil:
@@ -162,9 +162,9 @@ func TestSubmitReplies(t *testing.T) {
 		},
 	} {
 		for reply, want := range replies {
-			c, _, _, says := wired(t, Config{API: api, Profile: twoCaptcha})
+			c, _, _, says := newScriptedClient(t, Config{API: api, Profile: twoCaptcha})
 			says(http.StatusOK, reply)
-			if got := gist(c.Submit(context.Background(), Request{Identity: v2})); got != want {
+			if got := resultWord(c.Submit(context.Background(), Request{Identity: v2})); got != want {
 				t.Errorf("%s is taken for %q, want %q", reply, got, want)
 			}
 		}
@@ -226,10 +226,10 @@ func TestPollReplies(t *testing.T) {
 		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0}`, capacity, ""},
 		{APITasks, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solu`, capacity, ""},
 	} {
-		c, _, _, says := wired(t, Config{API: row.api, Profile: row.profile})
+		c, _, _, says := newScriptedClient(t, Config{API: row.api, Profile: row.profile})
 		says(http.StatusOK, row.reply)
 		s, err := c.Poll(context.Background(), "1", row.id)
-		if got := gist(s.Token, err); got != row.want || s.UserAgent != row.agent {
+		if got := resultWord(s.Token, err); got != row.want || s.UserAgent != row.agent {
 			t.Errorf("%s is taken for %q by %q, want %q by %q", row.reply, got, s.UserAgent, row.want, row.agent)
 		}
 	}
@@ -249,7 +249,7 @@ func TestThreads(t *testing.T) {
 		`{"status":0,"request":"ERROR_EMPTY_ACTION"}`:                     -1,
 		`<html>`: -1,
 	} {
-		c, _, _, says := wired(t, Config{})
+		c, _, _, says := newScriptedClient(t, Config{})
 		says(http.StatusOK, reply)
 		total, ok, err := c.Threads(context.Background())
 		if !ok || (err != nil) != (want < 0) || err == nil && total != want {
@@ -259,7 +259,7 @@ func TestThreads(t *testing.T) {
 	for _, cfg := range []Config{
 		{Profile: twoCaptcha}, {Profile: generic}, {Profile: captchaAI, API: APITasks},
 	} {
-		c, _, w, _ := wired(t, cfg)
+		c, _, w, _ := newScriptedClient(t, cfg)
 		if total, ok, err := c.Threads(context.Background()); total != 0 || ok || err != nil || w.count() != 0 {
 			t.Errorf("%s/%s offers threads: %d %v %v", cfg.Profile, cfg.API, total, ok, err)
 		}
@@ -292,7 +292,7 @@ func FuzzLegacy(f *testing.F) {
 // and a granted value is sane.
 func checkAnswer(t *testing.T, read func([]byte) (answer, error), reply []byte, longest int) {
 	t.Helper()
-	if a, granted := checkForm(t, read, reply); granted && longest > 0 && !graphic(a.text, longest) {
+	if a, granted := checkForm(t, read, reply); granted && longest > 0 && !isGraphic(a.text, longest) {
 		t.Fatalf("granted %q", a.text)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // Five failures in a row, of any call, begin an outage.
 func TestFiveFailuresBeginAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _, w, says := wired(t, Config{})
+		c, _, w, says := newScriptedClient(t, Config{})
 		fail := func(n int) {
 			for range n {
 				if e := faultOf(t, pollOne(t, c)); e.Class != Capacity || e.Delay < 5*time.Second {
@@ -58,7 +58,7 @@ func TestFiveFailuresBeginAnOutage(t *testing.T) {
 // After ten seconds of an outage, the result of one call ends or prolongs it.
 func TestATrialEndsOrProlongsAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, j, w, says := wired(t, Config{})
+		c, j, w, says := newScriptedClient(t, Config{})
 		says(http.StatusBadGateway, "<html>")
 		for range outageAfter {
 			_ = pollOne(t, c)
@@ -95,7 +95,7 @@ func TestATrialEndsOrProlongsAnOutage(t *testing.T) {
 // turn is taken, is read before the submit leaves.
 func TestAGrantedTrialSurvivesSharing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _, _, says := wired(t, Config{})
+		c, _, _, says := newScriptedClient(t, Config{})
 		says(http.StatusBadGateway, "")
 		for range outageAfter {
 			_ = pollOne(t, c)
@@ -176,7 +176,7 @@ func TestRefusalsAreNoOutage(t *testing.T) {
 		body   string
 	}{{200, pending}, {200, badPage}, {200, unsolved}, {200, noSlot}, {400, badPage}, {429, ""}} {
 		synctest.Test(t, func(t *testing.T) {
-			c, _, w, says := wired(t, Config{})
+			c, _, w, says := newScriptedClient(t, Config{})
 			says(reply.status, reply.body)
 			for range 3 * outageAfter {
 				_ = pollOne(t, c)
@@ -191,7 +191,7 @@ func TestRefusalsAreNoOutage(t *testing.T) {
 // A lost submit slows further orders down, because each may cost a task.
 func TestALostSubmitSlowsOrdersDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _, _, says := wired(t, Config{})
+		c, _, _, says := newScriptedClient(t, Config{})
 		says(http.StatusInternalServerError, "")
 		if e := faultOf(t, submitOne(t, c)); !e.Unknown || e.Delay < hiccup {
 			t.Errorf("%v after %v", e, e.Delay)

@@ -39,7 +39,7 @@ const (
 )
 
 func profileNamed(name string) (profile, bool) {
-	p := profile{name: name, faults: faults()}
+	p := profile{name: name, faults: commonFaults()}
 	switch name {
 	case captchaAI:
 		// This service sells threads, so its accounts have no balance. The code means that all
@@ -53,10 +53,10 @@ func profileNamed(name string) (profile, bool) {
 	return p, true
 }
 
-// fault returns the meaning of an error code, and the word that logs and errors show for it. An
+// meaning returns the meaning of an error code, and the word that logs and errors show for it. An
 // unknown code counts as a fault of the task, so that it cannot stop a target or an account. The
 // caller must clean an unknown code before showing it.
-func (p profile) fault(code string) (word string, f fault, known bool) {
+func (p profile) meaning(code string) (word string, f fault, known bool) {
 	// Some services append a sentence to the code, and some omit the space in "ERROR: 1001".
 	first, rest, _ := strings.Cut(code, ":")
 	rest = strings.TrimSpace(rest)
@@ -81,8 +81,8 @@ func isLink(code string) bool {
 	return strings.HasPrefix(code, "https://") || strings.HasPrefix(code, "http://")
 }
 
-// faults maps every known code to the meaning that most services give it.
-func faults() map[string]fault {
+// commonFaults maps every known code to the meaning that most services give it.
+func commonFaults() map[string]fault {
 	all := make(map[string]fault)
 	for _, row := range []struct {
 		class Class

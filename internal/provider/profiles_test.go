@@ -9,8 +9,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// every lists each known code with its class at captchaai, at 2captcha and at generic.
-var every = []struct {
+// everyCode lists each known code with its class at captchaai, at 2captcha and at generic.
+var everyCode = []struct {
 	codes string
 	want  [3]Class
 	delay [3]time.Duration // at least, and at most a fifth more
@@ -48,7 +48,7 @@ func same(d time.Duration) [3]time.Duration { return [3]time.Duration{d, d, d} }
 
 // Each code gives its error with each profile, in JSON, in plain text and in the tasks protocol.
 func TestEveryCode(t *testing.T) {
-	for _, row := range every {
+	for _, row := range everyCode {
 		for code := range strings.FieldsSeq(row.codes) {
 			code = strings.ReplaceAll(code, ":_", ": ")
 			for i, name := range Profiles() {
@@ -59,7 +59,7 @@ func TestEveryCode(t *testing.T) {
 					{APILegacy, code},
 					{APITasks, `{"errorId":1,"errorCode":"` + code + `","errorDescription":"a sentence"}`},
 				} {
-					c, j, _, reply := wired(t, Config{Profile: name, API: form.api})
+					c, j, _, reply := newScriptedClient(t, Config{Profile: name, API: form.api})
 					reply(http.StatusOK, form.reply)
 					e := faultOf(t, submitOne(t, c))
 					if e.Class != row.want[i] || e.Code != code || e.Unknown {
@@ -80,12 +80,12 @@ func TestEveryCode(t *testing.T) {
 // The table has each code of the profiles.
 func TestEveryCodeIsInTheTable(t *testing.T) {
 	tested := make(map[string]bool)
-	for _, row := range every {
+	for _, row := range everyCode {
 		for code := range strings.FieldsSeq(row.codes) {
 			tested[strings.ReplaceAll(code, ":_", ": ")] = true
 		}
 	}
-	for code := range faults() {
+	for code := range commonFaults() {
 		if !tested[code] {
 			t.Errorf("%s is in the profiles and not in the table", code)
 		}
@@ -101,7 +101,7 @@ func TestErrorNumbersWithoutCode(t *testing.T) {
 		"22": "ERROR_TASK_ABSENT", "23": "ERROR_TASK_NOT_SUPPORTED", "31": "ERROR_RECAPTCHA_INVALID_SITEKEY",
 		"999": "errorId 999", `"12"`: "ERROR_CAPTCHA_UNSOLVABLE",
 	} {
-		c, _, _, reply := wired(t, Config{Profile: twoCaptcha, API: APITasks})
+		c, _, _, reply := newScriptedClient(t, Config{Profile: twoCaptcha, API: APITasks})
 		reply(http.StatusOK, `{"errorId":`+id+`}`)
 		if e := faultOf(t, submitOne(t, c)); e.Code != want || e.Unknown {
 			t.Errorf("errorId %s gives %q, want %q", id, e.Code, want)
@@ -119,7 +119,7 @@ func TestVariantsOfACode(t *testing.T) {
 		"ERROR: 9999":                       Task,
 		"ERROR_" + strings.Repeat("X", 500): Task,
 	} {
-		c, _, _, reply := wired(t, Config{})
+		c, _, _, reply := newScriptedClient(t, Config{})
 		reply(http.StatusOK, text)
 		e := faultOf(t, submitOne(t, c))
 		if e.Class != want || e.Unknown || len(e.Code) > 100 {

@@ -16,9 +16,9 @@ import (
 	"poold/internal/targets"
 )
 
-// mostAMinute bounds the submits of a target in any minute, after its first three, while all of them
+// maxPerMinute bounds the submits of a target in any minute, after its first three, while all of them
 // fail.
-const mostAMinute = 12
+const maxPerMinute = 12
 
 // The submits of a target are bounded while each call of one kind gets one fault: every code of the
 // profiles, codes that no profile knows, and invalid answers.
@@ -26,7 +26,7 @@ func TestNoFaultMakesPooldHammer(t *testing.T) {
 	t.Parallel()
 	codes := append(provider.Codes("captchaai"), "ERROR_OF_TOMORROW", "https://example.com/help")
 	for _, code := range codes {
-		hammer(t, provider.APILegacy, "captchaai", code, simulated.Fault{Kind: simulated.Code, Code: code}, 1, false)
+		checkBound(t, provider.APILegacy, "captchaai", code, simulated.Fault{Kind: simulated.Code, Code: code}, 1, false)
 	}
 	for _, s := range []struct{ api, profile string }{
 		{provider.APILegacy, "captchaai"}, {provider.APITasks, "2captcha"},
@@ -41,19 +41,19 @@ func TestNoFaultMakesPooldHammer(t *testing.T) {
 					"parameters": {Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY"}, "account": {Kind: simulated.Code, Code: "IP_BANNED"},
 					"html": {Kind: simulated.HTML}, "empty": {}, "4xx": {Kind: simulated.Status, Status: http.StatusNotFound}, "5xx": {Kind: simulated.Status, Status: http.StatusBadGateway},
 				} {
-					hammer(t, s.api, s.profile, name, fault, n, adaptive)
+					checkBound(t, s.api, s.profile, name, fault, n, adaptive)
 				}
 			}
 		}
 	}
 }
 
-// hammer checks one fault at submits and at polls. A fault without a kind is an empty answer.
-func hammer(t *testing.T, api, profile, name string, fault simulated.Fault, replicas int, adaptive bool) {
+// checkBound checks one fault at submits and at polls. A fault without a kind is an empty answer.
+func checkBound(t *testing.T, api, profile, name string, fault simulated.Fault, replicas int, adaptive bool) {
 	for _, on := range []simulated.Action{simulated.Submit, simulated.Poll} {
 		t.Run(fmt.Sprintf("%s/%s/%s/%d/adaptive=%v", api, strings.ReplaceAll(name, "/", "_"), on, replicas, adaptive), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				login := site("site-a", 5)
+				login := siteTarget("site-a", 5)
 				options := simulated.Options{}
 				if fault.On = on; fault.Kind != "" {
 					options.Faults = []simulated.Fault{fault}
@@ -69,11 +69,11 @@ func hammer(t *testing.T, api, profile, name string, fault simulated.Fault, repl
 				for _, r := range f.all {
 					r.manager.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}})
 				}
-				f.after(80 * time.Second)
+				f.advance(80 * time.Second)
 				if busyCode(profile, fault.Code) && on == simulated.Submit {
 					return // no slot: its backoff is the provider's own
 				}
-				made := f.made("site-a")
+				made := f.submitTimes("site-a")
 				if len(made) == 0 {
 					t.Fatal("nothing was submitted")
 				}
@@ -84,7 +84,7 @@ func hammer(t *testing.T, api, profile, name string, fault simulated.Fault, repl
 							in++
 						}
 					}
-					if in > mostAMinute {
+					if in > maxPerMinute {
 						t.Errorf("%d submits in the minute after %v, of %d", in, made[i].Sub(made[0]), len(made))
 						break
 					}
@@ -105,30 +105,30 @@ func busyCode(profile, code string) bool {
 // when the service accepts it again. A resume at any replica tries at once.
 func TestARefusedTargetRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		login := site("site-a", 3)
+		login := siteTarget("site-a", 3)
 		refuse := simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY"}
 		f := newFleet(t, 3, provider.APILegacy, "2captcha", simulated.Options{Faults: []simulated.Fault{refuse}}, login)
 		defer f.close()
-		f.after(30 * time.Second)
+		f.advance(30 * time.Second)
 		for n, r := range f.all {
 			if s := f.status(r, "site-a"); s.State != "refused" || !strings.Contains(s.Reason, "ERROR_WRONG_GOOGLEKEY") || s.Until.IsZero() {
 				t.Errorf("replica %d says %+v", n, s)
 			}
 		}
-		before := len(f.made("site-a"))
+		before := len(f.submitTimes("site-a"))
 		if before > 3 {
 			t.Errorf("%d submits before it was known", before)
 		}
-		f.after(10 * time.Minute)
-		if n := len(f.made("site-a")) - before; n != 3 {
+		f.advance(10 * time.Minute)
+		if n := len(f.submitTimes("site-a")) - before; n != 3 {
 			t.Errorf("%d probes in 10 minutes, want 3", n)
 		}
 		// A restart does not forget it.
-		f.end(f.all[0])
+		f.stop(f.all[0])
 		f.start(login)
-		f.after(5 * time.Second)
-		if s := f.status(f.all[2], "site-a"); s.State != "refused" || len(f.made("site-a")) != before+3 {
-			t.Errorf("after a restart: %+v, %d submits", s, len(f.made("site-a")))
+		f.advance(5 * time.Second)
+		if s := f.status(f.all[2], "site-a"); s.State != "refused" || len(f.submitTimes("site-a")) != before+3 {
+			t.Errorf("after a restart: %+v, %d submits", s, len(f.submitTimes("site-a")))
 		}
 		// An operator tries twice: the first try is refused, the second one succeeds.
 		try := func() {
@@ -136,23 +136,23 @@ func TestARefusedTargetRecovers(t *testing.T) {
 			if bounded, err := f.all[1].store.Retry(t.Context(), login.ID); !bounded || err != nil {
 				t.Fatal(bounded, err)
 			}
-			f.after(2 * time.Second)
+			f.advance(2 * time.Second)
 		}
 		try()
-		if n := len(f.made("site-a")) - before; n != 4 {
+		if n := len(f.submitTimes("site-a")) - before; n != 4 {
 			t.Errorf("%d submits after the first try", n)
 		}
 		f.service.SetFaults()
 		try()
-		f.after(30 * time.Second)
+		f.advance(30 * time.Second)
 		if s := f.status(f.all[1], "site-a"); s.State != "ok" || f.stock(login).Fresh != 3 {
 			t.Errorf("after the second try: %+v, %d tokens", s, f.stock(login).Fresh)
 		}
 		// It also recovers without an operator, after a minute.
 		f.service.SetFaults(refuse)
-		f.after(100 * time.Second)
+		f.advance(100 * time.Second)
 		f.service.SetFaults()
-		f.after(3 * time.Minute)
+		f.advance(3 * time.Minute)
 		if s := f.status(f.all[0], "site-a"); s.State != "ok" || f.stock(login).Fresh == 0 {
 			t.Errorf("it did not recover: %+v", s)
 		}
@@ -163,12 +163,12 @@ func TestARefusedTargetRecovers(t *testing.T) {
 // restart does not forget the fault.
 func TestReplicasShareAFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := site("site-a", 2), site("site-b", 2)
+		a, b := siteTarget("site-a", 2), siteTarget("site-b", 2)
 		f := newFleet(t, 3, provider.APILegacy, "2captcha", simulated.Options{}, a, b)
 		defer f.close()
-		f.after(30 * time.Second)
+		f.advance(30 * time.Second)
 		f.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_ZERO_BALANCE"})
-		f.after(2 * time.Minute) // the tokens expire, and orders are wanted
+		f.advance(2 * time.Minute) // the tokens expire, and orders are wanted
 		began := time.Now()
 		first := f.provider(f.all[0])
 		for n, r := range f.all {
@@ -178,13 +178,13 @@ func TestReplicasShareAFault(t *testing.T) {
 				t.Errorf("replica %d says %+v, the first one %+v", n, s, first)
 			}
 		}
-		f.after(5 * time.Minute)
+		f.advance(5 * time.Minute)
 		if n := f.count(simulated.Submit, began); n < 4 || n > 6 {
 			t.Errorf("%d submits of three replicas in 5 minutes, want one a minute", n)
 		}
-		f.end(f.all[0])
+		f.stop(f.all[0])
 		came := f.start(a, b)
-		f.after(1500 * time.Millisecond)
+		f.advance(1500 * time.Millisecond)
 		if s := f.provider(came); s.Kind != provider.StateDown || s.Since.After(began) {
 			t.Errorf("after a restart: %+v", s)
 		}
@@ -193,7 +193,7 @@ func TestReplicasShareAFault(t *testing.T) {
 		if _, err := f.all[1].buyer.Probe(t.Context(), "main"); err != nil {
 			t.Fatal(err)
 		}
-		f.after(30 * time.Second)
+		f.advance(30 * time.Second)
 		for n, r := range f.all {
 			if s := f.provider(r); s.Kind != provider.StateOK {
 				t.Errorf("replica %d says %+v", n, s)
@@ -220,10 +220,10 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := site("site-a", 8), site("site-b", 1)
+				a, b := siteTarget("site-a", 8), siteTarget("site-b", 1)
 				f := newFleet(t, 1, provider.APILegacy, "2captcha", simulated.Options{Median: 40 * time.Second, Min: 40 * time.Second}, a)
 				defer f.close()
-				f.after(7 * time.Second)
+				f.advance(7 * time.Second)
 				bought := f.service.Totals().Submitted
 				if bought != 8 {
 					t.Fatalf("%d orders are under way", bought)
@@ -235,7 +235,7 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 				f.service.SetFaults(faults...)
 				began := time.Now()
 				f.all[0].manager.Apply(t.Context(), &targets.Set{Targets: []targets.Target{a, b}}) // its submit meets the fault
-				f.after(3*time.Minute + 30*time.Second)
+				f.advance(3*time.Minute + 30*time.Second)
 				sold, books := f.service.Sold(), f.stock(a).Figures
 				collected := 0
 				for _, s := range sold[:bought] {
@@ -272,18 +272,18 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 // accepts them again, all targets fill.
 func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b, c := site("site-a", 20), site("site-b", 20), site("site-c", 20)
+		a, b, c := siteTarget("site-a", 20), siteTarget("site-b", 20), siteTarget("site-c", 20)
 		refuse := simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_OF_TOMORROW"}
 		f := newFleet(t, 3, provider.APITasks, "generic", simulated.Options{Faults: []simulated.Fault{refuse}}, a, b, c)
 		defer f.close()
-		f.after(2 * time.Minute)
+		f.advance(2 * time.Minute)
 		began := time.Now()
-		f.after(5 * time.Minute)
+		f.advance(5 * time.Minute)
 		if n := f.count(simulated.Submit, began); n < 40 || n > 61 {
 			t.Errorf("%d submits in 5 minutes, want one in 5 s", n)
 		}
 		for _, t1 := range []targets.Target{a, b, c} {
-			if n := len(f.made(t1.Name)); n < 4 { // of about 28, in any order
+			if n := len(f.submitTimes(t1.Name)); n < 4 { // of about 28, in any order
 				t.Errorf("%s was tried %d times", t1.Name, n)
 			}
 		}
@@ -292,7 +292,7 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 			t.Errorf("%+v, %v, %+v", standing, err, f.provider(f.all[1]))
 		}
 		f.service.SetFaults()
-		f.after(90 * time.Second)
+		f.advance(90 * time.Second)
 		if n := f.stock(a).Fresh + f.stock(b).Fresh + f.stock(c).Fresh; n < 50 { // of 60: some are being renewed
 			t.Errorf("%d tokens after it was well again", n)
 		}

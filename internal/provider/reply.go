@@ -23,27 +23,27 @@ const (
 func IsAnswer(t captcha.Type, text string) bool {
 	switch {
 	case captcha.HasNamed(t):
-		return readable(text, maxReply) && captcha.Named(t, text) != nil
+		return isReadable(text, maxReply) && captcha.Named(t, text) != nil
 	case t == captcha.Image:
-		return readable(text, longText)
+		return isReadable(text, longText)
 	}
-	return graphic(text, maxReply)
+	return isGraphic(text, maxReply)
 }
 
-// solution returns the answer for a solved task, or oddReply if text cannot be its solution.
-func solution(t captcha.Type, text, agent string) (answer, error) {
+// solvedAnswer returns the answer for a solved task, or oddReply if text cannot be its solution.
+func solvedAnswer(t captcha.Type, text, agent string) (answer, error) {
 	if !IsAnswer(t, text) {
 		return answer{}, oddReply
 	}
 	return answer{text: text, userAgent: agent}, nil
 }
 
-// named returns the text of the first candidate that contains the named values of a solution, or ""
+// namedValues returns the text of the first candidate that contains the named values of a solution, or ""
 // if there is none. A candidate is a JSON object, a JSON string, or a JSON string that contains an
 // object. named removes the white space from an object.
-func named(t captcha.Type, candidates ...json.RawMessage) string {
+func namedValues(t captcha.Type, candidates ...json.RawMessage) string {
 	for _, raw := range candidates {
-		text := cmp.Or(quoted(raw), string(raw))
+		text := cmp.Or(jsonText(raw), string(raw))
 		var b bytes.Buffer
 		if json.Compact(&b, []byte(text)) == nil {
 			text = b.String()
@@ -55,9 +55,9 @@ func named(t captcha.Type, candidates ...json.RawMessage) string {
 	return ""
 }
 
-// sniff trims a reply, and returns an error for an HTML page or an empty reply. It ignores the
+// trimReply trims a reply, and returns an error for an HTML page or an empty reply. It ignores the
 // Content-Type, because services send JSON as text/html.
-func sniff(reply []byte) ([]byte, error) {
+func trimReply(reply []byte) ([]byte, error) {
 	reply = bytes.TrimSpace(bytes.TrimPrefix(reply, []byte("\xef\xbb\xbf")))
 	switch {
 	case len(reply) == 0:
@@ -81,8 +81,8 @@ func decode(reply []byte, into any) error {
 	return oddReply
 }
 
-// quoted returns the text of a JSON string, or "" for any other JSON value.
-func quoted(raw json.RawMessage) string {
+// jsonText returns the text of a JSON string, or "" for any other JSON value.
+func jsonText(raw json.RawMessage) string {
 	var text string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
 		return ""
@@ -90,27 +90,27 @@ func quoted(raw json.RawMessage) string {
 	return text
 }
 
-// plain returns the text of a JSON string, or the digits of a JSON number unchanged. It returns ""
+// textOrDigits returns the text of a JSON string, or the digits of a JSON number unchanged. It returns ""
 // for any other JSON value.
-func plain(raw json.RawMessage) string {
+func textOrDigits(raw json.RawMessage) string {
 	if len(raw) > 0 && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') {
 		return string(raw)
 	}
-	return quoted(raw)
+	return jsonText(raw)
 }
 
 // taskID parses the id of a task, which may be a JSON number or a JSON string. It returns false for
 // an invalid id. A string keeps its leading zeros.
 func taskID(raw json.RawMessage) (string, bool) {
-	id := plain(raw)
-	if id == "0" || quoted(raw) == "" && strings.Trim(id, "0123456789") != "" {
+	id := textOrDigits(raw)
+	if id == "0" || jsonText(raw) == "" && strings.Trim(id, "0123456789") != "" {
 		return "", false
 	}
-	return id, graphic(id, longTask)
+	return id, isGraphic(id, longTask)
 }
 
-// created returns the answer to an accepted submission, with the id of the task.
-func created(id json.RawMessage, a answer) (answer, error) {
+// createdAnswer returns the answer to an accepted submission, with the id of the task.
+func createdAnswer(id json.RawMessage, a answer) (answer, error) {
 	task, valid := taskID(id)
 	if a.notReady || !valid {
 		return answer{}, oddReply
@@ -118,22 +118,22 @@ func created(id json.RawMessage, a answer) (answer, error) {
 	return answer{text: task}, nil
 }
 
-// amount returns the answer to a granted call for a number, such as the balance.
-func amount(raw json.RawMessage) (answer, error) {
-	n, ok := finite(plain(raw))
+// amountAnswer returns the answer to a granted call for a number, such as the balance.
+func amountAnswer(raw json.RawMessage) (answer, error) {
+	n, ok := finite(textOrDigits(raw))
 	if !ok {
 		return answer{}, oddReply
 	}
 	return answer{number: n}, nil
 }
 
-// agent returns the user agent in a JSON string, or "" if it is invalid.
-func agent(raw json.RawMessage) string {
-	return saneAgent(quoted(raw))
+// userAgent returns the user agent in a JSON string, or "" if it is invalid.
+func userAgent(raw json.RawMessage) string {
+	return validAgent(jsonText(raw))
 }
 
-// saneAgent returns the argument unchanged if it is a valid user agent, and "" otherwise.
-func saneAgent(text string) string {
+// validAgent returns the argument unchanged if it is a valid user agent, and "" otherwise.
+func validAgent(text string) string {
 	if len(text) > longAgent || captcha.Printable(text) != text {
 		return ""
 	}

@@ -50,8 +50,8 @@ func (c *Client) Report(ctx context.Context, task string, t captcha.Type, good b
 	return err
 }
 
-// reported converts the parsed reply to a report. A repeated report counts as a success.
-func reported(a answer, err error) (answer, error) {
+// reportAnswer converts the parsed reply to a report. A repeated report counts as a success.
+func reportAnswer(a answer, err error) (answer, error) {
 	switch {
 	case err != nil:
 		return answer{}, err

@@ -51,7 +51,7 @@ func TestReportCalls(t *testing.T) {
 	} {
 		for verdict, want := range map[bool]string{true: row.good, false: row.bad} {
 			var got []received
-			c, j := serve(t, Config{Profile: row.profile, API: row.api}, recorder(t, &got, `{"status":1,"request":"OK_REPORT_RECORDED"}`))
+			c, j := newServedClient(t, Config{Profile: row.profile, API: row.api}, recorder(t, &got, `{"status":1,"request":"OK_REPORT_RECORDED"}`))
 			err := c.Report(context.Background(), "77", row.kind, verdict)
 			if want == none {
 				if !errors.Is(err, ErrNoReport) || len(got) != 0 {
@@ -76,7 +76,7 @@ func TestReportCalls(t *testing.T) {
 			}
 		}
 	}
-	c, _, w, _ := wired(t, Config{})
+	c, _, w, _ := newScriptedClient(t, Config{})
 	if err := c.Report(context.Background(), "", captcha.Turnstile, true); !errors.Is(err, ErrNoReport) || w.count() != 0 {
 		t.Errorf("a task without an id: %v", err)
 	}
@@ -122,7 +122,7 @@ func TestAnswersToReports(t *testing.T) {
 		{APITasks, 200, `{"errorId":1,"errorCode":"no ` + jsonKey + `, no call"}`, "no [redacted], no call", Task, StateOK},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c, _, w, says := wired(t, Config{API: row.api, Profile: twoCaptcha})
+			c, _, w, says := newScriptedClient(t, Config{API: row.api, Profile: twoCaptcha})
 			says(row.status, row.reply)
 			var err error
 			for range outageAfter + 1 {
@@ -149,7 +149,7 @@ func TestAnswersToReports(t *testing.T) {
 // A report neither begins nor ends an outage.
 func TestReportsDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, j, w, says := wired(t, Config{})
+		c, j, w, says := newScriptedClient(t, Config{})
 		says(http.StatusBadGateway, "")
 		for range outageAfter - 1 {
 			_ = pollOne(t, c)
@@ -195,7 +195,7 @@ func TestReportsDuringAnOutage(t *testing.T) {
 // A pause that a report began ends with an answered poll. A report uses no turn.
 func TestReportsDuringAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _, w, says := wired(t, Config{})
+		c, _, w, says := newScriptedClient(t, Config{})
 		says(http.StatusOK, wrongKey)
 		_ = c.Report(context.Background(), "5", captcha.Turnstile, true)
 		wantState(t, c, StateDown, "ERROR_WRONG_USER_KEY")

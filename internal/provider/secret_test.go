@@ -28,12 +28,12 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 	}
 	for name, handler := range echoes() {
 		for _, api := range []string{APILegacy, APITasks} {
-			c, j := serve(t, Config{API: api, Balance: true}, func(w http.ResponseWriter, r *http.Request) {
+			c, j := newServedClient(t, Config{API: api, Balance: true}, func(w http.ResponseWriter, r *http.Request) {
 				check("the request line", r.RequestURI)
 				check("a header", fmt.Sprint(r.Header))
 				handler(w, r)
 			})
-			exercise(t, c, j, name, id, check)
+			makeEveryCall(t, c, j, name, id, check)
 		}
 	}
 	url, _ := rawServer(t, func(conn net.Conn, next func() bool) {
@@ -41,13 +41,13 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 		_, _ = io.WriteString(conn, canary+"\r\n\r\n")
 	})
 	c, j := newClient(t, Config{URL: url})
-	exercise(t, c, j, "no HTTP", id, check)
+	makeEveryCall(t, c, j, "no HTTP", id, check)
 	c, j = newClient(t, Config{URL: "http://example.com"})
 	transport, _ := c.wire.(*http.Transport)
 	transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("dialling with " + canary)
 	}
-	exercise(t, c, j, "dial", id, check)
+	makeEveryCall(t, c, j, "dial", id, check)
 
 	if _, err := New(Config{URL: "https://user:" + canary + "@example.com/%zz?key=" + canary, API: APILegacy, Profile: generic}); err == nil {
 		t.Error("a URL with a key in it is accepted")
@@ -61,7 +61,7 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 func TestAnInvalidPingbackIsNeverShown(t *testing.T) {
 	const invalid = "https://poold.example.com/%zz/pingback-canary0123"
 	for _, api := range []string{APILegacy, APITasks} {
-		c, j := serve(t, Config{API: api}, says(200, `{"errorId":1,"errorCode":"ERROR_X `+invalid+`","status":0,"request":"ERROR_X `+invalid+`"}`))
+		c, j := newServedClient(t, Config{API: api}, answering(200, `{"errorId":1,"errorCode":"ERROR_X `+invalid+`","status":0,"request":"ERROR_X `+invalid+`"}`))
 		task, err := c.Submit(t.Context(), Request{Identity: v2, Pingback: invalid})
 		if text := fmt.Sprintf("%s %v %+v %s %s", task, err, err, c.State(time.Now()).Reason, j.String()); err == nil || strings.Contains(text, "pingback-canary") {
 			t.Errorf("%s: %s", api, text)
@@ -80,42 +80,42 @@ const jsonKey = `canary-KEY+/&=\"%41~0123456789abcdef`
 // echoes are the ways in which a service can echo a key or a proxy.
 func echoes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"code":             says(200, `{"status":0,"request":"ERROR_NO_KEY_`+jsonKey+`"}`),
-		"bare":             says(200, `{"status":0,"request":"`+jsonKey+`"}`),
-		"proxy":            says(200, `{"status":0,"request":"ERROR_X bad proxy `+proxyCanary+`"}`),
-		"proxy's word":     says(200, `{"status":0,"request":"ERROR_X proxy-canary is no good"}`),
-		"hidden":           says(200, `{"status":0,"request":"`+strings.ReplaceAll(jsonKey, "-", "-\u200b\u0000")+`"}`),
-		"plain":            says(200, "ERROR_KEY "+canary),
-		"known":            says(200, "ERROR_WRONG_USER_KEY: "+canary),
-		"pingback":         says(200, "ERROR_X cannot reach "+pingback),
-		"pingback's path":  says(200, "ERROR_X GET "+strings.TrimPrefix(pingback, "https://poold.example.com")),
-		"pingback decoded": says(200, "ERROR_X pingback-canary+"),
-		"pingback's query": says(200, "ERROR_X more=pingback-canary4711"),
-		"pingback as id":   says(200, `{"status":1,"request":"pingback-canary+%2F0123"}`),
-		"pingback in JSON": says(200, `{"errorId":1,"errorCode":"no `+pingback+`"}`),
-		"link":             says(200, "https://example.com/?key="+canary),
-		"id":               says(200, `{"status":1,"request":"`+jsonKey+`"}`),
-		"agent":            says(200, `{"status":1,"request":"03AF","user_agent":"`+jsonKey+`"}`),
-		"html":             says(200, "<html>"+canary),
-		"500":              says(500, canary),
-		"429":              says(429, canary),
-		"404":              says(404, canary),
-		"wrong type":       says(200, `{"status":{"`+jsonKey+`":1},"request":7}`),
-		"cut":              says(200, `{"status":1,"request":"`+jsonKey),
+		"code":             answering(200, `{"status":0,"request":"ERROR_NO_KEY_`+jsonKey+`"}`),
+		"bare":             answering(200, `{"status":0,"request":"`+jsonKey+`"}`),
+		"proxy":            answering(200, `{"status":0,"request":"ERROR_X bad proxy `+proxyCanary+`"}`),
+		"proxy's word":     answering(200, `{"status":0,"request":"ERROR_X proxy-canary is no good"}`),
+		"hidden":           answering(200, `{"status":0,"request":"`+strings.ReplaceAll(jsonKey, "-", "-\u200b\u0000")+`"}`),
+		"plain":            answering(200, "ERROR_KEY "+canary),
+		"known":            answering(200, "ERROR_WRONG_USER_KEY: "+canary),
+		"pingback":         answering(200, "ERROR_X cannot reach "+pingback),
+		"pingback's path":  answering(200, "ERROR_X GET "+strings.TrimPrefix(pingback, "https://poold.example.com")),
+		"pingback decoded": answering(200, "ERROR_X pingback-canary+"),
+		"pingback's query": answering(200, "ERROR_X more=pingback-canary4711"),
+		"pingback as id":   answering(200, `{"status":1,"request":"pingback-canary+%2F0123"}`),
+		"pingback in JSON": answering(200, `{"errorId":1,"errorCode":"no `+pingback+`"}`),
+		"link":             answering(200, "https://example.com/?key="+canary),
+		"id":               answering(200, `{"status":1,"request":"`+jsonKey+`"}`),
+		"agent":            answering(200, `{"status":1,"request":"03AF","user_agent":"`+jsonKey+`"}`),
+		"html":             answering(200, "<html>"+canary),
+		"500":              answering(500, canary),
+		"429":              answering(429, canary),
+		"404":              answering(404, canary),
+		"wrong type":       answering(200, `{"status":{"`+jsonKey+`":1},"request":7}`),
+		"cut":              answering(200, `{"status":1,"request":"`+jsonKey),
 		"redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/?key="+canary, http.StatusTemporaryRedirect)
 		},
-		"tasks proxy":   says(200, `{"errorId":1,"errorCode":"ERROR_X bad proxy `+proxyCanary+`"}`),
-		"tasks proxy's": says(200, `{"errorId":1,"errorCode":"ERROR_X proxy-canary is no good"}`),
-		"tasks code":    says(200, `{"errorId":7,"errorCode":"`+jsonKey+`"}`),
-		"tasks id":      says(200, `{"errorId":0,"taskId":"`+jsonKey+`"}`),
-		"tasks error":   says(200, `{"errorId":"`+jsonKey+`"}`),
-		"tasks balance": says(200, `{"errorId":0,"balance":"`+jsonKey+`"}`),
+		"tasks proxy":   answering(200, `{"errorId":1,"errorCode":"ERROR_X bad proxy `+proxyCanary+`"}`),
+		"tasks proxy's": answering(200, `{"errorId":1,"errorCode":"ERROR_X proxy-canary is no good"}`),
+		"tasks code":    answering(200, `{"errorId":7,"errorCode":"`+jsonKey+`"}`),
+		"tasks id":      answering(200, `{"errorId":0,"taskId":"`+jsonKey+`"}`),
+		"tasks error":   answering(200, `{"errorId":"`+jsonKey+`"}`),
+		"tasks balance": answering(200, `{"errorId":0,"balance":"`+jsonKey+`"}`),
 	}
 }
 
-// exercise makes every call and passes each text to check. It ends in an outage, with the log written.
-func exercise(t *testing.T, c *Client, j *journal, name string, id captcha.Identity, check func(where, text string)) {
+// makeEveryCall makes every call and passes each text to check. It ends in an outage, with the log written.
+func makeEveryCall(t *testing.T, c *Client, j *journal, name string, id captcha.Identity, check func(where, text string)) {
 	t.Helper()
 	ctx := context.Background()
 	for range outageAfter + 1 {

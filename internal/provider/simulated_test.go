@@ -37,8 +37,8 @@ func TestAgainstAWholeService(t *testing.T) {
 			o.Median = time.Millisecond
 			service := simulated.New(o)
 			cfg := Config{API: row.api, Profile: row.profile, Balance: true}
-			waiting, _ := serve(t, cfg, busy.ServeHTTP)
-			c, j := serve(t, cfg, service.ServeHTTP)
+			waiting, _ := newServedClient(t, cfg, busy.ServeHTTP)
+			c, j := newServedClient(t, cfg, service.ServeHTTP)
 			buyEveryKind(t, waiting, c, service)
 			ctx := t.Context()
 			offered := row.api == APILegacy && row.profile == captchaAI
@@ -56,13 +56,13 @@ func TestAgainstAWholeService(t *testing.T) {
 			if e := faultOf(t, err); e.Class != Parameters {
 				t.Errorf("no page: %v", e)
 			}
-			if found := shownOfPicture(j.String()); found {
+			if found := showsPicture(j.String()); found {
 				t.Errorf("the picture is in the log: %s", j.String())
 			}
 		})
 	}
 	service := simulated.New(simulated.Options{Key: "another"})
-	c, _ := serve(t, Config{}, http.HandlerFunc(service.ServeHTTP))
+	c, _ := newServedClient(t, Config{}, http.HandlerFunc(service.ServeHTTP))
 	if e := faultOf(t, submitOne(t, c)); e.Class != Account {
 		t.Errorf("a wrong key: %v", e)
 	}
@@ -117,8 +117,8 @@ func thePicture() []byte {
 	return []byte("\x89PNG\r\n\x1a\n" + strings.Repeat(pictureCanary, 30))
 }
 
-// shownOfPicture reports whether a text contains a piece of the picture, raw or in base64.
-func shownOfPicture(text string) bool {
+// showsPicture reports whether a text contains a piece of the picture, raw or in base64.
+func showsPicture(text string) bool {
 	if strings.Contains(text, pictureCanary[:10]) {
 		return true
 	}

@@ -33,7 +33,7 @@ func (t tasks) submit(r Request) (query, error) {
 }
 
 func (t tasks) poll(task string, id captcha.Identity) query {
-	return t.post("/getTaskResult", naming(task), func(reply []byte) (answer, error) {
+	return t.post("/getTaskResult", taskFields(task), func(reply []byte) (answer, error) {
 		a, err := readResult(reply, id.Type)
 		if err == nil && a.text != "" && t.profile.name == otherPoold {
 			a.sinceSubmit, a.dated = readAge(reply)
@@ -42,9 +42,9 @@ func (t tasks) poll(task string, id captcha.Identity) query {
 	})
 }
 
-// naming returns the request fields that name a task. An id that is an integer is sent as a JSON
+// taskFields returns the request fields that name a task. An id that is an integer is sent as a JSON
 // number.
-func naming(task string) map[string]any {
+func taskFields(task string) map[string]any {
 	if n, err := strconv.ParseInt(task, 10, 64); err == nil && strconv.FormatInt(n, 10) == task {
 		return map[string]any{"taskId": n}
 	}
@@ -76,9 +76,9 @@ func (t tasks) report(task string, kind captcha.Type, good bool) (query, bool) {
 	default:
 		return query{}, false
 	}
-	return t.post(path, naming(task), func(reply []byte) (answer, error) {
+	return t.post(path, taskFields(task), func(reply []byte) (answer, error) {
 		_, a, err := parseTasks(reply)
-		return reported(a, err)
+		return reportAnswer(a, err)
 	}), true
 }
 
@@ -97,7 +97,7 @@ func readCreated(reply []byte) (answer, error) {
 	if err != nil || a.code != "" {
 		return a, err
 	}
-	return created(r.TaskID, a)
+	return createdAnswer(r.TaskID, a)
 }
 
 func readResult(reply []byte, kind captcha.Type) (answer, error) {
@@ -105,7 +105,7 @@ func readResult(reply []byte, kind captcha.Type) (answer, error) {
 	if err != nil || a.code != "" || a.notReady {
 		return a, err
 	}
-	switch quoted(r.Status) {
+	switch jsonText(r.Status) {
 	case "processing", "idle":
 		return answer{notReady: true}, nil
 	case "failed":
@@ -123,16 +123,16 @@ func readResult(reply []byte, kind captcha.Type) (answer, error) {
 	if json.Unmarshal(r.Solution, &s) != nil {
 		return answer{}, oddReply
 	}
-	text, other := quoted(s.Recaptcha), quoted(s.Token)
+	text, other := jsonText(s.Recaptcha), jsonText(s.Token)
 	switch {
 	case captcha.HasNamed(kind):
-		text = named(kind, r.Solution)
+		text = namedValues(kind, r.Solution)
 	case kind == captcha.Image: // a text of digits may come as a JSON number
-		text = plain(s.Text)
+		text = textOrDigits(s.Text)
 	case kind == captcha.Turnstile && other != "", text == "":
 		text = other
 	}
-	return solution(kind, text, agent(s.UserAgent))
+	return solvedAnswer(kind, text, userAgent(s.UserAgent))
 }
 
 // maxAge is the maximum accepted time between a solve and the submission of its task.
@@ -161,21 +161,21 @@ func readTasksBalance(reply []byte) (answer, error) {
 	if err != nil || a.code != "" {
 		return a, err
 	}
-	return amount(r.Balance)
+	return amountAnswer(r.Balance)
 }
 
 // parseTasks parses the common fields of a reply. In the answer it sets only code or notReady; if
 // the service granted the call, it sets neither.
 func parseTasks(reply []byte) (tasksReply, answer, error) {
 	var r tasksReply
-	reply, err := sniff(reply)
+	reply, err := trimReply(reply)
 	if err != nil {
 		return r, answer{}, err
 	}
 	if err := decode(reply, &r); err != nil {
 		return r, answer{}, err
 	}
-	id, code := plain(r.ErrorID), plain(r.ErrorCode)
+	id, code := textOrDigits(r.ErrorID), textOrDigits(r.ErrorCode)
 	switch {
 	case id == "0", id == "" && code == "":
 		return r, answer{}, nil

@@ -33,7 +33,7 @@ func TestCannotBeAsked(t *testing.T) {
 		{APITasks, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "de"}}, thePicture()},
 		{APITasks, captcha.Identity{Type: captcha.Image, Proxy: "192.0.2.1:80", ProxyType: "http"}, thePicture()},
 	} {
-		c, _, w, _ := wired(t, Config{API: row.api})
+		c, _, w, _ := newScriptedClient(t, Config{API: row.api})
 		_, err := c.Submit(context.Background(), Request{Identity: row.id, Image: row.image})
 		if e := faultOf(t, err); e.Class != Parameters || e.Code != NotAsked || e.Unknown || w.count() != 0 {
 			t.Errorf("%+v: %v after %d calls", row.id, err, w.count())
@@ -46,7 +46,7 @@ func TestCannotBeAsked(t *testing.T) {
 
 func TestTasksOtherCalls(t *testing.T) {
 	var got []received
-	c, _ := serve(t, Config{API: APITasks, Balance: true},
+	c, _ := newServedClient(t, Config{API: APITasks, Balance: true},
 		recorder(t, &got, `{"errorId":0,"status":"processing","balance":12.5}`))
 	ctx := context.Background()
 	for _, task := range []string{"77", "9007199254740993", "0077", "6a2f41a3-c54c-fce8-32d2-0324e1c32e22", "-5"} {
@@ -89,8 +89,8 @@ func TestTokensOfAnotherPoold(t *testing.T) {
 		{otherPoold, `"createTime":1000000,"endTime":1`, false, 0},
 		{twoCaptcha, `"createTime":1000,"endTime":930`, false, 0},
 	} {
-		client, _ := serve(t, Config{API: APITasks, Profile: c.profile},
-			says(200, `{"errorId":0,"status":"ready","solution":{"token":"03AFtoken"},`+c.times+`}`))
+		client, _ := newServedClient(t, Config{API: APITasks, Profile: c.profile},
+			answering(200, `{"errorId":0,"status":"ready","solution":{"token":"03AFtoken"},`+c.times+`}`))
 		got, err := client.Poll(t.Context(), "7", captcha.Identity{Type: captcha.Turnstile})
 		if err != nil || got.Token != "03AFtoken" || got.Dated != c.dated || got.SinceSubmit != c.since {
 			t.Errorf("%s with %s: %+v, %v", c.profile, c.times, got, err)

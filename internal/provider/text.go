@@ -16,7 +16,7 @@ import (
 
 // clean makes a text from a service safe to show. It replaces the given secrets, removes all
 // characters except printable ASCII, and cuts the text after the given number of characters.
-func clean(text string, most int, secrets ...captcha.Secret) string {
+func clean(text string, maximum int, secrets ...captcha.Secret) string {
 	text = captcha.Printable(text)
 	for _, s := range secrets {
 		// The text may contain the secret unchanged, form-encoded, or cleaned by Printable.
@@ -26,17 +26,17 @@ func clean(text string, most int, secrets ...captcha.Secret) string {
 			}
 		}
 	}
-	return text[:min(len(text), most)]
+	return text[:min(len(text), maximum)]
 }
 
-// quotes reports whether text contains a piece of an image, as raw bytes or in base64.
-func quotes(text string, image []byte) bool {
+// containsImage reports whether text contains a piece of an image, as raw bytes or in base64.
+func containsImage(text string, image []byte) bool {
 	if len(image) == 0 {
 		return false
 	}
 	for _, form := range []string{string(image), base64.StdEncoding.EncodeToString(image)} {
-		for i := range len(text) - leastSecret + 1 {
-			if strings.Contains(form, text[i:i+leastSecret]) {
+		for i := range len(text) - minSecretPiece + 1 {
+			if strings.Contains(form, text[i:i+minSecretPiece]) {
 				return true
 			}
 		}
@@ -44,17 +44,17 @@ func quotes(text string, image []byte) bool {
 	return false
 }
 
-// graphic reports whether text consists of visible ASCII characters, at least 1 and at most `most`.
+// isGraphic reports whether text consists of visible ASCII characters, at least 1 and at most `most`.
 // Ids of tasks and tokens have this form.
-func graphic(text string, most int) bool {
-	return text != "" && len(text) <= most &&
+func isGraphic(text string, maximum int) bool {
+	return text != "" && len(text) <= maximum &&
 		strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
 
-// readable reports whether text is valid UTF-8 of at most `most` bytes, has a character other than
+// isReadable reports whether text is valid UTF-8 of at most `most` bytes, has a character other than
 // white space, and has no control or replacement characters.
-func readable(text string, most int) bool {
-	return strings.TrimSpace(text) != "" && len(text) <= most && utf8.ValidString(text) &&
+func isReadable(text string, maximum int) bool {
+	return strings.TrimSpace(text) != "" && len(text) <= maximum && utf8.ValidString(text) &&
 		!strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError })
 }
 

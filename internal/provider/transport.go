@@ -110,21 +110,21 @@ func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	// A RoundTripper follows no redirects and keeps no cookies.
 	resp, err := c.wire.RoundTrip(req)
 	if err != nil {
-		return answer{}, broken(ctx, limited, err, sent.Load(), q.hide)
+		return answer{}, networkTrouble(ctx, limited, err, sent.Load(), q.hide)
 	}
 	defer resp.Body.Close() //nolint:errcheck // closing a body after reading loses no data
 	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
 	switch {
 	case err != nil:
-		return answer{}, broken(ctx, limited, err, true, q.hide)
+		return answer{}, networkTrouble(ctx, limited, err, true, q.hide)
 	case len(reply) > maxReply:
 		return answer{}, &trouble{code: "too_large", sent: true, delay: hiccup}
 	}
-	return c.understand(resp, reply, q)
+	return c.parseReply(resp, reply, q)
 }
 
-// understand parses a complete reply.
-func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer, error) {
+// parseReply parses a complete reply.
+func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer, error) {
 	status := resp.StatusCode
 	delay := max(hiccup, retryAfter(resp.Header, time.Now()))
 	code := "http_" + strconv.Itoa(status)
@@ -141,12 +141,12 @@ func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer,
 		g := oddReply
 		_ = errors.As(err, &g)
 		return answer{}, &trouble{code: string(g), cause: g, sent: true, delay: hiccup}
-	case q.leaks(a.text):
+	case q.leaksSecret(a.text):
 		// The id of a task is logged, and a token is handed out. Neither may contain the key or the
 		// secret of a pingback.
 		return answer{}, &trouble{code: string(echoReply), cause: echoReply, sent: true, delay: hiccup}
 	}
-	if shows(a.userAgent, q.secrets) {
+	if containsSecret(a.userAgent, q.secrets) {
 		a.userAgent = ""
 	}
 	if status == http.StatusTooManyRequests {
@@ -155,27 +155,27 @@ func (c *Client) understand(resp *http.Response, reply []byte, q query) (answer,
 	return a, nil
 }
 
-// leaks reports whether the text of an answer, or one of its named values, contains one of the
+// leaksSecret reports whether the text of an answer, or one of its named values, contains one of the
 // secrets.
-func (q query) leaks(text string) bool {
+func (q query) leaksSecret(text string) bool {
 	for _, value := range captcha.Named(q.answers, text) {
-		if shows(value, q.secrets) {
+		if containsSecret(value, q.secrets) {
 			return true
 		}
 	}
-	return shows(text, q.secrets)
+	return containsSecret(text, q.secrets)
 }
 
-// shows reports whether text contains one of the secrets.
-func shows(text string, secrets []captcha.Secret) bool {
+// containsSecret reports whether text contains one of the secrets.
+func containsSecret(text string, secrets []captcha.Secret) bool {
 	return slices.ContainsFunc(secrets, func(s captcha.Secret) bool {
 		return s != "" && strings.Contains(text, s.Reveal())
 	})
 }
 
-// leastSecret is the minimum length of the pieces of a secret that replies are searched for.
+// minSecretPiece is the minimum length of the pieces of a secret that replies are searched for.
 // Shorter pieces could occur in harmless texts.
-const leastSecret = 16
+const minSecretPiece = 16
 
 // pingbackSecrets returns the URL of a pingback and those pieces of its path and query that may be
 // secrets. The pieces count because a service may quote only a part of the URL.
@@ -190,7 +190,7 @@ func pingbackSecrets(text string) []captcha.Secret {
 	}
 	for _, form := range []string{u.Path, u.RequestURI()} {
 		for piece := range strings.FieldsFuncSeq(form, func(r rune) bool { return strings.ContainsRune("/?&=", r) }) {
-			if len(piece) >= leastSecret {
+			if len(piece) >= minSecretPiece {
 				all = append(all, captcha.Secret(piece))
 			}
 		}
@@ -198,9 +198,9 @@ func pingbackSecrets(text string) []captcha.Secret {
 	return all
 }
 
-// broken converts a network error to a *trouble. It keeps the text of the error only if nothing was
+// networkTrouble converts a network error to a *trouble. It keeps the text of the error only if nothing was
 // sent, because a later error can quote the service.
-func broken(ctx, limited context.Context, err error, sent bool, hide []captcha.Secret) error {
+func networkTrouble(ctx, limited context.Context, err error, sent bool, hide []captcha.Secret) error {
 	t := &trouble{sent: sent, delay: hiccup}
 	switch {
 	case ctx.Err() != nil:

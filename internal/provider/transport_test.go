@@ -30,7 +30,7 @@ func TestRetryAfter(t *testing.T) {
 		time.Now().Add(time.Hour).UTC().Format(http.TimeFormat):        time.Minute,
 		time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat):       5 * time.Second,
 	} {
-		c, _ := serve(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		c, _ := newServedClient(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", header)
 			w.WriteHeader(http.StatusTooManyRequests)
 		})
@@ -48,16 +48,16 @@ func TestRetryAfter(t *testing.T) {
 func TestACallThatWasNotSentBuysNothing(t *testing.T) {
 	refused := listen(t)
 	_ = refused.Close()
-	secure := httptest.NewUnstartedServer(says(200, "OK|5"))
+	secure := httptest.NewUnstartedServer(answering(200, "OK|5"))
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake that fails here
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
-	old := httptest.NewUnstartedServer(says(200, "OK|5"))
+	old := httptest.NewUnstartedServer(answering(200, "OK|5"))
 	old.Config.ErrorLog = secure.Config.ErrorLog
 	old.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}
 	old.StartTLS()
 	t.Cleanup(old.Close)
-	plain := httptest.NewServer(says(200, "OK|5"))
+	plain := httptest.NewServer(answering(200, "OK|5"))
 	t.Cleanup(plain.Close)
 
 	for name, url := range map[string]string{

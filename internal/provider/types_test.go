@@ -89,7 +89,7 @@ func TestFieldsOfEachType(t *testing.T) {
 			r.Image = image
 		}
 		var got []received
-		c, _ := serve(t, Config{Profile: row.profile}, recorder(t, &got, `{"status":1,"request":"0123"}`))
+		c, _ := newServedClient(t, Config{Profile: row.profile}, recorder(t, &got, `{"status":1,"request":"0123"}`))
 		if task, err := c.Submit(t.Context(), r); err != nil || task != "0123" {
 			t.Fatalf("%+v: %q, %v", row.id, task, err)
 		}
@@ -100,7 +100,7 @@ func TestFieldsOfEachType(t *testing.T) {
 		if fields, err := url.ParseQuery(got[0].body); err != nil || !reflect.DeepEqual(fields, want) {
 			t.Errorf("%s %+v sends\n%v, want\n%v", row.profile, row.id, fields, want)
 		}
-		c, _ = serve(t, Config{API: APITasks, Profile: row.profile}, recorder(t, &got, `{"errorId":0,"taskId":5}`))
+		c, _ = newServedClient(t, Config{API: APITasks, Profile: row.profile}, recorder(t, &got, `{"errorId":0,"taskId":5}`))
 		if _, err := c.Submit(t.Context(), r); err != nil {
 			t.Fatalf("%+v: %v", row.id, err)
 		}
@@ -190,10 +190,10 @@ func TestSolutionsOfEachType(t *testing.T) {
 		{APITasks, captcha.Image, `{"errorId":0,"status":"ready","solution":{"token":"03AF"}}`, capacity, nil, ""},
 		{APITasks, captcha.Image, `{"errorId":0,"status":"ready","solution":"a"}`, capacity, nil, ""},
 	} {
-		c, j, _, says := wired(t, Config{API: row.api, Profile: twoCaptcha})
+		c, j, _, says := newScriptedClient(t, Config{API: row.api, Profile: twoCaptcha})
 		says(http.StatusOK, row.reply)
 		s, err := c.Poll(context.Background(), "1", captcha.Identity{Type: row.kind})
-		if got := gist(s.Token, err); got != row.want || s.UserAgent != row.agent {
+		if got := resultWord(s.Token, err); got != row.want || s.UserAgent != row.agent {
 			t.Errorf("%s %s is taken for %q by %q, want %q by %q", row.kind, row.reply, got, s.UserAgent, row.want, row.agent)
 		}
 		if got := captcha.Named(row.kind, s.Token); !maps.Equal(got, row.values) {
@@ -221,10 +221,10 @@ func TestQuotedPicturesAndKeysAreHidden(t *testing.T) {
 			if form.api == APILegacy && !strings.HasPrefix(code, "ERROR_") {
 				form.reply = `{"status":0,"request":"` + code + `"}`
 			}
-			c, j := serve(t, Config{API: form.api}, says(200, form.reply))
+			c, j := newServedClient(t, Config{API: form.api}, answering(200, form.reply))
 			_, err := c.Submit(t.Context(), Request{Identity: captcha.Identity{Type: captcha.Image}, Image: thePicture()})
 			e := faultOf(t, err)
-			if e.Class != Task || e.Code != "holds_a_secret" || shownOfPicture(err.Error()+j.String()) {
+			if e.Class != Task || e.Code != "holds_a_secret" || showsPicture(err.Error()+j.String()) {
 				t.Errorf("%s, %s: %v", form.api, name, err)
 			}
 		}
@@ -233,8 +233,8 @@ func TestQuotedPicturesAndKeysAreHidden(t *testing.T) {
 		`{"status":1,"request":{"challenge":"c","validate":"` + jsonKey + `","seccode":"s"}}`,
 		`{"status":1,"challenge":"c","validate":"v","seccode":"` + jsonKey + `"}`,
 	} {
-		c, _ := serve(t, Config{}, says(200, reply))
-		if s, err := c.Poll(t.Context(), "1", captcha.Identity{Type: captcha.GeeTest}); gist(s.Token, err) != capacity {
+		c, _ := newServedClient(t, Config{}, answering(200, reply))
+		if s, err := c.Poll(t.Context(), "1", captcha.Identity{Type: captcha.GeeTest}); resultWord(s.Token, err) != capacity {
 			t.Errorf("%s: %q, %v", reply, s.Token, err)
 		}
 	}
@@ -245,7 +245,7 @@ func TestQuotedPicturesAndKeysAreHidden(t *testing.T) {
 func TestAPictureIsNotKept(t *testing.T) {
 	const size = 8 << 20
 	for _, api := range []string{APILegacy, APITasks} {
-		c, _ := serve(t, Config{API: api}, func(w http.ResponseWriter, r *http.Request) {
+		c, _ := newServedClient(t, Config{API: api}, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			_, _ = io.WriteString(w, `{"status":1,"request":"5","errorId":0,"taskId":5}`)
 		})

@@ -12,13 +12,12 @@ import (
 	"poold/internal/provider"
 )
 
-// formerFor is how long a removed provider's account is kept. It exceeds the longest time for which
-// a task is in flight.
+// A removed provider's account is kept for formerFor, which is longer than any task is in flight.
 const formerFor = 26 * time.Hour
 
 // Account returns the id of an account at a service. The id does not depend on the provider's name
 // in the file: any provider with the same API, address and key can poll the account's tasks. The id
-// is stored in Redis, and is too short to reveal the key.
+// is stored in Redis and is too short to reveal the key.
 func Account(api, url string, key captcha.Secret) string {
 	return hex.EncodeToString(mac(key, "poold account", api, strings.TrimRight(url, "/"))[:6])
 }
@@ -39,21 +38,21 @@ type account struct {
 	threadsRead      bool      // maintenance has read the provider's limit
 	removed          time.Time // time of the reload that removed the provider; zero = it is configured
 	threadsFailed    bool      // the provider's limit could not be read; logged once
-	unanswered       bool      // the last submit had no answer, which is logged once
-	missingCallbacks int       // number of tasks in a row whose callback did not arrive
-	shared           faultKey  // the fault last shared with the other replicas
-	refusals         int       // submits refused in a row, over all replicas, as last read from Redis
+	unanswered       bool      // the last submit had no answer, which has been logged
+	missingCallbacks int       // number of consecutive tasks without their callback
+	shared           faultKey  // the fault that was last shared with the other replicas
+	refusals         int       // consecutive refused submits, over all replicas, as last read from Redis
 }
 
 // silentAfter is the number of missing callbacks in a row after which new tasks are polled without
 // waiting for a callback.
 const silentAfter = 3
 
-// silentLocked reports whether the account's last callbacks are missing.
+// silentLocked reports whether the account's latest silentAfter callbacks are missing.
 func (a *account) silentLocked() bool { return a.missingCallbacks >= silentAfter }
 
-// limitLocked returns the maximum number of orders in flight: the smaller of the file's limit and
-// the provider's.
+// limitLocked returns the maximum number of orders in flight. This is the file's limit or the
+// provider's, whichever is smaller.
 func (a *account) limitLocked() int {
 	if a.threads > 0 {
 		return min(a.concurrency, a.threads)
@@ -69,8 +68,8 @@ type accountTerms struct {
 	callbacks Callbacks
 }
 
-// accounts has the configured providers, in the order in which they are tried, and the
-// removed providers. It is safe for concurrent use.
+// accounts stores the configured providers, in the order in which they are tried, and the removed
+// providers. It is safe for concurrent use.
 type accounts struct {
 	*base
 	arrived chan struct{} // wakes maintenance when a provider was added
@@ -119,8 +118,8 @@ func (as *accounts) notifyLocked() {
 	as.changed = make(chan struct{})
 }
 
-// keepFormerLocked records the accounts that are no longer configured. If several of them have the
-// same id, it keeps only the one removed last. It keeps none whose id a configured account has.
+// keepFormerLocked records the accounts that are no longer configured. Of several accounts with the
+// same id it keeps the one removed last. It drops accounts whose id a configured account has.
 func (as *accounts) keepFormerLocked(old []*account, at time.Time) {
 	for _, a := range old {
 		if !slices.Contains(as.listed, a) {
@@ -154,8 +153,8 @@ func (as *accounts) names() (names []string) {
 	return names
 }
 
-// named returns the configured provider with the given name, or nil.
-func (as *accounts) named(name string) *account {
+// byName returns the configured provider with the given name, or nil.
+func (as *accounts) byName(name string) *account {
 	for _, a := range as.configured() {
 		if a.Name() == name {
 			return a
@@ -164,10 +163,10 @@ func (as *accounts) named(name string) *account {
 	return nil
 }
 
-// askable returns the account at which an order can be polled, or nil. The arguments name and id
-// are those of the order's account when the order was placed. If no account has the id, askable
+// accountOf returns the account at which an order can be polled, or nil. The arguments name and id
+// are those of the order's account when the order was placed. If no account has the id, accountOf
 // returns the account with the name, because the account's key may have changed.
-func (as *accounts) askable(name, id string) *account {
+func (as *accounts) accountOf(name, id string) *account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	known := slices.Concat(as.listed, as.former)
@@ -197,22 +196,22 @@ func (as *accounts) nextAccount() *account {
 	return listed[0]
 }
 
-// terms returns an account's terms for a new order.
-func (as *accounts) terms(a *account) accountTerms {
+// termsOf returns an account's terms for a new order.
+func (as *accounts) termsOf(a *account) accountTerms {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return accountTerms{id: a.id, limit: a.limitLocked(), price: a.price, callbacks: a.callbacks}
 }
 
-// silent reports whether an account's last callbacks are missing.
+// silent is silentLocked for a caller without the lock.
 func (as *accounts) silent(a *account) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return a.silentLocked()
 }
 
-// noteCallback records whether an expected callback arrived. It logs when the callbacks stop and
-// when they arrive again.
+// noteCallback records whether an expected callback arrived. It logs when callbacks stop arriving
+// and when they arrive again.
 func (as *accounts) noteCallback(a *account, came bool) {
 	as.mu.Lock()
 	before := a.silentLocked()
@@ -232,8 +231,8 @@ func (as *accounts) noteCallback(a *account, came bool) {
 	}
 }
 
-// noteAnswer records whether a submit had an answer. It returns true if the previous submit
-// differed in having an answer.
+// noteAnswer records whether a submit had an answer. It returns true if this differs from the
+// previous submit.
 func (as *accounts) noteAnswer(a *account, answered bool) (changed bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()

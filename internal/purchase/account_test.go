@@ -40,15 +40,15 @@ func newReplica(t *testing.T, o pool.Options, providers ...Entry) *replica {
 	return r
 }
 
-// at returns an entry of a fake provider with a name and an account. The provider records its polls
+// entryAt returns an entry of a fake provider with a name and an account. The provider records its polls
 // in the ledger.
-func (r *replica) at(name, account string) Entry {
+func (r *replica) entryAt(name, account string) Entry {
 	return Entry{Provider: newFakeProvider(r.ledger, name), Account: account, Concurrency: 9}
 }
 
-// leave places n orders, stores their task ids and lets their leases expire, like a replica that
+// leaveOrders places n orders, stores their task ids and lets their leases expire, like a replica that
 // died before its first poll.
-func (r *replica) leave(t *testing.T, n int) (orders []*Order) {
+func (r *replica) leaveOrders(t *testing.T, n int) (orders []*Order) {
 	t.Helper()
 	for i := range n {
 		o := mustPlace(t, r.buyer, spec())
@@ -124,19 +124,19 @@ func TestOrdersAreCollectedAtTheirAccount(t *testing.T) {
 		runBubble(t, name, func(t *testing.T) {
 			redis := redistest.InBubble(t)
 			died := newReplica(t, pool.Options{Dial: redis.Dial})
-			died.buyer.SetProviders(died.list(c.before))
-			died.leave(t, 3)
+			died.buyer.SetProviders(died.entries(c.before))
+			died.leaveOrders(t, 3)
 
 			heir := newReplica(t, pool.Options{Dial: redis.Dial})
 			if c.reload != nil {
-				before := heir.list(c.reload)
+				before := heir.entries(c.reload)
 				if c.asked == "one of old" {
 					before[0].Provider.(*fakeProvider).name = "one"
-					before[0].Provider = named{before[0].Provider.(*fakeProvider), "one of old"}
+					before[0].Provider = renamedProvider{before[0].Provider.(*fakeProvider), "one of old"}
 				}
 				heir.buyer.SetProviders(before)
 			}
-			heir.buyer.SetProviders(heir.list(c.after))
+			heir.buyer.SetProviders(heir.entries(c.after))
 			if n := heir.collect(t); n != 3 {
 				t.Errorf("%d orders were adopted, want 3", n)
 			}
@@ -157,18 +157,18 @@ func TestOrdersAreCollectedAtTheirAccount(t *testing.T) {
 	}
 }
 
-// named is a fake provider with another name than the one in the ledger.
-type named struct {
+// renamedProvider is a fake provider with another name than the one in the ledger.
+type renamedProvider struct {
 	*fakeProvider
 	name string
 }
 
-func (n named) Name() string { return n.name }
+func (n renamedProvider) Name() string { return n.name }
 
-// list returns entries for pairs of a name and an account.
-func (r *replica) list(names []string) (entries []Entry) {
+// entries returns entries for pairs of a name and an account.
+func (r *replica) entries(names []string) (entries []Entry) {
 	for ; len(names) > 0; names = names[2:] {
-		entries = append(entries, r.at(names[0], names[1]))
+		entries = append(entries, r.entryAt(names[0], names[1]))
 	}
 	return entries
 }
@@ -182,7 +182,7 @@ func TestStrandedOrdersAreReported(t *testing.T) {
 		deadline := leftAtOne(t, redis, 3)
 
 		heir := newReplica(t, pool.Options{Dial: redis.Dial})
-		heir.buyer.SetProviders(heir.list([]string{"two", "y"}))
+		heir.buyer.SetProviders(heir.entries([]string{"two", "y"}))
 		for range 10 {
 			if n := heir.collect(t); n != 0 {
 				t.Fatalf("%d orders were adopted", n)
@@ -203,7 +203,7 @@ func TestStrandedOrdersAreReported(t *testing.T) {
 
 		// Another replica has the account, and finds the orders without a lease.
 		other := newReplica(t, pool.Options{Dial: redis.Dial})
-		other.buyer.SetProviders(other.list([]string{"three", "x"}))
+		other.buyer.SetProviders(other.entries([]string{"three", "x"}))
 		adopted, err := other.buyer.recovery.adopt(t.Context())
 		if err != nil || len(adopted) != 3 {
 			t.Fatalf("the other replica adopted %d, %v", len(adopted), err)
@@ -224,7 +224,7 @@ func TestStrandedOrdersAreReported(t *testing.T) {
 			t.Errorf("stranded %+v, want the order that no replica runs", got)
 		}
 		// The account is listed again.
-		heir.buyer.SetProviders(heir.list([]string{"two", "y", "uno", "x"}))
+		heir.buyer.SetProviders(heir.entries([]string{"two", "y", "uno", "x"}))
 		if n := heir.collect(t); n != 1 {
 			t.Errorf("%d orders were adopted, want 1", n)
 		}
@@ -240,8 +240,8 @@ func TestStrandedOrdersAreReported(t *testing.T) {
 func leftAtOne(t *testing.T, redis *redistest.Bubble, n int) (deadline time.Time) {
 	t.Helper()
 	died := newReplica(t, pool.Options{Dial: redis.Dial})
-	died.buyer.SetProviders(died.list([]string{"one", "x"}))
-	died.leave(t, n)
+	died.buyer.SetProviders(died.entries([]string{"one", "x"}))
+	died.leaveOrders(t, n)
 	return died.orderDeadline(t)
 }
 
@@ -297,7 +297,7 @@ func TestOrdersWithoutATaskAreNeverStranded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		died := newReplica(t, pool.Options{Dial: redis.Dial})
-		died.buyer.SetProviders(died.list([]string{"one", "x"}))
+		died.buyer.SetProviders(died.entries([]string{"one", "x"}))
 		for _, marked := range []bool{false, true} {
 			o := mustPlace(t, died.buyer, spec())
 			if marked {
@@ -345,7 +345,7 @@ func TestFormerProvidersAreForgotten(t *testing.T) {
 			{time.Millisecond, []string{"g3", "z"}, nil},
 		} {
 			time.Sleep(step.wait)
-			if r.buyer.SetProviders(r.list(step.list)); !slices.Equal(former(), step.remains) {
+			if r.buyer.SetProviders(r.entries(step.list)); !slices.Equal(former(), step.remains) {
 				t.Errorf("with %q it remembers %q, want %q", step.list, former(), step.remains)
 			}
 		}
@@ -379,10 +379,10 @@ func TestACallbackUnderAFormerNameLands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		died := newReplica(t, pool.Options{Dial: redis.Dial})
-		died.buyer.SetProviders(died.list([]string{"one", "x"}))
-		order := died.leave(t, 1)[0].String()
+		died.buyer.SetProviders(died.entries([]string{"one", "x"}))
+		order := died.leaveOrders(t, 1)[0].String()
 		heir := newReplica(t, pool.Options{Dial: redis.Dial})
-		renamed := heir.at("two", "x")
+		renamed := heir.entryAt("two", "x")
 		renamed.Callbacks.Secrets = []captcha.Secret{"first"}
 		heir.buyer.SetProviders([]Entry{renamed})
 		for _, secret := range []captcha.Secret{"third", "first"} {

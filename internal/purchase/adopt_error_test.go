@@ -20,7 +20,7 @@ func TestAdoptReturnsOrdersBeforeAnError(t *testing.T) {
 	} {
 		runBubble(t, name, func(t *testing.T) {
 			s := newTestBuyer(t, 9)
-			s.found(t, pool.Bought)
+			s.foundOrder(t, pool.Bought)
 			s.reserve(t, "two", pool.Ref{Order: "second", Identity: spec().ID})
 			heir := s.replica("no letters")
 			heir.buyer.SetProviders([]Entry{{Provider: heir.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
@@ -68,9 +68,9 @@ func TestAnErrorForOneIdentityDoesNotStopAdoption(t *testing.T) {
 		target := spec()
 		target.Identity.Sitekey = "other"
 		target.ID = target.Identity.ID()
-		first, second := s.found(t, pool.Bought), s.foundFor(t, target, pool.Bought)
+		first, second := s.foundOrder(t, pool.Bought), s.foundFor(t, target, pool.Bought)
 		heir := s.replica("no letters")
-		heir.buyer.stock = halfStock{heir.stock, first.Identity}
+		heir.buyer.stock = failingStock{heir.stock, first.Identity}
 		got, err := heir.buyer.recovery.adopt(t.Context())
 		if !errors.Is(err, redisdb.ErrDown) || len(got) != 1 || got[0].Ref != second.Ref {
 			t.Errorf("adopted %d orders, %v", len(got), err)
@@ -78,13 +78,13 @@ func TestAnErrorForOneIdentityDoesNotStopAdoption(t *testing.T) {
 	})
 }
 
-// halfStock fails for one identity.
-type halfStock struct {
+// failingStock fails for one identity.
+type failingStock struct {
 	*stock
 	bad captcha.ID
 }
 
-func (s halfStock) Adopt(ctx context.Context, id captcha.ID, orders []string) ([]pool.Record, []pool.Ref, error) {
+func (s failingStock) Adopt(ctx context.Context, id captcha.ID, orders []string) ([]pool.Record, []pool.Ref, error) {
 	if id == s.bad {
 		return nil, nil, redisdb.ErrDown
 	}

@@ -16,9 +16,9 @@ import (
 	"poold/internal/provider"
 )
 
-// found returns an order of a dead replica in a state. It was placed 2 s before it was marked, and
+// foundOrder returns an order of a dead replica in a state. It was placed 2 s before it was marked, and
 // its task is "t7".
-func (s *testBuyer) found(t *testing.T, state pool.State) *Order {
+func (s *testBuyer) foundOrder(t *testing.T, state pool.State) *Order {
 	t.Helper()
 	return s.foundFor(t, spec(), state)
 }
@@ -62,7 +62,7 @@ func (s *testBuyer) adopt(t *testing.T) []*Order {
 func TestAdoptRemovesAnUnsubmittedOrder(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
-		s.found(t, pool.Intent)
+		s.foundOrder(t, pool.Intent)
 		heir := s.replica("no letters")
 		if got := heir.adopt(t); len(got) != 0 {
 			t.Errorf("%d orders to be collected", len(got))
@@ -80,7 +80,7 @@ func TestAdoptRemovesAnUnsubmittedOrder(t *testing.T) {
 func TestAdoptKeepsASubmittingOrderAsUnknown(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
-		o := s.found(t, pool.Submitting)
+		o := s.foundOrder(t, pool.Submitting)
 		heir := s.replica("no letters")
 		for range 3 {
 			if got := heir.adopt(t); len(got) != 0 {
@@ -145,7 +145,7 @@ func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 	for _, age := range []time.Duration{30 * time.Second, 200 * time.Second} {
 		for _, solves := range []bool{true, false} {
 			withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-				s.found(t, pool.Bought)
+				s.foundOrder(t, pool.Bought)
 				time.Sleep(age - 2*time.Second)
 				heir := s.replica("no letters")
 				if !solves {
@@ -173,19 +173,19 @@ func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 // Orders of unknown outcome, of living replicas and of this buyer are not adopted.
 func TestAdoptLeavesOtherOrdersAlone(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
-		s.found(t, pool.Unknown)
-		s.renew(t, s.found(t, pool.Bought).Ref)
+		s.foundOrder(t, pool.Unknown)
+		s.renew(t, s.foundOrder(t, pool.Bought).Ref)
 		own := s.order(t)
-		ended := s.collecting(t, own)
+		ended := s.startCollecting(t, own)
 		// Its lease expired, as in an outage of Redis.
 		s.stock.endLease(own.Ref)
-		before := s.stock.picture()
+		before := s.stock.dump()
 		s.forget()
 		if got := s.adopt(t); len(got) != 0 {
 			t.Errorf("adopted %d orders", len(got))
 		}
 		s.want(t)
-		if after := s.stock.picture(); after != before {
+		if after := s.stock.dump(); after != before {
 			t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
 		}
 		if r := <-ended; r.Err != nil {
@@ -199,9 +199,9 @@ func TestAdoptSkipsUnreadableRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		s := newTestBuyer(t, 9)
-		strange := s.found(t, pool.Bought)
+		strange := s.foundOrder(t, pool.Bought)
 		s.stock.setFacts(strange.Ref, `{"target":["?"]}`)
-		other := s.found(t, pool.Bought)
+		other := s.foundOrder(t, pool.Bought)
 		heir := s.replica("no letters")
 		heir.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
 		got := heir.adopt(t)
@@ -220,7 +220,7 @@ func TestAdoptSkipsUnreadableRecords(t *testing.T) {
 func TestAdoptedOrdersTakeSlots(t *testing.T) {
 	withBuyer(t, 3, func(t *testing.T, s *testBuyer) {
 		for range 3 {
-			s.found(t, pool.Bought)
+			s.foundOrder(t, pool.Bought)
 		}
 		heir := s.replica("no letters")
 		heir.buyer.SetProviders([]Entry{{Provider: heir.provider, Concurrency: 2}})
@@ -257,16 +257,16 @@ func TestAdoptedOrdersTakeSlots(t *testing.T) {
 // cannot store is kept for the lifetime of its token.
 func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		o := s.found(t, pool.Bought)
+		o := s.foundOrder(t, pool.Bought)
 		heir := s.replica(t.TempDir())
-		heir.reload(calling("first"))
+		heir.reload(callbackSettings("first"))
 		var asked time.Duration
 		heir.provider.poll = func(context.Context, int) (provider.Solution, error) {
 			asked = time.Since(o.placed)
 			return provider.Solution{Token: "03AFexample"}, nil
 		}
 		got := heir.adopt(t)
-		heir.stock.away("look find")
+		heir.stock.failSteps("look find")
 		heir.mustCall(t, callbackTo(o.address(), "id=t7&code=03AFcallback"))
 		if shown, err := heir.buyer.DeadLetters(); err != nil || len(shown) != 1 || shown[0].Until.Sub(shown[0].Arrived) != 120*time.Second {
 			t.Errorf("letters %+v, %v", shown, err)
@@ -284,7 +284,7 @@ func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 // An adoption leaves an order of unknown outcome alone.
 func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		o := s.found(t, pool.Unknown)
+		o := s.foundOrder(t, pool.Unknown)
 		before := s.stock.owner(o.Ref)
 		s.stock.endLease(o.Ref)
 		heir := s.replica("no letters")
@@ -303,7 +303,7 @@ func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
 // meanwhile.
 func TestACallbackEndsAnAdoptedOrder(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		o := s.found(t, pool.Bought)
+		o := s.foundOrder(t, pool.Bought)
 		heir := s.replica("no letters") // callbacks are switched off here, but the order has its address
 		got := heir.adopt(t)
 		s.mustCall(t, callbackTo(o.address(), "code=03AF")) // at another replica
@@ -318,7 +318,7 @@ func TestACallbackEndsAnAdoptedOrder(t *testing.T) {
 // The adopter's file has a shorter time-out. The order keeps its own.
 func TestAnAdoptedOrderKeepsItsTimeout(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.found(t, pool.Bought)
+		s.foundOrder(t, pool.Bought)
 		heir := s.replica("no letters")
 		heir.provider.limit = 20 * time.Second
 		heir.provider.poll = notReady(6)

@@ -31,7 +31,7 @@ func TestAUsedUpBudgetRefusesAnOrder(t *testing.T) {
 	}{
 		"over all targets": {
 			// The budget is tried twice.
-			0, 0, 1, 23 * time.Hour, BudgetError{Of: pool.Overall, RetryAfter: time.Hour - askAgain}, "overall", 1, "book",
+			0, 0, 1, 23 * time.Hour, BudgetError{Of: pool.Overall, RetryAfter: time.Hour - budgetRetry}, "overall", 1, "book",
 		},
 		"the target's of the hour": {
 			1, 0, 2, 53 * time.Minute, BudgetError{RetryAfter: 7 * time.Minute}, "the target's", 1, "place",
@@ -85,7 +85,7 @@ func TestWithoutABudgetNothingIsReserved(t *testing.T) {
 			t.Errorf("collect = %v, want Busy", r.Err)
 		}
 		s.want(t, "reserve", "place", "mark", "submit", "fail bought=false", "release", "login at one: busy")
-		s.stock.away("look")
+		s.stock.failSteps("look")
 		if used, perDay, err := s.buyer.Booked(t.Context()); used != 0 || perDay != 0 || err != nil {
 			t.Errorf("booked = %d of %d, %v", used, perDay, err)
 		}
@@ -100,7 +100,7 @@ func TestBookedReturnsTheUsedBudget(t *testing.T) {
 		if used, perDay, err := s.buyer.Booked(t.Context()); used != 1 || perDay != 7 || err != nil {
 			t.Errorf("booked = %d of %d, %v; want 1 of 7", used, perDay, err)
 		}
-		s.stock.away("look")
+		s.stock.failSteps("look")
 		if _, perDay, err := s.buyer.Booked(t.Context()); perDay != 7 || !errors.Is(err, redisdb.ErrDown) {
 			t.Errorf("booked of %d, %v while redis is away", perDay, err)
 		}
@@ -129,7 +129,7 @@ func TestReservationsAreReturnedIfNothingWasBought(t *testing.T) {
 		"account":            {submit(fault(provider.Account)), true},
 		"parameters":         {submit(fault(provider.Parameters)), true},
 		"an unknown code":    {submit(fault(provider.Task)), true},
-		"a mark that failed": {func(s *testBuyer, _ *Order) { s.stock.away("mark") }, true},
+		"a mark that failed": {func(s *testBuyer, _ *Order) { s.stock.failSteps("mark") }, true},
 		"solved":             {func(*testBuyer, *Order) {}, false},
 		"a task that failed": {poll(fault(provider.Task)), false},
 		"parameters, bought": {poll(fault(provider.Parameters)), false},
@@ -137,7 +137,7 @@ func TestReservationsAreReturnedIfNothingWasBought(t *testing.T) {
 		"no answer":          {submit(&provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}), false},
 		"a stray error":      {submit(context.DeadlineExceeded), false},
 		"another's task":     {func(s *testBuyer, _ *Order) { s.stock.claimElsewhere("t1") }, false},
-		"redis stays away":   {func(s *testBuyer, _ *Order) { s.stock.away("store") }, false},
+		"redis stays away":   {func(s *testBuyer, _ *Order) { s.stock.failSteps("store") }, false},
 		"another replica's":  {steal, false},
 		"a panic":            {func(s *testBuyer, _ *Order) { s.provider.submit = func(context.Context) (string, error) { panic("?") } }, false},
 		"stolen, and refused": {func(s *testBuyer, o *Order) {
@@ -169,10 +169,10 @@ func TestReservationsAreReturnedBeforeTheSubmit(t *testing.T) {
 		want  error
 	}{
 		"depth":               {func(_ *testBuyer, target *Spec) { target.Depth = 0 }, ErrDepth},
-		"no answer to book":   {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("book", redisdb.ErrDown) }, redisdb.ErrDown},
-		"nor to the other":    {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("book of solve", redisdb.ErrDown) }, redisdb.ErrDown},
-		"no answer to place":  {func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("place", redisdb.ErrDown) }, redisdb.ErrDown},
-		"redis away at place": {func(s *testBuyer, _ *Spec) { s.stock.away("place") }, redisdb.ErrDown},
+		"no answer to book":   {func(s *testBuyer, _ *Spec) { s.stock.lostReply = loseAnswer("book", redisdb.ErrDown) }, redisdb.ErrDown},
+		"nor to the other":    {func(s *testBuyer, _ *Spec) { s.stock.lostReply = loseAnswer("book of solve", redisdb.ErrDown) }, redisdb.ErrDown},
+		"no answer to place":  {func(s *testBuyer, _ *Spec) { s.stock.lostReply = loseAnswer("place", redisdb.ErrDown) }, redisdb.ErrDown},
+		"redis away at place": {func(s *testBuyer, _ *Spec) { s.stock.failSteps("place") }, redisdb.ErrDown},
 	} {
 		runBubble(t, name, func(t *testing.T) {
 			s := newTestBuyer(t, 1)
@@ -211,7 +211,7 @@ func TestTheJournalHasPriceBudgetsAndFacts(t *testing.T) {
 		for price, want := range map[float64]int64{0: 0, 0.0029: 2_900_000, 1e-9: 1, 0.00013: 130000, 12.5: 12_500_000_000, math.SmallestNonzeroFloat64: 0, -1: pool.PriceUnknown} {
 			s := newTestBuyer(t, 1)
 			s.buyer.SetProviders([]Entry{{
-				Provider: s.provider, Concurrency: 1, Callbacks: calling("first"),
+				Provider: s.provider, Concurrency: 1, Callbacks: callbackSettings("first"),
 				Price: func(kind captcha.Type) float64 {
 					if kind != captcha.HCaptcha {
 						t.Errorf("asked for the price of %s", kind)
@@ -253,7 +253,7 @@ func TestARefusedOrderFreesItsSlotWhileRedisIsAway(t *testing.T) {
 		for _, step := range []string{"refund", "release"} {
 			s := newTestBuyer(t, 1)
 			s.buyer.SetBudget(5)
-			s.stock.away(step)
+			s.stock.failSteps(step)
 			slot, _, _ := mustAdmit(t, s.buyer)
 			target := spec()
 			target.Depth = 0
@@ -278,18 +278,18 @@ func TestAnOutageLeavesNoReservation(t *testing.T) {
 		runBubble(t, name, func(t *testing.T) {
 			s := newTestBuyer(t, 1)
 			s.buyer.SetBudget(5)
-			stop := s.running(t)
+			stop := s.startRunning(t)
 			slot, _, _ := mustAdmit(t, s.buyer)
 			target := guest(pool.Caps{PerDay: 5})
 			if c.refuse {
 				target.Depth = 0
 			}
-			s.stock.away(c.away...)
+			s.stock.failSteps(c.away...)
 			if _, err := s.buyer.placer.place(t.Context(), slot, target); err == nil {
 				t.Fatal("placed")
 			}
 			time.Sleep(5 * time.Minute)
-			s.stock.away()
+			s.stock.failSteps()
 			time.Sleep(5 * time.Second)
 			stop()
 			if booked := append(s.stock.booked(), s.stock.bookedOf(pool.OfGuests)...); len(booked) != 0 {

@@ -46,7 +46,7 @@ func NewBuyer(stock Orders, folder string, observe Observer, log *slog.Logger) *
 	orders := newOrders(b, as, placer)
 	cs := &callbacks{
 		base: b, accounts: as, orders: orders, lifetimes: ls,
-		secrets: secrets{of: map[string][]captcha.Secret{}}, arrivals: arrivals{at: map[pool.Ref]time.Time{}}, kept: spool.New(folder),
+		secrets: secrets{byProvider: map[string][]captcha.Secret{}}, arrivals: arrivals{at: map[pool.Ref]time.Time{}}, kept: spool.New(folder),
 	}
 	return &Buyer{
 		base: b, accounts: as, scheduler: newScheduler(as), placer: placer, orders: orders,
@@ -83,18 +83,18 @@ func (b *Buyer) SetProviders(entries []Entry) {
 	b.accounts.set(entries)
 }
 
-// Request bids for a slot and returns at once. When the bid wins a slot, the buyer calls granted
-// with the slot, exactly once and in a new goroutine. See Admit for the order of the grants, the
-// errors and the caller's duty. A pending request costs an entry in a queue, not a goroutine.
-func (b *Buyer) Request(bid Bid, granted func(*Slot, error)) *Request {
-	return b.scheduler.request(bid, granted)
+// Request bids for a slot and returns at once. When the bid wins a slot, the buyer calls onSlot
+// with the slot, exactly once and in a new goroutine. The order of the grants, the errors and the
+// duty to free the slot are those of Admit. A pending request has no goroutine.
+func (b *Buyer) Request(bid Bid, onSlot func(*Slot, error)) *Request {
+	return b.scheduler.request(bid, onSlot)
 }
 
 // Admit waits for a slot at the first provider that is up, even while that provider is full. Of
-// several pending requests the best bid gets the slot, and every fairTurn-th slot goes to the
-// oldest request. Admit returns ErrNoProvider if there is no provider, or ctx's error. A caller
-// should cancel a long wait and bid again with current figures. The caller must pass the slot to
-// Buy or free it.
+// several pending requests the best bid gets the slot, but one slot in fairTurn goes to the oldest
+// request. Admit returns ErrNoProvider if there is no provider, or ctx's error. A caller should
+// cancel a long wait and bid again with current figures. The caller must pass the slot to Buy or
+// free it.
 func (b *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 	return b.scheduler.admit(ctx, bid)
 }
@@ -102,33 +102,33 @@ func (b *Buyer) Admit(ctx context.Context, bid Bid) (*Slot, error) {
 // Buy starts a goroutine that places an order at the slot's provider and then runs the order. Buy
 // returns when the order is placed or refused. Its errors:
 //
-//   - ErrBusy: all replicas together have as many orders at the provider as it accepts.
+//   - ErrBusy: all replicas together have the maximum number of orders at the provider.
 //   - *BudgetError: a budget is used up.
 //   - *pool.BoundedError: the last orders of the identity failed.
-//   - ErrDepth: the stock has enough, or buying is paused.
+//   - ErrDepth: the stock has enough tokens and orders, or buying is paused.
 //
 // After an error Buy has freed the slot and removed the reservations. If Redis does not answer, the
-// reservations are removed later. When a placed order ends, its goroutine calls the function ended
-// with the result.
+// reservations are removed later. When a placed order ends, its goroutine calls onEnd with the
+// result.
 //
 // When ctx ends, an order that was not submitted is removed, and a submitted order stays in the
 // journal.
-func (b *Buyer) Buy(ctx context.Context, slot *Slot, spec Spec, ended func(Result)) error {
-	return b.orders.start(ctx, slot, spec, ended)
+func (b *Buyer) Buy(ctx context.Context, slot *Slot, spec Spec, onEnd func(Result)) error {
+	return b.orders.start(ctx, slot, spec, onEnd)
 }
 
 // Adopt takes over the orders with expired leases and runs each in a new goroutine until ctx ends.
-// The search takes at most the duration within; 0 = until ctx ends. Each goroutine calls the
-// function ended with its result. An error means that Redis did not answer for some orders.
-func (b *Buyer) Adopt(ctx context.Context, within time.Duration, ended func(captcha.ID, Result)) error {
+// The search takes at most limit; a limit of 0 means until ctx ends. Each goroutine calls onEnd
+// with its result. An error means that Redis did not answer for some orders.
+func (b *Buyer) Adopt(ctx context.Context, limit time.Duration, onEnd func(captcha.ID, Result)) error {
 	search, cancel := ctx, context.CancelFunc(func() {})
-	if within > 0 {
-		search, cancel = context.WithTimeout(ctx, within)
+	if limit > 0 {
+		search, cancel = context.WithTimeout(ctx, limit)
 	}
 	defer cancel()
 	adopted, err := b.recovery.adopt(search)
 	for _, o := range adopted {
-		if !b.orders.runAdopted(ctx, o, ended) {
+		if !b.orders.runAdopted(ctx, o, onEnd) {
 			b.recovery.abandon(ctx, o)
 		}
 	}
@@ -155,7 +155,7 @@ func (b *Buyer) Providers(ctx context.Context, at time.Time) []Status {
 				list[i].InFlight = n
 				continue
 			}
-			// This provider's permits are on a Redis node that does not answer.
+			// The Redis node with this provider's permits does not answer.
 			if kind := list[i].State.Kind; kind == provider.StateOK || kind == provider.StateBusy {
 				list[i].State.Kind = provider.StateDown
 				list[i].State.Reason = "the count of its orders is on a redis node that cannot be used"
@@ -182,12 +182,12 @@ func (b *Buyer) Concurrency() int {
 	if likely == nil {
 		return 0
 	}
-	return b.accounts.terms(likely).limit
+	return b.accounts.termsOf(likely).limit
 }
 
-// Ended handles the message that a callback ended an order at some replica. The argument how is
+// Ended handles the message that a callback ended an order at some replica. The argument outcome is
 // pool.Solved or the code of the failure.
-func (b *Buyer) Ended(order pool.Ref, how string) { b.orders.endedByCallback(order, how) }
+func (b *Buyer) Ended(order pool.Ref, outcome string) { b.orders.endedByCallback(order, outcome) }
 
 // Stranded lists, by provider, the paid tasks whose account is not configured.
 func (b *Buyer) Stranded() []Stranded { return b.recovery.list() }

@@ -82,7 +82,7 @@ func TestRequestsLeaveAFullProviderThatGoesDown(t *testing.T) {
 		asked, _ := s.provider.calls()
 		time.AfterFunc(3*time.Second, func() { s.provider.setState(provider.StateDown, time.Minute) })
 		_, name, took := mustAdmit(t, s.buyer)
-		if name != "two" || took > 3*time.Second+lookAgain {
+		if name != "two" || took > 3*time.Second+recheckEvery {
 			t.Errorf("admitted at %s after %v, want two soon after 3s", name, took)
 		}
 		if now, _ := s.provider.calls(); now != asked {
@@ -97,10 +97,10 @@ func TestAdmitWaitsForTheEarliestRetry(t *testing.T) {
 		s.provider.setState(provider.StateBusy, 0) // without a delay
 		time.AfterFunc(10*time.Second, func() { s.provider.setState(provider.StateOK, 0) })
 		_, _, took := mustAdmit(t, s.buyer)
-		if took < 10*time.Second || took > 10*time.Second+lookSoonest {
+		if took < 10*time.Second || took > 10*time.Second+shortestRecheck {
 			t.Errorf("admitted after %v, want just after 10s", took)
 		}
-		if most := int(10*time.Second/lookSoonest) + 2; most < readies(s.provider) {
+		if most := int(10*time.Second/shortestRecheck) + 2; most < readies(s.provider) {
 			t.Errorf("asked %d times in 10s, want at most %d", readies(s.provider), most)
 		}
 	})
@@ -275,7 +275,7 @@ func TestThreadsLimitConcurrency(t *testing.T) {
 		}
 		minute := 0
 		s.provider.threads = func() (int, bool, error) { minute++; return answers[minute-1]() }
-		stop := s.running(t)
+		stop := s.startRunning(t)
 		for i, want := range []int{5, 5, 20, 1, 20} {
 			synctest.Wait()
 			if got := s.buyer.Providers(boundedCtx(t), time.Now())[0].Concurrency; got != want {
@@ -293,7 +293,7 @@ func TestThreadsLimitConcurrency(t *testing.T) {
 func TestMaintenanceReadsProviders(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.setState(provider.StateDown, time.Hour)
-		stop := s.running(t)
+		stop := s.startRunning(t)
 		two, three := newFakeProvider(s.ledger, "two"), newFakeProvider(s.ledger, "three")
 		two.threads = func() (int, bool, error) { panic("a fault of ours") }
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: two, Concurrency: 1}, {Provider: three, Concurrency: 1}})

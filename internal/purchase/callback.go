@@ -15,17 +15,17 @@ import (
 	"poold/internal/spool"
 )
 
-// fallbackMost is the longest default wait for a callback.
-const fallbackMost = 120 * time.Second
+// longestFallback is the maximum default of the wait for a callback.
+const longestFallback = 120 * time.Second
 
 // The outcomes of a callback.
 const (
-	CallbackSettled   = "settled"   // the callback's token is in the stock
+	CallbackSettled   = "settled"   // the callback's token was added to the stock
 	CallbackFailed    = "failed"    // the callback ended its order without a token
-	CallbackUnknown   = "unknown"   // its order does not exist, because the callback is repeated or late
+	CallbackUnknown   = "unknown"   // the order does not exist, because the callback is repeated or late
 	CallbackForged    = "forged"    // invalid signature, provider or order id
 	CallbackMalformed = "malformed" // unreadable, too large, or about another task
-	CallbackKept      = "kept"      // stored on disk as a dead letter, because Redis is away
+	CallbackKept      = "kept"      // stored on disk as a dead letter, because Redis did not answer
 	CallbackRefused   = "refused"   // neither Redis nor the disk stored the callback
 )
 
@@ -39,16 +39,16 @@ type Callback struct {
 	At                      time.Time
 }
 
-// fallback returns how long to wait for a callback before polling.
-func (c Callbacks) fallback(timeout, usable time.Duration) time.Duration {
+// fallbackTime returns how long to wait for a callback before polling.
+func (c Callbacks) fallbackTime(timeout, usable time.Duration) time.Duration {
 	if c.Fallback > 0 {
 		return c.Fallback
 	}
-	return min(fallbackMost, timeout/2, usable/2)
+	return min(longestFallback, timeout/2, usable/2)
 }
 
-// callbacks handles the callbacks of providers, and keeps on disk those that Redis does
-// not store. It is safe for concurrent use.
+// callbacks handles the callbacks of providers. It keeps a callback on disk if Redis does not store
+// it. It is safe for concurrent use.
 type callbacks struct {
 	*base
 	accounts  *accounts
@@ -71,7 +71,7 @@ func (cs *callbacks) take(ctx context.Context, c Callback) error {
 
 func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, err error) {
 	order, ok := pool.ParseRef(c.Order)
-	if !ok || !cs.secrets.genuine(c) {
+	if !ok || !cs.secrets.isGenuine(c) {
 		return CallbackForged, nil
 	}
 	if c.Oversized {
@@ -79,7 +79,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 	}
 	answer, err := provider.ReadCallback(c.ContentType, c.Query, c.Body)
 	if err != nil {
-		return CallbackMalformed, nil //nolint:nilerr // it is counted, and the provider must not retry it
+		return CallbackMalformed, nil //nolint:nilerr // the callback is counted, and the provider must not retry it
 	}
 	l := spool.Letter{
 		Order: order.String(), Identity: order.Identity, Provider: c.Provider, Task: answer.Task,
@@ -94,9 +94,9 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 	}
 	crash.At("received")
 	cs.orders.callbackArrived(order)
-	outcome, err = cs.deliver(ctx, l, cs.arrivals.first(order, c.At))
+	outcome, err = cs.deliver(ctx, l, cs.arrivals.firstArrival(order, c.At))
 	crash.At("delivered")
-	if a := cs.accounts.named(c.Provider); a != nil {
+	if a := cs.accounts.byName(c.Provider); a != nil {
 		cs.accounts.noteCallback(a, true)
 	}
 	if err == nil {
@@ -114,7 +114,7 @@ func (cs *callbacks) receive(ctx context.Context, c Callback) (outcome string, e
 	return CallbackKept, nil
 }
 
-// deliver ends the order that a callback is about. The argument arrived is the arrival time of the
+// deliver ends the order that a callback names. The argument arrived is the arrival time of the
 // order's first callback on this process' clock; zero = unknown. If Redis does not answer, deliver
 // returns an error, and the caller may try again.
 func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.Time) (outcome string, err error) {
@@ -140,31 +140,31 @@ func (cs *callbacks) deliver(ctx context.Context, l spool.Letter, arrived time.T
 		return CallbackForged, nil // poold did not issue this address
 	}
 	if l.Code == "" && !provider.IsAnswer(o.spec.Identity.Type, l.Token) {
-		return CallbackMalformed, nil // the order continues and is polled
+		return CallbackMalformed, nil // the order stays in flight and is polled
 	}
 	if ok, err := cs.isAbout(ctx, r, l); err != nil || !ok {
 		return CallbackMalformed, err
 	}
-	o.account = cs.accounts.askable(o.provider, o.accountID) // callers' reports about the token go to this account
+	o.account = cs.accounts.accountOf(o.provider, o.accountID) // reports about the token go to this account
 	o.task = cmp.Or(l.Task, o.task)
 	n := noticeOf(l)
-	// The task was solved after the submit, and at most o.delay before the callback.
+	// The task was solved after the submit and at most o.delay before the callback.
 	n.took, n.age = max(0, arrived.Sub(o.submitted)), o.delay
 	e := endOf(pool.Bought, n.trigger)
 	how, err := cs.carryOut(ctx, o, e, n, "")
 	if err != nil {
 		return "", err
 	}
-	// If the release fails, the part recovery releases the permit later.
+	// If the release fails, a later search for orphaned permits releases the permit.
 	_ = cs.stock.Release(ctx, o.provider, ref)
 	switch how {
 	case pool.Ended:
 	case pool.Repeated:
-		e, n = cs.repeated(o, n)
+		e, n = cs.endRepeated(o, n)
 	default:
 		return CallbackUnknown, nil
 	}
-	cs.ended(o, e.outcome, n)
+	cs.reportEnd(o, e.outcome, n)
 	cs.orders.endedByCallback(ref, n.message())
 	if e.outcome == Solved {
 		return CallbackSettled, nil
@@ -192,24 +192,24 @@ func (cs *callbacks) isAbout(ctx context.Context, r pool.Record, l spool.Letter)
 	return cs.stock.ClaimTask(ctx, l.Provider, l.Task, r.Ref, max(time.Second, time.Until(r.Until)))
 }
 
-// arrivals has the time at which each order's first callback arrived, until the callback
-// is delivered. A repeated callback does not make the token younger. It is safe for concurrent use.
+// arrivals stores when each order's first callback arrived, until that callback is delivered. So a
+// repeated callback does not make a token younger. It is safe for concurrent use.
 type arrivals struct {
 	mu sync.Mutex
 	at map[pool.Ref]time.Time
 }
 
-// first records the arrival of a callback, and returns the arrival time of the order's
-// first callback. That time is zero if an earlier process received the first callback, because the
+// firstArrival records the arrival of a callback, and returns the arrival time of the order's first
+// callback. It returns the zero time if an earlier process received the first callback, because the
 // clock may have been changed since.
-func (a *arrivals) first(order pool.Ref, at time.Time) time.Time {
+func (a *arrivals) firstArrival(order pool.Ref, at time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if first, known := a.at[order]; known {
 		return first
 	}
 	if len(a.at) >= spool.MostLetters {
-		clear(a.at) // so many arrivals mean hours of an outage, so most of these tokens have expired
+		clear(a.at) // so many arrivals mean an outage of hours, so most of their tokens have expired
 	}
 	a.at[order] = at
 	return at

@@ -24,7 +24,7 @@ func TestTheAgeOfATokenFromACallback(t *testing.T) {
 	} {
 		runBubble(t, name, func(t *testing.T) {
 			s := newCallbackBuyer(t, "no letters")
-			terms := calling("first")
+			terms := callbackSettings("first")
 			terms.Delay = c.delay
 			s.reload(terms)
 			o := s.order(t)
@@ -32,7 +32,7 @@ func TestTheAgeOfATokenFromACallback(t *testing.T) {
 			terms.Delay = 7 * time.Minute
 			s.reload(terms)
 			time.Sleep(c.mark)
-			s.collecting(t, o)
+			s.startCollecting(t, o)
 			told := callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback")
 			told.At = o.placed.Add(c.arrived)
 			s.mustCall(t, told)
@@ -49,7 +49,7 @@ func TestTheAgeOfATokenFromACallback(t *testing.T) {
 func TestACallbackIsNotFromTheFuture(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
-		ended := s.collecting(t, o)
+		ended := s.startCollecting(t, o)
 		time.Sleep(20 * time.Second)
 		c := callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback")
 		c.At = c.At.Add(time.Hour)
@@ -75,10 +75,10 @@ func TestARepeatedCallbackMakesNoTokenYounger(t *testing.T) {
 			}
 			o := s.order(t)
 			time.Sleep(15 * time.Second)
-			s.stock.away("look")
+			s.stock.failSteps("look")
 			_ = s.buyer.Callback(t.Context(), callbackTo(o.address(), "code=03AF")) // kept, or 503
 			time.Sleep(30 * time.Second)
-			s.stock.away()
+			s.stock.failSteps()
 			s.mustCall(t, callbackTo(o.address(), "code=03AF")) // a repeat, before the next replay
 			if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second {
 				t.Errorf("born %v after the placing, want 5s: first arrival less the delay", l[0].SincePlaced)

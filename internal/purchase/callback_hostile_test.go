@@ -80,14 +80,14 @@ func TestInvalidCallbacksChangeNothing(t *testing.T) {
 		runBubble(t, name, func(t *testing.T) {
 			s := newCallbackBuyer(t, "no letters")
 			o := s.order(t)
-			ended := s.collecting(t, o)
-			before := s.stock.picture()
+			ended := s.startCollecting(t, o)
+			before := s.stock.dump()
 			s.forget()
 			told := callbackTo(s.provider.submitted.Pingback, good)
 			c.change(&told, o)
 			s.mustCall(t, told)
 			s.want(t, "callback "+c.outcome)
-			if after := s.stock.picture(); after != before {
+			if after := s.stock.dump(); after != before {
 				t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
 			}
 			synctest.Wait()
@@ -107,18 +107,18 @@ func TestACallbackWithAnotherOrdersTaskIsIgnored(t *testing.T) {
 	for _, text := range []string{"id=t9&code=03AFcallback", "id=t9&code=ERROR_CAPTCHA_UNSOLVABLE"} {
 		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 			s.provider.submit = func(context.Context) (string, error) { return "t9", nil }
-			ended := s.collecting(t, s.order(t))
+			ended := s.startCollecting(t, s.order(t))
 			s.provider.submit = func(context.Context) (string, error) {
 				return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 			}
 			if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Outcome != Lost {
 				t.Fatalf("collect = %v, want Lost", r.Err)
 			}
-			before := s.stock.picture()
+			before := s.stock.dump()
 			s.forget()
 			s.mustCall(t, callbackTo(s.provider.submitted.Pingback, text))
 			s.want(t, "claim t9", "callback malformed")
-			if after := s.stock.picture(); after != before {
+			if after := s.stock.dump(); after != before {
 				t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
 			}
 			s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t10&code=03AFcallback"))
@@ -182,7 +182,7 @@ func TestCallbacksLogNoSecrets(t *testing.T) {
 // A callback is handled even if its sender hangs up at once.
 func TestACallbackOutlivesItsSender(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		ended := s.collecting(t, s.order(t))
+		ended := s.startCollecting(t, s.order(t))
 		gone, hangUp := context.WithTimeout(t.Context(), time.Second)
 		hangUp()
 		if err := s.buyer.Callback(gone, callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback")); err != nil {
@@ -199,8 +199,8 @@ func TestACallbackOutlivesItsSender(t *testing.T) {
 func TestFormerSecretsVerify(t *testing.T) {
 	for name, change := range map[string]func(s *testBuyer){
 		"nothing":              func(*testBuyer) {},
-		"another first secret": func(s *testBuyer) { s.reload(calling("second", "first")) },
-		"other secrets":        func(s *testBuyer) { s.reload(calling("third")) },
+		"another first secret": func(s *testBuyer) { s.reload(callbackSettings("second", "first")) },
+		"other secrets":        func(s *testBuyer) { s.reload(callbackSettings("third")) },
 		"no callbacks":         func(s *testBuyer) { s.reload(Callbacks{}) },
 		"another provider": func(s *testBuyer) {
 			s.buyer.SetProviders([]Entry{{Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
@@ -208,15 +208,15 @@ func TestFormerSecretsVerify(t *testing.T) {
 		"no provider": func(s *testBuyer) { s.buyer.SetProviders(nil) },
 		"and back": func(s *testBuyer) {
 			s.buyer.SetProviders(nil)
-			s.reload(calling("fourth"))
+			s.reload(callbackSettings("fourth"))
 		},
 	} {
 		for _, signer := range []captcha.Secret{"first", "second"} {
 			withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 				o := s.order(t)
-				ended := s.collecting(t, o)
+				ended := s.startCollecting(t, o)
 				change(s)
-				address := calling(signer).address("one", o.Ref)
+				address := callbackSettings(signer).address("one", o.Ref)
 				s.mustCall(t, callbackTo(address, "id=t1&code=03AFcallback"))
 				if r := <-ended; r.Err != nil || s.stock.tokens() != 1 || s.provider.polls != 0 {
 					t.Errorf("%s, signed by the %s: collect = %v, %q", name, cmp.Or(signer.Reveal(), "none"), r.Err, s.all())

@@ -19,8 +19,8 @@ const (
 	jsonType = "application/json"
 )
 
-// calling returns the callback settings of a file.
-func calling(secrets ...captcha.Secret) Callbacks {
+// callbackSettings returns the callback settings of a file.
+func callbackSettings(secrets ...captcha.Secret) Callbacks {
 	return Callbacks{URL: "https://poold.example.com", Secrets: secrets, Delay: 10 * time.Second}
 }
 
@@ -28,7 +28,7 @@ func calling(secrets ...captcha.Secret) Callbacks {
 func newCallbackBuyer(t *testing.T, letters string) *testBuyer {
 	t.Helper()
 	s := newTestBuyerWith(t, 5, letters)
-	s.reload(calling("first", "second"))
+	s.reload(callbackSettings("first", "second"))
 	return s
 }
 
@@ -76,7 +76,7 @@ func TestTheCallbackAddressIsStable(t *testing.T) {
 	ref := pool.Ref{Order: "ABCDEF", Identity: "0123456789abcdef0123456789abcdef"}
 	const want = "https://poold.example.com/callback/one/ABCDEF.0123456789abcdef0123456789abcdef/SIGNATURE"
 	signature := sign("first", "one", ref.String())
-	if got := calling("first", "second").address("one", ref); got != strings.Replace(want, "SIGNATURE", signature, 1) {
+	if got := callbackSettings("first", "second").address("one", ref); got != strings.Replace(want, "SIGNATURE", signature, 1) {
 		t.Errorf("address %s", got)
 	}
 	// HMAC-SHA256 with the key "first" of "one", a zero byte and the order, cut to 16 bytes.
@@ -97,7 +97,7 @@ func TestTheCallbackAddressIsStable(t *testing.T) {
 }
 
 func TestASubmitHasAnAddressOnlyWithCallbacks(t *testing.T) {
-	for name, c := range map[string]Callbacks{"on": calling("first", "second"), "off": {Secrets: []captcha.Secret{"first"}}} {
+	for name, c := range map[string]Callbacks{"on": callbackSettings("first", "second"), "off": {Secrets: []captcha.Secret{"first"}}} {
 		withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 			s.reload(c)
 			o := s.order(t)
@@ -131,7 +131,7 @@ func TestACallbackSettlesItsOrder(t *testing.T) {
 		runBubble(t, name, func(t *testing.T) {
 			s := newCallbackBuyer(t, "no letters")
 			o := s.order(t)
-			ended := s.collecting(t, o)
+			ended := s.startCollecting(t, o)
 			time.Sleep(20 * time.Second)
 			s.forget()
 			c := callbackTo(s.provider.submitted.Pingback, "")
@@ -153,7 +153,7 @@ func TestACallbackSettlesItsOrder(t *testing.T) {
 // A callback with an error code ends the order as bought and failed.
 func TestACallbackFailsItsOrder(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		ended := s.collecting(t, s.order(t))
+		ended := s.startCollecting(t, s.order(t))
 		s.forget()
 		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"))
 		if r := <-ended; r.Outcome != Failed {
@@ -169,7 +169,7 @@ func TestACallbackFailsItsOrder(t *testing.T) {
 
 func TestARepeatedCallbackIsUnknown(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		ended := s.collecting(t, s.order(t))
+		ended := s.startCollecting(t, s.order(t))
 		c := callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback")
 		s.mustCall(t, c)
 		if r := <-ended; r.Err != nil {
@@ -255,11 +255,11 @@ func TestACallbackCollectsALostSubmit(t *testing.T) {
 func TestACallbackAtAnotherReplicaEndsTheOrderHere(t *testing.T) {
 	for text, want := range callbackEndings() {
 		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-			s.listening(t)
+			s.subscribe(t)
 			o := s.order(t)
-			ended := s.collecting(t, o)
+			ended := s.startCollecting(t, o)
 			other := s.replica("no letters")
-			other.reload(calling("first"))
+			other.reload(callbackSettings("first"))
 			s.forget()
 			began := time.Now()
 			other.mustCall(t, callbackTo(s.provider.submitted.Pingback, text))
@@ -279,10 +279,10 @@ func TestACallbackAtAnotherReplicaEndsTheOrderHere(t *testing.T) {
 // If that message is lost, the next renewal ends the order here.
 func TestARenewalNoticesACallbackAtAnotherReplica(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
-		stop := s.running(t)
-		ended := s.collecting(t, s.order(t))
+		stop := s.startRunning(t)
+		ended := s.startCollecting(t, s.order(t))
 		other := s.replica("no letters")
-		other.reload(calling("first"))
+		other.reload(callbackSettings("first"))
 		began := time.Now()
 		other.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback"))
 		if r := <-ended; r.Outcome != Elsewhere || time.Since(began) != renewEvery {
@@ -299,18 +299,18 @@ func TestTheSigningSecretStaysKnown(t *testing.T) {
 		runBubble(t, fmt.Sprint(once), func(t *testing.T) {
 			s := newTestBuyer(t, 1)
 			var all []captcha.Secret
-			n := mostSecrets
+			n := maxSecrets
 			if once {
 				n++
 			}
 			for i := range n {
 				all = append(all, captcha.Secret(fmt.Sprint("secret", i)))
 				if !once {
-					s.reload(calling("constant", all[i]))
+					s.reload(callbackSettings("constant", all[i]))
 				}
 			}
 			if once {
-				s.reload(calling(all...))
+				s.reload(callbackSettings(all...))
 			}
 			s.mustCall(t, callbackTo(s.order(t).address(), "code=03AF"))
 			if s.stock.tokens() != 1 {

@@ -31,7 +31,7 @@ func TestTheFirstPoll(t *testing.T) {
 	} {
 		runBubble(t, name, func(t *testing.T) {
 			s := newTestBuyer(t, 1)
-			terms := calling("first")
+			terms := callbackSettings("first")
 			if c.explicit {
 				terms.Fallback = 33 * time.Second
 			}
@@ -116,11 +116,11 @@ func TestTasksArePolledIfCallbacksDoNotArrive(t *testing.T) {
 		if !silent() {
 			t.Fatal("callbacks that do not arrive again are not noticed")
 		}
-		s.listening(t)
+		s.subscribe(t)
 		other := s.replica("no letters")
-		other.reload(calling("first"))
+		other.reload(callbackSettings("first"))
 		o = s.order(t)
-		ended := s.collecting(t, o)
+		ended := s.startCollecting(t, o)
 		other.mustCall(t, callbackTo(o.address(), "code=03AFelsewhere"))
 		if r := <-ended; r.Outcome != Solved || silent() {
 			t.Errorf("after a callback at another replica: %+v, silent %v", r, silent())
@@ -137,7 +137,7 @@ func TestDeadLettersCountAsArrivedCallbacks(t *testing.T) {
 			called := s
 			if where == "at another replica" {
 				called = s.replica(filepath.Join(t.TempDir(), "letters"))
-				called.reload(calling("first"))
+				called.reload(callbackSettings("first"))
 			}
 			tasks := 0
 			s.provider.submit = func(context.Context) (string, error) {
@@ -150,10 +150,10 @@ func TestDeadLettersCountAsArrivedCallbacks(t *testing.T) {
 			for range orders {
 				o := s.order(t)
 				addresses = append(addresses, o.address())
-				ended = append(ended, s.collecting(t, o))
+				ended = append(ended, s.startCollecting(t, o))
 			}
 			time.Sleep(30 * time.Second)
-			s.stock.away("")
+			s.stock.failSteps("")
 			for i, address := range addresses {
 				called.mustCall(t, callbackTo(address, fmt.Sprintf("id=t%d&code=03AFcallback-%d", i+1, i)))
 			}
@@ -199,7 +199,7 @@ func TestUselessCallbacksCountAsArrived(t *testing.T) {
 		for range silentAfter {
 			o := s.order(t)
 			addresses = append(addresses, o.address())
-			ended = append(ended, s.collecting(t, o))
+			ended = append(ended, s.startCollecting(t, o))
 		}
 		for _, address := range addresses {
 			s.mustCall(t, callbackTo(address, "id=another&code=03AFcallback"))

@@ -32,7 +32,7 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 	defer func() {
 		// A panic while handling one order must not end the daemon.
 		if cause := recover(); cause != nil {
-			r = ords.panicked(o, cause)
+			r = ords.reportPanic(o, cause)
 		}
 	}()
 	if o.task == "" {
@@ -53,14 +53,14 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 	return r
 }
 
-// maybeCalled reports whether a callback about the order may have reached any replica. If a step of
-// this order failed in Redis, another replica may have stored a callback on its disk.
+// maybeCalled reports whether a callback about the order may have reached any replica. After an
+// error of Redis, for instance, another replica may have stored a callback on its disk.
 func (o *Order) maybeCalled() bool {
 	return o.stepFailed || o.arrived.Load() || o.outside.Load() != nil
 }
 
-// buy submits the order and stores its task id. The result bought is false if the order
-// ended instead.
+// buy submits the order and stores its task id. It returns bought = false if the order ended
+// instead.
 func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	if err := ctx.Err(); err != nil {
 		ords.placer.rollback(ctx, o)
@@ -68,7 +68,7 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	}
 	o.submitting.Store(true)
 	defer o.submitting.Store(false)
-	if r, marked := ords.mark(ctx, o); !marked {
+	if r, marked := ords.markSubmitting(ctx, o); !marked {
 		return r, false
 	}
 	crash.At("marked")
@@ -101,7 +101,7 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	}
 	switch {
 	case err != nil:
-		return ords.unlessElsewhere(ctx, o, fmt.Errorf("storing the task id: %w", err)), false
+		return ords.giveUpTask(ctx, o, fmt.Errorf("storing the task id: %w", err)), false
 	case !exists:
 		return ords.endMissing(ctx, o), false
 	}
@@ -109,10 +109,10 @@ func (ords *orders) buy(ctx context.Context, o *Order) (r Result, bought bool) {
 	return Result{}, true
 }
 
-// mark stores that the submit is about to be sent, and checks that this replica still
-// has the lease of the order. It repeats a slow call, because the lease may expire while the
-// process is suspended.
-func (ords *orders) mark(ctx context.Context, o *Order) (r Result, marked bool) {
+// markSubmitting stores that the submit is about to be sent, and checks that this replica still has
+// the lease of the order. A slow call is repeated, because the lease may expire while the process
+// is suspended.
+func (ords *orders) markSubmitting(ctx context.Context, o *Order) (r Result, marked bool) {
 	for {
 		asked := time.Now()
 		var mine bool
@@ -124,7 +124,7 @@ func (ords *orders) mark(ctx context.Context, o *Order) (r Result, marked bool) 
 		case err != nil:
 			return Result{Outcome: Interrupted, Err: ords.placer.rollbackUnanswered(ctx, o, fmt.Errorf("marking a submit: %w", err))}, false
 		case !mine:
-			return ords.elsewhere(o), false
+			return ords.endElsewhere(o), false
 		case time.Since(asked) < pool.Lease/2:
 			return Result{}, true
 		}
@@ -143,7 +143,7 @@ func (ords *orders) submit(ctx context.Context, o *Order) error {
 	task, err := o.account.Submit(bounded, request)
 	o.answered = time.Now()
 	o.task = task
-	ords.accounts.submitted(ctx, o.account, o.refusals, err)
+	ords.accounts.noteSubmit(ctx, o.account, o.refusals, err)
 	unanswered := err != nil && isUnknown(err)
 	if ords.accounts.noteAnswer(o.account, !unanswered) && unanswered {
 		ords.log.Warn("a submit had no answer: the order counts as bought until it expires",
@@ -184,7 +184,7 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 	e := endOf(state, n.trigger)
 	switch e.script {
 	case keep:
-		return ords.keep(ctx, o, e, n)
+		return ords.keepUnknown(ctx, o, e, n)
 	case leave:
 		ords.releaseLeases(ctx, o.Ref)
 		return Result{Outcome: e.outcome, Err: n.err}
@@ -192,7 +192,7 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 	now := time.Now()
 	n.took, n.age = now.Sub(o.submitted), now.Sub(o.unsolved)
 	var how pool.EndResult
-	call := rand.Text() // identifies a retry to Redis, because an attempt without an answer may have succeeded
+	call := rand.Text() // lets Redis recognise a retry, because an attempt without an answer may have succeeded
 	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {
 		how, err = ords.carryOut(ctx, o, e, n, call)
 		return err
@@ -204,30 +204,30 @@ func (ords *orders) conclude(ctx context.Context, o *Order, state pool.State, n 
 		ords.releaseEnded(ctx, o, e)
 	}
 	switch {
-	case e.refund: // the order was not bought, so it does not matter whether another replica ended it
+	case e.refund: // nothing was bought, so it does not matter whether another replica ended the order
 	case err != nil || how == pool.Gone:
 		// Redis did not answer until the order expired, or no longer has the order. The order ends here
-		// unless another replica or a callback ended it. If it ended elsewhere, the service may no longer
-		// know the task, so the service's error proves nothing.
+		// unless another replica or a callback ended it. If the order ended elsewhere, the service may no
+		// longer know the task, so the service's error proves nothing.
 		if e.script == settle {
 			cause := errForgotten
 			if err != nil {
 				cause = fmt.Errorf("landing the token: %w", err)
 			}
-			return ords.unlessElsewhere(ctx, o, cause)
+			return ords.giveUpTask(ctx, o, cause)
 		}
 		if ords.endedElsewhere(ctx, o) {
-			return ords.elsewhere(o)
+			return ords.endElsewhere(o)
 		}
 	case how == pool.NotOwner:
-		return ords.elsewhere(o)
+		return ords.endElsewhere(o)
 	case how == pool.Repeated:
-		e, n = ords.repeated(o, n)
+		e, n = ords.endRepeated(o, n)
 	}
 	if e.outcome == Solved {
 		ords.log.Debug("solved", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task, "took", n.took)
 	}
-	ords.ended(o, e.outcome, n)
+	ords.reportEnd(o, e.outcome, n)
 	return e.result(o, n)
 }
 
@@ -246,12 +246,12 @@ func (ords *orders) releaseEnded(ctx context.Context, o *Order, e end) {
 	})
 }
 
-// keep stores that the outcome of the submit is unknown. Until the order expires it
-// counts in the depth, at the provider and in the budgets, and only a callback can end it.
-func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result {
+// keepUnknown stores that the outcome of the submit is unknown. Until the order expires it counts
+// in the depth, at the provider and in the budgets. Only a callback can end it earlier.
+func (ords *orders) keepUnknown(ctx context.Context, o *Order, e end, n notice) Result {
 	exists := true
 	err := ords.retryUntilDeadline(ctx, o, string(e.script), func(ctx context.Context) (err error) {
-		exists, err = ords.unknown(ctx, o.provider, o.Ref, o.timeout)
+		exists, err = ords.storeUnknown(ctx, o.provider, o.Ref, o.timeout)
 		return err
 	})
 	if err == nil && !exists {
@@ -262,22 +262,22 @@ func (ords *orders) keep(ctx context.Context, o *Order, e end, n notice) Result 
 			return err
 		})
 		if err != nil || there {
-			return ords.elsewhere(o)
+			return ords.endElsewhere(o)
 		}
 		return ords.endMissing(ctx, o)
 	}
-	ords.ended(o, e.outcome, n)
+	ords.reportEnd(o, e.outcome, n)
 	return e.result(o, n)
 }
 
-// unknown stores that an order's outcome is unknown. It returns false if the order has
+// storeUnknown stores that an order's outcome is unknown. It returns false if the order has
 // ended.
-func (ords *orders) unknown(ctx context.Context, provider string, order pool.Ref, hold time.Duration) (exists bool, err error) {
+func (ords *orders) storeUnknown(ctx context.Context, provider string, order pool.Ref, hold time.Duration) (exists bool, err error) {
 	exists, err = ords.stock.Unknown(ctx, order, hold)
 	if err != nil || !exists {
 		return exists, err
 	}
-	// The order already has a permit, so Acquire only changes when the permit expires, and is not
+	// The order already has a permit, so Acquire only changes the permit's expiry, and is never
 	// refused.
 	_, err = ords.stock.Acquire(ctx, provider, order, 1, hold, -1)
 	return true, err
@@ -288,11 +288,11 @@ var errForgotten = errors.New("redis has forgotten the order")
 // endMissing ends a bought order that Redis no longer has: a callback or another replica ended it,
 // or it has expired.
 func (ords *orders) endMissing(ctx context.Context, o *Order) Result {
-	ords.releaseEnded(ctx, o, end{}) // the replica that ended the order may have died before it released the permit
-	return ords.unlessElsewhere(ctx, o, errForgotten)
+	ords.releaseEnded(ctx, o, end{}) // needed if the replica that ended the order died before it released the permit
+	return ords.giveUpTask(ctx, o, errForgotten)
 }
 
-// fateKept is the shortest time for which Redis remembers how an order ended.
+// fateKept is the minimum time for which Redis remembers how an order ended.
 const fateKept = 15 * time.Minute
 
 // endedElsewhere reports whether another replica, or a callback, ended the order. If Redis does not
@@ -307,8 +307,8 @@ func (ords *orders) endedElsewhere(ctx context.Context, o *Order) (ended bool) {
 
 var errElsewhere = errors.New("the order ended at another replica")
 
-// elsewhere ends this replica's work on an order that another replica runs or has ended.
-func (ords *orders) elsewhere(o *Order) Result {
+// endElsewhere ends this replica's work on an order that another replica runs or has ended.
+func (ords *orders) endElsewhere(o *Order) Result {
 	ords.log.Debug("an order ended elsewhere", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
 	if outside := o.outside.Load(); outside != nil {
 		return *outside
@@ -316,28 +316,28 @@ func (ords *orders) elsewhere(o *Order) Result {
 	return Result{Outcome: Elsewhere, Err: errElsewhere}
 }
 
-// unlessElsewhere gives up a paid task because Redis was away for too long, or because the order
-// has expired in Redis. If another replica ended the order, unlessElsewhere returns that end.
-func (ords *orders) unlessElsewhere(ctx context.Context, o *Order, cause error) Result {
+// giveUpTask reports a paid task as lost after Redis was away for too long, or after the order has
+// expired in Redis. If another replica ended the order, giveUpTask returns that end.
+func (ords *orders) giveUpTask(ctx context.Context, o *Order, cause error) Result {
 	if ords.endedElsewhere(ctx, o) {
-		return ords.elsewhere(o)
+		return ords.endElsewhere(o)
 	}
 	ords.log.Warn("a paid task is lost", "target", o.spec.Target, "provider", o.account.Name(), "task", o.task, "err", cause)
-	return ords.lost(o, cause)
+	return ords.reportLost(o, cause)
 }
 
-// lost reports an order with an unknown outcome. It leaves the order in Redis.
-func (ords *orders) lost(o *Order, cause error) Result {
+// reportLost reports an order with an unknown outcome. It leaves the order in Redis.
+func (ords *orders) reportLost(o *Order, cause error) Result {
 	n := notice{err: cause}
-	ords.ended(o, Lost, n)
+	ords.reportEnd(o, Lost, n)
 	return end{outcome: Lost}.result(o, n)
 }
 
-// panicked reports an order as lost after a panic. The order may have been submitted, so
+// reportPanic reports an order as lost after a panic. The order may have been submitted, so
 // it counts as bought.
-func (ords *orders) panicked(o *Order, cause any) Result {
+func (ords *orders) reportPanic(o *Order, cause any) Result {
 	panics.Log(ords.log, "panic while collecting an order", cause, "target", o.spec.Target, "provider", o.account.Name(), "task", o.task)
 	n := notice{err: fmt.Errorf("panic: %v", cause)}
-	ords.contain(func() { ords.ended(o, Lost, n) }) // the observer may panic again
+	ords.contain(func() { ords.reportEnd(o, Lost, n) }) // the observer may panic again
 	return end{outcome: Lost}.result(o, n)
 }

@@ -235,7 +235,7 @@ func TestAFailureWithALostReplyIsReported(t *testing.T) {
 		runBubble(t, name, func(t *testing.T) {
 			s := newTestBuyer(t, 1)
 			if c.callbacks {
-				s.reload(calling("first"))
+				s.reload(callbackSettings("first"))
 			}
 			o := s.order(t)
 			s.provider.poll = func(context.Context, int) (provider.Solution, error) {

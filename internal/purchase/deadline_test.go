@@ -41,7 +41,7 @@ func TestALostSubmitKeepsItsPermit(t *testing.T) {
 		}
 		o := s.order(t)
 		mine := s.stock.owner(o.Ref)
-		stop := s.running(t)
+		stop := s.startRunning(t)
 		if r := s.buyer.orders.collect(t.Context(), o); r.Outcome != Lost {
 			t.Errorf("collect = %v, want Lost", r.Err)
 		}
@@ -98,7 +98,7 @@ func TestATaskIsClaimedForAnOrdersLife(t *testing.T) {
 // solve it any more.
 func TestAnAdoptedSubmitExpires(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		o := s.found(t, pool.Submitting)
+		o := s.foundOrder(t, pool.Submitting)
 		time.Sleep(10 * time.Second)
 		heir := s.replica("no letters")
 		heir.provider.limit = time.Hour // the order's own counts
@@ -113,7 +113,7 @@ func TestAnAdoptedSubmitExpires(t *testing.T) {
 func TestNoStepIsRetriedAfterTheDeadline(t *testing.T) {
 	for _, stops := range []bool{false, true} {
 		withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-			o := s.found(t, pool.Bought)
+			o := s.foundOrder(t, pool.Bought)
 			time.Sleep(time.Until(o.deadline.Add(-3 * time.Second)))
 			heir := s.replica("no letters")
 			ctx, stop := context.WithCancel(t.Context())
@@ -125,7 +125,7 @@ func TestNoStepIsRetriedAfterTheDeadline(t *testing.T) {
 				return provider.Solution{Token: "03AFexample"}, nil
 			}
 			got := heir.adopt(t)
-			s.stock.away("settle")
+			s.stock.failSteps("settle")
 			if r := heir.buyer.orders.collect(ctx, got[0]); r.Outcome != Lost || time.Now().After(o.deadline) {
 				t.Errorf("stopped %v: collect = %v, %v after the deadline", stops, r.Err, time.Since(o.deadline))
 			}

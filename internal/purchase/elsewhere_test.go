@@ -144,7 +144,7 @@ func TestAnOrderWithoutAKnownEndIsLost(t *testing.T) {
 			redis := redistest.InBubble(t)
 			way := &stall{redis: redis}
 			r := newReplica(t, pool.Options{Dial: way.Dial})
-			r.buyer.SetProviders([]Entry{r.at("one", "")})
+			r.buyer.SetProviders([]Entry{r.entryAt("one", "")})
 			o := mustPlace(t, r.buyer, spec())
 			began := time.Now()
 			ended := make(chan Result, 1)

@@ -101,7 +101,7 @@ type notice struct {
 }
 
 // The prefix refused precedes the code of a parameter fault in a message between replicas.
-const refused = "refused "
+const refusedPrefix = "refused "
 
 // message encodes the notice of a callback for the other replicas.
 func (n notice) message() string {
@@ -109,7 +109,7 @@ func (n notice) message() string {
 	case solved:
 		return pool.Solved
 	case badParameters:
-		return refused + n.code
+		return refusedPrefix + n.code
 	}
 	return n.code
 }
@@ -119,7 +119,7 @@ func readMessage(word string) notice {
 	if word == pool.Solved {
 		return notice{trigger: solved, callback: true}
 	}
-	code, params := strings.CutPrefix(word, refused)
+	code, params := strings.CutPrefix(word, refusedPrefix)
 	return calledBack(code, params)
 }
 
@@ -133,9 +133,9 @@ func calledBack(code string, refused bool) notice {
 	return n
 }
 
-// repeated logs that the stock has had an order's token before, and returns the end
+// endRepeated logs that the stock has had an order's token before, and returns the end
 // without a token.
-func (b *base) repeated(o *Order, n notice) (end, notice) {
+func (b *base) endRepeated(o *Order, n notice) (end, notice) {
 	b.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.providerName(), "task", o.task, "err", pool.RepeatedText)
 	return withoutToken(n)
 }
@@ -234,8 +234,8 @@ type Observer interface {
 	Report(provider, outcome string)
 }
 
-// ended reports the end of an order to the observer.
-func (b *base) ended(o *Order, outcome Outcome, n notice) {
+// reportEnd reports the end of an order to the observer.
+func (b *base) reportEnd(o *Order, outcome Outcome, n notice) {
 	e := Event{
 		Order: o.Ref, Identity: o.spec.Identity, Target: o.spec.Target, Owner: o.spec.Owner,
 		Provider: o.providerName(), Task: o.task, Outcome: outcome, Code: n.code, Price: o.price,

@@ -118,8 +118,8 @@ type listener struct {
 
 func (l listener) Ended(e Event) { *l.events = append(*l.events, e) }
 
-// everything returns an identity with a value in each field.
-func everything() captcha.Identity {
+// fullIdentity returns an identity with a value in each field.
+func fullIdentity() captcha.Identity {
 	return captcha.Identity{
 		Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: "https://example.com/", Invisible: true,
 		Enterprise: true, Action: "login", MinScore: 0.7, Data: "cdata", UserAgent: "Mozilla/5.0",
@@ -130,7 +130,7 @@ func everything() captcha.Identity {
 // ended it.
 func TestEventsHaveAllFacts(t *testing.T) {
 	target := spec()
-	target.Identity = everything()
+	target.Identity = fullIdentity()
 	target.Identity.Proxy, target.Identity.ProxyType = "user:canary@example.com:1", ""
 	target.ID = target.Identity.ID()
 	fault := &provider.Error{Class: provider.Task, Code: "ERROR_CAPTCHA_UNSOLVABLE"}
@@ -168,7 +168,7 @@ func TestEventsHaveAllFacts(t *testing.T) {
 	for name, c := range cases {
 		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 			s.buyer.SetProviders([]Entry{{
-				Provider: s.provider, Concurrency: 5, Callbacks: calling("first"), Price: func(captcha.Type) float64 { return 0.0029 },
+				Provider: s.provider, Concurrency: 5, Callbacks: callbackSettings("first"), Price: func(captcha.Type) float64 { return 0.0029 },
 			}})
 			var events []Event
 			s.buyer.observe = listener{witness{s.ledger}, &events}
@@ -193,7 +193,7 @@ func TestEventsHaveAllFacts(t *testing.T) {
 				t.Errorf("%s: placed %v, submitted %v, solved %v", name, e.Placed, e.Submitted, e.Solved)
 			}
 			want := c.want
-			want.Identity, want.Target, want.Owner, want.Provider, want.Price = everything(), "login", "qa@example.com", "one", 2_900_000
+			want.Identity, want.Target, want.Owner, want.Provider, want.Price = fullIdentity(), "login", "qa@example.com", "one", 2_900_000
 			want.Order, want.Placed, want.Submitted, want.Solved = e.Order, e.Placed, e.Submitted, e.Solved
 			if e != want || e.Order.Identity != target.ID {
 				t.Errorf("%s: event\n%+v\nwant\n%+v", name, e, want)

@@ -272,8 +272,8 @@ func (s *testBuyer) replica(letters string) *testBuyer {
 	return openTestBuyer(s.stock.testRedis, 5, letters)
 }
 
-// listening subscribes the buyer's store to the messages of other replicas, until the test ends.
-func (s *testBuyer) listening(t *testing.T) {
+// subscribe subscribes the buyer's store to the messages of other replicas, until the test ends.
+func (s *testBuyer) subscribe(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
@@ -338,9 +338,9 @@ func (s *testBuyer) renew(t *testing.T, order pool.Ref) {
 	}
 }
 
-// collecting collects an order in the background, and returns when the collection
+// startCollecting collects an order in the background, and returns when the collection
 // blocks.
-func (s *testBuyer) collecting(t *testing.T, o *Order) <-chan Result {
+func (s *testBuyer) startCollecting(t *testing.T, o *Order) <-chan Result {
 	t.Helper()
 	ended := make(chan Result, 1)
 	go func() { ended <- s.buyer.orders.collect(t.Context(), o) }()
@@ -348,8 +348,8 @@ func (s *testBuyer) collecting(t *testing.T, o *Order) <-chan Result {
 	return ended
 }
 
-// running runs the buyer until the returned function is called.
-func (s *testBuyer) running(t *testing.T) (stop func()) {
+// startRunning runs the buyer until the returned function is called.
+func (s *testBuyer) startRunning(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -385,4 +385,4 @@ func notReady(n int) func(context.Context, int) (provider.Solution, error) {
 }
 
 // near reports whether got differs from want by at most by; polls have jitter.
-func near(got, want, by time.Duration) bool { return (got - want).Abs() <= by }
+func near(got, want, tolerance time.Duration) bool { return (got - want).Abs() <= tolerance }

@@ -49,7 +49,7 @@ func TestAGuestsOrderNeedsBothBudgets(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.want(t, "reserve", "book", "book of solve", "place")
-		refused(time.Hour - askAgain)
+		refused(time.Hour - budgetRetry)
 		if len(s.stock.booked()) != 1 || len(s.stock.bookedOf(pool.OfGuests)) != 1 {
 			t.Errorf("booked: %q, for guests %q", s.stock.booked(), s.stock.bookedOf(pool.OfGuests))
 		}
@@ -65,8 +65,8 @@ func TestAGuestsOrderNeedsBothBudgets(t *testing.T) {
 			t.Errorf("used %d and %d, %v", hour, day, err)
 		}
 		time.Sleep(2 * time.Hour)
-		refused(21*time.Hour - 2*askAgain)
-		s.stock.away("look")
+		refused(21*time.Hour - 2*budgetRetry)
+		s.stock.failSteps("look")
 		if _, _, err := s.buyer.BookedForGuests(t.Context()); !errors.Is(err, redisdb.ErrDown) {
 			t.Errorf("while redis is away: %v", err)
 		}

@@ -36,16 +36,16 @@ func TestLeasesAreRenewed(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		r := &renewals{stock: s.stock, began: time.Now(), seen: map[pool.Ref][]time.Duration{}, left: map[pool.Ref][]time.Duration{}}
 		s.buyer.stock = r
-		stop := s.running(t)
+		stop := s.startRunning(t)
 		s.provider.poll = notReady(2)
 		waits := s.order(t)
-		first := s.collecting(t, waits)
+		first := s.startCollecting(t, waits)
 		s.provider.submit = func(context.Context) (string, error) {
 			time.Sleep(10 * time.Second)
 			return "t2", nil
 		}
 		submits := s.order(t)
-		second := s.collecting(t, submits)
+		second := s.startCollecting(t, submits)
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
 		every := []time.Duration{renewEvery, 2 * renewEvery, 3 * renewEvery, 4 * renewEvery, 5 * renewEvery, 6 * renewEvery}
@@ -83,10 +83,10 @@ func TestLeaseLeavesRoomForTwoFailedRenewals(t *testing.T) {
 // its slot is freed.
 func TestAStolenOrderEndsElsewhere(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		stop := s.running(t)
+		stop := s.startRunning(t)
 		s.provider.poll = notReady(1000)
 		o := s.order(t)
-		ended := s.collecting(t, o)
+		ended := s.startCollecting(t, o)
 		time.Sleep(30*time.Second + 100*time.Millisecond)
 		synctest.Wait()
 		s.forget()
@@ -260,7 +260,7 @@ func TestReservationsOfAnAdoptedOrderStay(t *testing.T) {
 		}},
 		"a mark without an answer": {Interrupted, redisdb.ErrDown, func(s *testBuyer, o *Order, _ context.CancelFunc) {
 			s.stock.steal(s.stock.t.Context(), o.Ref)
-			s.stock.lostReply = lose("mark", redisdb.ErrDown)
+			s.stock.lostReply = loseAnswer("mark", redisdb.ErrDown)
 		}},
 		"a submit that was refused": {Busy, nil, func(s *testBuyer, o *Order, _ context.CancelFunc) {
 			s.provider.submit = func(ctx context.Context) (string, error) {
@@ -309,7 +309,7 @@ func TestReservationsOfAnAdoptedOrderStay(t *testing.T) {
 				t.Errorf("it is in state %c, and this replica's again: %v", r.State, s.stock.owner(o.Ref) == mine)
 			}
 			for range 3 {
-				s.buyer.placer.retry(t.Context())
+				s.buyer.placer.removeLeftovers(t.Context())
 			}
 			s.wantLeft(t, 1, 1, 0)
 			if !s.stock.isBooked(o.Ref) || s.stock.tokens()+s.stock.failures() != 0 {
@@ -348,7 +348,7 @@ func TestARepeatedMarkMakesNoTokenYounger(t *testing.T) {
 // An order that was adopted during its submit returns to this replica when its task id is stored.
 func TestAnOrderReturnsWithItsTask(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		stop := s.running(t)
+		stop := s.startRunning(t)
 		o := s.order(t)
 		s.provider.submit = func(ctx context.Context) (string, error) {
 			s.stock.steal(ctx, o.Ref)
@@ -369,7 +369,7 @@ func TestAnOrderReturnsWithItsTask(t *testing.T) {
 // An adopter has a lease of 5 s and renews it.
 func TestAnAdopterHasTheLease(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		o := s.found(t, pool.Bought)
+		o := s.foundOrder(t, pool.Bought)
 		before := s.stock.owner(o.Ref)
 		heir := s.replica("no letters")
 		heir.provider.poll = notReady(2)
@@ -377,8 +377,8 @@ func TestAnAdopterHasTheLease(t *testing.T) {
 		if owner, lease := s.stock.owner(o.Ref), s.stock.lease(o.Ref); owner == before || lease != 5*time.Second {
 			t.Errorf("it is %s's, as before %v, for %v", owner, owner == before, lease)
 		}
-		stop := heir.running(t)
-		ended := heir.collecting(t, got[0])
+		stop := heir.startRunning(t)
+		ended := heir.startCollecting(t, got[0])
 		time.Sleep(14 * time.Second)
 		if again := s.adopt(t); len(again) != 0 || s.stock.lease(o.Ref) < 3*time.Second {
 			t.Errorf("adopted by another, %d, with a lease of %v", len(again), s.stock.lease(o.Ref))

@@ -54,7 +54,7 @@ func (as *accounts) refreshAccount(ctx context.Context, a *account) {
 	if a.State(time.Now()).Kind == provider.StateDown {
 		return
 	}
-	defer as.share(ctx, a)
+	defer as.shareFault(ctx, a)
 	bounded, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	total, ok, err := a.Threads(bounded)

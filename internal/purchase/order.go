@@ -20,9 +20,9 @@ const (
 	placeMargin = 10 * time.Second
 	// clockSlack is the greatest difference between the clocks of Redis nodes.
 	clockSlack = 10 * time.Second
-	// askAgain is the delay before a full budget is tried again. The budget may be full only because
+	// budgetRetry is the delay before a full budget is tried again. The budget may be full only because
 	// another order, which the stock then refuses, has a short-lived reservation.
-	askAgain = 100 * time.Millisecond
+	budgetRetry = 100 * time.Millisecond
 	// currency is the number of stored price units per unit of the currency.
 	currency = 1e9
 )

@@ -13,9 +13,9 @@ import (
 	"poold/internal/pool"
 )
 
-// mostOrders bounds the goroutines of orders. Normally the providers' concurrency keeps their
-// number far lower.
-const mostOrders = 4096
+// maxOrders is the maximum number of goroutines that run orders. Normally the providers'
+// concurrency keeps their number far lower.
+const maxOrders = 4096
 
 // orders runs the orders of this replica. It is safe for concurrent use.
 type orders struct {
@@ -30,26 +30,26 @@ type orders struct {
 
 func newOrders(b *base, as *accounts, p *placer) *orders {
 	ords := &orders{base: b, accounts: as, placer: p, inFlight: map[pool.Ref]*Order{}}
-	ords.group.SetLimit(mostOrders)
+	ords.group.SetLimit(maxOrders)
 	return ords
 }
 
 // start places an order and runs it; see Buyer.Buy.
-func (ords *orders) start(ctx context.Context, slot *Slot, spec Spec, ended func(Result)) error {
+func (ords *orders) start(ctx context.Context, slot *Slot, spec Spec, onEnd func(Result)) error {
 	placed := make(chan error, 1)
 	started := ords.group.TryGo(func() error {
-		ords.run(ctx, slot, &spec, placed, ended)
+		ords.run(ctx, slot, &spec, placed, onEnd)
 		return nil
 	})
 	if !started {
 		slot.Free()
-		return fmt.Errorf("%w: this replica has %d orders in flight", ErrBusy, mostOrders)
+		return fmt.Errorf("%w: this replica has %d orders in flight", ErrBusy, maxOrders)
 	}
 	return <-placed
 }
 
-// run places a new order and runs it until it ends. Each call has its own goroutine.
-func (ords *orders) run(ctx context.Context, slot *Slot, spec *Spec, placed chan<- error, ended func(Result)) {
+// run places a new order and runs it until it ends. The caller starts a goroutine for each call.
+func (ords *orders) run(ctx context.Context, slot *Slot, spec *Spec, placed chan<- error, onEnd func(Result)) {
 	defer func() {
 		// The package errgroup would let a panic end the daemon.
 		if cause := recover(); cause != nil {
@@ -62,23 +62,22 @@ func (ords *orders) run(ctx context.Context, slot *Slot, spec *Spec, placed chan
 		}
 	}()
 	o, err := ords.placer.place(ctx, slot, *spec)
-	spec.Image = nil // only the order keeps the picture from here on
+	spec.Image = nil // from here on only the order refers to the picture
 	placed <- err
 	if err == nil {
-		ended(ords.collect(ctx, o))
+		onEnd(ords.collect(ctx, o))
 	}
 }
 
-// runAdopted runs an adopted order. It returns false if this replica runs mostOrders orders
-// already.
-func (ords *orders) runAdopted(ctx context.Context, o *Order, ended func(captcha.ID, Result)) (started bool) {
+// runAdopted runs an adopted order. It returns false if this replica already runs maxOrders orders.
+func (ords *orders) runAdopted(ctx context.Context, o *Order, onEnd func(captcha.ID, Result)) (started bool) {
 	return ords.group.TryGo(func() error {
-		ords.contain(func() { ended(o.Identity, ords.collect(ctx, o)) })
+		ords.contain(func() { onEnd(o.Identity, ords.collect(ctx, o)) })
 		return nil
 	})
 }
 
-// renewEvery is so short that two renewals in a row can fail before a lease expires.
+// renewEvery lets a lease survive two failed renewals in a row.
 const renewEvery = 1500 * time.Millisecond
 
 // register adds an order to the orders in flight, so that renew renews its lease and a
@@ -95,8 +94,8 @@ func (ords *orders) unhold(o *Order) {
 	delete(ords.inFlight, o.Ref)
 }
 
-// renew renews the leases of this replica's orders, and stops the orders whose leases
-// other replicas have.
+// renew renews the leases of this replica's orders, and stops orders whose lease another replica
+// has.
 func (ords *orders) renew(ctx context.Context) {
 	ords.mu.Lock()
 	orders := make([]pool.Ref, 0, len(ords.inFlight))
@@ -133,9 +132,9 @@ func (ords *orders) callbackArrived(order pool.Ref) {
 	}
 }
 
-// endedByCallback stops an order that a callback ended at some replica. The argument how is
+// endedByCallback stops an order that a callback ended at some replica. The argument outcome is
 // pool.Solved or the code of the failure.
-func (ords *orders) endedByCallback(order pool.Ref, how string) {
+func (ords *orders) endedByCallback(order pool.Ref, outcome string) {
 	o := ords.running(order)
 	if o == nil {
 		return
@@ -143,13 +142,12 @@ func (ords *orders) endedByCallback(order pool.Ref, how string) {
 	if o.hasCallback {
 		ords.accounts.noteCallback(o.account, true)
 	}
-	n := readMessage(how)
+	n := readMessage(outcome)
 	o.finish(endOf(pool.Bought, n.trigger).result(o, n))
 }
 
-// foreign returns those of the given orders that this replica does not run, grouped by
-// identity.
-func (ords *orders) foreign(refs []pool.Ref) map[captcha.ID][]string {
+// foreignOrders returns the given orders that this replica does not run, grouped by identity.
+func (ords *orders) foreignOrders(refs []pool.Ref) map[captcha.ID][]string {
 	ords.mu.Lock()
 	defer ords.mu.Unlock()
 	byIdentity := map[captcha.ID][]string{}

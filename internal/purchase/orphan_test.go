@@ -17,7 +17,7 @@ func TestOrphanedPermitsAreReleased(t *testing.T) {
 		s.reserve(t, "one", orphan)
 		s.reserve(t, "one", late)
 		time.Sleep(time.Hour) // no search has found them yet
-		foreign := s.found(t, pool.Bought)
+		foreign := s.foundOrder(t, pool.Bought)
 		want := func(places ...pool.Ref) {
 			t.Helper()
 			s.renew(t, foreign.Ref)
@@ -58,11 +58,11 @@ func TestAnOrphanedPermitIsReleasedAfterAnError(t *testing.T) {
 		s.reserve(t, "one", orphan)
 		s.adopt(t)
 		time.Sleep(orphanedFor)
-		s.stock.away("look sweep")
+		s.stock.failSteps("look sweep")
 		if got, err := s.buyer.recovery.adopt(t.Context()); len(got) != 0 || !errors.Is(err, redisdb.ErrDown) || !s.stock.hasPermit("one", orphan) {
 			t.Errorf("adopt = %d orders, %v", len(got), err)
 		}
-		s.stock.away()
+		s.stock.failSteps()
 		s.adopt(t)
 		if s.stock.hasPermit("one", orphan) {
 			t.Error("the permit is not released")

@@ -92,11 +92,11 @@ func TestAPanicWhileBuyingEndsOneOrder(t *testing.T) {
 // A panic during a retry loses no leftover.
 func TestAPanicLosesNoLeftover(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.stock.away("")
+		s.stock.failSteps("")
 		slot, _, _ := mustAdmit(t, s.buyer)
 		_, _ = s.buyer.placer.place(t.Context(), slot, spec())
 		s.stock.change(func() { s.stock.fault = func(string) error { panic("?") } })
-		s.buyer.contain(func() { s.buyer.placer.retry(t.Context()) })
+		s.buyer.contain(func() { s.buyer.placer.removeLeftovers(t.Context()) })
 		if len(s.buyer.placer.leftovers) != 1 {
 			t.Errorf("%d leftovers", len(s.buyer.placer.leftovers))
 		}
@@ -106,7 +106,7 @@ func TestAPanicLosesNoLeftover(t *testing.T) {
 // A panic in a provider does not block the scheduler.
 func TestAPanicInAProviderDoesNotBlockRequests(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.buyer.SetProviders([]Entry{{Provider: &faulty{fakeProvider: s.provider, faults: 1}, Concurrency: 1}})
+		s.buyer.SetProviders([]Entry{{Provider: &panickingProvider{fakeProvider: s.provider, faults: 1}, Concurrency: 1}})
 		if _, err := s.buyer.Admit(t.Context(), Bid{}); !errors.Is(err, panics.ErrFault) {
 			t.Errorf("admit = %v, want %v", err, panics.ErrFault)
 		}
@@ -116,13 +116,13 @@ func TestAPanicInAProviderDoesNotBlockRequests(t *testing.T) {
 	})
 }
 
-// faulty is a provider whose first calls of Ready panic.
-type faulty struct {
+// panickingProvider is a provider whose first calls of Ready panic.
+type panickingProvider struct {
 	*fakeProvider
 	faults int
 }
 
-func (f *faulty) Ready(at time.Time) (bool, time.Duration) {
+func (f *panickingProvider) Ready(at time.Time) (bool, time.Duration) {
 	if f.faults > 0 {
 		f.faults--
 		panic("a fault")
@@ -130,20 +130,20 @@ func (f *faulty) Ready(at time.Time) (bool, time.Duration) {
 	return f.fakeProvider.Ready(at)
 }
 
-// clumsy is an observer that panics.
-type clumsy struct {
+// panickingObserver is an observer that panics.
+type panickingObserver struct {
 	witness
 	broken *atomic.Bool
 }
 
-func (c clumsy) DeadLetter(outcome string) {
+func (c panickingObserver) DeadLetter(outcome string) {
 	if c.broken.Load() {
 		panic("a fault of ours")
 	}
 	c.witness.DeadLetter(outcome)
 }
 
-func (c clumsy) Report(name, outcome string) {
+func (c panickingObserver) Report(name, outcome string) {
 	if c.broken.Load() {
 		panic("a fault of ours")
 	}
@@ -162,13 +162,13 @@ func TestRunOutlivesPanics(t *testing.T) {
 			}
 			return nil
 		}
-		s.buyer.observe = clumsy{witness{s.ledger}, &broken}
+		s.buyer.observe = panickingObserver{witness{s.ledger}, &broken}
 		s.provider.poll = notReady(1000)
-		s.stock.away("look")
+		s.stock.failSteps("look")
 		first, second, held := s.order(t), s.order(t), s.order(t)
 		s.mustCall(t, callbackTo(first.address(), "code=03AFcallback"))
-		ended := s.collecting(t, held)
-		stop := s.running(t)
+		ended := s.startCollecting(t, held)
+		stop := s.startRunning(t)
 		time.Sleep(100 * time.Millisecond)
 
 		// The stock panics in two renewals and two replays, and the provider too.
@@ -178,14 +178,14 @@ func TestRunOutlivesPanics(t *testing.T) {
 		s.buyer.Report("one", "t1", captcha.HCaptcha, 0, true)
 		time.Sleep(4 * time.Second)
 		faulty.Store(false)
-		s.stock.away("look")
+		s.stock.failSteps("look")
 		s.mustCall(t, callbackTo(second.address(), "code=03AFcallback2"))
 		if n := panics.Load(); n < 4 {
 			t.Errorf("%d panics, so too little was tested", n)
 		}
 
 		// The observer panics.
-		s.stock.away()
+		s.stock.failSteps()
 		broken.Store(true)
 		s.buyer.Report("one", "t2", captcha.HCaptcha, 0, true)
 		time.Sleep(2*replayEvery + 100*time.Millisecond)
@@ -209,7 +209,7 @@ func TestRunOutlivesPanics(t *testing.T) {
 // The same holds for the removal of leftovers.
 func TestRetriesOutlivePanics(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.stock.away("")
+		s.stock.failSteps("")
 		slot, _, _ := mustAdmit(t, s.buyer)
 		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, redisdb.ErrDown) {
 			t.Fatalf("place = %v", err)

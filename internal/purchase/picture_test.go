@@ -37,8 +37,8 @@ func pictureSpec() Spec {
 	return target
 }
 
-// shown returns the canaries of a picture that a text contains, raw or encoded.
-func shown(text string) (found []string) {
+// visibleCanaries returns the canaries of a picture that a text contains, raw or encoded.
+func visibleCanaries(text string) (found []string) {
 	for _, canary := range []string{pictureCanary, "proxy-canary"} {
 		for i := range 3 { // base64 has three forms of a text, by its offset
 			encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", i) + canary))
@@ -58,7 +58,7 @@ func shown(text string) (found []string) {
 // A picture's bytes reach only the provider. After the submit nothing refers to them, and neither
 // they nor the proxy are in Redis, facts, log, events or errors. The answer is only in the stock.
 func TestAPictureIsInMemoryUntilTheSubmit(t *testing.T) {
-	if len(shown("a "+pictureCanary)) == 0 || len(shown(base64.StdEncoding.EncodeToString(pictureSpec().Image))) == 0 {
+	if len(visibleCanaries("a "+pictureCanary)) == 0 || len(visibleCanaries(base64.StdEncoding.EncodeToString(pictureSpec().Image))) == 0 {
 		t.Fatal("a canary is not seen")
 	}
 	for name, fault := range map[string]error{
@@ -74,11 +74,11 @@ func TestAPictureIsInMemoryUntilTheSubmit(t *testing.T) {
 			s.buyer.observe = listener{witness{s.ledger}, &events}
 			var pictures []string // of Redis
 			s.provider.submit = func(context.Context) (string, error) {
-				pictures = append(pictures, s.stock.picture())
+				pictures = append(pictures, s.stock.dump())
 				return "t1", fault
 			}
 			s.provider.poll = func(_ context.Context, n int) (provider.Solution, error) {
-				pictures = append(pictures, s.stock.picture())
+				pictures = append(pictures, s.stock.dump())
 				if n == 1 {
 					return provider.Solution{}, provider.ErrNotReady
 				}
@@ -98,18 +98,18 @@ func TestAPictureIsInMemoryUntilTheSubmit(t *testing.T) {
 			if (r.Err == nil) != (fault == nil) {
 				t.Errorf("ended with %v", r.Err)
 			}
-			texts := append(pictures, s.stock.picture(), logged.String(), fmt.Sprintf("%+v", events), fmt.Sprint(r.Err))
+			texts := append(pictures, s.stock.dump(), logged.String(), fmt.Sprintf("%+v", events), fmt.Sprint(r.Err))
 			for _, o := range s.stock.placed {
 				if facts := o.Facts.Identity.Picture; facts != pictureSpec().Identity.Picture {
 					t.Errorf("the facts do not name the picture: %+v", facts)
 				}
 			}
 			for _, text := range texts {
-				if found := shown(text); found != nil {
+				if found := visibleCanaries(text); found != nil {
 					t.Errorf("%q in %s", found, text)
 				}
 			}
-			if n := strings.Count(s.stock.picture(), "zwei w"); fault == nil && n != 1 {
+			if n := strings.Count(s.stock.dump(), "zwei w"); fault == nil && n != 1 {
 				t.Errorf("the answer is in Redis %d times, want once, in the stock", n)
 			}
 			if strings.Contains(logged.String()+fmt.Sprintf("%+v", events), "zwei w") {
@@ -135,7 +135,7 @@ func (s *testBuyer) buyPicture(t *testing.T) (weak.Pointer[byte], <-chan Result)
 // An order that must be removed once more later does not keep its picture.
 func TestAPictureThatWasNotPlacedIsDropped(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
-		s.stock.lostReply = lose("place", fmt.Errorf("%w: i/o timeout", redisdb.ErrDown))
+		s.stock.lostReply = loseAnswer("place", fmt.Errorf("%w: i/o timeout", redisdb.ErrDown))
 		slot, _, _ := mustAdmit(t, s.buyer)
 		if _, err := s.buyer.placer.place(t.Context(), slot, pictureSpec()); !errors.Is(err, redisdb.ErrDown) {
 			t.Fatal(err)
@@ -185,7 +185,7 @@ func TestACallbackMustFitItsOrdersType(t *testing.T) {
 			s := newCallbackBuyer(t, "no letters")
 			target := spec()
 			target.Identity, target.ID = row.identity, row.identity.ID()
-			ended := s.collecting(t, s.orderFor(t, target))
+			ended := s.startCollecting(t, s.orderFor(t, target))
 			c := callbackTo(s.provider.submitted.Pingback, "")
 			c.Query = map[string][]string{"id": {"t1"}, "code": {row.code}}
 			s.mustCall(t, c)

@@ -61,7 +61,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 		slot.Free()
 		return nil, err
 	}
-	terms := p.accounts.terms(slot.account)
+	terms := p.accounts.termsOf(slot.account)
 	o := newOrder(slot, spec, terms)
 	p.lifetimes.set(spec.ID, spec.Lifetime)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stockTime)
@@ -73,7 +73,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	// Redis may execute a step after this call has given up on the step. A step after notAfter does
 	// nothing.
 	notAfter := at.After(stockTime + clockSlack)
-	full, err := p.book(bounded, o, notAfter)
+	full, err := p.reserveBudgets(bounded, o, notAfter)
 	switch {
 	case err != nil:
 		return nil, p.rollbackUnanswered(ctx, o, fmt.Errorf("reserving in a budget: %w", err))
@@ -115,14 +115,14 @@ func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at 
 	o.refusals = permit.Refusals
 	switch {
 	case permit.Wait > 0:
-		p.accounts.yield(o.account, permit.Wait+backoff.UpTo(turnSpread))
+		p.accounts.pauseOrders(o.account, permit.Wait+backoff.UpTo(turnSpread))
 		o.slot.Free()
 		return 0, fmt.Errorf("%s: %w: it is probed by one order at a time", name, ErrBusy)
 	case !permit.OK:
-		o.slot.full()
+		o.slot.freeFull()
 		return 0, fmt.Errorf("%s: %w: all replicas together have %d orders there", name, ErrBusy, limit)
 	case permit.Refusals >= permits.MostRefusals:
-		p.accounts.yield(o.account, turnEvery+2*turnSpread) // lets another replica have the next turn
+		p.accounts.pauseOrders(o.account, turnEvery+2*turnSpread) // lets another replica have the next turn
 	}
 	if o.slot.used != nil {
 		o.slot.used()
@@ -148,13 +148,13 @@ func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
 	}
 	o.pingback = terms.callbacks.address(o.provider, o.Ref)
 	o.hasCallback = o.pingback != ""
-	o.fallback = terms.callbacks.fallback(o.timeout, spec.Lifetime-spec.Margin)
+	o.fallback = terms.callbacks.fallbackTime(o.timeout, spec.Lifetime-spec.Margin)
 	return o
 }
 
-// book reserves a solve in each shared budget of the order. The result full is the first
+// reserveBudgets reserves a solve in each shared budget of the order. The result full is the first
 // budget without room.
-func (p *placer) book(ctx context.Context, o *Order, notAfter pool.RedisTime) (full *BudgetError, err error) {
+func (p *placer) reserveBudgets(ctx context.Context, o *Order, notAfter pool.RedisTime) (full *BudgetError, err error) {
 	for _, b := range []struct {
 		of   pool.Budget
 		caps pool.Caps
@@ -167,7 +167,7 @@ func (p *placer) book(ctx context.Context, o *Order, notAfter pool.RedisTime) (f
 		o.booked = append(o.booked, b.of)
 		wait, err := p.stock.Book(ctx, b.of, o.Ref, b.caps, notAfter)
 		if err == nil && wait > 0 {
-			_ = backoff.Sleep(ctx, askAgain)
+			_ = backoff.Sleep(ctx, budgetRetry)
 			wait, err = p.stock.Book(ctx, b.of, o.Ref, b.caps, notAfter)
 		}
 		if err != nil {
@@ -184,7 +184,7 @@ func (p *placer) book(ctx context.Context, o *Order, notAfter pool.RedisTime) (f
 // and again later, because Redis may still execute that step.
 func (p *placer) rollbackUnanswered(ctx context.Context, o *Order, cause error) error {
 	p.rollback(ctx, o)
-	p.later(o)
+	p.removeLater(o)
 	return cause
 }
 
@@ -194,7 +194,7 @@ func (p *placer) releaseUnplaced(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	if err := p.release(ctx, o.provider, o.Ref, o.booked); err != nil {
 		p.log.Debug("reservations are not returned", "target", o.spec.Target, "provider", o.account.Name(), "err", err)
-		p.later(o)
+		p.removeLater(o)
 	}
 }
 
@@ -245,17 +245,17 @@ type leftover struct {
 	once  bool // the order was removed once; the second removal undoes a step that came late
 }
 
-// later adds an order to the leftovers, so that the method retry removes it.
-func (p *placer) later(o *Order) {
+// removeLater adds an order to the leftovers, so that the method retry removes it.
+func (p *placer) removeLater(o *Order) {
 	o.spec.Image = nil
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.leftovers = append(p.leftovers, leftover{order: o})
 }
 
-// retry removes every leftover twice, unless the leftover expires in Redis before that.
+// removeLeftovers removes every leftover twice, unless the leftover expires in Redis before that.
 // A reservation in a budget expires after a day.
-func (p *placer) retry(ctx context.Context) {
+func (p *placer) removeLeftovers(ctx context.Context) {
 	p.mu.Lock()
 	due := p.leftovers
 	p.leftovers = nil

@@ -42,10 +42,10 @@ func TestBuyReturnsWhenTheOrderIsPlaced(t *testing.T) {
 // The number of orders in flight is bounded, and Buy returns an error beyond the bound.
 func TestOrdersAreBounded(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		found := s.found(t, pool.Bought)
+		found := s.foundOrder(t, pool.Bought)
 		heir := s.replica("no letters")
 		hold := make(chan struct{})
-		for range mostOrders {
+		for range maxOrders {
 			heir.buyer.orders.group.Go(func() error { <-hold; return nil })
 		}
 		if _, err := heir.buy(t, spec()); !errors.Is(err, ErrBusy) || heir.buyer.slots()[0] != 0 {
@@ -152,11 +152,11 @@ func TestPlaceLeavesNothingBehind(t *testing.T) {
 			[]string{"reserve", "fail bought=false", "release"},
 		},
 		"answer to reserve lost": {
-			func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("reserve", away) }, redisdb.ErrDown,
+			func(s *testBuyer, _ *Spec) { s.stock.lostReply = loseAnswer("reserve", away) }, redisdb.ErrDown,
 			[]string{"reserve", "fail bought=false", "release"},
 		},
 		"answer to place lost": {
-			func(s *testBuyer, _ *Spec) { s.stock.lostReply = lose("place", away) }, redisdb.ErrDown,
+			func(s *testBuyer, _ *Spec) { s.stock.lostReply = loseAnswer("place", away) }, redisdb.ErrDown,
 			[]string{"reserve", "place", "fail bought=false", "release"},
 		},
 	}
@@ -250,7 +250,7 @@ func TestLateStepsAreRolledBack(t *testing.T) {
 			t.Fatal(p, err)
 		}
 		s.wantLeft(t, 1, 1, 0)
-		s.stock.away()
+		s.stock.failSteps()
 		time.Sleep(3 * time.Second)
 		if orders, places := s.stock.counts(); orders != 0 || places != 0 {
 			t.Errorf("left behind: %d orders, %d permits", orders, places)
@@ -292,7 +292,7 @@ func TestAForgottenOrderIsLost(t *testing.T) {
 func TestLeftoversAreRemovedTwice(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
-		s.stock.lostReply = lose("place", redisdb.ErrDown)
+		s.stock.lostReply = loseAnswer("place", redisdb.ErrDown)
 		slot, _, _ := mustAdmit(t, s.buyer)
 		if _, err := s.buyer.placer.place(t.Context(), slot, spec()); !errors.Is(err, redisdb.ErrDown) {
 			t.Fatalf("place = %v", err)
@@ -310,7 +310,7 @@ func TestLeftoversAreRemovedTwice(t *testing.T) {
 		}
 		for i := range 2 {
 			late()
-			s.buyer.placer.retry(t.Context())
+			s.buyer.placer.removeLeftovers(t.Context())
 			s.wantLeft(t, 0, 0, 0)
 			if want := 1 - i; len(s.buyer.placer.leftovers) != want || len(s.stock.booked()) != 0 {
 				t.Errorf("%d leftovers, want %d, %q booked", len(s.buyer.placer.leftovers), want, s.stock.booked())
@@ -323,14 +323,14 @@ func TestLeftoversAreRemovedTwice(t *testing.T) {
 func TestLeftoversDuringARetryAreKept(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		first, second := s.order(t), s.order(t)
-		s.buyer.placer.later(first)
+		s.buyer.placer.removeLater(first)
 		s.stock.fault = func(string) error {
-			s.stock.away()
-			s.buyer.placer.later(second)
+			s.stock.failSteps()
+			s.buyer.placer.removeLater(second)
 			return nil
 		}
 		for want := range slices.Values([]int{2, 1, 0}) {
-			s.buyer.placer.retry(t.Context())
+			s.buyer.placer.removeLeftovers(t.Context())
 			if n := len(s.buyer.placer.leftovers); n != want {
 				t.Errorf("%d leftovers, want %d", n, want)
 			}

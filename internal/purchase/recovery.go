@@ -15,11 +15,11 @@ const (
 	// orphanedFor is how long a permit must be without an order before it is released. A permit is
 	// acquired up to stockTime before its order is created.
 	orphanedFor = 15 * time.Second
-	// A search at one provider stops after mostErrors identities had an error. The next search tries
+	// A search at one provider stops after errors for maxErrors identities. The next search tries
 	// again.
-	mostErrors = 3
-	// strandedFor is how long a stranded order is reported after it was last found. If an order is not
-	// found for this time, another replica has adopted it.
+	maxErrors = 3
+	// A stranded order is reported until strandedFor after a search last found it. If no search finds
+	// it for this time, another replica has adopted it.
 	strandedFor = 2 * pool.Lease
 )
 
@@ -39,7 +39,7 @@ type recovery struct {
 	lifetimes *lifetimes
 
 	mu       sync.Mutex
-	orphans  map[permit]time.Time     // permits without an order, with the times at which they were first found
+	orphans  map[permit]time.Time     // for each permit without an order: the time at which it was first found
 	stranded map[permit]strandedOrder // orders whose account is not configured
 }
 
@@ -50,10 +50,10 @@ func newRecovery(b *base, as *accounts, p *placer, ords *orders, ls *lifetimes) 
 	}
 }
 
-// adopt takes over the orders with expired leases, at every provider with permits, and
-// returns the orders to collect. It removes orders that were not submitted, keeps orders with an
-// unknown outcome, and reports orders whose account is not configured. If it returns an error, it
-// also returns the orders that it adopted.
+// adopt takes over the orders with expired leases at every provider with permits, and returns the
+// orders to collect. It removes orders that were not submitted, keeps orders with an unknown
+// outcome, and reports orders whose account is not configured. If it returns an error, it also
+// returns the orders that it adopted.
 func (rc *recovery) adopt(ctx context.Context) (adopted []*Order, err error) {
 	listed := rc.accounts.names()
 	var errs []error
@@ -76,7 +76,7 @@ func (rc *recovery) adopt(ctx context.Context) (adopted []*Order, err error) {
 }
 
 // adoptAt adopts the orders at one provider name. After an error it continues with the other
-// identities until it has had mostErrors errors.
+// identities, but it stops after maxErrors errors.
 func (rc *recovery) adoptAt(ctx context.Context, name string) (adopted []*Order, err error) {
 	refs, err := rc.stock.Holders(ctx, name)
 	if err != nil {
@@ -85,7 +85,7 @@ func (rc *recovery) adoptAt(ctx context.Context, name string) (adopted []*Order,
 	var missing []pool.Ref
 	var stranded []pool.Record
 	var errs []error
-	for id, orders := range rc.orders.foreign(refs) {
+	for id, orders := range rc.orders.foreignOrders(refs) {
 		records, gone, err := rc.stock.Adopt(ctx, id, orders)
 		for _, r := range records {
 			o, askable := rc.takeOver(ctx, name, r)
@@ -97,16 +97,16 @@ func (rc *recovery) adoptAt(ctx context.Context, name string) (adopted []*Order,
 		}
 		missing = append(missing, gone...)
 		if err != nil {
-			if errs = append(errs, err); len(errs) == mostErrors {
+			if errs = append(errs, err); len(errs) == maxErrors {
 				break
 			}
 		}
 	}
-	rc.strand(ctx, name, stranded)
-	if len(errs) == mostErrors {
+	rc.addStranded(ctx, name, stranded)
+	if len(errs) == maxErrors {
 		return adopted, errors.Join(errs...)
 	}
-	return adopted, errors.Join(append(errs, rc.sweep(ctx, name, missing))...)
+	return adopted, errors.Join(append(errs, rc.releaseOrphans(ctx, name, missing))...)
 }
 
 // takeOver handles an adopted order according to the order's state. It returns the order if this
@@ -123,25 +123,26 @@ func (rc *recovery) takeOver(ctx context.Context, name string, r pool.Record) (o
 	switch e := endOf(r.State, abandoned); e.script {
 	case remove:
 		log.Info("removing an order that its replica had not submitted")
-		// The journal does not have the shared budgets in which the order has a reservation, so all are
-		// tried. After an error the next search finds the order again.
+		// The journal does not have the shared budgets in which the order has a reservation, so
+		// reservations in all shared budgets are removed. After an error the next search finds the order
+		// again.
 		_ = rc.placer.remove(ctx, name, r.Ref, []pool.Budget{pool.Overall, pool.OfGuests})
 		return nil, true
 	case keep:
 		log.Warn("the replica of an order may have submitted it before it died: the order counts as bought until it expires")
 		_ = withTimeout(ctx, func(ctx context.Context) error {
-			_, err := rc.orders.unknown(ctx, name, r.Ref, o.timeout)
+			_, err := rc.orders.storeUnknown(ctx, name, r.Ref, o.timeout)
 			return err
 		})
 		return nil, true
 	case leave:
 		return nil, true
 	}
-	if o.account = rc.accounts.askable(name, o.accountID); o.account == nil {
+	if o.account = rc.accounts.accountOf(name, o.accountID); o.account == nil {
 		return nil, false
 	}
 	log.Info("adopted an order of a dead replica", "task", r.Task)
-	o.fallback = rc.accounts.terms(o.account).callbacks.fallback(o.timeout, o.spec.Lifetime-o.spec.Margin)
+	o.fallback = rc.accounts.termsOf(o.account).callbacks.fallbackTime(o.timeout, o.spec.Lifetime-o.spec.Margin)
 	o.slot = rc.accounts.take(o.account)
 	rc.lifetimes.set(r.Identity, o.spec.Lifetime)
 	rc.mu.Lock()
@@ -157,9 +158,9 @@ func (rc *recovery) abandon(ctx context.Context, o *Order) {
 	rc.releaseLeases(ctx, o.Ref)
 }
 
-// sweep releases a provider's permits whose orders have been missing for orphanedFor.
-// Such a permit remains if a replica ends an order and dies before it releases the permit.
-func (rc *recovery) sweep(ctx context.Context, provider string, missing []pool.Ref) error {
+// releaseOrphans releases a provider's permits whose orders have been missing for orphanedFor. Such
+// a permit is left if a replica ends an order and dies before it releases the order's permit.
+func (rc *recovery) releaseOrphans(ctx context.Context, provider string, missing []pool.Ref) error {
 	now := time.Now()
 	var due []pool.Ref
 	rc.mu.Lock()
@@ -220,10 +221,10 @@ func (rc *recovery) list() []Stranded {
 	return list
 }
 
-// strand records the stranded orders of a provider name, and ends this replica's leases on them,
+// addStranded records the stranded orders of a provider name, and ends this replica's leases on them,
 // because the account may be configured at another replica. It logs when it finds new stranded
 // orders.
-func (rc *recovery) strand(ctx context.Context, name string, orders []pool.Record) {
+func (rc *recovery) addStranded(ctx context.Context, name string, orders []pool.Record) {
 	now, grew := time.Now(), false
 	refs := make([]pool.Ref, 0, len(orders))
 	rc.mu.Lock()

@@ -187,8 +187,8 @@ func (w *testRedis) forgetOrder(order pool.Ref) {
 	w.redis.HDel(key("journal", order.Identity), order.Order)
 }
 
-// picture returns the whole content of Redis.
-func (w *testRedis) picture() string { return w.redis.Dump() }
+// dump returns the whole content of Redis.
+func (w *testRedis) dump() string { return w.redis.Dump() }
 
 // landed returns the landings that the script executed for buyers of this test.
 func (w *testRedis) landed() []pool.Landing {

@@ -16,17 +16,17 @@ import (
 const (
 	// replayEvery is the interval at which dead letters are retried.
 	replayEvery = 2 * time.Second
-	// A replay stops after Redis did not answer for mostStuck identities in a row. This limits the
-	// calls while Redis is away. If only one Redis node is away, the identities on that node come last
-	// in the next replay.
-	mostStuck = 5
+	// A replay stops if Redis does not answer for maxStuck identities in a row. This limits the calls
+	// while Redis is away. If only one Redis node is away, the identities on that node come last in
+	// the next replay.
+	maxStuck = 5
 )
 
 // The outcomes of a dead letter.
 const (
 	DeadLetterReplayed = "replayed"
-	DeadLetterDropped  = "dropped" // the order of the letter had ended before
-	DeadLetterExpired  = "expired" // the token of the letter had expired
+	DeadLetterDropped  = "dropped" // the letter's order had already ended
+	DeadLetterExpired  = "expired" // the letter's token had expired
 )
 
 // DeadLetter is a dead letter without its secrets.
@@ -35,10 +35,10 @@ type DeadLetter = spool.Summary
 // Replayed is the result of a replay of the dead letters.
 type Replayed struct {
 	Replayed int `json:"replayed"` // letters that ended their orders
-	Dropped  int `json:"dropped"`  // letters whose orders had ended before
+	Dropped  int `json:"dropped"`  // letters whose orders had already ended
 	Expired  int `json:"expired"`  // letters whose tokens had expired
 	Left     int `json:"left"`
-	// Reason is why dead letters are left although others were replayed.
+	// Reason says why some dead letters were not replayed.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -47,10 +47,10 @@ type replay struct {
 	*base
 	callbacks *callbacks
 	running   chan struct{}            // semaphore; full during a run
-	stuck     map[captcha.ID]time.Time // time of the last failure by identity; owned by the active run
+	stuck     map[captcha.ID]time.Time // time of each identity's last failure; owned by the active run
 
 	mu      sync.Mutex
-	trouble bool // the folder of the dead letters failed, which is logged once
+	trouble bool // an error of the dead letters' folder has been logged
 }
 
 func newReplay(b *base, cs *callbacks) *replay {
@@ -64,15 +64,15 @@ func (rp *replay) open() error {
 	}
 	rp.logTrouble(rp.callbacks.kept.Each(nil, func(l spool.Letter, _ int64) bool {
 		if order, ok := pool.ParseRef(l.Order); ok {
-			rp.callbacks.arrivals.first(order, time.Time{})
+			rp.callbacks.arrivals.firstArrival(order, time.Time{})
 		}
 		return true
 	}))
 	return nil
 }
 
-// quietly calls the method run and ignores the results, because the store logs an outage of Redis.
-func (rp *replay) quietly(ctx context.Context) { _, _ = rp.run(ctx) }
+// runQuietly replays and ignores the results, because the store logs an outage of Redis.
+func (rp *replay) runQuietly(ctx context.Context) { _, _ = rp.run(ctx) }
 
 // run retries all dead letters; see Buyer.Replay.
 func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
@@ -84,20 +84,20 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	}
 	var stuck, refused error
 	var took bool
-	row := 0 // identities in a row for which Redis did not answer
+	row := 0 // number of consecutive identities for which Redis did not answer
 	tried := map[captcha.ID]bool{}
-	unread := rp.callbacks.kept.Each(rp.order(), func(l spool.Letter, _ int64) bool {
+	unread := rp.callbacks.kept.Each(rp.compareLetters(), func(l spool.Letter, _ int64) bool {
 		if tried[l.Identity] {
-			return true // the Redis node of this identity does not answer
+			return true // this identity's Redis node does not answer
 		}
 		if err = ctx.Err(); err != nil {
 			return false
 		}
-		outcome, failed := rp.tryAgain(ctx, l)
+		outcome, failed := rp.retryLetter(ctx, l)
 		if failed != nil {
 			refused, tried[l.Identity], rp.stuck[l.Identity] = failed, true, time.Now()
 			row++
-			return row < mostStuck
+			return row < maxStuck
 		}
 		if outcome != DeadLetterExpired {
 			took, row = true, 0
@@ -110,7 +110,7 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 			stuck = failed // the next run finds the letter again and drops it
 			return true
 		}
-		rp.count(outcome, &r)
+		rp.countOutcome(outcome, &r)
 		return true
 	})
 	rp.logTrouble(errors.Join(unread, stuck))
@@ -132,10 +132,10 @@ func (rp *replay) run(ctx context.Context) (r Replayed, err error) {
 	return r, err
 }
 
-// order returns a comparison that sorts dead letters by identity. The identities that
-// failed most recently come last. Identities are hashes, so the identities of one Redis node are
-// rarely adjacent.
-func (rp *replay) order() func(x, y string) int {
+// compareLetters returns a function that sorts dead letters by identity. The identities that failed
+// most recently come last. Identities are hashes, so identities on the same Redis node are rarely
+// adjacent.
+func (rp *replay) compareLetters() func(x, y string) int {
 	last := maps.Clone(rp.stuck)
 	return func(x, y string) int {
 		a, _ := pool.ParseRef(x)
@@ -144,8 +144,8 @@ func (rp *replay) order() func(x, y string) int {
 	}
 }
 
-// count counts a dead letter that was removed.
-func (rp *replay) count(outcome string, r *Replayed) {
+// countOutcome counts a dead letter that was removed.
+func (rp *replay) countOutcome(outcome string, r *Replayed) {
 	switch outcome {
 	case CallbackSettled, CallbackFailed:
 		r.Replayed++
@@ -159,8 +159,8 @@ func (rp *replay) count(outcome string, r *Replayed) {
 	}
 }
 
-// tryAgain delivers a dead letter unless its token has expired.
-func (rp *replay) tryAgain(ctx context.Context, l spool.Letter) (outcome string, err error) {
+// retryLetter delivers a dead letter unless its token has expired.
+func (rp *replay) retryLetter(ctx context.Context, l spool.Letter) (outcome string, err error) {
 	if !time.Now().Before(l.Until) {
 		return DeadLetterExpired, nil
 	}
@@ -168,10 +168,10 @@ func (rp *replay) tryAgain(ctx context.Context, l spool.Letter) (outcome string,
 	if !ok {
 		return CallbackMalformed, nil
 	}
-	outcome, err = rp.callbacks.deliver(ctx, l, rp.callbacks.arrivals.first(order, time.Time{}))
+	outcome, err = rp.callbacks.deliver(ctx, l, rp.callbacks.arrivals.firstArrival(order, time.Time{}))
 	if err == nil && outcome == CallbackUnknown {
-		// An earlier delivery may have ended the order although Redis' answer was lost. The permit is
-		// then still held.
+		// An earlier delivery may have ended the order although Redis' answer was lost. The order then
+		// still has its permit.
 		err = withTimeout(ctx, func(ctx context.Context) error { return rp.stock.Release(ctx, l.Provider, order) })
 	}
 	return outcome, err

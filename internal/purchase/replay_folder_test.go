@@ -21,17 +21,17 @@ func TestRunReplaysDeadLetters(t *testing.T) {
 		folder := t.TempDir()
 		s := newCallbackBuyer(t, folder)
 		s.buyer.log = slog.New(slog.NewTextHandler(&logged, nil))
-		s.stock.away("look")
-		ended := s.collecting(t, s.order(t))
+		s.stock.failSteps("look")
+		ended := s.startCollecting(t, s.order(t))
 		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback"))
 		if err := os.WriteFile(filepath.Join(folder, strings.Repeat("0", 64)+".json"), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		stop := s.running(t)
+		stop := s.startRunning(t)
 		// The replay is then at 10 s, between two renewals: a renewal at the same moment may find
 		// the order gone before the message about its end arrives.
 		time.Sleep(8500 * time.Millisecond)
-		s.stock.away()
+		s.stock.failSteps()
 		back := time.Now()
 		if r := <-ended; r.Err != nil || time.Since(back) > replayEvery {
 			t.Errorf("collect = %v, %v after redis was back", r.Err, time.Since(back))

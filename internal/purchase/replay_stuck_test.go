@@ -19,14 +19,14 @@ import (
 	"poold/internal/spool"
 )
 
-// partly is a stock that does not answer for some identities.
-type partly struct {
+// partialStock is a stock that does not answer for some identities.
+type partialStock struct {
 	Orders
 	away  map[captcha.ID]bool
 	asked []captcha.ID
 }
 
-func (p *partly) Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error) {
+func (p *partialStock) Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error) {
 	p.asked = append(p.asked, order.Identity)
 	if p.away[order.Identity] {
 		return pool.Record{}, false, redisdb.ErrDown
@@ -34,8 +34,8 @@ func (p *partly) Find(ctx context.Context, order pool.Ref) (pool.Record, bool, e
 	return p.Orders.Find(ctx, order)
 }
 
-// kept places an order of its own target and keeps a dead letter with its token.
-func (r *replica) kept(t *testing.T, name string, letters int) captcha.ID {
+// keepLetters places an order of its own target and keeps a dead letter with its token.
+func (r *replica) keepLetters(t *testing.T, name string, letters int) captcha.ID {
 	t.Helper()
 	target := spec()
 	target.Identity.Sitekey = name
@@ -75,14 +75,14 @@ func TestAStuckLetterBlocksNoOther(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		r := newReplica(t, pool.Options{Dial: bubble.Dial})
 		r.buyer.SetProviders([]Entry{{Provider: newFakeProvider(r.ledger, "one"), Concurrency: 100}})
-		p := &partly{Orders: r.store, away: map[captcha.ID]bool{}}
+		p := &partialStock{Orders: r.store, away: map[captcha.ID]bool{}}
 		r.buyer.stock = p
 		for i := range 12 {
-			p.away[r.kept(t, fmt.Sprint("dead", i), 2)] = true
+			p.away[r.keepLetters(t, fmt.Sprint("dead", i), 2)] = true
 			time.Sleep(time.Second)
 		}
 		for i := range 12 {
-			r.kept(t, fmt.Sprint("alive", i), 1)
+			r.keepLetters(t, fmt.Sprint("alive", i), 1)
 			time.Sleep(time.Second)
 		}
 		replay := func() (Replayed, error) {
@@ -94,11 +94,11 @@ func TestAStuckLetterBlocksNoOther(t *testing.T) {
 				if row++; !p.away[id] {
 					row = 0
 				}
-				if row > mostStuck || p.away[id] && slices.Contains(p.asked[:i], id) {
+				if row > maxStuck || p.away[id] && slices.Contains(p.asked[:i], id) {
 					t.Errorf("asked too much: %v", p.asked)
 				}
 			}
-			if row < mostStuck && got.Left > 0 {
+			if row < maxStuck && got.Left > 0 {
 				// This replay tried all, so each identity that is away had its turn.
 				for id := range p.away {
 					if !slices.Contains(p.asked, id) {
@@ -116,7 +116,7 @@ func TestAStuckLetterBlocksNoOther(t *testing.T) {
 		// The others have their turns.
 		turns := map[captcha.ID]bool{}
 		for range 3 {
-			if got, err := replay(); !errors.Is(err, redisdb.ErrDown) || got != (Replayed{Left: 24}) || len(p.asked) != mostStuck {
+			if got, err := replay(); !errors.Is(err, redisdb.ErrDown) || got != (Replayed{Left: 24}) || len(p.asked) != maxStuck {
 				t.Errorf("replay = %+v, %v after %d questions", got, err, len(p.asked))
 			}
 			for _, id := range p.asked {
@@ -162,10 +162,10 @@ func TestTheNextReplayBeginsWithOtherIdentities(t *testing.T) {
 		r.buyer.SetProviders([]Entry{{Provider: newFakeProvider(r.ledger, "one"), Concurrency: 100}})
 		var ids []captcha.ID
 		for i := range 24 {
-			ids = append(ids, r.kept(t, fmt.Sprint("key", i), 1))
+			ids = append(ids, r.keepLetters(t, fmt.Sprint("key", i), 1))
 		}
 		slices.Sort(ids)
-		p := &partly{Orders: r.store, away: map[captcha.ID]bool{}}
+		p := &partialStock{Orders: r.store, away: map[captcha.ID]bool{}}
 		for _, id := range ids[:12] {
 			p.away[id] = true
 		}
@@ -185,9 +185,9 @@ func TestExpiredLettersDoNotProveThatRedisAnswers(t *testing.T) {
 		bubble := redistest.InBubble(t)
 		r := newReplica(t, pool.Options{Dial: bubble.Dial})
 		r.buyer.SetProviders([]Entry{{Provider: newFakeProvider(r.ledger, "one"), Concurrency: 100}})
-		r.kept(t, "old", 3)
+		r.keepLetters(t, "old", 3)
 		time.Sleep(time.Hour)
-		p := &partly{Orders: r.store, away: map[captcha.ID]bool{r.kept(t, "away", 3): true}}
+		p := &partialStock{Orders: r.store, away: map[captcha.ID]bool{r.keepLetters(t, "away", 3): true}}
 		r.buyer.stock = p
 		if got, err := r.buyer.Replay(t.Context()); !errors.Is(err, redisdb.ErrDown) || got != (Replayed{Expired: 3, Left: 3}) || len(p.asked) != 1 {
 			t.Errorf("replay = %+v, %v after %d questions", got, err, len(p.asked))
@@ -214,7 +214,7 @@ func TestReplayWithADeadNode(t *testing.T) {
 	dead := addresses[slices.IndexFunc(addresses, func(a string) bool { return a != places })]
 	left := 0
 	for i := range 24 {
-		if id := r.kept(t, fmt.Sprint("key", i), 1); node("test:orders:{"+string(id)+"}") == dead {
+		if id := r.keepLetters(t, fmt.Sprint("key", i), 1); node("test:orders:{"+string(id)+"}") == dead {
 			left++
 		}
 	}

@@ -49,21 +49,21 @@ func TestACallbackInAnOutageBecomesADeadLetter(t *testing.T) {
 					return "", &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 				}
 			}
-			ended := s.collecting(t, s.order(t))
+			ended := s.startCollecting(t, s.order(t))
 			time.Sleep(15 * time.Second)
-			before := s.stock.picture()
-			s.stock.away(c.step)
+			before := s.stock.dump()
+			s.stock.failSteps(c.step)
 			s.forget()
 			s.mustCall(t, callbackTo(s.provider.submitted.Pingback, c.text))
 			s.mustCall(t, callbackTo(s.provider.submitted.Pingback, c.text)) // services repeat callbacks
 			if got := s.all(); got[len(got)-1] != "callback kept" || s.buyer.DeadLetterCount() != 1 {
 				t.Fatalf("what happened: %q, %d letters", got, s.buyer.DeadLetterCount())
 			}
-			if after := s.stock.picture(); after != before {
+			if after := s.stock.dump(); after != before {
 				t.Errorf("redis was changed:\n%s\nto:\n%s", before, after)
 			}
 			time.Sleep(17 * time.Second)
-			s.stock.away()
+			s.stock.failSteps()
 			s.forget()
 			s.mustReplay(t, Replayed{Replayed: 1})
 			r := <-ended
@@ -95,13 +95,13 @@ func TestACallbackInAnOutageBecomesADeadLetter(t *testing.T) {
 func TestAFailedReleaseKeepsNoDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
-		ended := s.collecting(t, s.order(t))
-		s.stock.away("release")
+		ended := s.startCollecting(t, s.order(t))
+		s.stock.failSteps("release")
 		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback"))
 		if r := <-ended; r.Err != nil || s.buyer.DeadLetterCount() != 0 {
 			t.Errorf("collect = %v, %d letters", r.Err, s.buyer.DeadLetterCount())
 		}
-		s.stock.away()
+		s.stock.failSteps()
 		s.wantLeft(t, 0, 1, 0)
 		s.adopt(t)
 		time.Sleep(orphanedFor)
@@ -115,7 +115,7 @@ func TestACallbackWithALostReplyLandsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
 		o := s.order(t)
-		s.stock.lostReply = lose("settle", redisdb.ErrDown)
+		s.stock.lostReply = loseAnswer("settle", redisdb.ErrDown)
 		s.mustCall(t, callbackTo(o.address(), "code=03AFcallback"))
 		s.stock.lostReply = nil
 		s.mustReplay(t, Replayed{Dropped: 1})
@@ -136,11 +136,11 @@ func TestACallbackThatIsNotStoredIsRefused(t *testing.T) {
 		s := newCallbackBuyer(t, blocked)
 		o := s.order(t)
 		c := callbackTo(o.address(), "code=03AFcallback")
-		s.stock.away("look")
+		s.stock.failSteps("look")
 		if err := s.buyer.Callback(t.Context(), c); !errors.Is(err, ErrNotKept) {
 			t.Errorf("callback = %v, want ErrNotKept", err)
 		}
-		s.stock.away()
+		s.stock.failSteps()
 		s.mustCall(t, c)
 		s.want(t, "callback refused", "settle", "release", "login at one: solved", "callback settled")
 	})
@@ -150,13 +150,13 @@ func TestACallbackThatIsNotStoredIsRefused(t *testing.T) {
 func TestADeadLetterOfAnEndedOrderIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
-		ended := s.collecting(t, s.order(t))
-		s.stock.away("look")
+		ended := s.startCollecting(t, s.order(t))
+		s.stock.failSteps("look")
 		s.mustCall(t, callbackTo(s.provider.submitted.Pingback, "id=t1&code=03AFcallback"))
 		if r := <-ended; r.Err != nil {
 			t.Error(r.Err)
 		}
-		s.stock.away()
+		s.stock.failSteps()
 		s.forget()
 		s.mustReplay(t, Replayed{Dropped: 1})
 		s.want(t, "release", "letter dropped")
@@ -179,9 +179,9 @@ func TestDeadLettersExpire(t *testing.T) {
 			keeper := s
 			if c.foreign {
 				keeper = s.replica(t.TempDir())
-				keeper.reload(calling("first"))
+				keeper.reload(callbackSettings("first"))
 			}
-			s.stock.away("look")
+			s.stock.failSteps("look")
 			keeper.mustCall(t, callbackTo(o.address(), "code=03AFcallback"))
 			shown, err := keeper.buyer.DeadLetters()
 			if err != nil || len(shown) != 1 || shown[0].Until.Sub(shown[0].Arrived) != c.life || shown[0].Kind != "token" {
@@ -203,7 +203,7 @@ func TestDeadLettersExpire(t *testing.T) {
 func TestAReplayEndsWhenRedisGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
-		s.stock.away("look")
+		s.stock.failSteps("look")
 		for range 4 {
 			s.mustCall(t, callbackTo(s.order(t).address(), "code=03AFcallback"))
 			time.Sleep(time.Second)
@@ -224,7 +224,7 @@ func TestAReplayEndsWhenRedisGoesAway(t *testing.T) {
 		if err != nil || got != want || looks != 3 {
 			t.Errorf("replay = %+v, %v after %d questions, want %+v after 3", got, err, looks, want)
 		}
-		s.stock.away()
+		s.stock.failSteps()
 		s.mustReplay(t, Replayed{Replayed: 2})
 		born := time.Duration(-1)
 		for _, l := range s.stock.landed() {
@@ -247,9 +247,9 @@ func TestDeadLettersSurviveARestart(t *testing.T) {
 		}
 		o := s.order(t)
 		time.Sleep(15 * time.Second)
-		s.stock.away("look")
+		s.stock.failSteps("look")
 		s.mustCall(t, callbackTo(o.address(), "id=t5&code=03AFcallback"))
-		s.stock.away()
+		s.stock.failSteps()
 		next := s.replica(folder)
 		next.buyer.SetProviders(nil)
 		if err := next.buyer.OpenDeadLetters(); err != nil || next.buyer.DeadLetterCount() != 1 {
@@ -273,7 +273,7 @@ func TestDeadLettersSurviveARestart(t *testing.T) {
 func TestConcurrentReplaysCountALetterOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
-		s.stock.away("look")
+		s.stock.failSteps("look")
 		for i := range 3 {
 			s.mustCall(t, callbackTo(s.order(t).address(), fmt.Sprint("code=03AFcallback", i)))
 		}
@@ -318,7 +318,7 @@ func TestConcurrentReplaysCountALetterOnce(t *testing.T) {
 func TestAStopEndsAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
-		s.stock.away("look")
+		s.stock.failSteps("look")
 		for range 4 {
 			s.mustCall(t, callbackTo(s.order(t).address(), "code=03AF"))
 		}

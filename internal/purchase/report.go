@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// mostReports bounds the pending reports. Further reports are counted and not sent.
-	mostReports = 256
+	// maxReports bounds the pending reports. Further reports are counted and not sent.
+	maxReports = 256
 	// reportsAtOnce is the number of senders.
 	reportsAtOnce = 16
 	// reportTries is the maximum number of attempts to send one report.
@@ -40,7 +40,7 @@ type reports struct {
 }
 
 func newReports(b *base, as *accounts) *reports {
-	return &reports{base: b, accounts: as, waiting: make(chan report, mostReports)}
+	return &reports{base: b, accounts: as, waiting: make(chan report, maxReports)}
 }
 
 // add adds a report. It never blocks: if the queue is full, the report is only counted as refused.
@@ -92,7 +92,7 @@ func (rs *reports) send(ctx context.Context) {
 
 // sendOne sends a report and returns its outcome.
 func (rs *reports) sendOne(ctx context.Context, r report) (outcome string) {
-	a := rs.accounts.named(r.provider)
+	a := rs.accounts.byName(r.provider)
 	if a == nil || r.task == "" {
 		return ReportRefused
 	}

@@ -48,7 +48,7 @@ func TestReportsArePassedOn(t *testing.T) {
 					}
 					return nil
 				}
-				stop := s.running(t)
+				stop := s.startRunning(t)
 				s.forget()
 				s.buyer.Report(c.provider, c.task, captcha.HCaptcha, c.age, accepted)
 				time.Sleep(time.Minute)
@@ -69,12 +69,12 @@ func TestReportsNeverBlock(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.report = func() error { time.Sleep(50 * time.Second); return nil }
 		began := time.Now()
-		for range mostReports + 3 { // no sender runs yet
+		for range maxReports + 3 { // no sender runs yet
 			s.buyer.Report("one", "t1", captcha.HCaptcha, 20*time.Second, true)
 		}
 		s.want(t, "report to one: refused", "report to one: refused", "report to one: refused")
 		s.forget()
-		stop := s.running(t)
+		stop := s.startRunning(t)
 		s.buyer.Report("one", "t2", captcha.HCaptcha, 0, true)
 		if took := time.Since(began); took != 0 {
 			t.Errorf("it took %v", took)
@@ -82,7 +82,7 @@ func TestReportsNeverBlock(t *testing.T) {
 		time.Sleep(51 * time.Second)
 		synctest.Wait()
 		got := s.all()
-		for what, want := range map[string]int{"report to one: passed": reportsAtOnce, "report to one: late": mostReports - reportsAtOnce} {
+		for what, want := range map[string]int{"report to one: passed": reportsAtOnce, "report to one: late": maxReports - reportsAtOnce} {
 			if n := strings.Count(strings.Join(got, "\n"), what); n != want {
 				t.Errorf("%q was reported %d times, want %d", what, n, want)
 			}
@@ -97,7 +97,7 @@ func TestReportsNeverBlock(t *testing.T) {
 // A removed provider gets no reports.
 func TestARemovedProviderGetsNoReports(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		stop := s.running(t)
+		stop := s.startRunning(t)
 		s.buyer.SetProviders([]Entry{{Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
 		s.buyer.Report("one", "t1", captcha.HCaptcha, 0, true)
 		synctest.Wait()
@@ -112,7 +112,7 @@ func TestARemovedProviderGetsNoReports(t *testing.T) {
 func TestAStopDoesNotWaitForAReport(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
-		stop := s.running(t)
+		stop := s.startRunning(t)
 		s.buyer.Report("one", "t1", captcha.HCaptcha, 0, true)
 		synctest.Wait()
 		began := time.Now()
@@ -128,7 +128,7 @@ func TestAStopDoesNotWaitForAReport(t *testing.T) {
 func TestAReportIsNotSentAfterItsWindow(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }
-		stop := s.running(t)
+		stop := s.startRunning(t)
 		s.buyer.Report("one", "t1", captcha.HCaptcha, time.Minute-50*time.Millisecond, true)
 		time.Sleep(time.Minute)
 		stop()
@@ -145,7 +145,7 @@ func TestAHangingServiceDelaysNoOtherReport(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			return &provider.Error{Class: provider.Capacity, Code: "timeout"}
 		}
-		stop := s.running(t)
+		stop := s.startRunning(t)
 		s.forget()
 		for range 5 {
 			s.buyer.Report("one", "t1", captcha.HCaptcha, 0, false)

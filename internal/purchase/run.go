@@ -18,7 +18,7 @@ func (b *Buyer) Run(ctx context.Context) error {
 		every time.Duration
 		do    func(context.Context)
 	}{
-		{renewEvery, b.orders.renew}, {retryEvery, b.placer.retry}, {replayEvery, b.replay.quietly},
+		{renewEvery, b.orders.renew}, {retryEvery, b.placer.removeLeftovers}, {replayEvery, b.replay.runQuietly},
 		{exchangeEvery, b.accounts.exchange},
 	} {
 		duties.Go(func() { b.repeat(ctx, duty.every, duty.do) })
@@ -30,7 +30,7 @@ func (b *Buyer) Run(ctx context.Context) error {
 }
 
 // repeat calls the function do at an interval until ctx ends. A panic ends only the current call.
-func (b *Buyer) repeat(ctx context.Context, every time.Duration, do func(context.Context)) {
+func (b *Buyer) repeat(ctx context.Context, every time.Duration, work func(context.Context)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -38,14 +38,14 @@ func (b *Buyer) repeat(ctx context.Context, every time.Duration, do func(context
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			b.contain(func() { do(ctx) })
+			b.contain(func() { work(ctx) })
 		}
 	}
 }
 
 // contain calls the function do and recovers from a panic, so that the panic does not end the
 // daemon.
-func (b *base) contain(do func()) { _ = panics.Contain(b.log, "panic at the buyer", do) }
+func (b *base) contain(work func()) { _ = panics.Contain(b.log, "panic at the buyer", work) }
 
 const (
 	firstRetry = 100 * time.Millisecond

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// While a request is pending, the providers' states are checked at least every lookAgain, because
-	// a state can change without a notification.
-	lookAgain = time.Second
-	// lookSoonest is the shortest delay before a provider that was not ready is checked again.
-	lookSoonest = 50 * time.Millisecond
+	// While a request is pending, the providers' states are checked at least once per recheckEvery,
+	// because a state can change without a notification.
+	recheckEvery = time.Second
+	// shortestRecheck is the minimum delay before a provider that was not ready is checked again.
+	shortestRecheck = 50 * time.Millisecond
 	// fullFor is how long no order is tried at a provider after other replicas have filled it.
 	fullFor = 200 * time.Millisecond
 	// servedFor is how long a target's turn at a bounded provider is remembered.
 	servedFor = time.Hour
 )
 
-// Every fairTurn-th slot goes to the oldest request, regardless of the bids, so that no request
+// One slot in fairTurn slots goes to the oldest request, regardless of the bids, so that no request
 // starves.
 const fairTurn = 4
 
 // Bid is the worth of a slot to a target.
 type Bid struct {
 	Callers bool      // callers wait for the token; such a bid precedes bids without callers
-	Worth   float64   // weighted number of callers that the order is expected to save from waiting
+	Worth   float64   // expected number of callers that need not wait because of this order, weighted
 	Since   time.Time // when the target began to wait for the slot
 	For     string    // the target, or GuestTarget for all guests; see scheduler.served
 }
@@ -85,8 +85,7 @@ func (r *Request) Change(bid Bid) {
 	}
 }
 
-// Withdraw ends the request. It returns false if the function granted was called or is about to be
-// called.
+// Withdraw ends the request. It returns false if the slot was granted or is about to be granted.
 func (r *Request) Withdraw() bool {
 	q := r.scheduler
 	if q == nil {
@@ -147,14 +146,14 @@ func (h *requests) Pop() any {
 // earlier request. One goroutine runs while requests are pending.
 type scheduler struct {
 	accounts *accounts
-	emptied  chan struct{} // wakes the method run after the last request was withdrawn
+	emptied  chan struct{} // wakes the goroutine of the scheduler after the last request was withdrawn
 
 	mu      sync.Mutex
-	running bool // the method run has not returned
+	running bool // the goroutine of the scheduler is running
 	granted int  // number of slots granted so far
 	number  uint64
 	waiting [2]requests // two heaps of the same requests, byWorth and bySince
-	// served has the last turn of each target at a bounded provider.
+	// time of the last turn of each target at a bounded provider
 	served map[string]time.Time
 }
 
@@ -165,11 +164,11 @@ func newScheduler(as *accounts) *scheduler {
 }
 
 // request adds a request; see Buyer.Request.
-func (q *scheduler) request(bid Bid, granted func(*Slot, error)) *Request {
+func (q *scheduler) request(bid Bid, onSlot func(*Slot, error)) *Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.number++
-	r := &Request{scheduler: q, number: q.number, granted: granted, bid: bid}
+	r := &Request{scheduler: q, number: q.number, granted: onSlot, bid: bid}
 	for i := range q.waiting {
 		heap.Push(&q.waiting[i], r)
 	}
@@ -204,10 +203,10 @@ func (q *scheduler) admit(ctx context.Context, bid Bid) (*Slot, error) {
 	return nil, ctx.Err()
 }
 
-// run grants slots until no request is pending.
+// run runs in the scheduler's goroutine and grants slots until no request is pending.
 func (q *scheduler) run() {
 	for {
-		wait, changed := q.serve()
+		wait, changed := q.grantFree()
 		if changed == nil {
 			return
 		}
@@ -221,9 +220,9 @@ func (q *scheduler) run() {
 	}
 }
 
-// serve grants the slots that are free now. If requests remain, it returns how long to wait and the
-// channel that is closed at the next change. If no request is pending, the channel is nil.
-func (q *scheduler) serve() (wait time.Duration, changed <-chan struct{}) {
+// grantFree grants the slots that are free now. If requests remain, it returns how long to wait and
+// the channel that is closed at the next change. The channel is nil if no request is pending.
+func (q *scheduler) grantFree() (wait time.Duration, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.waiting[byWorth].Len() > 0 {
@@ -231,7 +230,7 @@ func (q *scheduler) serve() (wait time.Duration, changed <-chan struct{}) {
 		// up the single probe per minute.
 		var slot *Slot
 		var err error
-		slot, wait, changed, err = q.accounts.slot()
+		slot, wait, changed, err = q.accounts.nextSlot()
 		if slot == nil && err == nil {
 			return wait, changed
 		}
@@ -246,14 +245,14 @@ func (q *scheduler) serve() (wait time.Duration, changed <-chan struct{}) {
 	return 0, nil
 }
 
-// nextLocked returns the request that gets the slot. The few orders at a provider that refuses all
-// submits go round robin over the targets, regardless of their bids.
+// nextLocked returns the request that gets the slot. If the provider refuses all submits, the
+// targets take turns, regardless of their bids.
 func (q *scheduler) nextLocked(slot *Slot) *Request {
 	if slot != nil && q.accounts.isBounded(slot.account) {
 		r := slices.MinFunc(q.waiting[bySince].list, func(a, b *Request) int {
 			return cmp.Or(q.served[a.bid.For].Compare(q.served[b.bid.For]), a.bid.Since.Compare(b.bid.Since), cmp.Compare(a.number, b.number))
 		})
-		slot.used = func() { q.serves(r.bid.For) }
+		slot.used = func() { q.recordTurn(r.bid.For) }
 		return r
 	}
 	if q.granted%fairTurn == fairTurn-1 {
@@ -262,8 +261,8 @@ func (q *scheduler) nextLocked(slot *Slot) *Request {
 	return q.waiting[byWorth].list[0]
 }
 
-// serves records that an order of a target got the turn at a bounded provider.
-func (q *scheduler) serves(target string) {
+// recordTurn records that a target had its turn at a bounded provider.
+func (q *scheduler) recordTurn(target string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := time.Now()
@@ -277,9 +276,9 @@ func (q *scheduler) removeLocked(r *Request) {
 	}
 }
 
-// slot takes a slot of the first account that is ready and not full. If there is no such
+// nextSlot takes a slot of the first account that is ready and not full. If there is no such
 // account, it returns how long to wait, and the channel that is closed at the next change.
-func (as *accounts) slot() (slot *Slot, wait time.Duration, changed <-chan struct{}, err error) {
+func (as *accounts) nextSlot() (slot *Slot, wait time.Duration, changed <-chan struct{}, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			panics.Log(as.log, "panic in a provider", cause)

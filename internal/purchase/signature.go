@@ -13,8 +13,8 @@ import (
 	"poold/internal/pool"
 )
 
-// mostSecrets is the maximum number of former secrets that are kept for one provider.
-const mostSecrets = 32
+// maxSecrets is the maximum number of former secrets that are kept for one provider.
+const maxSecrets = 32
 
 // DeriveSecret returns the secret that signs callbacks if the file has none.
 func DeriveSecret(key captcha.Secret) captcha.Secret {
@@ -45,8 +45,8 @@ func mac(secret captcha.Secret, texts ...string) []byte {
 // secrets has the secrets that sign callback addresses, by provider. It keeps the secrets
 // of removed providers. It is safe for concurrent use.
 type secrets struct {
-	mu sync.Mutex
-	of map[string][]captcha.Secret // current secrets come after former ones
+	mu         sync.Mutex
+	byProvider map[string][]captcha.Secret // current secrets come after former ones
 }
 
 // remember sets the secrets of a provider. It keeps the former secrets for the callbacks
@@ -54,21 +54,21 @@ type secrets struct {
 func (s *secrets) remember(provider string, current []captcha.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	former := slices.DeleteFunc(slices.Clone(s.of[provider]), func(known captcha.Secret) bool {
+	former := slices.DeleteFunc(slices.Clone(s.byProvider[provider]), func(known captcha.Secret) bool {
 		return slices.Contains(current, known)
 	})
-	former = former[max(0, len(former)-mostSecrets):]
-	s.of[provider] = append(former, current...)
+	former = former[max(0, len(former)-maxSecrets):]
+	s.byProvider[provider] = append(former, current...)
 }
 
-// genuine reports whether this daemon made the callback's address, in constant time for
+// isGenuine reports whether this daemon made the callback's address, in constant time for
 // each secret. If the provider's name is unknown, genuine tries the secrets of all providers,
 // because the provider may have been renamed before this process started.
-func (s *secrets) genuine(c Callback) bool {
+func (s *secrets) isGenuine(c Callback) bool {
 	s.mu.Lock()
-	candidates, known := s.of[c.Provider]
+	candidates, known := s.byProvider[c.Provider]
 	if !known {
-		candidates = slices.Concat(slices.Collect(maps.Values(s.of))...)
+		candidates = slices.Concat(slices.Collect(maps.Values(s.byProvider))...)
 	}
 	s.mu.Unlock()
 	found := false

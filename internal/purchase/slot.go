@@ -12,7 +12,7 @@ import (
 type offer struct {
 	*account
 	full    bool
-	after   time.Duration // if full, how long until the next check
+	recheck time.Duration // if full, how long until the next check
 	bounded bool          // the provider refused the last submits of all targets
 }
 
@@ -25,9 +25,9 @@ func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	for i, a := range as.listed {
 		offers[i] = offer{account: a, bounded: a.refusals >= permits.MostRefusals}
 		if a.slotsUsed >= a.limitLocked() {
-			offers[i].full, offers[i].after = true, lookAgain
+			offers[i].full, offers[i].recheck = true, recheckEvery
 		} else if wait := max(a.fullUntil.Sub(at), a.turnAt.Sub(at)); wait > 0 {
-			offers[i].full, offers[i].after = true, wait
+			offers[i].full, offers[i].recheck = true, wait
 		}
 	}
 	return offers, as.changed
@@ -35,13 +35,13 @@ func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 
 // choose returns the first account that is ready and not full, or nil and how long to wait.
 func choose(offers []offer, at time.Time) (*account, time.Duration) {
-	wait := lookAgain
+	wait := recheckEvery
 	for _, o := range offers {
 		if o.full {
 			// Ready may use up the single probe per minute, so it is not called for a full provider. If a
 			// full provider is up, the request waits for it.
 			if !o.bounded && o.State(at).Kind == provider.StateOK {
-				return nil, min(wait, o.after)
+				return nil, min(wait, o.recheck)
 			}
 			continue
 		}
@@ -49,7 +49,7 @@ func choose(offers []offer, at time.Time) (*account, time.Duration) {
 		if ready {
 			return o.account, 0
 		}
-		wait = min(wait, max(after, lookSoonest))
+		wait = min(wait, max(after, shortestRecheck))
 	}
 	return nil, wait
 }
@@ -82,9 +82,9 @@ func (s *Slot) Free() {
 	s.freeLocked(time.Time{})
 }
 
-// full frees the slot because other replicas have filled the account, and keeps orders
+// freeFull frees the slot because other replicas have filled the account, and keeps orders
 // from it for fullFor.
-func (s *Slot) full() {
+func (s *Slot) freeFull() {
 	s.accounts.mu.Lock()
 	defer s.accounts.mu.Unlock()
 	s.freeLocked(time.Now().Add(fullFor))

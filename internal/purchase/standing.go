@@ -33,9 +33,9 @@ func faultKeyOf(f *provider.Fault) faultKey {
 	return faultKey{kind: f.Kind, code: f.Code, action: f.Action, since: f.Since, polls: f.Polls}
 }
 
-// share reports to the other replicas that a provider's fault began or ended at this
+// shareFault reports to the other replicas that a provider's fault began or ended at this
 // replica.
-func (as *accounts) share(ctx context.Context, a *account) {
+func (as *accounts) shareFault(ctx context.Context, a *account) {
 	f := a.Fault()
 	now := faultKeyOf(f)
 	as.mu.Lock()
@@ -76,7 +76,7 @@ func (as *accounts) setShared(a *account, now faultKey) {
 // exchange exchanges the state of the providers with the other replicas.
 func (as *accounts) exchange(ctx context.Context) {
 	for _, a := range as.configured() {
-		as.share(ctx, a)
+		as.shareFault(ctx, a)
 		var standing permits.Standing
 		err := withTimeout(ctx, func(ctx context.Context) (err error) {
 			standing, err = as.stock.Standing(ctx, a.Name())
@@ -120,11 +120,11 @@ func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	}
 }
 
-// submitted records the answer to a submit. If the provider refuses the submit, the
+// noteSubmit records the answer to a submit. If the provider refuses the submit, the
 // refusal counts towards the provider's bound, unless the cause of the refusal is the capacity or
 // the account.
-func (as *accounts) submitted(ctx context.Context, a *account, refusals int, err error) {
-	as.share(ctx, a)
+func (as *accounts) noteSubmit(ctx context.Context, a *account, refusals int, err error) {
+	as.shareFault(ctx, a)
 	var fault *provider.Error
 	var report func(context.Context, string) error
 	switch {
@@ -148,9 +148,9 @@ func (as *accounts) isBounded(a *account) bool {
 	return a.refusals >= permits.MostRefusals
 }
 
-// yield keeps this replica from placing orders at a probed account until the given wait
+// pauseOrders keeps this replica from placing orders at a probed account until the given wait
 // is over.
-func (as *accounts) yield(a *account, wait time.Duration) {
+func (as *accounts) pauseOrders(a *account, wait time.Duration) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	a.turnAt = time.Now().Add(wait)
@@ -173,14 +173,14 @@ var ErrUnknownProvider = errors.New("no provider has this name")
 // balance and allows the next order at once. It returns the state of the provider. Its errors are
 // ErrUnknownProvider and those of Redis.
 func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
-	a := b.accounts.named(name)
+	a := b.accounts.byName(name)
 	if a == nil {
 		return Status{}, ErrUnknownProvider
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	err := a.Probe(bounded)
-	b.accounts.share(ctx, a)
+	b.accounts.shareFault(ctx, a)
 	if err != nil {
 		b.log.Info("a probe of the provider failed", "provider", name, "err", err)
 		return b.accounts.status(a, time.Now()), nil

@@ -24,7 +24,7 @@ func withLog(t *testing.T, test func(t *testing.T, s *testBuyer, log *testkit.Lo
 // A fault that cannot be shared with the other replicas is shared by the next exchange.
 func TestAFaultIsSharedAfterAnError(t *testing.T) {
 	withLog(t, func(t *testing.T, s *testBuyer, log *testkit.Log) {
-		fault := banned()
+		fault := bannedFault()
 		s.provider.Adopt(t.Context(), &fault)
 		end := s.stock.redis.RefuseFrom(0)
 		s.buyer.accounts.exchange(t.Context())
@@ -45,16 +45,16 @@ func TestAFaultIsSharedAfterAnError(t *testing.T) {
 func TestAnUncountedRefusalIsLogged(t *testing.T) {
 	withLog(t, func(t *testing.T, s *testBuyer, log *testkit.Log) {
 		refusal := &provider.Error{Code: "ERROR_SITEKEY", Class: provider.Parameters}
-		a := s.buyer.accounts.named("one")
+		a := s.buyer.accounts.byName("one")
 		end := s.stock.redis.RefuseFrom(0)
-		s.buyer.accounts.submitted(t.Context(), a, 0, refusal)
+		s.buyer.accounts.noteSubmit(t.Context(), a, 0, refusal)
 		if refused := end(); len(refused) == 0 || log.Count("level=DEBUG", "the answer to a submit is not counted", "provider=one", "NOPERM") != 1 {
 			t.Errorf("%v were refused:\n%s", refused, log)
 		}
 		if n := s.standing(t).Refusals; n != 0 {
 			t.Errorf("%d refusals are counted", n)
 		}
-		s.buyer.accounts.submitted(t.Context(), a, 0, refusal)
+		s.buyer.accounts.noteSubmit(t.Context(), a, 0, refusal)
 		if n := s.standing(t).Refusals; n != 1 {
 			t.Errorf("%d refusals are counted after the next one", n)
 		}
@@ -65,7 +65,7 @@ func TestAnUncountedRefusalIsLogged(t *testing.T) {
 // the next order as it is. A probe without Redis fails.
 func TestAFailedProbeReturnsTheState(t *testing.T) {
 	withLog(t, func(t *testing.T, s *testBuyer, log *testkit.Log) {
-		fault := banned()
+		fault := bannedFault()
 		s.provider.Adopt(t.Context(), &fault)
 		s.provider.setState(provider.StateDown, time.Minute)
 		s.provider.change(func() { s.provider.probe = errors.New("still banned") })

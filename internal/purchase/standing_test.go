@@ -13,8 +13,8 @@ import (
 	"poold/internal/provider"
 )
 
-// banned returns an account fault that began now.
-func banned() provider.Fault {
+// bannedFault returns an account fault that began now.
+func bannedFault() provider.Fault {
 	now := time.Now()
 	return provider.Fault{
 		Kind: provider.FaultAccount, Code: "IP_BANNED", Action: "submit", Since: now, Next: now.Add(time.Minute), Every: time.Minute,
@@ -44,10 +44,10 @@ func (s *testBuyer) standing(t *testing.T) permits.Standing {
 func TestAnAnsweredPollDoesNotDelayTheProbe(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		as, others := s.buyer.accounts, s.stock.other()
-		a := as.named("one")
-		fault := banned()
+		a := as.byName("one")
+		fault := bannedFault()
 		s.provider.Adopt(t.Context(), &fault)
-		as.share(t.Context(), a)
+		as.shareFault(t.Context(), a)
 		next := func() time.Duration {
 			t.Helper()
 			standing, err := others.Standing(t.Context(), "one")
@@ -65,7 +65,7 @@ func TestAnAnsweredPollDoesNotDelayTheProbe(t *testing.T) {
 		polled := fault
 		polled.Polls = true
 		s.provider.Adopt(t.Context(), &polled)
-		as.share(t.Context(), a)
+		as.shareFault(t.Context(), a)
 		if n := next(); n > 0 {
 			t.Errorf("after an answered poll the next probe is in %v", n)
 		}
@@ -73,7 +73,7 @@ func TestAnAnsweredPollDoesNotDelayTheProbe(t *testing.T) {
 		again := polled
 		again.Since, again.Next = time.Now().Add(time.Second), time.Now().Add(time.Minute)
 		s.provider.Adopt(t.Context(), &again)
-		as.share(t.Context(), a)
+		as.shareFault(t.Context(), a)
 		if n := next(); n != time.Minute {
 			t.Errorf("after the probe was refused the next one is in %v", n)
 		}
@@ -160,7 +160,7 @@ func TestTheEndOfAFaultEndsTheWaitForATurn(t *testing.T) {
 			ErrBusy,
 		},
 		"refusals": {
-			func(t *testing.T, s *testBuyer) { s.refuse(t, permits.MostRefusals) },
+			func(t *testing.T, s *testBuyer) { s.countRefusals(t, permits.MostRefusals) },
 			func(t *testing.T, s *testBuyer) {
 				if err := s.stock.other().ReportAccepted(t.Context(), "one"); err != nil {
 					t.Fatal(err)
@@ -197,8 +197,8 @@ func TestTheEndOfAFaultEndsTheWaitForATurn(t *testing.T) {
 	}
 }
 
-// refuse counts n refused submits at the provider "one".
-func (s *testBuyer) refuse(t *testing.T, n int) {
+// countRefusals counts n refused submits at the provider "one".
+func (s *testBuyer) countRefusals(t *testing.T, n int) {
 	t.Helper()
 	for range n {
 		if err := s.stock.other().ReportRefusal(t.Context(), "one"); err != nil {
@@ -227,7 +227,7 @@ func TestRefusedSubmitsAreCounted(t *testing.T) {
 	} {
 		runBubble(t, name, func(t *testing.T) {
 			s := newTestBuyer(t, 5)
-			s.refuse(t, c.before)
+			s.countRefusals(t, c.before)
 			s.provider.submit = func(context.Context) (string, error) { return "t1", c.answer }
 			s.buyer.orders.collect(t.Context(), s.order(t))
 			if got := s.standing(t).Refusals; got != c.want {
@@ -242,7 +242,7 @@ func TestRefusedSubmitsAreCounted(t *testing.T) {
 // count.
 func TestABoundedProviderServesTargetsInTurns(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
-		s.refuse(t, permits.MostRefusals)
+		s.countRefusals(t, permits.MostRefusals)
 		s.buyer.accounts.exchange(t.Context())
 		began := time.Now()
 		var got []string
@@ -312,7 +312,7 @@ func TestAnOperatorsProbeAllowsTheNextOrder(t *testing.T) {
 func TestMaintenanceSharesAFault(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.provider.threads = func() (int, bool, error) {
-			fault := banned()
+			fault := bannedFault()
 			s.provider.Adopt(t.Context(), &fault)
 			return 0, false, &provider.Error{Class: provider.Account, Code: "IP_BANNED"}
 		}
@@ -335,7 +335,7 @@ func TestEachAccountFaultSlowsPolls(t *testing.T) {
 				s.provider.Adopt(t.Context(), nil)
 				return provider.Solution{}, provider.ErrNotReady
 			}
-			fault := banned()
+			fault := bannedFault()
 			s.provider.Adopt(t.Context(), &fault)
 			return provider.Solution{}, &provider.Error{Class: provider.Account, Code: "IP_BANNED"}
 		}

@@ -78,8 +78,8 @@ func (w *testRedis) change(do func()) {
 	do()
 }
 
-// away makes the steps fail whose names begin with one of names.
-func (w *testRedis) away(names ...string) {
+// failSteps makes the steps fail whose names begin with one of names.
+func (w *testRedis) failSteps(names ...string) {
 	w.change(func() {
 		w.fault = func(step string) error {
 			for _, name := range names {
@@ -92,8 +92,8 @@ func (w *testRedis) away(names ...string) {
 	})
 }
 
-// weather calls one of the fault functions for a step.
-func (w *testRedis) weather(which *func(string) error, step string) error {
+// injectedFault calls one of the fault functions for a step.
+func (w *testRedis) injectedFault(which *func(string) error, step string) error {
 	w.mu.Lock()
 	ask := *which
 	w.mu.Unlock()
@@ -103,81 +103,81 @@ func (w *testRedis) weather(which *func(string) error, step string) error {
 	return ask(step)
 }
 
-// carry executes a step with the injected faults.
-func carry[T any](w *testRedis, step string, do func() (T, error)) (answer T, err error) {
+// runStep executes a step with the injected faults.
+func runStep[T any](w *testRedis, step string, do func() (T, error)) (answer T, err error) {
 	var none T
-	if err := w.weather(&w.fault, step); err != nil {
+	if err := w.injectedFault(&w.fault, step); err != nil {
 		return none, err
 	}
 	if !strings.HasPrefix(step, "look") {
 		w.add("%s", step)
 	}
 	answer, err = do()
-	if lost := w.weather(&w.lostReply, step); lost != nil {
+	if lost := w.injectedFault(&w.lostReply, step); lost != nil {
 		return none, lost
 	}
 	return answer, err
 }
 
-// limited is carry for a step with a limit of the buyer.
-func limited[T any](ctx context.Context, w *testRedis, step string, do func() (T, error)) (T, error) {
+// runLimitedStep is carry for a step with a limit of the buyer.
+func runLimitedStep[T any](ctx context.Context, w *testRedis, step string, do func() (T, error)) (T, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		w.t.Errorf("%s is a step without a limit", step)
 	}
-	return carry(w, step, do)
+	return runStep(w, step, do)
 }
 
-// silent adapts a step that returns only an error.
-func silent(do func() error) func() (struct{}, error) {
+// withoutAnswer adapts a step that returns only an error.
+func withoutAnswer(do func() error) func() (struct{}, error) {
 	return func() (struct{}, error) { return struct{}{}, do() }
 }
 
 func (s *stock) Acquire(ctx context.Context, name string, order pool.Ref, limit int, ttl, answered time.Duration) (permits.Permit, error) {
-	return limited(ctx, s.testRedis, "reserve", func() (permits.Permit, error) {
+	return runLimitedStep(ctx, s.testRedis, "reserve", func() (permits.Permit, error) {
 		return s.Store.Acquire(ctx, name, order, limit, ttl, answered)
 	})
 }
 
 func (s *stock) ReleaseUnplaced(ctx context.Context, name string, order pool.Ref) error {
-	_, err := limited(ctx, s.testRedis, "release", silent(func() error { return s.Store.ReleaseUnplaced(ctx, name, order) }))
+	_, err := runLimitedStep(ctx, s.testRedis, "release", withoutAnswer(func() error { return s.Store.ReleaseUnplaced(ctx, name, order) }))
 	return err
 }
 
 func (s *stock) Standing(ctx context.Context, name string) (permits.Standing, error) {
-	return limited(ctx, s.testRedis, "look standing", func() (permits.Standing, error) { return s.Store.Standing(ctx, name) })
+	return runLimitedStep(ctx, s.testRedis, "look standing", func() (permits.Standing, error) { return s.Store.Standing(ctx, name) })
 }
 
 func (s *stock) Release(ctx context.Context, name string, order pool.Ref) error {
-	release := silent(func() error { return s.Store.Release(ctx, name, order) })
+	release := withoutAnswer(func() error { return s.Store.Release(ctx, name, order) })
 	if _, bounded := ctx.Deadline(); !bounded {
-		_, err := carry(s.testRedis, "look sweep", release)
+		_, err := runStep(s.testRedis, "look sweep", release)
 		return err
 	}
-	_, err := carry(s.testRedis, "release", release)
+	_, err := runStep(s.testRedis, "release", release)
 	return err
 }
 
 func (s *stock) Holders(ctx context.Context, name string) ([]pool.Ref, error) {
-	return carry(s.testRedis, "look places", func() ([]pool.Ref, error) { return s.Store.Holders(ctx, name) })
+	return runStep(s.testRedis, "look places", func() ([]pool.Ref, error) { return s.Store.Holders(ctx, name) })
 }
 
 func (s *stock) InFlight(ctx context.Context, names []string) ([]int, error) {
-	return limited(ctx, s.testRedis, "inflight", func() ([]int, error) { return s.Store.InFlight(ctx, names) })
+	return runLimitedStep(ctx, s.testRedis, "inflight", func() ([]int, error) { return s.Store.InFlight(ctx, names) })
 }
 
 func (s *stock) Book(ctx context.Context, of pool.Budget, order pool.Ref, caps pool.Caps, notAfter pool.RedisTime) (time.Duration, error) {
-	return limited(ctx, s.testRedis, inBudget("book", of), func() (time.Duration, error) {
+	return runLimitedStep(ctx, s.testRedis, budgetStep("book", of), func() (time.Duration, error) {
 		return s.Store.Book(ctx, of, order, caps, notAfter)
 	})
 }
 
 func (s *stock) Refund(ctx context.Context, of pool.Budget, order pool.Ref) error {
-	_, err := limited(ctx, s.testRedis, inBudget("refund", of), silent(func() error { return s.Store.Refund(ctx, of, order) }))
+	_, err := runLimitedStep(ctx, s.testRedis, budgetStep("refund", of), withoutAnswer(func() error { return s.Store.Refund(ctx, of, order) }))
 	return err
 }
 
-// inBudget names a step in a shared budget.
-func inBudget(step string, of pool.Budget) string {
+// budgetStep names a step in a shared budget.
+func budgetStep(step string, of pool.Budget) string {
 	if of == pool.Overall {
 		return step
 	}
@@ -185,7 +185,7 @@ func inBudget(step string, of pool.Budget) string {
 }
 
 func (s *stock) Booked(ctx context.Context, of pool.Budget) (hour, day int, err error) {
-	used, err := carry(s.testRedis, "look booked", func() (used [2]int, err error) {
+	used, err := runStep(s.testRedis, "look booked", func() (used [2]int, err error) {
 		used[0], used[1], err = s.Store.Booked(ctx, of)
 		return used, err
 	})
@@ -193,30 +193,30 @@ func (s *stock) Booked(ctx context.Context, of pool.Budget) (hour, day int, err 
 }
 
 func (s *stock) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
-	return limited(ctx, s.testRedis, "place", func() (pool.Placing, error) {
+	return runLimitedStep(ctx, s.testRedis, "place", func() (pool.Placing, error) {
 		s.change(func() { s.placed[o.Ref] = o })
 		return s.Store.Place(ctx, o)
 	})
 }
 
 func (s *stock) MarkSubmitting(ctx context.Context, order pool.Ref) (bool, error) {
-	return limited(ctx, s.testRedis, "mark", func() (bool, error) { return s.Store.MarkSubmitting(ctx, order) })
+	return runLimitedStep(ctx, s.testRedis, "mark", func() (bool, error) { return s.Store.MarkSubmitting(ctx, order) })
 }
 
 func (s *stock) ClaimTask(ctx context.Context, name, task string, order pool.Ref, ttl time.Duration) (bool, error) {
-	return limited(ctx, s.testRedis, "claim "+task, func() (bool, error) { return s.Store.ClaimTask(ctx, name, task, order, ttl) })
+	return runLimitedStep(ctx, s.testRedis, "claim "+task, func() (bool, error) { return s.Store.ClaimTask(ctx, name, task, order, ttl) })
 }
 
 func (s *stock) Submitted(ctx context.Context, order pool.Ref, task string) (bool, error) {
-	return limited(ctx, s.testRedis, "store "+task, func() (bool, error) { return s.Store.Submitted(ctx, order, task) })
+	return runLimitedStep(ctx, s.testRedis, "store "+task, func() (bool, error) { return s.Store.Submitted(ctx, order, task) })
 }
 
 func (s *stock) Unknown(ctx context.Context, order pool.Ref, hold time.Duration) (bool, error) {
-	return limited(ctx, s.testRedis, "unknown", func() (bool, error) { return s.Store.Unknown(ctx, order, hold) })
+	return runLimitedStep(ctx, s.testRedis, "unknown", func() (bool, error) { return s.Store.Unknown(ctx, order, hold) })
 }
 
 func (s *stock) Settle(ctx context.Context, l pool.Landing) (pool.EndResult, error) {
-	return limited(ctx, s.testRedis, "settle", func() (pool.EndResult, error) {
+	return runLimitedStep(ctx, s.testRedis, "settle", func() (pool.EndResult, error) {
 		how, err := s.Store.Settle(ctx, l)
 		if err == nil && how == pool.Ended {
 			s.change(func() { s.landings = append(s.landings, l) })
@@ -226,7 +226,7 @@ func (s *stock) Settle(ctx context.Context, l pool.Landing) (pool.EndResult, err
 }
 
 func (s *stock) Fail(ctx context.Context, f pool.Failure) (pool.EndResult, error) {
-	return limited(ctx, s.testRedis, fmt.Sprintf("fail bought=%v", f.Bought), func() (pool.EndResult, error) { return s.Store.Fail(ctx, f) })
+	return runLimitedStep(ctx, s.testRedis, fmt.Sprintf("fail bought=%v", f.Bought), func() (pool.EndResult, error) { return s.Store.Fail(ctx, f) })
 }
 
 func (s *stock) Find(ctx context.Context, order pool.Ref) (pool.Record, bool, error) {
@@ -234,7 +234,7 @@ func (s *stock) Find(ctx context.Context, order pool.Ref) (pool.Record, bool, er
 		r     pool.Record
 		there bool
 	}
-	a, err := limited(ctx, s.testRedis, "look find", func() (a answer, err error) {
+	a, err := runLimitedStep(ctx, s.testRedis, "look find", func() (a answer, err error) {
 		a.r, a.there, err = s.Store.Find(ctx, order)
 		return a, err
 	})
@@ -242,7 +242,7 @@ func (s *stock) Find(ctx context.Context, order pool.Ref) (pool.Record, bool, er
 }
 
 func (s *stock) FindAll(ctx context.Context, orders []pool.Ref) ([]pool.Record, error) {
-	return carry(s.testRedis, "look find", func() ([]pool.Record, error) { return s.Store.FindAll(ctx, orders) })
+	return runStep(s.testRedis, "look find", func() ([]pool.Record, error) { return s.Store.FindAll(ctx, orders) })
 }
 
 func (s *stock) Adopt(ctx context.Context, id captcha.ID, orders []string) ([]pool.Record, []pool.Ref, error) {
@@ -250,7 +250,7 @@ func (s *stock) Adopt(ctx context.Context, id captcha.ID, orders []string) ([]po
 		adopted []pool.Record
 		gone    []pool.Ref
 	}
-	a, err := carry(s.testRedis, "look adopt", func() (a answer, err error) {
+	a, err := runStep(s.testRedis, "look adopt", func() (a answer, err error) {
 		a.adopted, a.gone, err = s.Store.Adopt(ctx, id, orders)
 		return a, err
 	})
@@ -258,16 +258,16 @@ func (s *stock) Adopt(ctx context.Context, id captcha.ID, orders []string) ([]po
 }
 
 func (s *stock) Renew(ctx context.Context, orders []pool.Ref) ([]pool.Ref, error) {
-	return carry(s.testRedis, "look renew", func() ([]pool.Ref, error) { return s.Store.Renew(ctx, orders) })
+	return runStep(s.testRedis, "look renew", func() ([]pool.Ref, error) { return s.Store.Renew(ctx, orders) })
 }
 
 func (s *stock) ReleaseLeases(ctx context.Context, orders []pool.Ref) error {
-	_, err := limited(ctx, s.testRedis, "let go", silent(func() error { return s.Store.ReleaseLeases(ctx, orders) }))
+	_, err := runLimitedStep(ctx, s.testRedis, "let go", withoutAnswer(func() error { return s.Store.ReleaseLeases(ctx, orders) }))
 	return err
 }
 
-// lose returns a fault function that loses the answer of one step.
-func lose(step string, err error) func(string) error {
+// loseAnswer returns a fault function that loses the answer of one step.
+func loseAnswer(step string, err error) func(string) error {
 	return func(s string) error {
 		if s == step {
 			return err

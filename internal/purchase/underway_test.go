@@ -67,12 +67,12 @@ func TestOrdersUnderWayAreListed(t *testing.T) {
 			t.Errorf("those that are worked on here: %+v, %v", mine, err)
 		}
 		for _, step := range []string{"look places", "look find"} {
-			s.stock.away(step)
+			s.stock.failSteps(step)
 			if list, err := elsewhere.buyer.OrdersInFlight(t.Context()); !errors.Is(err, redisdb.ErrDown) || list != nil {
 				t.Errorf("without %s: %v, %v", step, list, err)
 			}
 		}
-		s.stock.away()
+		s.stock.failSteps()
 		for n, more := 0, true; more; n++ {
 			end := s.stock.redis.RefuseFrom(n)
 			list, err := elsewhere.buyer.OwnOrdersInFlight(t.Context())

@@ -19,12 +19,12 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 	wait := time.Until(first)
 	o.lastCall = o.submitted
 	for {
-		// The last poll is at the time-out, not an interval before it.
+		// The wait is cut so that the last poll is made at the time-out.
 		if err := backoff.Sleep(ctx, min(wait, time.Until(giveUp))); err != nil {
 			return notice{trigger: stopped, err: err}
 		}
 		asked := time.Now()
-		if wait = o.pollsLater(asked, giveUp); wait > 0 {
+		if wait = o.pollDelay(asked, giveUp); wait > 0 {
 			continue
 		}
 		o.lastCall = asked
@@ -49,7 +49,7 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 		case fault.Class == provider.Parameters:
 			return notice{trigger: badParameters, err: err, code: fault.Code}
 		case fault.Class == provider.Account:
-			// pollsLater decides when to poll again.
+			// pollDelay decides when to poll again.
 		default:
 			wait = max(wait, fault.Delay)
 		}
@@ -66,7 +66,7 @@ func (ords *orders) await(ctx context.Context, o *Order) notice {
 // pace returns the time of the first poll and the interval between polls. If a callback is
 // expected, the first poll comes after the fallback time. Otherwise it comes one interval before
 // the shortest recent lead time, but not before the provider's first wait. An even earlier poll
-// would find nothing. A later first poll would not bound the token's age as well.
+// would find nothing. A later first poll would make the token's age less certain.
 func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 	wait, interval := o.account.Pace(o.spec.Identity.Type)
 	if o.hasCallback && !silent {
@@ -75,10 +75,10 @@ func (o *Order) pace(silent bool) (first time.Time, interval time.Duration) {
 	return o.answered.Add(max(wait, o.spec.Shortest-interval)), interval
 }
 
-// pollsLater returns how long to delay a poll during an account fault, in which the service may
-// refuse polls too; 0 = poll now. During the fault each task is still polled once a minute, at its
-// time-out, and at least once before its time-out.
-func (o *Order) pollsLater(at, giveUp time.Time) time.Duration {
+// pollDelay returns how long to delay a poll during an account fault, in which the service may
+// refuse polls too; 0 = poll now. During the fault each task is still polled once a minute, at
+// least once before its time-out, and at its time-out.
+func (o *Order) pollDelay(at, giveUp time.Time) time.Duration {
 	ok, wait := o.account.PollTurn(at)
 	if ok {
 		o.slowPolls = 0
@@ -99,6 +99,6 @@ func (ords *orders) poll(ctx context.Context, o *Order) (provider.Solution, erro
 	bounded, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	solution, err := o.account.Poll(bounded, o.task, o.spec.Identity)
-	ords.accounts.share(ctx, o.account)
+	ords.accounts.shareFault(ctx, o.account)
 	return solution, err
 }

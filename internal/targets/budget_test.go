@@ -57,7 +57,7 @@ func TestPricesAreKnownFreeOrUnknown(t *testing.T) {
 		{"price_per_1000: {recaptcha_v3: 0, hcaptcha: '${PRICE:-4}'}", Prices{RecaptchaV3: Costs(0), HCaptcha: Costs(4)}},
 		{"price_per_1000: {image: 0.5, geetest: 3, geetest_v4: 0}", Prices{Image: Costs(0.5), GeeTest: Costs(3), GeeTestV4: Costs(0)}},
 	} {
-		if got := mustParse(t, provided(tc.keys), nil).Providers[0].Price; got != tc.want {
+		if got := mustParse(t, withProviderKeys(tc.keys), nil).Providers[0].Price; got != tc.want {
 			t.Errorf("%s: %+v, want %+v", tc.keys, got, tc.want)
 		}
 	}

@@ -18,21 +18,21 @@ const (
 // callbackRules checks the rules between the callback keys of a provider and its timeout.
 func (p *providerEntry) callbackRules() {
 	if unencrypted(p.CallbackURL) {
-		p.at("callback_url").warn("http sends tokens and signed callback addresses unencrypted: use https")
+		p.firstEntry("callback_url").warn("http sends tokens and signed callback addresses unencrypted: use https")
 	}
 	if strings.HasSuffix(p.CallbackURL, "/callback") {
-		p.at("callback_url").warn("poold appends /callback/…: give the base address only, unless a proxy in front removes the first /callback")
+		p.firstEntry("callback_url").warn("poold appends /callback/…: give the base address only, unless a proxy in front removes the first /callback")
 	}
 	for _, name := range []string{"fallback_after", "callback_delay"} {
-		if p.has(name) && p.CallbackURL == "" && !p.bad("callback_url") {
-			p.at(name).warn("is not used without callback_url")
+		if p.has(name) && p.CallbackURL == "" && !p.hasInvalid("callback_url") {
+			p.firstEntry(name).warn("is not used without callback_url")
 		}
 	}
 	switch after := p.FallbackAfter; {
 	case 0 < after && after < shortestFallback:
-		p.at("fallback_after").fail("must be at least %s, or 0s for the default", shortestFallback)
-	case !p.bad("fallback_after", "timeout") && after >= p.Timeout:
-		p.at("fallback_after").fail("must be below timeout, or a task whose callback is lost is never polled (default timeout: %s)",
+		p.firstEntry("fallback_after").fail("must be at least %s, or 0s for the default", shortestFallback)
+	case !p.hasInvalid("fallback_after", "timeout") && after >= p.Timeout:
+		p.firstEntry("fallback_after").fail("must be below timeout, or a task whose callback is lost is never polled (default timeout: %s)",
 			short(defaultTimeout))
 	}
 }
@@ -42,7 +42,7 @@ func (p *providerEntry) callbackRules() {
 func callbackURL(e scalar) (any, string) {
 	address, rule := baseAddress(e.text, "must not hold a user and password: callbacks carry a signature instead",
 		"must not hold a ? or #: the path of a callback is added to it")
-	if rule == "" && !printable(address, '!') {
+	if rule == "" && !isPrintable(address, '!') {
 		return "", "must be printable ASCII without spaces: write other characters as %XX"
 	}
 	return address, rule
@@ -61,7 +61,7 @@ func callbackSecrets(items []entry, secrets []captcha.Secret) (all []captcha.Sec
 		case s == "":
 			item.warn("the secret is empty, so it is left out%s", item.remedy())
 			continue
-		case !printable(s.Reveal(), ' '):
+		case !isPrintable(s.Reveal(), ' '):
 			item.fail("must be printable ASCII")
 		case len(s) < minCallbackSecret:
 			item.fail("must have at least %d characters: an attacker who guesses it can forge callbacks", minCallbackSecret)

@@ -9,8 +9,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// provided is the minimal file with more keys for its provider.
-func provided(keys string) string {
+// withProviderKeys is the minimal file with more keys for its provider.
+func withProviderKeys(keys string) string {
 	return strings.Replace(minimal(), "key: k1", "key: k1, "+keys, 1)
 }
 
@@ -35,7 +35,7 @@ func TestCallbackKeysFollowTheirRules(t *testing.T) {
 		{"fallback_after: 1h, timeout: 2h", "", time.Hour, 10 * time.Second, "pools.yaml:2: providers.acme.fallback_after: is not used without callback_url"},
 		{"callback_url: '', callback_delay: 0s", "", 0, 0, "pools.yaml:2: providers.acme.callback_delay: is not used without callback_url"},
 	} {
-		set := mustParse(t, provided(tc.keys), nil)
+		set := mustParse(t, withProviderKeys(tc.keys), nil)
 		if p := set.Providers[0]; p.CallbackURL != tc.url || p.FallbackAfter != tc.fallback || p.CallbackDelay != tc.delay {
 			t.Errorf("%s: %+v", tc.keys, p)
 		}
@@ -66,7 +66,7 @@ func TestSimulatedProviderKeepsCallbacksAndPrices(t *testing.T) {
 
 // Parse reports all faults of one provider, except faults that follow from another one.
 func TestCallbackRulesReportNoFollowUps(t *testing.T) {
-	_, err := Parse("pools.yaml", []byte(provided("callback_url: nowhere, fallback_after: 1h, timeout: soon")), nil)
+	_, err := Parse("pools.yaml", []byte(withProviderKeys("callback_url: nowhere, fallback_after: 1h, timeout: soon")), nil)
 	want := "pools.yaml:2: providers.acme.callback_url: must be an http:// or https:// address with a host\n" +
 		`pools.yaml:2: providers.acme.timeout: must be a duration from 50ms to 24h, such as 90s or 1m30s, not "soon"`
 	if err == nil || err.Error() != want {
@@ -97,7 +97,7 @@ func TestShortestCallbackSecretIsAccepted(t *testing.T) {
 		"äöüäöüäö":                false, // 16 bytes
 		"0123456789abcdef\u00a0x": false,
 	} {
-		_, err := Parse("pools.yaml", []byte("server: {callback_secrets: ['${S}']}\n"+minimal()), env("S", secret.Reveal()))
+		_, err := Parse("pools.yaml", []byte("server: {callback_secrets: ['${S}']}\n"+minimal()), lookupOf("S", secret.Reveal()))
 		if (err == nil) != good {
 			t.Errorf("%q: %v", secret.Reveal(), err)
 		}

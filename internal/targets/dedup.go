@@ -22,8 +22,8 @@ type Dedup struct {
 }
 
 func (d *Dedup) check(e entry) {
-	switch at := e.at("url"); {
-	case e.bad("backend", "url"):
+	switch at := e.firstEntry("url"); {
+	case e.hasInvalid("backend", "url"):
 	case d.Backend == DedupPostgres && d.URL == "":
 		at.fail("is required with backend: postgres, as postgres://USER:PASSWORD@HOST/DATABASE%s", at.remedy())
 	case d.Backend == DedupRedis && d.URL != "":

@@ -19,8 +19,8 @@ type drawn struct {
 	what  string                // where it was
 }
 
-// good has valid values of the kinds without a pattern.
-var good = map[string][]string{
+// validTexts has valid values of the kinds without a pattern.
+var validTexts = map[string][]string{
 	"body_budget": {"4MiB", "4096KiB", "256MiB", "3GiB"},
 	"listen":      {"127.0.0.1:8080", ":80"}, "url": {"https://solver.example.com/a/", "http://127.0.0.1:9"},
 	"redis.url":    {"embedded", "redis://a:1,redis://b:2", "unix:///run/redis.sock"},
@@ -111,8 +111,8 @@ func (d *drawn) scalar(k kind, key string) string {
 		switch {
 		case k.words != nil:
 			return rapid.SampledFrom(k.words).Draw(d.T, key)
-		case good[key] != nil:
-			return "'" + rapid.SampledFrom(good[key]).Draw(d.T, key) + "'"
+		case validTexts[key] != nil:
+			return "'" + rapid.SampledFrom(validTexts[key]).Draw(d.T, key) + "'"
 		case k.pattern != "":
 			return strconv.Quote(rapid.StringMatching(k.pattern).Filter(func(s string) bool { return !strings.Contains(s, "${") }).Draw(d.T, key))
 		}
@@ -138,8 +138,8 @@ func faults(k kind) []string {
 		if k.set {
 			all = append(all, "[]", "null")
 		}
-		if k.most > 0 {
-			all = append(all, "["+strings.Repeat("{cron: '@daily', tokens: 1, for: 1s}, ", k.most+1)+"]")
+		if k.maxItems > 0 {
+			all = append(all, "["+strings.Repeat("{cron: '@daily', tokens: 1, for: 1s}, ", k.maxItems+1)+"]")
 		}
 		return all
 	case numberOr:
@@ -165,8 +165,8 @@ func faults(k kind) []string {
 	return nil
 }
 
-// odd returns values of all kinds, valid for some keys.
-func odd(kind) []string {
+// oddValues returns values of all kinds, valid for some keys.
+func oddValues(kind) []string {
 	return []string{"null", "~", "''", "5", "0", "-1", "1.5", "0.5", "010", "0x10", "1e3", "1_000", ".5", "5.", "+5", ".inf", "true", "TRUE", "yes", "'5'", "'true'",
 		"5s", "1.s", ".5m", "1h30m", "1us", "1µs", "1d", "'0'", "20/s", "1/h", "00/s", "'${UNSET:-5}'", "'${UNSET:-}'", "'x${UNSET:-5s}'", "'$${UNSET}'", "'${UNSET:-$5}'",
 		"[]", "[a]", "[1, 1.0]", "[true, True]", "[null]", "{}", "{a: 1}", "{per_day: 5}", "2026-01-01", "12:30", "'a b'", "embedded", "@daily", "h:1"}

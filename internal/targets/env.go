@@ -17,9 +17,9 @@ type scalar struct {
 // value.
 func (e scalar) literal() bool { return len(e.names) == 0 }
 
-// not returns the end of a message about an invalid value. The end quotes the value if that is
+// notText returns the end of a message about an invalid value. The end quotes the value if that is
 // allowed.
-func (e scalar) not() string {
+func (e scalar) notText() string {
 	if !e.literal() {
 		return fmt.Sprintf("; the value of ${%s} is something else", e.names[0])
 	}

@@ -40,7 +40,7 @@ type History struct {
 
 // check checks the section, and sets the defaults that depend on the backend.
 func (h *History) check(e entry) {
-	if e.bad("backend") {
+	if e.hasInvalid("backend") {
 		return
 	}
 	for _, given := range []struct {
@@ -51,18 +51,18 @@ func (h *History) check(e entry) {
 		{"endpoint", h.Endpoint, HistoryDynamoDB}, {"region", h.Region, HistoryDynamoDB},
 	} {
 		if given.value != "" && h.Backend != given.of {
-			e.at(given.key).fail("belongs to backend: %s: remove it, or set backend", given.of)
+			e.firstEntry(given.key).fail("belongs to backend: %s: remove it, or set backend", given.of)
 		}
 	}
 	if h.Backend != HistoryDynamoDB {
 		h.ActiveItems = false
-		if e.has("active_items") && !e.bad("active_items") {
-			e.at("active_items").fail("belongs to backend: %s: remove it, or set backend", HistoryDynamoDB)
+		if e.has("active_items") && !e.hasInvalid("active_items") {
+			e.firstEntry("active_items").fail("belongs to backend: %s: remove it, or set backend", HistoryDynamoDB)
 		}
 	} else {
 		h.Table = cmp.Or(h.Table, defaultTable)
 	}
-	if at := e.at("url"); h.Backend == HistoryPostgres && h.URL == "" && !e.bad("url") {
+	if at := e.firstEntry("url"); h.Backend == HistoryPostgres && h.URL == "" && !e.hasInvalid("url") {
 		at.fail("is required with backend: postgres, as postgres://USER:PASSWORD@HOST/DATABASE%s", at.remedy())
 	}
 	h.checkKeep(e)
@@ -72,14 +72,14 @@ func (h *History) check(e entry) {
 // depends on the backend.
 func (h *History) checkKeep(e entry) {
 	if h.Audit > 0 && h.Audit < shortestHistory {
-		e.at("audit").fail("must be 0s, which is off, or a duration from 24h to 43800h")
+		e.firstEntry("audit").fail("must be 0s, which is off, or a duration from 24h to 43800h")
 	}
 	switch h.Backend {
 	case HistoryNone:
 		h.Audit = 0
 		for _, key := range []string{"keep", "audit"} {
-			if e.has(key) && !e.bad(key) {
-				e.at(key).fail("belongs to a backend that keeps something: remove it, or set backend")
+			if e.has(key) && !e.hasInvalid(key) {
+				e.firstEntry(key).fail("belongs to a backend that keeps something: remove it, or set backend")
 			}
 		}
 	case HistoryRedis:

@@ -25,7 +25,7 @@ func TestHistoryDefaultsDependOnTheBackend(t *testing.T) {
 		"history: {backend: postgres, url: 'postgres://u:p@h/d', audit: 0s}\n": {Backend: HistoryPostgres, Keep: 90 * days, URL: "postgres://u:p@h/d"},
 		"history: {backend: postgres, url: '${D}', keep: 720h}\n":              {Backend: HistoryPostgres, Keep: 30 * days, Audit: 7 * days, URL: "postgres://h"},
 	} {
-		set, err := Parse("pools.yaml", []byte(text+minimal()), env("B", "dynamodb", "D", "postgres://h"))
+		set, err := Parse("pools.yaml", []byte(text+minimal()), lookupOf("B", "dynamodb", "D", "postgres://h"))
 		if err != nil {
 			t.Errorf("%s%v", text, err)
 		} else if set.History != want {
@@ -37,7 +37,7 @@ func TestHistoryDefaultsDependOnTheBackend(t *testing.T) {
 // Only DynamoDB has active items.
 func TestActiveItemsNeedDynamoDB(t *testing.T) {
 	for _, text := range []string{"history: {active_items: true}\n", "history: {backend: none, active_items: false}\n"} {
-		_, err := Parse("pools.yaml", []byte(text+minimal()), env())
+		_, err := Parse("pools.yaml", []byte(text+minimal()), lookupOf())
 		if err == nil || !strings.Contains(err.Error(), "active_items: belongs to backend: dynamodb") {
 			t.Errorf("%s%v", text, err)
 		}

@@ -28,14 +28,14 @@ type kind interface {
 
 // textual is the kind of keys whose value is a text.
 type textual struct {
-	parse   func(e scalar) (got any, rule string) // parses a text; rule says what is wrong, or is ""
-	words   []string                              // all valid texts; nil = parse decides
-	pattern string                                // a regular expression that valid texts match; "" = none
-	most    int                                   // maximum length of a text in bytes; 0 = maxText
+	parse     func(e scalar) (got any, rule string) // parses a text; rule says what is wrong, or is ""
+	words     []string                              // all valid texts; nil = parse decides
+	pattern   string                                // a regular expression that valid texts match; "" = none
+	maxLength int                                   // maximum length of a text in bytes; 0 = maxText
 }
 
 func (k textual) read(v value, dst reflect.Value) entry {
-	e, ok := v.text(cmp.Or(k.most, maxText))
+	e, ok := v.text(cmp.Or(k.maxLength, maxText))
 	if !ok {
 		return entry{value: v}
 	}
@@ -69,13 +69,13 @@ func (v value) refuse(format string, args ...any) entry {
 var texts = map[string]textual{
 	"":       {parse: anyText},
 	"filled": {parse: filledText},
-	"long":   {parse: anyText, most: maxLongText},
-	"type":   word(captcha.SolvableTypes()...),
+	"long":   {parse: anyText, maxLength: maxLongText},
+	"type":   oneOf(captcha.SolvableTypes()...),
 
 	viewTarget + " type": poolableType,
 
 	"callback": {parse: callbackURL}, "cron": {parse: cronText}, "endpoint": {parse: endpointURL}, "glob": {parse: glob},
-	"page": {parse: pagePattern}, "pageurl": {parse: pageURL}, "picture": {parse: picture, most: 2 * MostPicture},
+	"page": {parse: pagePattern}, "pageurl": {parse: pageURL}, "picture": {parse: picture, maxLength: 2 * MostPicture},
 	"postgres": {parse: postgresURL}, "provider": {parse: providerURL}, "proxy": {parse: proxy}, "redis": {parse: redisURL},
 }
 
@@ -88,20 +88,20 @@ func filledText(e scalar) (any, string) {
 	return e.text, ""
 }
 
-// formed returns a kind of text whose valid values match a pattern. The argument rule describes
+// patternText returns a kind of text whose valid values match a pattern. The argument rule describes
 // such texts in messages.
-func formed(pattern, rule string) textual {
+func patternText(pattern, rule string) textual {
 	matches := regexp.MustCompile(pattern).MatchString
 	return textual{pattern: pattern, parse: func(e scalar) (any, string) {
 		if !matches(e.text) {
-			return nil, "must be " + rule + e.not()
+			return nil, "must be " + rule + e.notText()
 		}
 		return e.text, ""
 	}}
 }
 
-// word returns a kind of text whose valid values are the given words.
-func word[T ~string](words ...T) textual {
+// oneOf returns a kind of text whose valid values are the given words.
+func oneOf[T ~string](words ...T) textual {
 	var known []string
 	for _, w := range words {
 		known = append(known, string(w))
@@ -110,7 +110,7 @@ func word[T ~string](words ...T) textual {
 		if slices.Contains(known, e.text) {
 			return e.text, ""
 		}
-		rule := "must be " + orList(known) + e.not()
+		rule := "must be " + orList(known) + e.notText()
 		if meant := Nearest(e.text, known); e.literal() && meant != "" {
 			rule += "; did you mean " + meant + "?"
 		}
@@ -131,7 +131,7 @@ var rate = textual{pattern: `^` + decimalPattern + `/[smh]$`, parse: func(e scal
 	n, err := strconv.ParseFloat(count, 64)
 	switch {
 	case err != nil || per == 0 || !decimal.MatchString(count):
-		return nil, "must be a rate such as 20/s, 30/m or 500/h" + e.not()
+		return nil, "must be a rate such as 20/s, 30/m or 500/h" + e.notText()
 	case n <= 0 || n > 1e6:
 		return nil, "must be above 0 and at most 1000000: for no limit, remove the line"
 	case n < 1 && float64(per)/n > float64(24*time.Hour):
@@ -164,7 +164,7 @@ func size(lo, hi Size) textual {
 	return textual{pattern: `^[1-9][0-9]*(KiB|MiB|GiB)$`, parse: func(e scalar) (any, string) {
 		n, err := parseSize(e.text)
 		if err != nil || n < lo || n > hi {
-			return nil, fmt.Sprintf("must be a size from %s to %s with its unit (KiB, MiB or GiB), such as 256MiB%s", lo, hi, e.not())
+			return nil, fmt.Sprintf("must be a size from %s to %s with its unit (KiB, MiB or GiB), such as 256MiB%s", lo, hi, e.notText())
 		}
 		return n, ""
 	}}
@@ -203,7 +203,7 @@ type boolean struct{}
 
 func (boolean) read(v value, dst reflect.Value) entry {
 	const want = "true or false"
-	e, ok := v.bare(want)
+	e, ok := v.bareScalar(want)
 	if !ok {
 		return entry{value: v}
 	}
@@ -213,7 +213,7 @@ func (boolean) read(v value, dst reflect.Value) entry {
 	case "false", "False", "FALSE":
 		return v.store(dst, false)
 	}
-	return v.refuse("must be %s%s", want, e.not())
+	return v.refuse("must be %s%s", want, e.notText())
 }
 
 func (boolean) schema() schema { return orReference("boolean") }
@@ -232,7 +232,7 @@ func (k number) read(v value, dst reflect.Value) entry {
 	if k.whole {
 		want = strings.Replace(want, "number", "whole number", 1)
 	}
-	e, ok := v.bare(want)
+	e, ok := v.bareScalar(want)
 	if !ok {
 		return entry{value: v}
 	}
@@ -241,7 +241,7 @@ func (k number) read(v value, dst reflect.Value) entry {
 	}
 	n, err := strconv.ParseFloat(e.text, 64)
 	if err != nil || !decimal.MatchString(e.text) || k.whole && !digits(e.text) || n < k.lo || n > k.hi {
-		return v.refuse("must be %s%s", want, e.not())
+		return v.refuse("must be %s%s", want, e.notText())
 	}
 	return v.store(dst, n)
 }
@@ -283,7 +283,7 @@ func (k duration) read(v value, dst reflect.Value) entry {
 	}
 	d, err := time.ParseDuration(e.text)
 	if err != nil || d < k.lo || d > k.hi || strings.ContainsAny(e.text[:1], "+-") {
-		return v.refuse("must be %s, such as %s%s", want, such, e.not())
+		return v.refuse("must be %s, such as %s%s", want, such, e.notText())
 	}
 	return v.store(dst, d)
 }

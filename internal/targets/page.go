@@ -36,7 +36,7 @@ func pagePattern(e scalar) (any, string) {
 // splitPage parses an address, or a pattern if the argument pattern is true. The rule does not
 // quote the address.
 func splitPage(address string, pattern bool) (p page, rule string) {
-	if !printable(address, '!') || strings.Contains(address, `\`) {
+	if !isPrintable(address, '!') || strings.Contains(address, `\`) {
 		return p, "must be ASCII without spaces and backslashes: write a host of another script as xn--…, and other characters as %XX"
 	}
 	scheme, rest, whole := strings.Cut(address, "://")
@@ -173,9 +173,9 @@ func matchStars(pattern, text string) bool {
 	return strings.HasSuffix(text, parts[last])
 }
 
-// open reports whether one of the last two labels of the host has a wildcard. Such a pattern matches
+// isOpen reports whether one of the last two labels of the host has a wildcard. Such a pattern matches
 // hosts that belong to different owners.
-func (p page) open() bool {
+func (p page) isOpen() bool {
 	labels := strings.Split(p.host, ".")
 	return len(labels) > 1 && strings.Contains(strings.Join(labels[len(labels)-2:], ""), "*")
 }

@@ -52,21 +52,21 @@ func (r *reader) set(data []byte) *Set {
 	set := &f.Set
 	set.DeadLetters = f.Letters.Dir
 	set.lines = map[string]int{
-		"server.listen": e.at("server").keys["listen"].line, "server.tls": e.at("server").keys["tls"].line,
-		"redis": e.at("redis").at("url").line, "dead_letters": e.at("dead_letters").at("dir").line, "dedup": e.at("dedup").at("url", "backend").line,
-		"history": e.at("history").at("keep", "audit", "url", "table", "endpoint", "region", "active_items", "backend").line,
+		"server.listen": e.firstEntry("server").keys["listen"].line, "server.tls": e.firstEntry("server").keys["tls"].line,
+		"redis": e.firstEntry("redis").firstEntry("url").line, "dead_letters": e.firstEntry("dead_letters").firstEntry("dir").line, "dedup": e.firstEntry("dedup").firstEntry("url", "backend").line,
+		"history": e.firstEntry("history").firstEntry("keep", "audit", "url", "table", "endpoint", "region", "active_items", "backend").line,
 	}
-	set.Redis.check(e.at("redis"))
-	r.checkProviders(e.at("providers"), set)
-	defaults := &targetEntry{&f.Defaults, e.at("defaults")}
+	set.Redis.check(e.firstEntry("redis"))
+	r.checkProviders(e.firstEntry("providers"), set)
+	defaults := &targetEntry{&f.Defaults, e.firstEntry("defaults")}
 	defaults.windowRules()
 	defaults.budgetRules(defaults.Budget)
-	set.lifetimes = f.Types.byType(e.at("types"))
-	set.Dedup.check(e.at("dedup"))
-	set.History.check(e.at("history"))
-	r.checkTargets(e.at("targets").items, set, defaults)
-	f.Listener.check(e.at("server"), set)
-	if solve := e.at("solve"); solve.read {
+	set.lifetimes = f.Types.byType(e.firstEntry("types"))
+	set.Dedup.check(e.firstEntry("dedup"))
+	set.History.check(e.firstEntry("history"))
+	r.checkTargets(e.firstEntry("targets").items, set, defaults)
+	f.Listener.check(e.firstEntry("server"), set)
+	if solve := e.firstEntry("solve"); solve.read {
 		set.Solve.check(solve, set, defaults)
 	}
 	r.agedRules(set)

@@ -12,8 +12,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// env makes a lookup of fixed variables.
-func env(pairs ...string) func(string) (string, bool) {
+// lookupOf makes a lookup of fixed variables.
+func lookupOf(pairs ...string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		for i := 0; i+1 < len(pairs); i += 2 {
 			if pairs[i] == name {
@@ -117,12 +117,12 @@ func TestParseReadsEveryKey(t *testing.T) {
 			Proxy: "user:secret@proxy.example.com:3128", ProxyType: "socks5"},
 			Depth: 4, Lifetime: 120 * time.Second, Margin: 40 * time.Second, OnEmpty: OnEmptyFail, Rate: Rate{30, time.Minute},
 			Refill: RefillFixed, HitRate: 0.97, MaxWaste: 4, IdleAfter: 20 * time.Minute, Budget: Budget{20, 500}, Owner: "qa@example.com", Line: 30,
-			Warm: []Warm{warm(t, "55 8 * * 1-5", 10, "30m")}},
+			Warm: []Warm{parseWarm(t, "55 8 * * 1-5", 10, "30m")}},
 		{Name: "turnstile", Identity: captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA",
 			Pageurl: "https://staging.example.com/t", Data: "42"},
 			Depth: 4, Lifetime: 200 * time.Second, Margin: 50 * time.Second, OnEmpty: OnEmptyFail, Rate: Rate{30, time.Minute},
 			Refill: RefillAdaptive, Min: 1, HitRate: 0.9, MaxWaste: 10, Budget: Budget{20, 0}, Owner: "qa@example.com", Line: 38,
-			Warm: []Warm{warm(t, "CRON_TZ=Europe/Berlin  0 7-9,22 * * mon-FRI", 30, "45m"), warm(t, "@Weekly", 2, "24h")}},
+			Warm: []Warm{parseWarm(t, "CRON_TZ=Europe/Berlin  0 7-9,22 * * mon-FRI", 30, "45m"), parseWarm(t, "@Weekly", 2, "24h")}},
 		{Name: "v3", Identity: captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "12345", Pageurl: "https://staging.example.com/v3",
 			Enterprise: true, Action: "${literal} and $5", MinScore: 0.3, Proxy: "other.example.com:1", ProxyType: "http"},
 			Depth: 0, Lifetime: 90 * time.Second, Margin: 0, OnEmpty: OnEmptyWait, Rate: Rate{0.5, time.Second},
@@ -206,7 +206,7 @@ func TestTargetLifetimeOverridesDefaultsAndTypes(t *testing.T) {
 }
 
 func TestExpandReplacesReferences(t *testing.T) {
-	lookup := env("SET", "value", "EMPTY", "", "BRACES", "${SET}")
+	lookup := lookupOf("SET", "value", "EMPTY", "", "BRACES", "${SET}")
 	for _, tc := range []struct{ text, want, problem string }{
 		{"plain", "plain", ""},
 		{"", "", ""},

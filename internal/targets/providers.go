@@ -36,7 +36,7 @@ func (r *reader) checkProviders(e entry, set *Set) {
 		if item.read {
 			p.rules()
 		}
-		p.unique("provider", p.Name, byName)
+		p.checkUnique("provider", p.Name, byName)
 		all = append(all, p)
 	}
 	if set.Redis.URL == "" {
@@ -46,34 +46,34 @@ func (r *reader) checkProviders(e entry, set *Set) {
 	r.simulatedRules(all, set.Redis.Embedded())
 	if valid {
 		set.Providers = nil
-		r.choose(e.value, all, set)
+		r.chooseProviders(e.value, all, set)
 	}
 }
 
 func (p *providerEntry) rules() {
 	if unencrypted(p.URL) {
-		p.at("url").warn("http sends the account's key unencrypted: use https")
+		p.firstEntry("url").warn("http sends the account's key unencrypted: use https")
 	}
 	if endsInMethod(p.URL) { // providerURL has removed a final slash
-		p.at("url").warn("ends in a method such as in.php, to which poold adds another: give the base address")
+		p.firstEntry("url").warn("ends in a method such as in.php, to which poold adds another: give the base address")
 	}
 	switch {
-	case p.bad("api"):
+	case p.hasInvalid("api"):
 	case p.simulated():
 		for _, name := range []string{"profile", "url", "key", "balance"} {
 			if p.has(name) {
-				p.at(name).warn("is not used with api: simulated")
+				p.firstEntry(name).warn("is not used with api: simulated")
 			}
 		}
 		p.URL, p.Key, p.Profile, p.Balance = "", "", "generic", false
 	default:
-		p.needs("url", "key")
+		p.requireKeys("url", "key")
 		if p.PollInterval > 0 && p.PollInterval < time.Second {
-			p.at("poll_interval").warn("is very short: services require seconds between two polls and ban faster clients")
+			p.firstEntry("poll_interval").warn("is very short: services require seconds between two polls and ban faster clients")
 		}
 	}
-	if !p.bad("timeout", "first_poll") && p.Timeout <= p.FirstPoll {
-		p.at("timeout", "first_poll").fail("timeout must exceed first_poll, or every task times out before its first poll (default timeout: %s)", short(defaultTimeout))
+	if !p.hasInvalid("timeout", "first_poll") && p.Timeout <= p.FirstPoll {
+		p.firstEntry("timeout", "first_poll").fail("timeout must exceed first_poll, or every task times out before its first poll (default timeout: %s)", short(defaultTimeout))
 	}
 	p.callbackRules()
 }
@@ -141,11 +141,11 @@ func (r *reader) simulatedRules(all []providerEntry, embedded bool) {
 	for i := range all {
 		p := &all[i]
 		switch {
-		case !p.simulated() || p.bad("api"):
+		case !p.simulated() || p.hasInvalid("api"):
 		case first > 0:
-			p.at("api").fail("a second simulated provider: the one in line %d is enough", first)
+			p.firstEntry("api").fail("a second simulated provider: the one in line %d is enough", first)
 		case !embedded && len(all) > 1:
-			p.at("api").fail("with redis.url other than embedded a simulated provider must be the only one listed, " +
+			p.firstEntry("api").fail("with redis.url other than embedded a simulated provider must be the only one listed, " +
 				"or its worthless tokens would mix with real ones: remove this entry")
 		default:
 			first = p.line
@@ -153,10 +153,10 @@ func (r *reader) simulatedRules(all []providerEntry, embedded bool) {
 	}
 }
 
-// choose stores the usable providers in the Set. These are the real providers that have a key. If
+// chooseProviders stores the usable providers in the Set. These are the real providers that have a key. If
 // there are none, it is the listed simulated provider. If that is missing too, and Redis is
 // embedded, it is the built-in simulated provider.
-func (r *reader) choose(v value, all []providerEntry, set *Set) {
+func (r *reader) chooseProviders(v value, all []providerEntry, set *Set) {
 	var listed *providerEntry
 	var unset []string
 	for i := range all {
@@ -165,7 +165,7 @@ func (r *reader) choose(v value, all []providerEntry, set *Set) {
 		case p.simulated():
 			listed = p
 		case p.Key == "":
-			key := p.at("key").value
+			key := p.firstEntry("key").value
 			r.warnOfDemo(key.line, "%s: the key is empty, so this provider is left out%s", p.path, key.remedy())
 			unset = append(unset, key.variables()...)
 		default:

@@ -12,21 +12,21 @@ import (
 const embeddedRedis = "embedded"
 
 func (d *Redis) check(e entry) {
-	if !e.bad("url") && d.URL == "" {
-		e.at("url").fail("is empty: write embedded or an address%s", e.at("url").remedy())
+	if !e.hasInvalid("url") && d.URL == "" {
+		e.firstEntry("url").fail("is empty: write embedded or an address%s", e.firstEntry("url").remedy())
 	}
-	if e.bad("url", "sentinel_master") || d.URL == "" {
+	if e.hasInvalid("url", "sentinel_master") || d.URL == "" {
 		d.URL = "" // unknown, so that rules that depend on the URL report nothing
 		return
 	}
 	addresses := strings.Split(d.URL.Reveal(), ",")
 	switch {
 	case d.SentinelMaster != "" && d.Embedded():
-		e.at("sentinel_master").fail("needs the sentinels' addresses in redis.url, not the embedded server")
+		e.firstEntry("sentinel_master").fail("needs the sentinels' addresses in redis.url, not the embedded server")
 	case strings.HasPrefix(addresses[0], "unix:") && (len(addresses) > 1 || d.SentinelMaster != ""):
-		e.at("url").fail("a unix socket is one server: a cluster and sentinels have redis:// or rediss:// addresses")
+		e.firstEntry("url").fail("a unix socket is one server: a cluster and sentinels have redis:// or rediss:// addresses")
 	case len(addresses) > 1 && d.SentinelMaster == "" && slices.ContainsFunc(addresses, namesDatabase):
-		e.at("url").fail("several addresses are a cluster, which has database 0 alone: remove the number, or set sentinel_master")
+		e.firstEntry("url").fail("several addresses are a cluster, which has database 0 alone: remove the number, or set sentinel_master")
 	}
 }
 

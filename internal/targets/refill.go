@@ -21,14 +21,14 @@ const (
 
 // refillRules checks the rules between the keys that control the refill of a target.
 func (t *targetEntry) refillRules(inherited entry) {
-	if t.bad("refill") || inherited.bad("refill") {
+	if t.hasInvalid("refill") || inherited.hasInvalid("refill") {
 		return
 	}
 	if t.Refill == RefillFixed {
 		for _, name := range []string{"min", "hit_rate", "max_waste"} {
 			// Only the target's own keys count. The defaults may have such a key for other targets.
 			if t.has(name) {
-				t.at(name).fail("belongs to refill: adaptive: remove it, or set refill")
+				t.firstEntry(name).fail("belongs to refill: adaptive: remove it, or set refill")
 			}
 		}
 		t.Min = 0
@@ -38,7 +38,7 @@ func (t *targetEntry) refillRules(inherited entry) {
 		t.r.warn(t.line, "%s.depth: is inherited (%d): with refill: adaptive it limits the tokens kept and on order, so set it in the target",
 			t.path, t.Depth)
 	}
-	if t.bad("min", "depth", "warm") || inherited.bad("min", "depth", "warm") {
+	if t.hasInvalid("min", "depth", "warm") || inherited.hasInvalid("min", "depth", "warm") {
 		return
 	}
 	if t.Min <= t.Depth {
@@ -48,10 +48,10 @@ func (t *targetEntry) refillRules(inherited entry) {
 		return
 	}
 	if t.has("min") {
-		t.at("min").fail("must not exceed depth (%d of %d), which limits the tokens kept", t.Min, t.Depth)
+		t.firstEntry("min").fail("must not exceed depth (%d of %d), which limits the tokens kept", t.Min, t.Depth)
 		return
 	}
-	t.at("depth").fail("must not be below min (%d of %d), which is always kept", t.Depth, t.Min)
+	t.firstEntry("depth").fail("must not be below min (%d of %d), which is always kept", t.Depth, t.Min)
 }
 
 // roomRule warns if the depth is too low to replace the kept tokens before they expire. The depth
@@ -89,10 +89,10 @@ func (w Warm) Next(at time.Time) (from, until time.Time) {
 
 // windowRules warns about windows that never end, because the next window begins earlier.
 func (t *targetEntry) windowRules() {
-	for i, item := range t.at("warm").items {
+	for i, item := range t.firstEntry("warm").items {
 		w := t.Warm[i]
 		if gap := w.Cron.LongestGap(); item.ok && gap > 0 && gap <= w.For {
-			item.at("for").warn("the next window begins before this one ends (%s), so the tokens are always kept: "+
+			item.firstEntry("for").warn("the next window begins before this one ends (%s), so the tokens are always kept: "+
 				"use depth instead, or min with refill: adaptive", short(gap))
 		}
 	}
@@ -102,7 +102,7 @@ func (t *targetEntry) windowRules() {
 func (t *targetEntry) warmRules(inherited entry) {
 	others := []string{"refill", "depth", "min", "idle_after"}
 	// Windows of the defaults get no warning, because they apply to targets of different depths.
-	if !t.has("warm") || t.bad("warm") || t.bad(others...) || inherited.bad(others...) {
+	if !t.has("warm") || t.hasInvalid("warm") || t.hasInvalid(others...) || inherited.hasInvalid(others...) {
 		return
 	}
 	always, key := t.Depth, "depth"
@@ -114,7 +114,7 @@ func (t *targetEntry) warmRules(inherited entry) {
 	}
 	for i, w := range t.Warm {
 		if w.Tokens <= always {
-			t.r.warn(t.at("warm").items[i].line, "%s.warm[%d].tokens: is not above %s (%d of %d), so the window changes nothing",
+			t.r.warn(t.firstEntry("warm").items[i].line, "%s.warm[%d].tokens: is not above %s (%d of %d), so the window changes nothing",
 				t.path, i, key, w.Tokens, always)
 		}
 	}
@@ -126,7 +126,7 @@ func cronText(e scalar) (any, string) {
 	s, err := cron.Parse(e.text)
 	if invalid, ok := errors.AsType[*cron.Error](err); ok {
 		e.text = invalid.Value
-		return nil, invalid.Rule + e.not()
+		return nil, invalid.Rule + e.notText()
 	}
 	return s, ""
 }

@@ -92,18 +92,18 @@ func (r *reader) solve(object *yaml.Node, hasImage bool) (request SolveRequest, 
 	return request, nil
 }
 
-// mostFields is the maximum number of fields of a request, including unknown fields. It limits the
+// maxFields is the maximum number of fields of a request, including unknown fields. It limits the
 // memory that a request takes.
-const mostFields = 64
+const maxFields = 64
 
-var errManyFields = fmt.Errorf("the body must not have more than %d fields", mostFields)
+var errManyFields = fmt.Errorf("the body must not have more than %d fields", maxFields)
 
 // object parses a JSON object of single values into a YAML mapping without line numbers. If the
 // body is invalid, object reports the problem and returns nil.
 func (r *reader) object(body []byte) *yaml.Node {
 	object := &yaml.Node{Kind: yaml.MappingNode}
 	err := strictjson.Object(body, func(name string, token json.Token) error {
-		if len(object.Content) == 2*mostFields {
+		if len(object.Content) == 2*maxFields {
 			return errManyFields
 		}
 		switch token := token.(type) {
@@ -147,14 +147,14 @@ func bareNode(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode,
 func (s *SolveRequest) rules(e entry) {
 	id := &s.Identity
 	e.proxyRules(entry{}, id)
-	if e.has("type") && !e.bad("type") {
+	if e.has("type") && !e.hasInvalid("type") {
 		e.typeRules(id, solveSection.fields)
 	}
 	if id.Picture.MaxLength > 0 && id.Picture.MinLength > id.Picture.MaxLength {
-		e.at("max_length").fail("must not be below min_length (%d of %d)", id.Picture.MaxLength, id.Picture.MinLength)
+		e.firstEntry("max_length").fail("must not be below min_length (%d of %d)", id.Picture.MaxLength, id.Picture.MinLength)
 	}
-	if s.DedupProxy && s.Dedup == DedupRequest && !e.bad("dedup") {
-		e.at("dedup_proxy").fail("belongs to dedup: identity: remove it, or set dedup")
+	if s.DedupProxy && s.Dedup == DedupRequest && !e.hasInvalid("dedup") {
+		e.firstEntry("dedup_proxy").fail("belongs to dedup: identity: remove it, or set dedup")
 	}
 	if s.Image != nil {
 		sum := sha256.Sum256(s.Image)
@@ -189,7 +189,7 @@ var otherNames = map[string]string{
 // otherSpelling returns a suggestion if an unknown key is the name that solving services use for a
 // field. Otherwise it returns "".
 func otherSpelling(key string) string {
-	if field := otherNames[simple(key)]; field != "" {
+	if field := otherNames[normalise(key)]; field != "" {
 		return fmt.Sprintf("unknown field: did you mean %s?", field)
 	}
 	return ""

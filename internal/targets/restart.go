@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// lasting is a setting of the file that takes effect only after a restart.
-type lasting struct {
+// lastingSetting is a setting of the file that takes effect only after a restart.
+type lastingSetting struct {
 	key   string // the path of its key
 	value any    // the setting, of a comparable type
 	text  string // the setting without secrets, for people
 }
 
-// lasting lists the settings that take effect only after a restart.
-func (s *Set) lasting() []lasting {
+// lastingSettings lists the settings that take effect only after a restart.
+func (s *Set) lastingSettings() []lastingSetting {
 	items := ""
 	if s.History.Backend == HistoryDynamoDB && !s.History.ActiveItems {
 		items = "without active items"
@@ -24,7 +24,7 @@ func (s *Set) lasting() []lasting {
 	for address := range strings.SplitSeq(s.Redis.URL.Reveal(), ",") {
 		redis = append(redis, withoutSecrets(address))
 	}
-	return []lasting{
+	return []lastingSetting{
 		{"server.listen", s.Server.Listen, s.Server.Listen},
 		{"server.tls", s.Server.TLS, s.Server.TLS.Cert + " " + s.Server.TLS.Key},
 		{"redis", s.Redis, fmt.Sprintf("%s %s prefix %s", strings.Join(redis, ","), s.Redis.SentinelMaster, s.Redis.Prefix)},
@@ -49,8 +49,8 @@ func (s *Set) OverrideListen(file, listen string) error {
 // need a restart from old; the remarks name those that differ. Succeed returns an error if this
 // mixture is invalid, although the file is valid.
 func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
-	inUse := old.lasting()
-	for i, part := range s.lasting() {
+	inUse := old.lastingSettings()
+	for i, part := range s.lastingSettings() {
 		given := part.key == "server.listen" && old.listenGiven
 		if part.value != inUse[i].value && !given {
 			remarks = append(remarks, Problem{File: file, Line: s.lines[part.key], Text: part.key + ": changed, but needs a restart: until then the old value stays in use"})
@@ -74,7 +74,7 @@ func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
 // map omits the listen address if --listen or POOLD_LISTEN overrides it.
 func (s *Set) Lasting() map[string]string {
 	all := map[string]string{}
-	for _, part := range s.lasting() {
+	for _, part := range s.lastingSettings() {
 		all[part.key] = strings.Join(strings.Fields(part.text), " ")
 	}
 	if s.listenGiven {

@@ -19,8 +19,8 @@ import (
 	"poold/internal/targets/syntax"
 )
 
-// compiled is the schema, checked against the schema of its draft.
-func compiled(t *testing.T) *jsonschema.Schema {
+// compiledSchema is the schema, checked against the schema of its draft.
+func compiledSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
 	if err != nil {
@@ -90,7 +90,7 @@ func readsAlone(data []byte) bool {
 // The schema accepts every good file. It refuses all bad ones except those listed here, whose
 // faults a schema cannot express.
 func TestSchemaJudgesTheTestFiles(t *testing.T) {
-	s := compiled(t)
+	s := compiledSchema(t)
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) < 50 {
 		t.Fatalf("found %d files, err %v", len(files), err)
@@ -154,7 +154,7 @@ func TestSchemaIsPublished(t *testing.T) {
 // sections gets the others from the shipped example. An example of another file begins with a
 // line such as "# compose.yaml".
 func TestSchemaAcceptsTheExamplesOfTheDocs(t *testing.T) {
-	s := compiled(t)
+	s := compiledSchema(t)
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestSchemaAcceptsTheExamplesOfTheDocs(t *testing.T) {
 // Parse and the schema accept the same values, and both refuse a fault that both can detect,
 // anywhere in the file.
 func TestSchemaAgreesWithParse(t *testing.T) {
-	s := compiled(t)
+	s := compiledSchema(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		d := &drawn{T: rt, fault: faults, left: rapid.Bool().Draw(rt, "with a fault")}
 		wanted := d.left
@@ -221,11 +221,11 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 
 // The schema accepts every file that the reader accepts.
 func TestSchemaAcceptsWhatParseAccepts(t *testing.T) {
-	s := compiled(t)
+	s := compiledSchema(t)
 	const enough, most = 10, 50
 	taken := 0
 	check := func(rt *rapid.T) {
-		d := &drawn{T: rt, fault: odd, left: true}
+		d := &drawn{T: rt, fault: oddValues, left: true}
 		text := []byte(d.value(pools, "file"))
 		doc, ok := asEditorsSee(text)
 		if !ok || !readsAlone(text) {

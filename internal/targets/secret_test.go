@@ -45,7 +45,7 @@ func TestNoSecretInAnyProblem(t *testing.T) {
 		"long-enough-" + secret, `"long-enough-ä-` + secret + `"`, "[long-enough-" + secret + ", long-enough-" + secret + "]",
 		`"redis://user:` + secret + `@host:1/` + secret + `"`, `"user:` + secret + `@host:99999"`, "{? [" + secret + "] : x}", "- " + secret,
 	}
-	lookup := env("SECRET", secret)
+	lookup := lookupOf("SECRET", secret)
 	refused := 0
 	for _, place := range places {
 		for _, value := range values {
@@ -87,7 +87,7 @@ func TestNoEnvironmentValueInAnyProblem(t *testing.T) {
 		"providers: [{name: a, price_per_1000: {turnstile: '${V}'}}]\n",
 	} {
 		for _, value := range []string{"CANARY {[", "geetest CANARY", " CANARY", "CANARY\n"} {
-			_, err := Parse("pools.yaml", []byte(text+minimal()), env("V", value))
+			_, err := Parse("pools.yaml", []byte(text+minimal()), lookupOf("V", value))
 			if err == nil || strings.Contains(err.Error(), "CANARY") {
 				t.Errorf("%s%v", text, err)
 			}

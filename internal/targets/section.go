@@ -27,11 +27,11 @@ func (s section) read(v value, dst reflect.Value) entry {
 	s.preset(dst)
 	before := len(v.r.problems)
 	e := entry{value: v, keys: make(map[string]entry)}
-	e.read = v.each(s.fields[0].key+": …", func(key string, item value) {
+	e.read = v.eachKey(s.fields[0].key+": …", func(key string, item value) {
 		if f := s.field(key); f != nil {
 			e.keys[key] = f.kind.read(item, dst.FieldByIndex(f.index))
 		} else {
-			item.fail("%s", s.unknown(key))
+			item.fail("%s", s.unknownKeyText(key))
 		}
 	})
 	if !e.read {
@@ -42,7 +42,7 @@ func (s section) read(v value, dst reflect.Value) entry {
 	if !is || unpoolableType(string(target.Identity.Type)) == "" {
 		for _, f := range s.fields {
 			if f.must && (f.of == nil || s.view == viewTarget) {
-				e.needs(f.key)
+				e.requireKeys(f.key)
 			}
 		}
 	}
@@ -63,8 +63,8 @@ var explanations = map[string]func(key string) string{
 	"total": noHourlyTotal, "types": unpoolableType, viewDefaults: unknownDefault, viewTarget: unpoolableField, viewRequest: otherSpelling,
 }
 
-// unknown returns the text of the problem about an unknown key.
-func (s section) unknown(key string) string {
+// unknownKeyText returns the text of the problem about an unknown key.
+func (s section) unknownKeyText(key string) string {
 	if explain := explanations[s.view]; explain != nil {
 		if reason := explain(key); reason != "" {
 			return reason
@@ -113,7 +113,7 @@ func (k mapping) read(v value, dst reflect.Value) entry {
 	before := len(v.r.problems)
 	e := entry{value: v}
 	dst.Grow(len(v.node.Content) / 2)
-	e.read = v.each("staging-login: …", func(name string, item value) {
+	e.read = v.eachKey("staging-login: …", func(name string, item value) {
 		if !k.form.MatchString(name) {
 			item.fail("%s", k.rule)
 		}
@@ -142,9 +142,9 @@ func (k mapping) schema() schema {
 // A list has items of one kind. If the items are sections with the key name, problems refer to an
 // item by its name.
 type list struct {
-	item kind
-	set  bool // the list must have at least one item, and no item twice
-	most int  // maximum number of items; 0 = no limit
+	item     kind
+	set      bool // the list must have at least one item, and no item twice
+	maxItems int  // maximum number of items; 0 = no limit
 }
 
 func (k list) read(v value, dst reflect.Value) entry {
@@ -158,13 +158,13 @@ func (k list) read(v value, dst reflect.Value) entry {
 	}
 	sections, _ := k.item.(section)
 	for i, node := range v.node.Content {
-		if k.most > 0 && i == k.most {
-			v.fail("must be at most %d windows, not %d", k.most, len(v.node.Content))
+		if k.maxItems > 0 && i == k.maxItems {
+			v.fail("must be at most %d windows, not %d", k.maxItems, len(v.node.Content))
 			break
 		}
 		item := value{r: v.r, node: node, path: fmt.Sprintf("%s[%d]", v.path, i), line: node.Line}
 		if len(sections.fields) > 0 && sections.fields[0].key == "name" {
-			item = item.named(v.path)
+			item = item.withName(v.path)
 		}
 		read := k.item.read(item, grow(dst))
 		for j := range dst.Len() - 1 {
@@ -186,15 +186,15 @@ func (k list) schema() schema {
 	if k.set {
 		s["type"], s["minItems"] = "array", 1
 	}
-	if k.most > 0 {
-		s["maxItems"] = k.most
+	if k.maxItems > 0 {
+		s["maxItems"] = k.maxItems
 	}
 	return s
 }
 
-// named returns the item of a list with a path that contains the item's name instead of its number,
+// withName returns the item of a list with a path that contains the item's name instead of its number,
 // if the item has a name.
-func (v value) named(list string) value {
+func (v value) withName(list string) value {
 	if v.node.Kind != yaml.MappingNode {
 		return v
 	}
@@ -208,10 +208,10 @@ func (v value) named(list string) value {
 	return v
 }
 
-// each calls the function fn for every key of a mapping, in the order of the file. It reports
+// eachKey calls the function fn for every key of a mapping, in the order of the file. It reports
 // repeated keys, and nodes that are no mappings. The argument example is a line of such a mapping,
 // for the message.
-func (v value) each(example string, fn func(key string, item value)) bool {
+func (v value) eachKey(example string, fn func(key string, item value)) bool {
 	if !v.noTags() {
 		return false
 	}

@@ -55,18 +55,18 @@ func isLoopback(host string) bool {
 
 // check checks the section. It must run after checkTargets, because server keys refer to targets.
 func (s *serverSection) check(e entry, set *Set) {
-	if tls := e.at("tls"); !tls.bad("cert", "key") && (s.TLS.Cert == "") != (s.TLS.Key == "") {
+	if tls := e.firstEntry("tls"); !tls.hasInvalid("cert", "key") && (s.TLS.Cert == "") != (s.TLS.Key == "") {
 		tls.fail("cert and key go together: give both files, or neither")
 	}
-	s.CallbackSecrets = callbackSecrets(e.at("callback_secrets").items, s.CallbackSecrets)
-	valid := s.checkKeys(e.at("keys"), set.Targets) && !e.bad("keys")
+	s.CallbackSecrets = callbackSecrets(e.firstEntry("callback_secrets").items, s.CallbackSecrets)
+	valid := s.checkKeys(e.firstEntry("keys"), set.Targets) && !e.hasInvalid("keys")
 	count := len(s.Keys)
 	if !valid {
 		count++ // counts the invalid key, so that only the key is reported, and not the address too
 	}
-	if !e.bad("listen") {
+	if !e.hasInvalid("listen") {
 		if err := CheckListen(s.Listen, count); err != nil {
-			e.at("listen").fail("%v", err)
+			e.firstEntry("listen").fail("%v", err)
 		}
 	}
 	set.Server = s.Server
@@ -80,9 +80,9 @@ func (s *serverSection) checkKeys(e entry, targets []Target) bool {
 	for i, item := range e.items {
 		k := rawKey{&s.Entries[i], item, false}
 		if item.read {
-			k.credential()
+			k.hashKey()
 		}
-		k.unique("key", k.Name, byName)
+		k.checkUnique("key", k.Name, byName)
 		if k.digest {
 			if line := byHash[k.SHA256]; line > 0 {
 				k.fail("is the same key as in line %d: each caller needs a different key", line)
@@ -103,17 +103,17 @@ type rawKey struct {
 	digest bool // whether SHA256 is set; false if the key is empty or invalid
 }
 
-// credential checks the key of the entry and replaces it by its digest.
-func (k *rawKey) credential() {
+// hashKey checks the key of the entry and replaces it by its digest.
+func (k *rawKey) hashKey() {
 	bearer, hash := k.Bearer, k.Hash
-	switch at := k.at("key", "key_sha256"); {
-	case k.bad("key", "key_sha256"):
+	switch at := k.firstEntry("key", "key_sha256"); {
+	case k.hasInvalid("key", "key_sha256"):
 	case k.has("key") == k.has("key_sha256"):
 		k.fail("needs either key or key_sha256")
 	case bearer == "" && hash == "":
 		k.r.warnOfDemo(at.line, "%s: the key is empty, so this entry is left out%s", k.path, at.remedy())
 	case k.has("key"):
-		if !printable(bearer.Reveal(), '!') {
+		if !isPrintable(bearer.Reveal(), '!') {
 			at.fail("must be printable ASCII without spaces, or no header can carry it")
 			return
 		}
@@ -146,14 +146,14 @@ const clientKey = 32
 // It warns only if the scopes of the key suffice for such a client.
 func (k *rawKey) warnLength() {
 	if k.has("key") && len(k.Bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve) {
-		k.at("key").warn("does not have %d characters: the clients of solving services may refuse to send it to the compatible endpoints", clientKey)
+		k.firstEntry("key").warn("does not have %d characters: the clients of solving services may refuse to send it to the compatible endpoints", clientKey)
 	}
 }
 
 // glob parses a pattern of names of targets.
 func glob(e scalar) (any, string) {
 	if _, err := path.Match(e.text, ""); err != nil || e.text == "" {
-		return nil, `must be a target's name or a pattern such as "staging-*"` + e.not()
+		return nil, `must be a target's name or a pattern such as "staging-*"` + e.notText()
 	}
 	return e.text, ""
 }
@@ -167,7 +167,7 @@ func (k *rawKey) warnGlobs(targets []Target) {
 			return ok
 		})
 		if !used {
-			k.r.warn(k.at("targets").line, "%s.targets[%d]: no target matches this", k.path, i)
+			k.r.warn(k.firstEntry("targets").line, "%s.targets[%d]: no target matches this", k.path, i)
 		}
 	}
 }

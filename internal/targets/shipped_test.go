@@ -22,7 +22,7 @@ func shipped(t *testing.T) []byte {
 // The shipped file works unchanged, and three variables make it production.
 func TestShippedFileIsValid(t *testing.T) {
 	data := shipped(t)
-	set, err := Parse("pools.yaml", data, env())
+	set, err := Parse("pools.yaml", data, lookupOf())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestShippedFileIsValid(t *testing.T) {
 		}
 	}
 
-	set, err = Parse("pools.yaml", data, env("REDIS_URL", "redis://redis.example.com:6379", "CAPTCHAAI_API_KEY", "k", "POOLD_KEY", "0123456789abcdef"))
+	set, err = Parse("pools.yaml", data, lookupOf("REDIS_URL", "redis://redis.example.com:6379", "CAPTCHAAI_API_KEY", "k", "POOLD_KEY", "0123456789abcdef"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestShippedFileIsValid(t *testing.T) {
 	if len(set.Warnings) != 0 {
 		t.Errorf("in production it warns:\n%s", warnings(set))
 	}
-	if _, err := Parse("pools.yaml", data, env("REDIS_URL", "redis://redis.example.com:6379")); err == nil ||
+	if _, err := Parse("pools.yaml", data, lookupOf("REDIS_URL", "redis://redis.example.com:6379")); err == nil ||
 		!strings.Contains(err.Error(), "set CAPTCHAAI_API_KEY") {
 		t.Errorf("with a real Redis and no provider: %v", err)
 	}

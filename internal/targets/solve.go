@@ -66,18 +66,18 @@ func (s *Solve) check(e entry, set *Set, defaults *targetEntry) {
 			e.child("owner").fail("is missing: name the person or team responsible for these solves, here or under defaults")
 		}
 	}
-	for i, item := range e.at("pages").items {
-		if item.ok && s.Pages[i].open() {
+	for i, item := range e.firstEntry("pages").items {
+		if item.ok && s.Pages[i].isOpen() {
 			item.warn("a wildcard in the last two labels of the host also matches hosts of other owners: name the domain")
 		}
 	}
-	budget := e.at("budget")
-	if e.has("budget") && !e.bad("budget") && s.Budget == (Budget{}) {
+	budget := e.firstEntry("budget")
+	if e.has("budget") && !e.hasInvalid("budget") && s.Budget == (Budget{}) {
 		budget.fail("needs per_hour or per_day above 0: callers decide what is bought, so a budget must limit how much")
 	}
 	e.budgetRules(s.Budget)
 	if most := set.Budget.PerDay; most > 0 && s.Budget.PerDay > most {
-		budget.at("per_day").warn("exceeds the overall budget (%d of %d), which ends all purchases first", s.Budget.PerDay, most)
+		budget.firstEntry("per_day").warn("exceeds the overall budget (%d of %d), which ends all purchases first", s.Budget.PerDay, most)
 	}
 	mayAsk := func(k Key) bool { return slices.Contains(k.Scopes, ScopeSolve) }
 	if len(set.Server.Keys) > 0 && !slices.ContainsFunc(set.Server.Keys, mayAsk) {

@@ -106,7 +106,7 @@ func kindOf(t reflect.Type, tag reflect.StructTag, view string) kind {
 			return mapping{item: item, form: regexp.MustCompile("^" + names + "$"), rule: tag.Get("want")}
 		}
 		most, _ := strconv.Atoi(tag.Get("max"))
-		return list{item: item, set: tag.Get("set") != "", most: most}
+		return list{item: item, set: tag.Get("set") != "", maxItems: most}
 	case reflect.Struct:
 		if tag.Get("as") == "" {
 			return sectionOf(t, tag.Get("view"))
@@ -119,10 +119,10 @@ func kindOf(t reflect.Type, tag reflect.StructTag, view string) kind {
 // for the same value of the tag `as`.
 func textOf(tag reflect.StructTag, view string) textual {
 	if form := tag.Get("form"); form != "" {
-		return formed("^"+form+"$", tag.Get("want"))
+		return patternText("^"+form+"$", tag.Get("want"))
 	}
 	if words := tag.Get("words"); words != "" {
-		return word(strings.Fields(words)...)
+		return oneOf(strings.Fields(words)...)
 	}
 	as := tag.Get("as")
 	if special, has := texts[view+" "+as]; has {

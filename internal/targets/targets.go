@@ -41,7 +41,7 @@ func (e entry) outlives(l life) bool {
 	if l.Margin < l.Lifetime {
 		return true
 	}
-	return e.at("margin", "lifetime").fail("the margin must be below the lifetime, or no token is ever handed out (built in: 40s of 120s, for turnstile 50s of 300s)")
+	return e.firstEntry("margin", "lifetime").fail("the margin must be below the lifetime, or no token is ever handed out (built in: 40s of 120s, for turnstile 50s of 300s)")
 }
 
 // checkTargets completes the targets with the defaults, and checks each target and the rules
@@ -83,22 +83,22 @@ func (t *targetEntry) rules(inherited entry, byType map[captcha.Type]life) {
 	if !t.has("owner") && !inherited.has("owner") {
 		t.child("owner").fail("is missing: name the person or team responsible for this target, here or under defaults")
 	}
-	if t.has("type") && !t.bad("type") {
+	if t.has("type") && !t.hasInvalid("type") {
 		t.typeRules(&t.Identity, targetSection.fields)
 		t.settleLife(byType[t.Identity.Type], inherited)
 	}
 	t.proxyRules(inherited, &t.Identity)
 	t.refillRules(inherited)
 	t.warmRules(inherited)
-	if t.shaped(inherited) {
+	if t.hasValidIdentity(inherited) {
 		t.ID = t.Identity.ID()
 	}
 }
 
-// shaped reports whether all fields of the identity are valid.
-func (t *targetEntry) shaped(inherited entry) bool {
+// hasValidIdentity reports whether all fields of the identity are valid.
+func (t *targetEntry) hasValidIdentity(inherited entry) bool {
 	for _, f := range identityFields {
-		if f.must && f.belongs(t.Identity.Type) && !t.has(f.key) || t.bad(f.key) || inherited.bad(f.key) {
+		if f.must && f.belongs(t.Identity.Type) && !t.has(f.key) || t.hasInvalid(f.key) || inherited.hasInvalid(f.key) {
 			return false
 		}
 	}
@@ -118,9 +118,9 @@ func (e entry) typeRules(id *captcha.Identity, fields []field) {
 			e.child(f.key).fail("is missing: %s needs it", id.Type)
 		case !has || belongs:
 		case f.key == "data" && !e.r.request:
-			e.at(f.key).fail("belongs to turnstile, not to %s: data-s and rqdata are made for one visit of the page, so they cannot be solved ahead", id.Type)
+			e.firstEntry(f.key).fail("belongs to turnstile, not to %s: data-s and rqdata are made for one visit of the page, so they cannot be solved ahead", id.Type)
 		default:
-			e.at(f.key).fail("belongs to %s, not to %s: remove it", orList(f.of), id.Type)
+			e.firstEntry(f.key).fail("belongs to %s, not to %s: remove it", orList(f.of), id.Type)
 		}
 	}
 }
@@ -136,15 +136,15 @@ func noHourlyTotal(key string) string {
 // budgetRules warns if the hourly limit is higher than the daily limit. A section without a budget
 // of its own gets no warning, because the defaults get it.
 func (e entry) budgetRules(b Budget) {
-	if e = e.at("budget"); len(e.keys) > 0 && b.PerDay > 0 && b.PerHour > b.PerDay {
-		e.r.warn(e.at("per_hour", "per_day").line, "%s.per_hour: is above per_day (%d of %d), so an hour can never use it up", e.path, b.PerHour, b.PerDay)
+	if e = e.firstEntry("budget"); len(e.keys) > 0 && b.PerDay > 0 && b.PerHour > b.PerDay {
+		e.r.warn(e.firstEntry("per_hour", "per_day").line, "%s.per_hour: is above per_day (%d of %d), so an hour can never use it up", e.path, b.PerHour, b.PerDay)
 	}
 }
 
 // settleLife sets the lifetime and the margin of a target's tokens. The values of the target have
 // precedence over the defaults, and the defaults over the type.
 func (t *targetEntry) settleLife(l life, inherited entry) {
-	if t.bad("lifetime", "margin") || inherited.bad("lifetime", "margin") {
+	if t.hasInvalid("lifetime", "margin") || inherited.hasInvalid("lifetime", "margin") {
 		return
 	}
 	t.Lifetime = cmp.Or(t.Lifetime, l.Lifetime)
@@ -160,12 +160,12 @@ func (e entry) proxyRules(inherited entry, id *captcha.Identity) {
 	both := []string{"proxy", "proxy_type"}
 	has := func(name string) bool { return e.has(name) || inherited.has(name) }
 	switch {
-	case e.bad(both...) || inherited.bad(both...):
+	case e.hasInvalid(both...) || inherited.hasInvalid(both...):
 		return
 	case id.Proxy != "" && !has("proxy_type"):
-		e.at("proxy").fail("needs proxy_type: http, https, socks4 or socks5")
+		e.firstEntry("proxy").fail("needs proxy_type: http, https, socks4 or socks5")
 	case e.has("proxy_type") && !has("proxy"):
-		e.at("proxy_type").fail("needs proxy: remove it, or give host:port")
+		e.firstEntry("proxy_type").fail("needs proxy: remove it, or give host:port")
 	}
 	if id.Proxy == "" {
 		id.ProxyType = ""

@@ -35,7 +35,7 @@ func (l *lifetimes) byType(e entry) map[captcha.Type]life {
 	all := make(map[captcha.Type]life)
 	for i, l := range []life{l.RecaptchaV2, l.RecaptchaV3, l.HCaptcha, life(l.Turnstile)} {
 		t := captcha.Types()[i]
-		if sub := e.at(string(t)); sub.bad("lifetime", "margin") || !sub.outlives(l) {
+		if sub := e.firstEntry(string(t)); sub.hasInvalid("lifetime", "margin") || !sub.outlives(l) {
 			l = builtInLife(t)
 		}
 		all[t] = l
@@ -77,7 +77,7 @@ var poolableType = textual{words: poolableWord.words, parse: func(e scalar) (any
 	return poolableWord.parse(e)
 }}
 
-var poolableWord = word(captcha.Types()...)
+var poolableWord = oneOf(captcha.Types()...)
 
 const (
 	onePicture = "its answer fits only one picture or question, so it cannot be solved ahead"
@@ -86,14 +86,14 @@ const (
 
 var separators = strings.NewReplacer("-", "", "_", "", " ", "")
 
-// simple normalises a word, so that the spellings of different services become equal.
-func simple(word string) string { return separators.Replace(strings.ToLower(word)) }
+// normalise normalises a word, so that the spellings of different services become equal.
+func normalise(word string) string { return separators.Replace(strings.ToLower(word)) }
 
 // unpoolableType returns why a type of CAPTCHA cannot be bought ahead of time. It returns "" for
 // poolable types and for unknown words.
 func unpoolableType(name string) string {
 	var reason string
-	switch simple(name) {
+	switch normalise(name) {
 	case "geetest", "geetestv3", "geetestv4":
 		reason = "each challenge is used up by one visit of the page, so it cannot be solved ahead"
 	case "image", "normal", "base64", "post", "imagetotext", "text", "audio", "coordinates", "click", "grid", "rotate", "boundingbox":
@@ -112,7 +112,7 @@ func unpoolableType(name string) string {
 // returns "" for other keys.
 func unpoolableField(name string) string {
 	var reason string
-	switch simple(name) {
+	switch normalise(name) {
 	case "datas", "rqdata", "pagedata", "chlpagedata":
 		reason = oneVisit
 	case "gt", "challenge", "captchaid":

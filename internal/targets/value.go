@@ -81,14 +81,14 @@ func (e entry) has(key string) bool {
 	return written
 }
 
-// bad reports whether one of these keys has an invalid value. Rules between several keys then
+// hasInvalid reports whether one of these keys has an invalid value. Rules between several keys then
 // report nothing, because the invalid value was reported before.
-func (e entry) bad(keys ...string) bool {
+func (e entry) hasInvalid(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return e.has(key) && !e.keys[key].ok })
 }
 
-// needs reports a problem for each of these keys that the file lacks.
-func (e entry) needs(keys ...string) {
+// requireKeys reports a problem for each of these keys that the file lacks.
+func (e entry) requireKeys(keys ...string) {
 	for _, key := range keys {
 		if !e.has(key) {
 			e.child(key).fail("is missing")
@@ -96,9 +96,9 @@ func (e entry) needs(keys ...string) {
 	}
 }
 
-// unique reports a problem if an earlier entry has the same name. The map lines contains the names
+// checkUnique reports a problem if an earlier entry has the same name. The map lines contains the names
 // so far, with their lines.
-func (e entry) unique(what, name string, lines map[string]int) {
+func (e entry) checkUnique(what, name string, lines map[string]int) {
 	if line := lines[name]; line > 0 {
 		e.fail("has the same name as the %s in line %d: names are unique", what, line)
 	} else if name != "" {
@@ -106,9 +106,9 @@ func (e entry) unique(what, name string, lines map[string]int) {
 	}
 }
 
-// at returns the entry of the first of these keys that the file contains. If the file contains
+// firstEntry returns the entry of the first of these keys that the file contains. If the file contains
 // none, at returns an entry for the last key, with the line of the section.
-func (e entry) at(keys ...string) entry {
+func (e entry) firstEntry(keys ...string) entry {
 	for _, key := range keys {
 		if e.has(key) {
 			return e.keys[key]
@@ -162,7 +162,7 @@ func (v value) scalar(want string) (scalar, bool) {
 // text returns the value as a text. No message quotes it, because it may be a secret. Numbers and
 // booleans count as texts too, because an identifier may look like one. The text of a key without a
 // value is "".
-func (v value) text(most int) (scalar, bool) {
+func (v value) text(maximum int) (scalar, bool) {
 	e, ok := v.scalar("text")
 	if !ok {
 		return e, false
@@ -170,7 +170,7 @@ func (v value) text(most int) (scalar, bool) {
 	if e.null {
 		e.text = ""
 	}
-	ascii := printable(e.text, ' ')
+	ascii := isPrintable(e.text, ' ')
 	switch {
 	case v.r.request && !e.quoted:
 		return e, v.fail("must be text, in quotes")
@@ -180,8 +180,8 @@ func (v value) text(most int) (scalar, bool) {
 		return e, v.fail("%s", TextFault(e.text))
 	case strings.TrimSpace(e.text) != e.text:
 		return e, v.fail("must not begin or end with a space")
-	case len(e.text) > most:
-		return e, v.fail("must not be longer than %d bytes", most)
+	case len(e.text) > maximum:
+		return e, v.fail("must not be longer than %d bytes", maximum)
 	}
 	return e, true
 }
@@ -201,12 +201,12 @@ func TextFault(text string) string {
 	return ""
 }
 
-// printable reports whether a text consists of ASCII characters from least to '~'. With the least
+// isPrintable reports whether a text consists of ASCII characters from least to '~'. With the least
 // character '!' the text has no spaces. The function must be fast, because a picture in base64 may
 // have 1.4 million bytes.
-func printable(text string, least byte) bool {
+func isPrintable(text string, minimum byte) bool {
 	for i := range len(text) {
-		if text[i] < least || text[i] > '~' {
+		if text[i] < minimum || text[i] > '~' {
 			return false
 		}
 	}
@@ -215,10 +215,10 @@ func printable(text string, least byte) bool {
 
 const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 
-// bare returns the value of a number or a boolean as a scalar. It refuses an empty value, and a
+// bareScalar returns the value of a number or a boolean as a scalar. It refuses an empty value, and a
 // value in quotes without a reference, which is a text in YAML. A reference may be in quotes,
 // because YAML demands quotes inside { } and [ ].
-func (v value) bare(want string) (scalar, bool) {
+func (v value) bareScalar(want string) (scalar, bool) {
 	e, ok := v.scalar(want)
 	switch {
 	case !ok:

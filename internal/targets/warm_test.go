@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// window is the text of an item of `warm`.
-func window(cron string, tokens int, long string) string {
+// windowText is the text of an item of `warm`.
+func windowText(cron string, tokens int, long string) string {
 	return fmt.Sprintf("{cron: %q, tokens: %d, for: %s}", cron, tokens, long)
 }
 
-// warm is the parsed item.
-func warm(t *testing.T, cron string, tokens int, long string) Warm {
+// parseWarm is the parsed item.
+func parseWarm(t *testing.T, cron string, tokens int, long string) Warm {
 	t.Helper()
-	return mustParse(t, minimal("warm: ["+window(cron, tokens, long)+"]"), nil).Targets[0].Warm[0]
+	return mustParse(t, minimal("warm: ["+windowText(cron, tokens, long)+"]"), nil).Targets[0].Warm[0]
 }
 
 // The windows of a target replace the windows of the defaults, which do not change.
@@ -22,13 +22,13 @@ func TestTargetReplacesTheWindowsOfTheDefaults(t *testing.T) {
 	second := func(lines string) string {
 		return "  other:\n    type: recaptcha_v2\n    sitekey: k\n    pageurl: https://staging.example.com/o\n    owner: qa@example.com\n" + lines
 	}
-	defaults := "defaults:\n  warm: [" + window("0 8 * * *", 10, "30m") + ", " + window("0 9 * * *", 11, "30m") + "]\n"
+	defaults := "defaults:\n  warm: [" + windowText("0 8 * * *", 10, "30m") + ", " + windowText("0 9 * * *", 11, "30m") + "]\n"
 	for _, tc := range []struct {
 		name, own string
 		want      []Warm
 	}{
-		{"inherited", "", []Warm{warm(t, "0 8 * * *", 10, "30m"), warm(t, "0 9 * * *", 11, "30m")}},
-		{"replaced", "    warm: [" + window("0 7 * * *", 8, "1h") + "]\n", []Warm{warm(t, "0 7 * * *", 8, "1h")}},
+		{"inherited", "", []Warm{parseWarm(t, "0 8 * * *", 10, "30m"), parseWarm(t, "0 9 * * *", 11, "30m")}},
+		{"replaced", "    warm: [" + windowText("0 7 * * *", 8, "1h") + "]\n", []Warm{parseWarm(t, "0 7 * * *", 8, "1h")}},
 		{"switched off", "    warm: []\n", nil},
 		{"switched off by comments", "    warm:\n    # - none\n", nil},
 	} {
@@ -49,16 +49,16 @@ func TestTargetReplacesTheWindowsOfTheDefaults(t *testing.T) {
 // that differ. A different key of a window makes a target differ.
 func TestTargetsAreEqualAfterAnotherParse(t *testing.T) {
 	parse := func(lines ...string) Target { return mustParse(t, minimal(lines...), nil).Targets[0] }
-	base := "warm: [" + window("CRON_TZ=Asia/Tokyo 0 8 * * *", 10, "30m") + "]"
+	base := "warm: [" + windowText("CRON_TZ=Asia/Tokyo 0 8 * * *", 10, "30m") + "]"
 	if !reflect.DeepEqual(parse(base), parse(base)) {
 		t.Error("two readings of one file differ")
 	}
 	for _, other := range []string{
 		"warm: []", "budget: {per_day: 6}",
-		"warm: [" + window("CRON_TZ=Asia/Tokyo 0 9 * * *", 10, "30m") + "]",
-		"warm: [" + window("CRON_TZ=Asia/Seoul 0 8 * * *", 10, "30m") + "]",
-		"warm: [" + window("CRON_TZ=Asia/Tokyo 0 8 * * *", 11, "30m") + "]",
-		"warm: [" + window("CRON_TZ=Asia/Tokyo 0 8 * * *", 10, "31m") + "]",
+		"warm: [" + windowText("CRON_TZ=Asia/Tokyo 0 9 * * *", 10, "30m") + "]",
+		"warm: [" + windowText("CRON_TZ=Asia/Seoul 0 8 * * *", 10, "30m") + "]",
+		"warm: [" + windowText("CRON_TZ=Asia/Tokyo 0 8 * * *", 11, "30m") + "]",
+		"warm: [" + windowText("CRON_TZ=Asia/Tokyo 0 8 * * *", 10, "31m") + "]",
 	} {
 		if reflect.DeepEqual(parse(base), parse(other)) {
 			t.Errorf("the same with %s", other)

@@ -20,7 +20,7 @@ func TestWarnings(t *testing.T) {
 		open      = "a wildcard in the last two labels of the host also matches hosts of other owners: name the domain"
 		nobody    = "no key of server.keys has the scope solve, so every request is refused: give one of them the scope"
 	)
-	eight := list(window("0 8 * * *", 8, "1h"))
+	eight := list(windowText("0 8 * * *", 8, "1h"))
 	for _, tc := range []struct {
 		name, text string
 		about      string // selects the warnings
@@ -41,29 +41,29 @@ func TestWarnings(t *testing.T) {
 		{"fixed needs no room", minimal("depth: 5", eight), "renewed", ""},
 		{"nothing is kept", minimal("refill: adaptive", "depth: 0"), "renewed", ""},
 
-		{"above depth", minimal(list(window("0 8 * * *", 6, "1h"))), ".warm[", ""},
-		{"not above depth", minimal("warm:", "  - "+window("0 8 * * *", 6, "1h"), "  - "+window("0 9 * * *", 5, "1h")), ".warm[",
+		{"above depth", minimal(list(windowText("0 8 * * *", 6, "1h"))), ".warm[", ""},
+		{"not above depth", minimal("warm:", "  - "+windowText("0 8 * * *", 6, "1h"), "  - "+windowText("0 9 * * *", 5, "1h")), ".warm[",
 			"pools.yaml:11: targets.login.warm[1].tokens: is not above depth (5 of 5), so the window changes nothing"},
-		{"not above depth, idle at times", minimal("idle_after: 1h", list(window("0 8 * * *", 5, "1h"))), ".warm[", ""},
-		{"adaptive, above min", minimal("refill: adaptive", "depth: 50", "min: 4", list(window("0 8 * * *", 5, "1h"))), ".warm[", ""},
-		{"adaptive, not above min", minimal("refill: adaptive", "depth: 50", "min: 5", list(window("0 8 * * *", 5, "1h"))), ".warm[",
+		{"not above depth, idle at times", minimal("idle_after: 1h", list(windowText("0 8 * * *", 5, "1h"))), ".warm[", ""},
+		{"adaptive, above min", minimal("refill: adaptive", "depth: 50", "min: 4", list(windowText("0 8 * * *", 5, "1h"))), ".warm[", ""},
+		{"adaptive, not above min", minimal("refill: adaptive", "depth: 50", "min: 5", list(windowText("0 8 * * *", 5, "1h"))), ".warm[",
 			"pools.yaml:12: targets.login.warm[0].tokens: is not above min (5 of 5), so the window changes nothing"},
-		{"each hour for an hour", minimal(list(window("0 * * * *", 9, "1h"))), ".warm[",
+		{"each hour for an hour", minimal(list(windowText("0 * * * *", 9, "1h"))), ".warm[",
 			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one ends (1h), " + always},
-		{"each hour for less", minimal(list(window("0 * * * *", 9, "59m59s"))), ".warm[", ""},
-		{"daily for a day", minimal(list(window("@daily", 9, "24h"))), ".warm[",
+		{"each hour for less", minimal(list(windowText("0 * * * *", 9, "59m59s"))), ".warm[", ""},
+		{"daily for a day", minimal(list(windowText("@daily", 9, "24h"))), ".warm[",
 			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one ends (24h), " + always},
-		{"each day but one, for a day", minimal(list(window("0 0 * * 1-6", 9, "24h"))), ".warm[", ""},
-		{"each month but one, for a day", minimal(list(window("0 0 * 2-12 *", 9, "24h"))), ".warm[", ""},
-		{"each day by number", minimal(list(window("0 0 1-31 * *", 9, "24h"))), ".warm[",
+		{"each day but one, for a day", minimal(list(windowText("0 0 * * 1-6", 9, "24h"))), ".warm[", ""},
+		{"each month but one, for a day", minimal(list(windowText("0 0 * 2-12 *", 9, "24h"))), ".warm[", ""},
+		{"each day by number", minimal(list(windowText("0 0 1-31 * *", 9, "24h"))), ".warm[",
 			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one ends (24h), " + always},
-		{"each day or a Monday", minimal(list(window("0 0 1-31 * 1", 9, "24h"))), ".warm[",
+		{"each day or a Monday", minimal(list(windowText("0 0 1-31 * 1", 9, "24h"))), ".warm[",
 			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one ends (24h), " + always},
-		{"overlapping in the morning", minimal(list(window("*/5 8 * * *", 9, "10m"))), ".warm[", ""},
-		{"the longest gap is over midnight", minimal(list(window("0 1,13,20 * * *", 9, "11h"))), ".warm[", ""},
-		{"the longest gap is by day", minimal(list(window("0 1,13,20 * * *", 9, "12h"))), ".warm[",
+		{"overlapping in the morning", minimal(list(windowText("*/5 8 * * *", 9, "10m"))), ".warm[", ""},
+		{"the longest gap is over midnight", minimal(list(windowText("0 1,13,20 * * *", 9, "11h"))), ".warm[", ""},
+		{"the longest gap is by day", minimal(list(windowText("0 1,13,20 * * *", 9, "12h"))), ".warm[",
 			"pools.yaml:9: targets.login.warm[0].for: the next window begins before this one ends (12h), " + always},
-		{"defaults are for targets of all depths", "defaults: {warm: [" + window("0 8 * * *", 1, "1h") + "]}\n" + minimal(), "warm", ""},
+		{"defaults are for targets of all depths", "defaults: {warm: [" + windowText("0 8 * * *", 1, "1h") + "]}\n" + minimal(), "warm", ""},
 
 		{"solve without keys", usual, "solve", ""},
 		{"a key for solve", key("solve") + usual, "solve", ""},

@@ -22,12 +22,12 @@ type answer struct {
 }
 
 func (a answer) write(w http.ResponseWriter) {
-	a.head(w)
+	a.sendHead(w)
 	_, _ = w.Write(a.body)
 }
 
-// head sends the status and the headers, but not the body.
-func (a answer) head(w http.ResponseWriter) {
+// sendHead sends the status and the headers, but not the body.
+func (a answer) sendHead(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", a.kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 	w.WriteHeader(max(a.status, http.StatusOK))
@@ -41,8 +41,8 @@ func statusAnswer(status int) answer {
 	return answer{status: status, kind: wire.PlainText, body: []byte(http.StatusText(status))}
 }
 
-// request reads an HTTP request. It returns whole = false if the body did not arrive completely.
-func request(r *http.Request) (sent wire.Request, whole bool) {
+// readRequest reads an HTTP request. It returns whole = false if the body did not arrive completely.
+func readRequest(r *http.Request) (sent wire.Request, whole bool) {
 	body, err := io.ReadAll(r.Body)
 	return wire.Request{
 		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,

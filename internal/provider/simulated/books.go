@@ -28,7 +28,7 @@ type books struct {
 
 func newBooks(opts *Options, seed uint64) *books {
 	b := &books{
-		opts: opts, lots: dice(seed, orderStream), tasks: make(map[int64]*task),
+		opts: opts, lots: randomOf(seed, orderStream), tasks: make(map[int64]*task),
 		totals: Totals{ByAction: make(map[Action]int)},
 	}
 	b.last = 1_000_000_000 + b.lots.Int64N(8_000_000_000) // a random number of ten digits, like the ids of real services
@@ -79,7 +79,7 @@ func (b *books) sell(o order, at time.Time) (t *task, code string) {
 	b.last++
 	t = &task{number: b.last, identity: o.identity, id: id, legacy: o.legacy, at: at, lot: b.lots.Uint64()}
 	t.due, t.failed = b.opts.draw(t)
-	if o.ping.url != "" && (b.opts.PingShare == 0 || dice(t.lot, pingStream).Float64() < b.opts.PingShare) {
+	if o.ping.url != "" && (b.opts.PingShare == 0 || randomOf(t.lot, pingStream).Float64() < b.opts.PingShare) {
 		t.ping = o.ping
 	}
 	b.tasks[t.number] = t
@@ -96,7 +96,7 @@ func (b *books) sell(o order, at time.Time) (t *task, code string) {
 
 // draw draws at random when a task is due and whether it is unsolvable.
 func (o *Options) draw(t *task) (due time.Time, failed bool) {
-	lot := dice(t.lot, lotStream)
+	lot := randomOf(t.lot, lotStream)
 	lead := time.Duration(float64(o.Median) * math.Exp(o.Sigma*lot.NormFloat64()))
 	lead = max(lead, o.Min)
 	if o.Max > 0 {
@@ -202,8 +202,8 @@ func (b *books) pingOutcome(t *task) outcome {
 	return o
 }
 
-// pinged counts a pingback of a task that arrived.
-func (b *books) pinged(t *task) {
+// countPinged counts a pingback of a task that arrived.
+func (b *books) countPinged(t *task) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t.pinged++

@@ -14,13 +14,13 @@ import (
 // A submit is judged by its key before its parameters, and is counted once.
 func TestRefusedSubmits(t *testing.T) {
 	for query, code := range map[string]string{
-		recaptcha("key", ""):                     wire.CodeNoKey,
-		recaptcha("key", "other"):                wire.CodeUnknownKey,
-		recaptcha("key", "other", "pageurl", ""): wire.CodeUnknownKey,
-		recaptcha("pageurl", ""):                 wire.CodePageurl,
-		recaptcha() + "&x=%zz":                   wire.CodeBadParams,
+		recaptchaQuery("key", ""):                     wire.CodeNoKey,
+		recaptchaQuery("key", "other"):                wire.CodeUnknownKey,
+		recaptchaQuery("key", "other", "pageurl", ""): wire.CodeUnknownKey,
+		recaptchaQuery("pageurl", ""):                 wire.CodePageurl,
+		recaptchaQuery() + "&x=%zz":                   wire.CodeBadParams,
 	} {
-		s := New(with(func(o *Options) { o.Key = "k" }))
+		s := New(optionsWith(func(o *Options) { o.Key = "k" }))
 		want(t, "plain", get(t, s, query), code)
 		v := decode(t, get(t, s, query+"&json=1"))
 		want(t, "json status", v["status"], any(0.0))
@@ -29,11 +29,11 @@ func TestRefusedSubmits(t *testing.T) {
 		want(t, "refused", s.Totals().Refused, 2)
 	}
 	for body, code := range map[string]string{
-		strings.Replace(create(`"type":"RecaptchaV2TaskProxyless"`), `"k"`, `""`, 1):  wire.CodeUnknownKey,
-		strings.Replace(create(`"type":"RecaptchaV2TaskProxyless"`), `"k"`, `"x"`, 1): wire.CodeUnknownKey,
+		strings.Replace(createBody(`"type":"RecaptchaV2TaskProxyless"`), `"k"`, `""`, 1):  wire.CodeUnknownKey,
+		strings.Replace(createBody(`"type":"RecaptchaV2TaskProxyless"`), `"k"`, `"x"`, 1): wire.CodeUnknownKey,
 		`{"clientKey":"k"}`: wire.CodeTaskAbsent,
 	} {
-		s := New(with(func(o *Options) { o.Key = "k" }))
+		s := New(optionsWith(func(o *Options) { o.Key = "k" }))
 		v := post(t, s, "/createTask", body)
 		want(t, "code", v["errorCode"], any(code))
 		want(t, "number", v["errorId"], any(float64(wire.ErrorID(code))))
@@ -46,7 +46,7 @@ func TestRefusedSubmits(t *testing.T) {
 // The life of a task in the words of the legacy protocol.
 func TestLegacyLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(with(func(o *Options) { o.Ledger = true }))
+		s := New(optionsWith(func(o *Options) { o.Ledger = true }))
 		id := buy(t, s)
 		time.Sleep(10*time.Second - time.Millisecond)
 		want(t, "early", poll(t, s, id), "CAPCHA_NOT_READY")
@@ -76,7 +76,7 @@ func TestLegacyLife(t *testing.T) {
 }
 
 func TestLegacyResultActions(t *testing.T) {
-	s := New(with(func(o *Options) { o.Key = "k"; o.Threads = 3 }))
+	s := New(optionsWith(func(o *Options) { o.Key = "k"; o.Threads = 3 }))
 	id := buy(t, s)
 	for query, answer := range map[string]string{
 		"action=get&id=" + id:                wire.CodeNoKey,
@@ -106,12 +106,12 @@ func TestLegacyResultActions(t *testing.T) {
 func TestLegacyFlavours(t *testing.T) {
 	for flavour, field := range map[Flavour]string{CaptchaAI: "user_agent", TwoCaptcha: "useragent"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := New(with(func(o *Options) { o.Flavour, o.UserAgent, o.Ledger = flavour, "Browser/1", true }))
-			_, numeric := decode(t, get(t, s, recaptcha("json", "1")))["request"].(float64)
+			s := New(optionsWith(func(o *Options) { o.Flavour, o.UserAgent, o.Ledger = flavour, "Browser/1", true }))
+			_, numeric := decode(t, get(t, s, recaptchaQuery("json", "1")))["request"].(float64)
 			want(t, "reCAPTCHA's id is a number", numeric, flavour == CaptchaAI)
-			v := decode(t, get(t, s, recaptcha("json", "1", "method", "turnstile", "sitekey", "s", "userAgent", "Asked/2")))
+			v := decode(t, get(t, s, recaptchaQuery("json", "1", "method", "turnstile", "sitekey", "s", "userAgent", "Asked/2")))
 			want(t, "Turnstile's id", v["request"], any(s.Sold()[1].Task))
-			time.Sleep(constant.Median)
+			time.Sleep(constantOptions.Median)
 			for i, agent := range []string{"Browser/1", "Asked/2"} {
 				v = decode(t, get(t, s, "/res.php?key=k&action=get&json=1&id="+s.Sold()[i].Task))
 				want(t, field, v[field], any(agent))
@@ -121,7 +121,7 @@ func TestLegacyFlavours(t *testing.T) {
 }
 
 func TestOtherPathsAndMethods(t *testing.T) {
-	s := New(constant)
+	s := New(constantOptions)
 	for call, expected := range map[string]int{
 		"GET /nothing": 404, "GET /ledger": 404, "PUT /in.php": 405, "GET /createTask": 405, "HEAD /res.php": 405,
 	} {
@@ -129,7 +129,7 @@ func TestOtherPathsAndMethods(t *testing.T) {
 		want(t, call, handle(t, s, method, path, "", "").Code, expected)
 	}
 	want(t, "counted as other", s.Totals().ByAction[Other], 5)
-	want(t, "too long a body", ask(t, s, http.MethodPost, recaptcha(), "application/x-www-form-urlencoded",
+	want(t, "too long a body", ask(t, s, http.MethodPost, recaptchaQuery(), "application/x-www-form-urlencoded",
 		"x="+strings.Repeat("x", maxBody)), "ERROR_BAD_PARAMETERS")
 }
 
@@ -139,10 +139,10 @@ func TestTasksLife(t *testing.T) {
 		"TurnstileTaskProxyless":   "token",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := New(with(func(o *Options) { o.Ledger, o.UserAgent = true, "Browser/1" }))
+			s := New(optionsWith(func(o *Options) { o.Ledger, o.UserAgent = true, "Browser/1" }))
 			begin := time.Now()
-			body := `{"clientKey":"k","taskId":` + orderTask(t, s, create(`"type":"`+kind+`"`)) + `}`
-			time.Sleep(constant.Median - 1)
+			body := `{"clientKey":"k","taskId":` + orderTask(t, s, createBody(`"type":"`+kind+`"`)) + `}`
+			time.Sleep(constantOptions.Median - 1)
 			v := post(t, s, "/getTaskResult", body)
 			want(t, "early", v["status"], any("processing"))
 			want(t, "early, errorId", v["errorId"], any(0.0))
@@ -154,13 +154,13 @@ func TestTasksLife(t *testing.T) {
 			want(t, kind, sol[field], any(s.Sold()[0].Token))
 			want(t, "user agent", sol["userAgent"], any("Browser/1"))
 			want(t, "created", v["createTime"], any(float64(begin.Unix())))
-			want(t, "ended", v["endTime"], any(float64(begin.Add(constant.Median).Unix())))
+			want(t, "ended", v["endTime"], any(float64(begin.Add(constantOptions.Median).Unix())))
 		})
 	}
 }
 
 func TestTasksOtherCalls(t *testing.T) {
-	s := New(with(func(o *Options) { o.Key = "k" }))
+	s := New(optionsWith(func(o *Options) { o.Key = "k" }))
 	for _, c := range []struct {
 		path, body string
 		field      string
@@ -181,7 +181,7 @@ func TestTasksOtherCalls(t *testing.T) {
 // Each path of the tasks protocol takes reports about some types, each once.
 func TestTasksReports(t *testing.T) {
 	picture := `{"clientKey":"k","task":{"type":"ImageToTextTask","body":"R0lGODlh"}}`
-	of := func(kind string) string { return create(`"type":"` + kind + `TaskProxyless"`) }
+	of := func(kind string) string { return createBody(`"type":"` + kind + `TaskProxyless"`) }
 	for _, c := range []struct{ path, body, word, other string }{
 		{"/reportCorrect", of("RecaptchaV2"), "good", ""},
 		{"/reportIncorrect", of("Turnstile"), "bad", ""},
@@ -192,7 +192,7 @@ func TestTasksReports(t *testing.T) {
 		{"/reportIncorrectTokenCaptcha", of("Turnstile"), "bad", picture},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := New(with(func(o *Options) { o.Key, o.Ledger = "k", true }))
+			s := New(optionsWith(func(o *Options) { o.Key, o.Ledger = "k", true }))
 			report := func(key, id string) any {
 				v := post(t, s, c.path, `{"clientKey":"`+key+`","taskId":`+id+`}`)
 				if v["errorId"] == 0.0 {
@@ -202,7 +202,7 @@ func TestTasksReports(t *testing.T) {
 			}
 			id := orderTask(t, s, c.body)
 			want(t, "early", report("k", id), any(wire.CodeNotRecorded))
-			time.Sleep(constant.Median)
+			time.Sleep(constantOptions.Median)
 			want(t, "another's key", report("x", id), any(wire.CodeUnknownKey))
 			want(t, "not yet in the ledger", s.Sold()[0].Report, "")
 			want(t, "first", report("k", id), any("success"))
@@ -213,7 +213,7 @@ func TestTasksReports(t *testing.T) {
 			want(t, "counted", s.Totals().ByAction[Report], 6)
 			if c.other != "" {
 				id = orderTask(t, s, c.other)
-				time.Sleep(constant.Median)
+				time.Sleep(constantOptions.Median)
 				want(t, "another kind", report("k", id), any(wire.CodeNoTask))
 				want(t, "not recorded", s.Sold()[1].Report, "")
 			}
@@ -250,7 +250,7 @@ func TestGeeTestValues(t *testing.T) {
 		`"type":"GeeTestTaskProxyless","gt":"` + testHex + `","challenge":"c"`: captcha.ValueNames(captcha.GeeTest),
 		`"type":"GeeTestTaskProxyless","version":4,"gt":"` + testHex + `"`:     captcha.ValueNames(captcha.GeeTestV4),
 	} {
-		id := orderTask(t, s, create(fields))
+		id := orderTask(t, s, createBody(fields))
 		solved, _ := post(t, s, "/getTaskResult", `{"clientKey":"k","taskId":`+id+`}`)["solution"].(map[string]any)
 		want(t, "user agent", solved["userAgent"], any("U"))
 		for _, name := range names {

@@ -85,7 +85,7 @@ type armedFault struct {
 func (s *Service) SetFaults(faults ...Fault) {
 	armed := make([]*armedFault, len(faults))
 	for i, one := range faults {
-		armed[i] = &armedFault{Fault: one, dice: dice(s.seed, faultStream+uint64(i))}
+		armed[i] = &armedFault{Fault: one, dice: randomOf(s.seed, faultStream+uint64(i))}
 	}
 	s.faults.Store(&armed)
 }
@@ -131,13 +131,13 @@ func (f *armedFault) hits(c Call) bool {
 	return true
 }
 
-// play handles a call on which a fault acts.
-func (s *Service) play(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault) {
+// failCall handles a call on which a fault acts.
+func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault) {
 	var a answer
 	if fault.Accepted || fault.Kind == Slow || fault.Kind == OtherTask {
 		a = q.run(time.Now())
 	} else if q.Action == Submit {
-		s.books.refused()
+		s.books.countRefused()
 	}
 	switch fault.Kind {
 	case Slow:
@@ -185,7 +185,7 @@ func (s *Service) sleep(r *http.Request, after <-chan time.Time) bool {
 func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Time{}) // no deadline: the server's write timeout would end this fault too early
-	a.head(w)
+	a.sendHead(w)
 	for i := range a.body {
 		if _, err := w.Write(a.body[i : i+1]); err != nil {
 			return

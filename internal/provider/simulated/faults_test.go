@@ -39,13 +39,13 @@ func TestFaultsOnTheWire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := New(with(func(o *Options) { o.Faults = []Fault{c.fault} }))
+			s := New(optionsWith(func(o *Options) { o.Faults = []Fault{c.fault} }))
 			server := serve(t, s)
 			limit := 10 * time.Second
 			if c.status == 0 && c.fault.Kind != Drop {
 				limit = 300 * time.Millisecond // nothing else ends these calls
 			}
-			status, body, err := fetch(t, client(limit), server.URL+recaptcha("json", "1"), hugeBody+1<<10)
+			status, body, err := fetch(t, newHTTPClient(limit), server.URL+recaptchaQuery("json", "1"), hugeBody+1<<10)
 			if c.status == 0 && err == nil {
 				t.Errorf("got %d %q", status, body)
 			}
@@ -68,11 +68,11 @@ func TestFaultsOnTheWire(t *testing.T) {
 
 // A code is in the spelling of the caller's protocol.
 func TestCodeFaultSpeaksBothProtocols(t *testing.T) {
-	s := New(constant)
+	s := New(constantOptions)
 	id := buy(t, s)
 	s.SetFaults(Fault{Kind: Code, Code: "ERROR_ZERO_BALANCE", On: Submit}, Fault{Kind: Code, Code: wire.CodeNotReady})
-	want(t, "plain", get(t, s, recaptcha()), "ERROR_ZERO_BALANCE")
-	v := post(t, s, "/createTask", create(`"type":"RecaptchaV2TaskProxyless"`))
+	want(t, "plain", get(t, s, recaptchaQuery()), "ERROR_ZERO_BALANCE")
+	v := post(t, s, "/createTask", createBody(`"type":"RecaptchaV2TaskProxyless"`))
 	want(t, "tasks, number", v["errorId"], any(10.0))
 	want(t, "tasks, code", v["errorCode"], any("ERROR_ZERO_BALANCE"))
 	v = post(t, s, "/getTaskResult", `{"clientKey":"k","taskId":`+id+`}`)
@@ -83,21 +83,21 @@ func TestCodeFaultSpeaksBothProtocols(t *testing.T) {
 }
 
 func TestOtherTask(t *testing.T) {
-	s := New(with(func(o *Options) { o.Key = "k" }))
+	s := New(optionsWith(func(o *Options) { o.Key = "k" }))
 	first := buy(t, s)
 	s.SetFaults(Fault{Kind: OtherTask})
 	want(t, "id", buy(t, s), first)
-	want(t, "refusal", get(t, s, recaptcha("key", "x")), "ERROR_KEY_DOES_NOT_EXIST")
+	want(t, "refusal", get(t, s, recaptchaQuery("key", "x")), "ERROR_KEY_DOES_NOT_EXIST")
 	want(t, "poll", poll(t, s, first), "CAPCHA_NOT_READY")
 	want(t, "submitted", s.Totals().Submitted, 2)
 }
 
 // Times, Share and When choose the calls; the first fault that matches acts.
 func TestFaultsChooseTheirCalls(t *testing.T) {
-	s := New(constant)
+	s := New(constantOptions)
 	failed := func(n int) (hit []int) {
 		for i := range n {
-			if strings.HasPrefix(get(t, s, recaptcha()), "ERROR") {
+			if strings.HasPrefix(get(t, s, recaptchaQuery()), "ERROR") {
 				hit = append(hit, i)
 			}
 		}
@@ -111,7 +111,7 @@ func TestFaultsChooseTheirCalls(t *testing.T) {
 
 	other := func(c Call) bool { return c.Action == Submit && c.Identity.Sitekey == "other" }
 	s.SetFaults(Fault{Kind: Code, Code: "ERROR_A", When: other})
-	want(t, "when", get(t, s, recaptcha("googlekey", "other")), "ERROR_A")
+	want(t, "when", get(t, s, recaptchaQuery("googlekey", "other")), "ERROR_A")
 	want(t, "not when", len(failed(5)), 0)
 	mine := func(c Call) bool { return c.Task == "77" }
 	s.SetFaults(Fault{Kind: Code, Code: "ERROR_MINE", When: mine})
@@ -133,12 +133,12 @@ func TestFaultsChooseTheirCalls(t *testing.T) {
 
 // Faults change while calls run; this is for the race detector.
 func TestFaultsChangeUnderLoad(t *testing.T) {
-	s := New(constant)
+	s := New(constantOptions)
 	var callers sync.WaitGroup
 	for range 4 {
 		callers.Go(func() {
 			for range 200 {
-				get(t, s, recaptcha())
+				get(t, s, recaptchaQuery())
 			}
 		})
 	}
@@ -153,13 +153,13 @@ func TestFaultsChangeUnderLoad(t *testing.T) {
 
 // Close ends a call that a fault delays, and drops pingbacks that are not due.
 func TestClose(t *testing.T) {
-	s := New(constant)
+	s := New(constantOptions)
 	server := serve(t, s)
 	buy(t, s, "pingback", "http://127.0.0.1:1/never")
 	s.SetFaults(Fault{Kind: Hang})
 	held := make(chan error, 1)
 	go func() {
-		_, _, err := fetch(t, client(0), server.URL+recaptcha(), 1<<10)
+		_, _, err := fetch(t, newHTTPClient(0), server.URL+recaptchaQuery(), 1<<10)
 		held <- err
 	}()
 	for s.Totals().Refused == 0 {
@@ -174,24 +174,24 @@ func TestClose(t *testing.T) {
 }
 
 func TestFaultsOverHTTP(t *testing.T) {
-	s := New(with(func(o *Options) { o.LedgerHTTP = true }))
+	s := New(optionsWith(func(o *Options) { o.LedgerHTTP = true }))
 	put := func(s *Service, body string) int { return handle(t, s, http.MethodPut, "/faults", "", body).Code }
 	faults, err := json.Marshal([]Fault{{On: Submit, Kind: Code, Code: "ERROR_A", Times: 1}, {On: Submit, Kind: Code, Code: "ERROR_B"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want(t, "put", put(s, string(faults)), http.StatusNoContent)
-	want(t, "the first", get(t, s, recaptcha()), "ERROR_A")
+	want(t, "the first", get(t, s, recaptchaQuery()), "ERROR_A")
 	for _, body := range []string{``, `{}`, `[{]`, `[{"Kid":"drop"}]`, `[{"Code":"` + strings.Repeat("x", maxBody) + `"}]`} {
 		if status := put(s, body); status != http.StatusBadRequest {
 			t.Errorf("%.50s: status %d", body, status)
 		}
 	}
-	want(t, "the old ones stay", get(t, s, recaptcha()), "ERROR_B")
+	want(t, "the old ones stay", get(t, s, recaptchaQuery()), "ERROR_B")
 	want(t, "an empty list", put(s, `[]`), http.StatusNoContent)
 	buy(t, s)
 	want(t, "GET", handle(t, s, http.MethodGet, "/faults", "", "").Code, http.StatusMethodNotAllowed)
-	want(t, "without LedgerHTTP", put(New(constant), `[]`), http.StatusNotFound)
+	want(t, "without LedgerHTTP", put(New(constantOptions), `[]`), http.StatusNotFound)
 }
 
 // All fields of Options can be sent to another process, except functions and the log.

@@ -23,12 +23,12 @@ const (
 	testHex     = "81dc9bdb52d04dc20036dbd8313ed055"
 )
 
-// constant has the same lead time for all tasks.
-var constant = Options{Seed: 1, Median: 10 * time.Second}
+// constantOptions has the same lead time for all tasks.
+var constantOptions = Options{Seed: 1, Median: 10 * time.Second}
 
-// with returns constant, changed.
-func with(change func(*Options)) Options {
-	o := constant
+// optionsWith returns constant, changed.
+func optionsWith(change func(*Options)) Options {
+	o := constantOptions
 	change(&o)
 	return o
 }
@@ -76,9 +76,9 @@ func decode(t *testing.T, text string) map[string]any {
 	return v
 }
 
-// recaptcha is a submit's query. more replaces or adds parameters, in pairs, and an empty
+// recaptchaQuery is a submit's query. more replaces or adds parameters, in pairs, and an empty
 // value removes one.
-func recaptcha(more ...string) string {
+func recaptchaQuery(more ...string) string {
 	v := url.Values{
 		"key": {"k"}, "method": {"userrecaptcha"}, "googlekey": {testSitekey}, "pageurl": {testPage},
 	}
@@ -94,7 +94,7 @@ func recaptcha(more ...string) string {
 // buy submits one reCAPTCHA and returns its id.
 func buy(t *testing.T, s *Service, more ...string) string {
 	t.Helper()
-	text := get(t, s, recaptcha(more...))
+	text := get(t, s, recaptchaQuery(more...))
 	id, ok := strings.CutPrefix(text, "OK|")
 	if !ok {
 		t.Fatalf("submit answered %q", text)
@@ -108,8 +108,8 @@ func poll(t *testing.T, s *Service, id string) string {
 	return get(t, s, "/res.php?key=k&action=get&id="+id)
 }
 
-// create is a createTask body around the fields of a task.
-func create(fields string) string {
+// createBody is a createTask body around the fields of a task.
+func createBody(fields string) string {
 	return `{"clientKey":"k","task":{"websiteURL":"` + testPage + `","websiteKey":"` + testSitekey + `",` + fields + `}}`
 }
 
@@ -140,8 +140,8 @@ func serve(t *testing.T, s *Service) *httptest.Server {
 	return server
 }
 
-// client keeps no connection, so that nothing is sent twice and nothing leaks.
-func client(timeout time.Duration) *http.Client {
+// newHTTPClient keeps no connection, so that nothing is sent twice and nothing leaks.
+func newHTTPClient(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout:       timeout,
 		Transport:     &http.Transport{DisableKeepAlives: true},

@@ -110,15 +110,15 @@ func (s *Service) serveLedger(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(s.books.ledger()) // an error only means that the client has disconnected
 }
 
-// count counts a call.
-func (b *books) count(action Action) {
+// countCall counts a call.
+func (b *books) countCall(action Action) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.totals.ByAction[action]++
 }
 
-// refused counts a submission that a fault prevented.
-func (b *books) refused() {
+// countRefused counts a submission that a fault prevented.
+func (b *books) countRefused() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.totals.Refused++

@@ -25,7 +25,7 @@ func (f legacyForm) fail(code string) answer {
 
 // parseLegacy parses a call of the legacy protocol.
 func (s *Service) parseLegacy(r *http.Request) *query {
-	sent, whole := request(r)
+	sent, whole := readRequest(r)
 	c := wire.ReadLegacy(sent)
 	if !whole {
 		c.Bad, c.Order.Bad = wire.CodeBadParams, wire.CodeBadParams
@@ -34,7 +34,7 @@ func (s *Service) parseLegacy(r *http.Request) *query {
 	q := &query{refuse: f.fail}
 	if c.Action == Submit {
 		o := order{
-			identity: c.Order.Identity, bad: cmp.Or(s.admit(c.Key), c.Order.Bad), legacy: true,
+			identity: c.Order.Identity, bad: cmp.Or(s.keyError(c.Key), c.Order.Bad), legacy: true,
 			ping: pingback{url: c.Order.Pingback, form: pingQuery},
 		}
 		if s.opts.Flavour == TwoCaptcha {
@@ -42,7 +42,7 @@ func (s *Service) parseLegacy(r *http.Request) *query {
 		}
 		numeric := s.opts.Flavour == CaptchaAI && wire.IsRecaptcha(o.identity.Type)
 		q.accept = func(n int64) answer { return answerOf(f.Accept(n, numeric)) }
-		s.submits(q, o, f.fail)
+		s.setSubmission(q, o, f.fail)
 		return q
 	}
 	q.Action, q.Task = c.Action, strings.Join(c.IDs, ",")
@@ -50,7 +50,7 @@ func (s *Service) parseLegacy(r *http.Request) *query {
 		q.Action = Other
 	}
 	q.run = func(at time.Time) answer {
-		if code := cmp.Or(c.Bad, s.admit(c.Key)); code != "" {
+		if code := cmp.Or(c.Bad, s.keyError(c.Key)); code != "" {
 			return f.fail(code)
 		}
 		return s.result(f, c, at)
@@ -93,7 +93,7 @@ func (s *Service) getOne(f legacyForm, id string, at time.Time) answer {
 	v := wire.LegacyAnswer{Status: 1, Request: o.token}
 	if agent := s.opts.userAgent(&o.task); s.opts.Flavour == TwoCaptcha {
 		v.Useragent = agent
-		if values := o.task.values(s.opts); values != nil {
+		if values := o.task.namedValues(s.opts); values != nil {
 			v.Request = values
 		}
 	} else {

@@ -69,7 +69,7 @@ func (s *Service) deliver(t *task) {
 		case s.ending.Err() != nil:
 			return
 		case err == nil:
-			s.books.pinged(t)
+			s.books.countPinged(t)
 		default:
 			s.opts.Log.Warn("pingback not delivered", slog.Int64("task", t.number), slog.Any("err", err))
 		}

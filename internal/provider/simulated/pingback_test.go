@@ -28,8 +28,8 @@ func receiver(t *testing.T, status int) (string, <-chan received) {
 	return server.URL, got
 }
 
-// next waits for a pingback, with a limit that only a broken service reaches.
-func next(t *testing.T, got <-chan received) received {
+// nextPingback waits for a pingback, with a limit that only a broken service reaches.
+func nextPingback(t *testing.T, got <-chan received) received {
 	t.Helper()
 	select {
 	case r := <-got:
@@ -47,8 +47,8 @@ func TestPingbackForms(t *testing.T) {
 	// captchaai: GET. The query of the address is kept.
 	s := New(quick)
 	id := buy(t, s, "pingback", address+"/cb?secret=s%20x")
-	r := next(t, got)
-	finish(s)
+	r := nextPingback(t, got)
+	closeWhenSent(s)
 	want(t, "get", r.method+" "+r.uri, "GET /cb?secret=s%20x&code="+s.Sold()[0].Token+"&id="+id)
 	want(t, "delivered", s.Sold()[0].Pinged, 1)
 	want(t, "a pingback collects nothing", s.Totals().Collected, 0)
@@ -57,17 +57,17 @@ func TestPingbackForms(t *testing.T) {
 	quick.Flavour = TwoCaptcha
 	s = New(quick)
 	id = buy(t, s, "pingback", address+"/cb")
-	r = next(t, got)
-	finish(s)
+	r = nextPingback(t, got)
+	closeWhenSent(s)
 	want(t, "form", r, received{
 		http.MethodPost, "/cb", "application/x-www-form-urlencoded", "code=" + s.Sold()[0].Token + "&id=" + id,
 	})
 
 	// tasks: POST JSON, as getTaskResult answers.
 	s = New(quick)
-	id = orderTask(t, s, strings.Replace(create(`"type":"TurnstileTaskProxyless"`), `{`, `{"callbackUrl":"`+address+`/cb",`, 1))
-	r = next(t, got)
-	finish(s)
+	id = orderTask(t, s, strings.Replace(createBody(`"type":"TurnstileTaskProxyless"`), `{`, `{"callbackUrl":"`+address+`/cb",`, 1))
+	r = nextPingback(t, got)
+	closeWhenSent(s)
 	want(t, "json", r.method+" "+r.uri+" "+r.kind, "POST /cb application/json")
 	v := decode(t, r.body)
 	sol, _ := v["solution"].(map[string]any)
@@ -78,7 +78,7 @@ func TestPingbackForms(t *testing.T) {
 	quick.FailShare = 1
 	s = New(quick)
 	id = buy(t, s, "pingback", address)
-	want(t, "failed", next(t, got).body, "code=ERROR_CAPTCHA_UNSOLVABLE&id="+id)
+	want(t, "failed", nextPingback(t, got).body, "code=ERROR_CAPTCHA_UNSOLVABLE&id="+id)
 	s.Close()
 }
 
@@ -88,13 +88,13 @@ func TestPingbackComesOnceWhenDue(t *testing.T) {
 	var log bytes.Buffer
 	s := New(Options{Median: 50 * time.Millisecond, Ledger: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	id := buy(t, s, "pingback", address+"/secret-path")
-	next(t, got)
+	nextPingback(t, got)
 	sale := s.Sold()[0]
 	if time.Now().Before(sale.DueAt) {
 		t.Error("it came too early")
 	}
 	want(t, "poll", poll(t, s, id), "OK|"+sale.Token)
-	finish(s)
+	closeWhenSent(s)
 	want(t, "more of them", len(got), 0)
 	want(t, "counted", s.Sold()[0].Pinged, 0)
 	if !strings.Contains(log.String(), "status 503") || strings.Contains(log.String(), "secret-path") {
@@ -108,14 +108,14 @@ func TestUndeliverablePingbackHidesItsAddress(t *testing.T) {
 	var log bytes.Buffer
 	s := New(Options{Median: time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	buy(t, s, "pingback", server.URL+"/secret-path")
-	finish(s)
+	closeWhenSent(s)
 	if !strings.Contains(log.String(), "refused") || strings.Contains(log.String(), "secret-path") {
 		t.Errorf("log: %s", log.String())
 	}
 }
 
-// finish waits until every pingback was delivered or given up, and closes.
-func finish(s *Service) {
+// closeWhenSent waits until every pingback was delivered or given up, and closes.
+func closeWhenSent(s *Service) {
 	s.running.Wait()
 	s.Close()
 }
@@ -129,7 +129,7 @@ func TestPingShare(t *testing.T) {
 		for range n {
 			buy(t, s, "pingback", address)
 		}
-		finish(s)
+		closeWhenSent(s)
 		for _, sale := range s.Sold() {
 			pinged += fmt.Sprint(sale.Pinged)
 		}

@@ -61,9 +61,9 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q := s.parse(r)
-	s.books.count(q.Action)
+	s.books.countCall(q.Action)
 	if f := s.fault(q.Call); f != nil {
-		s.play(w, r, q, f)
+		s.failCall(w, r, q, f)
 		return
 	}
 	q.run(time.Now()).write(w)
@@ -78,9 +78,9 @@ type query struct {
 	sold   int64                     // the number of the task that the function run sold; 0 = none
 }
 
-// submits makes q the submission of an order. The function fail returns the answer for an error
+// setSubmission makes q the submission of an order. The function fail returns the answer for an error
 // code of books.
-func (s *Service) submits(q *query, o order, fail func(code string) answer) {
+func (s *Service) setSubmission(q *query, o order, fail func(code string) answer) {
 	q.Action, q.Identity = Submit, o.identity
 	q.run = func(at time.Time) answer {
 		t, code := s.books.sell(o, at)
@@ -93,8 +93,8 @@ func (s *Service) submits(q *query, o order, fail func(code string) answer) {
 	}
 }
 
-// admit returns "" for a valid key, and otherwise the error code.
-func (s *Service) admit(key string) string {
+// keyError returns "" for a valid key, and otherwise the error code.
+func (s *Service) keyError(key string) string {
 	switch {
 	case key == "":
 		return wire.CodeNoKey

@@ -22,18 +22,18 @@ func TestThreadCap(t *testing.T) {
 		CaptchaAI: "ERROR_ZERO_BALANCE", TwoCaptcha: "ERROR_NO_SLOT_AVAILABLE",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := New(with(func(o *Options) { o.Flavour, o.Threads = flavour, 2 }))
+			s := New(optionsWith(func(o *Options) { o.Flavour, o.Threads = flavour, 2 }))
 			buy(t, s)
 			time.Sleep(time.Second)
 			buy(t, s)
-			want(t, "legacy", get(t, s, recaptcha()), code)
-			v := post(t, s, "/createTask", create(`"type":"RecaptchaV2TaskProxyless"`))
+			want(t, "legacy", get(t, s, recaptchaQuery()), code)
+			v := post(t, s, "/createTask", createBody(`"type":"RecaptchaV2TaskProxyless"`))
 			want(t, "tasks", v["errorCode"], any(code))
 
 			// A thread is free when its task is due, also without a poll.
-			time.Sleep(constant.Median - time.Second)
+			time.Sleep(constantOptions.Median - time.Second)
 			buy(t, s)
-			want(t, "one more", get(t, s, recaptcha()), code)
+			want(t, "one more", get(t, s, recaptchaQuery()), code)
 			totals := s.Totals()
 			want(t, "peak", totals.PeakInFlight, 2)
 			want(t, "in flight", totals.InFlight, 2)
@@ -102,10 +102,10 @@ func TestLeadTimesFollowTheDistribution(t *testing.T) {
 
 func TestUnsolvable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(with(func(o *Options) { o.FailShare, o.Ledger = 1, true }))
+		s := New(optionsWith(func(o *Options) { o.FailShare, o.Ledger = 1, true }))
 		id := buy(t, s)
 		want(t, "early", poll(t, s, id), "CAPCHA_NOT_READY")
-		time.Sleep(constant.Median)
+		time.Sleep(constantOptions.Median)
 		want(t, "legacy", poll(t, s, id), "ERROR_CAPTCHA_UNSOLVABLE")
 		v := post(t, s, "/getTaskResult", `{"clientKey":"k","taskId":`+id+`}`)
 		want(t, "tasks", v["errorId"], any(12.0))
@@ -117,7 +117,7 @@ func TestUnsolvable(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	s := New(with(func(o *Options) { o.Ledger = true }))
+	s := New(optionsWith(func(o *Options) { o.Ledger = true }))
 	buy(t, s)
 	sale := s.Sold()[0]
 	filler, marked := strings.CutPrefix(sale.Token, fmt.Sprintf("SIMULATED.recaptcha_v2.%s.%s.", sale.Task, sale.ID))
@@ -141,7 +141,7 @@ func TestTokens(t *testing.T) {
 // The ledger has exact numbers, in the process and over HTTP, and no secret.
 func TestLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(with(func(o *Options) { o.Ledger, o.LedgerHTTP = true, true }))
+		s := New(optionsWith(func(o *Options) { o.Ledger, o.LedgerHTTP = true, true }))
 		proxy := []string{"proxy", "user:hunter2@192.0.2.1:80", "proxytype", "HTTP"}
 		id := buy(t, s, proxy...)
 		poll(t, s, id)
@@ -167,7 +167,7 @@ func TestLedger(t *testing.T) {
 		sale := l.Sales[0]
 		want(t, "task", sale.Task, id)
 		want(t, "identity", sale.ID, sold[0].Identity.ID())
-		want(t, "lead", sale.DueAt.Sub(sale.At), constant.Median)
+		want(t, "lead", sale.DueAt.Sub(sale.At), constantOptions.Median)
 		want(t, "polls", sale.Polls, 3)
 		want(t, "collected", sale.Collected, 2)
 		want(t, "hash", sale.TokenSHA256, sold[0].TokenSHA256)
@@ -186,7 +186,7 @@ func TestLedger(t *testing.T) {
 // Without the ledger a forgotten task leaves nothing behind.
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(constant)
+		s := New(constantOptions)
 		for range 100 {
 			for range 10 {
 				buy(t, s)
@@ -211,7 +211,7 @@ func TestParallelCallers(t *testing.T) {
 			for range 25 {
 				var id string
 				for ok := false; !ok; {
-					id, ok = strings.CutPrefix(get(t, s, recaptcha()), "OK|")
+					id, ok = strings.CutPrefix(get(t, s, recaptchaQuery()), "OK|")
 					time.Sleep(time.Millisecond)
 				}
 				for strings.HasPrefix(poll(t, s, id), "CAPCHA") {
@@ -249,12 +249,12 @@ func listen(t *testing.T) net.Listener {
 // A call that is delayed when the service stops ends with it.
 func TestServe(t *testing.T) {
 	s := New(Options{Median: time.Millisecond, Ledger: true})
-	c := client(5 * time.Second)
+	c := newHTTPClient(5 * time.Second)
 	l := listen(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, l) }()
-	address := "http://" + l.Addr().String() + recaptcha()
+	address := "http://" + l.Addr().String() + recaptchaQuery()
 	if _, body, err := fetch(t, c, address, 1<<10); err != nil || !strings.HasPrefix(body, "OK|") {
 		t.Fatalf("submit: %q, %v", body, err)
 	}
@@ -280,7 +280,7 @@ func TestServe(t *testing.T) {
 func TestServeReportsABrokenListener(t *testing.T) {
 	l := listen(t)
 	_ = l.Close()
-	if err := New(constant).Serve(t.Context(), l); !errors.Is(err, net.ErrClosed) {
+	if err := New(constantOptions).Serve(t.Context(), l); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -22,7 +22,7 @@ func tasksError(code string) wire.TasksAnswer {
 
 // parseTasks parses a call of the tasks protocol.
 func (s *Service) parseTasks(r *http.Request) *query {
-	sent, whole := request(r)
+	sent, whole := readRequest(r)
 	c := wire.ReadTasks(sent)
 	if !whole {
 		c.Bad, c.Order.Bad = wire.CodeBadParams, wire.CodeBadParams
@@ -31,16 +31,16 @@ func (s *Service) parseTasks(r *http.Request) *query {
 	q.Action = c.Action
 	if c.Action == Submit {
 		o := order{
-			identity: c.Order.Identity, bad: cmp.Or(s.admit(c.Key), c.Order.Bad),
+			identity: c.Order.Identity, bad: cmp.Or(s.keyError(c.Key), c.Order.Bad),
 			ping: pingback{url: c.Order.Pingback, form: pingJSON},
 		}
 		q.accept = func(n int64) answer { return answerOf(wire.JSON(wire.TasksAnswer{TaskID: n})) }
-		s.submits(q, o, tasksFail)
+		s.setSubmission(q, o, tasksFail)
 		return q
 	}
 	q.Task = c.ID
 	q.run = func(at time.Time) answer {
-		if code := cmp.Or(c.Bad, s.admit(c.Key)); code != "" {
+		if code := cmp.Or(c.Bad, s.keyError(c.Key)); code != "" {
 			return tasksFail(code)
 		}
 		return s.runTasks(c, at)
@@ -73,7 +73,7 @@ func tasksResult(o outcome, opts *Options) wire.TasksAnswer {
 	t := &o.task
 	var values map[string]string
 	if captcha.HasNamed(t.identity.Type) {
-		values = t.values(opts)
+		values = t.namedValues(opts)
 	}
 	return wire.TasksAnswer{
 		Status: "ready", Solution: wire.Solved(t.identity.Type, o.token, values, opts.userAgent(t)),

@@ -25,11 +25,11 @@ func (t *task) token(opts *Options) string {
 	case captcha.GeeTest, captcha.GeeTestV4:
 		return t.valuesText(opts)
 	}
-	return t.marked()
+	return t.markedText()
 }
 
-// marked returns a text of tokenBytes bytes that contains the number and the identity of the task.
-func (t *task) marked() string {
+// markedText returns a text of tokenBytes bytes that contains the number and the identity of the task.
+func (t *task) markedText() string {
 	var b strings.Builder
 	b.Grow(tokenBytes)
 	for _, part := range []string{
@@ -38,7 +38,7 @@ func (t *task) marked() string {
 		b.WriteString(part)
 		b.WriteByte('.')
 	}
-	filler := dice(t.lot, fillerStream)
+	filler := randomOf(t.lot, fillerStream)
 	for b.Len() < tokenBytes {
 		// A letter takes six bits, so one random number gives ten letters.
 		bits := filler.Uint64()
@@ -50,23 +50,23 @@ func (t *task) marked() string {
 	return b.String()
 }
 
-// values returns the named values of the solution of a GeeTest, or nil for other types. One of the
+// namedValues returns the named values of the solution of a GeeTest, or nil for other types. One of the
 // values is the marked text. In the legacy protocol of 2captcha, the names of version 3 have the
 // prefix "geetest_".
-func (t *task) values(opts *Options) map[string]string {
+func (t *task) namedValues(opts *Options) map[string]string {
 	prefix := ""
 	if t.legacy && opts.Flavour == TwoCaptcha {
 		prefix = "geetest_"
 	}
 	switch t.identity.Type {
 	case captcha.GeeTest:
-		mark := t.marked()
+		mark := t.markedText()
 		return map[string]string{
 			prefix + "challenge": t.identity.Challenge + "k7", prefix + "validate": mark, prefix + "seccode": mark + "|jordan",
 		}
 	case captcha.GeeTestV4:
 		return map[string]string{
-			"captcha_id": t.identity.CaptchaID, "lot_number": strconv.FormatUint(t.lot, 16), "pass_token": t.marked(),
+			"captcha_id": t.identity.CaptchaID, "lot_number": strconv.FormatUint(t.lot, 16), "pass_token": t.markedText(),
 			"gen_time": strconv.FormatInt(t.due.Unix(), 10), "captcha_output": "b3V0cHV0+/==",
 		}
 	}
@@ -76,7 +76,7 @@ func (t *task) values(opts *Options) map[string]string {
 // valuesText returns the named values as one text. In the legacy protocol of captchaai this is a
 // list of name:value pairs, otherwise a JSON object.
 func (t *task) valuesText(opts *Options) string {
-	values := t.values(opts)
+	values := t.namedValues(opts)
 	if !t.legacy || opts.Flavour == TwoCaptcha {
 		text, _ := json.Marshal(values) // marshalling a map of strings cannot fail
 		return string(text)
@@ -112,8 +112,8 @@ const (
 	faultStream // plus the position of the fault in the list
 )
 
-// dice returns the random numbers for a seed and a stream.
-func dice(seed, stream uint64) *rand.Rand {
+// randomOf returns the random numbers for a seed and a stream.
+func randomOf(seed, stream uint64) *rand.Rand {
 	//nolint:gosec // these numbers must be repeatable, and no secret is made of them
 	return rand.New(rand.NewPCG(seed, stream))
 }

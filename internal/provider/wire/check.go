@@ -94,8 +94,8 @@ func (p Proxy) text() string {
 	return address
 }
 
-// given reports whether the sender set any field of the proxy.
-func (p Proxy) given() bool { return p != Proxy{} && p != Proxy{Port: "0"} }
+// isSet reports whether the sender set any field of the proxy.
+func (p Proxy) isSet() bool { return p != Proxy{} && p != Proxy{Port: "0"} }
 
 // isHex32 reports whether text consists of 32 lower-case hex digits, like the keys of a GeeTest.
 func isHex32(text string) bool {

@@ -11,8 +11,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// sound checks the invariants of an order.
-func sound(t *testing.T, o Order) {
+// checkOrder checks the invariants of an order.
+func checkOrder(t *testing.T, o Order) {
 	t.Helper()
 	if o.Bad != "" {
 		return
@@ -51,7 +51,7 @@ func FuzzLegacy(f *testing.F) {
 		case submits != (c.Action == Submit), (c.Action == Poll || c.Action == Report) && len(c.IDs) == 0:
 			t.Errorf("%+v", c)
 		case submits:
-			sound(t, c.Order)
+			checkOrder(t, c.Order)
 		}
 		for _, form := range []Form{{}, {JSON: true}} {
 			if reply := form.Fail(CodeBadParams, query); form.JSON != json.Valid(reply.Body) {
@@ -75,7 +75,7 @@ func FuzzTasks(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path string, body []byte) {
 		c := ReadTasks(Request{Method: http.MethodPost, Path: path, Body: body})
 		if c.Action == Submit {
-			sound(t, c.Order)
+			checkOrder(t, c.Order)
 		}
 		if n, ok := TaskNumber(c.ID); ok && (n <= 0 || strings.Trim(c.ID, "0123456789") != "") {
 			t.Errorf("%q is %d", c.ID, n)

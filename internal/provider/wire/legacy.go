@@ -176,7 +176,7 @@ func (f fields) order() Order {
 	}
 	slices.Sort(o.Undone)
 	id, method := &o.Identity, v.Get("method")
-	if id.Type = f.kind(method); id.Type == "" {
+	if id.Type = f.typeOf(method); id.Type == "" {
 		o.Bad = CodeNoMethod
 		return o
 	}
@@ -204,9 +204,9 @@ func (f fields) order() Order {
 	return o
 }
 
-// kind returns the type of CAPTCHA for a value of the parameter method, or "" for an unknown
+// typeOf returns the type of CAPTCHA for a value of the parameter method, or "" for an unknown
 // method.
-func (f fields) kind(method string) captcha.Type {
+func (f fields) typeOf(method string) captcha.Type {
 	for _, row := range legacyMethods {
 		if row.method == method && (row.version == "" || row.version == f.values.Get("version")) {
 			return row.kind

@@ -50,8 +50,8 @@ func charsetOf(n int) (captcha.Charset, bool) {
 	return charsets[n], true
 }
 
-// possible reports whether a text can satisfy both limits of the length.
-func possible(p captcha.Picture) bool {
+// isPossible reports whether a text can satisfy both limits of the length.
+func isPossible(p captcha.Picture) bool {
 	return p.MinLength >= 0 && p.MaxLength >= 0 && (p.MaxLength == 0 || p.MinLength <= p.MaxLength)
 }
 
@@ -69,7 +69,7 @@ func (f fields) picture(o *Order, upload bool) {
 	switch {
 	case bad != "":
 		o.Bad = bad
-	case !possible(*p):
+	case !isPossible(*p):
 		o.Bad = CodeBadParams
 	}
 }
@@ -92,7 +92,7 @@ func (t *Task) picture(o *Order, languagePool string) {
 	}
 	p.Charset, numbered = charsetOf(t.Numeric)
 	o.Image, p.SHA256, o.Bad = decodePicture(t.Body)
-	if o.Bad == "" && (!spoken || !numbered || !possible(*p)) {
+	if o.Bad == "" && (!spoken || !numbered || !isPossible(*p)) {
 		o.Bad = CodeBadParams
 	}
 }

@@ -199,14 +199,14 @@ func (t *Task) read(o *Order, languagePool string) {
 		id.GT, id.CaptchaID = "", oneOf(&o.Bad, t.GT, t.Init.CaptchaID)
 	}
 	sent := t.Proxy
-	if proxy && sent.given() {
+	if proxy && sent.isSet() {
 		id.Proxy, id.ProxyType = captcha.Secret(sent.text()), strings.ToLower(sent.Kind)
 	}
 	o.Identity = id
 	if kind == captcha.Image && o.Bad == "" {
 		t.picture(o, languagePool)
 	}
-	if !proxy && sent.given() {
+	if !proxy && sent.isSet() {
 		o.Undone = append(o.Undone, "proxyAddress")
 	}
 	o.Bad = TasksCode(cmp.Or(o.Bad, checkIdentity(o.Identity)))

@@ -76,7 +76,7 @@ func ReadTasks(r Request) TasksCall {
 	c.Key, c.ID = body.ClientKey, body.TaskID.String()
 	if c.Action == Submit {
 		c.Order = body.order()
-		c.Order.Undone = append(c.Order.Undone, unknown(members, knownCall)...)
+		c.Order.Undone = append(c.Order.Undone, unknownMembers(members, knownCall)...)
 		if c.Bad != "" {
 			c.Order.Bad = c.Bad
 		}
@@ -97,7 +97,7 @@ func (b *tasksRequest) order() Order {
 		o.Bad = CodeBadParams
 		return o
 	}
-	o.Undone = unknown(members, knownTask)
+	o.Undone = unknownMembers(members, knownTask)
 	f.read(&o, b.LanguagePool)
 	if o.Pingback != "" && !isWebURL(o.Pingback) {
 		o.Bad = CodeBadParams
@@ -105,10 +105,10 @@ func (b *tasksRequest) order() Order {
 	return o
 }
 
-// unknown returns the sorted names of the members that have a value and are not in the list known.
-func unknown(members map[string]json.RawMessage, known []string) (names []string) {
+// unknownMembers returns the sorted names of the members that have a value and are not in the list known.
+func unknownMembers(members map[string]json.RawMessage, knownNames []string) (names []string) {
 	for name, value := range members {
-		if !isNothing(name, value) && !slices.Contains(known, strings.ToLower(name)) {
+		if !isNoRequest(name, value) && !slices.Contains(knownNames, strings.ToLower(name)) {
 			names = append(names, name)
 		}
 	}
@@ -116,9 +116,9 @@ func unknown(members map[string]json.RawMessage, known []string) (names []string
 	return names
 }
 
-// isNothing reports whether the value of an unknown field requests nothing, so that a service can
+// isNoRequest reports whether the value of an unknown field requests nothing, so that a service can
 // ignore it.
-func isNothing(name string, value json.RawMessage) bool {
+func isNoRequest(name string, value json.RawMessage) bool {
 	switch string(value) {
 	case `""`, "0", "false", "null", "[]", "{}":
 		return true

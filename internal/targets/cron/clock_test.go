@@ -81,8 +81,8 @@ func (o oracle) text() string {
 	return strings.Join([]string{o.minute.text, o.hour.text, o.day.text, o.month.text, o.weekday.text}, " ")
 }
 
-// reads reports whether a window begins when a clock shows this time.
-func (o oracle) reads(shown time.Time) bool {
+// beginsAt reports whether a window begins when a clock shows this time.
+func (o oracle) beginsAt(shown time.Time) bool {
 	day, weekday := o.day.values[shown.Day()], o.weekday.values[int(shown.Weekday())]
 	if o.day.star() || o.weekday.star() {
 		day = day && weekday
@@ -92,9 +92,9 @@ func (o oracle) reads(shown time.Time) bool {
 	return day && o.month.values[int(shown.Month())] && o.hour.values[shown.Hour()] && o.minute.values[shown.Minute()]
 }
 
-// beginnings walks the minutes from one moment to another, with a clock of the
+// windowBegins walks the minutes from one moment to another, with a clock of the
 // zone on the wall.
-func (o oracle) beginnings(from, to time.Time, zone *time.Location) []time.Time {
+func (o oracle) windowBegins(from, to time.Time, zone *time.Location) []time.Time {
 	var all []time.Time
 	wall := func(at time.Time) time.Time {
 		l := at.In(zone)
@@ -107,10 +107,10 @@ func (o oracle) beginnings(from, to time.Time, zone *time.Location) []time.Time 
 	}
 	for at := from; at.Before(to); at = at.Add(time.Minute) {
 		now := wall(at)
-		begins := o.reads(now) && (!seen[now.Unix()] || o.minute.star() || o.hour.star())
+		begins := o.beginsAt(now) && (!seen[now.Unix()] || o.minute.star() || o.hour.star())
 		seen[now.Unix()] = true
 		for skipped := wall(at.Add(-time.Minute)).Add(time.Minute); skipped.Before(now); skipped = skipped.Add(time.Minute) {
-			begins = begins || o.reads(skipped)
+			begins = begins || o.beginsAt(skipped)
 		}
 		if begins {
 			all = append(all, at)
@@ -119,8 +119,8 @@ func (o oracle) beginnings(from, to time.Time, zone *time.Location) []time.Time 
 	return all
 }
 
-// clockwork is a zone, and days shortly before its clocks are set.
-var clockwork = []struct {
+// clockChanges is a zone, and days shortly before its clocks are set.
+var clockChanges = []struct {
 	zone string
 	days []string
 }{
@@ -134,8 +134,8 @@ var clockwork = []struct {
 	{"Pacific/Apia", []string{"2011-12-28"}},                   // a day
 }
 
-// compare checks Window at each moment against the oracle's windows until end.
-func compare(t failer, w window, begins []time.Time, end time.Time, moments ...time.Time) {
+// compareWindows checks Window at each moment against the oracle's windows until end.
+func compareWindows(t failer, w window, begins []time.Time, end time.Time, moments ...time.Time) {
 	for _, at := range moments {
 		from, until := w.Next(at)
 		i := sort.Search(len(begins), func(i int) bool { return begins[i].Add(w.length).After(at) })
@@ -156,7 +156,7 @@ type failer interface {
 func TestWindowAgreesWithAClock(t *testing.T) {
 	testkit.WithoutRace(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		place := rapid.SampledFrom(clockwork).Draw(rt, "zone")
+		place := rapid.SampledFrom(clockChanges).Draw(rt, "zone")
 		start, err := time.Parse(time.DateOnly, rapid.SampledFrom(place.days).Draw(rt, "start"))
 		if err != nil {
 			rt.Fatal(err)
@@ -165,16 +165,16 @@ func TestWindowAgreesWithAClock(t *testing.T) {
 		long := time.Duration(rapid.SampledFrom([]int{1, 60, 1799, 3600, 3 * 3600, 24 * 3600}).Draw(rt, "for")) * time.Second
 		s, err := Parse("CRON_TZ=" + place.zone + " " + o.text())
 		if err != nil {
-			if strings.Contains(err.Error(), "never occurs") && len(o.beginnings(start, start.AddDate(4, 0, 0), time.UTC)) == 0 {
+			if strings.Contains(err.Error(), "never occurs") && len(o.windowBegins(start, start.AddDate(4, 0, 0), time.UTC)) == 0 {
 				return
 			}
 			rt.Fatal(err)
 		}
 		end := start.AddDate(0, 0, 8)
-		begins := o.beginnings(start.Add(-long-time.Minute).Truncate(time.Minute), end, zoneOf(place.zone))
+		begins := o.windowBegins(start.Add(-long-time.Minute).Truncate(time.Minute), end, zoneOf(place.zone))
 		for range 20 {
 			at := start.Add(time.Duration(rapid.Int64Range(0, int64(end.Sub(start))-1).Draw(rt, "at")))
-			compare(rt, window{s, long}, begins, end, at, at.Truncate(time.Minute))
+			compareWindows(rt, window{s, long}, begins, end, at, at.Truncate(time.Minute))
 		}
 	})
 }
@@ -199,10 +199,10 @@ func TestWindowAgreesWithAClockThatIsSet(t *testing.T) {
 	}
 	o := oracle{day: all(1, 31), month: all(1, 12), weekday: all(0, 6)}
 	hours := []drawnField{some(0), some(1), some(2), some(3), some(0, 1, 2, 3, 4), some(23), all(0, 23)}
-	for _, place := range clockwork {
+	for _, place := range clockChanges {
 		for _, day := range place.days {
 			zone := zoneOf(place.zone)
-			set := clock(t, day+" 00:00:00 +00:00").AddDate(0, 0, 2)
+			set := parseClock(t, day+" 00:00:00 +00:00").AddDate(0, 0, 2)
 			if _, next := set.AddDate(0, 0, -2).In(zone).ZoneBounds(); !next.IsZero() && next.Before(set.AddDate(0, 0, 3)) {
 				set = next.UTC()
 			}
@@ -213,9 +213,9 @@ func TestWindowAgreesWithAClockThatIsSet(t *testing.T) {
 			}
 			for _, o.hour = range hours {
 				for _, o.minute = range []drawnField{some(30), some(0, 15, 45), all(0, 59)} {
-					begins := o.beginnings(start, end, zone)
+					begins := o.windowBegins(start, end, zone)
 					for _, long := range []string{"1m", "45m", "3h"} {
-						compare(t, parsed(t, "CRON_TZ="+place.zone+" "+o.text(), long), begins, end, moments...)
+						compareWindows(t, parsed(t, "CRON_TZ="+place.zone+" "+o.text(), long), begins, end, moments...)
 					}
 				}
 			}

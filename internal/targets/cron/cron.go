@@ -69,25 +69,25 @@ func (s Schedule) Window(at time.Time, length time.Duration) (from, until time.T
 	if s.zone == nil {
 		return time.Time{}, time.Time{}
 	}
-	from = s.after(at.Add(-length))
+	from = s.nextBegin(at.Add(-length))
 	return from, from.Add(length)
 }
 
-// after returns the begin of the first window after the time t, in UTC.
+// nextBegin returns the begin of the first window after the time t, in UTC.
 //
 // The method next finds the next matching clock time, without a zone. The method after converts it
 // to the time at which the clocks of the zone show it. The package comment says what happens when
 // these clocks are set.
-func (s Schedule) after(t time.Time) time.Time {
+func (s Schedule) nextBegin(t time.Time) time.Time {
 	at := t.In(s.zone)
-	from := shown(at)
+	from := clockTime(at)
 	if set, _ := at.ZoneBounds(); !s.repeats && !set.IsZero() {
-		if last := shown(set.Add(-1)); last.After(from) {
+		if last := clockTime(set.Add(-1)); last.After(from) {
 			from = last // the clocks have shown the times up to here before
 		}
 	}
 	for {
-		next := s.next(from)
+		next := s.nextTime(from)
 		_, offset := at.Zone()
 		set := clocksSet(at)
 		moment := next.Add(-time.Duration(offset) * time.Second)
@@ -95,7 +95,7 @@ func (s Schedule) after(t time.Time) time.Time {
 			return moment
 		}
 		at = set
-		switch now := shown(set); {
+		switch now := clockTime(set); {
 		case next.Before(now):
 			return set.UTC() // the clocks skip the matching time
 		case s.repeats:
@@ -115,14 +115,14 @@ func clocksSet(at time.Time) time.Time {
 	return set
 }
 
-// shown returns the clock time of t in its zone, as a time.Time in UTC.
-func shown(t time.Time) time.Time {
+// clockTime returns the clock time of t in its zone, as a time.Time in UTC.
+func clockTime(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// next returns the first matching clock time after from, or the zero time if there is none.
-func (s Schedule) next(from time.Time) time.Time {
+// nextTime returns the first matching clock time after from, or the zero time if there is none.
+func (s Schedule) nextTime(from time.Time) time.Time {
 	t := from.Truncate(time.Minute).Add(time.Minute)
 	for end := t.AddDate(longestSearch, 0, 0); t.Before(end); {
 		switch year, month, day := t.Date(); {
@@ -237,7 +237,7 @@ func (s *Schedule) parse(text string) (rule string) {
 	}
 	s.repeats = strings.Contains(fields[0]+fields[1], anyTime)
 	s.either = !strings.Contains(fields[2]+fields[weekdayField], anyTime)
-	if s.next(time.Date(2001, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+	if s.nextTime(time.Date(2001, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
 		return "names a day that never occurs: check the day and the month"
 	}
 	return ""

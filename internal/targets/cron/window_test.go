@@ -26,8 +26,8 @@ func parsed(t failer, text, length string) window {
 	return window{s, long}
 }
 
-// clock reads a moment such as "2026-03-29 02:30:00 +01:00".
-func clock(t *testing.T, text string) time.Time {
+// parseClock reads a moment such as "2026-03-29 02:30:00 +01:00".
+func parseClock(t *testing.T, text string) time.Time {
 	t.Helper()
 	at, err := time.Parse("2006-01-02 15:04:05 -07:00", text)
 	if err != nil {
@@ -65,8 +65,8 @@ func TestWindowReturnsTheNextOne(t *testing.T) {
 		{"in a zone, summer", "CRON_TZ=Europe/Berlin 55 8 * * *", "30m", "2026-07-05 05:00:00 +00:00", "2026-07-05 06:55:00 +00:00", "2026-07-05 07:25:00 +00:00"},
 		{"another day in the zone", "CRON_TZ=Pacific/Auckland 0 9 * * mon", "1h", "2026-01-01 00:00:00 +00:00", "2026-01-04 20:00:00 +00:00", "2026-01-04 21:00:00 +00:00"},
 	} {
-		from, until := parsed(t, tc.cron, tc.long).Next(clock(t, tc.at))
-		if !from.Equal(clock(t, tc.from)) || !until.Equal(clock(t, tc.until)) || from.Location() != time.UTC || until.Location() != time.UTC {
+		from, until := parsed(t, tc.cron, tc.long).Next(parseClock(t, tc.at))
+		if !from.Equal(parseClock(t, tc.from)) || !until.Equal(parseClock(t, tc.until)) || from.Location() != time.UTC || until.Location() != time.UTC {
 			t.Errorf("%s: from %s until %s, want %s until %s", tc.name, from, until, tc.from, tc.until)
 		}
 	}
@@ -110,10 +110,10 @@ func TestWindowWhenClocksAreSet(t *testing.T) {
 		{"Apia: a day that was skipped", "CRON_TZ=Pacific/Apia 0 9 * * *", "1h", "2011-12-29 08:00:00 -10:00",
 			[]string{"2011-12-29 09:00:00 -10:00", "2011-12-31 00:00:00 +14:00", "2011-12-31 09:00:00 +14:00"}},
 	} {
-		w, at := parsed(t, tc.cron, tc.long), clock(t, tc.at)
+		w, at := parsed(t, tc.cron, tc.long), parseClock(t, tc.at)
 		for i, want := range tc.from {
 			from, until := w.Next(at)
-			if !from.Equal(clock(t, want)) || until.Sub(from) != w.length {
+			if !from.Equal(parseClock(t, want)) || until.Sub(from) != w.length {
 				t.Errorf("%s: window %d is from %s until %s, want it from %s", tc.name, i, from, until, want)
 				break
 			}

@@ -7,13 +7,13 @@ import (
 	"poold/internal/targets"
 )
 
-// mostNamed is the maximum number of names in one attribute of a log line.
-const mostNamed = 20
+// maxNamed is the maximum number of names in one attribute of a log line.
+const maxNamed = 20
 
-// changes returns the attributes of the log line about a reload: the targets that were added,
+// changeAttributes returns the attributes of the log line about a reload: the targets that were added,
 // changed or removed, and the other sections that changed. The result is empty if only comments
 // changed, or if old is nil.
-func changes(old, set *targets.Set) (attributes []any) {
+func changeAttributes(old, set *targets.Set) (attributes []any) {
 	if old == nil {
 		return nil
 	}
@@ -41,17 +41,17 @@ func changes(old, set *targets.Set) (attributes []any) {
 	for _, kind := range []struct {
 		key   string
 		names []string
-	}{{"added", added}, {"changed", changed}, {"removed", removed}, {"sections", sections(old, set)}} {
+	}{{"added", added}, {"changed", changed}, {"removed", removed}, {"sections", changedSections(old, set)}} {
 		if len(kind.names) > 0 {
-			attributes = append(attributes, kind.key, firstOf(kind.names))
+			attributes = append(attributes, kind.key, shortList(kind.names))
 		}
 	}
 	return attributes
 }
 
-// sections returns the names of the sections that differ between the two Sets, except targets and
+// changedSections returns the names of the sections that differ between the two Sets, except targets and
 // sections that need a restart.
-func sections(old, set *targets.Set) (names []string) {
+func changedSections(old, set *targets.Set) (names []string) {
 	for _, section := range []struct {
 		name    string
 		was, is any
@@ -78,10 +78,10 @@ func withoutLines(all []targets.Provider) (same []targets.Provider) {
 	return same
 }
 
-// firstOf shortens a list of names for a log line.
-func firstOf(names []string) []string {
-	if len(names) <= mostNamed {
+// shortList shortens a list of names for a log line.
+func shortList(names []string) []string {
+	if len(names) <= maxNamed {
 		return names
 	}
-	return append(names[:mostNamed:mostNamed], fmt.Sprintf("and %d more", len(names)-mostNamed))
+	return append(names[:maxNamed:maxNamed], fmt.Sprintf("and %d more", len(names)-maxNamed))
 }

@@ -117,7 +117,7 @@ func (f *File) attempt(ctx context.Context, before func()) error {
 		return ctx.Err()
 	}
 	if err == nil && old != nil && old.IsOf(data) {
-		f.recover(old)
+		f.noteRecovery(old)
 		return nil
 	}
 	var set *targets.Set
@@ -138,7 +138,7 @@ func (f *File) attempt(ctx context.Context, before func()) error {
 	}
 	f.refused, f.remarks = "", remarks
 	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true, Problems: remarks})
-	f.log.Info("the configuration was applied", changes(old, set)...)
+	f.log.Info("the configuration was applied", changeAttributes(old, set)...)
 	f.warn(set, old)
 	if len(remarks) > 0 {
 		f.log.Warn("a part of the configuration needs a restart, the rest was applied", "err", remarks)
@@ -156,9 +156,9 @@ func (f *File) refuse(err error) {
 	}
 }
 
-// recover is called if the content of the file is that of the current Set. If the last attempt was
+// noteRecovery is called if the content of the file is that of the current Set. If the last attempt was
 // refused, recover publishes and logs that the file is valid again.
-func (f *File) recover(inUse *targets.Set) {
+func (f *File) noteRecovery(inUse *targets.Set) {
 	if f.refused == "" {
 		return
 	}

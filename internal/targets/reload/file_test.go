@@ -27,8 +27,8 @@ func minimal(extra ...string) string {
 		"    pageurl: https://staging.example.com/login\n    owner: qa@example.com\n    " + strings.Join(extra, "\n    ") + "\n"
 }
 
-// bench is a File in a temporary directory.
-type bench struct {
+// testFile is a File in a temporary directory.
+type testFile struct {
 	*File
 	t   *testing.T
 	dir string
@@ -38,9 +38,9 @@ type bench struct {
 	applied []*targets.Set
 }
 
-func newBench(t *testing.T, text string) *bench {
+func newBench(t *testing.T, text string) *testFile {
 	t.Helper()
-	b := &bench{t: t, dir: t.TempDir(), log: new(testkit.Log)}
+	b := &testFile{t: t, dir: t.TempDir(), log: new(testkit.Log)}
 	b.write(text)
 	b.File = NewFile(b.path("pools.yaml"), env, slog.New(slog.NewTextHandler(b.log, nil)))
 	b.quiet, b.latest = 20*time.Millisecond, 200*time.Millisecond
@@ -52,37 +52,37 @@ func newBench(t *testing.T, text string) *bench {
 	return b
 }
 
-func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+func (b *testFile) path(name string) string { return filepath.Join(b.dir, name) }
 
 // write writes the file in place.
-func (b *bench) write(text string) {
+func (b *testFile) write(text string) {
 	b.t.Helper()
 	b.put(b.path("pools.yaml"), text)
 }
 
-func (b *bench) put(path, text string) {
+func (b *testFile) put(path, text string) {
 	b.t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *bench) must(err error) {
+func (b *testFile) must(err error) {
 	b.t.Helper()
 	if err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *bench) load() *targets.Set {
+func (b *testFile) load() *targets.Set {
 	b.t.Helper()
 	set, err := b.Load(context.Background())
 	b.must(err)
 	return set
 }
 
-// run watches until the test ends.
-func (b *bench) run() {
+// startWatch watches until the test ends.
+func (b *testFile) startWatch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
@@ -94,8 +94,8 @@ func (b *bench) run() {
 	})
 }
 
-// until waits until a condition is true.
-func (b *bench) until(what string, ok func() bool) {
+// waitUntil waits until a condition is true.
+func (b *testFile) waitUntil(what string, ok func() bool) {
 	b.t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -105,11 +105,11 @@ func (b *bench) until(what string, ok func() bool) {
 }
 
 // depth returns the depth of the first target in use.
-func (b *bench) depth() int { return b.Current().Targets[0].Depth }
+func (b *testFile) depth() int { return b.Current().Targets[0].Depth }
 
-func (b *bench) untilDepth(depth int) {
+func (b *testFile) untilDepth(depth int) {
 	b.t.Helper()
-	b.until("the new depth", func() bool { return b.depth() == depth && b.Status().OK })
+	b.waitUntil("the new depth", func() bool { return b.depth() == depth && b.Status().OK })
 }
 
 func TestLoad(t *testing.T) {

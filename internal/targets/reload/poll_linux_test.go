@@ -13,7 +13,7 @@ func TestFileIsPolledWithoutEvents(t *testing.T) {
 	b.load()
 	b.every = 20 * time.Millisecond
 	testkit.WithFiles(t, 0, func() {
-		b.run()
+		b.startWatch()
 		testkit.Within(t, 20*time.Second, "a warning", func() bool { return b.log.Count("level=WARN", "is polled", "too many open files") == 1 })
 	})
 	b.write(minimal("depth: 2"))

@@ -30,7 +30,7 @@ func TestIrregularFilesAreRefused(t *testing.T) {
 			b := newBench(t, "")
 			b.must(os.Remove(b.path("pools.yaml")))
 			b.must(make(b.path("pools.yaml")))
-			read := started(func() error { _, err := b.Load(context.Background()); return err })
+			read := startCall(func() error { _, err := b.Load(context.Background()); return err })
 			select {
 			case err := <-read:
 				if err == nil || err.Error() != b.path(want) {
@@ -51,17 +51,17 @@ func TestIrregularFilesAreRefused(t *testing.T) {
 	}
 }
 
-// started runs a function that may never return.
-func started(run func() error) <-chan error {
+// startCall runs a function that may never return.
+func startCall(run func() error) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- run() }()
 	return ended
 }
 
-// hang makes reads block, as a network disk does after its server failed: in the kernel,
+// hangReads makes reads block, as a network disk does after its server failed: in the kernel,
 // where nothing interrupts them. It returns a counter of the reads, and a function that
 // unblocks them.
-func (b *bench) hang() (begun *atomic.Int32, goOn func()) {
+func (b *testFile) hangReads() (begun *atomic.Int32, goOn func()) {
 	begun, alive := new(atomic.Int32), make(chan struct{})
 	b.content = func(path string) ([]byte, error) {
 		begun.Add(1)
@@ -79,7 +79,7 @@ func TestHangingReadIsBounded(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
 	b.limit = 50 * time.Millisecond
-	begun, goOn := b.hang()
+	begun, goOn := b.hangReads()
 	b.write(minimal("depth: 2"))
 	for range 5 {
 		var problems targets.Problems
@@ -98,7 +98,7 @@ func TestHangingReadIsBounded(t *testing.T) {
 		t.Errorf("%d errors in the log, depth %d", n, b.depth())
 	}
 	goOn()
-	b.until("the disk to be read again", func() bool { return b.Reload(context.Background()) == nil })
+	b.waitUntil("the disk to be read again", func() bool { return b.Reload(context.Background()) == nil })
 	if b.depth() != 2 || !b.Status().OK || begun.Load() != 2 {
 		t.Errorf("depth %d after %d reads: %+v", b.depth(), begun.Load(), b.Status())
 	}
@@ -120,11 +120,11 @@ func TestOldReadIsNotTakenForAHangingOne(t *testing.T) {
 func TestReadOutlivesItsCaller(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
-	begun, goOn := b.hang()
+	begun, goOn := b.hangReads()
 	b.write(minimal("depth: 2"))
 	ctx, leave := context.WithCancel(context.Background())
-	first := started(func() error { return b.Reload(ctx) })
-	b.until("the read", func() bool { return begun.Load() == 1 })
+	first := startCall(func() error { return b.Reload(ctx) })
+	b.waitUntil("the read", func() bool { return begun.Load() == 1 })
 	leave()
 	if err := <-first; !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that left got %v", err)
@@ -132,7 +132,7 @@ func TestReadOutlivesItsCaller(t *testing.T) {
 	if s := b.Status(); !s.OK {
 		t.Errorf("nobody asks any more, and the file is blamed: %+v", s)
 	}
-	second := started(func() error { return b.Reload(context.Background()) })
+	second := startCall(func() error { return b.Reload(context.Background()) })
 	goOn()
 	if err := <-second; err != nil || b.depth() != 2 {
 		t.Errorf("the next one: %v, depth %d", err, b.depth())
@@ -143,11 +143,11 @@ func TestReadOutlivesItsCaller(t *testing.T) {
 func TestStopDoesNotWaitForAHangingDisk(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
-	begun, goOn := b.hang()
+	begun, goOn := b.hangReads()
 	defer func() { goOn(); <-b.reading.ended }() // so that it does not run into the next test
 	ctx, stop := context.WithCancel(context.Background())
-	watching := started(func() error { return b.Run(ctx) })
-	b.until("the read", func() bool { return begun.Load() == 1 })
+	watching := startCall(func() error { return b.Run(ctx) })
+	b.waitUntil("the read", func() bool { return begun.Load() == 1 })
 	stop()
 	select {
 	case err := <-watching:

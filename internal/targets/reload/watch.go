@@ -31,7 +31,7 @@ func (f *File) Run(ctx context.Context) error {
 	// The watch must start before the read, so that no write between the two is missed.
 	follow := func() {
 		following <- struct{}{}
-		f.follow(watcher, dirs)
+		f.addWatches(watcher, dirs)
 		<-following
 	}
 	f.watch(ctx, events, lost, follow)
@@ -92,10 +92,10 @@ func unwatch(watcher *fsnotify.Watcher, following chan struct{}) {
 	}
 }
 
-// follow adds the directory of the file to the watcher. If the file is a link, it also adds the
+// addWatches adds the directory of the file to the watcher. If the file is a link, it also adds the
 // directory of the link's target. It adds directories again that were removed and created again.
 // After a failure the next poll tries again. With a nil watcher follow does nothing.
-func (f *File) follow(watcher *fsnotify.Watcher, dirs map[string]bool) {
+func (f *File) addWatches(watcher *fsnotify.Watcher, dirs map[string]bool) {
 	if watcher == nil {
 		return
 	}

@@ -16,9 +16,9 @@ import (
 // An editor writes in place, or renames a new file over the old one. A watch on the file
 // itself would miss the second rename.
 func TestWatchSeesWritesAndRenames(t *testing.T) {
-	for name, save := range map[string]func(b *bench, text string){
-		"in place": (*bench).write,
-		"rename": func(b *bench, text string) {
+	for name, save := range map[string]func(b *testFile, text string){
+		"in place": (*testFile).write,
+		"rename": func(b *testFile, text string) {
 			b.put(b.path("pools.yaml.new"), text)
 			b.must(os.Rename(b.path("pools.yaml.new"), b.path("pools.yaml")))
 		},
@@ -26,7 +26,7 @@ func TestWatchSeesWritesAndRenames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, minimal("depth: 1"))
 			b.load()
-			b.run()
+			b.startWatch()
 			for depth := 2; depth <= 4; depth++ {
 				save(b, minimal("depth: "+strconv.Itoa(depth)))
 				b.untilDepth(depth)
@@ -49,7 +49,7 @@ func TestWatchSeesAConfigMapUpdate(t *testing.T) {
 	version("..v1", minimal("depth: 1"))
 	b.must(os.Symlink("..data/pools.yaml", b.path("pools.yaml")))
 	b.load()
-	b.run()
+	b.startWatch()
 	version("..v2", minimal("depth: 2"))
 	b.must(os.RemoveAll(b.path("..v1")))
 	b.untilDepth(2)
@@ -72,7 +72,7 @@ func TestWatchFollowsLinks(t *testing.T) {
 	b.File.path = b.path("etc/pools.yaml")
 	b.must(os.Symlink("../one/real.yaml", b.File.path))
 	b.load()
-	b.run()
+	b.startWatch()
 	b.put(b.path("one/real.yaml"), minimal("depth: 2"))
 	b.untilDepth(2)
 	b.put(b.path("two/real.yaml"), minimal("depth: 3"))
@@ -89,7 +89,7 @@ func TestWatchFollowsLinks(t *testing.T) {
 func TestWatchRecoversFromAnUnusableFile(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
-	b.run()
+	b.startWatch()
 	whole := minimal("depth: 2")
 	remove := func() { b.must(os.Remove(b.path("pools.yaml"))) }
 	pipe := func() {
@@ -106,7 +106,7 @@ func TestWatchRecoversFromAnUnusableFile(t *testing.T) {
 		{pipe, "not a regular file"},
 	} {
 		c.spoil()
-		b.until("the report "+c.want, func() bool {
+		b.waitUntil("the report "+c.want, func() bool {
 			s := b.Status()
 			return !s.OK && len(s.Problems) > 0 && strings.Contains(s.Problems[0].Text, c.want)
 		})
@@ -124,13 +124,13 @@ func TestWatchReadsAtItsStart(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
 	b.write(minimal("depth: 2"))
-	b.run()
+	b.startWatch()
 	b.untilDepth(2)
 }
 
 // inBubble runs a test in virtual time on a File with the daemon's intervals, after the
 // first read. The test sends the events.
-func inBubble(t *testing.T, test func(b *bench, events chan<- fsnotify.Event)) {
+func inBubble(t *testing.T, test func(b *testFile, events chan<- fsnotify.Event)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, minimal("depth: 1"))
 		b.File = NewFile(b.File.path, env, b.File.log)
@@ -153,7 +153,7 @@ func inBubble(t *testing.T, test func(b *bench, events chan<- fsnotify.Event)) {
 
 // readAfter checks that the file is read after this time, give or take 20 ms, and not
 // before. It calls meanwhile every 10 ms.
-func (b *bench) readAfter(d time.Duration, depth int, meanwhile func()) {
+func (b *testFile) readAfter(d time.Duration, depth int, meanwhile func()) {
 	b.t.Helper()
 	b.write(minimal("depth: " + strconv.Itoa(depth)))
 	for began := time.Now(); time.Since(began) < d+20*time.Millisecond; {
@@ -172,7 +172,7 @@ func (b *bench) readAfter(d time.Duration, depth int, meanwhile func()) {
 // A file that is being written is read after a quiet time. If other files in the directory
 // change all the time, it is read after the latest delay.
 func TestWatchReadsInABusyDirectory(t *testing.T) {
-	inBubble(t, func(b *bench, events chan<- fsnotify.Event) {
+	inBubble(t, func(b *testFile, events chan<- fsnotify.Event) {
 		event := func() { events <- fsnotify.Event{} }
 		event()
 		b.readAfter(200*time.Millisecond, 2, func() {})
@@ -184,7 +184,7 @@ func TestWatchReadsInABusyDirectory(t *testing.T) {
 
 // Without events, as on some network file systems, the poll finds the change.
 func TestWatchPollsWithoutEvents(t *testing.T) {
-	inBubble(t, func(b *bench, _ chan<- fsnotify.Event) {
+	inBubble(t, func(b *testFile, _ chan<- fsnotify.Event) {
 		b.readAfter(30*time.Second, 2, func() {})
 		b.readAfter(30*time.Second, 3, func() {})
 	})
@@ -199,10 +199,10 @@ func TestFollowWatchesAReplacedDirectory(t *testing.T) {
 	b.must(err)
 	defer func() { b.must(watcher.Close()) }()
 	dirs := make(map[string]bool)
-	b.follow(watcher, dirs)
+	b.addWatches(watcher, dirs)
 	b.must(os.Rename(b.path("conf"), b.path("conf.old")))
 	b.must(os.Mkdir(b.path("conf"), 0o700))
-	b.follow(watcher, dirs)
+	b.addWatches(watcher, dirs)
 	b.put(b.path("conf/pools.yaml"), minimal())
 	for deadline := time.After(5 * time.Second); ; {
 		select {

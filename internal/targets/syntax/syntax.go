@@ -32,7 +32,7 @@ type Problem struct {
 
 // Document returns the root node of the only YAML document in data.
 func Document(data []byte) (*yaml.Node, *Problem) {
-	if line, text := unreadable(data); text != "" {
+	if line, text := unreadableText(data); text != "" {
 		return nil, &Problem{line, text}
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -74,9 +74,9 @@ func nextDocument(d *yaml.Decoder) (node *yaml.Node, err error) {
 	return node, err
 }
 
-// unreadable returns the line and the reason if the bytes cannot be YAML text. Otherwise the reason
+// unreadableText returns the line and the reason if the bytes cannot be YAML text. Otherwise the reason
 // is "". The library refuses most of such files too, but does not report the line.
-func unreadable(data []byte) (line int, text string) {
+func unreadableText(data []byte) (line int, text string) {
 	switch {
 	case len(data) > MaxSize:
 		return 1, fmt.Sprintf("the file is larger than %d MiB", MaxSize>>20)
@@ -146,14 +146,14 @@ func explain(data []byte, err error) (line int, text string) {
 		text = "this is not valid YAML"
 	}
 	line = inside(errorLine(data, message))
-	if tabbed(data, line) {
+	if hasTab(data, line) {
 		text = "a tab indents the line: indent with spaces"
 	}
 	return line, text
 }
 
-// tabbed reports whether the indentation of a line contains a tab.
-func tabbed(data []byte, line int) bool {
+// hasTab reports whether the indentation of a line contains a tab.
+func hasTab(data []byte, line int) bool {
 	for ; line > 1; line-- {
 		_, data, _ = bytes.Cut(data, []byte("\n"))
 	}

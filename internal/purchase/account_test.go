@@ -18,7 +18,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// replica is a buyer with its own store, like one process.
+// replica is a buyer with its own store, like a separate process.
 type replica struct {
 	*ledger
 	buyer  *Buyer
@@ -40,8 +40,7 @@ func newReplica(t *testing.T, o pool.Options, providers ...Entry) *replica {
 	return r
 }
 
-// entryAt returns an entry of a fake provider with a name and an account. The provider records its polls
-// in the ledger.
+// entryAt returns the entry of a fake provider that records its polls in the ledger.
 func (r *replica) entryAt(name, account string) Entry {
 	return Entry{Provider: newFakeProvider(r.ledger, name), Account: account, Concurrency: 9}
 }
@@ -64,7 +63,7 @@ func (r *replica) leaveOrders(t *testing.T, n int) (orders []*Order) {
 	return orders
 }
 
-// collect adopts the orders without a lease and collects them one after the other.
+// collect adopts the orders without a lease and collects them sequentially.
 func (r *replica) collect(t *testing.T) (landed int) {
 	t.Helper()
 	adopted, err := r.buyer.recovery.adopt(t.Context())
@@ -79,7 +78,7 @@ func (r *replica) collect(t *testing.T) (landed int) {
 	return len(adopted)
 }
 
-// wantLeft compares the orders, permits and tokens that are left in Redis.
+// wantLeft checks the numbers of orders, permits and tokens in Redis.
 func (r *replica) wantLeft(t *testing.T, orders, places, tokens int, names ...string) {
 	t.Helper()
 	look, err := r.store.Look(t.Context(), spec().ID, 0, 0)
@@ -99,12 +98,12 @@ func (r *replica) wantLeft(t *testing.T, orders, places, tokens int, names ...st
 	}
 }
 
-// An order of a dead replica is collected at its account, whatever name the file gives that account
-// now.
+// An order of a dead replica is collected at its account, even if a provider of another name has
+// that account now.
 func TestOrdersAreCollectedAtTheirAccount(t *testing.T) {
 	for name, c := range map[string]struct {
 		before []string // names and accounts in the dead replica's file
-		reload []string // in its successor's first file; nil = the successor does not reload
+		reload []string // in the first file of the next process; nil = this process does not reload
 		after  []string // in its present file
 		asked  string   // the provider that is polled
 	}{
@@ -157,7 +156,7 @@ func TestOrdersAreCollectedAtTheirAccount(t *testing.T) {
 	}
 }
 
-// renamedProvider is a fake provider with another name than the one in the ledger.
+// renamedProvider is a fake provider whose name differs from the name in the ledger.
 type renamedProvider struct {
 	*fakeProvider
 	name string
@@ -165,7 +164,7 @@ type renamedProvider struct {
 
 func (n renamedProvider) Name() string { return n.name }
 
-// entries returns entries for pairs of a name and an account.
+// entries converts pairs of a name and an account to entries.
 func (r *replica) entries(names []string) (entries []Entry) {
 	for ; len(names) > 0; names = names[2:] {
 		entries = append(entries, r.entryAt(names[0], names[1]))
@@ -174,8 +173,8 @@ func (r *replica) entries(names []string) (entries []Entry) {
 }
 
 // Orders whose account is not configured are reported, and logged once with their number and
-// expiry. Their leases are ended, so that another replica can adopt them. They are collected here
-// when the account is listed again.
+// expiry. Their leases end, so that another replica can adopt them. If the account is configured
+// again, this replica collects the orders.
 func TestStrandedOrdersAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
@@ -201,7 +200,7 @@ func TestStrandedOrdersAreReported(t *testing.T) {
 		}
 		heir.wantLeft(t, 3, 3, 0, "one")
 
-		// Another replica has the account, and finds the orders without a lease.
+		// Another replica has the account and adopts the orders, which have no lease.
 		other := newReplica(t, pool.Options{Dial: redis.Dial})
 		other.buyer.SetProviders(other.entries([]string{"three", "x"}))
 		adopted, err := other.buyer.recovery.adopt(t.Context())
@@ -212,7 +211,7 @@ func TestStrandedOrdersAreReported(t *testing.T) {
 			t.Error(r.Err)
 		}
 		other.buyer.recovery.abandon(t.Context(), adopted[1])
-		// One of them is in flight there.
+		// One of the orders is in flight at the other replica.
 		for range 6 {
 			if _, err := other.store.Renew(t.Context(), []pool.Ref{adopted[2].Ref}); err != nil {
 				t.Error(err)
@@ -223,7 +222,7 @@ func TestStrandedOrdersAreReported(t *testing.T) {
 		if got := heir.buyer.Stranded(); len(got) != 1 || got[0].Orders != 1 {
 			t.Errorf("stranded %+v, want the order that no replica runs", got)
 		}
-		// The account is listed again.
+		// The account is configured again.
 		heir.buyer.SetProviders(heir.entries([]string{"two", "y", "uno", "x"}))
 		if n := heir.collect(t); n != 1 {
 			t.Errorf("%d orders were adopted, want 1", n)
@@ -235,8 +234,8 @@ func TestStrandedOrdersAreReported(t *testing.T) {
 	})
 }
 
-// leftAtOne leaves n orders of a dead replica at account "x" of provider "one". It returns the time
-// at which the last of these orders expires.
+// leftAtOne creates n orders of a dead replica at account "x" of provider "one". It returns the
+// time at which the last of these orders expires.
 func leftAtOne(t *testing.T, redis *redistest.Bubble, n int) (deadline time.Time) {
 	t.Helper()
 	died := newReplica(t, pool.Options{Dial: redis.Dial})
@@ -264,7 +263,7 @@ func (r *replica) orderDeadline(t *testing.T) (last time.Time) {
 	return last
 }
 
-// A stranded order counts until it expires, and is not reported any longer.
+// A stranded order counts and is reported only until it expires.
 func TestStrandedOrdersExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
@@ -291,8 +290,8 @@ func TestStrandedOrdersExpire(t *testing.T) {
 	})
 }
 
-// An order that was not submitted, or whose outcome is unknown, needs no account: it ends as it
-// does at a configured provider.
+// An order that was not submitted, or whose outcome is unknown, ends without an account in the same
+// way as at a configured provider.
 func TestOrdersWithoutATaskAreNeverStranded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
@@ -318,8 +317,8 @@ func TestOrdersWithoutATaskAreNeverStranded(t *testing.T) {
 	})
 }
 
-// A buyer remembers a removed provider for as long as orders can be in flight there: one for each
-// account, and none whose account is configured.
+// A buyer remembers a removed provider for as long as orders can be in flight there. It remembers
+// one provider per account, and only accounts that are not configured.
 func TestFormerProvidersAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &replica{ledger: &ledger{}}
@@ -336,8 +335,8 @@ func TestFormerProvidersAreForgotten(t *testing.T) {
 			remains []string
 		}{
 			{0, []string{"a", "x", "b", "y", "c", ""}, nil},
-			{0, []string{"b", "y"}, []string{"a"}},         // c has no account, b is still there
-			{time.Hour, []string{"d", "x"}, []string{"b"}}, // a's account is listed again
+			{0, []string{"b", "y"}, []string{"a"}},         // c has no account, and b is still configured
+			{time.Hour, []string{"d", "x"}, []string{"b"}}, // the account of a is configured again
 			{0, []string{"e", "y"}, []string{"d"}},
 			{0, []string{"f", "x"}, []string{"e"}},
 			{0, []string{"g", "z"}, []string{"f", "e"}},
@@ -372,9 +371,8 @@ func TestAccountIDs(t *testing.T) {
 	}
 }
 
-// A callback to a former name of a provider has the signature of its account. It lands the token
-// and releases the permit under the former name. The token belongs to the present name, which
-// accepts reports.
+// A callback to a provider's former name has the signature of the account. The callback lands the
+// token and releases the permit of the former name. Reports about the token go to the present name.
 func TestACallbackUnderAFormerNameLands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)

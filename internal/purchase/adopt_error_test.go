@@ -10,7 +10,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// If Redis fails during the search, the orders that were adopted before are collected.
+// If Redis fails during the search, the orders that are already adopted are collected.
 func TestAdoptReturnsOrdersBeforeAnError(t *testing.T) {
 	for name, c := range map[string]struct{ looks, adopted int }{
 		"at once":                   {0, 0},
@@ -78,7 +78,7 @@ func TestAnErrorForOneIdentityDoesNotStopAdoption(t *testing.T) {
 	})
 }
 
-// failingStock fails for one identity.
+// failingStock is a stock whose adoptions fail for one identity.
 type failingStock struct {
 	*stock
 	bad captcha.ID

@@ -16,8 +16,8 @@ import (
 	"poold/internal/provider"
 )
 
-// foundOrder returns an order of a dead replica in a state. It was placed 2 s before it was marked, and
-// its task is "t7".
+// foundOrder returns an order of a dead replica in a state. The order was placed 2 s before it was
+// marked, and has the task "t7".
 func (s *testBuyer) foundOrder(t *testing.T, state pool.State) *Order {
 	t.Helper()
 	return s.foundFor(t, spec(), state)
@@ -67,7 +67,7 @@ func TestAdoptRemovesAnUnsubmittedOrder(t *testing.T) {
 		if got := heir.adopt(t); len(got) != 0 {
 			t.Errorf("%d orders to be collected", len(got))
 		}
-		// The journal does not say that the order is not a guest's.
+		// The journal does not say whether the order is for a guest.
 		s.want(t, "fail bought=false", "refund", "refund of solve", "release")
 		heir.wantLeft(t, 0, 0, 0)
 		if len(s.stock.booked()) != 0 {
@@ -97,7 +97,7 @@ func TestAdoptKeepsASubmittingOrderAsUnknown(t *testing.T) {
 	})
 }
 
-// A bought order is collected with its task id, on the terms of its placing.
+// An adopted order is collected by its task id. The terms at the time of its placement still apply.
 func TestAdoptCollectsABoughtOrder(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		target := spec()
@@ -124,7 +124,7 @@ func TestAdoptCollectsABoughtOrder(t *testing.T) {
 			t.Error(r.Err)
 		}
 		s.want(t, "poll t7", "poll t7", "poll t7", "settle", "release", "login at one: solved")
-		// The first wait counts from the submit.
+		// The first wait begins at the submit.
 		if asked[0] != 17*time.Second {
 			t.Errorf("first poll %v after the placing, want 17s", asked[0])
 		}
@@ -139,8 +139,8 @@ func TestAdoptCollectsABoughtOrder(t *testing.T) {
 	})
 }
 
-// A token that the adopter's first poll finds may be as old as its submit, and not older. A task
-// whose time-out has passed is polled once more.
+// If the adopter's first poll finds the token, the token counts as solved at its submit. A task is
+// polled once more even after its time-out.
 func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 	for _, age := range []time.Duration{30 * time.Second, 200 * time.Second} {
 		for _, solves := range []bool{true, false} {
@@ -170,14 +170,14 @@ func TestAdoptedTokenIsAsOldAsItsSubmit(t *testing.T) {
 	}
 }
 
-// Orders of unknown outcome, of living replicas and of this buyer are not adopted.
+// A buyer does not adopt orders of unknown outcome, orders of living replicas, or its own orders.
 func TestAdoptLeavesOtherOrdersAlone(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		s.foundOrder(t, pool.Unknown)
 		s.renew(t, s.foundOrder(t, pool.Bought).Ref)
 		own := s.order(t)
 		ended := s.startCollecting(t, own)
-		// Its lease expired, as in an outage of Redis.
+		// The order's lease expired, as in an outage of Redis.
 		s.stock.endLease(own.Ref)
 		before := s.stock.dump()
 		s.forget()
@@ -194,7 +194,7 @@ func TestAdoptLeavesOtherOrdersAlone(t *testing.T) {
 	})
 }
 
-// A record of another version is logged, and does not stop the adoption of other orders.
+// A journal record of another version is logged and does not stop the adoption of other orders.
 func TestAdoptSkipsUnreadableRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
@@ -215,8 +215,8 @@ func TestAdoptSkipsUnreadableRecords(t *testing.T) {
 	})
 }
 
-// An adopted order takes a slot of its account, beyond the concurrency if necessary, and frees it
-// however it ends.
+// An adopted order takes a slot of its account, if necessary beyond the concurrency. Every end of
+// the order frees the slot.
 func TestAdoptedOrdersTakeSlots(t *testing.T) {
 	withBuyer(t, 3, func(t *testing.T, s *testBuyer) {
 		for range 3 {
@@ -253,8 +253,8 @@ func TestAdoptedOrdersTakeSlots(t *testing.T) {
 	})
 }
 
-// An adopted order waits for its callback for the time in the adopter's file. A callback that Redis
-// cannot store is kept for the lifetime of its token.
+// The adopter's file decides how long an adopted order waits for its callback. A callback that
+// Redis cannot store is kept for the token's lifetime.
 func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		o := s.foundOrder(t, pool.Bought)
@@ -274,14 +274,14 @@ func TestAnAdoptedOrderWaitsForItsCallback(t *testing.T) {
 		if r := heir.buyer.orders.collect(t.Context(), got[0]); r.Err != nil {
 			t.Error(r.Err)
 		}
-		// Half the usable life of 80 s, from the submit, which was 2 s after the placing.
+		// The wait is half the usable life of 80 s, and the submit was 2 s after the placement.
 		if asked != 42*time.Second {
 			t.Errorf("polled %v after the placing", asked)
 		}
 	})
 }
 
-// An adoption leaves an order of unknown outcome alone.
+// An adopter does not submit an order of unknown outcome again.
 func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.foundOrder(t, pool.Unknown)
@@ -299,12 +299,12 @@ func TestAnUnknownOrderIsNeverSubmittedAgain(t *testing.T) {
 	})
 }
 
-// A callback ends an adopted order, which is then not lost, even if callbacks were switched off
-// meanwhile.
+// A callback ends an adopted order even if the adopter's file has no callbacks. The order is then
+// not reported as lost.
 func TestACallbackEndsAnAdoptedOrder(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		o := s.foundOrder(t, pool.Bought)
-		heir := s.replica("no letters") // callbacks are switched off here, but the order has its address
+		heir := s.replica("no letters") // this replica has no callbacks, but the order has a callback address
 		got := heir.adopt(t)
 		s.mustCall(t, callbackTo(o.address(), "code=03AF")) // at another replica
 		s.forget()
@@ -315,7 +315,7 @@ func TestACallbackEndsAnAdoptedOrder(t *testing.T) {
 	})
 }
 
-// The adopter's file has a shorter time-out. The order keeps its own.
+// An adopted order keeps its time-out, although the time-out in the adopter's file is shorter.
 func TestAnAdoptedOrderKeepsItsTimeout(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.foundOrder(t, pool.Bought)

@@ -15,7 +15,7 @@ import (
 var (
 	// ErrNoProvider means that no provider is configured.
 	ErrNoProvider = errors.New("there is no provider to buy from")
-	// ErrBusy means that nothing was bought, and that a retry after a short delay may succeed.
+	// ErrBusy means that nothing was bought, but a retry after a short delay may succeed.
 	ErrBusy = errors.New("the provider takes no order now")
 	// ErrDepth means that the stock has enough tokens and orders, or that buying is paused.
 	ErrDepth = errors.New("the stock needs no order")
@@ -55,7 +55,7 @@ type Provider interface {
 	State(at time.Time) provider.State
 	Threads(ctx context.Context) (total int, ok bool, err error)
 	ReadBalance(ctx context.Context) error
-	// Fault returns why the provider is down, or nil. Adopt replaces that fault.
+	// Fault returns the reason why the provider is down, or nil. Adopt replaces this fault.
 	Fault() *provider.Fault
 	Adopt(ctx context.Context, f *provider.Fault)
 	// Answered returns the time at which the latest call with a valid answer was sent; zero = no such
@@ -73,9 +73,9 @@ type Provider interface {
 // Orders has the methods of the store that the buyer uses. *pool.Orders and *permits.Permits
 // together implement it.
 type Orders interface {
-	// Permits count the orders at each provider over all replicas. ReleaseUnplaced returns the permit
-	// of an order that was not placed. Providers lists the names of all providers with permits,
-	// including providers that only other replicas have or had.
+	// Permits count the orders of all replicas at each provider. ReleaseUnplaced returns the permit of
+	// an order that was not placed. Providers lists the names of all providers with permits, also of
+	// those that only other replicas know.
 	Acquire(ctx context.Context, provider string, order pool.Ref, limit int, ttl, answered time.Duration) (permits.Permit, error)
 	ReleaseUnplaced(ctx context.Context, provider string, order pool.Ref) error
 	Release(ctx context.Context, provider string, order pool.Ref) error
@@ -122,37 +122,37 @@ type Orders interface {
 const (
 	ReportPassed  = "passed"
 	ReportLate    = "late"    // the provider's report window had ended
-	ReportRefused = "refused" // not passed on, for example because the provider refused it
+	ReportRefused = "refused" // not passed on, for example because the provider refused the report
 )
 
 // Entry is a configured provider with its limits and prices.
 type Entry struct {
 	Provider    Provider
-	Account     string // id of its account, see the function Account; "" = unknown
+	Account     string // id of the account, from the function Account; "" = unknown
 	Concurrency int    // maximum number of orders in flight over all replicas
 	Callbacks   Callbacks
-	Price       func(captcha.Type) float64 // price of one token; a negative price is unknown, a nil function means 0
+	Price       func(captcha.Type) float64 // price of one token; negative = unknown; a nil function means a price of 0
 }
 
 // Callbacks configures the callbacks of a provider.
 type Callbacks struct {
 	URL     string           // public base address of this daemon; "" = no callbacks
-	Secrets []captcha.Secret // the first one signs new addresses; each one verifies
-	// Fallback is how long to wait for a callback before polling; 0 = the smallest of 120 s, half the
+	Secrets []captcha.Secret // the first secret signs new addresses; every secret is accepted
+	// Fallback is the wait for a callback before polling; 0 = the minimum of 120 s, half the
 	// provider's time-out and half the token's usable life.
 	Fallback time.Duration
 	// Delay is the assumed age of a token when its callback first arrives.
 	Delay time.Duration
 }
 
-// GuestTarget replaces the target's name in orders, logs, events and metrics of guests. No
-// target can have this name.
+// GuestTarget is the target's name in orders, logs, events and metrics of guests. No target can
+// have this name.
 const GuestTarget = "/solve"
 
-// Spec describes an order to place. It has a copy of the target's definition, so that a later
-// reload does not change it.
+// Spec describes an order to place. A Spec copies the target's definition, so a later reload does
+// not change the order.
 type Spec struct {
-	Target   string // name for logs and events; GuestTarget if a caller waits for this order
+	Target   string // name for logs and events; GuestTarget if the order is for a guest
 	Owner    string // of the target
 	Identity captcha.Identity
 	ID       captcha.ID // of Identity
@@ -163,10 +163,10 @@ type Spec struct {
 	// Shortest is the shortest learned lead time; 0 = too few lead times are known.
 	Shortest        time.Duration
 	PerHour, PerDay int // the target's budgets; 0 = no limit
-	// Guests is the budget of all guests if the order is for a guest, else zero.
+	// Guests is the budget of all guests; zero unless the order is for a guest.
 	Guests pool.Caps
-	// Image is the picture of a captcha.Image, else nil. The picture stays in memory, and the order
-	// drops it at the submit.
+	// Image is the picture of a captcha.Image, else nil. The picture is kept only in memory and only
+	// until the submit.
 	Image []byte
 }
 
@@ -177,8 +177,8 @@ type Status struct {
 	Name        string
 	State       provider.State
 	InFlight    int // number of orders with a permit, over all replicas
-	Concurrency int // maximum number of orders in flight: the file's limit, or the provider's if lower
-	// Silent reports that the callbacks of the last tasks did not arrive, so that new tasks are polled
+	Concurrency int // maximum number of orders in flight: the lower of the file's limit and the provider's limit
+	// Silent means that the callbacks of the latest tasks did not arrive, so new tasks are polled
 	// without waiting for a callback.
 	Silent bool
 }

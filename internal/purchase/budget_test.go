@@ -16,17 +16,17 @@ import (
 	"poold/internal/redisdb"
 )
 
-// A used-up budget refuses the order and says when there is room again. The order keeps no permit,
-// no slot, and no reservation in the other budget.
+// A used-up budget refuses the order, and its error says when the budget has room again. The order
+// keeps no permit, no slot, and no reservation in the other budget.
 func TestAUsedUpBudgetRefusesAnOrder(t *testing.T) {
 	for name, c := range map[string]struct {
-		// The first two caps are the target's in an hour and in a day; the third is the overall cap.
+		// The first two caps are the target's caps per hour and per day. The third is the overall cap.
 		perHour, perDay, overall int
 
-		age    time.Duration // of the solves that use them up
+		age    time.Duration // age of the solves that use up the budget
 		want   BudgetError
 		text   string
-		booked int // in the overall budget, afterwards
+		booked int // solves in the overall budget after the refusal
 		asked  string
 	}{
 		"over all targets": {
@@ -68,7 +68,7 @@ func TestAUsedUpBudgetRefusesAnOrder(t *testing.T) {
 	}
 }
 
-// Without an overall budget no reservation is made.
+// If there is no overall budget, no reservation is made.
 func TestWithoutABudgetNothingIsReserved(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(3)
@@ -92,7 +92,7 @@ func TestWithoutABudgetNothingIsReserved(t *testing.T) {
 	})
 }
 
-// Booked returns the number of solves in the overall budget, and the budget.
+// Booked returns the number of solves in the overall budget and the cap.
 func TestBookedReturnsTheUsedBudget(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(7)
@@ -107,7 +107,7 @@ func TestBookedReturnsTheUsedBudget(t *testing.T) {
 	})
 }
 
-// A reservation is returned only if certainly nothing was bought.
+// A reservation is returned only if it is certain that nothing was bought.
 func TestReservationsAreReturnedIfNothingWasBought(t *testing.T) {
 	fault := func(c provider.Class) error { return &provider.Error{Class: c, Code: "CODE"} }
 	submit := func(err error) func(*testBuyer, *Order) {
@@ -162,7 +162,7 @@ func TestReservationsAreReturnedIfNothingWasBought(t *testing.T) {
 	}
 }
 
-// The same holds for an order that ends before its submit.
+// If an order ends before its submit, its reservations are returned.
 func TestReservationsAreReturnedBeforeTheSubmit(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(s *testBuyer, target *Spec)
@@ -205,7 +205,8 @@ func TestReservationsAreReturnedBeforeTheSubmit(t *testing.T) {
 	})
 }
 
-// The journal has the price, the budgets and the facts of an order, for the replica that ends it.
+// The journal has the price, the budgets and the facts of an order, because another replica may end
+// the order.
 func TestTheJournalHasPriceBudgetsAndFacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for price, want := range map[float64]int64{0: 0, 0.0029: 2_900_000, 1e-9: 1, 0.00013: 130000, 12.5: 12_500_000_000, math.SmallestNonzeroFloat64: 0, -1: pool.PriceUnknown} {
@@ -247,7 +248,7 @@ func TestTheJournalHasPriceBudgetsAndFacts(t *testing.T) {
 	})
 }
 
-// A refused order frees its slot even if Redis does not take the reservations back.
+// A refused order frees its slot even if Redis does not answer the return of the reservations.
 func TestARefusedOrderFreesItsSlotWhileRedisIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, step := range []string{"refund", "release"} {
@@ -265,8 +266,8 @@ func TestARefusedOrderFreesItsSlotWhileRedisIsAway(t *testing.T) {
 	})
 }
 
-// If Redis fails after a refusal, or for longer than an order's life after a reservation, no solve
-// that was not bought stays in the budget.
+// An outage of Redis leaves no reservation without a purchase. Redis may fail after a refusal, or
+// for longer than an order's life.
 func TestAnOutageLeavesNoReservation(t *testing.T) {
 	for name, c := range map[string]struct {
 		away   []string

@@ -13,7 +13,8 @@ import (
 	"poold/internal/provider"
 )
 
-// mustAdmit returns the slot that it gets, the name of its provider, and how long that took.
+// mustAdmit waits for a slot. It returns the slot, the name of the slot's provider, and the
+// duration of the wait.
 func mustAdmit(t *testing.T, d *Buyer) (*Slot, string, time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -38,7 +39,8 @@ func TestAdmitWithoutProviders(t *testing.T) {
 	})
 }
 
-// The first provider of the list gets all orders. While it is down, the next one gets them.
+// The first provider of the list gets all orders. While that provider is down, the next provider
+// gets them.
 func TestTheNextProviderTakesOver(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		two := newFakeProvider(s.ledger, "two")
@@ -59,8 +61,8 @@ func TestTheNextProviderTakesOver(t *testing.T) {
 	})
 }
 
-// A request waits for a full provider that is up: the next provider takes over from one that is
-// down, not from one that is full.
+// A request waits for a full provider that is up. The next provider gets orders only while the
+// first provider is down.
 func TestARequestWaitsForAFullProvider(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
@@ -73,8 +75,8 @@ func TestARequestWaitsForAFullProvider(t *testing.T) {
 	})
 }
 
-// If a full provider goes down, its pending requests go to the next one. It is not asked whether it
-// is ready, because that would use up its probe.
+// If a full provider goes down, its pending requests go to the next provider. Ready of the full
+// provider is not called, because a call would use up the probe.
 func TestRequestsLeaveAFullProviderThatGoesDown(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 1}, {Provider: newFakeProvider(s.ledger, "two"), Concurrency: 1}})
@@ -91,7 +93,8 @@ func TestRequestsLeaveAFullProviderThatGoesDown(t *testing.T) {
 	})
 }
 
-// While no provider is ready, a request waits for as long as they say, with few looks in between.
+// While no provider is ready, a request waits until the earliest time that Ready returned, with few
+// calls of Ready.
 func TestAdmitWaitsForTheEarliestRetry(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.setState(provider.StateBusy, 0) // without a delay
@@ -109,7 +112,7 @@ func TestAdmitWaitsForTheEarliestRetry(t *testing.T) {
 func readies(s *fakeProvider) int { n, _ := s.calls(); return n }
 
 // Slots are granted in the order of the requests. Only one slot is free at a time, because two
-// callers that get their slots at one moment report them in any order.
+// callers with simultaneous grants could report them in any order.
 func TestAdmitIsFirstComeFirstServed(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		a, _, _ := mustAdmit(t, s.buyer)
@@ -138,7 +141,8 @@ func TestAdmitIsFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// A reload wakes pending requests: with more concurrency, another provider, or none.
+// A reload wakes pending requests if it raises the concurrency, adds a provider or removes all
+// providers.
 func TestAReloadWakesPendingRequests(t *testing.T) {
 	cases := map[string]struct {
 		next func(s *testBuyer) []Entry
@@ -171,8 +175,8 @@ func TestAReloadWakesPendingRequests(t *testing.T) {
 	}
 }
 
-// An unchanged provider keeps its slots in a reload. If the concurrency falls below the slots in
-// use, requests wait until enough are freed.
+// An unchanged provider keeps its slots in a reload. If the concurrency falls below the number of
+// slots in use, requests wait until enough slots are freed.
 func TestAReloadKeepsSlots(t *testing.T) {
 	withBuyer(t, 3, func(t *testing.T, s *testBuyer) {
 		var held []*Slot
@@ -193,7 +197,7 @@ func TestAReloadKeepsSlots(t *testing.T) {
 	})
 }
 
-// An order at a removed provider is collected there.
+// An order at a removed provider is still collected at that provider.
 func TestOrdersAtARemovedProviderAreCollected(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
@@ -214,7 +218,7 @@ func TestAdmitEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var callers sync.WaitGroup
-		for range 2 { // the first request and one behind it
+		for range 2 { // the first request and a second one
 			callers.Go(func() {
 				if _, err := s.buyer.Admit(ctx, Bid{}); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("admit = %v, want deadline exceeded", err)
@@ -235,7 +239,7 @@ func TestProvidersAndPace(t *testing.T) {
 			t.Errorf("pace %v, %v", first, interval)
 		}
 		s.order(t)
-		// Another replica has an order there too.
+		// Another replica has an order at the same provider.
 		if _, err := s.stock.other().Acquire(t.Context(), "one", pool.Ref{Identity: spec().ID, Order: "foreign"}, 9, time.Minute, -1); err != nil {
 			t.Fatal(err)
 		}
@@ -262,8 +266,8 @@ func boundedCtx(t *testing.T) context.Context {
 	return ctx
 }
 
-// The concurrency is the smaller one of the file's number and the provider's threads, which are
-// read each minute. After an error the last number stays.
+// The concurrency is the minimum of the file's number and the provider's threads. The threads are
+// read each minute, and after an error the last number stays in force.
 func TestThreadsLimitConcurrency(t *testing.T) {
 	withBuyer(t, 20, func(t *testing.T, s *testBuyer) {
 		answers := []func() (int, bool, error){
@@ -289,7 +293,8 @@ func TestThreadsLimitConcurrency(t *testing.T) {
 	})
 }
 
-// Maintenance reads a new provider at once, does not call one that is down, and survives a panic.
+// Maintenance reads the limits of a new provider at once, makes no call to a provider that is down,
+// and survives a panic.
 func TestMaintenanceReadsProviders(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.setState(provider.StateDown, time.Hour)

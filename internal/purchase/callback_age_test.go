@@ -10,7 +10,7 @@ import (
 	"poold/internal/spool"
 )
 
-// A token's age counts from the configured delay before its callback, and not from before the
+// A token's age counts from the configured delay before its callback, but never from before the
 // submit.
 func TestTheAgeOfATokenFromACallback(t *testing.T) {
 	for name, c := range map[string]struct{ mark, arrived, delay, born, lead time.Duration }{
@@ -28,7 +28,7 @@ func TestTheAgeOfATokenFromACallback(t *testing.T) {
 			terms.Delay = c.delay
 			s.reload(terms)
 			o := s.order(t)
-			// An order keeps the terms of its placing.
+			// An order keeps the terms that applied when it was placed.
 			terms.Delay = 7 * time.Minute
 			s.reload(terms)
 			time.Sleep(c.mark)
@@ -44,8 +44,8 @@ func TestTheAgeOfATokenFromACallback(t *testing.T) {
 	}
 }
 
-// If the daemon's clock is set ahead between submit and callback, the token's life does not grow:
-// Redis knows when the order was placed.
+// If the daemon's clock is set ahead between submit and callback, the token does not live longer,
+// because Redis knows when the order was placed.
 func TestACallbackIsNotFromTheFuture(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
@@ -64,8 +64,8 @@ func TestACallbackIsNotFromTheFuture(t *testing.T) {
 	})
 }
 
-// After an outage of Redis, a repeated callback brings a token as old as at its first arrival, even
-// if the first callback could not be kept.
+// If a callback is repeated after an outage of Redis, the token's age counts from the first
+// callback, even if that callback could not be stored.
 func TestARepeatedCallbackMakesNoTokenYounger(t *testing.T) {
 	for _, disk := range []bool{true, false} {
 		runBubble(t, fmt.Sprint(disk), func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestARepeatedCallbackMakesNoTokenYounger(t *testing.T) {
 			_ = s.buyer.Callback(t.Context(), callbackTo(o.address(), "code=03AF")) // kept, or 503
 			time.Sleep(30 * time.Second)
 			s.stock.failSteps()
-			s.mustCall(t, callbackTo(o.address(), "code=03AF")) // a repeat, before the next replay
+			s.mustCall(t, callbackTo(o.address(), "code=03AF")) // a repetition before the next replay
 			if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 5*time.Second {
 				t.Errorf("born %v after the placing, want 5s: first arrival less the delay", l[0].SincePlaced)
 			}
@@ -94,7 +94,7 @@ type timed struct {
 
 func (x timed) Ended(e Event) { *x.took = e.Solved.Sub(e.Submitted) }
 
-// A dead letter of a clock that was ahead gives no negative lead time.
+// If the clock is set back after a dead letter was stored, the lead time is still not negative.
 func TestAClockThatWentBackGivesNoNegativeTime(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		var took time.Duration

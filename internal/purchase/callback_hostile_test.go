@@ -19,8 +19,8 @@ import (
 	"poold/internal/spool"
 )
 
-// An invalid callback is answered like a valid one, is counted, and changes nothing in Redis. Its
-// order is still polled.
+// An invalid callback gets the same response as a valid callback, is counted, and changes nothing
+// in Redis. The order is still polled.
 func TestInvalidCallbacksChangeNothing(t *testing.T) {
 	const good = "id=t1&code=03AFcallback"
 	query := func(text string) func(*Callback, *Order) {
@@ -101,7 +101,7 @@ func TestInvalidCallbacksChangeNothing(t *testing.T) {
 	}
 }
 
-// A callback that names another order's task does not end this order, even if this order's task is
+// A callback with another order's task does not end this order, even if the task of this order is
 // unknown.
 func TestACallbackWithAnotherOrdersTaskIsIgnored(t *testing.T) {
 	for _, text := range []string{"id=t9&code=03AFcallback", "id=t9&code=ERROR_CAPTCHA_UNSOLVABLE"} {
@@ -129,7 +129,7 @@ func TestACallbackWithAnotherOrdersTaskIsIgnored(t *testing.T) {
 	}
 }
 
-// A callback for an order of a later version is logged, and leaves the order alone.
+// A callback for an order of a later version is logged and does not change the order.
 func TestACallbackForAnUnreadableOrderIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
@@ -146,7 +146,7 @@ func TestACallbackForAnUnreadableOrderIsLogged(t *testing.T) {
 	})
 }
 
-// No token and no secret is logged, whatever the outcome of a callback.
+// The log never contains a token or a secret, whatever the outcome of a callback.
 func TestCallbacksLogNoSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const canary = "03AFcanary"
@@ -179,7 +179,7 @@ func TestCallbacksLogNoSecrets(t *testing.T) {
 	})
 }
 
-// A callback is handled even if its sender hangs up at once.
+// A callback is handled even if its sender disconnects at once.
 func TestACallbackOutlivesItsSender(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		ended := s.startCollecting(t, s.order(t))
@@ -194,8 +194,8 @@ func TestACallbackOutlivesItsSender(t *testing.T) {
 	})
 }
 
-// An address is valid while its order can be in flight, also after reloads of the secrets and of
-// the providers.
+// A callback address is valid while the order can be in flight, also after reloads of the secrets
+// and the providers.
 func TestFormerSecretsVerify(t *testing.T) {
 	for name, change := range map[string]func(s *testBuyer){
 		"nothing":              func(*testBuyer) {},
@@ -226,7 +226,7 @@ func TestFormerSecretsVerify(t *testing.T) {
 	}
 }
 
-// Of two concurrent callbacks, the slower one finds the order and cannot end it. It counts as
+// Of two concurrent callbacks, the slower callback finds the order but cannot end it, and counts as
 // repeated.
 func TestTheSlowerOfTwoCallbacksIsUnknown(t *testing.T) {
 	for _, text := range []string{"code=03AFcallback", "code=ERROR_X"} {

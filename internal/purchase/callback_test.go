@@ -19,12 +19,12 @@ const (
 	jsonType = "application/json"
 )
 
-// callbackSettings returns the callback settings of a file.
+// callbackSettings returns the callback settings with these secrets.
 func callbackSettings(secrets ...captcha.Secret) Callbacks {
 	return Callbacks{URL: "https://poold.example.com", Secrets: secrets, Delay: 10 * time.Second}
 }
 
-// newCallbackBuyer returns a buyer whose provider calls back.
+// newCallbackBuyer returns a buyer whose provider sends callbacks.
 func newCallbackBuyer(t *testing.T, letters string) *testBuyer {
 	t.Helper()
 	s := newTestBuyerWith(t, 5, letters)
@@ -32,18 +32,18 @@ func newCallbackBuyer(t *testing.T, letters string) *testBuyer {
 	return s
 }
 
-// withCallbackBuyer runs a test in a bubble, with a buyer without a folder for dead letters.
+// withCallbackBuyer runs a test in a bubble. The buyer has callbacks, but no folder for dead letters.
 func withCallbackBuyer(t *testing.T, test func(t *testing.T, s *testBuyer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, newCallbackBuyer(t, "no letters")) })
 }
 
-// reload changes the provider's callbacks.
+// reload replaces the provider's callback settings.
 func (s *testBuyer) reload(c Callbacks) {
 	s.buyer.SetProviders([]Entry{{Provider: s.provider, Concurrency: 5, Callbacks: c}})
 }
 
-// callbackTo returns a service's callback to an address, with a query, now.
+// callbackTo returns a callback that a service sends now, with an address and a query.
 func callbackTo(address, query string) Callback {
 	parts := strings.Split(address, "/")
 	n := len(parts)
@@ -62,7 +62,7 @@ func (s *testBuyer) mustCall(t *testing.T, c Callback) {
 	}
 }
 
-// wantLeft compares the orders and permits in Redis, and the slots of this replica.
+// wantLeft checks the numbers of orders and permits in Redis, and of used slots at this replica.
 func (s *testBuyer) wantLeft(t *testing.T, orders, places, slots int) {
 	t.Helper()
 	if o, p := s.stock.counts(); o != orders || p != places || s.buyer.slots()[0] != slots {
@@ -70,8 +70,7 @@ func (s *testBuyer) wantLeft(t *testing.T, orders, places, slots int) {
 	}
 }
 
-// The form of an address never changes, because orders that were placed before an upgrade are
-// called back after it.
+// The form of an address never changes, because a callback may arrive after an upgrade.
 func TestTheCallbackAddressIsStable(t *testing.T) {
 	ref := pool.Ref{Order: "ABCDEF", Identity: "0123456789abcdef0123456789abcdef"}
 	const want = "https://poold.example.com/callback/one/ABCDEF.0123456789abcdef0123456789abcdef/SIGNATURE"
@@ -79,7 +78,7 @@ func TestTheCallbackAddressIsStable(t *testing.T) {
 	if got := callbackSettings("first", "second").address("one", ref); got != strings.Replace(want, "SIGNATURE", signature, 1) {
 		t.Errorf("address %s", got)
 	}
-	// HMAC-SHA256 with the key "first" of "one", a zero byte and the order, cut to 16 bytes.
+	// The first 16 bytes of the HMAC-SHA256 of "one", a zero byte and the order, with the key "first".
 	if signature != "5b294efa850d5f11ea1802cbe57ab100" {
 		t.Errorf("signature %s", signature)
 	}
@@ -115,7 +114,7 @@ func TestASubmitHasAnAddressOnlyWithCallbacks(t *testing.T) {
 	}
 }
 
-// A callback with a token, in any form, lands the token at once: no poll is made, the order's
+// A callback with a token in any form lands the token at once, without a poll. The order's
 // goroutine ends, and permit and slot are freed.
 func TestACallbackSettlesItsOrder(t *testing.T) {
 	for name, change := range map[string]func(*Callback){
@@ -185,8 +184,8 @@ func TestARepeatedCallbackIsUnknown(t *testing.T) {
 	})
 }
 
-// callbackEndings are callbacks, the messages that replicas send each other about them, and the
-// ends of their orders.
+// callbackEndings lists callbacks, the messages between replicas about these callbacks, and the
+// ends of the orders.
 func callbackEndings() map[string]struct {
 	how      string
 	outcome  Outcome
@@ -203,7 +202,7 @@ func callbackEndings() map[string]struct {
 	}
 }
 
-// A fast service calls back before it answers the submit.
+// A fast service sends the callback before its answer to the submit.
 func TestACallbackMayPrecedeTheSubmitsAnswer(t *testing.T) {
 	for text, want := range callbackEndings() {
 		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
@@ -218,7 +217,7 @@ func TestACallbackMayPrecedeTheSubmitsAnswer(t *testing.T) {
 			}
 			s.wantLeft(t, 0, 0, 0)
 			if want.outcome == Solved {
-				// Storing the task id finds no order.
+				// When the task id is stored, the order no longer exists.
 				s.want(t, "mark", "submit", "claim t1", "settle", "release", "login at one: solved", "callback settled", "claim t1", "store t1", "release")
 			} else {
 				s.want(t, "mark", "submit", "claim t1", "fail bought=true", "release", "login at one: failed", "callback failed", "claim t1", "store t1", "release")
@@ -230,7 +229,8 @@ func TestACallbackMayPrecedeTheSubmitsAnswer(t *testing.T) {
 	}
 }
 
-// An order whose submit had no answer has no task id and is not polled. Its callback collects it.
+// An order whose submit had no answer has no task id and is not polled. A callback still ends the
+// order.
 func TestACallbackCollectsALostSubmit(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		s.provider.submit = func(context.Context) (string, error) {
@@ -251,7 +251,7 @@ func TestACallbackCollectsALostSubmit(t *testing.T) {
 	})
 }
 
-// A callback may arrive at any replica. The store tells the replica that runs the order.
+// A callback may arrive at any replica. A message of the store reaches the replica that runs the order.
 func TestACallbackAtAnotherReplicaEndsTheOrderHere(t *testing.T) {
 	for text, want := range callbackEndings() {
 		withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
@@ -264,7 +264,7 @@ func TestACallbackAtAnotherReplicaEndsTheOrderHere(t *testing.T) {
 			began := time.Now()
 			other.mustCall(t, callbackTo(s.provider.submitted.Pingback, text))
 			told := len(s.all())
-			s.buyer.Ended(pool.Ref{Order: "foreign"}, pool.Solved) // of no order here
+			s.buyer.Ended(pool.Ref{Order: "foreign"}, pool.Solved) // this replica has no such order
 			if r := <-ended; (r.Outcome != want.outcome || r.Hopeless != want.hopeless) || time.Since(began) != 0 {
 				t.Errorf("%s: collect = %v after %v, want %v at once", text, r.Err, time.Since(began), want.outcome)
 			}
@@ -276,7 +276,8 @@ func TestACallbackAtAnotherReplicaEndsTheOrderHere(t *testing.T) {
 	}
 }
 
-// If that message is lost, the next renewal ends the order here.
+// If the message about a callback at another replica is lost, the next lease renewal ends the order
+// here.
 func TestARenewalNoticesACallbackAtAnotherReplica(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		stop := s.startRunning(t)
@@ -293,7 +294,7 @@ func TestARenewalNoticesACallbackAtAnotherReplica(t *testing.T) {
 	})
 }
 
-// The signing secret stays known, however many former secrets a provider has.
+// The signing secret is kept even if a provider has many former secrets.
 func TestTheSigningSecretStaysKnown(t *testing.T) {
 	for _, once := range []bool{true, false} {
 		runBubble(t, fmt.Sprint(once), func(t *testing.T) {

@@ -11,13 +11,13 @@ import (
 	"poold/internal/provider"
 )
 
-// With callbacks, the first poll comes after the fallback time. Without them, it comes when the
-// task may be solved.
+// With callbacks, the first poll comes after the fallback time. Without callbacks, the first poll
+// comes when the task may be solved.
 func TestTheFirstPoll(t *testing.T) {
 	for name, c := range map[string]struct {
 		callbacks, explicit       bool
 		limit, lifetime, shortest time.Duration
-		want                      time.Duration // after the submit, whose answer took a second
+		want                      time.Duration // time from the submit to the first poll; the submit takes a second
 	}{
 		"explicit":                  {true, true, 3 * time.Minute, 120 * time.Second, 0, 33 * time.Second},
 		"half the usable life":      {true, false, 3 * time.Minute, 120 * time.Second, 0, 40 * time.Second},
@@ -73,8 +73,8 @@ func TestTheFirstPoll(t *testing.T) {
 	}
 }
 
-// After three tasks without their callbacks, the next ones are polled from the start, until a
-// callback arrives.
+// After three consecutive tasks without callbacks, further tasks are polled without waiting for a
+// callback, until a callback arrives.
 func TestTasksArePolledIfCallbacksDoNotArrive(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		tasks := 0
@@ -109,7 +109,7 @@ func TestTasksArePolledIfCallbacksDoNotArrive(t *testing.T) {
 		if wait := first(); wait != 40*time.Second || silent() {
 			t.Errorf("after a callback the first poll after %v, silent %v", wait, silent())
 		}
-		// A callback at another replica counts here, when the message about it arrives.
+		// A callback at another replica counts here when the message about that callback arrives.
 		for range silentAfter {
 			first()
 		}
@@ -128,8 +128,8 @@ func TestTasksArePolledIfCallbacksDoNotArrive(t *testing.T) {
 	})
 }
 
-// Callbacks that arrive in an outage of Redis become dead letters, while polling finds their
-// tokens. They count as arrived, at any replica.
+// Callbacks that arrive in an outage of Redis become dead letters. They count as arrived at any
+// replica, even if polls find the tokens.
 func TestDeadLettersCountAsArrivedCallbacks(t *testing.T) {
 	for _, where := range []string{"at this replica", "at another replica"} {
 		runBubble(t, where, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestDeadLettersCountAsArrivedCallbacks(t *testing.T) {
 	}
 }
 
-// A callback without a usable result counts as arrived. Its task is polled.
+// A callback without a usable result counts as arrived, and the task is polled.
 func TestUselessCallbacksCountAsArrived(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		tasks := 0

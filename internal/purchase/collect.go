@@ -53,8 +53,8 @@ func (ords *orders) collect(ctx context.Context, o *Order) (r Result) {
 	return r
 }
 
-// maybeCalled reports whether a callback about the order may have reached any replica. After an
-// error of Redis, for instance, another replica may have stored a callback on its disk.
+// maybeCalled reports whether a callback about the order may have reached any replica. If a step of
+// the order failed in Redis, another replica may have stored a callback on its disk.
 func (o *Order) maybeCalled() bool {
 	return o.stepFailed || o.arrived.Load() || o.outside.Load() != nil
 }

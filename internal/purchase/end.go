@@ -34,7 +34,7 @@ const (
 	remove  script = "removing an order"                   // removes the order
 	keep    script = "keeping an order of unknown outcome" // the order counts until it expires; a callback can end it
 	leave   script = "leaving an order to other replicas"  // the order stays in the journal
-	collect script = "collecting an order of a replica"    // this replica continues it
+	collect script = "collecting an order of a replica"    // this replica continues the order
 )
 
 // situation is the state of an order and the trigger.
@@ -48,12 +48,12 @@ type end struct {
 	script   script
 	refund   bool    // nothing was bought: the budget reservations are returned
 	outcome  Outcome // returned to the caller of Buy; "" if the order was adopted
-	lost     bool    // the service may have solved the task: the order counts as lost, and its price as spent
+	lost     bool    // the service may have solved the task, so the order counts as lost and its price as spent
 	hopeless bool    // Result.Hopeless
 	attempt  pool.Attempt
 }
 
-// This table has the end for each pair of state and trigger, whether the trigger comes from the
+// The table ends has the end for each pair of state and trigger. The trigger may come from the
 // answer to the submit, a poll, a callback, a stop or an adoption. After a callback the state is
 // Bought, even if the journal has another state, because the callback proves the purchase.
 var ends = map[situation]end{
@@ -63,7 +63,7 @@ var ends = map[situation]end{
 
 	// The submit was sent. An order that the provider explicitly refused was not bought.
 	{pool.Submitting, badParameters}: {script: remove, refund: true, outcome: Refused, hopeless: true, attempt: pool.Hopeless},
-	// The service refused the submit for another reason, or with a code that the profile lacks.
+	// The service refused the submit for another reason, or with an unknown code.
 	{pool.Submitting, failed}:      {script: remove, refund: true, outcome: Failed, attempt: pool.Declined},
 	{pool.Submitting, unavailable}: {script: remove, refund: true, outcome: Busy},
 	{pool.Submitting, unanswered}:  {script: keep, outcome: Lost},
@@ -100,10 +100,10 @@ type notice struct {
 	callback bool              // the trigger is a callback
 }
 
-// The prefix refused precedes the code of a parameter fault in a message between replicas.
+// refusedPrefix precedes the code of a parameter fault in a message between replicas.
 const refusedPrefix = "refused "
 
-// message encodes the notice of a callback for the other replicas.
+// message encodes the notice of a callback as a text for the other replicas.
 func (n notice) message() string {
 	switch n.trigger {
 	case solved:
@@ -114,7 +114,7 @@ func (n notice) message() string {
 	return n.code
 }
 
-// readMessage decodes a text that the method message made.
+// readMessage decodes a text from notice.message.
 func readMessage(word string) notice {
 	if word == pool.Solved {
 		return notice{trigger: solved, callback: true}
@@ -133,7 +133,7 @@ func calledBack(code string, refused bool) notice {
 	return n
 }
 
-// endRepeated logs that the stock has had an order's token before, and returns the end
+// endRepeated logs that the order's token was in the stock before, and returns the end of an order
 // without a token.
 func (b *base) endRepeated(o *Order, n notice) (end, notice) {
 	b.log.Warn("a task brought no new token", "target", o.spec.Target, "provider", o.providerName(), "task", o.task, "err", pool.RepeatedText)
@@ -159,8 +159,8 @@ func (e end) result(o *Order, n notice) Result {
 	}
 }
 
-// answer returns the error for the guest's caller that waits for this order. It returns
-// nil for a target, because the callers of a target wait for its next order.
+// answer returns the error for the caller that waits for a guest's order. It returns nil for a
+// target, because the callers of a target wait for the target's next order.
 func (e end) answer(o *Order, n notice) *pool.FailedError {
 	if e.outcome != Failed || !o.spec.isGuest() {
 		return nil
@@ -177,8 +177,8 @@ func (n *notice) solvedAfter() time.Duration {
 	return max(0, n.took-n.age)
 }
 
-// carryOut runs the script of an end that removes the order. The argument call identifies the end,
-// so that Redis recognises a retry.
+// carryOut runs the script of an end that removes the order. The argument call is the same for each
+// retry, so that Redis recognises a retry.
 func (b *base) carryOut(ctx context.Context, o *Order, e end, n notice, call string) (pool.EndResult, error) {
 	if e.script == settle {
 		repeated, as := withoutToken(n)
@@ -226,7 +226,7 @@ type Event struct {
 
 // Observer receives events. Its methods must not block.
 type Observer interface {
-	// Ended receives each order that ends at this replica. It does not receive interrupted orders, or
+	// Ended receives each order that ends at this replica. It receives neither interrupted orders nor
 	// orders that end at another replica.
 	Ended(e Event)
 	Callback(outcome string)
@@ -263,8 +263,8 @@ type Outcome string
 const (
 	// Solved means that the token is in the stock.
 	Solved Outcome = "solved"
-	// Failed means that the task ended without a token, or that the provider refused the submit for a
-	// reason other than its parameters, its capacity and the account.
+	// Failed means that the task ended without a token. It also means a refused submit, unless the
+	// reason is the parameters, the capacity or the account.
 	Failed Outcome = "failed"
 	// Lost means that the outcome of the order is unknown. The order counts as bought.
 	Lost    Outcome = "lost"
@@ -272,12 +272,12 @@ const (
 	Busy    Outcome = "busy"    // the provider has no capacity, or the account has a fault; nothing was bought
 	// Elsewhere means that another replica ended the order or took it over.
 	Elsewhere Outcome = "elsewhere"
-	// Interrupted means that a stop or an outage of Redis came before the order's end. An order that
-	// was not submitted was removed; a submitted order stays in the journal.
+	// Interrupted means that a stop or an outage of Redis came before the order's end. An order
+	// without a submit was removed; a submitted order stays in the journal.
 	Interrupted Outcome = "interrupted"
 )
 
-// The map sentences describes outcomes for operators and callers.
+// sentences maps outcomes to texts for operators and callers.
 var sentences = map[Outcome]string{
 	Failed:  "the task brought no token",
 	Lost:    "the order's outcome is unknown",
@@ -294,8 +294,8 @@ type Result struct {
 	Err      error // nil if Solved
 }
 
-// finish stops the goroutine of an order that a callback or another replica ended. If finish is
-// called again, the first result counts.
+// finish stops the goroutine of an order that a callback or another replica ended. Only the first
+// call has an effect.
 func (o *Order) finish(r Result) {
 	o.outside.CompareAndSwap(nil, &r)
 	o.stop()

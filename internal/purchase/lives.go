@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// A dead letter expires after uselessAfter if the lifetime of its token is unknown.
+	// uselessAfter is the life of a dead letter whose token has an unknown lifetime.
 	uselessAfter = 24 * time.Hour
-	// lifeKept is how long the token lifetime of an identity is remembered after the identity's last
-	// token expired. It exceeds the duration of most orders. It is short because each picture is a new
+	// The token lifetime of an identity is remembered for lifeKept after the identity's last token
+	// expired. Most orders end sooner. A longer time would cost memory, because each picture is a new
 	// identity.
 	lifeKept = time.Hour
 )
 
-// lifetimes has the token lifetime of each identity, from the identity's last order. It is
-// safe for concurrent use.
+// lifetimes stores the token lifetime of each identity, as of the identity's last order. It is safe
+// for concurrent use.
 type lifetimes struct {
 	mu    sync.Mutex
 	of    map[captcha.ID]life
-	sweep time.Time // time at which the method set next removes old entries
+	sweep time.Time // when the method set will remove old entries again
 }
 
 type life struct {

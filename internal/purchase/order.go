@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// callTime bounds a call to the provider. It is longer than the client's own time-out,
-	// because a cancelled submit has an unknown outcome.
+	// callTime limits a call to the provider. It exceeds the client's own time-out, because a
+	// cancelled submit has an unknown outcome.
 	callTime = 20 * time.Second
 	// stockTime bounds one step in Redis, including the retries of the Redis client.
 	stockTime = 3 * time.Second
-	// placeMargin lets a permit outlive its order, so that after a crash a permit is counted too
-	// long and never too short.
+	// A permit expires placeMargin after its order, so that a permit never expires too early after a
+	// crash.
 	placeMargin = 10 * time.Second
 	// clockSlack is the greatest difference between the clocks of Redis nodes.
 	clockSlack = 10 * time.Second
-	// budgetRetry is the delay before a full budget is tried again. The budget may be full only because
-	// another order, which the stock then refuses, has a short-lived reservation.
+	// budgetRetry is the delay before a full budget is tried again. Another order may have a
+	// short-lived reservation, because the stock refuses that order later.
 	budgetRetry = 100 * time.Millisecond
 	// currency is the number of stored price units per unit of the currency.
 	currency = 1e9
@@ -38,18 +38,18 @@ type Order struct {
 	accountID   string        // id of the account when the order was placed
 	timeout     time.Duration // time-out of the provider when the order was placed
 	booked      []pool.Budget // shared budgets in which the order may have a reservation
-	refusals    int           // submits in a row that the provider had refused when the order was placed
+	refusals    int           // consecutive submits that the provider had refused when the order was placed
 	pingback    string        // callback address for the submit; "" = none, or already submitted
 	hasCallback bool          // the submit had a callback address
 	fallback    time.Duration // how long to wait for the callback before polling
 	delay       time.Duration // assumed age of a token when its callback arrives
 	price       int64         // price of the token in billionths of the currency; negative = unknown
-	// deadline is the time at which the order expires in Redis, or a little earlier.
+	// deadline is when the order expires in Redis, or a little earlier.
 	deadline time.Time
 
 	placed time.Time // time of placing; for an adopted order the latest possible time
-	// The method collect sets these fields, in this order. In an adopted order the first four are set
-	// already.
+	// The method collect sets these fields from top to bottom. An adopted order begins with the first
+	// four set.
 	submitted  time.Time // just before the submit
 	answered   time.Time // time at which the task id arrived
 	task       string    // the provider's id of the task
@@ -61,7 +61,7 @@ type Order struct {
 
 	stop       context.CancelFunc     // ends the method collect; set while the order is in flight
 	outside    atomic.Pointer[Result] // set when a callback or another replica ended the order
-	submitting atomic.Bool            // the submit is in progress, so the task id may soon be known
+	submitting atomic.Bool            // the submit is in progress, so the task id is not known yet
 	arrived    atomic.Bool            // a callback for the order arrived at this replica, valid or not
 }
 
@@ -96,12 +96,11 @@ func readOrder(r pool.Record) (*Order, error) {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// longestFlight returns the longest time that an order can be in flight: the provider's time-out,
-// and one call each before and after it.
+// longestFlight returns the longest time that an order can be in flight: the provider's time-out
+// and two calls.
 func longestFlight(p Provider) time.Duration { return p.Timeout() + 2*callTime }
 
-// facts returns the facts about the order that the journal keeps for a replica that
-// adopts it.
+// facts returns the facts that the journal stores for a replica that adopts the order.
 func (o *Order) facts() pool.Facts {
 	return pool.Facts{
 		Target: o.spec.Target, Owner: o.spec.Owner, Provider: o.provider, Account: o.accountID, Identity: o.spec.Identity,

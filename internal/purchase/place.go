@@ -18,16 +18,15 @@ import (
 const (
 	// retryEvery is the interval between two attempts to remove leftovers.
 	retryEvery = time.Second
-	// turnEvery is the time between two submits at an account that refuses all of them. turnSpread
-	// randomises the times at which the replicas try the next submit, so that no replica is always the
-	// first.
+	// turnEvery is the time between two submits at an account that refuses every submit. turnSpread
+	// randomises the time of a replica's next submit, so that no replica is always the first.
 	turnEvery, turnSpread = 5 * time.Second, 500 * time.Millisecond
 	// budgetWindow is how long a solve counts in a budget.
 	budgetWindow = 24 * time.Hour
 )
 
-// placer creates orders in Redis, with their permits and budget reservations. It also removes the
-// remains of orders that could not be placed. It is safe for concurrent use.
+// placer creates orders in Redis, with their permits and budget reservations. It also removes what
+// failed placements left in Redis. It is safe for concurrent use.
 type placer struct {
 	*base
 	accounts  *accounts
@@ -54,7 +53,7 @@ func (p *placer) budget() int {
 // budget, and stores the order in the journal. Its errors are those of Buy. After an error, place
 // has freed the slot and removed the reservations. If it succeeds, the caller must call collect.
 //
-// place checks ctx before the first step only, because a cancelled step may still change Redis. All
+// place checks ctx only before the first step, because a cancelled step may still change Redis. All
 // steps together take a few seconds at most.
 func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, error) {
 	if err := ctx.Err(); err != nil {
@@ -70,8 +69,7 @@ func (p *placer) place(ctx context.Context, slot *Slot, spec Spec) (*Order, erro
 	if err != nil {
 		return nil, err
 	}
-	// Redis may execute a step after this call has given up on the step. A step after notAfter does
-	// nothing.
+	// Redis may execute a step late, after this call has given up. A step after notAfter does nothing.
 	notAfter := at.After(stockTime + clockSlack)
 	full, err := p.reserveBudgets(bounded, o, notAfter)
 	switch {
@@ -122,7 +120,7 @@ func (p *placer) acquire(ctx, bounded context.Context, o *Order, limit int) (at 
 		o.slot.freeFull()
 		return 0, fmt.Errorf("%s: %w: all replicas together have %d orders there", name, ErrBusy, limit)
 	case permit.Refusals >= permits.MostRefusals:
-		p.accounts.pauseOrders(o.account, turnEvery+2*turnSpread) // lets another replica have the next turn
+		p.accounts.pauseOrders(o.account, turnEvery+2*turnSpread) // leaves the next turn to another replica
 	}
 	if o.slot.used != nil {
 		o.slot.used()
@@ -153,7 +151,7 @@ func newOrder(slot *Slot, spec Spec, terms accountTerms) *Order {
 }
 
 // reserveBudgets reserves a solve in each shared budget of the order. The result full is the first
-// budget without room.
+// used-up budget.
 func (p *placer) reserveBudgets(ctx context.Context, o *Order, notAfter pool.RedisTime) (full *BudgetError, err error) {
 	for _, b := range []struct {
 		of   pool.Budget
@@ -181,7 +179,7 @@ func (p *placer) reserveBudgets(ctx context.Context, o *Order, notAfter pool.Red
 }
 
 // rollbackUnanswered removes an order after Redis did not answer a step. It removes the order now
-// and again later, because Redis may still execute that step.
+// and once more later, because Redis may still execute that step.
 func (p *placer) rollbackUnanswered(ctx context.Context, o *Order, cause error) error {
 	p.rollback(ctx, o)
 	p.removeLater(o)
@@ -189,7 +187,7 @@ func (p *placer) rollbackUnanswered(ctx context.Context, o *Order, cause error) 
 }
 
 // releaseUnplaced frees the slot and the reservations of an order that was not placed. If Redis
-// does not answer, the method retry removes the reservations later.
+// does not answer, removeLeftovers removes the reservations later.
 func (p *placer) releaseUnplaced(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	if err := p.release(ctx, o.provider, o.Ref, o.booked); err != nil {
@@ -198,8 +196,8 @@ func (p *placer) releaseUnplaced(ctx context.Context, o *Order) {
 	}
 }
 
-// rollback removes an order that was not submitted, no matter which steps of its placing succeeded,
-// and frees its slot. If Redis does not answer, the order and its reservations expire.
+// rollback removes an order that was not submitted, whichever steps of its placement succeeded, and
+// frees its slot. If Redis does not answer, the order and its reservations expire.
 func (p *placer) rollback(ctx context.Context, o *Order) {
 	defer o.slot.Free()
 	if err := p.remove(ctx, o.provider, o.Ref, o.booked); err != nil {
@@ -207,9 +205,9 @@ func (p *placer) rollback(ctx context.Context, o *Order) {
 	}
 }
 
-// remove removes an order that was not bought, and then its reservations. If the process dies in
-// between, Redis counts one permit too many for a while. The reverse sequence could count one too
-// few.
+// remove removes an order that was not bought, and then its reservations. If the process dies
+// between the two steps, Redis counts one permit too many for a while. In the opposite order it
+// could count one permit too few.
 func (p *placer) remove(ctx context.Context, provider string, order pool.Ref, booked []pool.Budget) error {
 	var how pool.EndResult
 	err := withTimeout(ctx, func(ctx context.Context) (err error) {
@@ -242,10 +240,10 @@ func (p *placer) release(ctx context.Context, provider string, order pool.Ref, b
 // it expires.
 type leftover struct {
 	order *Order
-	once  bool // the order was removed once; the second removal undoes a step that came late
+	once  bool // the order was removed once; a second removal undoes a late step
 }
 
-// removeLater adds an order to the leftovers, so that the method retry removes it.
+// removeLater adds an order to the leftovers, for removeLeftovers.
 func (p *placer) removeLater(o *Order) {
 	o.spec.Image = nil
 	p.mu.Lock()
@@ -253,8 +251,8 @@ func (p *placer) removeLater(o *Order) {
 	p.leftovers = append(p.leftovers, leftover{order: o})
 }
 
-// removeLeftovers removes every leftover twice, unless the leftover expires in Redis before that.
-// A reservation in a budget expires after a day.
+// removeLeftovers removes every leftover twice, except leftovers that have expired in Redis. A
+// reservation in a budget expires after a day.
 func (p *placer) removeLeftovers(ctx context.Context) {
 	p.mu.Lock()
 	due := p.leftovers
@@ -275,7 +273,7 @@ func (p *placer) removeLeftovers(ctx context.Context) {
 	for i := range due {
 		l := &due[i]
 		if p.remove(ctx, l.order.provider, l.order.Ref, l.order.booked) != nil {
-			break // Redis is still away
+			break // Redis still does not answer
 		}
 		if l.once {
 			l.order = nil

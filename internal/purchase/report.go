@@ -28,8 +28,8 @@ type report struct {
 	accepted       bool
 }
 
-// reports passes callers' reports to the providers, in the background and until a
-// provider's report window ends. It is safe for concurrent use.
+// reports passes callers' reports to the providers in the background. A report is sent only within
+// the provider's report window. It is safe for concurrent use.
 type reports struct {
 	*base
 	accounts *accounts
@@ -43,7 +43,8 @@ func newReports(b *base, as *accounts) *reports {
 	return &reports{base: b, accounts: as, waiting: make(chan report, maxReports)}
 }
 
-// add adds a report. It never blocks: if the queue is full, the report is only counted as refused.
+// add adds a report. It never blocks: if the queue is full, add counts the report as refused and
+// drops it.
 func (rs *reports) add(r report) {
 	rs.mu.Lock()
 	queued := false
@@ -60,8 +61,8 @@ func (rs *reports) add(r report) {
 	}
 }
 
-// send sends reports until ctx ends, several at once, so that a service that hangs does
-// not delay the reports to others. Then it counts the pending reports as refused.
+// send sends reports until ctx ends, several concurrently, so that a service that hangs does not
+// delay reports to other services. At the end it counts the pending reports as refused.
 func (rs *reports) send(ctx context.Context) {
 	var senders sync.WaitGroup
 	for range reportsAtOnce {

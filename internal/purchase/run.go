@@ -29,7 +29,7 @@ func (b *Buyer) Run(ctx context.Context) error {
 	return nil
 }
 
-// repeat calls the function do at an interval until ctx ends. A panic ends only the current call.
+// repeat runs periodic work until ctx ends. A panic ends only the current call.
 func (b *Buyer) repeat(ctx context.Context, every time.Duration, work func(context.Context)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -43,26 +43,25 @@ func (b *Buyer) repeat(ctx context.Context, every time.Duration, work func(conte
 	}
 }
 
-// contain calls the function do and recovers from a panic, so that the panic does not end the
-// daemon.
+// contain recovers from a panic in work, so that the panic does not end the daemon.
 func (b *base) contain(work func()) { _ = panics.Contain(b.log, "panic at the buyer", work) }
 
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 2 * time.Second
-	// stopGrace is how long a step is retried after ctx has ended. It must be shorter than the
-	// daemon's drain limit.
+	// A step is retried for stopGrace after ctx has ended. This must be shorter than the daemon's
+	// drain limit.
 	stopGrace = 5 * time.Second
 )
 
 // retryUntilDeadline retries an idempotent step in Redis until the step succeeds. After the order's
-// deadline it returns the last error. After the end of ctx it continues for stopGrace, because the
+// deadline it returns the last error. It continues for stopGrace after ctx has ended, because the
 // order may be paid for.
 func (ords *orders) retryUntilDeadline(ctx context.Context, o *Order, doing string, step func(context.Context) error) error {
 	return ords.retryUntil(ctx, o, o.deadline, doing, step)
 }
 
-// retryUntil works like retryUntilDeadline, but the argument until is the deadline.
+// retryUntil is retryUntilDeadline with the time until as the deadline.
 func (ords *orders) retryUntil(ctx context.Context, o *Order, until time.Time, doing string, step func(context.Context) error) error {
 	stopping := ctx.Done()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {

@@ -7,17 +7,17 @@ import (
 	"poold/internal/provider"
 )
 
-// offer is an account with a copy of its state, so that the provider can be called without
-// holding the lock.
+// offer is an account with a copy of its state. With the copy, the provider can be called without
+// the lock.
 type offer struct {
 	*account
 	full    bool
-	recheck time.Duration // if full, how long until the next check
+	recheck time.Duration // time until the next check of a full account
 	bounded bool          // the provider refused the last submits of all targets
 }
 
-// offers returns an offer for each configured account, and the channel that is closed at
-// the next change.
+// offers returns an offer for each configured account, and a channel that is closed at the next
+// change of an account.
 func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -33,13 +33,14 @@ func (as *accounts) offers(at time.Time) ([]offer, <-chan struct{}) {
 	return offers, as.changed
 }
 
-// choose returns the first account that is ready and not full, or nil and how long to wait.
+// choose returns the first account that is ready and not full. If there is none, it returns nil and
+// the time until the next check.
 func choose(offers []offer, at time.Time) (*account, time.Duration) {
 	wait := recheckEvery
 	for _, o := range offers {
 		if o.full {
-			// Ready may use up the single probe per minute, so it is not called for a full provider. If a
-			// full provider is up, the request waits for it.
+			// Ready may use up the single probe per minute, so Ready is not called for a full provider. If a
+			// full provider is up, the request waits for a slot there.
 			if !o.bounded && o.State(at).Kind == provider.StateOK {
 				return nil, min(wait, o.recheck)
 			}
@@ -54,8 +55,8 @@ func choose(offers []offer, at time.Time) (*account, time.Duration) {
 	return nil, wait
 }
 
-// take takes a slot. Only the scheduler calls it for new orders, so the account is still
-// not full. Adopted orders take slots beyond the limit.
+// take takes a slot. Only the scheduler takes slots for new orders, so the account is still not
+// full. Adopted orders take slots beyond the limit.
 func (as *accounts) take(a *account) *Slot {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -67,7 +68,7 @@ func (as *accounts) take(a *account) *Slot {
 type Slot struct {
 	accounts *accounts
 	account  *account
-	used     func() // called when the order has its permit; may be nil
+	used     func() // called when the order gets its permit; may be nil
 	freed    bool   // guarded by accounts.mu
 }
 
@@ -78,19 +79,19 @@ func (s *Slot) Free() {
 	}
 	s.accounts.mu.Lock()
 	defer s.accounts.mu.Unlock()
-	// A permit was probably released too, so another order may succeed now.
+	// The order's permit was probably released too, so another order may succeed now.
 	s.freeLocked(time.Time{})
 }
 
-// freeFull frees the slot because other replicas have filled the account, and keeps orders
-// from it for fullFor.
+// freeFull frees the slot because other replicas have filled the account. For fullFor no order is
+// tried at the account.
 func (s *Slot) freeFull() {
 	s.accounts.mu.Lock()
 	defer s.accounts.mu.Unlock()
 	s.freeLocked(time.Now().Add(fullFor))
 }
 
-// freeLocked frees the slot and keeps orders from the account until fullUntil.
+// freeLocked frees the slot. No order is tried at the account until fullUntil.
 func (s *Slot) freeLocked(fullUntil time.Time) {
 	if s.freed {
 		return

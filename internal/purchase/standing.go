@@ -33,8 +33,7 @@ func faultKeyOf(f *provider.Fault) faultKey {
 	return faultKey{kind: f.Kind, code: f.Code, action: f.Action, since: f.Since, polls: f.Polls}
 }
 
-// shareFault reports to the other replicas that a provider's fault began or ended at this
-// replica.
+// shareFault shares with the other replicas that a provider's fault began or ended at this replica.
 func (as *accounts) shareFault(ctx context.Context, a *account) {
 	f := a.Fault()
 	now := faultKeyOf(f)
@@ -51,7 +50,7 @@ func (as *accounts) shareFault(ctx context.Context, a *account) {
 		at := time.Now()
 		next := f.Next.Sub(at)
 		if known.polls = now.polls; now == known {
-			next = 0 // the same fault: Redis keeps the time of the next probe
+			next = 0 // the fault is the same, so Redis keeps the time of the next probe
 		}
 		return as.stock.ReportFault(ctx, a.Name(), permits.Fault{
 			Kind: string(f.Kind), Code: f.Code, Reason: f.Reason, Action: f.Action,
@@ -101,7 +100,7 @@ func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	as.mu.Unlock()
 	mine := a.Fault()
 	switch {
-	case faultKeyOf(mine) != known: // the fault changed meanwhile, and the next exchange shares it
+	case faultKeyOf(mine) != known: // the fault changed meanwhile; the next exchange shares the new fault
 	case s.Fault == nil && mine == nil:
 	case s.Fault == nil:
 		a.Adopt(ctx, nil)
@@ -120,9 +119,8 @@ func (as *accounts) adopt(ctx context.Context, a *account, s permits.Standing) {
 	}
 }
 
-// noteSubmit records the answer to a submit. If the provider refuses the submit, the
-// refusal counts towards the provider's bound, unless the cause of the refusal is the capacity or
-// the account.
+// noteSubmit records the answer to a submit. A refusal counts towards the provider's bound, unless
+// its cause is the capacity or the account.
 func (as *accounts) noteSubmit(ctx context.Context, a *account, refusals int, err error) {
 	as.shareFault(ctx, a)
 	var fault *provider.Error
@@ -141,23 +139,22 @@ func (as *accounts) noteSubmit(ctx context.Context, a *account, refusals int, er
 	}
 }
 
-// isBounded reports whether the provider refused the last submits of all targets.
+// isBounded reports whether the provider refused the latest submits of all targets.
 func (as *accounts) isBounded(a *account) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return a.refusals >= permits.MostRefusals
 }
 
-// pauseOrders keeps this replica from placing orders at a probed account until the given wait
-// is over.
+// pauseOrders stops this replica's orders at a probed account for the given wait.
 func (as *accounts) pauseOrders(a *account, wait time.Duration) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	a.turnAt = time.Now().Add(wait)
 }
 
-// sinceAnswered returns the time since the latest answered call was sent; negative if no call was
-// answered.
+// sinceAnswered returns the time since the latest answered call was sent. It is negative if no call
+// was answered.
 func sinceAnswered(a *account) time.Duration {
 	at := a.Answered()
 	if at.IsZero() {
@@ -199,7 +196,7 @@ func (b *Buyer) Probe(ctx context.Context, name string) (Status, error) {
 }
 
 // Outage reports whether all providers are down, why, and when the first of them can be used again.
-// A zero time means that this is unknown.
+// A zero time means an unknown time.
 func Outage(providers []Status) (reason string, until time.Time, is bool) {
 	if len(providers) == 0 {
 		return "no provider is configured", time.Time{}, true

@@ -9,7 +9,7 @@ import (
 	"poold/internal/pool"
 )
 
-// OrderInFlight is an order in flight at any replica whose submit may have been sent.
+// OrderInFlight is an order of any replica that is in flight and may have been submitted.
 type OrderInFlight struct {
 	Order    pool.Ref
 	Identity captcha.Identity // without its proxy
@@ -25,8 +25,8 @@ type OrderInFlight struct {
 }
 
 // OrdersInFlight lists the orders in flight of all replicas, in no particular order. It finds the
-// orders by their permits, and omits orders that this version cannot read. It fails if any Redis
-// node does not answer.
+// orders by their permits, and omits orders that this version cannot read. It returns an error if
+// any Redis node does not answer.
 func (b *Buyer) OrdersInFlight(ctx context.Context) ([]OrderInFlight, error) {
 	names, err := b.stock.Providers(ctx)
 	if err != nil {

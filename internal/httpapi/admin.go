@@ -17,32 +17,33 @@ import (
 	"poold/internal/targets"
 )
 
-// reloadLimit bounds a reload, which waits for the workers of removed targets.
+// reloadLimit limits the duration of a reload, because a reload waits for the workers of removed
+// targets.
 const reloadLimit = 30 * time.Second
 
-// Controls changes the stock of an identity and the buying for it, over all replicas.
+// Controls changes the stock of an identity and controls the buying for this identity, on all replicas.
 type Controls interface {
 	Pause(ctx context.Context, id captcha.ID, p pool.Pause) error
 	Resume(ctx context.Context, id captcha.ID) error
 	// Retry lets an identity whose orders fail place its next order at once.
 	Retry(ctx context.Context, id captcha.ID) (bounded bool, err error)
-	// Flush drops all tokens and returns the number of those that could still have been handed out.
+	// Flush drops all tokens and returns the number of fresh tokens among them.
 	Flush(ctx context.Context, id captcha.ID, margin time.Duration) (dropped int, err error)
 	// Warm adds a warm window, in which tokens are kept ready. A window of 0 tokens ends all
 	// windows made by POST.
 	Warm(ctx context.Context, id captcha.ID, w pool.Window, limit pool.WindowLimit) error
 }
 
-// Operations has an operator's actions on providers and dead letters; *purchase.Buyer implements
-// it.
+// Operations contains an operator's actions on providers and dead letters; *purchase.Buyer
+// implements them.
 type Operations interface {
-	// Probe tries a provider at once and returns its state. It fails with
+	// Probe tries a provider at once and returns its state. Probe fails with
 	// purchase.ErrUnknownProvider if the configuration file has no such provider.
 	Probe(ctx context.Context, provider string) (purchase.Status, error)
 	// DeadLetters returns the callbacks that could not be stored, and an error if some of the dead
 	// letters cannot be read.
 	DeadLetters() ([]purchase.DeadLetter, error)
-	// Replay retries all dead letters now. It fails with redisdb.ErrDown if Redis is down.
+	// Replay retries all dead letters now. Replay fails with redisdb.ErrDown if Redis is down.
 	Replay(ctx context.Context) (purchase.Replayed, error)
 }
 
@@ -56,7 +57,7 @@ type Reloader interface {
 	Reload(ctx context.Context) error
 }
 
-// admin has the routes for operators, and the route that warms a target.
+// admin contains the routes for operators, and the route that warms a target.
 type admin struct {
 	stock  Controls
 	refill Waker
@@ -77,7 +78,7 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	if err := a.stock.Pause(r.Context(), c.Target.ID, pause); err != nil {
 		return err
 	}
-	var limits []slog.Attr // the limits that the request gave
+	var limits []slog.Attr // the end and the reason in the request
 	if !pause.Until.IsZero() {
 		limits = append(limits, slog.Time("until", pause.Until.UTC()))
 	}
@@ -88,8 +89,8 @@ func (a *admin) pause(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 }
 
 // resume is POST /pool/{target}/resume. The route ends a pause that was made by POST. A pause in
-// the configuration file lasts until the file is changed. If the target's orders fail or the
-// provider refuses them, the next order is placed at once.
+// the configuration file ends only when the file is changed. If the target's orders fail or are
+// refused, the next order is placed at once.
 func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	if c.Target.Paused {
 		return kernel.NewProblem(kernel.CodePausedInFile, "the configuration file has `paused: true` for this target; remove it there to resume")
@@ -104,8 +105,8 @@ func (a *admin) resume(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return a.finishChange(w, r, c, "target resumed", slog.Bool("tried_at_once", tried))
 }
 
-// flush is DELETE /pool/{target}/tokens: it drops the tokens that are ready, for example because
-// the page changed. New tokens are bought, and orders in flight still land.
+// flush is DELETE /pool/{target}/tokens: it drops the ready tokens, for example after a change of
+// the target's page. New tokens are bought, and orders in flight still land.
 func (a *admin) flush(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	dropped, err := a.stock.Flush(r.Context(), c.Target.ID, c.Target.Margin)
 	if err != nil {
@@ -131,7 +132,7 @@ func (a *admin) reload(w http.ResponseWriter, r *http.Request, _ *kernel.Call) e
 	defer cancel()
 	err := a.file.Reload(ctx)
 	kernel.AnswerWithin(w, kernel.WriteLimit)
-	a.status.Changed() // a refused file changes the status too
+	a.status.Changed() // a refused file also changes the status
 	if err != nil && ctx.Err() != nil {
 		p := kernel.NewProblem(kernel.CodeInternal, "the reload did not finish in time; /status.json shows the configuration in use")
 		p.Cause = err
@@ -234,7 +235,7 @@ func (a *admin) deadLetters(w http.ResponseWriter, r *http.Request, _ *kernel.Ca
 // replay is POST /dead-letters/replay: it retries all dead letters now.
 func (a *admin) replay(w http.ResponseWriter, r *http.Request, _ *kernel.Call) error {
 	replayed, err := a.buyer.Replay(r.Context())
-	a.status.Changed() // a replay that failed after some letters changed the status too
+	a.status.Changed() // a replay that fails after some letters also changes the status
 	kernel.AnswerWithin(w, kernel.WriteLimit)
 	if err != nil {
 		return err

@@ -34,11 +34,11 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	if s := state("staging-login"); !strings.Contains(s, `"state":"paused"`) {
 		t.Errorf("right after a pause: %s", s)
 	}
-	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).has(t, "resume", 204)
+	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).check(t, "resume", 204)
 	if s := state("staging-login"); !strings.Contains(s, `"state":"ok"`) {
 		t.Errorf("right after a resume: %s", s)
 	}
-	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"2h","reason":"the page changes"}`), isJSON, bearer(keyAll)).has(t, "a limited pause", 204)
+	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"2h","reason":"the page changes"}`), isJSON, bearer(keyAll)).check(t, "a limited pause", 204)
 	for _, line := range []string{
 		`"msg":"target paused","target":"staging-login","key":"all"}`, // no zero time
 		`"msg":"target paused","target":"staging-login","key":"all","until":"\d{4}-[^"]+Z","reason":"the page changes"}`,
@@ -47,9 +47,9 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 			t.Errorf("no %s in %s", line, d.logged)
 		}
 	}
-	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).has(t, "resume", 204)
+	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).check(t, "resume", 204)
 	// Resuming also lets a target whose orders fail place its next order at once.
-	if n := d.stock.count("retry"); n != 2 || d.logged.Count(`"msg":"target resumed"`, `"tried_at_once":`) != 2 {
+	if n := d.stock.countCalls("retry"); n != 2 || d.logged.Count(`"msg":"target resumed"`, `"tried_at_once":`) != 2 {
 		t.Errorf("%d of 2 resumes try at once: %s", n, d.logged)
 	}
 	id := set.Targets[1].ID
@@ -58,17 +58,17 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	}
 	a := d.ask(t, "POST", "/pool/checkout/resume", bearer(keyAll))
 	checkProblem(t, "paused in the file", a, 409, kernel.CodePausedInFile, "checkout")
-	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.count("pause", "resume") != 4 {
+	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.countCalls("pause", "resume") != 4 {
 		t.Errorf("%s; the stock saw %q", s, d.stock.calls)
 	}
 	// If the second step of a resume fails, the caller learns it and repeats the resume.
-	d.stock.breaks("retry", redisdb.ErrDown)
+	d.stock.failCalls("retry", redisdb.ErrDown)
 	checkProblem(t, "half a resume", d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 	if n := d.logged.Count(`"msg":"target resumed"`); n != 2 || len(d.refill.kicked) != 4 {
 		t.Errorf("half a resume: %d are logged, refill was told of %q", n, d.refill.kicked)
 	}
-	d.stock.breaks("", nil)
-	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).has(t, "the resume again", 204)
+	d.stock.failCalls("", nil)
+	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).check(t, "the resume again", 204)
 	d.stock.redis.SetDown(true)
 	for _, what := range []string{"pause", "resume"} {
 		checkProblem(t, what+" without redis", d.ask(t, "POST", "/pool/staging-login/"+what, bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
@@ -82,7 +82,7 @@ func TestFlushDropsTokensAtOnce(t *testing.T) {
 	d := start(t, set, nil, nil)
 	d.fill(t, "checkout", 1)
 	d.fill(t, "staging-login", 4)
-	d.stock.land(t, d.stock.order(t, d.target("staging-login")), 81*time.Second) // within the margin: no loss
+	d.stock.landToken(t, d.stock.order(t, d.target("staging-login")), 81*time.Second) // within the margin: no loss
 	state := func() string { return d.ask(t, "GET", "/pool/staging-login", bearer(keyAll)).body }
 	if s := state(); !strings.Contains(s, `"fresh":4`) {
 		t.Fatal(s)
@@ -99,7 +99,7 @@ func TestFlushDropsTokensAtOnce(t *testing.T) {
 	if !strings.Contains(d.logged.String(), `"level":"INFO","msg":"tokens flushed","target":"staging-login","key":"all","tokens":4`) {
 		t.Errorf("the log does not say what was lost: %s", d.logged)
 	}
-	equal(t, "another target has", d.stock.look(t, d.target("checkout")).Fresh, 1)
+	equal(t, "another target has", d.stock.readStock(t, d.target("checkout")).Fresh, 1)
 	d.stock.redis.SetDown(true)
 	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 }
@@ -143,7 +143,7 @@ func TestReloadFinishesWithoutItsCaller(t *testing.T) {
 	}
 	checkProblem(t, "an invalid file", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 422, kernel.CodeInvalidConfig, "",
 		`"problems":["pools.yaml:4: depth must be positive","pools.yaml:9: unknown key"]`)
-	d.ask(t, "GET", "/status.json", bearer(keyAll)).has(t, "what was wrong is not shown at once", 0, "pools.yaml:4: depth")
+	d.ask(t, "GET", "/status.json", bearer(keyAll)).check(t, "what was wrong is not shown at once", 0, "pools.yaml:4: depth")
 	d.config.reload = func(context.Context) error { return errors.New("canary-cause") }
 	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, kernel.CodeInternal, "")
 }
@@ -181,7 +181,7 @@ func TestHealthAndReadiness(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	d.refill.statuses["checkout"] = refill.Status{State: refill.Starved}
-	d.ask(t, "GET", "/readyz").has(t, "one starved target makes the replica unready", 200)
+	d.ask(t, "GET", "/readyz").check(t, "one starved target makes the replica unready", 200)
 }
 
 // TestPauseTakesLengthAndReason: a pause has the length and the reason of its body. An invalid body
@@ -201,9 +201,9 @@ func TestPauseTakesLengthAndReason(t *testing.T) {
 	} {
 		a := send(body)
 		checkProblem(t, body, a, 400, kernel.CodeBadRequest, "checkout")
-		equal(t, body, parsed[kernel.Problem](t, a).Detail, want)
+		equal(t, body, parseAnswer[kernel.Problem](t, a).Detail, want)
 	}
-	equal(t, "a body that is refused pauses", d.stock.count("pause"), 0)
+	equal(t, "a body that is refused pauses", d.stock.countCalls("pause"), 0)
 	reason := func() string {
 		d.status.Changed()
 		target, _ := d.status.Snapshot(t.Context()).Document.Target("checkout")
@@ -214,7 +214,7 @@ func TestPauseTakesLengthAndReason(t *testing.T) {
 		{`{"reason":"the page <b>changes</b>"}`, `^paused by all: the page <b>changes</b>$`},
 		{`{"for":"2h","reason":"release"}`, `^paused by all until \d{4}-\d\d-\d\d \d\d:\d\d UTC: release$`},
 	} {
-		send(c.body).has(t, c.body, 204)
+		send(c.body).check(t, c.body, 204)
 		if got := reason(); !regexp.MustCompile(c.want).MatchString(got) {
 			t.Errorf("%s: %q, want %s", c.body, got, c.want)
 		}
@@ -244,7 +244,7 @@ func TestProbeAnswersWithTheNewState(t *testing.T) {
 	checkProblem(t, "an unknown provider", d.ask(t, "POST", "/providers/other/probe", bearer(keyAll)), 404, kernel.CodeUnknownProvider, "")
 	checkProblem(t, "without redis", d.ask(t, "POST", "/providers/away/probe", bearer(keyAll)), 503, kernel.CodeStoreDown, "")
 	for _, key := range []string{keyStatus, keyStaging} {
-		d.ask(t, "POST", "/providers/main/probe", bearer(key)).has(t, "another key", 403)
+		d.ask(t, "POST", "/providers/main/probe", bearer(key)).check(t, "another key", 403)
 	}
 	equal(t, "probed", len(d.buyer.probed), 3)
 }

@@ -57,7 +57,7 @@ func TestArrivalsCountFromTheRangeStart(t *testing.T) {
 	} {
 		before := time.Now().UTC()
 		a := d.ask(t, "GET", "/history/arrivals/staging-login?"+c.query)
-		got, sum := decoded[historyapi.ArrivalList](t, a), 0
+		got, sum := decodeAnswer[historyapi.ArrivalList](t, a), 0
 		for _, s := range c.want {
 			sum += s.N
 		}
@@ -82,7 +82,7 @@ func TestArrivalsCountFromTheRangeStart(t *testing.T) {
 		t.Errorf("%q", keys)
 	}
 	d.arrivals.list = nil
-	if got := decoded[historyapi.ArrivalList](t, d.ask(t, "GET", "/history/arrivals/checkout")); got.Requests != 0 || got.From != stampOf(d.arrivals.from) {
+	if got := decodeAnswer[historyapi.ArrivalList](t, d.ask(t, "GET", "/history/arrivals/checkout")); got.Requests != 0 || got.From != stampOf(d.arrivals.from) {
 		t.Errorf("without any: %+v, asked from %v", got, d.arrivals.from)
 	}
 }
@@ -97,5 +97,5 @@ func TestArrivalsHideOtherTargets(t *testing.T) {
 		t.Errorf("%d %s, but %s", other.status, other.body, unknown.body)
 	}
 	equal(t, "the store was asked for", d.arrivals.target, "")
-	d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyStaging)).has(t, "the answer", 200)
+	d.ask(t, "GET", "/history/arrivals/staging-login", bearer(keyStaging)).check(t, "the answer", 200)
 }

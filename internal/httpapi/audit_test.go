@@ -90,7 +90,7 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 	} {
 		got := make(chan answer, 1)
 		go func() { got <- d.ask(t, "GET", "/pool/"+c.target+"/token"+c.query, bearer(keyAll)) }()
-		testkit.Within(t, 20*time.Second, "it waits", func() bool { return d.stock.look(t, d.target(c.target)).Waiting == 1 })
+		testkit.Within(t, 20*time.Second, "it waits", func() bool { return d.stock.readStock(t, d.target(c.target)).Waiting == 1 })
 		d.fill(t, c.target, 1)
 		c.want.Target, c.want.Token = c.target, idIn(t, <-got)
 		noted("for which its caller waited", c.want)
@@ -140,7 +140,7 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 		equal(t, "the id", c.want.Token, "tok1.sig."+string(d.solver.last().Take.ID)+"."+c.want.Token[strings.LastIndex(c.want.Token, ".")+1:])
 	}
 	d.solver.token.Source = pool.FromReplay
-	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), again).has(t, "the answer", 200)
+	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), again).check(t, "the answer", 200)
 	d.solver.err = &pool.EmptyError{}
 	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll))
 	testkit.Within(t, 20*time.Second, "all requests are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 20 })

@@ -44,7 +44,8 @@ func (g *gate) access() *kernel.Access {
 	return a
 }
 
-// identify finds the caller, and checks the rate of its key and its right to use the route.
+// identify finds the caller, and checks the rate of the caller's key and the caller's right to use
+// the route.
 func (g *gate) identify(c *kernel.Call, r *http.Request) error {
 	caller, err := authenticate(c.Access, c.Route, r)
 	if caller == nil && err != nil {
@@ -62,7 +63,7 @@ func (g *gate) identify(c *kernel.Call, r *http.Request) error {
 }
 
 // refuseKey returns the error for a caller without a key of the configuration file. Only wrong keys
-// are counted, so that a right key is served even if many wrong keys come from the same address.
+// are counted. A right key is served even if many wrong keys come from the same address.
 func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 	if secret, _ := credential(r); secret == "" {
 		return err // the request has no key
@@ -74,7 +75,7 @@ func (g *gate) refuseKey(c *kernel.Call, r *http.Request, err error) error {
 }
 
 // reauthenticate authenticates the caller again if the file was reloaded since its admission.
-// Without a reload, the returned Access is nil.
+// Without a reload since then, the returned Access is nil.
 func (g *gate) reauthenticate(c *kernel.Call, r *http.Request) (now *kernel.Access, caller *kernel.Caller, err error) {
 	if now = g.access(); now == c.Access {
 		return nil, c.Caller, nil
@@ -137,13 +138,13 @@ func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 		return nil
 	}
 	if _, basic := credential(r); basic {
-		// A browser adds Basic credentials by itself, even to requests of other sites' pages.
+		// A browser adds Basic credentials automatically, even to requests that pages of other sites cause.
 		return refuseForeignPages(r)
 	}
 	return nil
 }
 
-// find returns the target with a name, if the caller may use it.
+// find returns the target with the given name, if the caller may use the target.
 func (g *gate) find(a *kernel.Access, name string, c *kernel.Caller) (*kernel.Target, error) {
 	// A malformed name is refused before it is used.
 	if a.Targets[name] == nil && !targets.IsName(name) {
@@ -163,8 +164,8 @@ func (g *gate) find(a *kernel.Access, name string, c *kernel.Caller) (*kernel.Ta
 	return nil, kernel.NewProblem(kernel.CodeUnknownTarget, where+" no target of this name"+suggestion(a, name, c))
 }
 
-// suggestion returns a clause with the most similar name of a target that the caller may use; "" =
-// no name is similar.
+// suggestion returns a clause with the name of a similar target that the caller may use; "" = no
+// name is similar.
 func suggestion(a *kernel.Access, name string, c *kernel.Caller) string {
 	var known []string
 	for i := range a.Set.Targets {
@@ -178,7 +179,7 @@ func suggestion(a *kernel.Access, name string, c *kernel.Caller) string {
 	return ""
 }
 
-// credential returns the key of a request, or "", and whether it is a Basic password.
+// credential returns the key of a request, or "", and whether the key is a Basic password.
 func credential(r *http.Request) (secret string, basic bool) {
 	header := r.Header.Get("Authorization")
 	if scheme, rest, ok := strings.Cut(header, " "); ok && strings.EqualFold(scheme, "Bearer") {

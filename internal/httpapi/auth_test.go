@@ -61,11 +61,11 @@ func TestKeysAreFoundInBothSchemes(t *testing.T) {
 			}
 			for _, headers := range ways {
 				d.forgetWrongKeys()
-				d.ask(t, c.method, c.path, headers...).has(t, strings.Join(headers, " "), want)
+				d.ask(t, c.method, c.path, headers...).check(t, strings.Join(headers, " "), want)
 			}
 		}
 	}
-	d.ask(t, "GET", "/status?key="+keyAll).has(t, "a key in the query", 401)
+	d.ask(t, "GET", "/status?key="+keyAll).check(t, "a key in the query", 401)
 }
 
 // forgetWrongKeys drops the counts of wrong keys of all addresses.
@@ -99,7 +99,7 @@ func TestEmptyKeyHasNoOwner(t *testing.T) {
 	keys[0].SHA256 = sha256.Sum256(nil)
 	d := start(t, sampleSet(keys...), nil, nil)
 	for _, header := range []string{"X: y", "Authorization: Bearer ", "Authorization: Bearer", basic(""), "Authorization: "} {
-		d.ask(t, "GET", "/status", header).has(t, header, 401)
+		d.ask(t, "GET", "/status", header).check(t, header, 401)
 	}
 }
 
@@ -114,11 +114,11 @@ func TestLimitedKeySeesItsTargets(t *testing.T) {
 		if strings.Contains(a.body, "checkout") || !strings.Contains(a.body, "staging-login") || !strings.Contains(a.body, "staging-signup") {
 			t.Errorf("limited: %s", a.body)
 		}
-		d.ask(t, "GET", "/status", bearer(keyStatus), "Accept: "+accept).has(t, "not limited", 0, "checkout has a long lifetime")
+		d.ask(t, "GET", "/status", bearer(keyStatus), "Accept: "+accept).check(t, "not limited", 0, "checkout has a long lifetime")
 	}
 	// The page offers a reload of the file only for a key of all targets.
 	for key, whole := range map[string]string{keyStaging: "no", keyAll: "yes"} {
-		d.ask(t, "GET", "/status", bearer(key), "Accept: text/html").has(t, "the page", 200, `data-whole="`+whole+`"`)
+		d.ask(t, "GET", "/status", bearer(key), "Accept: text/html").check(t, "the page", 200, `data-whole="`+whole+`"`)
 	}
 }
 
@@ -130,12 +130,12 @@ func TestKeyRateRefusesUntilTheNextIsDue(t *testing.T) {
 	keys[1].Targets = []string{"other-*", "*"} // these globs include all targets
 	d := start(t, sampleSet(keys...), nil, nil)
 	for range 3 {
-		d.ask(t, "GET", "/status", bearer(keyAll)).has(t, "within the rate", 200)
+		d.ask(t, "GET", "/status", bearer(keyAll)).check(t, "within the rate", 200)
 	}
 	a := d.ask(t, "GET", "/status", bearer(keyAll))
 	checkProblem(t, "beyond the rate", a, 429, kernel.CodeRateLimited, "")
 	equal(t, "Retry-After", a.header.Get("Retry-After"), "1200")
-	d.ask(t, "GET", "/metrics", bearer(keyStaging)).has(t, "another key", 200)
+	d.ask(t, "GET", "/metrics", bearer(keyStaging)).check(t, "another key", 200)
 }
 
 // TestScopeOpensOnlyItsRoutes: each scope opens the routes listed here and no other route,
@@ -164,16 +164,16 @@ func TestScopeOpensOnlyItsRoutes(t *testing.T) {
 			}
 			if isClients := rt.Scope == "" && rt.Body && !rt.Probe; isClients {
 				// On these routes only a key among the parameters counts.
-				before := d.stock.count()
+				before := d.stock.countCalls()
 				a := d.send(t, method, rt.Path, strings.NewReader("{}"), bearer("canary-key-"+string(targets.ScopeToken)))
-				if a.status != 200 || !strings.Contains(a.body, "ERROR_WRONG_USER_KEY") && !strings.Contains(a.body, "ERROR_KEY_DOES_NOT_EXIST") || d.stock.count() != before {
+				if a.status != 200 || !strings.Contains(a.body, "ERROR_WRONG_USER_KEY") && !strings.Contains(a.body, "ERROR_KEY_DOES_NOT_EXIST") || d.stock.countCalls() != before {
 					t.Errorf("%s %s with a key in a header: %d %s", method, rt.Path, a.status, a.body)
 				}
 				continue
 			}
 			for scope, paths := range may {
 				for _, headers := range [][]string{{bearer("canary-key-" + string(scope))}, {basic("canary-key-" + string(scope))}} {
-					before := d.stock.count()
+					before := d.stock.countCalls()
 					a := d.askRoute(t, &rt, method, "staging-login", headers...)
 					if allowed := slices.Contains(open, rt.Path) || slices.Contains(paths, rt.Path); allowed {
 						if a.status == 401 || a.status == 403 {
@@ -182,7 +182,7 @@ func TestScopeOpensOnlyItsRoutes(t *testing.T) {
 						continue
 					}
 					checkProblem(t, method+" "+rt.Path+" with "+string(scope), a, 403, kernel.CodeForbidden, "")
-					equal(t, a.asked+": calls of the stock", d.stock.count(), before)
+					equal(t, a.asked+": calls of the stock", d.stock.countCalls(), before)
 				}
 			}
 			if a := d.askRoute(t, &rt, method, "staging-login"); (a.status == 401) == slices.Contains(open, rt.Path) {
@@ -217,7 +217,7 @@ func TestReloadKeepsTheRateOfAKey(t *testing.T) {
 		keys[0].Rate = targets.Rate{Count: 2, Per: time.Hour}
 		d := start(t, sampleSet(keys...), nil, nil)
 		for _, want := range []int{fresh, fresh, spent} {
-			d.ask(t, "GET", "/status", bearer(keyAll)).has(t, name+", before", want)
+			d.ask(t, "GET", "/status", bearer(keyAll)).check(t, name+", before", want)
 		}
 		changed := slices.Clone(keys)
 		c.change(&changed[0])
@@ -226,7 +226,7 @@ func TestReloadKeepsTheRateOfAKey(t *testing.T) {
 			d.gate.access()
 		}
 		for i, want := range c.first {
-			d.ask(t, "GET", "/status", bearer(c.key)).has(t, fmt.Sprint(name, ", request ", i+1), want)
+			d.ask(t, "GET", "/status", bearer(c.key)).check(t, fmt.Sprint(name, ", request ", i+1), want)
 		}
 	}
 }
@@ -260,9 +260,9 @@ func TestWrongKeysAreLimitedByAddress(t *testing.T) {
 	}
 	d.takeOne(t, bearer(keyAll))
 	d.takeOne(t, basic(keyAll))
-	d.ask(t, "GET", "/status", bearer(keyStatus)).has(t, "another right key", 200)
+	d.ask(t, "GET", "/status", bearer(keyStatus)).check(t, "another right key", 200)
 	checkProblem(t, "no key", d.ask(t, "GET", path), 401, kernel.CodeUnauthorized, "")
 	for _, open := range []string{"/healthz", "/status.css"} {
-		d.ask(t, "GET", open, bearer("wrong")).has(t, open+" needs no key", 200)
+		d.ask(t, "GET", open, bearer("wrong")).check(t, open+" needs no key", 200)
 	}
 }

@@ -67,7 +67,7 @@ func TestPicturesTakeRoom(t *testing.T) {
 	close(release)
 	callers.Wait()
 	for i := range 3 {
-		ask(100+i).has(t, "after they ended", 200)
+		ask(100+i).check(t, "after they ended", 200)
 	}
 }
 
@@ -116,5 +116,5 @@ func TestBodyBudgetIsReloaded(t *testing.T) {
 	roomy := *set
 	roomy.Server.BodyBudget = targets.Size(1 << 20)
 	d.config.set.Store(&roomy)
-	d.solve(t, body).has(t, "with room", 200)
+	d.solve(t, body).check(t, "with room", 200)
 }

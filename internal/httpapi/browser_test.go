@@ -69,13 +69,13 @@ func visits(t *testing.T, browser *browsertest.Browser, forgiven string) func(d 
 			closing()
 		})
 		noError(t, page.Visit("http://"+d.addr+"/status", authorization))
-		v.sees("it is live", `document.getElementById('mode').textContent === 'Live' && document.querySelectorAll('.target').length > 0`)
+		v.waitFor("it is live", `document.getElementById('mode').textContent === 'Live' && document.querySelectorAll('.target').length > 0`)
 		return v
 	}
 }
 
 // sees waits until an expression is true.
-func (v *visitor) sees(what, expression string) {
+func (v *visitor) waitFor(what, expression string) {
 	v.t.Helper()
 	if err := v.WaitUntil(browserPatience, expression); err != nil {
 		shown, _ := browsertest.Eval[string](v.Page, `document.body.innerText.slice(0, 3000)`)
@@ -84,7 +84,7 @@ func (v *visitor) sees(what, expression string) {
 }
 
 // do evaluates a statement.
-func (v *visitor) do(statement string) {
+func (v *visitor) run(statement string) {
 	v.t.Helper()
 	if _, err := browsertest.Eval[bool](v.Page, "("+statement+", true)"); err != nil {
 		v.t.Fatal(err)
@@ -92,7 +92,7 @@ func (v *visitor) do(statement string) {
 }
 
 // is evaluates a condition.
-func (v *visitor) is(expression string) bool {
+func (v *visitor) isTrue(expression string) bool {
 	v.t.Helper()
 	is, err := browsertest.Eval[bool](v.Page, expression)
 	if err != nil {
@@ -104,16 +104,16 @@ func (v *visitor) is(expression string) bool {
 // browserTake: a take changes the bar without a reload of the page.
 func browserTake(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(), nil, nil)
-	d.stock.look(t, d.target("checkout")) // as the refilling does before it buys
+	d.stock.readStock(t, d.target("checkout")) // as the refilling does before it buys
 	d.fill(t, "checkout", 3)
 	v := visit(d, "")
 	for left := range slices.Backward([]int{0, 1, 2}) {
-		d.ask(t, "POST", "/pool/checkout/token").has(t, "the answer", 200)
-		v.sees("a take", fmt.Sprintf(`document.querySelector('#t-checkout .bar').getAttribute('aria-label').startsWith('%d token')`, left))
+		d.ask(t, "POST", "/pool/checkout/token").check(t, "the answer", 200)
+		v.waitFor("a take", fmt.Sprintf(`document.querySelector('#t-checkout .bar').getAttribute('aria-label').startsWith('%d token')`, left))
 	}
-	v.sees("the hour", `document.querySelector('#t-checkout .hour').textContent === '100 % of 3'`)
-	v.do(`document.querySelector('#t-checkout button').click()`)
-	v.sees("the rest, with its chart", `document.querySelector('.detail canvas') && document.querySelector('.detail').textContent.includes('3 hits')`)
+	v.waitFor("the hour", `document.querySelector('#t-checkout .hour').textContent === '100 % of 3'`)
+	v.run(`document.querySelector('#t-checkout button').click()`)
+	v.waitFor("the rest, with its chart", `document.querySelector('.detail canvas') && document.querySelector('.detail').textContent.includes('3 hits')`)
 }
 
 // browserFile: a target added to the file appears, a removed one disappears, and so does the
@@ -128,11 +128,11 @@ func browserFile(t *testing.T, visit func(*daemon, string) *visitor) {
 	added.ID = added.Identity.ID()
 	changed.Targets = append([]targets.Target{added}, set.Targets[1:]...)
 	d.config.set.Store(&changed)
-	v.sees("another target", `document.getElementById('t-added') && !document.getElementById('t-checkout')`)
-	d.config.refuse(targets.Problem{File: "pools.yaml", Line: 12, Text: "unknown key dpeth"})
-	v.sees("the line", `document.querySelector('#banner').textContent.includes('pools.yaml:12: unknown key dpeth') && document.title.includes('alarm')`)
-	d.config.refuse()
-	v.sees("that it is mended", `!document.querySelector('#banner').textContent.includes('pools.yaml') && document.title === 'poold'`)
+	v.waitFor("another target", `document.getElementById('t-added') && !document.getElementById('t-checkout')`)
+	d.config.setProblems(targets.Problem{File: "pools.yaml", Line: 12, Text: "unknown key dpeth"})
+	v.waitFor("the line", `document.querySelector('#banner').textContent.includes('pools.yaml:12: unknown key dpeth') && document.title.includes('alarm')`)
+	d.config.setProblems()
+	v.waitFor("that it is mended", `!document.querySelector('#banner').textContent.includes('pools.yaml') && document.title === 'poold'`)
 }
 
 // browserNoMoney: the page shows a provider without money first.
@@ -149,18 +149,18 @@ func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
 	first := time.Hour
 	for rounds := 0; rounds < 3 && first > 2*time.Second; rounds++ { // a busy machine may be late in one
 		broke.Store(false)
-		v.sees("nothing special", `document.querySelector('#banner').textContent === ''`)
+		v.waitFor("nothing special", `document.querySelector('#banner').textContent === ''`)
 		began := time.Now()
 		broke.Store(true)
-		v.sees("why nothing is bought, first of all", `/^Nothing is bought: provider solver is down: ERROR_ZERO_BALANCE, next try in \d+ s/.test(document.querySelector('main').innerText.trim())`)
+		v.waitFor("why nothing is bought, first of all", `/^Nothing is bought: provider solver is down: ERROR_ZERO_BALANCE, next try in \d+ s/.test(document.querySelector('main').innerText.trim())`)
 		first = time.Since(began)
 	}
 	if t.Logf("it is shown after %v", first); first > 2*time.Second {
 		t.Errorf("it is shown after %v", first)
 	}
-	v.sees("the same at a target, and in the tab", `document.querySelector('#t-checkout .why').textContent.includes('ERROR_ZERO_BALANCE') && /^\(3\) poold/.test(document.title) && document.getElementById('icon').getAttribute('href').includes('n=3')`)
+	v.waitFor("the same at a target, and in the tab", `document.querySelector('#t-checkout .why').textContent.includes('ERROR_ZERO_BALANCE') && /^\(3\) poold/.test(document.title) && document.getElementById('icon').getAttribute('href').includes('n=3')`)
 	broke.Store(false)
-	v.sees("that it is over", `document.querySelector('#banner').textContent === '' && document.title === 'poold'`)
+	v.waitFor("that it is over", `document.querySelector('#banner').textContent === '' && document.title === 'poold'`)
 }
 
 // browserOperator: a key with the scope admin pauses and resumes, after the page described the
@@ -170,34 +170,34 @@ func browserOperator(t *testing.T, visit func(*daemon, string) *visitor) {
 	d.fill(t, "checkout", 2)
 	v := visit(d, "Bearer "+keyAll)
 	press := func(name string) {
-		v.sees("a button", fmt.Sprintf(`[...document.querySelectorAll('.detail button')].some((b) => b.textContent === %q)`, name))
-		v.do(fmt.Sprintf(`[...document.querySelectorAll('.detail button')].find((b) => b.textContent === %q).click()`, name))
+		v.waitFor("a button", fmt.Sprintf(`[...document.querySelectorAll('.detail button')].some((b) => b.textContent === %q)`, name))
+		v.run(fmt.Sprintf(`[...document.querySelectorAll('.detail button')].find((b) => b.textContent === %q).click()`, name))
 	}
-	v.sees("what is ready", `document.querySelector('#t-checkout .depth').textContent.startsWith('2 of 5')`)
-	v.do(`document.querySelector('#t-checkout button').click()`)
+	v.waitFor("what is ready", `document.querySelector('#t-checkout .depth').textContent.startsWith('2 of 5')`)
+	v.run(`document.querySelector('#t-checkout button').click()`)
 	press("Flush")
-	v.sees("what it does", `document.querySelector('dialog').textContent.includes('Discards 2 ready tokens') && document.querySelector('dialog .go').textContent === 'Flush'`)
-	v.do(`document.querySelector('dialog button[value=no]').click()`)
-	v.sees("that nothing was done", `!document.querySelector('dialog') && document.querySelector('#t-checkout .depth').textContent.startsWith('2 of 5')`)
+	v.waitFor("what it does", `document.querySelector('dialog').textContent.includes('Discards 2 ready tokens') && document.querySelector('dialog .go').textContent === 'Flush'`)
+	v.run(`document.querySelector('dialog button[value=no]').click()`)
+	v.waitFor("that nothing was done", `!document.querySelector('dialog') && document.querySelector('#t-checkout .depth').textContent.startsWith('2 of 5')`)
 	press("Warm")
-	v.sees("what it does", `document.querySelector('dialog').textContent.includes('Keeps at least this number') && document.querySelector('dialog .go').textContent === 'Warm'`)
-	v.do(`document.querySelector('dialog button[value=no]').click()`)
+	v.waitFor("what it does", `document.querySelector('dialog').textContent.includes('Keeps at least this number') && document.querySelector('dialog .go').textContent === 'Warm'`)
+	v.run(`document.querySelector('dialog button[value=no]').click()`)
 	press("Pause")
-	v.sees("what it does", `document.querySelector('dialog').textContent.includes('2 tokens are ready')`)
-	v.do(`document.querySelector('dialog .go').click()`)
-	v.sees("a pause", `document.querySelector('#t-checkout .badge').textContent === 'paused' && !document.querySelector('dialog')`)
+	v.waitFor("what it does", `document.querySelector('dialog').textContent.includes('2 tokens are ready')`)
+	v.run(`document.querySelector('dialog .go').click()`)
+	v.waitFor("a pause", `document.querySelector('#t-checkout .badge').textContent === 'paused' && !document.querySelector('dialog')`)
 	press("Resume")
-	v.do(`document.querySelector('dialog .go').click()`)
-	v.sees("its end", `document.querySelector('#t-checkout .badge').textContent === 'ok'`)
+	v.run(`document.querySelector('dialog .go').click()`)
+	v.waitFor("its end", `document.querySelector('#t-checkout .badge').textContent === 'ok'`)
 }
 
 // browserOnlooker: a key that has only the scope status gets no buttons.
 func browserOnlooker(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	v := visit(d, "Bearer "+keyStatus)
-	v.do(`document.querySelector('#t-checkout button').click()`)
-	v.sees("the rest", `document.querySelector('.detail .command').textContent.includes('/pool/checkout/token')`)
-	if !v.is(`document.querySelector('.buttons') === null && document.getElementById('reload').hidden`) {
+	v.run(`document.querySelector('#t-checkout button').click()`)
+	v.waitFor("the rest", `document.querySelector('.detail .command').textContent.includes('/pool/checkout/token')`)
+	if !v.isTrue(`document.querySelector('.buttons') === null && document.getElementById('reload').hidden`) {
 		t.Error("a key that may only look has buttons")
 	}
 }
@@ -208,10 +208,10 @@ func browserCut(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(), line.add, nil)
 	v := visit(d, "")
 	line.cut(true)
-	v.sees("that it is not live", `document.getElementById('mode').textContent === 'Not live'`)
+	v.waitFor("that it is not live", `document.getElementById('mode').textContent === 'Not live'`)
 	line.cut(false)
 	d.fill(t, "checkout", 1)
-	v.sees("that it is back", `document.getElementById('mode').textContent === 'Live' && document.querySelector('#t-checkout .depth').textContent.startsWith('1 of 5')`)
+	v.waitFor("that it is back", `document.getElementById('mode').textContent === 'Live' && document.querySelector('#t-checkout .depth').textContent.startsWith('1 of 5')`)
 }
 
 // cutLine holds connections that can all be cut.
@@ -255,9 +255,9 @@ func browserHostile(t *testing.T, visit func(*daemon, string) *visitor) {
 	noError(t, d.stock.Store.Pause(t.Context(), set.Targets[1].ID, pool.Pause{By: evil, Reason: evil}))
 	d.provider = purchase.Status{Name: evil, State: provider.State{Kind: provider.StateKind(evil), Reason: evil}}
 	v := visit(d, "")
-	v.do(`document.querySelectorAll('.target button').forEach((b) => b.click())`)
-	v.do(`[...document.querySelectorAll('.detail button')].filter((b) => b.textContent === 'Flush').forEach((b) => b.click())`)
-	if !v.is(`document.querySelector('img, #app script, dialog script, a[href^=j]') === null`) {
+	v.run(`document.querySelectorAll('.target button').forEach((b) => b.click())`)
+	v.run(`[...document.querySelectorAll('.detail button')].filter((b) => b.textContent === 'Flush').forEach((b) => b.click())`)
+	if !v.isTrue(`document.querySelector('img, #app script, dialog script, a[href^=j]') === null`) {
 		t.Error("something of it is no text")
 	}
 	for what, where := range map[string]string{
@@ -265,16 +265,16 @@ func browserHostile(t *testing.T, visit func(*daemon, string) *visitor) {
 		"its state": `#providers .badge`, "its words": `#providers .why`, "a name": `.target .open`, "an owner": `.target small`,
 		"the service's words": `.target .why`, "a pause": `#t-staging-login .why`, "the opened row": `.detail .facts`, "a dialog": `dialog h2`,
 	} {
-		if !v.is(fmt.Sprintf(`document.querySelector('%s').textContent.includes('<script>alert(1)</script>') && document.querySelector('%s').textContent.length > 9000`, where, where)) {
+		if !v.isTrue(fmt.Sprintf(`document.querySelector('%s').textContent.includes('<script>alert(1)</script>') && document.querySelector('%s').textContent.length > 9000`, where, where)) {
 			t.Errorf("%s is not shown as it is", what)
 		}
 	}
 	for _, fact := range []string{"Last failures", "Identity", "Owner"} {
-		if !v.is(fmt.Sprintf(`[...document.querySelectorAll('.facts dt')].find((n) => n.textContent === '%s').nextElementSibling.textContent.length > 9000`, fact)) {
+		if !v.isTrue(fmt.Sprintf(`[...document.querySelectorAll('.facts dt')].find((n) => n.textContent === '%s').nextElementSibling.textContent.length > 9000`, fact)) {
 			t.Errorf("%s is not shown as it is", fact)
 		}
 	}
-	if !v.is(`document.documentElement.scrollWidth <= document.documentElement.clientWidth`) {
+	if !v.isTrue(`document.documentElement.scrollWidth <= document.documentElement.clientWidth`) {
 		wide, _ := browsertest.Eval[string](v.Page, `[...document.querySelectorAll('#app *')].filter((n) => n.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5 || n.scrollWidth > document.documentElement.clientWidth).slice(0, 5).map((n) => n.tagName + '.' + n.className + '#' + n.id.slice(0, 20)).join(' ')`)
 		t.Error("the page is wider than its window: " + wide)
 	}
@@ -285,13 +285,13 @@ func browserMany(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, manyTargets(sampleSet(), 100), nil, nil)
 	d.refill.statuses["t00050"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Want: 5}
 	v := visit(d, "")
-	v.sees("all of them, the one in trouble first", `document.querySelectorAll('.target').length === 103 && document.querySelector('.target').id === 't-t00050'`)
-	v.do(`document.getElementById('search').value = 't0009', document.getElementById('search').dispatchEvent(new Event('input'))`)
-	v.sees("those of a search", `document.querySelectorAll('.target').length === 10 && document.getElementById('listed').textContent === '10 of 103 targets'`)
-	v.do(`document.getElementById('search').value = '', document.getElementById('problems').click()`)
-	v.sees("only problems", `document.querySelectorAll('.target').length === 1`)
-	v.do(`document.getElementById('problems').click(), document.getElementById('grouped').click()`)
-	v.sees("groups", `document.querySelectorAll('.group').length === 4 && document.querySelectorAll('.target').length === 103`)
+	v.waitFor("all of them, the one in trouble first", `document.querySelectorAll('.target').length === 103 && document.querySelector('.target').id === 't-t00050'`)
+	v.run(`document.getElementById('search').value = 't0009', document.getElementById('search').dispatchEvent(new Event('input'))`)
+	v.waitFor("those of a search", `document.querySelectorAll('.target').length === 10 && document.getElementById('listed').textContent === '10 of 103 targets'`)
+	v.run(`document.getElementById('search').value = '', document.getElementById('problems').click()`)
+	v.waitFor("only problems", `document.querySelectorAll('.target').length === 1`)
+	v.run(`document.getElementById('problems').click(), document.getElementById('grouped').click()`)
+	v.waitFor("groups", `document.querySelectorAll('.group').length === 4 && document.querySelectorAll('.target').length === 103`)
 }
 
 // The time until the bar changes is measured for takes of each of takenFrom targets; lateBar is the
@@ -311,7 +311,7 @@ func browserTakes(t *testing.T, visit func(*daemon, string) *visitor) {
 		for i := range takenFrom {
 			d.fill(t, fmt.Sprintf("t%05d", i), takes)
 		}
-		v.sees("what is there", fmt.Sprintf(`[...document.querySelectorAll('.bar')].filter((b) => b.getAttribute('aria-label').startsWith('%d tokens')).length === %d`, takes, takenFrom))
+		v.waitFor("what is there", fmt.Sprintf(`[...document.querySelectorAll('.bar')].filter((b) => b.getAttribute('aria-label').startsWith('%d tokens')).length === %d`, takes, takenFrom))
 		took, err := browsertest.Eval[[]float64](v.Page, fmt.Sprintf(`(async () => {
 			const took = [];
 			const take = async (bar, name, left) => {
@@ -363,21 +363,21 @@ const (
 func beginFluid(t *testing.T, visit func(*daemon, string) *visitor) *fluid {
 	d := startCrowd(t, 500, 10)
 	v := visit(d, "")
-	v.sees("all of them", `document.querySelectorAll('.target').length === 500`)
-	v.do(`document.querySelector('.target button').click()`)
+	v.waitFor("all of them", `document.querySelectorAll('.target').length === 500`)
+	v.run(`document.querySelector('.target button').click()`)
 	noError(t, v.Watch())
-	v.do(`window.changes = 0, source.addEventListener('change', () => changes++)`)
-	v.sees("some changes", `changes > 2`)
+	v.run(`window.changes = 0, source.addEventListener('change', () => changes++)`)
+	v.waitFor("some changes", `changes > 2`)
 	began, err := v.Effort()
 	noError(t, err)
-	v.do(`window.changes = 0`)
+	v.run(`window.changes = 0`)
 	return &fluid{v, began}
 }
 
 // end: the page was fluid. The wall-clock time of a task depends on the load of the machine, so the
 // test limits the processor time.
 func (f *fluid) end(t *testing.T) {
-	f.v.sees("more changes", `changes >= 10`)
+	f.v.waitFor("more changes", `changes >= 10`)
 	changes, err := browsertest.Eval[int](f.v.Page, `changes`)
 	noError(t, err)
 	ended, err := f.v.Effort()

@@ -9,7 +9,7 @@ import (
 	"poold/internal/purchase"
 )
 
-// CallbackTaker processes the callbacks of providers; *purchase.Buyer implements it.
+// CallbackTaker processes the callbacks of providers. *purchase.Buyer is a CallbackTaker.
 type CallbackTaker interface {
 	// Callback returns purchase.ErrNotKept if the provider should try again.
 	Callback(ctx context.Context, c purchase.Callback) error
@@ -18,9 +18,9 @@ type CallbackTaker interface {
 type callbacks struct{ buyer CallbackTaker }
 
 // receive is GET and POST /callback/{provider}/{order}/{secret}: a solving service reports the end
-// of a task. The response is 200 even for an invalid callback: the service would only repeat a
-// refused callback, and an attacker that guesses addresses learns nothing. The response is 503 if
-// the service should try again. A daemon that is stopping still accepts callbacks.
+// of a task. The response is 200 even for an invalid callback. A service would only repeat a
+// refused callback, and an attacker that guesses addresses must not learn anything. The response is
+// 503 if the service should try again. A daemon that is stopping still accepts callbacks.
 func (b *callbacks) receive(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	body, err := kernel.ReadBody(r, c.W.ResponseWriter, kernel.MaxBody)
 	refused := (*kernel.Problem)(nil)

@@ -132,7 +132,7 @@ func TestHalfABodyDoesNothing(t *testing.T) {
 			t.Errorf("%s: %v %s", name, err, got)
 		}
 	}
-	if takes, _ := d.stock.asked(); len(d.buyer.arrived())+takes != 0 {
+	if takes, _ := d.stock.countTakes(); len(d.buyer.arrived())+takes != 0 {
 		t.Errorf("%d callbacks and %d takes", len(d.buyer.arrived()), takes)
 	}
 }
@@ -195,6 +195,6 @@ func TestLongReplayIsAnswered(t *testing.T) {
 	}
 	d.config.reload = func(context.Context) error { time.Sleep(60 * time.Millisecond); return nil }
 	for path, want := range map[string]int{"/dead-letters/replay": 200, "/-/reload": 204} {
-		d.ask(t, "POST", path).has(t, path, want)
+		d.ask(t, "POST", path).check(t, path, want)
 	}
 }

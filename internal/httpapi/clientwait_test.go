@@ -28,7 +28,7 @@ func (d *daemon) tokenComes(t *testing.T, what, id string, ref pool.Ref) {
 		equal(t, what+", while its order runs", poll(), "CAPCHA_NOT_READY")
 		time.Sleep(2 * time.Second)
 	}
-	d.stock.land(t, ref, 0)
+	d.stock.landToken(t, ref, 0)
 	synctest.Wait()
 	equal(t, what+", after the landing", poll(), "OK|"+tokenValue+"-"+ref.Order)
 }
@@ -63,7 +63,7 @@ func TestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 					return []purchase.Status{status}
 				}
 				ref := d.stock.order(t, d.target("checkout"))
-				id, ok := strings.CutPrefix(d.handle(t, "GET", in(keyAll, "checkout"), "").body, "OK|")
+				id, ok := strings.CutPrefix(d.handle(t, "GET", legacySubmit(keyAll, "checkout"), "").body, "OK|")
 				if !ok {
 					t.Fatalf("the submit: %s", id)
 				}
@@ -74,10 +74,10 @@ func TestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 				d.refill.mu.Unlock()
 				time.Sleep(2 * time.Second) // the state of the providers is cached for a second
 				d.tokenComes(t, name, id, ref)
-				if f := d.stock.look(t, d.target("checkout")).Figures; f.Waited != 1 || f.Misses != 0 {
+				if f := d.stock.readStock(t, d.target("checkout")).Figures; f.Waited != 1 || f.Misses != 0 {
 					t.Errorf("%+v", f)
 				}
-				equal(t, "without an order", d.handle(t, "GET", in(keyAll, "checkout"), "").body, "ERROR_NO_SLOT_AVAILABLE")
+				equal(t, "without an order", d.handle(t, "GET", legacySubmit(keyAll, "checkout"), "").body, "ERROR_NO_SLOT_AVAILABLE")
 			})
 		})
 	}
@@ -114,10 +114,10 @@ func TestManyIDsCountEachTokenOnce(t *testing.T) {
 	d.fill(t, "checkout", 3)
 	var ids []string
 	for range 3 {
-		id, _ := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
+		id, _ := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout")), "OK|")
 		ids = append(ids, id)
 	}
-	equal(t, "tokens", strings.Count(d.get(t, "/res.php?action=get&key="+keyAll+"&ids="+strings.Join(ids, ",")), tokenValue), 3)
+	equal(t, "tokens", strings.Count(d.callLegacy(t, "/res.php?action=get&key="+keyAll+"&ids="+strings.Join(ids, ",")), tokenValue), 3)
 	// The last token is counted after its answer is sent.
 	testkit.Within(t, 20*time.Second, "three tokens are counted", func() bool {
 		return strings.Contains(d.ask(t, "GET", "/metrics", bearer(keyAll)).body, `poold_token_age_seconds_count{target="checkout"} 3`+"\n")
@@ -145,11 +145,11 @@ func TestSubmitIsLostIfItsClientLeavesDuringTheAnswer(t *testing.T) {
 		w := leaver{httptest.NewRecorder(), leave}
 		func() {
 			defer func() { _ = recover() }() // http.ErrAbortHandler
-			d.Handler().ServeHTTP(w, d.request(t, "GET", in(keyAll, "checkout"), nil).WithContext(ctx))
+			d.Handler().ServeHTTP(w, d.request(t, "GET", legacySubmit(keyAll, "checkout"), nil).WithContext(ctx))
 		}()
 		first := w.Body.String()
-		second := d.handle(t, "GET", in(keyAll, "checkout"), "").body
-		third := d.handle(t, "GET", in(keyAll, "checkout"), "").body
+		second := d.handle(t, "GET", legacySubmit(keyAll, "checkout"), "").body
+		third := d.handle(t, "GET", legacySubmit(keyAll, "checkout"), "").body
 		if !strings.HasPrefix(first, "OK|") || second != first || third == first {
 			t.Errorf("the submits got %s, %s and %s", first, second, third)
 		}
@@ -160,9 +160,9 @@ func TestSubmitIsLostIfItsClientLeavesDuringTheAnswer(t *testing.T) {
 func TestWaitOfATakeIsMeasured(t *testing.T) {
 	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
 		ref := d.stock.order(t, d.target("checkout"))
-		time.AfterFunc(3*time.Second, func() { d.stock.land(t, ref, 0) })
-		d.handle(t, "GET", "/pool/checkout/token?wait=60s", "", bearer(keyAll)).has(t, "the take", 200, tokenValue)
-		d.handle(t, "GET", "/metrics", "", bearer(keyAll)).has(t, "the metrics", 200,
+		time.AfterFunc(3*time.Second, func() { d.stock.landToken(t, ref, 0) })
+		d.handle(t, "GET", "/pool/checkout/token?wait=60s", "", bearer(keyAll)).check(t, "the take", 200, tokenValue)
+		d.handle(t, "GET", "/metrics", "", bearer(keyAll)).check(t, "the metrics", 200,
 			`poold_token_wait_seconds_bucket{target="checkout",le="2.5"} 0`+"\n", `poold_token_wait_seconds_bucket{target="checkout",le="5"} 1`+"\n")
 	})
 }

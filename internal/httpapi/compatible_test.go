@@ -27,20 +27,20 @@ import (
 const isForm = "Content-Type: application/x-www-form-urlencoded"
 
 // in returns the submission of a target's identity in the legacy protocol.
-func in(key, target string, more ...string) string {
+func legacySubmit(key, target string, more ...string) string {
 	return "/in.php?key=" + key + "&method=userrecaptcha&googlekey=6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI&pageurl=" +
 		url.QueryEscape("https://"+target+".example.com/") + strings.Join(more, "")
 }
 
 // create returns the same submission in the tasks protocol.
-func create(key, target, more string) string {
+func tasksSubmit(key, target, more string) string {
 	return fmt.Sprintf(`{"clientKey":%q,"task":{"type":"RecaptchaV2TaskProxyless","websiteKey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","websiteURL":"https://%s.example.com/"%s}}`,
 		key, target, more)
 }
 
 // get sends a call of the legacy protocol and returns the text of the reply, whose status must be
 // 200.
-func (d *daemon) get(t *testing.T, path string) string {
+func (d *daemon) callLegacy(t *testing.T, path string) string {
 	t.Helper()
 	a := d.ask(t, "GET", path)
 	if a.status != 200 || a.header.Get("Content-Type") == "" || a.header.Get("Cache-Control") != "no-store" {
@@ -50,7 +50,7 @@ func (d *daemon) get(t *testing.T, path string) string {
 }
 
 // task sends a call of the tasks protocol and returns the reply.
-func (d *daemon) task(t *testing.T, path, body string) (v map[string]any) {
+func (d *daemon) callTasks(t *testing.T, path, body string) (v map[string]any) {
 	t.Helper()
 	a := d.send(t, "POST", path, strings.NewReader(body), "Content-Type: text/plain")
 	if err := json.Unmarshal([]byte(a.body), &v); err != nil || a.status != 200 || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
@@ -64,17 +64,17 @@ func (d *daemon) task(t *testing.T, path, body string) (v map[string]any) {
 func TestLegacyClientGetsAPooledToken(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 3)
-	id, ok := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
+	id, ok := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout")), "OK|")
 	if !ok || len(id) != 11 {
 		t.Fatalf("the id is %q", id)
 	}
 	res := "/res.php?key=" + keyAll
-	equal(t, "another caller", d.get(t, "/res.php?action=get&key="+keyStaging+"&id="+id), "ERROR_WRONG_CAPTCHA_ID")
-	token, ok := strings.CutPrefix(d.get(t, res+"&action=get&id="+id), "OK|")
+	equal(t, "another caller", d.callLegacy(t, "/res.php?action=get&key="+keyStaging+"&id="+id), "ERROR_WRONG_CAPTCHA_ID")
+	token, ok := strings.CutPrefix(d.callLegacy(t, res+"&action=get&id="+id), "OK|")
 	if !ok || !strings.HasPrefix(token, tokenValue) {
 		t.Fatalf("%q", token)
 	}
-	second, _ := strings.CutPrefix(d.get(t, in(keyAll, "checkout", "&json=0")), "OK|")
+	second, _ := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout", "&json=0")), "OK|")
 	for path, want := range map[string]string{
 		"&action=get2&id=" + id:                         "OK|" + token + "|0",
 		"&action=get&json=1&id=" + id:                   `{"status":1,"request":"` + token + `"}`,
@@ -95,10 +95,10 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 		"&action=threadsinfo":                           `{"status":1,"threads":20,"working_threads":3,"free_threads":17}`,
 		"&action=get&ids=1" + strings.Repeat(",1", 999): "ERROR_BAD_PARAMETERS",
 	} {
-		equal(t, fmt.Sprintf("%.60s", path), d.get(t, res+path), want)
+		equal(t, fmt.Sprintf("%.60s", path), d.callLegacy(t, res+path), want)
 	}
-	equal(t, "the second report", d.get(t, res+"&action=reportbad&id="+id), "ERROR_DUPLICATE_REPORT")
-	form := d.send(t, "POST", "/in.php", strings.NewReader(strings.TrimPrefix(in(keyAll, "checkout", "&json=1"), "/in.php?")), isForm)
+	equal(t, "the second report", d.callLegacy(t, res+"&action=reportbad&id="+id), "ERROR_DUPLICATE_REPORT")
+	form := d.send(t, "POST", "/in.php", strings.NewReader(strings.TrimPrefix(legacySubmit(keyAll, "checkout", "&json=1"), "/in.php?")), isForm)
 	if form.status != 200 || !strings.HasPrefix(form.body, `{"status":1,"request":"`) {
 		t.Errorf("a form: %d %s", form.status, form.body)
 	}
@@ -107,7 +107,7 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 			t.Errorf("%s: %d %s", kind, a.status, a.body)
 		}
 	}
-	if s := d.stock.look(t, d.target("checkout")); s.Figures.Requests != 1 || s.Figures.Accepted != 1 {
+	if s := d.stock.readStock(t, d.target("checkout")); s.Figures.Requests != 1 || s.Figures.Accepted != 1 {
 		t.Errorf("%+v", s.Figures)
 	}
 }
@@ -116,8 +116,8 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 // the token.
 func TestTasksClientGetsAPooledToken(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	d.stock.land(t, d.stock.order(t, d.target("checkout")), 50*time.Second)
-	made := d.task(t, "/createTask", create(keyAll, "checkout", ""))
+	d.stock.landToken(t, d.stock.order(t, d.target("checkout")), 50*time.Second)
+	made := d.callTasks(t, "/createTask", tasksSubmit(keyAll, "checkout", ""))
 	id, ok := made["taskId"].(float64)
 	if !ok || id < 1e10 {
 		t.Fatalf("%v", made)
@@ -126,7 +126,7 @@ func TestTasksClientGetsAPooledToken(t *testing.T) {
 		t.Helper()
 		body, err := json.Marshal(map[string]any{"clientKey": keyAll, "taskId": id})
 		noError(t, err)
-		return d.task(t, path, string(body))
+		return d.callTasks(t, path, string(body))
 	}
 	for _, as := range []any{int64(id), fmt.Sprint(int64(id))} {
 		got := ask("/getTaskResult", as)
@@ -154,18 +154,18 @@ func TestTasksClientGetsAPooledToken(t *testing.T) {
 		"ERROR_KEY_DOES_NOT_EXIST 1 ":    `/getBalance {}`,
 		"ERROR_BAD_PARAMETERS 110    ":   `/getBalance key=KEY&action=getbalance`,
 		"ERROR_BAD_PARAMETERS 110     ":  `/getTaskResult {"clientKey":"KEY","taskId":ID,"key":"KEY","action":"get"}`,
-		"ERROR_BAD_PARAMETERS 110      ": `/createTask ` + strings.Replace(create("KEY", "checkout", ""), "{", `{"method":"userrecaptcha",`, 1),
+		"ERROR_BAD_PARAMETERS 110      ": `/createTask ` + strings.Replace(tasksSubmit("KEY", "checkout", ""), "{", `{"method":"userrecaptcha",`, 1),
 		"ERROR_TASK_ABSENT 22":           `/createTask {"clientKey":"KEY"}`,
 		"ERROR_TASK_NOT_SUPPORTED 23":    `/createTask {"clientKey":"KEY","task":{"type":"FunCaptchaTask"}}`,
-		"ERROR_DOMAIN_NOT_ALLOWED 1":     `/createTask ` + create("KEY", "elsewhere", ""),
-		"ERROR_BAD_PARAMETERS 110  ":     `/createTask ` + create("KEY", "checkout", `,"cookies":"a=b"`),
-		"ERROR_BAD_PARAMETERS 110   ":    `/createTask ` + strings.Replace(create("KEY", "checkout", ""), "{", `{"callbackUrl":"https://e.example/",`, 1),
+		"ERROR_DOMAIN_NOT_ALLOWED 1":     `/createTask ` + tasksSubmit("KEY", "elsewhere", ""),
+		"ERROR_BAD_PARAMETERS 110  ":     `/createTask ` + tasksSubmit("KEY", "checkout", `,"cookies":"a=b"`),
+		"ERROR_BAD_PARAMETERS 110   ":    `/createTask ` + strings.Replace(tasksSubmit("KEY", "checkout", ""), "{", `{"callbackUrl":"https://e.example/",`, 1),
 	} {
 		route, text, _ := strings.Cut(strings.NewReplacer("KEY", keyAll, "ID", fmt.Sprint(int64(id))).Replace(body), " ")
-		got := d.task(t, route, text)
+		got := d.callTasks(t, route, text)
 		equal(t, body, fmt.Sprint(got["errorCode"], " ", got["errorId"]), strings.TrimSpace(path))
 	}
-	if got := d.task(t, "/getBalance", `{"clientKey":"`+keyAll+`"}`); got["balance"] != 20.0 || got["errorId"] != 0.0 {
+	if got := d.callTasks(t, "/getBalance", `{"clientKey":"`+keyAll+`"}`); got["balance"] != 20.0 || got["errorId"] != 0.0 {
 		t.Errorf("the balance: %v", got)
 	}
 }
@@ -185,16 +185,16 @@ func TestClientKeyIsInTheCall(t *testing.T) {
 	} {
 		equal(t, key, balance(key, bearer(keyAll), basic(keyAll)), want)
 	}
-	id, ok := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
-	if got := d.get(t, in(keyAll, "checkout")); !ok || got != "MAX_USER_TURN" {
+	id, ok := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout")), "OK|")
+	if got := d.callLegacy(t, legacySubmit(keyAll, "checkout")); !ok || got != "MAX_USER_TURN" {
 		t.Errorf("the second submit: %s", got)
 	}
 	for range 3 {
-		if got := d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id); !strings.HasPrefix(got, "OK|") {
+		if got := d.callLegacy(t, "/res.php?action=get&key="+keyAll+"&id="+id); !strings.HasPrefix(got, "OK|") {
 			t.Errorf("a poll: %s", got)
 		}
 	}
-	equal(t, "a target of others", d.get(t, in(keyStaging, "checkout")), "ERROR_DOMAIN_NOT_ALLOWED")
+	equal(t, "a target of others", d.callLegacy(t, legacySubmit(keyStaging, "checkout")), "ERROR_DOMAIN_NOT_ALLOWED")
 	for range triesAMinute {
 		balance("canary-key-wrong")
 	}
@@ -235,7 +235,7 @@ func TestClientsBalanceIsTheFirstKnown(t *testing.T) {
 		if row.booked != nil {
 			d.buyer.booked = row.booked
 		}
-		equal(t, "the answer", d.get(t, "/res.php?action=getbalance&key="+keyAll), want)
+		equal(t, "the answer", d.callLegacy(t, "/res.php?action=getbalance&key="+keyAll), want)
 	}
 }
 
@@ -245,8 +245,8 @@ func TestClientsWithoutKeysSendAnyKey(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "checkout", 1)
 	key := strings.Repeat("k", 32)
-	equal(t, "31 characters", d.get(t, in(key[1:], "checkout")), "ERROR_WRONG_USER_KEY")
-	submit := in(key, "checkout", "&header_acao=1")
+	equal(t, "31 characters", d.callLegacy(t, legacySubmit(key[1:], "checkout")), "ERROR_WRONG_USER_KEY")
+	submit := legacySubmit(key, "checkout", "&header_acao=1")
 	for _, header := range []string{"Origin: https://elsewhere.example", "Sec-Fetch-Site: cross-site", "Referer: https://elsewhere.example/"} {
 		a := d.send(t, "POST", "/in.php", strings.NewReader(strings.TrimPrefix(submit, "/in.php?")), isForm, header)
 		if a.status != 403 || a.header.Get("Access-Control-Allow-Origin") != "" {
@@ -258,37 +258,37 @@ func TestClientsWithoutKeysSendAnyKey(t *testing.T) {
 	if !ok || a.header.Get("Access-Control-Allow-Origin") != "" {
 		t.Fatalf("%s %v", a.body, a.header)
 	}
-	if got := d.get(t, "/res.php?action=get&key="+strings.Repeat("l", 32)+"&id="+id); !strings.HasPrefix(got, "OK|") {
+	if got := d.callLegacy(t, "/res.php?action=get&key="+strings.Repeat("l", 32)+"&id="+id); !strings.HasPrefix(got, "OK|") {
 		t.Errorf("%s", got)
 	}
-	d.send(t, "POST", "/in.php", strings.NewReader(strings.Repeat("a", 1<<20+1)), isForm).has(t, "more than 1 MiB", 413)
-	d.ask(t, "GET", "/createTask").has(t, "createTask by GET", 405)
+	d.send(t, "POST", "/in.php", strings.NewReader(strings.Repeat("a", 1<<20+1)), isForm).check(t, "more than 1 MiB", 413)
+	d.ask(t, "GET", "/createTask").check(t, "createTask by GET", 405)
 }
 
 // TestClientsOfAnEmptyPoolWaitOrHearNoSlot: on an empty pool a task is not ready while a token
 // can come; else there is no slot.
 func TestClientsOfAnEmptyPoolWaitOrHearNoSlot(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	id, ok := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
-	if got := d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id); !ok || got != "CAPCHA_NOT_READY" {
+	id, ok := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout")), "OK|")
+	if got := d.callLegacy(t, "/res.php?action=get&key="+keyAll+"&id="+id); !ok || got != "CAPCHA_NOT_READY" {
 		t.Errorf("not yet: %s", got)
 	}
-	if s := d.stock.look(t, d.target("checkout")); s.Waiting != 1 || s.Figures.Requests != 1 {
+	if s := d.stock.readStock(t, d.target("checkout")); s.Waiting != 1 || s.Figures.Requests != 1 {
 		t.Errorf("it does not wait: %+v", s)
 	}
 	d.fill(t, "checkout", 1)
 	testkit.Within(t, 20*time.Second, "the token is told", func() bool {
-		return strings.HasPrefix(d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id), "OK|")
+		return strings.HasPrefix(d.callLegacy(t, "/res.php?action=get&key="+keyAll+"&id="+id), "OK|")
 	})
 	d.refill.mu.Lock()
 	d.refill.statuses["checkout"] = refill.Status{State: refill.Paused}
 	d.refill.mu.Unlock()
-	equal(t, "paused", d.get(t, in(keyAll, "checkout")), "ERROR_NO_SLOT_AVAILABLE")
-	if got := d.task(t, "/createTask", create(keyAll, "checkout", "")); got["errorCode"] != "ERROR_NO_SLOT_AVAILABLE" || got["errorId"] != 2.0 {
+	equal(t, "paused", d.callLegacy(t, legacySubmit(keyAll, "checkout")), "ERROR_NO_SLOT_AVAILABLE")
+	if got := d.callTasks(t, "/createTask", tasksSubmit(keyAll, "checkout", "")); got["errorCode"] != "ERROR_NO_SLOT_AVAILABLE" || got["errorId"] != 2.0 {
 		t.Errorf("paused: %v", got)
 	}
 	d.stopping.Store(true)
-	equal(t, "stopping", d.get(t, in(keyAll, "staging-login")), "ERROR_NO_SLOT_AVAILABLE")
+	equal(t, "stopping", d.callLegacy(t, legacySubmit(keyAll, "staging-login")), "ERROR_NO_SLOT_AVAILABLE")
 }
 
 // TestNearMissIsLoggedAndGuestIsBought: an identity that differs little from a target is logged.
@@ -296,9 +296,9 @@ func TestClientsOfAnEmptyPoolWaitOrHearNoSlot(t *testing.T) {
 func TestNearMissIsLoggedAndGuestIsBought(t *testing.T) {
 	d := start(t, solving(t, allKeys()...), nil, nil)
 	for range 2 {
-		equal(t, "no target's and no guest's", d.get(t, in(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")), "ERROR_DOMAIN_NOT_ALLOWED")
+		equal(t, "no target's and no guest's", d.callLegacy(t, legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")), "ERROR_DOMAIN_NOT_ALLOWED")
 	}
-	document := parsed[status.Document](t, d.ask(t, "GET", "/status.json", bearer(keyAll)))
+	document := parseAnswer[status.Document](t, d.ask(t, "GET", "/status.json", bearer(keyAll)))
 	for _, target := range document.Targets {
 		if near := target.NearMisses; (target.Name == "checkout") != (len(near) == 1 && near[0].Count == 2 && slices.Equal(near[0].Fields, []string{"invisible", "proxy", "proxy_type"})) {
 			t.Errorf("%+v", target)
@@ -309,7 +309,7 @@ func TestNearMissIsLoggedAndGuestIsBought(t *testing.T) {
 		t.Error("the page does not show it")
 	}
 	guest := func(key, more string) string {
-		return d.get(t, "/in.php?method=turnstile&sitekey=k&pageurl=https://guests.example.com/a&key="+key+more)
+		return d.callLegacy(t, "/in.php?method=turnstile&sitekey=k&pageurl=https://guests.example.com/a&key="+key+more)
 	}
 	d.solver.err = &ondemand.SolveError{Reason: "it failed"}
 	equal(t, "a key of some targets", guest(keyStaging, ""), "ERROR_DOMAIN_NOT_ALLOWED")
@@ -324,7 +324,7 @@ func TestNearMissIsLoggedAndGuestIsBought(t *testing.T) {
 		t.Errorf("%+v", asked)
 	}
 	picture := base64.StdEncoding.EncodeToString([]byte("GIF89a-picture"))
-	equal(t, "a picture", d.get(t, "/in.php?method=base64&numeric=1&min_len=4&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SLOT_AVAILABLE")
+	equal(t, "a picture", d.callLegacy(t, "/in.php?method=base64&numeric=1&min_len=4&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SLOT_AVAILABLE")
 	if spec := d.solver.last().Guest.Spec; string(spec.Image) != "GIF89a-picture" || spec.Identity.Picture.MinLength != 4 || spec.Identity.Picture.Charset != "digits" {
 		t.Errorf("%+v", spec)
 	}
@@ -343,21 +343,21 @@ func TestNearMissIsLoggedAndGuestIsBought(t *testing.T) {
 	without := *d.config.Current()
 	without.Solve = nil
 	d.config.set.Store(&without)
-	equal(t, "a picture without a section solve", d.get(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
+	equal(t, "a picture without a section solve", d.callLegacy(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
 }
 
 // TestClientsWithoutRedisHearNoSlot: without Redis both protocols answer that no slot is free.
 func TestClientsWithoutRedisHearNoSlot(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	d.stock.breaks("take", redisdb.ErrDown)
+	d.stock.failCalls("take", redisdb.ErrDown)
 	d.fill(t, "checkout", 1)
-	id, _ := strings.CutPrefix(d.get(t, in(keyAll, "checkout")), "OK|")
-	equal(t, "the answer", d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id), compat.StoreDown.Legacy())
-	if got := d.task(t, "/getTaskResult", fmt.Sprintf(`{"clientKey":%q,"taskId":%s}`, keyAll, id)); got["errorId"] != 2.0 {
+	id, _ := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout")), "OK|")
+	equal(t, "the answer", d.callLegacy(t, "/res.php?action=get&key="+keyAll+"&id="+id), compat.StoreDown.Legacy())
+	if got := d.callTasks(t, "/getTaskResult", fmt.Sprintf(`{"clientKey":%q,"taskId":%s}`, keyAll, id)); got["errorId"] != 2.0 {
 		t.Errorf("%v", got)
 	}
-	d.stock.breaks("", nil)
-	if got := d.get(t, "/res.php?action=get&key="+keyAll+"&id="+id); !strings.HasPrefix(got, "OK|") {
+	d.stock.failCalls("", nil)
+	if got := d.callLegacy(t, "/res.php?action=get&key="+keyAll+"&id="+id); !strings.HasPrefix(got, "OK|") {
 		t.Errorf("%s", got)
 	}
 }
@@ -380,12 +380,12 @@ func TestLostSubmitIsRepeated(t *testing.T) {
 	<-began // the order is placed, and its client leaves before the answer
 	reset(t, conn)
 	testkit.Within(t, 20*time.Second, "the submit is over", func() bool { return strings.Contains(d.logged.String(), `"route":"/createTask"`) })
-	first := d.task(t, "/createTask", body)["taskId"]
+	first := d.callTasks(t, "/createTask", body)["taskId"]
 	if n := len(began); first == nil || n > 0 {
 		t.Errorf("the repeated submit got %v and bought %d", first, n)
 	}
 	open()
-	second := d.task(t, "/createTask", body)["taskId"]
+	second := d.callTasks(t, "/createTask", body)["taskId"]
 	<-began
 	if second == nil || second == first {
 		t.Errorf("a submit after an answered one got %v, which %v has", second, first)

@@ -101,12 +101,12 @@ func allKeys() []targets.Key {
 }
 
 // wrapped is a listener that wraps its connections.
-type wrapped struct {
+type wrappedListener struct {
 	net.Listener
 	wrap func(net.Conn) net.Conn
 }
 
-func (l wrapped) Accept() (net.Conn, error) {
+func (l wrappedListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server 
 	noError(t, err)
 	d.addr = listener.Addr().String()
 	if wrap != nil {
-		listener = wrapped{listener, wrap}
+		listener = wrappedListener{listener, wrap}
 	}
 	srv := d.HTTPServer()
 	if server != nil {
@@ -227,7 +227,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server 
 func (d *daemon) fill(t testing.TB, name string, n int) {
 	t.Helper()
 	for range n {
-		d.stock.land(t, d.stock.order(t, d.target(name)), 0)
+		d.stock.landToken(t, d.stock.order(t, d.target(name)), 0)
 	}
 }
 
@@ -281,7 +281,7 @@ func (d *daemon) request(t testing.TB, method, path string, body io.Reader, head
 func bearer(key string) string { return "Authorization: Bearer " + key }
 
 // has checks the status of an answer, 0 = any, and that its body holds these parts.
-func (a answer) has(t testing.TB, what string, status int, parts ...string) {
+func (a answer) check(t testing.TB, what string, status int, parts ...string) {
 	t.Helper()
 	if status != 0 && a.status != status {
 		t.Errorf("%s: %.200s: status %d, want %d: %s", what, a.asked, a.status, status, a.body)
@@ -294,7 +294,7 @@ func (a answer) has(t testing.TB, what string, status int, parts ...string) {
 }
 
 // parsed is the JSON of an answer.
-func parsed[T any](t testing.TB, a answer) (got T) {
+func parseAnswer[T any](t testing.TB, a answer) (got T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
 		t.Fatalf("%d %q: %v", a.status, a.body, err)

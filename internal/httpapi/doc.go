@@ -1,11 +1,12 @@
-// Package httpapi is the HTTP API of poold: it hands tokens out and shows the state of the daemon.
+// Package httpapi implements the HTTP API of poold: it hands out tokens and shows the state of the
+// daemon.
 //
 // # Place in the flow
 //
 // pools.yaml → targets.Set → refill → purchase → provider → purchase → pool → httpapi → the caller.
 // The package takes tokens from the stock, requests solves from package ondemand, and publishes the
-// snapshots of package status. The package buys nothing itself. Two kinds of request flow in the
-// other direction: a caller's report on its token goes to the stock and the buyer, and a provider's
+// snapshots of package status. The package itself buys nothing. Two kinds of requests flow in the
+// other direction: a caller's report on a token goes to the stock and the buyer, and a provider's
 // callback goes to the buyer.
 //
 // # A request
@@ -46,8 +47,8 @@
 // # Invariants
 //
 //   - A token is handed out at most once. A taken token returns to the stock only if no byte of the
-//     response was written, because a reload removed the caller's key or the target, or because the
-//     caller hung up. Each connection counts its written bytes. The token never returns if the
+//     response was written. This happens if a reload removed the caller's key or the target, or if
+//     the caller hung up. Each connection counts its written bytes. The token never returns if the
 //     request has an Idempotency-Key or shares its solve.
 //   - After a wait, the caller's key, scope and target are checked again before the token is sent:
 //     a reload may have changed the caller's rights.
@@ -55,15 +56,15 @@
 //     its address has sent too many wrong keys.
 //   - HEAD takes no token. A request that a web page of another site can send takes no token and
 //     changes nothing.
-//   - Log lines, errors, status responses and the audit contain no token and no key. The audit has
-//     the ids of tokens and the names of keys.
+//   - Log lines, errors, status responses and the audit contain no token and no key. The audit
+//     contains the ids of tokens and the names of keys.
 //   - A callback needs no key, and its Host and Origin are not checked: the buyer checks its
 //     secret. The response is the same for a right and a wrong secret. The path, query and body of
 //     a callback are never logged.
 //
 // # Limits
 //
-// The package keeps counts, histograms, the rate limiters of the keys and the senders of recent
-// wrong keys. The package holds a token only until the response is written. It starts no goroutine
-// that outlives the request.
+// The package keeps counts, histograms, the rate limiters of the keys, and the addresses that
+// recently sent wrong keys. The package holds a token only until the response is written. The
+// package starts no goroutine that outlives the request.
 package httpapi

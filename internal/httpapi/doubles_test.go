@@ -24,16 +24,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
+	redis.SetLogger(discardLogger{})
 	// net/http closes a connection half a second after an answer that did not wait
 	// for the whole body, which is longer than goleak does.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
 // silence drops the log of go-redis, which has a line for each dial that a test breaks.
-type silence struct{}
+type discardLogger struct{}
 
-func (silence) Printf(context.Context, string, ...any) {}
+func (discardLogger) Printf(context.Context, string, ...any) {}
 
 // fakeConfig holds a Set in memory.
 type fakeConfig struct {
@@ -47,7 +47,7 @@ type fakeConfig struct {
 
 // refuse makes the last attempt to load the file fail with these problems; without problems it
 // succeeds.
-func (f *fakeConfig) refuse(problems ...targets.Problem) {
+func (f *fakeConfig) setProblems(problems ...targets.Problem) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.problems, f.refused = problems, len(problems) > 0
@@ -187,7 +187,7 @@ func (w *watchedStock) Report(ctx context.Context, id captcha.ID, token, caller 
 }
 
 // asked returns the number of takes, and the last take.
-func (w *watchedStock) asked() (int, pool.Request) {
+func (w *watchedStock) countTakes() (int, pool.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.requests) == 0 {
@@ -197,7 +197,7 @@ func (w *watchedStock) asked() (int, pool.Request) {
 }
 
 // count returns the number of all calls, or of the calls with these names.
-func (w *watchedStock) count(names ...string) int {
+func (w *watchedStock) countCalls(names ...string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := 0
@@ -210,7 +210,7 @@ func (w *watchedStock) count(names ...string) int {
 }
 
 // breaks makes calls of a name fail; nil mends them.
-func (w *watchedStock) breaks(name string, err error) {
+func (w *watchedStock) failCalls(name string, err error) {
 	w.before = func(_ context.Context, call string) error {
 		if call == name {
 			return err
@@ -268,7 +268,7 @@ func (w *watchedStock) order(t testing.TB, target *targets.Target) pool.Ref {
 
 // land lands an order's token, 120 s of life less its age. Its text is tokenValue and the order's
 // id, because the stock detects a text that was bought before.
-func (w *watchedStock) land(t testing.TB, ref pool.Ref, age time.Duration) {
+func (w *watchedStock) landToken(t testing.TB, ref pool.Ref, age time.Duration) {
 	t.Helper()
 	w.landText(t, ref, tokenValue+"-"+ref.Order, age)
 }
@@ -287,7 +287,7 @@ func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age ti
 }
 
 // look reads the stock of a target.
-func (w *watchedStock) look(t testing.TB, target *targets.Target) pool.Stock {
+func (w *watchedStock) readStock(t testing.TB, target *targets.Target) pool.Stock {
 	t.Helper()
 	stock, err := repeated(func() (pool.Stock, error) { return w.Look(t.Context(), target.ID, target.Margin, 0) })
 	noError(t, err)
@@ -298,7 +298,7 @@ func (w *watchedStock) look(t testing.TB, target *targets.Target) pool.Stock {
 func (w *watchedStock) putBack(t *testing.T, target *targets.Target, n int) (stock pool.Stock) {
 	t.Helper()
 	testkit.Within(t, 20*time.Second, "tokens without a receiver are back", func() bool {
-		stock = w.look(t, target)
+		stock = w.readStock(t, target)
 		return stock.Figures.Returned >= int64(n)
 	})
 	return stock

@@ -25,7 +25,7 @@ const (
 	unknownLead = 15 * time.Second
 )
 
-// plainProblems has the problems for errors that carry no further data. The first matching row
+// plainProblems contains the problems for errors without further data. The first matching row
 // applies.
 var plainProblems = []struct {
 	err    error
@@ -90,8 +90,8 @@ func (s *Server) explain(ctx context.Context, c *kernel.Call, err error) *kernel
 	return p
 }
 
-// historyReason returns why the history cannot be read. The errors of stores may contain addresses
-// and credentials; their Reason methods do not.
+// historyReason returns why the history cannot be read. The text of a store's error may contain
+// addresses and credentials, but the error's method Reason returns neither.
 func historyReason(err error) string {
 	var known interface{ Reason() string }
 	if errors.As(err, &known) {
@@ -100,7 +100,7 @@ func historyReason(err error) string {
 	return strings.TrimPrefix(err.Error(), "history: ")
 }
 
-// explainEmpty returns a problem that says why no token is ready and when the caller should retry.
+// explainEmpty returns a problem with the reason for the missing token and the time for a retry.
 func (s *Server) explainEmpty(ctx context.Context, c *kernel.Call, e *pool.EmptyError) *kernel.Problem {
 	if c.Target == nil { // for /solve an empty stock alone is not an error
 		return kernel.NewProblem(kernel.CodePoolEmpty, "too many callers wait for this identity already").RetryAfter(kernel.Jitter(unknownLead))

@@ -44,7 +44,7 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 		{"closing", fmt.Errorf("taking: %w", pool.ErrClosed), 503, kernel.CodeShuttingDown, 1, 3},
 		{"anything else", errors.New("canary-cause"), 500, kernel.CodeInternal, 0, 0},
 	} {
-		d.stock.breaks("take", c.err)
+		d.stock.failCalls("take", c.err)
 		a := d.ask(t, "GET", "/pool/staging-login/token", "Accept: text/plain")
 		checkProblem(t, c.name, a, c.status, c.code, "staging-login")
 		retry, _ := strconv.Atoi(a.header.Get("Retry-After"))
@@ -55,9 +55,9 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 			t.Errorf("%s shows its cause: %s", c.name, a.body)
 		}
 	}
-	d.stock.breaks("take", &pool.EmptyError{Orders: 2, Waiting: 1})
+	d.stock.failCalls("take", &pool.EmptyError{Orders: 2, Waiting: 1})
 	const empty = "no token is ready (orders in flight: 2, pending callers: 1); ?wait=20s waits for one, at most 60s"
-	d.ask(t, "GET", "/pool/staging-login/token").has(t, "empty", 0, empty)
+	d.ask(t, "GET", "/pool/staging-login/token").check(t, "empty", 0, empty)
 	if !strings.Contains(d.logged.String(), "canary-cause") {
 		t.Error("an internal error is not in the log")
 	}
@@ -66,11 +66,11 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 // checkProblem checks that an answer has the form of all errors, and these parts in its body.
 func checkProblem(t *testing.T, name string, a answer, status int, want kernel.Code, target string, parts ...string) {
 	t.Helper()
-	a.has(t, name, status, parts...)
+	a.check(t, name, status, parts...)
 	if a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%s: %d %v", name, a.status, a.header)
 	}
-	fields := parsed[map[string]any](t, a)
+	fields := parseAnswer[map[string]any](t, a)
 	for field, value := range map[string]any{"code": string(want), "status": float64(status), "type": "urn:poold:problem:" + string(want)} {
 		equal(t, name+": "+field, fields[field], value)
 	}
@@ -133,9 +133,9 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.retry {
 			t.Errorf("%s: Retry-After %q, want at least %d", c.name, a.header.Get("Retry-After"), c.retry)
 		}
-		a.has(t, c.name, 0, c.detail)
-		equal(t, c.name+": surveys of all targets", d.stock.count("survey"), 0)
-		heard, shown := parsed[kernel.Problem](t, a), parsed[status.Target](t, d.ask(t, "GET", "/pool/staging-login"))
+		a.check(t, c.name, 0, c.detail)
+		equal(t, c.name+": surveys of all targets", d.stock.countCalls("survey"), 0)
+		heard, shown := parseAnswer[kernel.Problem](t, a), parseAnswer[status.Target](t, d.ask(t, "GET", "/pool/staging-login"))
 		if rest, same := strings.CutPrefix(heard.Detail, shown.Reason); !same || rest != "" && c.code != kernel.CodePoolEmpty {
 			t.Errorf("%s: a caller hears %q, and the status shows %q", c.name, heard.Detail, shown.Reason)
 		}
@@ -153,7 +153,7 @@ func TestBudgetRetryIsTheNextPurchase(t *testing.T) {
 		{90 * time.Minute, 0, 5399, 5400}, {90 * time.Minute, 3 * time.Second, 5399, 5400}, {1500 * time.Millisecond, 0, 1, 2}, {-time.Second, 7 * time.Second, 7, 7},
 	} {
 		d.refill.statuses["staging-login"] = refill.Status{State: refill.Budget, Lead: time.Hour, Until: time.Now().Add(c.left)}
-		d.stock.breaks("take", &pool.EmptyError{RetryAfter: c.known})
+		d.stock.failCalls("take", &pool.EmptyError{RetryAfter: c.known})
 		a := d.ask(t, "GET", "/pool/staging-login/token")
 		checkProblem(t, "budget", a, 503, kernel.CodeBudget, "staging-login")
 		if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < c.from || retry > c.to {

@@ -98,7 +98,7 @@ func TestTokenOfALeavingCallerReturnsOnce(t *testing.T) {
 func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 	t.Helper()
 	got := d.stock.putBack(t, d.target("staging-login"), back)
-	if n := d.stock.count("return"); n != back || got.Figures.Returned != int64(back) || got.Fresh != had-1+back {
+	if n := d.stock.countCalls("return"); n != back || got.Figures.Returned != int64(back) || got.Fresh != had-1+back {
 		t.Errorf("given back %d times, want %d; the stock says %+v", n, back, got)
 	}
 }
@@ -109,7 +109,7 @@ func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	conn := dial(t, d.addr)
 	write(t, conn, requestLine+"\r\n")
-	testkit.Within(t, 20*time.Second, "it waits", func() bool { return d.stock.look(t, d.target("staging-login")).Waiting == 1 })
+	testkit.Within(t, 20*time.Second, "it waits", func() bool { return d.stock.readStock(t, d.target("staging-login")).Waiting == 1 })
 	noError(t, conn.CloseWrite())
 	if got, err := io.ReadAll(conn); len(got) > 0 {
 		t.Errorf("read %q, %v", got, err)
@@ -119,9 +119,9 @@ func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 		return strings.Contains(body, `poold_http_requests_total{code="499"} 1`) &&
 			strings.Contains(body, `poold_key_requests_total{key="-",outcome="hung_up"} 1`)
 	})
-	equal(t, "gave back what it never had", d.stock.count("return"), 0)
+	equal(t, "gave back what it never had", d.stock.countCalls("return"), 0)
 	d.fill(t, "staging-login", 1)
-	if got := d.stock.look(t, d.target("staging-login")); got.Fresh != 1 || got.Waiting != 0 {
+	if got := d.stock.readStock(t, d.target("staging-login")); got.Fresh != 1 || got.Waiting != 0 {
 		t.Errorf("its ticket stands: %+v", got)
 	}
 }
@@ -206,7 +206,7 @@ func TestEarlierAnswersDoNotCountAsSent(t *testing.T) {
 	write(t, conn, requestLine+"\r\n")
 	testkit.Within(t, 20*time.Second, "the second take", func() bool { return takes.Load() == 2 })
 	reset(t, conn)
-	testkit.Within(t, 20*time.Second, "the second token is back", func() bool { return d.stock.look(t, d.target("staging-login")).Fresh == 1 })
+	testkit.Within(t, 20*time.Second, "the second token is back", func() bool { return d.stock.readStock(t, d.target("staging-login")).Fresh == 1 })
 }
 
 // TestHangUpsNeitherLoseNorRepeatTokens: callers hang up at random moments. No token is both
@@ -241,10 +241,10 @@ func TestHangUpsNeitherLoseNorRepeatTokens(t *testing.T) {
 	}
 	clients.Wait()
 	testkit.Within(t, 20*time.Second, "all requests are over", func() bool {
-		n, _ := d.stock.asked()
+		n, _ := d.stock.countTakes()
 		return strings.Count(d.logged.String(), `"status":`) == n
 	})
-	returned := d.stock.count("return")
+	returned := d.stock.countCalls("return")
 	d.stock.putBack(t, d.target("staging-login"), returned)
 	left := 0
 	for { // the tokens left were not received; one that went out in part is neither

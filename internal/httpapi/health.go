@@ -8,7 +8,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Health returns the last known state of Redis without a call to it; see redisdb.DB.Health.
+// Health returns the last known state of Redis without a call to Redis; see redisdb.DB.Health.
 type Health interface {
 	Health() redisdb.Health
 }

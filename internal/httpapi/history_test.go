@@ -42,7 +42,7 @@ func solvedRecord(n int, target string, later time.Duration) history.Record {
 }
 
 // keep writes records, twice, as a sender may.
-func (d *daemon) keep(t *testing.T, records ...history.Record) {
+func (d *daemon) writeRecords(t *testing.T, records ...history.Record) {
 	t.Helper()
 	for range 2 {
 		noError(t, d.history.Write(t.Context(), records))
@@ -50,12 +50,12 @@ func (d *daemon) keep(t *testing.T, records ...history.Record) {
 }
 
 // decoded is an answer's JSON.
-func decoded[T any](t *testing.T, a answer) T {
+func decodeAnswer[T any](t *testing.T, a answer) T {
 	t.Helper()
 	if a.status != 200 || a.header.Get("Content-Type") != "application/json" || a.header.Get("Cache-Control") != "no-store" || a.header.Get("Vary") != "Accept" {
 		t.Fatalf("%d %v %s", a.status, a.header, a.body)
 	}
-	return parsed[T](t, a)
+	return parseAnswer[T](t, a)
 }
 
 // csvRows returns the rows of an answer as CSV.
@@ -83,7 +83,7 @@ func TestSolveShowsEachEnd(t *testing.T) {
 	refused.ID, refused.How, refused.Code, refused.Task, refused.Polls = ofOrder(3).String(), history.Refused, "ERROR_WRONG_SITEKEY", "", 0
 	lost.ID, lost.How, lost.Task, lost.Polls, lost.Submitted, lost.Solved = ofOrder(4).String(), history.Lost, "", 0, time.Time{}, time.Time{}
 	failed.ID, failed.How, failed.Code, failed.Solved = ofOrder(5).String(), history.Failed, "ERROR_CAPTCHA_UNSOLVABLE", time.Time{}
-	d.keep(t, solved, called, refused, lost, failed)
+	d.writeRecords(t, solved, called, refused, lost, failed)
 
 	const about = `"target":"checkout","owner":"qa@example.com","type":"recaptcha_v2","sitekey":"6Le","pageurl":"https://checkout.example.com/","provider":"solver",`
 	const times = `"placed_at":"2026-01-02T03:03:45.678Z","submitted_at":"2026-01-02T03:03:47.428Z","solved_at":"2026-01-02T03:04:00.678Z","ended_at":"2026-01-02T03:04:05.678Z","elapsed_ms":18250,`
@@ -116,10 +116,10 @@ func TestSolveIsFoundByItsTask(t *testing.T) {
 	for n, task := range map[int]string{1: "73105422", 2: "a/b ü", 3: "", 4: ofOrder(1).String(), 5: strings.Repeat("9", 256), 6: strings.Repeat("9", 257), 7: "a\x00"} {
 		r := solvedRecord(n, "checkout", 0)
 		r.Task = task
-		d.keep(t, r)
+		d.writeRecords(t, r)
 	}
 	for path, order := range map[string]int{"73105422": 1, "a%2Fb%20%C3%BC": 2, ofOrder(1).String(): 1, strings.Repeat("9", 256): 5} {
-		equal(t, path, decoded[historyapi.Record](t, d.ask(t, "GET", "/history/solve/"+path, bearer(keyAll))).ID, ofOrder(order).String())
+		equal(t, path, decodeAnswer[historyapi.Record](t, d.ask(t, "GET", "/history/solve/"+path, bearer(keyAll))).ID, ofOrder(order).String())
 		checkProblem(t, path, d.ask(t, "GET", "/history/solve/"+path, bearer(keyStaging)), 404, kernel.CodeUnknownSolve, "")
 	}
 	for _, path := range []string{"7310542", strings.Repeat("9", 257), "a%00", "%FF"} {
@@ -134,14 +134,14 @@ func TestSitekeyInThePathMayBeAnyText(t *testing.T) {
 	for i, key := range keys {
 		r := solvedRecord(i, "checkout", 0)
 		r.Sitekey = key
-		d.keep(t, r)
+		d.writeRecords(t, r)
 	}
 	for i, key := range keys {
 		path := url.PathEscape(key)
 		if key == ".." {
 			path = "%2E%2E"
 		}
-		list := decoded[historyapi.List](t, d.ask(t, "GET", "/history/site/"+path))
+		list := decodeAnswer[historyapi.List](t, d.ask(t, "GET", "/history/site/"+path))
 		if len(list.Records) != 1 || list.Records[0].Sitekey != key || list.Records[0].ID != ofOrder(i).String() || list.Next != "" {
 			t.Errorf("%q: %+v", key, list)
 		}
@@ -152,12 +152,12 @@ func TestSitekeyInThePathMayBeAnyText(t *testing.T) {
 }
 
 // pages asks for one page after the other and returns the ids of the records, or of the entries.
-func (d *daemon) pages(t *testing.T, path string) (ids []string, pages int) {
+func (d *daemon) readPages(t *testing.T, path string) (ids []string, pages int) {
 	t.Helper()
 	base, _ := url.Parse(path)
 	for next := path; next != ""; pages++ {
 		a := d.ask(t, "GET", next)
-		list := decoded[struct {
+		list := decodeAnswer[struct {
 			Records, Entries []struct{ ID string }
 			Next             string
 		}](t, a)
@@ -184,8 +184,8 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 	for n := range 130 {
 		later := time.Duration(n/40) * time.Millisecond
 		r, e := solvedRecord(n, "checkout", later), entryOf(n, "ci", "checkout", history.Taken, later)
-		d.keep(t, r)
-		d.note(e)
+		d.writeRecords(t, r)
+		d.addEntries(e)
 		want, entries = append(want, r.ID), append(entries, e.ID)
 		d.buyer.underWay = append(d.buyer.underWay, purchase.OrderInFlight{
 			Order: ofOrder(n), Identity: captcha.Identity{Type: captcha.Turnstile}, Target: "checkout", State: pool.Bought, Placed: r.Ended,
@@ -195,7 +195,7 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 	checkPages := func(want []string, paths map[string]int) {
 		t.Helper()
 		for path, pages := range paths {
-			if ids, n := d.pages(t, path); !slices.Equal(ids, want) || n != pages {
+			if ids, n := d.readPages(t, path); !slices.Equal(ids, want) || n != pages {
 				t.Errorf("%s: %d pages of %q", path, n, ids)
 			}
 		}
@@ -221,7 +221,7 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 		"from=1970-01-01&to=9999-12-31T23:59:59Z&cursor=" + cursorOf(history.Position{Ended: second, ID: ofOrder(45).String()}): 45,
 	} {
 		for _, path := range []string{"/history/site/6Le?limit=30&", "/history/tasks?status=solved&limit=1000&", "/history/active?limit=1000&"} {
-			if ids, _ := d.pages(t, path+query); !neighbours(want, ids) || len(ids) != n {
+			if ids, _ := d.readPages(t, path+query); !isContiguous(want, ids) || len(ids) != n {
 				t.Errorf("%s%s: %d records, want %d: %q", path, query, len(ids), n, ids)
 			}
 		}
@@ -232,7 +232,7 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 }
 
 // neighbours reports whether ids are a part of want without a gap.
-func neighbours(want, ids []string) bool {
+func isContiguous(want, ids []string) bool {
 	if len(ids) == 0 {
 		return true
 	}
@@ -249,7 +249,7 @@ func TestDayHasFiguresByTypeAndTarget(t *testing.T) {
 	for i, how := range []history.How{history.Failed, history.Refused, history.Lost, history.Discarded} {
 		all[5+i].How = how
 	}
-	d.keep(t, all...)
+	d.writeRecords(t, all...)
 	one := `"orders":1,"solved":1,"discarded":0,"failed":0,"refused":0,"lost":0,"total_elapsed_ms":18250,"spent":0.00299,"unpriced":0}`
 	const everything = `{"date":"2026-01-02","types":[` +
 		`{"type":"image","orders":1,"solved":1,"discarded":0,"failed":0,"refused":0,"lost":0,"total_elapsed_ms":18250,"spent":0.00299,"unpriced":0},` +
@@ -280,7 +280,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 	keys[2].Targets = []string{"other-*"} // a key whose globs fit no target asks no store
 	d := start(t, sampleSet(keys...), nil, nil)
 	for _, path := range []string{"/history/site/6Le", "/history/tasks?status=solved", "/history/active"} {
-		d.ask(t, "GET", path, bearer(keyStatus)).has(t, "a key without targets", 200, `{"records":[]}`+"\n")
+		d.ask(t, "GET", path, bearer(keyStatus)).check(t, "a key without targets", 200, `{"records":[]}`+"\n")
 	}
 	equal(t, "asked for", len(d.history.asked), 0)
 	names := []string{"staging-login", "checkout", "staging-gone", "/solve", "staging-signup"}
@@ -288,7 +288,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 		r := solvedRecord(n, name, time.Duration(n)*time.Second)
 		failed := r
 		failed.ID, failed.How = ofOrder(100+n).String(), history.Failed
-		d.keep(t, r, failed)
+		d.writeRecords(t, r, failed)
 		d.buyer.underWay = append(d.buyer.underWay, purchase.OrderInFlight{
 			Order: ofOrder(n), Target: name, State: pool.Unknown, Placed: r.Placed, Submitted: r.Submitted, Age: 1234567 * time.Microsecond,
 		})
@@ -299,7 +299,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 	} {
 		a := d.ask(t, "GET", path, bearer(keyStaging))
 		var got, want []string
-		for _, r := range decoded[historyapi.List](t, a).Records {
+		for _, r := range decodeAnswer[historyapi.List](t, a).Records {
 			got = append(got, r.ID)
 		}
 		for _, n := range ids {
@@ -308,7 +308,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 		if !slices.Equal(got, want) || strings.Contains(a.body, "checkout") || strings.Contains(a.body, "/solve") {
 			t.Errorf("%s: %s", path, a.body)
 		}
-		if a := d.ask(t, "GET", path, bearer(keyAll)); len(decoded[historyapi.List](t, a).Records) != map[bool]int{true: 10, false: 5}[strings.Contains(path, "site")] {
+		if a := d.ask(t, "GET", path, bearer(keyAll)); len(decodeAnswer[historyapi.List](t, a).Records) != map[bool]int{true: 10, false: 5}[strings.Contains(path, "site")] {
 			t.Errorf("%s without limits: %s", path, a.body)
 		}
 	}
@@ -318,7 +318,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 	for n, name := range names {
 		a := d.ask(t, "GET", "/history/solve/"+ofOrder(n).String(), bearer(keyStaging))
 		if n == 0 || n == 4 {
-			equal(t, name, decoded[historyapi.Record](t, a).Target, name)
+			equal(t, name, decodeAnswer[historyapi.Record](t, a).Target, name)
 			continue
 		}
 		checkProblem(t, name, a, 404, kernel.CodeUnknownSolve, "")
@@ -369,7 +369,7 @@ func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 	r, formula := solvedRecord(1, "checkout", 0), solvedRecord(2, "checkout", 0)
 	r.Owner, r.Code = "Quality, \"Assurance\"\r\nBerlin", "-1"
 	formula.Sitekey, formula.Owner, formula.Code, formula.Task, formula.Pageurl = "=cmd|' /C calc'!A0", "+1", "@x", "\tx", "\rx"
-	d.keep(t, r, formula)
+	d.writeRecords(t, r, formula)
 	d.buyer.underWay = []purchase.OrderInFlight{{Order: ofOrder(7), Identity: captcha.Identity{Sitekey: "-k"}, State: pool.Bought, Placed: day}}
 	_, rows := d.csvRows(t, "/history/solve/"+r.ID)
 	if want := []string{r.ID, "checkout", "Quality, \"Assurance\"\nBerlin", "recaptcha_v2", "6Le", "https://checkout.example.com/", "solver", "t-1", "solved", "solved", "'-1",
@@ -399,5 +399,5 @@ func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 		}) {
 		t.Errorf("%q", rows)
 	}
-	d.ask(t, "GET", "/history/active", "Accept: text/csv;q=0.5, application/json").has(t, "JSON is preferred", 200, `{"records":`)
+	d.ask(t, "GET", "/history/active", "Accept: text/csv;q=0.5, application/json").check(t, "JSON is preferred", 200, `{"records":`)
 }

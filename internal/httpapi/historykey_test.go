@@ -29,7 +29,7 @@ func entryOf(n int, key, target string, action history.Action, later time.Durati
 }
 
 // note keeps entries.
-func (d *daemon) note(entries ...history.Entry) {
+func (d *daemon) addEntries(entries ...history.Entry) {
 	for _, e := range entries {
 		d.audit.Note(e)
 	}
@@ -41,7 +41,7 @@ func TestEntriesOfAKeyAreNewestFirst(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	picture := entryOf(1, "all", "/solve", history.Bought, 0)
 	picture.Image = "sha256:" + strings.Repeat("ab", 32) + ", 25 bytes"
-	d.note(entryOf(0, "all", "checkout", history.Taken, 0), picture, entryOf(2, "all", "checkout", history.Rejected, time.Second),
+	d.addEntries(entryOf(0, "all", "checkout", history.Taken, 0), picture, entryOf(2, "all", "checkout", history.Rejected, time.Second),
 		entryOf(3, "gone@2025", "staging-gone", history.Accepted, 0), entryOf(4, "-", "checkout", history.Taken, 0))
 	line := func(n int, at, key, action, target, source, image, price string) string {
 		return fmt.Sprintf(`{"id":"%s","at":"2026-01-02T03:04:%sZ","key":"%s","action":"%s","target":"%s","token_id":"tok%d.sig","source":"%s","image":"%s","price":%s}`,
@@ -75,11 +75,11 @@ func TestAuditNeedsAdmin(t *testing.T) {
 	set := sampleSet(keys...)
 	d := start(t, set, nil, nil)
 	for n, target := range []string{"staging-login", "checkout", "/solve", "staging-gone", "staging-signup"} {
-		d.note(entryOf(n, "all", target, history.Taken, 0))
+		d.addEntries(entryOf(n, "all", target, history.Taken, 0))
 	}
 	seen := func(key string) (list []string) {
 		t.Helper()
-		for _, e := range decoded[historyapi.AuditList](t, d.ask(t, "GET", "/history/key/all", bearer(key))).Entries {
+		for _, e := range decodeAnswer[historyapi.AuditList](t, d.ask(t, "GET", "/history/key/all", bearer(key))).Entries {
 			list = append(list, e.Target)
 		}
 		return list
@@ -98,7 +98,7 @@ func TestAuditNeedsAdmin(t *testing.T) {
 
 	d.config.set.Store(sampleSet(allKeys()...))
 	checkProblem(t, "without the scope admin", d.ask(t, "GET", "/history/key/all", bearer(keyStatus)), 403, kernel.CodeForbidden, "")
-	d.ask(t, "GET", "/history/usage?by=key", bearer(keyStatus)).has(t, "the figures", 200)
+	d.ask(t, "GET", "/history/usage?by=key", bearer(keyStatus)).check(t, "the figures", 200)
 	checkProblem(t, "without a key", d.ask(t, "GET", "/history/key/all"), 401, kernel.CodeUnauthorized, "")
 }
 
@@ -109,7 +109,7 @@ func TestUsageByKeyAddsDays(t *testing.T) {
 	set.History.Audit, set.History.Keep = time.Since(day.Truncate(24*time.Hour).AddDate(0, 0, -10))+time.Hour, 24*time.Hour
 	d.config.set.Store(&set)
 	const back = -24 * time.Hour
-	d.note(
+	d.addEntries(
 		entryOf(0, "ci", "checkout", history.Taken, 0), entryOf(1, "ci", "/solve", history.Bought, 0), entryOf(2, "ci", "/solve", history.Bought, back),
 		entryOf(3, "ci", "checkout", history.Accepted, back), entryOf(4, "-", "checkout", history.Rejected, 3*back), entryOf(5, "-", "checkout", history.Taken, 4*back),
 		entryOf(6, "ci", "checkout", history.Taken, 24*time.Hour),
@@ -127,7 +127,7 @@ func TestUsageByKeyAddsDays(t *testing.T) {
 			t.Errorf("%s: %d\n%s\nwant\n%s", query, a.status, a.body, want)
 		}
 	}
-	if got := decoded[historyapi.KeyUsage](t, d.ask(t, "GET", "/history/usage?by=key")); got.Lines == nil || len(got.Lines) > 0 {
+	if got := decodeAnswer[historyapi.KeyUsage](t, d.ask(t, "GET", "/history/usage?by=key")); got.Lines == nil || len(got.Lines) > 0 {
 		t.Errorf("of the last days: %+v", got)
 	}
 	d.audit.days = nil

@@ -77,7 +77,7 @@ func (w withReason) Unwrap() error { return w.error }
 // error. Orders in flight are still listed.
 func TestUnreachableHistoryIsNamed(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.keep(t, solvedRecord(1, "checkout", 0))
+	d.writeRecords(t, solvedRecord(1, "checkout", 0))
 	for _, c := range []struct {
 		err    error
 		status int
@@ -100,7 +100,7 @@ func TestUnreachableHistoryIsNamed(t *testing.T) {
 			}
 		}
 		for _, path := range []string{"/history/active", "/history/tasks?status=polling"} {
-			d.ask(t, "GET", path).has(t, path, 200)
+			d.ask(t, "GET", path).check(t, path, 200)
 		}
 	}
 	d.buyer.unlisted = redisdb.ErrDown
@@ -139,8 +139,8 @@ func TestDisabledHistoryNamesTheSetting(t *testing.T) {
 			w := httptest.NewRecorder()
 			s.Handler().ServeHTTP(w, r)
 			a := answer{asked: path, status: w.Code, body: w.Body.String()}
-			if a.has(t, path, status, want); code != "" {
-				a.has(t, path, status, `"code":"`+string(code)+`"`)
+			if a.check(t, path, status, want); code != "" {
+				a.check(t, path, status, `"code":"`+string(code)+`"`)
 			}
 		}
 	}

@@ -18,11 +18,11 @@ import (
 )
 
 // spent writes an order of a target that ended some days before day.
-func (d *daemon) spent(t *testing.T, n, back int, target, owner string, how history.How) {
+func (d *daemon) addOrder(t *testing.T, n, back int, target, owner string, how history.How) {
 	t.Helper()
 	r := solvedRecord(n, target, -time.Duration(back)*24*time.Hour)
 	r.Owner, r.How = owner, how
-	d.keep(t, r)
+	d.writeRecords(t, r)
 }
 
 // keepFor sets history.keep so that the history begins a little earlier than the given number of
@@ -38,14 +38,14 @@ func (d *daemon) keepFor(days int) {
 func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.keepFor(30)
-	d.spent(t, 0, 0, "checkout", "b@example.com", history.Solved)
-	d.spent(t, 1, 0, "checkout", "a@example.com", history.Discarded)
-	d.spent(t, 2, 1, "checkout", "a@example.com", history.Lost)
-	d.spent(t, 3, 1, "staging-login", "b@example.com", history.Failed)
-	d.spent(t, 4, 1, "/solve", "b@example.com", history.Refused)
-	d.spent(t, 5, 1, "staging-login", "a@example.com", history.Solved)
-	d.spent(t, 6, 3, "staging-gone", "b@example.com", history.Solved)
-	d.spent(t, 7, 4, "checkout", "b@example.com", history.Solved)
+	d.addOrder(t, 0, 0, "checkout", "b@example.com", history.Solved)
+	d.addOrder(t, 1, 0, "checkout", "a@example.com", history.Discarded)
+	d.addOrder(t, 2, 1, "checkout", "a@example.com", history.Lost)
+	d.addOrder(t, 3, 1, "staging-login", "b@example.com", history.Failed)
+	d.addOrder(t, 4, 1, "/solve", "b@example.com", history.Refused)
+	d.addOrder(t, 5, 1, "staging-login", "a@example.com", history.Solved)
+	d.addOrder(t, 6, 3, "staging-gone", "b@example.com", history.Solved)
+	d.addOrder(t, 7, 4, "checkout", "b@example.com", history.Solved)
 	figures := func(orders, solved, discarded, failed, refused, lost, elapsed int, spent string) string {
 		return fmt.Sprintf(`"orders":%d,"solved":%d,"discarded":%d,"failed":%d,"refused":%d,"lost":%d,"total_elapsed_ms":%d,"spent":%s,"unpriced":0`,
 			orders, solved, discarded, failed, refused, lost, elapsed, spent)
@@ -106,11 +106,11 @@ func TestUsageLeavesUnknownTokensOut(t *testing.T) {
 	}{{0, "staging-login", "qa"}, {0, "checkout", "qa"}, {0, "/solve", "ops"}, {1, "staging-login", "old"}, {8, "checkout", "qa"}} {
 		r := solvedRecord(n, of.target, today.AddDate(0, 0, -of.back).Sub(day))
 		r.Owner = of.owner + "@example.com"
-		d.keep(t, r)
+		d.writeRecords(t, r)
 	}
 	ownerless := solvedRecord(100, "/solve", today.Sub(day))
 	ownerless.Owner = ""
-	d.keep(t, ownerless)
+	d.writeRecords(t, ownerless)
 	login, checkout := d.target("staging-login"), d.target("checkout")
 	noted := func(target *targets.Target, back int, figures string) {
 		d.stock.redis.HSet(key("stats", target), fmt.Sprintf("day:%d", today.Unix()/86400-int64(back)), figures)
@@ -131,7 +131,7 @@ func TestUsageLeavesUnknownTokensOut(t *testing.T) {
 	}
 	told := func(key, query string) (lines []string) {
 		t.Helper()
-		for _, l := range decoded[historyapi.Usage](t, d.ask(t, "GET", "/history/usage?"+query, bearer(key))).Lines {
+		for _, l := range decodeAnswer[historyapi.Usage](t, d.ask(t, "GET", "/history/usage?"+query, bearer(key))).Lines {
 			owner, _, _ := strings.Cut(l.Owner, "@")
 			lines = append(lines, fmt.Sprint(strings.Join([]string{l.Date, l.Target, owner}, " "), ": ", l.Orders, ", ", known(l.HandedOut), ", ", known(l.Expired)))
 		}
@@ -183,7 +183,7 @@ func TestCostsAddUp(t *testing.T) {
 	}
 	free, unknown, picture := solvedRecord(20, "checkout", 0), solvedRecord(21, "checkout", 0), solvedRecord(22, "/solve", 0)
 	free.Price, unknown.Price, picture.Price, picture.Type = 0, pool.PriceUnknown, pool.PriceUnknown, captcha.Image
-	d.keep(t, append(records, free, unknown, picture)...)
+	d.writeRecords(t, append(records, free, unknown, picture)...)
 
 	column := func(path, name string) (cells []string) {
 		_, rows := d.csvRows(t, path)
@@ -206,7 +206,7 @@ func TestCostsAddUp(t *testing.T) {
 	if math.Abs(sum-4*0.00299) > 1e-12 || unpriced != 2 {
 		t.Errorf("the records cost %v, and %d an unknown price", sum, unpriced)
 	}
-	day := decoded[historyapi.Day](t, d.ask(t, "GET", "/history/day/2026-01-02"))
+	day := decodeAnswer[historyapi.Day](t, d.ask(t, "GET", "/history/day/2026-01-02"))
 	for _, of := range day.Types {
 		switch spent := of.Spent; {
 		case of.Type == "image" && (spent.Known() || of.Unpriced != 1):
@@ -215,7 +215,7 @@ func TestCostsAddUp(t *testing.T) {
 			t.Errorf("the day cost %v, %d of it an unknown price, the records %v", spent, of.Unpriced, sum)
 		}
 	}
-	usage := decoded[historyapi.Usage](t, d.ask(t, "GET", "/history/usage?by=target&from=2026-01-02&to=2026-01-03"))
+	usage := decodeAnswer[historyapi.Usage](t, d.ask(t, "GET", "/history/usage?by=target&from=2026-01-02&to=2026-01-03"))
 	for _, line := range usage.Lines {
 		if known := line.Spent.Known(); known != (line.Target == "checkout") || known && math.Abs(float64(line.Spent)-sum) > 1e-12 {
 			t.Errorf("usage of %s is %v", line.Target, line.Spent)
@@ -224,6 +224,6 @@ func TestCostsAddUp(t *testing.T) {
 	if got := column("/history/usage?by=target&from=2026-01-02&to=2026-01-03", "spent"); len(got) != 2 || got[0] != "" {
 		t.Errorf("usage in CSV %q", got)
 	}
-	d.ask(t, "GET", "/history/tasks?status=solved").has(t, "an unknown price", 200, `"price":null`)
-	d.ask(t, "GET", "/history/day/2026-01-02").has(t, "an unknown sum", 200, `"spent":null,"unpriced":1`)
+	d.ask(t, "GET", "/history/tasks?status=solved").check(t, "an unknown price", 200, `"price":null`)
+	d.ask(t, "GET", "/history/day/2026-01-02").check(t, "an unknown sum", 200, `"spent":null,"unpriced":1`)
 }

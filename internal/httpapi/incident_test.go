@@ -34,7 +34,7 @@ func TestOutageIsNamedEverywhere(t *testing.T) {
 	show := func() []status.Target {
 		t.Helper()
 		d.status.Changed()
-		document = parsed[status.Document](t, d.ask(t, "GET", "/status.json"))
+		document = parseAnswer[status.Document](t, d.ask(t, "GET", "/status.json"))
 		return document.Targets
 	}
 	rows := show()
@@ -46,7 +46,7 @@ func TestOutageIsNamedEverywhere(t *testing.T) {
 			t.Errorf("%s: %s %q, want %s", rows[i].Name, rows[i].State, rows[i].Reason, state)
 		}
 	}
-	d.ask(t, "GET", "/pool/checkout/token").has(t, "a caller hears something else", 0, `"detail":"`+why+`"`)
+	d.ask(t, "GET", "/pool/checkout/token").check(t, "a caller hears something else", 0, `"detail":"`+why+`"`)
 
 	page := d.ask(t, "GET", "/status", "Accept: text/html").body
 	text := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page[strings.LastIndex(page, "<noscript>"):], ""))
@@ -90,9 +90,9 @@ func TestBusyProviderIsNotAnOutage(t *testing.T) {
 			{Name: "other", State: provider.State{Kind: provider.StateBusy}},
 		}
 	}
-	d.ask(t, "GET", "/status.json").has(t, "the document", 200, `"alarms":[]`, `"reason":"provider other is busy"`)
+	d.ask(t, "GET", "/status.json").check(t, "the document", 200, `"alarms":[]`, `"reason":"provider other is busy"`)
 	page := d.ask(t, "GET", "/status", "Accept: text/html")
-	if page.has(t, "the page", 200, `badge ok">ready`); strings.Contains(page.body, "Nothing is bought") {
+	if page.check(t, "the page", 200, `badge ok">ready`); strings.Contains(page.body, "Nothing is bought") {
 		t.Error(page.body)
 	}
 }

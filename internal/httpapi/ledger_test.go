@@ -38,7 +38,7 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 	land := func(n int, age time.Duration) {
 		t.Helper()
 		for range n {
-			d.stock.land(t, order(), age)
+			d.stock.landToken(t, order(), age)
 		}
 	}
 	// All terms below are different numbers, so that a swap of two terms fails the test.
@@ -59,10 +59,10 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 		landed := make(chan struct{})
 		go func() {
 			defer close(landed)
-			for d.stock.look(t, target).Waiting == 0 {
+			for d.stock.readStock(t, target).Waiting == 0 {
 				time.Sleep(time.Millisecond)
 			}
-			d.stock.land(t, ref, 0)
+			d.stock.landToken(t, ref, 0)
 		}()
 		take(1, 10*time.Second)
 		<-landed
@@ -83,7 +83,7 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 	if ok, err := d.stock.Submitted(t.Context(), ref, "t-lost"); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	testkit.Within(t, 20*time.Second, "one is lost", func() bool { return d.stock.look(t, target).Figures.Lost == 1 })
+	testkit.Within(t, 20*time.Second, "one is lost", func() bool { return d.stock.readStock(t, target).Figures.Lost == 1 })
 	land(2, 0)
 	for range 6 {
 		order()

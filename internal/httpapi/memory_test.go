@@ -19,17 +19,17 @@ func byNewest(a, b history.Position) int {
 }
 
 // find returns the page of a query among all that is kept. place returns the target and the position.
-func find[T any](all []T, q history.Query, place func(T) (string, history.Position)) (page []T, more bool) {
+func findPage[T any](all []T, q history.Query, positionOf func(T) (string, history.Position)) (page []T, more bool) {
 	for _, one := range all {
-		target, at := place(one)
+		target, at := positionOf(one)
 		if (q.Targets == nil || slices.Contains(q.Targets, target)) && !at.Ended.Before(q.From) && (q.To.IsZero() || at.Ended.Before(q.To)) &&
 			(q.Before == history.Position{} || byNewest(q.Before, at) < 0) {
 			page = append(page, one)
 		}
 	}
 	slices.SortFunc(page, func(a, b T) int {
-		_, one := place(a)
-		_, other := place(b)
+		_, one := positionOf(a)
+		_, other := positionOf(b)
 		return byNewest(one, other)
 	})
 	return page[:min(len(page), q.Limit)], len(page) > q.Limit
@@ -70,7 +70,7 @@ func (m *memoryHistory) page(q history.Query, is func(history.Record) bool) (p h
 	defer m.mu.Unlock()
 	m.asked = append(m.asked, q)
 	records := slices.DeleteFunc(slices.Clone(m.records), func(r history.Record) bool { return !is(r) })
-	p.Records, p.More = find(records, q, func(r history.Record) (string, history.Position) {
+	p.Records, p.More = findPage(records, q, func(r history.Record) (string, history.Position) {
 		return r.Target, history.Position{Ended: r.Ended, ID: r.ID}
 	})
 	return p, m.down
@@ -150,7 +150,7 @@ func (m *memoryAudit) Entries(_ context.Context, key string, q history.Query) (f
 	defer m.mu.Unlock()
 	m.asked, m.keys = append(m.asked, q), append(m.keys, key)
 	entries := slices.DeleteFunc(slices.Clone(m.entries), func(e history.Entry) bool { return e.Key != key })
-	found.List, found.More = find(entries, q, func(e history.Entry) (string, history.Position) {
+	found.List, found.More = findPage(entries, q, func(e history.Entry) (string, history.Position) {
 		return e.Target, history.Position{Ended: e.At, ID: e.ID}
 	})
 	return found, m.down

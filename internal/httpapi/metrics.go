@@ -15,9 +15,8 @@ import (
 	"poold/internal/targets"
 )
 
-// Metrics counts the events of this replica. The response of /metrics also has the states, and the
-// counts over all replicas, which come from the snapshot of the status. Metrics is safe for
-// concurrent use.
+// Metrics counts the events of this replica. The response of /metrics also contains the metrics of
+// the status snapshot: states, and counts over all replicas. Metrics is safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -108,8 +107,8 @@ func (m *Metrics) Provider(name string) func(action, outcome string) {
 	}
 }
 
-// CallsPerToken returns the number of calls to a provider for each token that this replica got from
-// it; 0 before the first token.
+// CallsPerToken returns the number of calls to a provider per token that this replica got from the
+// provider. Before the first token the result is 0.
 func (m *Metrics) CallsPerToken(provider string) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,7 +118,7 @@ func (m *Metrics) CallsPerToken(provider string) float64 {
 	return 0
 }
 
-// providerLocked returns the traffic of a provider. It creates a missing entry, so that
+// providerLocked returns the traffic of a provider. A missing entry is created, so that
 // dropStaleSeries later finds the provider's series.
 func (m *Metrics) providerLocked(name string) *traffic {
 	t := m.providers[name]
@@ -130,7 +129,7 @@ func (m *Metrics) providerLocked(name string) *traffic {
 	return t
 }
 
-// HandedOut counts a token that reached its caller. It does not count a replay, which repeats a
+// HandedOut counts a token that reached its caller. A replay does not count, because it repeats a
 // counted hand-out.
 func (m *Metrics) HandedOut(target string, token *pool.Token, waited time.Duration) {
 	if token.Source == pool.FromReplay {
@@ -190,8 +189,7 @@ func (m *Metrics) dropStaleSeries(set *targets.Set) {
 	dropSeries(m.keys, wanted, "key", m.keyRequests.MetricVec)
 }
 
-// dropSeries removes the series of all names that are not wanted. It removes them from the given
-// metrics.
+// dropSeries removes the series of all unwanted names from the given metrics.
 func dropSeries[V any](names map[string]V, wanted map[string]bool, label string, in ...*prometheus.MetricVec) {
 	for name := range names {
 		if wanted[name] {
@@ -204,7 +202,7 @@ func dropSeries[V any](names map[string]V, wanted map[string]bool, label string,
 	}
 }
 
-// The methods below implement purchase.Observer.
+// The methods Ended, Callback, DeadLetter and Report implement purchase.Observer.
 
 // Ended counts an order that ended.
 func (m *Metrics) Ended(e purchase.Event) {

@@ -17,16 +17,16 @@ import (
 )
 
 // work makes every metric have a series.
-func work(t *testing.T, d *daemon) {
+func fillMetrics(t *testing.T, d *daemon) {
 	t.Helper()
 	for _, target := range []string{"checkout", "staging-login"} {
-		d.stock.land(t, d.stock.order(t, d.target(target)), 42*time.Second)
+		d.stock.landToken(t, d.stock.order(t, d.target(target)), 42*time.Second)
 		e := purchase.Event{Target: target, Provider: "solver", Outcome: purchase.Solved, Submitted: time.Now()}
 		e.Solved = e.Submitted.Add(18 * time.Second)
 		d.metrics.Ended(e)
 		e.Outcome, e.Solved = purchase.Failed, e.Submitted.Add(time.Hour)
 		d.metrics.Ended(e)
-		d.ask(t, "GET", "/pool/"+target+"/token").has(t, "the answer", 200)
+		d.ask(t, "GET", "/pool/"+target+"/token").check(t, "the answer", 200)
 	}
 	busyDay(t, d)
 	if n := d.metrics.CallsPerToken("solver"); n != 0 {
@@ -48,7 +48,7 @@ func work(t *testing.T, d *daemon) {
 
 func TestMetricsOfTheSampleSet(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	work(t, d)
+	fillMetrics(t, d)
 	a := d.ask(t, "GET", "/metrics")
 	if a.status != 200 || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") || a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %v", a.status, a.header)
@@ -111,12 +111,12 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		`poold_redis_up 1`,
 		`poold_http_requests_total{code="200"} 2`,
 	} {
-		a.has(t, "a line", 200, line+"\n")
+		a.check(t, "a line", 200, line+"\n")
 	}
 	if n := strings.Count(a.body, "\npoold_target_state{"); n != 3 {
 		t.Errorf("%d states of three targets", n)
 	}
-	a.has(t, "the build", 200, "poold_build_info{", `version="1.2.3"`, `revision="abcdef0"`, "go_goroutines", "process_open_fds")
+	a.check(t, "the build", 200, "poold_build_info{", `version="1.2.3"`, `revision="abcdef0"`, "go_goroutines", "process_open_fds")
 	for _, part := range []string{"canary", `poold_pool_waste_credit{target="checkout"`, `poold_budget_used{target="checkout"`, `poold_budget_used{target="staging-signup",window="hour"}`} {
 		if strings.Contains(a.body, part) {
 			t.Errorf("shows %s: a token, a key, or what a target does not have", part)
@@ -151,7 +151,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 // TestRemovedTargetsHaveNoSeries: targets, providers and keys that left the file have no series.
 func TestRemovedTargetsHaveNoSeries(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	work(t, d)
+	fillMetrics(t, d)
 	set := sampleSet()
 	set.Targets = set.Targets[1:]
 	d.config.set.Store(set)
@@ -172,7 +172,7 @@ func TestRemovedTargetsHaveNoSeries(t *testing.T) {
 // TestMetricsWithoutRedisOmitFigures: without Redis the figures are absent rather than stale.
 func TestMetricsWithoutRedisOmitFigures(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	work(t, d)
+	fillMetrics(t, d)
 	d.provider.State.Kind = provider.StateDown
 	d.config.refused = true
 	d.stock.redis.SetDown(true)
@@ -200,7 +200,7 @@ func TestReplaysAreNotHandouts(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "checkout", 2)
 	for _, source := range []string{"pool", "replay", "replay"} {
-		d.ask(t, "GET", "/pool/checkout/token", "Idempotency-Key: k").has(t, "the answer", 0, `"source":"`+source+`"`)
+		d.ask(t, "GET", "/pool/checkout/token", "Idempotency-Key: k").check(t, "the answer", 0, `"source":"`+source+`"`)
 	}
 	if body := d.ask(t, "GET", "/metrics").body; !strings.Contains(body, `poold_token_age_seconds_count{target="checkout"} 1`+"\n") {
 		t.Error("a replay was counted as a hand-out")

@@ -10,15 +10,16 @@ import (
 	"poold/internal/httpapi/kernel"
 )
 
-// Without keys in the configuration file, a caller must be on this machine. A browser on this
-// machine may show a web page of another site, so requests that such a page can cause are refused.
+// If the configuration file has no keys, a caller must be on this machine. A browser on this
+// machine may show a page of another site. Requests that such a page can cause are therefore
+// refused.
 
-// refuseStrangers accepts only requests from programs on this machine. It refuses requests of a
-// page of another site, requests to a host name that an attacker's DNS resolves to this machine,
-// and requests through a proxy.
+// refuseStrangers accepts only requests from programs on this machine. It refuses requests from
+// pages of other sites, requests through a proxy, and requests to a host name that an attacker's
+// DNS resolves to this machine.
 func refuseStrangers(r *http.Request) error {
-	// The reload refuses a file without keys while the daemon listens beyond loopback; this check
-	// is the second safeguard. It reads the address of the socket, because the caller chooses the
+	// The reload refuses a file without keys while the daemon listens beyond loopback; this check is
+	// the second safeguard. The check reads the address of the socket, because the caller chooses the
 	// Host header.
 	if !loopbackSocket(r) {
 		return kernel.NewProblem(kernel.CodeForbidden, "without keys poold answers only callers on this machine; add a key to the configuration file")
@@ -34,12 +35,12 @@ func refuseStrangers(r *http.Request) error {
 	return refuseForeignPages(r)
 }
 
-// refuseForeignPages refuses requests that a browser marks as caused by the page of another site,
-// or as a prefetch. Programs do not set these marks.
+// refuseForeignPages refuses prefetch requests and requests that a page of another site caused.
+// Browsers mark such requests. Programs do not set these marks.
 func refuseForeignPages(r *http.Request) error {
 	const why = "a web page of another site must not send this request"
 	for _, origin := range r.Header["Origin"] {
-		if !sameHost(origin, r.Host) { // the origin "null" is foreign too
+		if !sameHost(origin, r.Host) { // the origin "null" is also foreign
 			return kernel.NewProblem(kernel.CodeForbidden, why)
 		}
 	}
@@ -55,7 +56,7 @@ func refuseForeignPages(r *http.Request) error {
 			}
 		}
 	}
-	// Browsers without Sec-Fetch-Site send at least a Referer, for example with an image.
+	// Browsers without Sec-Fetch-Site at least send a Referer, for example with a request for an image.
 	if referer := r.Header.Get("Referer"); referer != "" && r.Header["Sec-Fetch-Site"] == nil && !sameHost(referer, r.Host) {
 		return kernel.NewProblem(kernel.CodeForbidden, why)
 	}
@@ -71,8 +72,8 @@ func sameHost(address, host string) bool {
 	return strings.EqualFold(u.Host, host)
 }
 
-// loopbackSocket reports whether the local address of the connection is a loopback address. It
-// returns false if the local address is unknown.
+// loopbackSocket reports whether the local address of the connection is a loopback address. For an
+// unknown local address the result is false.
 func loopbackSocket(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && local.IP.IsLoopback()

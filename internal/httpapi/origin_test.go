@@ -84,14 +84,14 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.config.reload, d.buyer.replay = nil, nil // to be called is to panic
 	for _, h := range append(hostileRequests(), hostileWithoutKeys()...) {
-		a := d.ask(t, h.method, h.path, own(h.headers, d.addr)...)
+		a := d.ask(t, h.method, h.path, withOwnAddress(h.headers, d.addr)...)
 		code := map[int]kernel.Code{403: kernel.CodeForbidden, 421: kernel.CodeMisdirected, 405: kernel.CodeMethod}[h.status]
 		checkProblem(t, h.name, a, h.status, code, "")
 		if a.header.Get("Access-Control-Allow-Origin") != "" || a.header.Get("Access-Control-Allow-Private-Network") != "" {
 			t.Errorf("%s: the page may read the answer: %v", h.name, a.header)
 		}
 	}
-	equal(t, "the stock was asked to", d.stock.count(), 0)
+	equal(t, "the stock was asked to", d.stock.countCalls(), 0)
 }
 
 // TestPagesOfOtherSitesCannotUseBasic: a browser that has a key sends it with every request, so
@@ -103,15 +103,15 @@ func TestPagesOfOtherSitesCannotUseBasic(t *testing.T) {
 		if h.path == "/status" {
 			continue // looking is allowed; CSP forbids the frame
 		}
-		d.ask(t, h.method, h.path, append(own(h.headers, d.addr), basic(keyAll))...).has(t, h.name, h.status)
+		d.ask(t, h.method, h.path, append(withOwnAddress(h.headers, d.addr), basic(keyAll))...).check(t, h.name, h.status)
 	}
-	equal(t, "the stock was asked to", d.stock.count(), 0)
+	equal(t, "the stock was asked to", d.stock.countCalls(), 0)
 	d.fill(t, "staging-login", 2)
 	// No page can make a browser send a bearer without a preflight.
-	d.ask(t, "POST", "/pool/staging-login/token", bearer(keyAll), "Origin: https://app.example.com", "Sec-Fetch-Site: cross-site").has(t, "bearer", 200)
+	d.ask(t, "POST", "/pool/staging-login/token", bearer(keyAll), "Origin: https://app.example.com", "Sec-Fetch-Site: cross-site").check(t, "bearer", 200)
 	// With keys a proxy and a public name are normal.
-	d.ask(t, "POST", "/pool/staging-login/token", basic(keyAll), "Host: poold.example.com", "Origin: https://poold.example.com", "X-Forwarded-For: 192.0.2.1").has(t, "behind a proxy", 200)
-	d.ask(t, "GET", "/status", basic(keyAll), "Host: poold.example.com", "Sec-Fetch-Site: cross-site").has(t, "a link to the status", 200)
+	d.ask(t, "POST", "/pool/staging-login/token", basic(keyAll), "Host: poold.example.com", "Origin: https://poold.example.com", "X-Forwarded-For: 192.0.2.1").check(t, "behind a proxy", 200)
+	d.ask(t, "GET", "/status", basic(keyAll), "Host: poold.example.com", "Sec-Fetch-Site: cross-site").check(t, "a link to the status", 200)
 }
 
 // TestLocalProgramsAndPagesAreServed: programs on this machine and the user's own browser are
@@ -131,10 +131,10 @@ func TestLocalProgramsAndPagesAreServed(t *testing.T) {
 		"an old browser": {"Referer: http://OWN/status"},
 		"an odd key":     {"Authorization: Bearer whatever"},
 	} {
-		d.ask(t, "POST", "/pool/staging-login/token", own(headers, d.addr)...).has(t, name, 200)
+		d.ask(t, "POST", "/pool/staging-login/token", withOwnAddress(headers, d.addr)...).check(t, name, 200)
 	}
 	for _, path := range []string{"/healthz", "/readyz"} { // balancers use any Host
-		d.ask(t, "GET", path, "Host: 10.1.2.3:8080", "X-Forwarded-For: 192.0.2.1").has(t, path, 200)
+		d.ask(t, "GET", path, "Host: 10.1.2.3:8080", "X-Forwarded-For: 192.0.2.1").check(t, path, 200)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestLoopbackHost(t *testing.T) {
 }
 
 // own replaces OWN by the address of the daemon.
-func own(headers []string, addr string) []string {
+func withOwnAddress(headers []string, addr string) []string {
 	replaced := make([]string, len(headers))
 	for i, line := range headers {
 		replaced[i] = strings.ReplaceAll(line, "OWN", addr)

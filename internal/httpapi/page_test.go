@@ -57,7 +57,7 @@ func TestPageShowsTheDocument(t *testing.T) {
 	equal(t, "the page holds", regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|style=|\son\w+=|javascript:|https?://`).FindString(a.body), "")
 	d.config.refused = true
 	d.Stopping()
-	d.ask(t, "GET", "/status", "Accept: text/html").has(t, "a bad file", 200, "The configuration file was not applied", "not ready")
+	d.ask(t, "GET", "/status", "Accept: text/html").check(t, "a bad file", 200, "The configuration file was not applied", "not ready")
 	for path, want := range map[string][2]string{
 		"/status.css": {"text/css; charset=utf-8", "prefers-color-scheme: dark"}, "/status.js": {"text/javascript; charset=utf-8", "new EventSource('/status/stream')"},
 		"/uplot.css": {"text/css; charset=utf-8", ".uplot"}, "/uplot.js": {"text/javascript; charset=utf-8", "uPlot (v1.6.32)"},
@@ -114,9 +114,9 @@ func TestPageWithoutTargetsAndProviders(t *testing.T) {
 	d := start(t, set, nil, nil)
 	d.buyer.providers = func(context.Context, time.Time) []purchase.Status { return nil }
 	a := d.ask(t, "GET", "/status", "Accept: text/html")
-	a.has(t, "empty", 200, "There are no targets.", "There are no providers.")
+	a.check(t, "empty", 200, "There are no targets.", "There are no providers.")
 	if strings.Contains(a.body, "On-demand") || strings.Contains(a.body, "Savings") {
 		t.Errorf("the page shows on-demand solves without requests: %s", a.body)
 	}
-	d.ask(t, "GET", "/status.json").has(t, "lists are not null", 200, `"targets":[]`, `"providers":[]`, `"problems":[]`)
+	d.ask(t, "GET", "/status.json").check(t, "lists are not null", 200, `"targets":[]`, `"providers":[]`, `"problems":[]`)
 }

@@ -44,12 +44,12 @@ func TestKeyThatLostRightsGetsNoToken(t *testing.T) {
 			}
 			answered := make(chan answer)
 			go func() { answered <- d.ask(t, "GET", "/pool/staging-login/token?wait=20s", headers...) }()
-			testkit.Within(t, 20*time.Second, "it waits", func() bool { return d.stock.look(t, login).Waiting == 1 })
+			testkit.Within(t, 20*time.Second, "it waits", func() bool { return d.stock.readStock(t, login).Waiting == 1 })
 			d.config.set.Store(test.set)
 			d.fill(t, "staging-login", 1)
 			a := <-answered
 			if test.code == "" {
-				a.has(t, "the answer", 200)
+				a.check(t, "the answer", 200)
 				return
 			}
 			target := "staging-login"
@@ -117,7 +117,7 @@ func TestChangedTargetGivesTheTokenBack(t *testing.T) {
 			if got.status == 200 || !strings.Contains(got.body, `"code":"`+test.code+`"`) {
 				t.Errorf("%d %s", got.status, got.body)
 			}
-			if got := d.stock.putBack(t, old, test.back); got.Fresh != test.back || d.stock.count("return") != test.back {
+			if got := d.stock.putBack(t, old, test.back); got.Fresh != test.back || d.stock.countCalls("return") != test.back {
 				t.Errorf("%d tokens went back, want %d", got.Fresh, test.back)
 			}
 		})

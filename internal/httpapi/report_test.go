@@ -46,7 +46,7 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 		{keyStaging, `{"outcome":"rejected"}`, func(id string) string { return strings.Replace(id, "o", "%6F", 1) }, false},
 		{keyStaging, `{"outcome":"rejected"}`, func(id string) string { return strings.Replace(id, ".", "%2e", 1) }, false},
 	} {
-		d.stock.land(t, d.stock.order(t, d.target("staging-login")), 31*time.Second)
+		d.stock.landToken(t, d.stock.order(t, d.target("staging-login")), 31*time.Second)
 		id := d.takeOne(t, bearer(c.key))
 		path := "/pool/staging-login/token/" + c.written(id) + "/report"
 		// Only the caller that took a token may report on it.
@@ -66,7 +66,7 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 		}
 		checkProblem(t, "again", d.report(t, path, c.body, bearer(c.key)), 409, kernel.CodeReported, "staging-login")
 	}
-	if f := d.stock.look(t, d.target("staging-login")).Figures; f.Accepted != 1 || f.Rejected != 3 {
+	if f := d.stock.readStock(t, d.target("staging-login")).Figures; f.Accepted != 1 || f.Rejected != 3 {
 		t.Errorf("the stock counted %+v", f)
 	}
 	equal(t, "the buyer was told", len(d.buyer.told()), 4)
@@ -82,7 +82,7 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 	d.fill(t, "staging-login", 1)
 	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
 	d.Stopping()
-	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).has(t, "while stopping", 204)
+	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).check(t, "while stopping", 204)
 }
 
 // takeOne takes a token and returns its id.
@@ -111,7 +111,7 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 		checkProblem(t, kind, d.send(t, "POST", reportPath, strings.NewReader(good), kind), 400, kernel.CodeBadRequest, "staging-login")
 	}
 	checkProblem(t, "too long", d.report(t, reportPath, good+strings.Repeat(" ", kernel.MaxBody)), 413, kernel.CodeTooLarge, "staging-login")
-	if d.stock.count("report") > 0 {
+	if d.stock.countCalls("report") > 0 {
 		t.Error("one of them was counted")
 	}
 	for _, c := range []struct {
@@ -123,14 +123,14 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 		{fmt.Errorf("x: %w", pool.ErrReported), 409, kernel.CodeReported},
 		{redisdb.ErrDown, 503, kernel.CodeStoreDown},
 	} {
-		d.stock.breaks("report", c.err)
+		d.stock.failCalls("report", c.err)
 		checkProblem(t, c.err.Error(), d.report(t, reportPath, good), c.status, c.code, "staging-login")
 	}
 	if told := d.buyer.told(); len(told) > 0 || strings.Contains(d.ask(t, "GET", "/metrics").body, "poold_token_report_age_seconds_count") {
 		t.Errorf("a refused report was counted; the buyer was told %+v", told)
 	}
-	d.stock.breaks("report", nil)
-	d.report(t, reportPath, good).has(t, "a good one", 204)
+	d.stock.failCalls("report", nil)
+	d.report(t, reportPath, good).check(t, "a good one", 204)
 }
 
 // TestReportOfALeavingCallerCounts: a report that arrived is counted and passed on, even if its
@@ -191,9 +191,9 @@ func TestReportsAboutUnknownTokensAreLimited(t *testing.T) {
 			t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
 		}
 	}
-	d.stock.land(t, d.stock.order(t, login), time.Second)
+	d.stock.landToken(t, d.stock.order(t, login), time.Second)
 	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
-	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).has(t, "a known token", 204)
+	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).check(t, "a known token", 204)
 	checkProblem(t, "another key's", d.report(t, "/pool/staging-login/token/x/report", `{"outcome":"rejected"}`, bearer(keyStaging)), 404, kernel.CodeUnknownToken, "staging-login")
 	equal(t, "invented identities were listed", len(d.list.used), 0)
 }

@@ -17,7 +17,7 @@ import (
 	"poold/internal/targets"
 )
 
-// areas has the handlers of all areas of the API.
+// areas contains the handlers of all areas of the API.
 type areas struct {
 	tokens    tokens
 	reports   *delivery.Reports
@@ -32,8 +32,8 @@ type areas struct {
 	probes    probes
 }
 
-// These are the methods of most routes. The router echo does not derive HEAD from GET, so HEAD
-// takes no token.
+// These are the methods of most routes. The router echo does not derive HEAD from GET. A HEAD
+// request therefore takes no token.
 var (
 	reading = []string{http.MethodGet, http.MethodHead}
 	posting = []string{http.MethodPost}
@@ -78,12 +78,12 @@ func (a *areas) table() []kernel.Route {
 		// check the key.
 		{Methods: either, Path: "/in.php", Body: true, Handle: a.clients.ServeLegacy},
 		{Methods: either, Path: "/res.php", Body: true, Handle: a.clients.ServeLegacy},
-		// Callbacks need no key and may have any Host, because solving services know neither.
+		// Callbacks need no key and may have any Host, because solving services know no key and no host name.
 		{Methods: either, Path: "/callback/:provider/:order/:secret", Probe: true, Handle: a.callbacks.receive},
 		{Methods: reading, Path: "/healthz", Probe: true, Handle: a.probes.alive},
 		{Methods: reading, Path: "/readyz", Probe: true, Handle: a.probes.ready},
 	}
-	// In the tasks protocol the key is a parameter too.
+	// In the tasks protocol the key is also a parameter.
 	for _, path := range []string{
 		"/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
 		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha",
@@ -109,7 +109,7 @@ func (s *Server) routes(a *areas) http.Handler {
 		}
 		refuse := &kernel.Route{Path: rt.Path, Probe: true, Handle: refuseMethod(strings.Join(rt.Methods, ", "))}
 		wrongMethod[rt.Path] = refuse
-		// By default echo answers 204, with which a browser's preflight request would succeed.
+		// The default of echo is the response 204, and a browser's preflight request would then succeed.
 		e.OPTIONS(rt.Path, s.adapt(refuse))
 	}
 	unknown := &kernel.Route{Path: "", Probe: true, Handle: func(http.ResponseWriter, *http.Request, *kernel.Call) error { return kernel.ErrNotFound() }}

@@ -83,7 +83,7 @@ func TestEachRouteRefusesExactly(t *testing.T) {
 				}
 				for _, method := range rt.Methods {
 					d.forgetWrongKeys()
-					before := d.stock.count(acts...)
+					before := d.stock.countCalls(acts...)
 					a := d.askRoute(t, &rt, method, c.target, c.headers...)
 					got := 0
 					if slices.Contains([]int{401, 403, 421}, a.status) {
@@ -92,7 +92,7 @@ func TestEachRouteRefusesExactly(t *testing.T) {
 					if got != want {
 						t.Errorf("%s %s: %d, want refusal %d: %.200s", method, rt.Path, a.status, want, a.body)
 					}
-					if n := d.stock.count(acts...); want != 0 && n != before {
+					if n := d.stock.countCalls(acts...); want != 0 && n != before {
 						t.Errorf("%s %s: refused, but the stock got %d calls", method, rt.Path, n-before)
 					}
 				}

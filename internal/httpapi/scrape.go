@@ -15,10 +15,10 @@ import (
 	"poold/internal/status"
 )
 
-// mostBodies limits the number of rendered bodies that scrapers are still reading, and so the
-// memory for slow scrapers. At the limit a scrape gets the newest body instead of a body of its own
-// snapshot. The newest body is at most kernel.WriteLimit older than that snapshot, because each
-// read ends within this time.
+// mostBodies limits the number of rendered bodies that scrapers are still reading, and thereby the
+// memory for slow scrapers. At the limit a scrape gets the newest body instead of a new body. The
+// newest body is at most kernel.WriteLimit older than the scrape's snapshot, because each read ends
+// within this time.
 const mostBodies = 4
 
 type scrapes struct {
@@ -27,15 +27,15 @@ type scrapes struct {
 	status  *status.Collector
 
 	mu     sync.Mutex
-	newest *scrapeBody // nil = the newest body has no reader left
+	newest *scrapeBody // nil = the newest body has no readers any more
 	read   int         // number of bodies that have readers
 }
 
-// scrapeBody is the response to all scrapes that overlap and get the same snapshot.
+// scrapeBody is the common response to overlapping scrapes that get the same snapshot.
 type scrapeBody struct {
 	of      *status.Snapshot
 	readers int // guarded by scrapes.mu
-	// Each function renders once, in the goroutine of its first caller.
+	// Each function renders only once, in the goroutine of the first caller.
 	text, zipped func() ([]byte, error)
 }
 
@@ -110,7 +110,8 @@ func (s *scrapes) render(snapshot *status.Snapshot) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// compress returns a rendered body as gzip. If the rendering failed, compress returns that error.
+// compress returns a rendered body as gzip. If the rendering failed, compress returns the error of
+// the rendering.
 func compress(body []byte, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err

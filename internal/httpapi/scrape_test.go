@@ -52,7 +52,7 @@ type scrapers struct {
 
 func (d *daemon) scrapers(t *testing.T) *scrapers {
 	s := &scrapers{handler: d.Handler(), began: make(chan struct{}), freed: make(chan struct{})}
-	t.Cleanup(s.free)
+	t.Cleanup(s.unblock)
 	return s
 }
 
@@ -77,7 +77,7 @@ func (s *scrapers) scrape(t *testing.T, headers ...string) *stuckScraper {
 }
 
 // free lets all scrapers read.
-func (s *scrapers) free() {
+func (s *scrapers) unblock() {
 	select {
 	case <-s.freed:
 		return
@@ -117,7 +117,7 @@ func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
 		if n := gathered.n.Load() - before; n < 2 || n > mostBodies {
 			t.Errorf("%d bodies for 100 scrapers that do not read", n)
 		}
-		scrapers.free()
+		scrapers.unblock()
 		for i, one := range all {
 			if body := plain(t, one.Result()); !strings.Contains(body, `poold_pool_tokens{target="checkout"} 0`+"\n") {
 				t.Fatalf("scraper %d read %q", i, body)
@@ -140,7 +140,7 @@ func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
 // TestScrapesAreCompressedIfAccepted: only a scraper that accepts gzip gets it.
 func TestScrapesAreCompressedIfAccepted(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	work(t, d)
+	fillMetrics(t, d)
 	for accepted, coding := range map[string]string{
 		"gzip": "gzip", "deflate, gzip;q=0.5": "gzip", "identity": "", "gzip;q=0": "", "br, *": "",
 	} {
@@ -183,7 +183,7 @@ func TestScrapeFailsAsAWhole(t *testing.T) {
 			checkProblem(t, accepted, a, 500, kernel.CodeInternal, "")
 			equal(t, accepted, a.header.Get("Content-Encoding"), "")
 			broken.on.Store(false)
-			d.handle(t, "GET", "/metrics", "", bearer(keyStatus), accepted).has(t, "the next scrape", 200)
+			d.handle(t, "GET", "/metrics", "", bearer(keyStatus), accepted).check(t, "the next scrape", 200)
 		}
 		equal(t, "logged", d.logged.Count(`"level":"ERROR"`, `"route":"/metrics"`, errUnreadable.Error()), 2)
 	})

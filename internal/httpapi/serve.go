@@ -13,12 +13,12 @@ import (
 	"poold/internal/targets"
 )
 
-// statusHungUp is the status in logs and metrics if the caller hung up before the response. This
-// status is never sent.
+// statusHungUp is the HTTP status in logs and metrics if the caller hung up before the response. It
+// is never sent.
 const statusHungUp = 499
 
-// serve answers one request to one route. The slice params has the variable parts of the path;
-// serve does not keep it.
+// serve answers one request to one route. The argument params contains the variable parts of the
+// path; serve does not keep the slice.
 func (s *Server) serve(rt *kernel.Route, w http.ResponseWriter, r *http.Request, params []string) {
 	c := &kernel.Call{W: kernel.Writer{ResponseWriter: w, Stopping: s.stopping}, Began: time.Now(), Route: rt, Params: params}
 	defer s.finish(c, r)
@@ -31,8 +31,8 @@ func (s *Server) serve(rt *kernel.Route, w http.ResponseWriter, r *http.Request,
 	}
 }
 
-// admit decides whether the request may reach its handler. It identifies the caller and finds the
-// target.
+// admit decides whether the request may reach its handler. admit also identifies the caller and
+// finds the target.
 func (s *Server) admit(c *kernel.Call, r *http.Request) error {
 	// A browser must not guess the content type of a response.
 	c.W.Header()["X-Content-Type-Options"] = kernel.NoSniff
@@ -57,8 +57,8 @@ func (s *Server) admit(c *kernel.Call, r *http.Request) error {
 
 func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
 	if errors.Is(err, kernel.ErrHungUp) || r.Context().Err() != nil {
-		// Without a panic net/http sends an empty 200, which a caller that closed only its sending
-		// half would take for the response.
+		// Without a panic, net/http would send an empty 200. A caller that closed only its sending half
+		// would mistake the 200 for the response.
 		c.HungUp = true
 		panic(http.ErrAbortHandler)
 	}
@@ -100,12 +100,12 @@ func (s *Server) finish(c *kernel.Call, r *http.Request) {
 	s.countByKey(c)
 	s.logRequest(c, r, status)
 	if broken != nil {
-		// A part of the response was sent, or none may be sent: close the connection.
+		// The connection must close, because a part of the response was sent or no part may be sent.
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// countByKey counts requests by the caller's key: those for a token or a solve, and reports.
+// countByKey counts requests for a token, requests for a solve, and reports by the caller's key.
 func (s *Server) countByKey(c *kernel.Call) {
 	scope := c.Route.Scope
 	if c.Caller == nil || scope != targets.ScopeToken && scope != targets.ScopeSolve {
@@ -118,8 +118,8 @@ func (s *Server) countByKey(c *kernel.Call) {
 	s.metrics.countRequest(c.Caller.AuditName(), outcome)
 }
 
-// logRequest logs a request at debug level. The line has no text that the client chose freely: no
-// query, no header, no unknown path.
+// logRequest logs a request at debug level. The log line contains no text that the client chose
+// freely: no query, no header, no unknown path.
 func (s *Server) logRequest(c *kernel.Call, r *http.Request, status int) {
 	if !s.log.Enabled(r.Context(), slog.LevelDebug) {
 		return

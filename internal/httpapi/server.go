@@ -15,7 +15,7 @@ import (
 	"poold/internal/status"
 )
 
-// Config is the configuration file; *reload.File implements it.
+// Config gives access to the configuration file; *reload.File implements it.
 type Config interface {
 	Sets
 	Reloader
@@ -46,8 +46,8 @@ type Buyer interface {
 	Operations
 }
 
-// Deps are the dependencies of a Server. All fields are required except History, Audit, Auditor,
-// Arrivals and ManyBodies.
+// Deps are the dependencies of a Server. The fields History, Audit, Auditor, Arrivals and
+// ManyBodies are optional.
 type Deps struct {
 	Config     Config
 	Stock      Stock
@@ -65,8 +65,8 @@ type Deps struct {
 	Feed       *status.Feed // of Status
 	Metrics    *Metrics
 	Log        *slog.Logger
-	// ManyBodies is called with true when large bodies begin to take more than 32 MiB of memory,
-	// and with false when they take less again. The function must not block.
+	// ManyBodies is called with true when the large bodies exceed 32 MiB of memory, and with false
+	// when they no longer do. The function must not block.
 	ManyBodies func(many bool)
 }
 
@@ -83,7 +83,7 @@ type Server struct {
 	stopped  chan struct{} // closed when stopping is set
 }
 
-// New returns a Server and starts nothing. It panics if a page template does not parse.
+// New returns a Server and starts nothing. If a page template does not parse, New panics.
 func New(d Deps) *Server {
 	s := &Server{
 		gate: &gate{sets: d.Config}, refill: d.Refill,
@@ -111,23 +111,23 @@ func New(d Deps) *Server {
 	return s
 }
 
-// Handler returns the handler of all routes. Handler is made for HTTPServer on a CountListener.
-// Another server works too, with two differences. Without ConnContext, a token whose response could
-// not be written is never returned to the stock. With another WriteTimeout, the server may end a
-// caller's wait too early.
+// Handler returns the handler of all routes. The handler is made for HTTPServer on a CountListener.
+// The handler also works with other servers, with two differences. Without ConnContext, a token
+// whose response could not be written is never returned to the stock. With another WriteTimeout,
+// the server may end a caller's wait too early.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // HTTPServer returns a server with the limits of this API. The caller must serve on a listener from
-// CountListener, and must shut the server down. HTTP/2 is off, so that the bytes on a connection
+// CountListener, and must shut the server down. HTTP/2 is off, so that all bytes on a connection
 // belong to one request at a time.
 func (s *Server) HTTPServer() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Server{
 		Handler: s.handler,
-		// There are only two limits, one for header and body and one for the response, because each
-		// further deadline costs a timer for every request.
-		ReadTimeout:    5 * time.Second, // lifted once the request is read, so a caller may wait longer
+		// There are only two limits: one for header and body, and one for the response. Each further
+		// limit would cost a timer for every request.
+		ReadTimeout:    5 * time.Second, // this limit ends when the request is read, so a caller may wait longer
 		WriteTimeout:   kernel.WriteLimit,
 		IdleTimeout:    60 * time.Second,
 		MaxHeaderBytes: 16 << 10,
@@ -138,8 +138,8 @@ func (s *Server) HTTPServer() *http.Server {
 }
 
 // Stopping makes /readyz answer 503, refuses new requests for a token and ends the streams, so that
-// balancers choose another replica while requests in flight finish. Stopping cannot be undone. It
-// does not end the waits of pending callers; see pool.Store.EndWaits.
+// balancers choose another replica while requests in flight finish. Stopping cannot be undone. The
+// waits of pending callers do not end; see pool.Store.EndWaits.
 func (s *Server) Stopping() {
 	if s.stopping.CompareAndSwap(false, true) {
 		close(s.stopped)

@@ -16,8 +16,7 @@ import (
 	"poold/internal/targets"
 )
 
-// maxSolveBody bounds the body of POST /solve: a picture of 1 MiB in base64, and the other
-// fields.
+// maxSolveBody limits the body of POST /solve: a picture of 1 MiB in base64, and the other fields.
 const maxSolveBody = 2 << 20
 
 // Binder binds Idempotency-Keys to identities; *pool.Tokens implements it.
@@ -75,7 +74,7 @@ func (s *solves) solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return s.Deliver(w, r, c, &out)
 }
 
-// bind binds the request's Idempotency-Key, if it has one, to the identity, for as long as the key
+// bind binds the request's Idempotency-Key, if there is one, to the identity for as long as the key
 // can repeat a token.
 func (s *solves) bind(ctx context.Context, r *ondemand.Request, kind captcha.Type, set *targets.Set) error {
 	if r.Take.Idempotency == "" {
@@ -89,8 +88,8 @@ func (s *solves) bind(ctx context.Context, r *ondemand.Request, kind captcha.Typ
 	return err
 }
 
-// readSolve reads the body. The caller must release the room that the body takes, even after an
-// error. After a successful read the room is as large as the picture.
+// readSolve reads the body. The caller must release the returned room, even after an error. After a
+// successful read the room is as large as the picture.
 func (s *solves) readSolve(r *http.Request, c *kernel.Call) (asked targets.SolveRequest, taken *kernel.Room, err error) {
 	body, taken, err := s.bodies.Read(r, c, maxSolveBody)
 	if err != nil {
@@ -112,7 +111,7 @@ func (s *solves) readSolve(r *http.Request, c *kernel.Call) (asked targets.Solve
 	return asked, taken, err
 }
 
-// request turns the body into a request to package ondemand.
+// request converts the body to a request to package ondemand.
 func (s *solves) request(r *http.Request, c *kernel.Call, asked targets.SolveRequest) (ondemand.Request, error) {
 	var err error
 	if c.Target, err = s.admit(c.Access, c.Caller, asked.Identity); err != nil {
@@ -156,8 +155,8 @@ func shareKey(id captcha.Identity, withProxy bool) captcha.ID {
 	return id.ID()
 }
 
-// admit returns the target of an identity, or nil for a guest. It returns an error if the caller
-// may not request the identity.
+// admit returns the target of an identity, or nil for a guest. If the caller may not request the
+// identity, admit returns an error.
 func (s *solves) admit(a *kernel.Access, caller *kernel.Caller, id captcha.Identity) (*kernel.Target, error) {
 	t := a.ByID[id.ID()]
 	if !caller.MayAsk(t) {
@@ -180,7 +179,7 @@ func (s *solves) readmit(r *http.Request, c *kernel.Call, asked targets.SolveReq
 	return err
 }
 
-// explain returns the error for the response if the solve brought no token.
+// explain returns the error for the response to a solve without a token.
 func (s *solves) explain(ctx context.Context, c *kernel.Call, err error) error {
 	empty := (*pool.EmptyError)(nil)
 	if !errors.As(err, &empty) || empty.Full {
@@ -201,7 +200,7 @@ func (s *solves) explain(ctx context.Context, c *kernel.Call, err error) error {
 		stock, _ := s.supply.Stock.Look(ctx, c.Target.ID, c.Target.Margin, 0)
 		return &pool.EmptyError{Paused: true, Pause: stock.Pause, RetryAfter: empty.RetryAfter}
 	case refill.Budget, refill.Starved:
-		return err // err names the cause already
+		return err // err already contains the cause
 	case refill.OK:
 	}
 	if s.supply.IsBarred(ctx, c.Target) || s.supply.IsOut(ctx) {

@@ -126,7 +126,7 @@ func TestSolveRequestsReachOndemand(t *testing.T) {
 		g.Spec.Lifetime != 300*time.Second || g.Spec.Guests != (pool.Caps{PerHour: 7, PerDay: 50}) || g.Use.Rate != 3 || g.Use.RatePer != time.Second {
 		t.Errorf("guest %+v", r.Guest)
 	}
-	got := parsed[map[string]any](t, a)
+	got := parseAnswer[map[string]any](t, a)
 	want := map[string]any{
 		"id": "tok1.sig." + string(id.ID()) + ".turnstile", "type": "turnstile", "token": "canary-token", "source": "solve", "provider": "solver",
 		"solved_at": "2026-01-02T03:04:05.678Z", "expires_at": "2026-01-02T03:06:05.678Z", "ttl_ms": 60000.0,
@@ -146,7 +146,7 @@ func TestEqualSolvesShareAKey(t *testing.T) {
 	d := start(t, solving(t), nil, nil)
 	key := func(more string) captcha.ID {
 		t.Helper()
-		d.solve(t, fmt.Sprintf(guestBody, more)).has(t, "the answer", 200)
+		d.solve(t, fmt.Sprintf(guestBody, more)).check(t, "the answer", 200)
 		r := d.solver.last()
 		if r.Share == nil || r.Share.Sitekey != "k" || r.Share.Pageurl != "https://guests.example.com/a" {
 			t.Fatalf("%+v", r.Share)
@@ -190,10 +190,10 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 	}
 	equal(t, "solves were asked for", len(d.solver.asked), 0)
 	// The limit of other targets stays.
-	d.send(t, "POST", "/pool/staging-login/warm", strings.NewReader(`{"tokens":1}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON).has(t, "a large body elsewhere", 413)
+	d.send(t, "POST", "/pool/staging-login/warm", strings.NewReader(`{"tokens":1}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON).check(t, "a large body elsewhere", 413)
 	closed := start(t, sampleSet(), nil, nil)
 	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, kernel.CodeForbidden, "")
-	closed.solve(t, fmt.Sprintf(targetBody, "checkout")).has(t, "a target's identity without the section", 200)
+	closed.solve(t, fmt.Sprintf(targetBody, "checkout")).check(t, "a target's identity without the section", 200)
 }
 
 // TestSolveWithoutATokenHasACode: each reason for a missing token has its code.
@@ -244,7 +244,7 @@ func TestSolveAfterAReloadChecksRights(t *testing.T) {
 	} {
 		d.config.set.Store(solving(t, allKeys()...))
 		checkProblem(t, c.more+c.header, d.solve(t, fmt.Sprintf(guestBody, c.more), bearer(keyAll), c.header), 403, kernel.CodeForbidden, "")
-		if n, noted := d.stock.count("return"), len(d.audit.noted()); n != c.returns || noted != c.noted {
+		if n, noted := d.stock.countCalls("return"), len(d.audit.noted()); n != c.returns || noted != c.noted {
 			t.Errorf("%+v: %d tokens went back, %d are in the audit", c, n, noted)
 		}
 	}
@@ -258,13 +258,13 @@ func TestOnEmptySolveWaitsWithATicket(t *testing.T) {
 		set.Targets[i].OnEmpty = targets.OnEmptySolve
 	}
 	d := start(t, set, nil, nil)
-	d.stock.breaks("take", redisdb.ErrDown)
+	d.stock.failCalls("take", redisdb.ErrDown)
 	for _, c := range []struct {
 		key, query string
 		wait       time.Duration
 	}{{keyAll, "", 0}, {keyStaging, "", time.Minute}, {keyStaging, "?wait=5s", 5 * time.Second}, {keyStaging, "?wait=0s", 0}} {
 		d.ask(t, "GET", "/pool/staging-login/token"+c.query, bearer(c.key))
-		if _, r := d.stock.asked(); r.Wait != c.wait {
+		if _, r := d.stock.countTakes(); r.Wait != c.wait {
 			t.Errorf("%s %q waits for %v, want %v", c.key, c.query, r.Wait, c.wait)
 		}
 	}
@@ -334,10 +334,10 @@ func TestCallerWaitsOnlyWhileATokenCanCome(t *testing.T) {
 			landed := make(chan struct{})
 			time.AfterFunc(1500*time.Millisecond, func() {
 				defer close(landed)
-				d.stock.land(t, ref, time.Second)
+				d.stock.landToken(t, ref, time.Second)
 			})
 			defer func() { <-landed }() // it may fail the test, as long as that runs
-			d.ask(t, "GET", "/pool/staging-login/token").has(t, "while an order is under way", 200)
+			d.ask(t, "GET", "/pool/staging-login/token").check(t, "while an order is under way", 200)
 		})
 	}
 }
@@ -347,10 +347,10 @@ func TestCallerWaitsOnlyWhileATokenCanCome(t *testing.T) {
 func TestSolveReportKeepsTheGuest(t *testing.T) {
 	d := start(t, solving(t), nil, nil)
 	login := d.target("staging-login")
-	d.stock.land(t, d.stock.order(t, login), time.Second)
+	d.stock.landToken(t, d.stock.order(t, login), time.Second)
 	id := d.takeOne(t)
 	path := "/solve/" + id + "." + string(login.ID) + ".recaptcha_v2/report"
-	d.report(t, path, `{"outcome":"rejected"}`).has(t, "the answer", 204)
+	d.report(t, path, `{"outcome":"rejected"}`).check(t, "the answer", 204)
 	equal(t, "passed on", len(d.buyer.told()), 1)
 	equal(t, "a target's identity was listed as a guest", len(d.list.used), 0)
 	guest := strings.Repeat("a", 32)
@@ -359,7 +359,7 @@ func TestSolveReportKeepsTheGuest(t *testing.T) {
 	}
 	equal(t, "invented identities were listed", len(d.list.used), 0)
 	// A guest's token: its identity has no target any more.
-	d.stock.land(t, d.stock.order(t, login), time.Second)
+	d.stock.landToken(t, d.stock.order(t, login), time.Second)
 	path = "/solve/" + d.takeOne(t) + "." + string(login.ID) + ".recaptcha_v2/report"
 	without := solving(t)
 	without.Targets = slices.DeleteFunc(without.Targets, func(t targets.Target) bool { return t.ID == login.ID })
@@ -369,7 +369,7 @@ func TestSolveReportKeepsTheGuest(t *testing.T) {
 	checkProblem(t, "without the list of guests", d.report(t, path, `{"outcome":"accepted"}`), 503, kernel.CodeStoreDown, "")
 	equal(t, "passed on before the guest was kept", len(d.buyer.told()), 1)
 	d.list.err = nil
-	d.report(t, path, `{"outcome":"accepted"}`).has(t, "a guest's token", 204)
+	d.report(t, path, `{"outcome":"accepted"}`).check(t, "a guest's token", 204)
 	equal(t, "passed on", len(d.buyer.told()), 2)
 	if len(d.list.used) != 1 || d.list.used[0] != login.ID {
 		t.Errorf("listed %v", d.list.used)
@@ -384,7 +384,7 @@ func TestSolveKeyServesOneCaptcha(t *testing.T) {
 	body := fmt.Sprintf(guestBody, "")
 	other := strings.Replace(body, "/a", "/b", 1)
 	for range 2 {
-		d.solve(t, body, bearer(keyAll), again).has(t, "the answer", 200)
+		d.solve(t, body, bearer(keyAll), again).check(t, "the answer", 200)
 	}
 	asked := len(d.solver.asked)
 	checkProblem(t, "another page", d.solve(t, other, bearer(keyAll), again), 409, kernel.CodeConflict, "")
@@ -399,7 +399,7 @@ func TestSolveKeyServesOneCaptcha(t *testing.T) {
 	} {
 		equal(t, name, a.status, 200)
 	}
-	d.stock.breaks("bind", errors.New("broken"))
+	d.stock.failCalls("bind", errors.New("broken"))
 	if a := d.solve(t, body, bearer(keyAll), again); a.status != 500 || len(d.solver.asked) != asked+3 {
 		t.Errorf("with a stock that fails: %d %s", a.status, a.body)
 	}
@@ -417,10 +417,10 @@ func TestSolveKeyIsBoundWhileItsTokenLives(t *testing.T) {
 			body := fmt.Sprintf(`{"type":"turnstile","sitekey":"k","pageurl":"https://guests.example.com/%s","timeout":%q}`, path, timeout)
 			return d.handle(t, "POST", "/solve", body, bearer(keyAll), isJSON, "Idempotency-Key: k")
 		}
-		solve("a", "60s").has(t, "the first, after a minute", 200)
+		solve("a", "60s").check(t, "the first, after a minute", 200)
 		time.Sleep(lifetime - time.Second)
 		checkProblem(t, "another captcha", solve("b", "1s"), 409, kernel.CodeConflict, "")
 		time.Sleep(2 * time.Second)
-		solve("b", "1s").has(t, "another captcha later", 200)
+		solve("b", "1s").check(t, "another captcha later", 200)
 	})
 }

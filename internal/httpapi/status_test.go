@@ -67,7 +67,7 @@ func busyDay(t *testing.T, d *daemon) {
 	checkout, login, signup := d.target("checkout"), d.target("staging-login"), d.target("staging-signup")
 	noError(t, d.stock.Store.Pause(t.Context(), checkout.ID, pool.Pause{}))
 	for _, left := range []time.Duration{71500 * time.Millisecond, 90 * time.Second, 100 * time.Second} {
-		d.stock.land(t, d.stock.order(t, login), 120*time.Second-left)
+		d.stock.landToken(t, d.stock.order(t, login), 120*time.Second-left)
 	}
 	for _, settle := range []func(pool.Ref) (bool, error){
 		func(ref pool.Ref) (bool, error) { return d.stock.Submitted(t.Context(), ref, "t-"+ref.Order) },
@@ -143,7 +143,7 @@ func TestStatusDocumentIsGolden(t *testing.T) {
 	if a.status != 200 || a.header.Get("Content-Type") != "application/json" || a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %v", a.status, a.header)
 	}
-	document := parsed[any](t, a)
+	document := parseAnswer[any](t, a)
 	login := document.(map[string]any)["targets"].([]any)[1].(map[string]any)
 	if left, _ := login["next_expiry_s"].(float64); left > 31.5 || left < 26.5 {
 		t.Errorf("the next one expires in %v, of 31.5 s when it landed", left)
@@ -157,7 +157,7 @@ func TestStatusDocumentIsGolden(t *testing.T) {
 	noError(t, err)
 	golden(t, "status.json", append(pretty, '\n'))
 
-	one := parsed[map[string]any](t, d.ask(t, "GET", "/pool/staging-login"))
+	one := parseAnswer[map[string]any](t, d.ask(t, "GET", "/pool/staging-login"))
 	delete(login, "next_expiry_s")
 	delete(one, "next_expiry_s")
 	if got, want := asJSON(t, one), asJSON(t, login); got != want {
@@ -223,14 +223,14 @@ func TestStatusWithoutRedisAnswersWithinASecond(t *testing.T) {
 		}
 		var a answer
 		testkit.InASecond(t, func() { a = d.ask(t, "GET", "/status.json") })
-		document := parsed[status.Document](t, a)
+		document := parseAnswer[status.Document](t, a)
 		if document.Redis.OK || document.Ready || len(document.Targets) != 3 || len(document.Providers) != 1 {
 			t.Errorf("%s: %s", name, a.body)
 		}
 		if login := document.Targets[1]; login.State != "starved" || login.Fresh != 0 || login.NextExpiry != nil || login.Depth != 5 {
 			t.Errorf("%s: %+v", name, login)
 		}
-		d.ask(t, "GET", "/status", "Accept: text/html").has(t, name, 200, "The store cannot be used: redis does not answer")
+		d.ask(t, "GET", "/status", "Accept: text/html").check(t, name, 200, "The store cannot be used: redis does not answer")
 	}
 }
 
@@ -241,7 +241,7 @@ func TestSlowStatusIsAnswered(t *testing.T) {
 	d.stock.before = func(context.Context, string) error { time.Sleep(300 * time.Millisecond); return nil }
 	for _, path := range []string{"/status.json", "/status", "/metrics", "/pool/checkout"} {
 		d.status.Changed()
-		d.ask(t, "GET", path, "Accept: text/html").has(t, path, 200)
+		d.ask(t, "GET", path, "Accept: text/html").check(t, path, 200)
 	}
 }
 
@@ -261,7 +261,7 @@ func TestSnapshotSurvivesItsFirstCaller(t *testing.T) {
 	reset(t, conn)
 	time.Sleep(10 * time.Millisecond) // for net/http to notice
 	time.AfterFunc(10*time.Millisecond, func() { close(release) })
-	d.ask(t, "GET", "/status.json").has(t, "the answer", 0, `"redis":{"mode":"single","ok":true,"reason":""}`)
+	d.ask(t, "GET", "/status.json").check(t, "the answer", 0, `"redis":{"mode":"single","ok":true,"reason":""}`)
 }
 
 // TestUnreadBudgetShowsTheLastFigure: if the use of the overall budget cannot be read, the status
@@ -292,7 +292,7 @@ func TestStatusShowsWindows(t *testing.T) {
 	for _, w := range []pool.Window{{Tokens: 7, Left: time.Hour}, {Tokens: 9, In: 2 * time.Hour, Left: 3 * time.Hour}} {
 		noError(t, d.stock.Store.Warm(t.Context(), d.target("staging-login").ID, w, pool.WindowLimit{}))
 	}
-	document := parsed[status.Document](t, d.ask(t, "GET", "/status.json"))
+	document := parseAnswer[status.Document](t, d.ask(t, "GET", "/status.json"))
 	windows := document.Targets[1].Windows
 	if len(windows) != 2 || windows[0].Tokens != 7 || windows[1].Tokens != 9 {
 		t.Fatalf("%+v", windows)
@@ -333,9 +333,9 @@ func TestUnwritableRedisIsNamed(t *testing.T) {
 	became(200)
 	noError(t, admin.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
 	reason := "redis takes no writes: too few of its replicas follow it (min-replicas-to-write) (" + addr + ")"
-	became(503).has(t, "readyz", 0, `"reasons":["`+reason+`"]`)
+	became(503).check(t, "readyz", 0, `"reasons":["`+reason+`"]`)
 	checkProblem(t, "token", d.ask(t, "GET", "/pool/checkout/token"), 503, kernel.CodeStoreDown, "checkout", `"detail":"`+reason+`"`)
-	d.ask(t, "GET", "/status.json").has(t, "status", 200, `"redis":{"mode":"single","ok":false,"reason":"`+reason+`"}`, `"ready":false`, "no append-only file")
+	d.ask(t, "GET", "/status.json").check(t, "status", 200, `"redis":{"mode":"single","ok":false,"reason":"`+reason+`"}`, `"ready":false`, "no append-only file")
 	noError(t, admin.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
 	became(200)
 }
@@ -348,11 +348,11 @@ func TestPartOfRedisAwayKeepsReadiness(t *testing.T) {
 	here, away := &set.Targets[1], &set.Targets[0]
 	for range 3 {
 		for _, target := range []*targets.Target{here, away} {
-			d.stock.land(t, d.stock.order(t, target), 0)
+			d.stock.landToken(t, d.stock.order(t, target), 0)
 		}
 	}
 	d.status.Changed()
-	d.ask(t, "GET", "/pool/checkout").has(t, "before", 200, `"fresh":3`)
+	d.ask(t, "GET", "/pool/checkout").check(t, "before", 200, `"fresh":3`)
 	d.stock.away = redisdb.ErrDown
 	d.stock.ill.Store(&redisdb.Health{Up: true, Reason: "a node is away"})
 	if _, err := d.stock.Take(t.Context(), pool.Request{ID: here.ID}); err != nil {
@@ -360,13 +360,13 @@ func TestPartOfRedisAwayKeepsReadiness(t *testing.T) {
 	}
 	d.status.Changed()
 	equal(t, "readyz", d.ask(t, "GET", "/readyz").body, `{"ready":true,"reasons":["a node is away"]}`+"\n")
-	d.ask(t, "GET", "/status.json").has(t, "status", 200, `"redis":{"mode":"single","ok":true,"reason":"a node is away"}`, `"ready":true`)
-	d.ask(t, "GET", "/pool/checkout").has(t, "the target that is away", 200, `"fresh":3`, `"bought":3`,
+	d.ask(t, "GET", "/status.json").check(t, "status", 200, `"redis":{"mode":"single","ok":true,"reason":"a node is away"}`, `"ready":true`)
+	d.ask(t, "GET", "/pool/checkout").check(t, "the target that is away", 200, `"fresh":3`, `"bought":3`,
 		`"state":"starved","reason":"redis does not answer; the figures are the last known ones"`)
-	d.ask(t, "GET", "/pool/staging-login").has(t, "a target that is there", 200, `"fresh":2`, `"state":"ok"`)
-	d.ask(t, "GET", "/status", "Accept: text/html").has(t, "page", 200, "A part of the store cannot be used: a node is away")
+	d.ask(t, "GET", "/pool/staging-login").check(t, "a target that is there", 200, `"fresh":2`, `"state":"ok"`)
+	d.ask(t, "GET", "/status", "Accept: text/html").check(t, "page", 200, "A part of the store cannot be used: a node is away")
 	metrics := d.ask(t, "GET", "/metrics")
-	if metrics.has(t, "metrics", 200, `poold_pool_tokens{target="staging-login"} 2`); strings.Contains(metrics.body, `poold_pool_tokens{target="checkout"}`) {
+	if metrics.check(t, "metrics", 200, `poold_pool_tokens{target="staging-login"} 2`); strings.Contains(metrics.body, `poold_pool_tokens{target="checkout"}`) {
 		t.Error("the metrics have a figure of the target that is away")
 	}
 }

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// mostStreams limits the open streams. Each stream keeps a connection and a goroutine for as
-	// long as its reader stays.
+	// mostStreams limits the number of open streams. Each stream keeps a connection and a goroutine
+	// until its reader leaves.
 	mostStreams = 256
 	// checkEvery is the interval between two checks of a stream's key.
 	checkEvery = time.Second
@@ -23,7 +23,7 @@ const (
 	heartbeatEvery = 10 * time.Second
 )
 
-// streams has the route GET /status/stream, which sends the changes of the status to its readers.
+// streams contains the route GET /status/stream, which sends the changes of the status to its readers.
 type streams struct {
 	feed     *status.Feed
 	gate     *gate
@@ -48,7 +48,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // otherwise nginx buffers events
+	h.Set("X-Accel-Buffering", "no") // without this header nginx buffers events
 	out := eventWriter{w: w, control: http.NewResponseController(w)}
 	if err := out.comment("poold"); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *streams) follow(w http.ResponseWriter, r *http.Request, c *kernel.Call)
 	}
 }
 
-// sameRights reports whether the caller still has the rights that it had on admission.
+// sameRights reports whether the caller still has the same rights as on admission.
 func (g *gate) sameRights(c *kernel.Call, r *http.Request) bool {
 	now, caller, err := g.reauthenticate(c, r)
 	if now == nil {
@@ -105,7 +105,7 @@ func (e *eventWriter) send(event status.Event) error {
 	return e.write("event: "+event.Name+"\ndata: ", event.Data)
 }
 
-// comment writes a comment, which readers of the stream ignore.
+// comment writes an SSE comment, which readers of the stream ignore.
 func (e *eventWriter) comment(text string) error { return e.write(": "+text, nil) }
 
 func (e *eventWriter) write(begin string, data []byte) error {

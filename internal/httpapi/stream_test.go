@@ -131,7 +131,7 @@ func TestStreamSendsDocumentThenChanges(t *testing.T) {
 		i := slices.IndexFunc(got.Targets, func(target status.Target) bool { return target.Name == "staging-login" })
 		return i >= 0 && got.Targets[i].Fresh == 2
 	})
-	d.ask(t, "HEAD", "/status/stream").has(t, "HEAD", 405)
+	d.ask(t, "HEAD", "/status/stream").check(t, "HEAD", 405)
 }
 
 // TestStreamEndsWithTheRightsOfItsKey: a stream shows the targets of its key, and ends if a

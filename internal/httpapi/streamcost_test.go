@@ -124,7 +124,7 @@ func (d *daemon) burden(t testing.TB, n, snapshots int, commands func() int) (ea
 	t.Helper()
 	defer d.read(t, n).close()
 	surveys := (len(d.config.Current().Targets) + 49) / 50 // of one snapshot
-	taken := func() int { return d.stock.count("survey") / surveys }
+	taken := func() int { return d.stock.countCalls("survey") / surveys }
 	next := func() (count int) { // after the next snapshot, while the feed is idle
 		was := taken()
 		testkit.Within(t, 20*time.Second, "another snapshot", func() bool { return taken() > was })

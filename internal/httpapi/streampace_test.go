@@ -17,7 +17,7 @@ import (
 )
 
 // noted is a stream that a handler writes without a network; it records the time of each event.
-type noted struct {
+type recordedStream struct {
 	header http.Header
 	ended  chan struct{} // closed when the handler has returned
 
@@ -32,11 +32,11 @@ type notedEvent struct {
 	text string
 }
 
-func (n *noted) Header() http.Header              { return n.header }
-func (n *noted) WriteHeader(int)                  {}
-func (n *noted) SetWriteDeadline(time.Time) error { return nil }
+func (n *recordedStream) Header() http.Header              { return n.header }
+func (n *recordedStream) WriteHeader(int)                  {}
+func (n *recordedStream) SetWriteDeadline(time.Time) error { return nil }
 
-func (n *noted) Write(b []byte) (int, error) {
+func (n *recordedStream) Write(b []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.broken != nil {
@@ -46,13 +46,13 @@ func (n *noted) Write(b []byte) (int, error) {
 }
 
 // breaks makes each further write fail.
-func (n *noted) breaks() {
+func (n *recordedStream) failWrites() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.broken = io.ErrClosedPipe
 }
 
-func (n *noted) FlushError() error {
+func (n *recordedStream) FlushError() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.events = append(n.events, notedEvent{time.Now(), n.text.String()})
@@ -61,7 +61,7 @@ func (n *noted) FlushError() error {
 }
 
 // since returns the events after a time.
-func (n *noted) since(at time.Time) []notedEvent {
+func (n *recordedStream) since(at time.Time) []notedEvent {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	i := slices.IndexFunc(n.events, func(e notedEvent) bool { return e.at.After(at) })
@@ -72,11 +72,11 @@ func (n *noted) since(at time.Time) []notedEvent {
 }
 
 // follow opens a stream until leave is called.
-func (d *daemon) follow(t *testing.T) (n *noted, leave func()) {
+func (d *daemon) follow(t *testing.T) (n *recordedStream, leave func()) {
 	t.Helper()
 	ctx, hangUp := context.WithCancel(t.Context())
 	request := d.request(t, "GET", "/status/stream", nil, bearer(keyAll)).WithContext(ctx)
-	n = &noted{header: http.Header{}, ended: make(chan struct{})}
+	n = &recordedStream{header: http.Header{}, ended: make(chan struct{})}
 	go func() {
 		defer close(n.ended)
 		defer func() {
@@ -148,11 +148,11 @@ func TestStreamPace(t *testing.T) {
 		}
 		leaveSecond()
 		synctest.Wait()
-		read := d.stock.count("survey")
+		read := d.stock.countCalls("survey")
 		time.Sleep(5 * time.Second)
-		equal(t, "surveys in the 5 s after the last stream", d.stock.count("survey")-read, 0)
+		equal(t, "surveys in the 5 s after the last stream", d.stock.countCalls("survey")-read, 0)
 		time.Sleep(time.Minute)
-		equal(t, "surveys in the minute after", d.stock.count("survey")-read, 0)
+		equal(t, "surveys in the minute after", d.stock.countCalls("survey")-read, 0)
 
 		came := time.Now()
 		third, leaveThird := d.follow(t)
@@ -185,7 +185,7 @@ func TestStreamEndsWhenItsConnectionBreaks(t *testing.T) {
 				defer leave()
 				time.Sleep(time.Second)
 				began := time.Now()
-				reader.breaks()
+				reader.failWrites()
 				select {
 				case <-reader.ended:
 				case <-time.After(time.Minute):
@@ -195,9 +195,9 @@ func TestStreamEndsWhenItsConnectionBreaks(t *testing.T) {
 				}
 				close(unstuck)
 				time.Sleep(5 * time.Second) // for the snapshot under way
-				read := d.stock.count("survey")
+				read := d.stock.countCalls("survey")
 				time.Sleep(time.Minute)
-				equal(t, "surveys without a reader", d.stock.count("survey")-read, 0)
+				equal(t, "surveys without a reader", d.stock.countCalls("survey")-read, 0)
 			})
 		})
 	}

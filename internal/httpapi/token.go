@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxWait is the longest wait that a caller can request by ?wait=.
+	// maxWait is the longest wait that a caller can request with the query parameter wait.
 	maxWait = 60 * time.Second
 	// defaultWait is the wait of a target with `on_empty: wait`.
 	defaultWait = 20 * time.Second
@@ -58,8 +58,8 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 		token.Source = ondemand.FromSolve
 	}
 	out := delivery.Handout{Token: &token, ID: token.ID, Kind: c.Target.Identity.Type, Repeatable: request.Idempotency != ""}
-	// During the wait a reload may have removed the key or the target, or given the target's name
-	// to another identity.
+	// During the wait, a reload may have removed the key or the target, or changed the identity of the
+	// target.
 	if err := t.gate.readmit(c, r); err != nil {
 		t.ReturnToken(r.Context(), c, &out)
 		return err
@@ -67,10 +67,10 @@ func (t *tokens) take(w http.ResponseWriter, r *http.Request, c *kernel.Call) er
 	return t.Deliver(w, r, c, &out)
 }
 
-// readRequest turns query and headers into a request to the stock. The second result is true if
-// `on_empty: solve` applies: the caller then waits, and a token is bought for the caller if the
-// stock is empty. The caller's ticket makes the worker order one token more, because pending
-// callers count against the depth (place.lua).
+// readRequest converts query and headers to a request to the stock. The second result is true if
+// `on_empty: solve` applies: if the stock is empty, a token is bought for the caller, who waits.
+// The caller's ticket makes the worker order another token, because pending callers count against
+// the depth (place.lua).
 func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bool, err error) {
 	t := c.Target
 	request = t.Take(c.Caller)
@@ -92,7 +92,7 @@ func readRequest(r *http.Request, c *kernel.Call) (request pool.Request, buys bo
 	return request, buys, err
 }
 
-// readQuery reads the query parameters of a take. It returns true if the query has the parameter
+// readQuery reads the query parameters of a take. The result is true if the query has the parameter
 // wait.
 func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits bool, err error) {
 	if raw == "" {
@@ -111,8 +111,9 @@ func readQuery(raw string, request *pool.Request, lifetime time.Duration) (waits
 	return query.Has("wait"), err
 }
 
-// readDuration parses a duration between 0 and most. A number without a unit means seconds.
-func readDuration(name, text string, most time.Duration) (time.Duration, error) {
+// readDuration parses a duration between 0 and the given maximum. A number without a unit is in
+// seconds.
+func readDuration(name, text string, maximum time.Duration) (time.Duration, error) {
 	if strings.Trim(text, "0123456789.") == "" {
 		text += "s"
 	}
@@ -120,8 +121,8 @@ func readDuration(name, text string, most time.Duration) (time.Duration, error) 
 	if err != nil {
 		return 0, kernel.NewProblem(kernel.CodeBadRequest, name+" must be a duration such as 20s; a bare number is seconds")
 	}
-	if d < 0 || d > most {
-		return 0, kernel.NewProblem(kernel.CodeBadRequest, name+" must be between 0s and "+most.String())
+	if d < 0 || d > maximum {
+		return 0, kernel.NewProblem(kernel.CodeBadRequest, name+" must be between 0s and "+maximum.String())
 	}
 	return d, nil
 }

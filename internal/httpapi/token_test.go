@@ -22,7 +22,7 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 	want := regexp.MustCompile(`^{"id":"(o\d+\.[A-Za-z0-9_-]+)","target":"staging-login","type":"recaptcha_v2","token":"` + tokenValue + `-o\d+","source":"pool","provider":"solver",` +
 		`"solved_at":"` + moment + `","expires_at":"` + moment + `","ttl_ms":(\d+)}` + "\n$")
 	for _, method := range []string{"GET", "POST"} {
-		d.stock.land(t, d.stock.order(t, d.target("staging-login")), 40*time.Second)
+		d.stock.landToken(t, d.stock.order(t, d.target("staging-login")), 40*time.Second)
 		a := d.ask(t, method, "/pool/staging-login/token")
 		got := want.FindStringSubmatch(a.body)
 		if a.status != 200 || got == nil {
@@ -45,7 +45,7 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 	landed := make(chan struct{})
 	go func() {
 		defer close(landed)
-		for d.stock.look(t, d.target("staging-login")).Waiting == 0 { // a caller waits for it
+		for d.stock.readStock(t, d.target("staging-login")).Waiting == 0 { // a caller waits for it
 			time.Sleep(time.Millisecond)
 		}
 		_, err := d.stock.Settle(t.Context(), pool.Landing{Ref: ref, Provider: "solver", Value: tokenValue + "-" + ref.Order, UserAgent: "Mozilla/5.0 \"x\"", Lifetime: 120 * time.Second})
@@ -53,7 +53,7 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	fields := parsed[map[string]any](t, d.ask(t, "GET", "/pool/staging-login/token?wait=9s"))
+	fields := parseAnswer[map[string]any](t, d.ask(t, "GET", "/pool/staging-login/token?wait=9s"))
 	if fields["user_agent"] != "Mozilla/5.0 \"x\"" || fields["source"] != "wait" {
 		t.Errorf("user agent or source is not passed on: %v", fields)
 	}
@@ -89,11 +89,11 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 
 	sent := func(path string, headers ...string) pool.Request {
 		t.Helper()
-		before, _ := d.stock.asked()
+		before, _ := d.stock.countTakes()
 		if a := d.ask(t, "GET", path, headers...); a.status != 200 && a.status != 429 { // the rate is used up
 			t.Fatalf("%s: %d %s", path, a.status, a.body)
 		}
-		after, request := d.stock.asked()
+		after, request := d.stock.countTakes()
 		if after != before+1 {
 			t.Fatalf("%s: %d takes", path, after-before)
 		}
@@ -113,9 +113,9 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 		"wait=20&min_ttl=30": {20 * time.Second, 30 * time.Second}, "min_ttl=90.5&wait=0": {0, 90500 * time.Millisecond},
 		"wait=60": {60 * time.Second, 0}, "w%61it=.5": {500 * time.Millisecond, 0}, "": {0, 0},
 	} {
-		d.stock.breaks("take", &pool.EmptyError{})
-		d.ask(t, "GET", "/pool/staging-login/token?"+query).has(t, "?"+query, 503)
-		if _, got := d.stock.asked(); [2]time.Duration{got.Wait, got.MinTTL} != waits {
+		d.stock.failCalls("take", &pool.EmptyError{})
+		d.ask(t, "GET", "/pool/staging-login/token?"+query).check(t, "?"+query, 503)
+		if _, got := d.stock.countTakes(); [2]time.Duration{got.Wait, got.MinTTL} != waits {
 			t.Errorf("?%s: waits %s for one of %s", query, got.Wait, got.MinTTL)
 		}
 		d.stock.before = nil
@@ -155,11 +155,11 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 	} {
 		checkProblem(t, "Idempotency-Key "+name, d.ask(t, "GET", "/pool/staging-login/token", headers...), 400, kernel.CodeBadRequest, "staging-login")
 	}
-	d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: "+strings.Repeat("k", 255)).has(t, "the limits themselves", 503, `"code":"`+string(kernel.CodePoolEmpty)+`"`)
+	d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: "+strings.Repeat("k", 255)).check(t, "the limits themselves", 503, `"code":"`+string(kernel.CodePoolEmpty)+`"`)
 	if a := d.ask(t, "HEAD", "/pool/staging-login/token"); a.status != 405 || a.header.Get("Allow") != "GET, POST" {
 		t.Errorf("HEAD: %d, Allow %q", a.status, a.header.Get("Allow"))
 	}
-	if n, _ := d.stock.asked(); n != 1 {
+	if n, _ := d.stock.countTakes(); n != 1 {
 		t.Errorf("%d requests reached the stock, want the good one", n)
 	}
 }
@@ -205,7 +205,7 @@ func TestTargetNamesAreStrict(t *testing.T) {
 			t.Errorf("%s is repeated: %s", path, a.body)
 		}
 	}
-	if n, _ := d.stock.asked(); n != 0 {
+	if n, _ := d.stock.countTakes(); n != 0 {
 		t.Errorf("%d requests reached the stock", n)
 	}
 }
@@ -227,8 +227,8 @@ func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 func TestUnknownTargetOfARefusedFile(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, refused := range []bool{true, false} {
-		if d.config.refuse(); refused {
-			d.config.refuse(targets.Problem{File: "pools.yaml", Line: 3, Text: "secret"})
+		if d.config.setProblems(); refused {
+			d.config.setProblems(targets.Problem{File: "pools.yaml", Line: 3, Text: "secret"})
 		}
 		a := d.ask(t, "GET", "/pool/other/token")
 		checkProblem(t, "a target of the refused file", a, 404, kernel.CodeUnknownTarget, "")
@@ -248,7 +248,7 @@ func TestUnknownParameterNamesTheNearOne(t *testing.T) {
 		"/pool/checkout/token?" + strings.Repeat("wait", 2500): "known: wait, min_ttl",
 		"/history/tasks?status=error&form=2026-01-02":          "known: from, to, limit, cursor, status; did you mean from?",
 	} {
-		d.ask(t, "GET", path).has(t, "the answer", 400, end+`","code":"bad_request"`)
+		d.ask(t, "GET", path).check(t, "the answer", 400, end+`","code":"bad_request"`)
 	}
 }
 
@@ -256,19 +256,19 @@ func TestUnknownParameterNamesTheNearOne(t *testing.T) {
 // so.
 func TestStoppingRefusesTakes(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.ask(t, "GET", "/readyz").has(t, "ready", 200)
+	d.ask(t, "GET", "/readyz").check(t, "ready", 200)
 	d.Stopping()
 	a := d.ask(t, "GET", "/pool/staging-login/token?wait=5s")
 	checkProblem(t, "a token while stopping", a, 503, kernel.CodeShuttingDown, "staging-login")
 	if a.header.Get("Retry-After") == "" || !a.closing {
 		t.Errorf("a token while stopping: closing %v, %v", a.closing, a.header)
 	}
-	if n, _ := d.stock.asked(); n != 0 {
+	if n, _ := d.stock.countTakes(); n != 0 {
 		t.Error("the stock was asked while stopping")
 	}
 	checkProblem(t, "readyz while stopping", d.ask(t, "GET", "/readyz"), 503, kernel.CodeShuttingDown, "")
-	d.ask(t, "GET", "/healthz").has(t, "healthz while stopping", 200)
-	d.ask(t, "GET", "/status.json").has(t, "status while stopping", 0, `"ready":false`)
+	d.ask(t, "GET", "/healthz").check(t, "healthz while stopping", 200)
+	d.ask(t, "GET", "/status.json").check(t, "status while stopping", 0, `"ready":false`)
 }
 
 // TestWaitOutlivesReadTimeout: the ReadTimeout ends during the wait, and must not look like a
@@ -284,6 +284,6 @@ func TestWaitOutlivesReadTimeout(t *testing.T) {
 	}
 	for _, body := range []string{"", " "} { // a body moves the moment at which net/http reads ahead
 		a := d.send(t, "POST", "/pool/staging-login/token?wait=1s", strings.NewReader(body))
-		a.has(t, "body", 200)
+		a.check(t, "body", 200)
 	}
 }

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// A window made by POST may begin at most this number of days ahead. The limits of its tokens
-	// and its length are those of windows in the configuration file.
+	// A window made by POST may begin at most this number of days ahead. Its number of tokens and its
+	// length have the same limits as those of windows in the configuration file.
 	warmAheadDays = 30
 	warmAhead     = warmAheadDays * 24 * time.Hour
 	// A key without the scope admin can make at most this number of windows for a target.
@@ -32,8 +32,8 @@ const (
 	wantWarmAt     = `"at" must be a time in RFC 3339 with its zone, such as "2026-01-02T15:04:05Z"`
 )
 
-// warming is the body of POST /pool/{target}/warm.
-type warming struct {
+// warmBody is the body of POST /pool/{target}/warm.
+type warmBody struct {
 	tokens int           // 0 = end all windows made by POST
 	at     time.Time     // zero = now
 	length time.Duration // 0 if tokens is 0
@@ -74,9 +74,9 @@ func (a *admin) warm(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 		slog.Time("from", now.Add(window.In).UTC()), slog.Time("until", now.Add(window.Left).UTC()))
 }
 
-// window returns the requested window, with times relative to now. If the window has begun already,
-// its begin becomes now.
-func (g warming) window(now time.Time) (pool.Window, error) {
+// window returns the requested window, with times relative to now. A window that has already begun
+// gets the current time as its begin.
+func (g warmBody) window(now time.Time) (pool.Window, error) {
 	if g.tokens == 0 {
 		return pool.Window{}, nil
 	}
@@ -93,8 +93,8 @@ func (g warming) window(now time.Time) (pool.Window, error) {
 	return pool.Window{Tokens: g.tokens, In: max(0, g.at.Sub(now)), Left: left}, nil
 }
 
-func readWarm(r *http.Request, w http.ResponseWriter) (warming, error) {
-	var g warming
+func readWarm(r *http.Request, w http.ResponseWriter) (warmBody, error) {
+	var g warmBody
 	given, err := kernel.ReadObject(r, w, wantWarm, g.set)
 	if err != nil {
 		return g, err
@@ -110,9 +110,9 @@ func readWarm(r *http.Request, w http.ResponseWriter) (warming, error) {
 	return g, nil
 }
 
-// set stores the value of a field of the body. If the value is invalid, it returns a text that
+// set stores the value of a field of the body. If the value is invalid, the result is a text that
 // describes the valid values.
-func (g *warming) set(field string, value json.Token) (wrong string) {
+func (g *warmBody) set(field string, value json.Token) (wrong string) {
 	text, _ := value.(string) // the empty text is invalid in each field
 	switch field {
 	case "tokens":

@@ -50,7 +50,7 @@ func TestWarmMakesAWindow(t *testing.T) {
 		a := d.warm(t, c.body)
 		took := time.Since(began)
 		asked = append(asked, c.body)
-		windows := d.stock.look(t, &set.Targets[1]).Windows
+		windows := d.stock.readStock(t, &set.Targets[1]).Windows
 		if a.status != 204 || a.body != "" || len(windows) != min(1, c.want.Tokens) {
 			t.Fatalf("%s: %d %s; the stock has %+v", c.body, a.status, a.body, windows)
 		}
@@ -117,7 +117,7 @@ func TestMalformedWarmIsRefused(t *testing.T) {
 	check(`{"tokens":0} ends all windows at once`,
 		`{"tokens":0,"for":"5m"}`, `{"tokens":0,"at":"`+shifted(0)+`"}`, `{"for":"5m","tokens":0}`)
 
-	if d.stock.count("warm") > 0 {
+	if d.stock.countCalls("warm") > 0 {
 		t.Error("a window was made")
 	}
 	for _, c := range []struct {
@@ -127,7 +127,7 @@ func TestMalformedWarmIsRefused(t *testing.T) {
 	}{
 		{fmt.Errorf("x: %w", pool.ErrWindows), 409, kernel.CodeWindows}, {redisdb.ErrDown, 503, kernel.CodeStoreDown},
 	} {
-		d.stock.breaks("warm", c.err)
+		d.stock.failCalls("warm", c.err)
 		checkProblem(t, c.err.Error(), d.warm(t, `{"tokens":0}`), c.status, c.code, "staging-login")
 	}
 	if len(d.refill.kicked) > 0 || strings.Contains(d.logged.String(), "warm window") {
@@ -165,9 +165,9 @@ func TestTokenScopeWarmsUpToTheDepth(t *testing.T) {
 				body = `{"tokens":0}`
 			}
 			for _, header := range []string{bearer(c.key), basic(c.key)} {
-				before := d.stock.count("warm")
+				before := d.stock.countCalls("warm")
 				a := d.warm(t, body, header)
-				if a.status != want || (d.stock.count("warm") > before) != (want == 204) {
+				if a.status != want || (d.stock.countCalls("warm") > before) != (want == 204) {
 					t.Errorf("%s, %d tokens: %d, want %d: %s", c.key, tokens, a.status, want, a.body)
 				}
 				if want != 403 {
@@ -180,7 +180,7 @@ func TestTokenScopeWarmsUpToTheDepth(t *testing.T) {
 			}
 		}
 	}
-	d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyTaker)).has(t, "token suffices for a pause", 403)
+	d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyTaker)).check(t, "token suffices for a pause", 403)
 	if !strings.Contains(d.logged.String(), `"msg":"warm window made","target":"staging-login","key":"taker","tokens":5`) {
 		t.Error("the log does not name the key")
 	}
@@ -203,7 +203,7 @@ func TestTokenScopeHasTenWindows(t *testing.T) {
 		for a.status == 503 { // retried on a busy machine; a repeated request makes the same window
 			a = d.warm(t, body, bearer(key))
 		}
-		a.has(t, fmt.Sprint("window ", n), want)
+		a.check(t, fmt.Sprint("window ", n), want)
 		return a
 	}
 	for i := range 2 {
@@ -215,5 +215,5 @@ func TestTokenScopeHasTenWindows(t *testing.T) {
 	for range 11 {
 		warm(keyAll, 204)
 	}
-	d.send(t, "POST", "/pool/checkout/warm", strings.NewReader(`{"tokens":1,"for":"5m"}`), isJSON, bearer("canary-key-taker-0")).has(t, "another target", 204)
+	d.send(t, "POST", "/pool/checkout/warm", strings.NewReader(`{"tokens":1,"for":"5m"}`), isJSON, bearer("canary-key-taker-0")).check(t, "another target", 204)
 }

@@ -21,8 +21,8 @@ import (
 // Browser is a running Chromium process.
 type Browser struct{ ctx context.Context }
 
-// Start starts a Chromium. The function stop ends the browser and waits until its process has
-// ended.
+// Start starts a Chromium. The returned function stops the browser and waits until the browser's
+// process has ended.
 func Start(ctx context.Context) (b *Browser, stop func(), err error) {
 	allocating, free := chromedp.NewExecAllocator(ctx, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Headless,
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
@@ -43,7 +43,7 @@ type Page struct {
 	troubles []string
 }
 
-// Open opens a tab. The function closing closes the tab.
+// Open opens a tab. The returned function closes the tab.
 func (b *Browser) Open() (p *Page, closing func(), err error) {
 	ctx, leave := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
 	p = &Page{ctx: ctx}
@@ -77,7 +77,7 @@ func (p *Page) listen(event any) {
 	}
 }
 
-// Troubles returns the complaints of the browser since the last call.
+// Troubles returns the complaints of the browser since the last call of Troubles.
 func (p *Page) Troubles() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +86,8 @@ func (p *Page) Troubles() []string {
 	return list
 }
 
-// Visit loads an address. All requests get the given header Authorization; "" = no header.
+// Visit loads an address. All requests have the given value in the header Authorization; "" = no
+// header.
 func (p *Page) Visit(address, authorization string) error {
 	if authorization != "" {
 		err := chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -137,7 +138,7 @@ func (p *Page) WaitUntil(limit time.Duration, expression string) error {
 	return err
 }
 
-// Effort is the processor time and memory that a page used.
+// Effort is the processor time and the memory of a page.
 type Effort struct {
 	// CPU is the processor time of the page's tasks since Watch, for scripts, style and layout
 	// together. Other load on the machine does not increase it.

@@ -22,8 +22,8 @@ const maxCompatibleBody = 1 << 20
 // clientKey is the length of the keys that the clients of solving services accept.
 const clientKey = 32
 
-// ClientTasks has the operations on the tasks of the compatible endpoints; *compat.Tasks implements
-// it.
+// ClientTasks contains the operations on the tasks of the compatible endpoints; *compat.Tasks
+// implements them.
 type ClientTasks interface {
 	Submit(ctx context.Context, task compat.Task, terms compat.Terms) (number string, err error)
 	Open(ctx context.Context, number, caller string) (bool, error)
@@ -31,7 +31,7 @@ type ClientTasks interface {
 	Report(ctx context.Context, number, caller string) (state compat.TaskState, token string, err error)
 }
 
-// Routes has the handlers of both protocols.
+// Routes contains the handlers of both protocols.
 type Routes struct {
 	delivery.Sender
 
@@ -53,8 +53,8 @@ type fault struct{ code, why string }
 // Error returns the code and the explanation.
 func (f *fault) Error() string { return f.code + ": " + f.why }
 
-// unsupported returns the error for a part of a call that poold cannot honour. Such a part is
-// refused, not ignored, because the client may rely on it.
+// unsupported returns the error for a call with a part that poold does not support. The call is
+// refused, because the client may rely on that part.
 func unsupported(what string) error {
 	return &fault{wire.CodeBadParams, "poold does not support " + what}
 }
@@ -64,7 +64,7 @@ func unreadable(bad string) error {
 	return &fault{bad, "the call is not well-formed, mixes the protocols, or gives a field twice"}
 }
 
-// codes has the codes of an error in both protocols, and an explanation.
+// codes contains the codes of an error in both protocols, and an explanation.
 type codes struct{ legacy, tasks, why string }
 
 // codesOf returns the codes of an error. It logs an unexpected error.
@@ -81,13 +81,13 @@ func (p *Routes) codesOf(ctx context.Context, c *kernel.Call, err error) codes {
 }
 
 type call struct {
-	key, bad string // bad is the error code if the call could not be read, otherwise ""
+	key, bad string // bad: error code of a call that could not be read; otherwise ""
 	action   wire.Action
 	do       func(taken *kernel.Room) (wire.Reply, error)
 	fail     func(codes) wire.Reply
 }
 
-// serve reads a call, authenticates its caller, carries the call out and writes the reply.
+// serve reads a call, authenticates the caller, executes the call and writes the reply.
 func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, decode func(wire.Request) call) error {
 	body, taken, err := p.Bodies.Read(r, c, maxCompatibleBody)
 	defer taken.Release()
@@ -120,8 +120,7 @@ func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, d
 
 // authenticate identifies the caller by the key that the client sent. If the configuration file has
 // no keys, the caller is on this machine, and any text with the length of a key is accepted. The
-// argument bad is the code of a call that could not be read; its key may be missing for that
-// reason.
+// argument bad is the error code of a call that could not be read. Such a call may lack the key.
 func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) error {
 	if key == "" && bad != "" {
 		return unreadable(bad)
@@ -145,8 +144,8 @@ func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) 
 	return nil
 }
 
-// submit makes a task for an order and writes the reply with the number of the task. The task holds
-// the room of the call's picture until the task ends.
+// submit makes a task for an order and writes the reply with the number of the task. If the call
+// has a picture, the task keeps the picture's room until the task ends.
 func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, o wire.Order, taken *kernel.Room, reply func(number string) wire.Reply) error {
 	if limiter := c.Caller.Limiter; limiter != nil && kernel.OverRate(limiter, c.Began) > 0 {
 		return compat.TooFast
@@ -182,8 +181,8 @@ func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	return err
 }
 
-// number sets the task number of a submission. It uses the task of an earlier equal submission
-// whose reply was lost, if that task can still bring a token; otherwise it makes a new task. The
+// number sets the task number of a submission. If the reply to an earlier equal submission was lost
+// and that task can still bring a token, number reuses the task. Otherwise it makes a new task. The
 // number is set even if the client has hung up, because the client may repeat the submission.
 func (p *Routes) number(ctx context.Context, s *submit, task compat.Task, terms compat.Terms) error {
 	if s.number != "" {
@@ -197,8 +196,8 @@ func (p *Routes) number(ctx context.Context, s *submit, task compat.Task, terms 
 	return err
 }
 
-// writeNumber writes the reply to a submission. It fails with kernel.ErrHungUp if the client cannot
-// have received the whole reply.
+// writeNumber writes the reply to a submission. writeNumber fails with kernel.ErrHungUp if the
+// client cannot have received the whole reply.
 func writeNumber(w http.ResponseWriter, r *http.Request, reply wire.Reply) error {
 	writeReply(w, reply)
 	if err := http.NewResponseController(w).Flush(); err != nil || r.Context().Err() != nil {
@@ -238,22 +237,22 @@ func (p *Routes) report(r *http.Request, c *kernel.Call, id string, verdict wire
 	case err != nil:
 		return err
 	case verdict.Fits != nil && !verdict.Fits(state.Type):
-		return compat.UnknownTask // the reported task has a type that the call does not accept
+		return compat.UnknownTask // the call does not accept the type of the reported task
 	}
 	c.Target = c.Access.ByID[state.Identity]
 	named := delivery.SolveID{Token: token, Identity: state.Identity, Type: state.Type}
 	return p.Reports.AboutSolve(r, c, named, auditID(c, named), verdict.Good)
 }
 
-// balance returns the unused part of the overall budget, in solves. Without a budget it returns the
-// balance of the first provider that reports one. If no provider does, it returns the number of
-// tasks that may be in flight at the same time.
+// balance returns the unused part of the overall budget, in solves. Without a budget the result is
+// the balance of the first provider that reports a balance. If no provider reports a balance, the
+// result is the number of tasks that may be in flight at the same time.
 func (p *Routes) balance(ctx context.Context, c *kernel.Call) (float64, error) {
 	now := p.Status.Snapshot(ctx).Document
 	switch budget := now.Budget; {
 	case budget != nil:
 		return float64(max(0, budget.Limit-budget.Used)), nil
-	case c.Access.Set.Budget.PerDay > 0: // the budget was not read yet
+	case c.Access.Set.Budget.PerDay > 0: // the budget has not been read yet
 		return 0, compat.StoreDown
 	}
 	for _, provider := range now.Providers {
@@ -279,8 +278,8 @@ func (p *Routes) answerSolved(w http.ResponseWriter, r *http.Request, c *kernel.
 	return p.Send(w, r, c, p.delivery(c, got), []string{reply.Type}, reply.Body)
 }
 
-// delivery returns the hand-out of a solved task's token. The hand-out is repeatable, because the
-// client may poll the task again.
+// delivery returns the Handout for the token of a solved task. The hand-out is repeatable, because
+// the client may poll the task again.
 func (p *Routes) delivery(c *kernel.Call, got *compat.Result) *delivery.Handout {
 	c.Target = c.Access.ByID[got.Identity]
 	return &delivery.Handout{

@@ -1,5 +1,5 @@
-// Package compatapi serves the two protocols of the solving services, so that the clients of these
-// services get tokens from poold without a change of code.
+// Package compatapi serves the two protocols of the solving services. Clients of these services can
+// therefore get tokens from poold without a change of code.
 //
 //	compatapi.go   the common part of both protocols: authenticate, submit, poll, report, balance
 //	legacy.go      /in.php and /res.php
@@ -13,7 +13,7 @@
 // # Invariants
 //
 //   - A client sends its key as a parameter of the call. Wrong keys are counted by address,
-//     together with those of all other routes.
+//     together with the wrong keys on all other routes.
 //   - If the body of a call could be read, the response has status 200 and the format of the
 //     protocol, also for an error.
 //   - A parameter that would have no effect is refused.

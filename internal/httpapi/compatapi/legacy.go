@@ -19,8 +19,8 @@ func (p *Routes) ServeLegacy(w http.ResponseWriter, r *http.Request, c *kernel.C
 	return p.serve(w, r, c, func(sent wire.Request) call {
 		asked := wire.ReadLegacy(sent)
 		if asked.Form.CORS && len(c.Access.Callers) > 0 {
-			// Any web page may read the reply: browsers add no credentials to this call, so the
-			// page must know a key.
+			// Any web page may read the reply, because browsers add no credentials to this call: the page
+			// must already know a key.
 			w.Header().Set("Access-Control-Allow-Origin", "*")
 		}
 		return call{
@@ -31,8 +31,8 @@ func (p *Routes) ServeLegacy(w http.ResponseWriter, r *http.Request, c *kernel.C
 	})
 }
 
-// legacyDo carries out a call. legacyDo returns an empty reply if it has already written the
-// response itself.
+// legacyDo executes a call. If legacyDo has already written the response, the returned reply is
+// empty.
 func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.LegacyCall, taken *kernel.Room) (wire.Reply, error) {
 	form := asked.Form
 	switch asked.Action {
@@ -64,7 +64,7 @@ func (p *Routes) legacyDo(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	return wire.Reply{}, unsupported("the action " + displayName(asked.Word))
 }
 
-// legacyPrice is the price of a token that the protocols report to clients.
+// Clients of the legacy protocol get legacyPrice as the price of every token.
 const legacyPrice = "0"
 
 func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {

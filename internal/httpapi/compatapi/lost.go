@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// lostFor is how long after a lost reply the task is kept for the next equal submission.
-	// Package compat keeps a task that no client polls for the same time.
+	// After a lost reply, the task is kept for the next equal submission for lostFor. Package compat
+	// keeps a task without polls for the same time.
 	lostFor = 30 * time.Second
 	// mostLost is the maximum number of submissions with a lost reply that a replica keeps.
 	mostLost = 4096
 )
 
-// submits keeps the submissions to the compatible endpoints whose replies are not written yet, or
-// did not reach the client. A client that repeats such a submission gets the same task, because it
-// does not know the number of the first task. After a successful reply the submission is dropped at
-// once, so that an equal later submission buys its own token. The zero value is empty.
+// submits keeps submissions to the compatible endpoints whose replies are not written yet or were
+// lost. A client that repeats such a submission gets the same task, because the client does not
+// know the number of the first task. After a successful reply the submission is dropped at once, so
+// that an equal later submission buys its own token. The zero value is empty.
 type submits struct {
 	mu    sync.Mutex
 	of    map[submitKey][]*submit
@@ -43,9 +43,9 @@ type submit struct {
 	lost   time.Time       // when the reply was lost; zero = not lost
 }
 
-// begin adds a submission. If the reply to an earlier equal submission was lost, the new
-// submission gets the number of that task. If the client of an equal submission has hung up before
-// its reply, begin first waits for the end of that submission, which may leave a number.
+// begin adds a submission. If the reply to an earlier equal submission was lost, the new submission
+// gets the number of that task. If the client of an equal submission has hung up before the reply,
+// begin first waits for the end of that submission, because the submission may leave a task number.
 func (ss *submits) begin(ctx context.Context, key submitKey) *submit {
 	for {
 		number, leaving := ss.take(key)
@@ -67,8 +67,8 @@ func (ss *submits) begin(ctx context.Context, key submitKey) *submit {
 	}
 }
 
-// take removes the oldest submission with a lost reply and returns the number of that
-// submission. Otherwise it returns a pending submission whose client has hung up, or nil.
+// take removes the oldest submission with a lost reply and returns its task number. If there is
+// none, take returns a pending submission whose client has hung up, or nil.
 func (ss *submits) take(key submitKey) (number string, leaving *submit) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -86,8 +86,8 @@ func (ss *submits) take(key submitKey) (number string, leaving *submit) {
 	return "", leaving
 }
 
-// end completes a submission. The argument lost is true if the submission has a number
-// that its client did not get.
+// end completes a submission. The argument lost is true if the client did not get the number of the
+// task.
 func (ss *submits) end(key submitKey, s *submit, lost bool) {
 	defer close(s.ended)
 	ss.mu.Lock()
@@ -100,8 +100,8 @@ func (ss *submits) end(key submitKey, s *submit, lost bool) {
 	ss.lost++
 }
 
-// sweepLocked removes the expired submissions with lost replies, at most once per lostFor because
-// it visits all submissions.
+// sweepLocked removes the expired submissions with lost replies. A sweep visits all submissions, so
+// there is at most one sweep in the time lostFor.
 func (ss *submits) sweepLocked() {
 	if ss.lost == 0 || time.Since(ss.swept) < lostFor {
 		return
@@ -120,7 +120,7 @@ func (ss *submits) removeLocked(key submitKey, s *submit) {
 	if !s.lost.IsZero() {
 		ss.lost--
 	}
-	// The list is copied because the method take iterates over it.
+	// The list is copied, because the method take iterates over the list meanwhile.
 	rest := slices.DeleteFunc(slices.Clone(ss.of[key]), func(other *submit) bool { return other == s })
 	if len(rest) == 0 {
 		delete(ss.of, key)

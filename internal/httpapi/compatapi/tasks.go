@@ -23,13 +23,12 @@ func (p *Routes) ServeTasks(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	})
 }
 
-// taskDo carries out a call. taskDo returns an empty reply if it has already written the response
-// itself.
+// taskDo executes a call. If taskDo has already written the response, the returned reply is empty.
 func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked *wire.TasksCall, taken *kernel.Room) (reply wire.Reply, err error) {
 	switch asked.Action {
 	case wire.Submit:
 		err = p.submit(w, r, c, asked.Order, taken, func(number string) wire.Reply {
-			n, _ := strconv.ParseInt(number, 10, 64) // the number has 11 digits
+			n, _ := strconv.ParseInt(number, 10, 64) // the number of a task has 11 digits
 			return wire.JSON(wire.TasksAnswer{TaskID: n})
 		})
 	case wire.Poll:
@@ -47,9 +46,9 @@ func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 	return reply, err
 }
 
-// taskSolved returns the reply with a token. Its endTime is the earliest time at which the token
-// can have been solved, which may be before the task was made. The reply's createTime is rounded up
-// to a whole second.
+// taskSolved returns the reply with a token. The endTime of the reply is the earliest time at which
+// the token can have been solved. This time may be before the creation of the task. The reply's
+// createTime is rounded up to a whole second.
 func taskSolved(got *compat.Result) wire.Reply {
 	token := &got.Token
 	return wire.JSON(wire.TasksAnswer{

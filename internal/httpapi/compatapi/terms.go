@@ -16,8 +16,8 @@ import (
 	"poold/internal/targets"
 )
 
-// submitTerms returns the terms for a submission: those of the target with this identity or,
-// without such a target, those of a guest.
+// submitTerms returns the terms for a submission. If no target has the identity, the terms are
+// those of a guest.
 func (p *Routes) submitTerms(c *kernel.Call, o wire.Order) (compat.Terms, error) {
 	if t := c.Access.ByID[o.Identity.ID()]; t != nil {
 		if !c.Caller.MayUse(t.Name) {
@@ -92,9 +92,8 @@ func (s targetSupply) Out(ctx context.Context) bool {
 	return (s.IsBarred(ctx, s.target) || s.IsOut(ctx)) && s.IsEmpty(ctx, s.target)
 }
 
-// Attend ends the wait of a new task at once if an operator must act first. A task that was
-// submitted earlier continues to wait while an order is in flight, because the order may be for
-// that task.
+// Attend ends the wait of a new task at once if an operator must act first. An earlier task
+// continues to wait while an order is in flight, because the order may be for the earlier task.
 func (s targetSupply) Attend(ctx context.Context, r *pool.Request) {
 	if s.isNew {
 		s.Supply.Attend(ctx, s.target, r)
@@ -103,8 +102,8 @@ func (s targetSupply) Attend(ctx context.Context, r *pool.Request) {
 	s.Watch(ctx, s.target, r)
 }
 
-// noteNearMiss logs that the identity of a submission differs in few fields from that of a target,
-// because the client most likely means that target.
+// noteNearMiss logs a submission that differs in few fields from a target, because the client most
+// likely means that target.
 func (p *Routes) noteNearMiss(c *kernel.Call, id captcha.Identity) {
 	for i := range c.Access.Set.Targets {
 		t := &c.Access.Set.Targets[i]

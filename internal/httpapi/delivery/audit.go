@@ -25,8 +25,8 @@ type Audit struct {
 	To Auditor // nil = no entries are written
 }
 
-// Taken writes an entry that a caller has got a token. Taken writes no entry for a replay, because
-// the first hand-out of the token has an entry.
+// Taken writes an entry about a token that a caller has got. A replay gets no entry, because the
+// first hand-out of the token has an entry.
 func (a Audit) Taken(c *kernel.Call, t *Handout) {
 	if a.To == nil || t.Token.Source == pool.FromReplay {
 		return
@@ -38,8 +38,8 @@ func (a Audit) Taken(c *kernel.Call, t *Handout) {
 	a.note(c, e)
 }
 
-// reported writes an entry about a counted report. The argument token is the token's id in the
-// response that handed it out.
+// reported writes an entry about a counted report. The argument token is the id of the token in the
+// response to the caller.
 func (a Audit) reported(c *kernel.Call, token string, good bool) {
 	if a.To == nil {
 		return
@@ -53,15 +53,15 @@ func (a Audit) reported(c *kernel.Call, token string, good bool) {
 
 // note completes an entry with its id, time, key and target, and sends it.
 func (a Audit) note(c *kernel.Call, e history.Entry) {
-	// The id distinguishes two hand-outs of the same token to the same caller, for example after a
-	// hang-up.
+	// The id of an entry distinguishes two hand-outs of the same token to the same caller, for example
+	// after a hang-up.
 	e.ID = rand.Text()
 	e.At, e.Key, e.Target = time.Now().UTC().Truncate(time.Millisecond), c.Caller.AuditName(), c.TargetName()
 	a.To.Note(e)
 }
 
 // priceAt returns the price of a token at a provider, by the configuration file, in billionths of
-// the currency. It returns pool.PriceUnknown if the file has no such provider or price.
+// the currency. If the file has no such provider or price, the result is pool.PriceUnknown.
 func priceAt(set *targets.Set, provider string, kind captcha.Type) int64 {
 	for i := range set.Providers {
 		if p := &set.Providers[i]; p.Name == provider {

@@ -22,9 +22,9 @@ func (c *countedConn) Write(b []byte) (int, error) {
 
 type countListener struct{ net.Listener }
 
-// CountListener wraps a listener, so that its connections count the bytes written to them. For TLS,
-// use the returned listener as the inner listener: pass it to http.Server.ServeTLS or to
-// tls.NewListener.
+// CountListener wraps a listener. The connections of the returned listener count the bytes that
+// they send. For TLS, use the returned listener as the inner listener: pass it to
+// http.Server.ServeTLS or to tls.NewListener.
 func CountListener(l net.Listener) net.Listener { return countListener{l} }
 
 func (l countListener) Accept() (net.Conn, error) {
@@ -37,8 +37,9 @@ func (l countListener) Accept() (net.Conn, error) {
 
 type connKey struct{}
 
-// ConnContext adds the connection and its byte count to the context of its requests; it is made for
-// http.Server.ConnContext. For connections of other listeners it returns ctx unchanged.
+// ConnContext adds the connection and its byte count to the context of the connection's requests.
+// It is made for http.Server.ConnContext. For connections of other listeners ConnContext returns
+// ctx unchanged.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn()
@@ -55,7 +56,7 @@ type sentBytes struct {
 	bytes int64
 }
 
-// markSent returns the present number of bytes written to the request's connection.
+// markSent returns the number of bytes that were written to the request's connection so far.
 func markSent(ctx context.Context) sentBytes {
 	conn, ok := ctx.Value(connKey{}).(*countedConn)
 	if !ok {
@@ -64,8 +65,9 @@ func markSent(ctx context.Context) sentBytes {
 	return sentBytes{conn: conn, bytes: conn.written.Load()}
 }
 
-// nothingSince reports whether no byte was written since markSent returned s. If the bytes are not
-// counted, nothingSince returns false, so that no token is handed out twice.
+// nothingSince reports whether no byte was written to the connection after the call of markSent
+// that returned s. If the bytes are not counted, nothingSince returns false, so that no token is
+// handed out twice.
 func (s sentBytes) nothingSince() bool {
 	return s.conn != nil && s.conn.written.Load() == s.bytes
 }

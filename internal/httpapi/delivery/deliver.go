@@ -32,8 +32,8 @@ type Counts interface {
 	Reported(target string, accepted bool, age time.Duration)
 }
 
-// Sender sends tokens to their callers. It returns a token to the stock if the token certainly
-// reached no caller.
+// Sender sends tokens to their callers. A token that certainly reached no caller returns to the
+// stock.
 type Sender struct {
 	Returns Returner
 	Audit   Audit
@@ -47,8 +47,8 @@ type Handout struct {
 	ID       string            // id of the token in the response
 	Kind     captcha.Type      // type of the captcha
 	Image    string            // result of ImageOf: the picture that the token solves
-	Solution map[string]string // the named values of the token; nil = the response has none
-	// Repeatable means that the caller can request the token again. The caller then owns the token
+	Solution map[string]string // the named values of the token; nil = the response has no named values
+	// Repeatable is true if the caller can request the token again. The caller then owns the token
 	// even if this response does not arrive.
 	Repeatable bool
 	Shared     bool // other callers may get the token too
@@ -69,7 +69,7 @@ type answer struct {
 	UserAgent string            `json:"user_agent,omitempty"`
 }
 
-// stamp is a time that is encoded by kernel.AppendStamp.
+// stamp is a time whose JSON form is made by kernel.AppendStamp.
 type stamp time.Time
 
 // MarshalText implements encoding.TextMarshaler.
@@ -93,7 +93,7 @@ func (d *Sender) Deliver(w http.ResponseWriter, r *http.Request, c *kernel.Call,
 		a.Target = c.Target.Name
 	}
 	buffer, _ := buffers.Get().(*[]byte)
-	defer buffers.Put(buffer) // Send returns only after the operating system has the bytes
+	defer buffers.Put(buffer) // the method Send returns only after the operating system has the bytes
 	body, plain := a.appendPlain((*buffer)[:0])
 	if *buffer = body; !plain {
 		body = a.encode()
@@ -109,13 +109,13 @@ func (a answer) encode() []byte {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(a) // strings, numbers and stamps cannot fail
+	_ = encoder.Encode(a) // strings, numbers and stamps can always be encoded
 	return body.Bytes()
 }
 
 // appendPlain appends the same JSON as the method encode, in a fraction of the time. It returns
-// false if the response has a solution, no target, or a character that JSON escapes; few responses
-// do.
+// false for the few responses with a solution, without a target, or with a character that JSON
+// escapes.
 func (a *answer) appendPlain(b []byte) (_ []byte, plain bool) {
 	for _, field := range [...]struct{ begin, value string }{
 		{`{"id":"`, a.ID}, {`","target":"`, a.Target}, {`","type":"`, string(a.Type)}, {`","token":"`, a.Token}, {`","source":"`, string(a.Source)},

@@ -25,13 +25,13 @@ type ReportSender interface {
 	Report(provider, task string, t captcha.Type, age time.Duration, accepted bool)
 }
 
-// GuestList is the list of guests, which are identities without a target; *pool.Guests implements
-// it.
+// GuestList is the list of guests, which are identities without a target. *pool.Guests is a
+// GuestList.
 type GuestList interface {
 	Use(ctx context.Context, id captcha.ID, u pool.GuestUse) error
 }
 
-// Reports has the routes for the callers' reports on their tokens.
+// Reports contains the routes for the callers' reports on their tokens.
 type Reports struct {
 	Stock   ReportCounter
 	Guests  GuestList
@@ -42,7 +42,7 @@ type Reports struct {
 }
 
 // Receive is POST /pool/{target}/token/{id}/report: a caller reports, once, whether its token was
-// accepted. The provider gets the report too.
+// accepted. The provider also gets the report.
 func (p *Reports) Receive(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	good, err := readOutcome(r, c.W.ResponseWriter)
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *Reports) Receive(w http.ResponseWriter, r *http.Request, c *kernel.Call
 	return nil
 }
 
-// ReceiveSolve is POST /solve/{id}/report: the report on a token of /solve.
+// ReceiveSolve is POST /solve/{id}/report: a caller reports on a token that it got from POST /solve.
 func (p *Reports) ReceiveSolve(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	good, err := readOutcome(r, c.W.ResponseWriter)
 	if err != nil {
@@ -73,7 +73,7 @@ func (p *Reports) ReceiveSolve(w http.ResponseWriter, r *http.Request, c *kernel
 	return nil
 }
 
-// limitUnknown limits the reports of a caller about unknown tokens: after too many of them in a
+// limitUnknown limits a caller's reports about unknown tokens: after too many such reports in a
 // minute the caller gets 429 instead of 404. Reports about known tokens are not limited.
 func (p *Reports) limitUnknown(c *kernel.Call, err error) error {
 	if !errors.Is(err, pool.ErrUnknownToken) {
@@ -96,8 +96,7 @@ func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, answer
 		if err := p.Stock.Sold(r.Context(), id.Identity, id.Token, c.Caller.StableName); err != nil {
 			return err
 		}
-		// The guest may have been removed from the list, and its figures with it; Use adds it
-		// again.
+		// The guest and its figures may have been removed from the list; Use adds the guest again.
 		if err := p.Guests.Use(r.Context(), id.Identity, pool.GuestUse{}); err != nil {
 			return err
 		}
@@ -106,7 +105,7 @@ func (p *Reports) AboutSolve(r *http.Request, c *kernel.Call, id SolveID, answer
 }
 
 // report counts a report on a token and passes the report on to the buyer. The argument answered is
-// the token's id in the response that handed it out.
+// the id of the token in the response to the caller.
 func (p *Reports) report(r *http.Request, c *kernel.Call, id SolveID, answered string, good bool) error {
 	// A counted report must also be passed on, even if the caller hangs up meanwhile.
 	ctx := context.WithoutCancel(r.Context())

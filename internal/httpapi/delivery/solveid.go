@@ -14,8 +14,8 @@ import (
 
 var solveID = regexp.MustCompile(`(?s)^(.*)\.([0-9a-f]{32})\.([^.]*)$`)
 
-// SolveID is the id of a token of /solve; it consists of the id in the stock, the identity and the
-// type.
+// SolveID is the id of a token from POST /solve. It consists of the id in the stock, the identity
+// and the type.
 type SolveID struct {
 	Token    string
 	Identity captcha.ID
@@ -25,7 +25,7 @@ type SolveID struct {
 // String returns the text of the id, as in the responses of /solve.
 func (s SolveID) String() string { return s.Token + "." + string(s.Identity) + "." + string(s.Type) }
 
-// readSolveID parses the text that SolveID.String returns. It returns false for any other text.
+// readSolveID parses the text that SolveID.String returns. For any other text the result is false.
 func readSolveID(text string) (s SolveID, ok bool) {
 	parts := solveID.FindStringSubmatch(text)
 	if parts == nil {

@@ -24,7 +24,7 @@ type Looker interface {
 	Look(ctx context.Context, id captcha.ID, margin, lead time.Duration) (pool.Stock, error)
 }
 
-// Supply finds out whether tokens can be bought for a target, so that no caller waits for a token
+// Supply determines whether tokens can be bought for a target, so that no caller waits for a token
 // that cannot be bought.
 type Supply struct {
 	Refill Notes
@@ -51,8 +51,8 @@ func (s *Supply) Watch(ctx context.Context, t *kernel.Target, r *pool.Request) {
 	go func() {
 		ticker := time.NewTicker(supplyEvery)
 		defer ticker.Stop()
-		// The stock must be empty in two consecutive checks: a token that was just taken for this
-		// caller is no longer in the stock or on order, but has not arrived yet.
+		// The stock must be empty in two consecutive checks. At the first check, a token may just have
+		// left the stock for this caller and not have arrived yet.
 		for empty := 0; empty < 2; {
 			select {
 			case <-ctx.Done():
@@ -92,7 +92,7 @@ func (s *Supply) IsOut(ctx context.Context) bool {
 	return is
 }
 
-// IsEmpty reports whether a target has neither tokens nor orders that could bring one.
+// IsEmpty reports whether a target has neither tokens nor orders that could bring a token.
 func (s *Supply) IsEmpty(ctx context.Context, t *kernel.Target) bool {
 	stock, err := s.Stock.Look(ctx, t.ID, t.Margin, 0)
 	return err == nil && stock.Fresh+stock.Orders == 0

@@ -22,7 +22,6 @@ import (
 // billionths is the number of billionths in one unit of the currency.
 const billionths = 1e9
 
-// Page is one page of records.
 type Page[T any] struct {
 	Records []T    `json:"records"`        // newest first; never null
 	Next    string `json:"next,omitempty"` // cursor of the next page; absent on the last page
@@ -36,20 +35,20 @@ type (
 	ActiveList = Page[ActiveRecord]
 )
 
-// Order has the fields that Record and ActiveRecord share.
+// Order contains the fields that Record and ActiveRecord share.
 type Order struct {
 	ID       string `json:"id"`
-	Target   string `json:"target"` // "/solve": an identity that no target has
+	Target   string `json:"target"` // name of the target; "/solve" = no target has the identity
 	Owner    string `json:"owner"`
 	Type     string `json:"type"`
-	Sitekey  string `json:"sitekey"` // "" if the type of captcha has none
+	Sitekey  string `json:"sitekey"` // "" if the type of captcha has no site key
 	Pageurl  string `json:"pageurl"` // the same
 	Provider string `json:"provider"`
 	Task     string `json:"task"`   // the provider's id of the task; "" = unknown
 	Status   string `json:"status"` // solved | error | polling
 }
 
-// Record describes how an order ended; it is the response of GET /history/solve. Times are RFC
+// Record describes how an order ended. It is also the response of GET /history/solve. Times are RFC
 // 3339, UTC; a time is "" if the order did not reach that step.
 type Record struct {
 	Order
@@ -57,11 +56,11 @@ type Record struct {
 	Code        string       `json:"code"` // code of the provider's error; "" = none
 	PlacedAt    string       `json:"placed_at"`
 	SubmittedAt string       `json:"submitted_at"`
-	SolvedAt    string       `json:"solved_at"` // earliest time at which the captcha can have been solved
+	SolvedAt    string       `json:"solved_at"` // earliest possible time of the solution
 	EndedAt     string       `json:"ended_at"`
 	ElapsedMS   int64        `json:"elapsed_ms"` // from the submission to the end; 0 if the order was not submitted
 	Polls       int          `json:"polls"`      // polls by the replica that ended the order
-	By          string       `json:"by"`         // poll | callback: what ended the order; "" = neither
+	By          string       `json:"by"`         // poll | callback: the event that ended the order; "" = neither
 	Price       status.Money `json:"price"`      // cost in the currency of the file's prices; null = unknown, 0 = nothing
 }
 
@@ -82,20 +81,20 @@ type Day struct {
 	Targets []DayTarget `json:"targets"` // sorted; never null
 }
 
-// DayType has the figures of a type of captcha.
+// DayType contains the figures of a type of captcha.
 type DayType struct {
 	Type string `json:"type"`
 	DayFigures
 }
 
-// DayTarget has the figures of a target while it had this owner.
+// DayTarget contains the figures of a target during the time of this owner.
 type DayTarget struct {
 	Target string `json:"target"`
 	Owner  string `json:"owner"`
 	DayFigures
 }
 
-// dayRow is a row of the CSV, which has the DayTypes and DayTargets in one table.
+// dayRow is a row of the CSV table, which contains the DayTypes and the DayTargets.
 type dayRow struct {
 	Date   string `json:"date"`
 	Type   string `json:"type"`
@@ -114,7 +113,7 @@ func (d *Day) rows() (rows []dayRow) {
 	return rows
 }
 
-// DayFigures count the orders that ended on a day.
+// DayFigures contains the counts of orders that ended on a day.
 type DayFigures struct {
 	Orders         int64        `json:"orders"` // sum of the five outcomes below
 	Solved         int64        `json:"solved"`
@@ -142,13 +141,13 @@ type (
 	KeyUsage = UsageBy[KeyUsageLine]
 )
 
-// UsageLine has the figures of an owner, or of a target while it had this owner.
+// UsageLine contains the figures of an owner, or of a target during the time of this owner.
 type UsageLine struct {
 	Date   string `json:"date"`   // "" = all days together
 	Target string `json:"target"` // "" = all targets of the owner
 	Owner  string `json:"owner"`
 	DayFigures
-	// HandedOut and Expired are null if they are unknown for any day or target of the line.
+	// HandedOut and Expired are null if the numbers are unknown for any day or target of the line.
 	HandedOut *int64 `json:"handed_out"` // tokens handed out, including those that were returned
 	Expired   *int64 `json:"expired"`    // tokens that entered their margin unused
 }
@@ -172,7 +171,7 @@ func historyRecord(r *history.Record) Record {
 	}
 }
 
-// stateWords has the names that the JSON uses for the states of orders in flight.
+// stateWords maps the states of orders in flight to their names in JSON.
 var stateWords = map[pool.State]string{pool.Submitting: "submitting", pool.Bought: "bought", pool.Unknown: "unknown"}
 
 func activeRecord(u *purchase.OrderInFlight) ActiveRecord {
@@ -186,7 +185,7 @@ func activeRecord(u *purchase.OrderInFlight) ActiveRecord {
 	}
 }
 
-// historyDay converts the figures of a day, without the targets that the caller may not see.
+// historyDay converts the figures of a day. Targets that the caller may not see are omitted.
 func historyDay(date time.Time, figures history.Day, sees func(target string) bool) Day {
 	day := Day{Date: date.Format(time.DateOnly), Types: []DayType{}, Targets: []DayTarget{}}
 	for kind, f := range figures.Types {
@@ -237,8 +236,8 @@ func spentOf(spent, unpriced int64) status.Money {
 	return priceOf(spent)
 }
 
-// respondTable writes the document as JSON or, if the caller prefers CSV, the records as CSV with
-// one row each.
+// respondTable writes the document as JSON. If the caller prefers CSV, respondTable writes one row
+// for each record instead.
 func respondTable[T any](w http.ResponseWriter, r *http.Request, document any, records []T) error {
 	kernel.AnswerWithin(w, kernel.WriteLimit)
 	w.Header()["Vary"] = kernel.VaryAccept
@@ -257,7 +256,7 @@ func respondTable[T any](w http.ResponseWriter, r *http.Request, document any, r
 	return nil
 }
 
-// columns returns the JSON names of a record's fields, including the fields of embedded structs.
+// columns returns the names of a record's JSON fields, including the fields of embedded structs.
 func columns(record reflect.Type) (names []string) {
 	for i := range record.NumField() {
 		if field := record.Field(i); field.Anonymous {

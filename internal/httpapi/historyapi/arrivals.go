@@ -74,8 +74,8 @@ func (h *Routes) ArrivalTimes(w http.ResponseWriter, r *http.Request, c *kernel.
 	return nil
 }
 
-// keptRange fills in the defaults of a range: the time from which arrivals are kept, and now. It
-// refuses a range that begins earlier or is empty.
+// keptRange sets the defaults of a range: it begins with the oldest kept arrivals and ends now. A
+// range that begins earlier or is empty is refused.
 func keptRange(from, to, now time.Time) (time.Time, time.Time, error) {
 	oldest := now.Add(-history.ArrivalsKept).Truncate(time.Minute)
 	if to.IsZero() || to.After(now) {
@@ -91,7 +91,7 @@ func keptRange(from, to, now time.Time) (time.Time, time.Time, error) {
 	return from, to, nil
 }
 
-// writeTrace writes the time of each request as a line. It ignores an error of the connection.
+// writeTrace writes the time of each request as a line. writeTrace ignores write errors.
 func (l *ArrivalList) writeTrace(w http.ResponseWriter) {
 	w.Header()["Content-Type"] = kernel.TypeText
 	w.Header().Set("Cache-Control", "no-store")

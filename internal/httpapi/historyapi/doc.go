@@ -1,4 +1,4 @@
-// Package historyapi has the routes of the history and of the orders in flight:
+// Package historyapi contains the routes of the history and of the orders in flight:
 //
 //	historyapi.go   orders that ended, by sitekey, task, id or day; orders in flight
 //	usage.go        what owners and targets spent
@@ -9,8 +9,7 @@
 //
 // # Invariants
 //
-//   - A key that is limited to some targets sees only targets that the present configuration file
-//     has.
+//   - A key that is limited to some targets sees only targets in the current configuration file.
 //   - Orders in flight are read from the journal, never from a store of the history.
 //   - The time limit of a query to a store leaves time to write the response.
 //

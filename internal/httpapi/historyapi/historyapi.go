@@ -26,7 +26,7 @@ const (
 	longestSitekey = 256
 )
 
-// Store reads the orders that ended; it has the reading methods of history.Store.
+// Store reads the ended orders. Its methods are the reading methods of history.Store.
 type Store interface {
 	Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error)
 	Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error)
@@ -35,12 +35,12 @@ type Store interface {
 	Task(ctx context.Context, task string) (history.Record, bool, error)
 }
 
-// Journal lists the orders in flight, over all replicas; *purchase.Buyer implements it.
+// Journal lists the orders in flight of all replicas; *purchase.Buyer implements it.
 type Journal interface {
 	OrdersInFlight(ctx context.Context) ([]purchase.OrderInFlight, error)
 }
 
-// Routes has the handlers of this package.
+// Routes contains the handlers of this package.
 type Routes struct {
 	Store    Store // nil = no history is kept
 	Audit    Audit // nil = no audit is kept
@@ -52,7 +52,7 @@ type Routes struct {
 // Site is GET /history/site/{sitekey}: the ended orders of a site key.
 func (h *Routes) Site(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	sitekey := c.Param(r, 0)
-	if !plainText(sitekey) {
+	if !isKeyOrTask(sitekey) {
 		return kernel.NewProblem(kernel.CodeBadRequest, fmt.Sprintf(
 			"a sitekey has 1 to %d printable characters, percent-encoded: /history/site/a%%2Fb for a/b", longestSitekey))
 	}
@@ -73,7 +73,7 @@ func (h *Routes) Tasks(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	}
 	switch status := history.Status(asked.values.Get("status")); status {
 	case history.StatusPolling:
-		return h.underWay(w, r, c, asked)
+		return h.writeActive(w, r, c, asked)
 	case history.StatusSolved, history.StatusError:
 		return h.page(w, r, c, asked, func(ctx context.Context, q history.Query) (history.Page, error) {
 			return h.Store.Tasks(ctx, status, q)
@@ -88,7 +88,7 @@ func (h *Routes) Active(w http.ResponseWriter, r *http.Request, c *kernel.Call) 
 	if err != nil {
 		return err
 	}
-	return h.underWay(w, r, c, asked)
+	return h.writeActive(w, r, c, asked)
 }
 
 // page runs a query and writes the page of records that the query returns.
@@ -109,9 +109,9 @@ func (h *Routes) page(w http.ResponseWriter, r *http.Request, c *kernel.Call, as
 	return respondTable(w, r, list, list.Records)
 }
 
-// convertPage converts the records of a page. It returns the cursor of the next page, or "" on the last
-// page. It also sets a Link header with the address of the next page, because CSV has no field for
-// the cursor.
+// convertPage converts the records of a page. The result next is the cursor of the next page, or ""
+// on the last page. A Link header with the address of the next page is also set, because CSV has no
+// field for the cursor.
 func convertPage[From, To any](w http.ResponseWriter, asked pageQuery, found []From, more bool,
 	show func(*From) To, at func(*From) history.Position,
 ) (list []To, next string) {
@@ -127,8 +127,8 @@ func convertPage[From, To any](w http.ResponseWriter, asked pageQuery, found []F
 	return list, next
 }
 
-// underWay writes the orders in flight, sorted by the time of placing, the newest first.
-func (h *Routes) underWay(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked pageQuery) error {
+// writeActive writes the orders in flight, sorted by the time of placing, the newest first.
+func (h *Routes) writeActive(w http.ResponseWriter, r *http.Request, c *kernel.Call, asked pageQuery) error {
 	all, err := h.Journal.OrdersInFlight(r.Context())
 	if err != nil {
 		return err
@@ -172,8 +172,8 @@ func (h *Routes) Day(w http.ResponseWriter, r *http.Request, c *kernel.Call) err
 	return respondTable(w, r, day, day.rows())
 }
 
-// plainText reports whether a text can be a site key or the id of a task.
-func plainText(text string) bool {
+// isKeyOrTask reports whether a text can be a site key or the id of a task.
+func isKeyOrTask(text string) bool {
 	n := utf8.RuneCountInString(text)
 	return n > 0 && n <= longestSitekey && utf8.ValidString(text) &&
 		!strings.ContainsFunc(text, func(char rune) bool { return !unicode.IsPrint(char) })
@@ -194,7 +194,7 @@ func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 		ask = h.Store.Solve
 	}
 	record, err := read(r, func(ctx context.Context) (*history.Record, error) {
-		if !plainText(id) {
+		if !isKeyOrTask(id) {
 			return nil, nil
 		}
 		record, found, err := ask(ctx, id)
@@ -214,8 +214,8 @@ func (h *Routes) Solve(w http.ResponseWriter, r *http.Request, c *kernel.Call) e
 	return respondTable(w, r, one, []Record{one})
 }
 
-// find queries the store for the targets that the caller sees. If the caller sees no targets, find
-// returns an empty result.
+// find queries the store for the targets that the caller may see. If the caller may see no target,
+// the result is empty.
 func find[T any](r *http.Request, c *kernel.Call, q history.Query, ask func(context.Context, history.Query) (T, error)) (found T, err error) {
 	if q.Targets = c.Visible(); q.Targets != nil && len(q.Targets) == 0 {
 		return found, nil
@@ -223,7 +223,7 @@ func find[T any](r *http.Request, c *kernel.Call, q history.Query, ask func(cont
 	return read(r, func(ctx context.Context) (T, error) { return ask(ctx, q) })
 }
 
-// read runs a query of a store within readLimit.
+// read executes a query to a store within readLimit.
 func read[T any](r *http.Request, ask func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), readLimit)
 	defer cancel()
@@ -234,7 +234,8 @@ func read[T any](r *http.Request, ask func(context.Context) (T, error)) (T, erro
 	return found, err
 }
 
-// readDays queries a store for each day from first to last, all within one readLimit.
+// readDays queries a store for each day of a range. All these queries together must end within
+// readLimit.
 func readDays[T any](r *http.Request, first, last time.Time, ask func(context.Context, time.Time) (T, error), add func(date string, figures T)) error {
 	_, err := read(r, func(ctx context.Context) (found T, err error) {
 		for day := first; !day.After(last); day = day.AddDate(0, 0, 1) {

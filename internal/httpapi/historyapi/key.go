@@ -14,18 +14,18 @@ import (
 	"poold/internal/status"
 )
 
-// Audit reads the audit, which records which key took which token; it has the reading methods of
-// history.Audit.
+// Audit reads the audit, which records which key took which token. Its methods are the reading
+// methods of history.Audit.
 type Audit interface {
 	Entries(ctx context.Context, key string, q history.Query) (history.Entries, error)
 	KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error)
 }
 
-// keyName matches the name of a key, or history.Keyless, which stands for calls without a key.
+// keyName matches the name of a key, and also history.Keyless, which stands for calls without a key.
 var keyName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._@-]{0,62}|` + history.Keyless + `)$`)
 
 // Key is GET /history/key/{name}: the actions of a key on tokens. The name may be missing in the
-// configuration file, because an earlier file may have had the key.
+// configuration file, because the key may come from an earlier file.
 func (h *Routes) Key(w http.ResponseWriter, r *http.Request, c *kernel.Call) error {
 	name := c.Param(r, 0)
 	if !keyName.MatchString(name) {
@@ -109,15 +109,15 @@ type AuditEntry struct {
 	ID      string       `json:"id"`
 	At      string       `json:"at"`     // RFC 3339, UTC
 	Key     string       `json:"key"`    // name of the key; "-" = no key
-	Action  string       `json:"action"` // taken | bought (bought for this call, and taken) | accepted | rejected
-	Target  string       `json:"target"` // "/solve": an identity that no target has
+	Action  string       `json:"action"` // taken | bought (bought for this call and taken) | accepted | rejected
+	Target  string       `json:"target"` // name of the target; "/solve" = no target has the identity
 	TokenID string       `json:"token_id"`
 	Source  string       `json:"source"` // source in the response with the token; "" for a report
 	Image   string       `json:"image"`  // "sha256:…, n bytes": the picture that the token solves; "" = none
 	Price   status.Money `json:"price"`  // price of a bought token, as in Record; otherwise 0
 }
 
-// KeyUsageLine has the figures of a key.
+// KeyUsageLine contains the figures of a key.
 type KeyUsageLine struct {
 	Date      string       `json:"date"` // "" = all days together
 	Key       string       `json:"key"`  // name; "-" = no key

@@ -17,10 +17,10 @@ import (
 const (
 	// defaultPage is the maximum number of records in a response if the query has no limit.
 	defaultPage = 50
-	// defaultUsage is the number of days that /history/usage covers if the query has no from.
+	// defaultUsage is the number of days that /history/usage covers without the parameter `from`.
 	defaultUsage = 7
-	// longestUsage is the maximum number of days of one query, about a quarter of a year. The
-	// number is limited because the store is queried once for each day.
+	// longestUsage is the maximum number of days of one query, about a quarter of a year. There is a
+	// limit because the store is queried once for each day.
 	longestUsage = 92
 )
 
@@ -42,14 +42,14 @@ type pageQuery struct {
 }
 
 // covers reports whether a position is in the range of the query and after its cursor. The position
-// of an order in flight has the time of placing.
+// of an order in flight contains the time of placing.
 func (q *pageQuery) covers(p history.Position) bool {
 	return !p.Ended.Before(q.From) && (q.To.IsZero() || p.Ended.Before(q.To)) &&
 		(q.Before == history.Position{} || newestFirst(q.Before, p) < 0)
 }
 
-// readPageQuery parses the parameters from, to, limit and cursor. Other parameters are refused,
-// except those in the argument extra.
+// readPageQuery parses the parameters from, to, limit and cursor. Parameters with other names are
+// refused, except the names in the argument extra.
 func readPageQuery(raw string, extra ...string) (pageQuery, error) {
 	values, err := kernel.ReadValues(raw, append([]string{"from", "to", "limit", "cursor"}, extra...)...)
 	q := pageQuery{Query: history.Query{Limit: defaultPage}, values: values}
@@ -124,7 +124,7 @@ func readUsageQuery(raw string) (q usageQuery, err error) {
 }
 
 // days returns the first and the last UTC day of the query, by default the last defaultUsage days.
-// A day for which some records have expired is refused, because the figures of that day would be
+// A day is refused if some of its records have expired, because the figures of that day would be
 // too low. The argument source names the store in the error.
 func (q usageQuery) days(now time.Time, keep time.Duration, source string) (first, last time.Time, err error) {
 	const day = 24 * time.Hour
@@ -153,8 +153,8 @@ func (q usageQuery) days(now time.Time, keep time.Duration, source string) (firs
 	return first, last, err
 }
 
-// readMoment parses a day or a time. It rounds a time up to whole milliseconds, the precision of
-// records.
+// readMoment parses a day or a time. A time is rounded up to whole milliseconds, which is the
+// precision of records.
 func readMoment(text string) (time.Time, bool) {
 	if day, ok := readDay(text); ok {
 		return day, true
@@ -183,7 +183,7 @@ func encodeCursor(p history.Position) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.Ended.UnixMilli(), 10) + "." + p.ID))
 }
 
-// decodeCursor decodes the text that encodeCursor returns. It returns false for any other text.
+// decodeCursor decodes the text that encodeCursor returns. For any other text the result is false.
 func decodeCursor(text string) (history.Position, bool) {
 	plain, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"poold/internal/status"
 )
 
-// handoutDays is the number of days for which the status has counts, including today.
+// The status contains counts of the last handoutDays days, including today.
 const handoutDays = 7
 
 // Usage is GET /history/usage: the figures of orders and tokens on some UTC days, by owner, by
@@ -48,11 +48,11 @@ type usageOf struct {
 	history.Owned
 }
 
-// usageFigures has the figures of a line.
+// usageFigures contains the figures of a line.
 type usageFigures struct {
 	history.Figures
-	handedOut, expired int64 // sums over the days and targets with known counts
-	partly             bool  // handedOut and expired lack some days or targets of the line
+	handedOut, expired int64 // sums of the known counts
+	partly             bool  // the counts of some days or targets are unknown
 }
 
 type usageSum struct {
@@ -60,12 +60,11 @@ type usageSum struct {
 	first, last string // days
 	sees        func(target string) bool
 	lines       map[usageOf]*usageFigures
-	owners      map[string]string // by target: the owners of the targets whose hand-outs are known
-	since       string            // first day whose hand-outs are known
+	owners      map[string]string // key: target with known hand-outs; value: its owner
+	since       string            // first day with known hand-outs
 }
 
-// line returns the line to which a target with its owner contributes on a day. A missing line is
-// created.
+// line returns the line for a day, a target and its owner. A missing line is created.
 func (s *usageSum) line(date string, of history.Owned) *usageFigures {
 	begins := date
 	if !s.perDay {
@@ -81,7 +80,7 @@ func (s *usageSum) line(date string, of history.Owned) *usageFigures {
 	return s.lines[key]
 }
 
-// addHandouts adds the numbers of tokens handed out and expired, under the present owners of the
+// addHandouts adds the numbers of handed-out and expired tokens, under the current owners of the
 // targets. Call addHandouts before addOrders.
 func (s *usageSum) addHandouts(d *status.Document, now time.Time) {
 	s.owners, s.since = map[string]string{}, now.UTC().AddDate(0, 0, 1-handoutDays).Format(time.DateOnly)

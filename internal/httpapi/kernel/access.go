@@ -17,7 +17,7 @@ import (
 	"poold/internal/targets"
 )
 
-// Access has the callers and targets of one Set. An Access is immutable; a new Set gets a new
+// Access contains the callers and targets of one Set. An Access is immutable; a new Set gets a new
 // Access.
 type Access struct {
 	Set     *targets.Set
@@ -50,8 +50,8 @@ func NewAccess(set *targets.Set, old *Access) *Access {
 	return a
 }
 
-// limiterFor returns the limiter that the same key with the same rate has in the old Access a; nil
-// = it has none.
+// limiterFor returns the limiter of the same key with the same rate in the old Access a; nil =
+// there is no such limiter.
 func (a *Access) limiterFor(c *Caller) *rate.Limiter {
 	if a == nil {
 		return nil
@@ -65,8 +65,8 @@ func (a *Access) limiterFor(c *Caller) *rate.Limiter {
 }
 
 // Owner returns the caller with this key, or nil. Owner compares the digest of the secret with the
-// digests of all keys, in constant time. So the elapsed time shows neither how similar a wrong key
-// is to a right one nor which key matched.
+// digests of all keys, in constant time. The elapsed time therefore shows neither the similarity of
+// a wrong key to a right key nor the matching key.
 func (a *Access) Owner(secret string) *Caller {
 	digest := sha256.Sum256([]byte(secret))
 	found := -1
@@ -93,7 +93,7 @@ func newTarget(t *targets.Target) *Target {
 	return own
 }
 
-// Take returns a request by the caller for a token of the target. The request does not wait.
+// Take returns the pool.Request of a caller for a token of the target, without a wait.
 func (t *Target) Take(c *Caller) pool.Request {
 	request := t.take
 	request.Caller = c.StableName
@@ -118,14 +118,14 @@ type Caller struct {
 	Globs   []string      // nil = all targets
 	Limiter *rate.Limiter // nil = no limit
 	limit   targets.Rate
-	// StableName names the caller in Redis. The name is the prefix of each stored Idempotency-Key.
-	// It is also stored with each taken token, because only the caller of the take may report on
-	// the token. The StableName of a key never equals that of a keyless caller, so that no key can
-	// repeat a keyless caller's take.
+	// StableName is the name of the caller in Redis. The name is the prefix of each stored
+	// Idempotency-Key. It is also stored with each taken token, because only the caller of the take
+	// may report on the token. The StableName of a key never equals that of a keyless caller. No
+	// caller with a key can therefore repeat a keyless caller's take.
 	StableName string
 }
 
-// Anyone is the caller if the file has no keys.
+// Anyone is the caller of every request if the file has no keys.
 var Anyone = &Caller{StableName: "anyone\x00"}
 
 // MayUse reports whether the caller's globs include a target's name.
@@ -154,8 +154,8 @@ func (c *Caller) Sees() func(target string) bool {
 }
 
 // ErrLimitedKey returns the problem for a key with globs that requests a forbidden identity. The
-// problem does not show whether the identity has a target, because a key must not learn which
-// targets exist.
+// problem does not show whether the identity has a target, because the owner of a key must not
+// learn which targets exist.
 func ErrLimitedKey() *Problem {
 	return NewProblem(CodeForbidden, "this key is limited to some targets, and none of them has this identity")
 }
@@ -165,7 +165,7 @@ func (c *Caller) May(scope targets.Scope) bool {
 	return c == Anyone || slices.Contains(c.Scopes, scope)
 }
 
-// AuditName names the caller in the audit and the metrics.
+// AuditName returns the name of the caller in the audit and the metrics.
 func (c *Caller) AuditName() string { return cmp.Or(c.Name, history.Keyless) }
 
 // OverRate counts a request against the rate of a key. If the request exceeds the rate, OverRate

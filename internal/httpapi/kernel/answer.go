@@ -24,8 +24,8 @@ var (
 	TypeText     = []string{"text/plain; charset=utf-8"}
 )
 
-// Respond writes a complete response that contains no token. Respond ignores write errors: without
-// a token, nothing has to return to the stock.
+// Respond writes a complete response that contains no token. Respond ignores write errors, because
+// no token must return to the stock.
 func Respond(w http.ResponseWriter, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
@@ -44,10 +44,10 @@ func RespondJSON(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// AnswerWithin sets a new time limit for writing the response. Handlers call it after work that may
-// have used up the limit, and before a wait that may exceed it.
+// AnswerWithin sets a new time limit for writing the response. Handlers call AnswerWithin after
+// work that may have used up the time limit, and before a wait that may exceed the limit.
 func AnswerWithin(w http.ResponseWriter, limit time.Duration) {
-	// If the writer has no deadlines, the limit of the server remains.
+	// If the writer supports no deadlines, the limit of the server remains.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit))
 }
 
@@ -58,8 +58,8 @@ func Prefers(accept []string, mediaType string) bool {
 	return wanted > 0 && wanted > ours
 }
 
-// Quality returns the weight that an Accept or Accept-Encoding header gives to exactly
-// this media type or coding, 0 if the header does not name it.
+// Quality returns the weight of a media type or coding in an Accept or Accept-Encoding header.
+// Wildcards are ignored. The weight of an unnamed type is 0.
 func Quality(accept []string, wanted string) float64 {
 	best := 0.0
 	for _, line := range accept {
@@ -84,8 +84,8 @@ func Quality(accept []string, wanted string) float64 {
 	return best
 }
 
-// Stamp formats a time as the API does: RFC 3339 in UTC, to the millisecond. It returns "" for the
-// zero time.
+// Stamp formats a time as the API does: RFC 3339 in UTC, to the millisecond. For the zero time the
+// result is "".
 func Stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -19,7 +19,7 @@ import (
 const MaxBody = 64 << 10
 
 // ReadNothing reads the body of a request to a route without a body. ReadNothing accepts `{}`,
-// which many clients send. It refuses any other body, because the body would have no effect.
+// which many clients send. Any other body is refused, because the body would have no effect.
 func ReadNothing(r *http.Request, w http.ResponseWriter) error {
 	body, err := ReadBody(r, w, MaxBody)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
@@ -35,7 +35,7 @@ func ReadNothing(r *http.Request, w http.ResponseWriter) error {
 	return nil
 }
 
-// ReadBody reads a body to its end: only then does net/http notice that a client hangs up.
+// ReadBody reads a body to its end, because net/http only then notices that a client hangs up.
 func ReadBody(r *http.Request, w http.ResponseWriter, most int64) ([]byte, error) {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -50,8 +50,8 @@ func ReadBody(r *http.Request, w http.ResponseWriter, most int64) ([]byte, error
 	return body, nil
 }
 
-// readAll reads to the end. For a known length, above 0, it allocates hardly more memory than the
-// length.
+// readAll reads to the end. If the given length is above 0, readAll allocates hardly more memory
+// than this length.
 func readAll(from io.Reader, length int64) ([]byte, error) {
 	if length <= 0 {
 		return io.ReadAll(from)
@@ -71,9 +71,9 @@ func CheckJSON(r *http.Request) error {
 }
 
 // ReadObject reads a body that is one JSON object, without nested values and with each field at
-// most once. The argument want describes a valid body, for error messages. The function setField
-// receives each field. It returns a text that describes the fault of the field, or "". The returned
-// map has the names of the fields in the body.
+// most once. The argument want describes a valid body, for error messages. The function setField is
+// called for each field. Its result describes an invalid value of the field; "" = the field is
+// valid. The keys of the returned map are the names of the fields in the body.
 func ReadObject(r *http.Request, w http.ResponseWriter, want string, setField func(field string, value json.Token) (wrong string)) (given map[string]bool, err error) {
 	body, err := ReadBody(r, w, MaxBody)
 	if err != nil {
@@ -97,10 +97,11 @@ func ReadObject(r *http.Request, w http.ResponseWriter, want string, setField fu
 }
 
 // Bodies limits the memory and processor time for large bodies, which contain pictures. A large
-// body takes room in server.body_budget from before it is read until no request needs it. At most
-// half of the processors decode large bodies at the same time, so that takes stay fast.
+// body takes room in server.body_budget before the body is read, and frees the room when no request
+// needs the body any more. At most half of the processors decode large bodies at the same time, so
+// that takes stay fast.
 type Bodies struct {
-	decoders chan struct{} // semaphore: one element for each decoder that runs
+	decoders chan struct{} // semaphore: one element for each running decoder
 	onMany   func(bool)    // Deps.ManyBodies; nil = none
 
 	mu    sync.Mutex
@@ -110,13 +111,12 @@ type Bodies struct {
 // manyBodies is the number of bytes in use above which the function onMany is called.
 const manyBodies = 32 << 20
 
-// NewBodies returns a Bodies without any body in it. The function onMany is Deps.ManyBodies; it may
-// be nil.
+// NewBodies returns an empty Bodies. The argument onMany is Deps.ManyBodies; it may be nil.
 func NewBodies(onMany func(bool)) *Bodies {
 	return &Bodies{decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), onMany: onMany}
 }
 
-// addLocked adds to the used bytes in use, and calls onMany if the sum crosses manyBodies.
+// addLocked changes the number of bytes in use, and calls onMany if the number crosses manyBodies.
 func (b *Bodies) addLocked(bytes int64) {
 	was := b.taken > manyBodies
 	b.taken += bytes
@@ -180,8 +180,8 @@ func (m *Room) Hold() (release func()) {
 	return sync.OnceFunc(m.Release)
 }
 
-// Release ends the use of the room by one owner. The last owner's call returns the bytes to the
-// budget.
+// Release ends the use of the room by one owner. When the last owner calls Release, the bytes
+// return to the budget.
 func (m *Room) Release() {
 	m.bodies.mu.Lock()
 	defer m.bodies.mu.Unlock()
@@ -191,8 +191,8 @@ func (m *Room) Release() {
 	}
 }
 
-// Decode calls the function decode, which decodes the body, once a decoder is free. If ctx ends
-// first, Decode returns the error of ctx. A small body does not wait for a decoder.
+// Decode waits for a free decoder and then calls the function decode, which decodes the body. If
+// ctx ends first, Decode returns the error of ctx. For a small body, Decode does not wait.
 func (m *Room) Decode(ctx context.Context, decode func()) error {
 	m.bodies.mu.Lock()
 	small := m.bytes == 0

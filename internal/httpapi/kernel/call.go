@@ -14,24 +14,25 @@ import (
 // Handler writes the response to one request, or returns an error.
 type Handler func(w http.ResponseWriter, r *http.Request, c *Call) error
 
-// Route is one path with the rights that it needs and its handler.
+// Route is one path with its handler and the required rights.
 type Route struct {
 	Methods []string
 	Path    string
-	// Scope is the scope that a caller's key needs; "" = the route needs no key.
+	// Scope is the required scope of a caller's key; "" = the route needs no key.
 	Scope targets.Scope
-	// AltScope is a second scope that also admits a key to the route; the handler then limits what
-	// the key can do. "" = none.
+	// AltScope is another scope that also admits a key to the route. The handler limits what such a
+	// key can do. "" = none.
 	AltScope targets.Scope
-	// Probe admits any caller without a key and with any Host and Origin. Such routes are health
-	// checks, error responses, and callbacks, which have a secret.
+	// Probe admits every caller, without a key and with any Host and Origin. Such routes are health
+	// checks, error responses and callbacks. Callbacks have a secret instead.
 	Probe bool
-	// Changes reports whether a request to the path takes or changes something, whatever its
-	// method. The fields Changes and Named are derived from the other fields.
+	// Changes reports whether a request to the path takes or changes something, whatever its method.
+	// Package httpapi derives the fields Changes and Named from the other fields.
 	Changes bool
 	Named   bool // the first variable part of the path is the name of a target
 	Body    bool // the handler reads the body; otherwise a request must have no body
-	// Whole refuses keys that are limited to some targets, because the route covers all targets.
+	// If Whole is true, keys that are limited to some targets are refused, because the route covers
+	// all targets.
 	Whole  bool
 	Handle Handler
 }
@@ -45,7 +46,7 @@ type Call struct {
 	Access *Access
 	Caller *Caller // nil on routes that need no key
 	Target *Target // nil if the request has no target
-	Code   Code    // code of the problem in the response; "" = the response is no problem
+	Code   Code    // code of the problem in the response; "" = no problem
 	HungUp bool
 }
 
@@ -68,8 +69,8 @@ func (c *Call) TargetName() string {
 	return c.Target.Name
 }
 
-// Visible lists the targets of the configuration file that the caller may use, sorted. The result
-// nil means all targets, including those that an earlier file had.
+// Visible lists the targets of the configuration file that the caller may use, sorted. If the
+// result is nil, the caller may use all targets, including targets of earlier files.
 func (c *Call) Visible() []string {
 	if c.Caller.Globs == nil {
 		return nil
@@ -103,7 +104,7 @@ func (w *Writer) begin(status int) {
 	}
 	w.Status = status
 	if w.Stopping.Load() {
-		// The listener is about to close: the client must not reuse the connection.
+		// The listener will close soon, so the client must not reuse the connection.
 		w.Header()["Connection"] = closing
 	}
 }

@@ -11,8 +11,8 @@ const (
 	// as many responses 404 for reports about unknown tokens. After that the sender gets 429.
 	wrongKeysMost = 20
 	wrongKeysTime = time.Minute
-	// wrongKeysFrom limits the number of addresses whose wrong keys are counted; each takes about
-	// 600 bytes. All further addresses share one count.
+	// The wrong keys of at most wrongKeysFrom addresses are counted; the counts of an address take
+	// about 600 bytes. All further addresses share one count.
 	wrongKeysFrom = 4096
 )
 
@@ -31,10 +31,10 @@ func (w *WrongKeys) Count(remote string, at time.Time) (wait time.Duration) {
 type Failures[K comparable] struct {
 	mu    sync.Mutex
 	tries map[K]*tries
-	swept time.Time // the last time the senders without recent tries were dropped
+	swept time.Time // when the senders without recent tries were last dropped
 }
 
-// tries has the times of the last failed tries of a sender.
+// tries contains the times of the last failed tries of a sender.
 type tries struct {
 	at   [wrongKeysMost]time.Time // times of the tries; zero = no try
 	next int                      // index of the oldest time
@@ -91,9 +91,10 @@ func (f *Failures[K]) sweep(at time.Time) {
 	}
 }
 
-// network returns the sender for which an address counts. For IPv4 it is the address itself. For
-// IPv6 it is the /64 network, because one host may use all addresses of a /64. An address that is
-// not IP, such as that of a unix socket, gives the zero value. The headers of a proxy are not used.
+// network returns the sender of requests from an address. For IPv4 the sender is the address
+// itself. For IPv6 the sender is the /64 network, because one host may use all addresses of a /64
+// network. For an address that is not an IP address, such as a unix socket, the result is the zero
+// value. The headers of a proxy are not used.
 func network(remote string) netip.Prefix {
 	socket, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"poold/internal/targets"
 )
 
-// Code identifies the kind of a problem, for programs; docs/api.md lists all codes. A code never
+// Code identifies the kind of a problem for programs; docs/api.md lists all codes. A code never
 // changes.
 type Code string
 
@@ -71,11 +71,11 @@ type Problem struct {
 	Detail   string   `json:"detail"`
 	Code     Code     `json:"code"`
 	Target   string   `json:"target,omitempty"`
-	Problems []string `json:"problems,omitempty"` // single problems of the configuration file or of the body
+	Problems []string `json:"problems,omitempty"` // list of problems in the configuration file or in the body
 	Ready    *bool    `json:"ready,omitempty"`    // false on /readyz, absent elsewhere
 	Reasons  []string `json:"reasons,omitempty"`  // reasons of /readyz for not being ready
 
-	Retry time.Duration `json:"-"` // Retry-After; 0 = none; for 429 and 503 at least a second
+	Retry time.Duration `json:"-"` // value of Retry-After; 0 = no such header; at least a second for 429 and 503
 	Cause error         `json:"-"` // logged but not sent; nil if the caller caused the problem
 }
 
@@ -95,7 +95,7 @@ func (p *Problem) RetryAfter(d time.Duration) *Problem {
 	return p
 }
 
-// Listing adds the single problems of the file or body, and returns the problem.
+// Listing adds a list of problems in the file or in the body, and returns p.
 func (p *Problem) Listing(problems targets.Problems) *Problem {
 	for _, one := range problems {
 		p.Problems = append(p.Problems, one.String())
@@ -103,14 +103,14 @@ func (p *Problem) Listing(problems targets.Problems) *Problem {
 	return p
 }
 
-// ErrNotFound returns the problem for an unknown path, which it does not quote.
+// ErrNotFound returns the problem for an unknown path. The problem does not quote the path.
 func ErrNotFound() *Problem { return NewProblem(CodeNotFound, "no route of poold has this path") }
 
-// ErrHungUp is the error of a handler whose caller hung up: the server writes nothing more and
-// closes the connection.
+// A handler returns ErrHungUp if the caller hung up. The server then writes nothing more and closes
+// the connection.
 var ErrHungUp = errors.New("httpapi: the caller hung up")
 
-// WriteProblem writes the problem p as the response. It ignores an error of the connection.
+// WriteProblem writes the problem p as the response. WriteProblem ignores write errors.
 func WriteProblem(w *Writer, p *Problem) {
 	body := strictjson.Encode(p)
 	h := w.Header()
@@ -129,14 +129,14 @@ func wholeSeconds(d time.Duration) int64 {
 	return max(1, int64((d+time.Second-1)/time.Second))
 }
 
-// ShortRetry is the Retry-After, before jitter, of a fault that should end within seconds.
+// ShortRetry is the value of Retry-After, before jitter, for faults that should end within seconds.
 const ShortRetry = 2 * time.Second
 
 // RetrySoon sets Retry-After to ShortRetry with jitter.
 func (p *Problem) RetrySoon() *Problem { return p.RetryAfter(Jitter(ShortRetry)) }
 
-// Jitter returns a random duration from 75 % to 125 % of d, so that callers that were refused at
-// the same time do not retry at the same time.
+// Jitter returns a random duration from 75 % to 125 % of d. Callers that were refused at the same
+// time then retry at different times.
 func Jitter(d time.Duration) time.Duration {
 	return backoff.Around(d, 0.25)
 }

@@ -12,8 +12,9 @@ import (
 )
 
 // ReadValues parses a query. Each of the known parameters may occur at most once. ReadValues
-// refuses any other parameter, because a misspelt parameter would have no effect. The error then
-// suggests the known parameter with the most similar name. The error quotes no part of the query.
+// refuses any other parameter, because a misspelt parameter would have no effect. The error for an
+// unknown parameter suggests the known parameter with the most similar name. The error quotes no
+// part of the query.
 func ReadValues(raw string, known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {

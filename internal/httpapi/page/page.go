@@ -18,14 +18,14 @@ import (
 	"poold/internal/targets"
 )
 
-// Routes has the handlers of the status page and of the status as JSON.
+// Routes contains the handlers of the status page and of the status as JSON.
 type Routes struct {
 	status *status.Collector
 	page   *template.Template
 }
 
-// currentSnapshot gets the current snapshot. Then it restarts the time limit of the response,
-// because a snapshot of many targets may have used up the limit.
+// currentSnapshot gets the current snapshot and restarts the time limit of the response, because a
+// snapshot of many targets may have used up the limit.
 func currentSnapshot(w http.ResponseWriter, r *http.Request, from *status.Collector) *status.Snapshot {
 	snapshot := from.Snapshot(r.Context())
 	kernel.AnswerWithin(w, kernel.WriteLimit)
@@ -80,7 +80,7 @@ func (p *Routes) Target(w http.ResponseWriter, r *http.Request, c *kernel.Call) 
 //go:embed web
 var web embed.FS
 
-// pagePolicy is the Content-Security-Policy of the page: it may load only what this daemon serves.
+// pagePolicy is the Content-Security-Policy of the page: the page may load only files from this daemon.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -125,12 +125,12 @@ func share(n int, t status.Target) int {
 }
 
 // wantText returns a text with the number of wanted tokens, and whether a warm window is the
-// reason. It returns "" if the number of wanted tokens is the depth.
+// reason. The text is "" if the number of wanted tokens equals the depth.
 func wantText(t status.Target) string {
 	switch {
 	case t.Warm > 0 && t.Warm == t.Want:
 		return fmt.Sprintf("wants %d, warm", t.Want)
-	case t.Warm > 0: // the demand requires more, or the target is paused
+	case t.Warm > 0: // the demand requires more tokens, or the target is paused
 		return fmt.Sprintf("wants %d, warm %d", t.Want, t.Warm)
 	case t.Want != t.Depth:
 		return fmt.Sprintf("wants %d", t.Want)
@@ -139,7 +139,7 @@ func wantText(t status.Target) string {
 }
 
 // expectation returns a text with the forecast of an adaptive target, and with the limit that
-// applies to a target. It returns "" if a target has neither or is paused.
+// applies to a target. The text is "" if the target has neither or is paused.
 func expectation(t status.Target) string {
 	if t.State == refill.Paused {
 		return ""
@@ -186,8 +186,8 @@ func (p *Routes) writePage(w http.ResponseWriter, document *status.Document, c *
 	return nil
 }
 
-// Asset returns a handler that serves a file of the folder web. The file has no data of the daemon,
-// so the route needs no key.
+// Asset returns a handler that serves a file of the folder web. The file contains no data of the
+// daemon, so the route needs no key.
 func Asset(name, contentType string) kernel.Handler {
 	body, err := web.ReadFile("web/" + name)
 	if err != nil {

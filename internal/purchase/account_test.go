@@ -45,8 +45,8 @@ func (r *replica) entryAt(name, account string) Entry {
 	return Entry{Provider: newFakeProvider(r.ledger, name), Account: account, Concurrency: 9}
 }
 
-// leaveOrders places n orders, stores their task ids and lets their leases expire, like a replica that
-// died before its first poll.
+// leaveOrders places n orders, stores their task ids and lets their leases expire, like a replica
+// that dies before its first poll.
 func (r *replica) leaveOrders(t *testing.T, n int) (orders []*Order) {
 	t.Helper()
 	for i := range n {

@@ -17,8 +17,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// The life of an order, from the submit to its end, in the order of doc.go. Its other parts are in files
-// of their subjects:
+// This file tests the life of an order from the submit to the end, in the sequence of doc.go. Other
+// files test the other parts:
 //
 //	buyer_test.go, scheduler_test.go       who gets a slot
 //	place_test.go, budget_test.go,
@@ -32,8 +32,8 @@ import (
 //	account_test.go, standing_test.go      accounts, and the faults that replicas share
 //	stop_test.go, panic_test.go            stops and panics
 
-// The life of an order: its steps, the waits of the provider's pace, and the age of the token,
-// which counts from the last poll that found nothing.
+// An order runs through its steps and waits at the provider's pace. The age of the token counts
+// from the last poll that found the task unsolved.
 func TestTheLifeOfAnOrder(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.submit = func(context.Context) (string, error) {
@@ -53,11 +53,11 @@ func TestTheLifeOfAnOrder(t *testing.T) {
 		}
 		s.want(t, "mark", "submit", "claim t1", "store t1", "poll t1", "poll t1", "poll t1", "settle", "release", "login at one: solved")
 		l := s.stock.landed()[0]
-		// 1 s of submit, 15 s of first wait, two intervals, three polls.
+		// The sum of 1 s for the submit, 15 s of first wait, two intervals and three polls.
 		if !near(l.Lead, 26600*time.Millisecond, time.Second) {
 			t.Errorf("lead %v, want about 26.6s", l.Lead)
 		}
-		// The task may have been solved when the second poll had just left.
+		// The task may have been solved right after the second poll was sent.
 		if want := asked[1].Sub(o.placed); l.SincePlaced != want {
 			t.Errorf("born %v after the placing, want %v, when the second poll began", l.SincePlaced, want)
 		}
@@ -73,8 +73,8 @@ func TestTheLifeOfAnOrder(t *testing.T) {
 	})
 }
 
-// A task that the first poll finds solved may have been solved right after the submit, so the
-// token's age counts from before the submit.
+// If the first poll finds the token, the task may have been solved right after the submit. So the
+// token's age counts from just before the submit.
 func TestAgeCountsFromTheSubmit(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.submit = func(context.Context) (string, error) {
@@ -90,7 +90,8 @@ func TestAgeCountsFromTheSubmit(t *testing.T) {
 	})
 }
 
-// A token from a service's stock is as old as the service says, and may be older than its order.
+// A token from a service's stock has the age that the service states. The token may be older than
+// the order.
 func TestATokenFromStockIsAsOldAsTheServiceSays(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.poll = func(context.Context, int) (provider.Solution, error) {
@@ -106,7 +107,7 @@ func TestATokenFromStockIsAsOldAsTheServiceSays(t *testing.T) {
 	})
 }
 
-// A poll waits for as long as the provider asks, and the task is not lost.
+// If the provider delays a poll, the poll waits, and the task is not lost.
 func TestAPollWaitsAsLongAsTheProviderAsks(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		var at []time.Duration
@@ -124,15 +125,16 @@ func TestAPollWaitsAsLongAsTheProviderAsks(t *testing.T) {
 		if len(at) != 2 || at[1]-at[0] != 30*time.Second {
 			t.Errorf("polls at %v, want 30s between them", at)
 		}
-		// The first poll showed nothing about the task, so it does not make the token younger.
+		// The first poll returned no information about the task, so the first poll does not make the
+		// token younger.
 		if l := s.stock.landed()[0]; l.SincePlaced != 0 {
 			t.Errorf("born %v after the placing, want 0s", l.SincePlaced)
 		}
 	})
 }
 
-// A task is given up at the provider's time-out, after a last poll, and its end has a code that
-// says so.
+// A task is given up at the provider's time-out after a last poll. The code of the end is that of a
+// time-out.
 func TestATaskIsGivenUpAtItsTimeout(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		var events []Event
@@ -155,7 +157,7 @@ func TestATaskIsGivenUpAtItsTimeout(t *testing.T) {
 	})
 }
 
-// Each failure in the table of ends (end.go) ends an order with the right result.
+// Each failure ends an order with the result in the table of ends (end.go).
 func TestEachFailureEndsAnOrder(t *testing.T) {
 	fault := func(c provider.Class) *provider.Error { return &provider.Error{Class: c, Code: "CODE"} }
 	unknown := &provider.Error{Class: provider.Capacity, Code: "no answer", Unknown: true}
@@ -163,7 +165,7 @@ func TestEachFailureEndsAnOrder(t *testing.T) {
 		submit, poll error
 		outcome      Outcome
 		hopeless     bool
-		removed      string // how the order was removed; "" = it stays, with its permit
+		removed      string // how the order was removed; "" = the order and its permit stay
 	}{
 		"capacity at submit":       {submit: fault(provider.Capacity), outcome: Busy, removed: "fail bought=false"},
 		"account at submit":        {submit: fault(provider.Account), outcome: Busy, removed: "fail bought=false"},
@@ -213,8 +215,8 @@ func TestEachFailureEndsAnOrder(t *testing.T) {
 	}
 }
 
-// A failure is this replica's if Redis has it from this replica's call, whose answer was lost, or
-// if no other replica can have ended the order.
+// A failure is reported although Redis' answer was lost, if this replica's call recorded the
+// failure in Redis or if no other replica can have ended the order.
 func TestAFailureWithALostReplyIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		callbacks bool
@@ -251,8 +253,8 @@ func TestAFailureWithALostReplyIsReported(t *testing.T) {
 	}
 }
 
-// If another replica ended or adopted the order before this replica's poll found the failure, the
-// failure is not counted again.
+// A failure is not counted again if another replica ended or adopted the order before this
+// replica's poll found the failure.
 func TestAFailureAfterAnEndElsewhereIsNotCounted(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		runBubble(t, fmt.Sprint(gone), func(t *testing.T) {
@@ -274,7 +276,7 @@ func TestAFailureAfterAnEndElsewhereIsNotCounted(t *testing.T) {
 	}
 }
 
-// A step whose answer was lost is retried and takes effect once.
+// A step whose answer is lost is retried and takes effect once.
 func TestAStepWithALostReplyTakesEffectOnce(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		lost := map[string]bool{}
@@ -306,7 +308,7 @@ func TestAStepWithALostReplyTakesEffectOnce(t *testing.T) {
 	})
 }
 
-// A short outage of Redis, at any step, loses no paid task, and the token's age goes on.
+// A short outage of Redis at any step loses no paid task, and the token ages during the outage.
 func TestAShortOutageOfRedisLosesNoTask(t *testing.T) {
 	const gap = 40 * time.Second
 	for _, step := range []string{"store t1", "settle", "release"} {
@@ -353,7 +355,7 @@ func TestAShortOutageOfRedisLosesNoTask(t *testing.T) {
 	}
 }
 
-// If Redis stays away, the retries end at the order's deadline, with a log line.
+// If Redis does not recover, the retries end at the order's deadline with a log line.
 func TestRetriesEndAtTheDeadline(t *testing.T) {
 	for _, step := range []string{"store t1", "settle"} {
 		runBubble(t, step, func(t *testing.T) {
@@ -383,7 +385,7 @@ func TestRetriesEndAtTheDeadline(t *testing.T) {
 	}
 }
 
-// A submit without an answer is logged once, and again only after a submit was answered.
+// Unanswered submits are logged once, and again only after another submit was answered.
 func TestUnansweredSubmitsAreLoggedOncePerState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer

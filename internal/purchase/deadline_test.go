@@ -9,8 +9,8 @@ import (
 	"poold/internal/provider"
 )
 
-// A placed order has a lease of 5 s and expires after the provider's time-out and two calls of 20
-// s. Its permit expires 10 s later.
+// A placed order has a lease of 5 s. The order expires after the provider's time-out and two calls
+// of 20 s, and its permit expires 10 s later.
 func TestThePeriodsOfAPlacedOrder(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
@@ -31,7 +31,7 @@ func TestThePeriodsOfAPlacedOrder(t *testing.T) {
 }
 
 // An order of unknown outcome stays with its replica and keeps its permit for as long as the
-// service may solve it. It is not adopted.
+// service may solve the task. No replica adopts such an order.
 func TestALostSubmitKeepsItsPermit(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
@@ -50,7 +50,8 @@ func TestALostSubmitKeepsItsPermit(t *testing.T) {
 		if r.State != pool.Unknown || s.stock.owner(o.Ref) != mine {
 			t.Errorf("in state %c, of this replica %v", r.State, s.stock.owner(o.Ref) == mine)
 		}
-		// The provider's time-out, from the end of the submit.
+		// The life, the lease and the permit last for the provider's time-out, counted from the end of
+		// the submit.
 		if life, lease, place := time.Until(r.Until), s.stock.lease(o.Ref), s.stock.permitTTL("one", o.Ref); life != 180*time.Second || lease != life || place != life {
 			t.Errorf("it lives for %v, with a lease of %v and a permit for %v; want 180s", life, lease, place)
 		}
@@ -72,13 +73,13 @@ func TestALostSubmitKeepsItsPermit(t *testing.T) {
 }
 
 // A task belongs to its order for as long as the order can be in flight, also if only the callback
-// named it.
+// contained the task id.
 func TestATaskIsClaimedForAnOrdersLife(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Err != nil {
 			t.Fatal(r.Err)
 		}
-		if ttl := s.stock.redis.TTL(testPrefix + ":task:{one}:t1"); ttl != 220*time.Second-40*time.Second { // it was polled after 40 s
+		if ttl := s.stock.redis.TTL(testPrefix + ":task:{one}:t1"); ttl != 220*time.Second-40*time.Second { // the task was polled after 40 s
 			t.Errorf("the submit's task is claimed for %v more", ttl)
 		}
 		s.provider.submit = func(context.Context) (string, error) { return "", context.DeadlineExceeded }
@@ -94,14 +95,14 @@ func TestATaskIsClaimedForAnOrdersLife(t *testing.T) {
 	})
 }
 
-// An order whose replica died during the submit expires with its permit when the service cannot
-// solve it any more.
+// If a replica dies during a submit, the order and its permit expire when the service can no longer
+// solve the task.
 func TestAnAdoptedSubmitExpires(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.foundOrder(t, pool.Submitting)
 		time.Sleep(10 * time.Second)
 		heir := s.replica("no letters")
-		heir.provider.limit = time.Hour // the order's own counts
+		heir.provider.limit = time.Hour // the order's own time-out applies
 		heir.adopt(t)
 		if life, place := time.Until(s.stock.record(o.Ref).Until), s.stock.permitTTL("one", o.Ref); life != 180*time.Second || place != life {
 			t.Errorf("it lives for %v, and has its permit for %v", life, place)
@@ -109,7 +110,7 @@ func TestAnAdoptedSubmitExpires(t *testing.T) {
 	})
 }
 
-// No step is retried after the order has expired in Redis, neither by an adopter nor at a stop.
+// Neither an adopter nor a stopping replica retries a step after the order has expired in Redis.
 func TestNoStepIsRetriedAfterTheDeadline(t *testing.T) {
 	for _, stops := range []bool{false, true} {
 		withBuyer(t, 1, func(t *testing.T, s *testBuyer) {

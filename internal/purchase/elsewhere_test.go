@@ -15,14 +15,15 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// stall is one replica's network to Redis. It can hang: calls are neither refused nor answered.
+// stall is one replica's network to Redis. While the network hangs, calls are neither refused nor
+// answered.
 type stall struct {
 	redis *redistest.Bubble
 
 	mu    sync.Mutex
 	hangs bool
 	ways  []net.Conn // the replica's ends
-	holes []net.Conn // the other ends of connections that hang
+	holes []net.Conn // the other ends of the hanging connections
 }
 
 func (s *stall) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -40,7 +41,7 @@ func (s *stall) Dial(ctx context.Context, network, addr string) (net.Conn, error
 	return conn, err
 }
 
-// hang takes the replica off until the function that it returns is called.
+// hang lets the network hang until the caller calls the returned function.
 func (s *stall) hang() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,8 +62,8 @@ func (s *stall) goOn() {
 	s.holes = nil
 }
 
-// A replica returns from a stall in which another replica ended its order. The order is not lost,
-// and is not reported as lost.
+// If another replica ends an order while the order's replica stalls, the order is not lost and is
+// not reported as lost.
 func TestAnOrderThatEndedElsewhereIsNotLost(t *testing.T) {
 	unsolvable := func(context.Context, int) (provider.Solution, error) {
 		return provider.Solution{}, &provider.Error{Class: provider.Task, Code: "ERROR_CAPTCHA_UNSOLVABLE"}
@@ -70,7 +71,7 @@ func TestAnOrderThatEndedElsewhereIsNotLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit  time.Duration // the provider's
 		hang   time.Duration
-		own    func(context.Context, int) (provider.Solution, error) // polls of the replica that stalls
+		own    func(context.Context, int) (provider.Solution, error) // polls of the stalling replica
 		others func(context.Context, int) (provider.Solution, error)
 		tokens int // left in the end
 	}{
@@ -129,8 +130,8 @@ func TestAnOrderThatEndedElsewhereIsNotLost(t *testing.T) {
 	}
 }
 
-// If Redis stays away for longer than it remembers an order's end, or remembers no end, the order
-// is lost.
+// An order is lost if Redis has no end for it, or if an outage of Redis outlasts the record of the
+// end.
 func TestAnOrderWithoutAKnownEndIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		hang   time.Duration

@@ -18,8 +18,8 @@ import (
 	"poold/internal/spool"
 )
 
-// Each event that can occur in a state has an end. Reservations are returned only if nothing was
-// bought, and an order that may have been bought stays or is counted.
+// The table has an end for each trigger that can occur in a state. Reservations are returned only
+// if nothing was bought. An order that may have been bought stays or is counted.
 func TestEachEventHasAnEnd(t *testing.T) {
 	can := map[pool.State][]trigger{
 		pool.Intent:     {stopped, abandoned},
@@ -55,7 +55,7 @@ func TestEachEventHasAnEnd(t *testing.T) {
 	}
 }
 
-// A message between replicas is decoded to what was encoded.
+// Decoding a message between replicas restores the encoded notice.
 func TestMessagesBetweenReplicasAreReadAsWritten(t *testing.T) {
 	for text, n := range map[string]notice{
 		pool.Solved:                     {trigger: solved, callback: true},
@@ -75,7 +75,7 @@ func TestMessagesBetweenReplicasAreReadAsWritten(t *testing.T) {
 }
 
 // The lifetime of an identity's tokens is known for one to two hours after the last token expired.
-// Not each order searches the list.
+// Only some orders search the whole list.
 func TestLifetimesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLifetimes()
@@ -110,7 +110,7 @@ func TestLifetimesAreForgotten(t *testing.T) {
 	})
 }
 
-// listener keeps the events of orders.
+// listener is an observer that stores the events.
 type listener struct {
 	witness
 	events *[]Event
@@ -126,8 +126,8 @@ func fullIdentity() captcha.Identity {
 	}
 }
 
-// An event has all facts of its order except the proxy, whether a poll, an adoption or a callback
-// ended it.
+// An event has all facts of its order except the proxy, whether a poll, an adopter or a callback
+// ended the order.
 func TestEventsHaveAllFacts(t *testing.T) {
 	target := spec()
 	target.Identity = fullIdentity()
@@ -202,7 +202,7 @@ func TestEventsHaveAllFacts(t *testing.T) {
 	}
 }
 
-// A record without the optional facts, as older versions wrote it, can be read.
+// The journal records of older versions, which lack the optional facts, can be read.
 func TestRecordsOfOlderVersionsAreRead(t *testing.T) {
 	r := pool.Record{
 		Ref: pool.Ref{Order: "A", Identity: "0123456789abcdef0123456789abcdef"}, State: pool.Bought, Task: "t7", Price: 7,
@@ -228,15 +228,15 @@ func TestRecordsOfOlderVersionsAreRead(t *testing.T) {
 	}
 }
 
-// If a guest's order fails, its caller gets the reason that the buyer's result has. Callers of a
-// target wait for the next order.
+// If a guest's order fails, the guest's caller gets the reason from the buyer's result. Callers of
+// a target wait for the next order.
 func TestAGuestsCallerLearnsTheReasonOfAFailure(t *testing.T) {
 	task := &provider.Error{Class: provider.Task, Code: "ERROR_CAPTCHA_UNSOLVABLE"}
 	parameters := &provider.Error{Class: provider.Parameters, Code: "ERROR_SITEKEY"}
 	for name, c := range map[string]struct {
 		submit, poll error
 		target       bool
-		called       bool   // the order ends by a callback, as failed
+		called       bool   // a callback ends the order as failed
 		token        string // of the poll
 		want         string // "" = the caller goes on waiting
 		refused      bool
@@ -269,7 +269,7 @@ func TestAGuestsCallerLearnsTheReasonOfAFailure(t *testing.T) {
 			if r := d.orders.collect(t.Context(), mustPlace(t, d, spec())); r.Err != nil {
 				t.Fatal(r.Err)
 			}
-			// The token landed, and is too old for a caller.
+			// The token landed, but is too old for a caller.
 			time.Sleep(spec().Lifetime - spec().Margin)
 			ask := pool.Request{ID: spec().ID, MinTTL: spec().Lifetime, Wait: 20 * time.Second, MaxWaiting: 5, EndOnFailure: true}
 			told := make(chan error, 1)
@@ -312,8 +312,8 @@ func TestAGuestsCallerLearnsTheReasonOfAFailure(t *testing.T) {
 	}
 }
 
-// If a service answers two tasks with one token, the first order lands it and the second one fails
-// with the reason, by a poll or a callback.
+// If a service answers two tasks with the same token, the first order lands the token. The second
+// order fails with the reason, by a poll or a callback.
 func TestARepeatedTokenFailsItsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)

@@ -21,14 +21,14 @@ import (
 
 func TestMain(m *testing.M) {
 	miniredis.DumpMaxLineLen = 1 << 20 // dumps of Redis are compared
-	// A dial that go-redis tries again sleeps for up to a second after Close.
+	// When go-redis retries a dial, its goroutine sleeps for up to a second after Close.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// ledger records events in order, so that a test can compare them. The stock and the fakes of a
-// test share one.
+// ledger records events in sequence, so that a test can compare them. The stock and the fakes of a
+// test share a ledger.
 type ledger struct {
 	mu      sync.Mutex
 	entries []string
@@ -59,13 +59,13 @@ func (l *ledger) want(t *testing.T, want ...string) {
 	}
 }
 
-// fakeProvider is a provider whose calls are functions of the test.
+// fakeProvider is a provider whose calls execute functions of the test.
 type fakeProvider struct {
 	*ledger
 	name    string
 	mu      sync.Mutex
 	state   provider.State
-	wait    time.Duration // until Ready, if the state is not ok
+	wait    time.Duration // wait that Ready returns if the state is not ok
 	readies int           // calls of Ready
 	fault   *provider.Fault
 	submit  func(ctx context.Context) (string, error)
@@ -75,7 +75,7 @@ type fakeProvider struct {
 	asked   int // calls of Threads
 	limit   time.Duration
 
-	submitted provider.Request // the last one, without its image
+	submitted provider.Request // the last submitted request, without the image
 	image     string           // of the last submit
 	polled    captcha.Identity // of the last poll
 	sold      int              // tokens
@@ -128,7 +128,7 @@ func (s *fakeProvider) Poll(ctx context.Context, task string, id captcha.Identit
 	if err == nil && solution.Token == "03AFexample" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		// No two tokens are equal, at any provider.
+		// The tokens of all providers differ.
 		if s.sold++; s.sold > 1 || s.name != "one" {
 			solution.Token += fmt.Sprint("-", s.name, "-", s.sold)
 		}
@@ -171,7 +171,7 @@ func (s *fakeProvider) Threads(context.Context) (int, bool, error) {
 	return s.threads()
 }
 
-// calls returns how often Ready and Threads were called.
+// calls returns the numbers of calls of Ready and Threads.
 func (s *fakeProvider) calls() (readies, threads int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,7 +213,7 @@ func (s *fakeProvider) Probe(context.Context) error { return s.probe }
 
 func (s *fakeProvider) ReadBalance(context.Context) error { return errors.New("no balance here") }
 
-// witness is an observer that records outcomes in the ledger.
+// witness is an observer that records the outcomes in the ledger.
 type witness struct{ *ledger }
 
 func (w witness) Ended(e Event) { w.add("%s at %s: %s", e.Target, e.Provider, e.Outcome) }
@@ -232,7 +232,7 @@ type testBuyer struct {
 	buyer    *Buyer
 }
 
-// withBuyer runs a test in a bubble, with a buyer of a given concurrency.
+// withBuyer runs a test in a bubble, with a buyer whose provider has the given concurrency.
 func withBuyer(t *testing.T, concurrency int, test func(t *testing.T, s *testBuyer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, newTestBuyer(t, concurrency)) })
@@ -256,8 +256,8 @@ func newTestBuyerWith(t *testing.T, concurrency int, letters string) *testBuyer 
 	return openTestBuyer(newTestRedis(t, l), concurrency, letters)
 }
 
-// openTestBuyer returns one replica: a buyer on the test's Redis with its own client of the
-// provider "one".
+// openTestBuyer returns one replica: a buyer on the test's Redis with its own fake of the provider
+// "one".
 func openTestBuyer(w *testRedis, concurrency int, letters string) *testBuyer {
 	w.t.Helper()
 	s := &testBuyer{ledger: w.ledger, provider: newFakeProvider(w.ledger, "one")}
@@ -272,7 +272,7 @@ func (s *testBuyer) replica(letters string) *testBuyer {
 	return openTestBuyer(s.stock.testRedis, 5, letters)
 }
 
-// subscribe subscribes the buyer's store to the messages of other replicas, until the test ends.
+// subscribe subscribes the buyer's store to the messages of other replicas until the test ends.
 func (s *testBuyer) subscribe(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -322,7 +322,7 @@ func (s *testBuyer) orderFor(t *testing.T, target Spec) *Order {
 	return o
 }
 
-// reserve acquires a permit for an order, for a day.
+// reserve acquires a permit for an order. The permit lasts for a day.
 func (s *testBuyer) reserve(t *testing.T, name string, order pool.Ref) {
 	t.Helper()
 	if p, err := s.stock.other().Acquire(t.Context(), name, order, 99, 24*time.Hour, -1); err != nil || !p.OK {
@@ -338,8 +338,7 @@ func (s *testBuyer) renew(t *testing.T, order pool.Ref) {
 	}
 }
 
-// startCollecting collects an order in the background, and returns when the collection
-// blocks.
+// startCollecting collects an order in the background. It returns when the collection blocks.
 func (s *testBuyer) startCollecting(t *testing.T, o *Order) <-chan Result {
 	t.Helper()
 	ended := make(chan Result, 1)
@@ -348,7 +347,7 @@ func (s *testBuyer) startCollecting(t *testing.T, o *Order) <-chan Result {
 	return ended
 }
 
-// startRunning runs the buyer until the returned function is called.
+// startRunning runs the buyer until the test calls the returned function.
 func (s *testBuyer) startRunning(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -374,7 +373,7 @@ func (b *Buyer) slots() (taken []int) {
 	return taken
 }
 
-// notReady returns a poll that finds the task ready at its n-th call.
+// notReady returns a poll function whose n-th call finds the task solved.
 func notReady(n int) func(context.Context, int) (provider.Solution, error) {
 	return func(_ context.Context, poll int) (provider.Solution, error) {
 		if poll < n {
@@ -384,5 +383,5 @@ func notReady(n int) func(context.Context, int) (provider.Solution, error) {
 	}
 }
 
-// near reports whether got differs from want by at most by; polls have jitter.
+// near reports whether got differs from want by at most the tolerance, because polls have jitter.
 func near(got, want, tolerance time.Duration) bool { return (got - want).Abs() <= tolerance }

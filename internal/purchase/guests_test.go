@@ -24,7 +24,7 @@ func guest(caps pool.Caps) Spec {
 }
 
 // An order for a guest gets a reservation in the overall budget and then in the guests' budget. If
-// the latter refuses, the former gets its reservation back.
+// the guests' budget refuses, the reservation in the overall budget is returned.
 func TestAGuestsOrderNeedsBothBudgets(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(9)
@@ -73,8 +73,8 @@ func TestAGuestsOrderNeedsBothBudgets(t *testing.T) {
 	})
 }
 
-// If a replica dies between the steps of a placing, the replica that adopts the order returns all
-// its reservations.
+// If a replica dies while it places an order, the replica that adopts the order returns all the
+// order's reservations.
 func TestAnAdoptedGuestIsRefunded(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
@@ -94,8 +94,8 @@ func TestAnAdoptedGuestIsRefunded(t *testing.T) {
 	})
 }
 
-// Eight replicas buy for guests concurrently, while steps fail, replies are lost, and replicas die
-// between two steps. No budget is exceeded, and each bought order counts in both.
+// Eight replicas buy for guests concurrently while steps fail, replies are lost, and replicas die
+// between two steps. No budget is exceeded, and each bought order counts in both budgets.
 func TestSharedBudgetsHoldOverReplicas(t *testing.T) {
 	for name, c := range map[string]struct {
 		overall int

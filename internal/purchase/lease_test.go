@@ -18,7 +18,7 @@ type renewals struct {
 	*stock
 	began time.Time
 	seen  map[pool.Ref][]time.Duration
-	left  map[pool.Ref][]time.Duration // of each lease before its renewal, in Redis
+	left  map[pool.Ref][]time.Duration // remaining times of each lease in Redis before its renewals
 }
 
 func (r *renewals) Renew(ctx context.Context, orders []pool.Ref) ([]pool.Ref, error) {
@@ -31,7 +31,7 @@ func (r *renewals) Renew(ctx context.Context, orders []pool.Ref) ([]pool.Ref, er
 	return r.stock.Renew(ctx, orders)
 }
 
-// Each order in flight keeps its lease, also during its submit, until its end.
+// Each order in flight keeps its lease until its end, also during its submit.
 func TestLeasesAreRenewed(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		r := &renewals{stock: s.stock, began: time.Now(), seen: map[pool.Ref][]time.Duration{}, left: map[pool.Ref][]time.Duration{}}
@@ -54,7 +54,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 				if got := r.seen[o.Ref]; !slices.Equal(got, every) {
 					t.Errorf("%s: renewed after %v, want %v", what, got, every)
 				}
-				// A renewal lasts 5 s in Redis, like the placing and the mark.
+				// A renewal, a placement and a mark each give a lease of 5 s.
 				if got := r.left[o.Ref]; slices.ContainsFunc(got, func(left time.Duration) bool { return left != 3500*time.Millisecond }) {
 					t.Errorf("%s: what was left of its leases: %v", what, got)
 				}
@@ -72,15 +72,15 @@ func TestLeasesAreRenewed(t *testing.T) {
 	})
 }
 
-// A lease of 5 s, renewed each 1.5 s, allows two renewals to fail.
+// Two renewals in a row may fail, because a lease of 5 s is renewed each 1.5 s.
 func TestLeaseLeavesRoomForTwoFailedRenewals(t *testing.T) {
 	if 3*renewEvery >= pool.Lease {
 		t.Errorf("renewals each %v, leases of %v", renewEvery, pool.Lease)
 	}
 }
 
-// An order that another replica has adopted is neither polled nor settled nor reported here, and
-// its slot is freed.
+// If another replica adopts an order, this replica frees the slot, and does not poll, settle or
+// report the order.
 func TestAStolenOrderEndsElsewhere(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		stop := s.startRunning(t)
@@ -107,7 +107,8 @@ func TestAStolenOrderEndsElsewhere(t *testing.T) {
 	})
 }
 
-// The same holds if this replica has the token already.
+// If another replica adopts an order, this replica does not settle the order even if it already has
+// the token.
 func TestAnOrderOfAnotherReplicaIsNotSettled(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
@@ -146,8 +147,8 @@ func TestNoSubmitWithoutTheLease(t *testing.T) {
 	}
 }
 
-// The process may be suspended between a step in Redis and the action that the step permits. So a
-// mark that took half a lease is repeated.
+// The process may be suspended between the mark and the submit. So a mark that took half a lease is
+// repeated.
 func TestASlowMarkIsRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		took   time.Duration
@@ -184,7 +185,7 @@ func TestASlowMarkIsRepeated(t *testing.T) {
 	}
 }
 
-// A service that answers a submit with another order's task does not deliver a token twice.
+// If a service answers a submit with another order's task, no token is delivered twice.
 func TestASubmitAnsweredWithAnotherOrdersTaskIsLost(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.stock.claimElsewhere("t1")
@@ -200,8 +201,8 @@ func TestASubmitAnsweredWithAnotherOrdersTaskIsLost(t *testing.T) {
 	})
 }
 
-// A callback at another replica precedes this replica's poll, or the end of its submit. The token
-// lands once, whether the message about it comes first or last.
+// A callback at another replica may precede this replica's poll or the end of its submit. The token
+// lands once, whether the message about the callback comes first or last.
 func TestACallbackElsewherePrecedesThePoll(t *testing.T) {
 	unanswered := &provider.Error{Class: provider.Capacity, Code: "EOF", Unknown: true}
 	for name, c := range map[string]struct {
@@ -245,8 +246,8 @@ func TestACallbackElsewherePrecedesThePoll(t *testing.T) {
 	}
 }
 
-// An order that another replica has adopted keeps its permit and its reservations, however it ends
-// here.
+// If another replica has adopted an order, the order keeps its permit and its reservations, however
+// this replica ends it.
 func TestReservationsOfAnAdoptedOrderStay(t *testing.T) {
 	fault := func(c provider.Class) error { return &provider.Error{Class: c, Code: "CODE"} }
 	for name, c := range map[string]struct {
@@ -319,8 +320,8 @@ func TestReservationsOfAnAdoptedOrderStay(t *testing.T) {
 	}
 }
 
-// A repeated mark does not make the token younger: the task may have been solved since the first
-// mark.
+// A repeated mark does not make the token younger, because the task may have been solved right
+// after the first mark.
 func TestARepeatedMarkMakesNoTokenYounger(t *testing.T) {
 	withCallbackBuyer(t, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)

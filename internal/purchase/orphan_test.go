@@ -9,8 +9,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// The permit of an order that is missing for some time is released, but not while the order may
-// still be created.
+// The permit of a missing order is released, but only when the order can no longer be created.
 func TestOrphanedPermitsAreReleased(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		orphan, late := pool.Ref{Order: "orphan", Identity: spec().ID}, pool.Ref{Order: "late", Identity: spec().ID}
@@ -38,7 +37,7 @@ func TestOrphanedPermitsAreReleased(t *testing.T) {
 		}
 		want(foreign.Ref, orphan, late)
 		time.Sleep(time.Millisecond)
-		s.stock.forgetOrder(late) // its wait begins again
+		s.stock.forgetOrder(late) // the wait for this permit begins again
 		want(foreign.Ref, late)
 		time.Sleep(orphanedFor - time.Millisecond)
 		want(foreign.Ref, late)

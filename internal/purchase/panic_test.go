@@ -18,8 +18,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// A panic in one order is logged with its stack and is the order's error. The slot is freed, and
-// the order counts as bought.
+// A panic in one order is logged with the stack, and becomes the order's error. The slot is freed,
+// and the order counts as bought.
 func TestAPanicEndsOneOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
@@ -44,7 +44,7 @@ type panicky struct{ witness }
 
 func (panicky) Ended(Event) { panic("a fault of ours") }
 
-// A panic of the observer ends one order, not the daemon.
+// A panic of the observer ends only one order.
 func TestAPanicOfTheObserverEndsOneOrder(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.observe = panicky{witness{s.ledger}}
@@ -57,7 +57,7 @@ func TestAPanicOfTheObserverEndsOneOrder(t *testing.T) {
 	})
 }
 
-// A panic while buying ends one order, frees its slot, and is logged.
+// A panic while an order is placed ends only this order, frees the slot, and is logged.
 func TestAPanicWhileBuyingEndsOneOrder(t *testing.T) {
 	for name, fault := range map[string]func(s *testBuyer, ended *func(Result)){
 		"placing": func(s *testBuyer, _ *func(Result)) {
@@ -89,7 +89,7 @@ func TestAPanicWhileBuyingEndsOneOrder(t *testing.T) {
 	}
 }
 
-// A panic during a retry loses no leftover.
+// A panic during the removal of leftovers loses no leftover.
 func TestAPanicLosesNoLeftover(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.stock.failSteps("")
@@ -150,7 +150,7 @@ func (c panickingObserver) Report(name, outcome string) {
 	c.witness.Report(name, outcome)
 }
 
-// A panic ends one turn of a periodic task of Run: later turns renew leases, replay dead letters
+// A panic ends only one call of Run's periodic work. Later calls renew leases, replay dead letters
 // and pass on reports.
 func TestRunOutlivesPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestRunOutlivesPanics(t *testing.T) {
 		stop := s.startRunning(t)
 		time.Sleep(100 * time.Millisecond)
 
-		// The stock panics in two renewals and two replays, and the provider too.
+		// The stock panics in two renewals and two replays, and the provider panics too.
 		var panics atomic.Int64
 		s.stock.change(func() { s.stock.fault = func(string) error { panics.Add(1); panic("a fault of ours") } })
 		faulty.Store(true)
@@ -206,7 +206,7 @@ func TestRunOutlivesPanics(t *testing.T) {
 	})
 }
 
-// The same holds for the removal of leftovers.
+// The periodic removal of leftovers continues after a panic.
 func TestRetriesOutlivePanics(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.stock.failSteps("")

@@ -23,7 +23,7 @@ import (
 
 const pictureCanary = "picture-canary-4711-"
 
-// pictureSpec returns a spec with a picture, with a canary in each part that must not be stored.
+// pictureSpec returns a spec with a picture. Each part that must not be stored has a canary.
 func pictureSpec() Spec {
 	image := []byte("\x89PNG\r\n\x1a\n" + strings.Repeat(pictureCanary, 100))
 	sum := sha256.Sum256(image)
@@ -40,7 +40,7 @@ func pictureSpec() Spec {
 // visibleCanaries returns the canaries of a picture that a text contains, raw or encoded.
 func visibleCanaries(text string) (found []string) {
 	for _, canary := range []string{pictureCanary, "proxy-canary"} {
-		for i := range 3 { // base64 has three forms of a text, by its offset
+		for i := range 3 { // base64 encodes a text in three forms, depending on its offset
 			encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", i) + canary))
 			if strings.Contains(text, encoded[4:len(encoded)-4]) {
 				found = append(found, canary+" in base64")
@@ -55,8 +55,9 @@ func visibleCanaries(text string) (found []string) {
 	return found
 }
 
-// A picture's bytes reach only the provider. After the submit nothing refers to them, and neither
-// they nor the proxy are in Redis, facts, log, events or errors. The answer is only in the stock.
+// A picture's bytes reach only the provider, and after the submit nothing refers to them. Redis,
+// facts, log, events and errors contain neither the picture nor the proxy. The answer is only in
+// the stock.
 func TestAPictureIsInMemoryUntilTheSubmit(t *testing.T) {
 	if len(visibleCanaries("a "+pictureCanary)) == 0 || len(visibleCanaries(base64.StdEncoding.EncodeToString(pictureSpec().Image))) == 0 {
 		t.Fatal("a canary is not seen")
@@ -132,7 +133,7 @@ func (s *testBuyer) buyPicture(t *testing.T) (weak.Pointer[byte], <-chan Result)
 	return image, ended
 }
 
-// An order that must be removed once more later does not keep its picture.
+// An order that must be removed again later does not keep its picture.
 func TestAPictureThatWasNotPlacedIsDropped(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.stock.lostReply = loseAnswer("place", fmt.Errorf("%w: i/o timeout", redisdb.ErrDown))
@@ -146,7 +147,7 @@ func TestAPictureThatWasNotPlacedIsDropped(t *testing.T) {
 	})
 }
 
-// Equal pictures have equal answers, so the token of each order lands.
+// Orders for equal pictures get equal answers, and the answer of each order lands.
 func TestOrdersForEqualPicturesAllLand(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.provider.poll = func(context.Context, int) (provider.Solution, error) {
@@ -164,8 +165,8 @@ func TestOrdersForEqualPicturesAllLand(t *testing.T) {
 	})
 }
 
-// A callback is judged by its order's type: a picture's text or a GeeTest's values are not a token
-// of a reCAPTCHA, and vice versa.
+// The order's type decides whether a callback is valid. For instance, the text of a picture is not
+// a token of a reCAPTCHA.
 func TestACallbackMustFitItsOrdersType(t *testing.T) {
 	const named = "challenge:c,validate:v,seccode:v|jordan"
 	geetest := captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", Pageurl: "https://example.com/"}

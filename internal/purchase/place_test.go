@@ -14,7 +14,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// buy admits and buys an order, and returns its end.
+// buy admits and buys an order. It returns a channel for the order's result.
 func (s *testBuyer) buy(t *testing.T, target Spec) (<-chan Result, error) {
 	t.Helper()
 	slot, _, _ := mustAdmit(t, s.buyer)
@@ -22,7 +22,7 @@ func (s *testBuyer) buy(t *testing.T, target Spec) (<-chan Result, error) {
 	return ended, s.buyer.Buy(t.Context(), slot, target, func(r Result) { ended <- r })
 }
 
-// Buy returns when the order is placed, and calls ended at its end. Wait waits for that.
+// Buy returns when the order is placed, and calls onEnd when the order ends. Wait waits for this end.
 func TestBuyReturnsWhenTheOrderIsPlaced(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		began := time.Now()
@@ -39,7 +39,7 @@ func TestBuyReturnsWhenTheOrderIsPlaced(t *testing.T) {
 	})
 }
 
-// The number of orders in flight is bounded, and Buy returns an error beyond the bound.
+// The number of orders in flight is bounded. Buy returns an error if there are more.
 func TestOrdersAreBounded(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		found := s.foundOrder(t, pool.Bought)
@@ -75,7 +75,7 @@ func TestOrdersAreBounded(t *testing.T) {
 	})
 }
 
-// The permit is acquired before the order is created, and each reservation outlives the order.
+// Buy acquires the permit before it creates the order, and each reservation outlives the order.
 func TestPlaceReservesFirst(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := mustPlace(t, s.buyer, spec())
@@ -85,7 +85,7 @@ func TestPlaceReservesFirst(t *testing.T) {
 			Ref: o.Ref, Depth: 10, Margin: 40 * time.Second,
 			Lead: 20 * time.Second, TTL: s.provider.limit + 2*callTime, Facts: placed.Facts, NotAfter: placed.NotAfter,
 		}
-		// No caller waits for a step that Redis executes later than that.
+		// Redis does not execute a step later than NotAfter.
 		if late := time.UnixMilli(int64(placed.NotAfter)).Sub(o.placed); late > stockTime+clockSlack || late < stockTime+clockSlack-time.Second {
 			t.Errorf("the placing may be carried out %v late", late)
 		}
@@ -102,7 +102,7 @@ func TestPlaceReservesFirst(t *testing.T) {
 	})
 }
 
-// A reload may come while an order is placed. This test is for the race detector.
+// For the race detector: the providers are reloaded while an order is placed.
 func TestPlaceDuringAReload(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		slot, _, _ := mustAdmit(t, s.buyer)
@@ -120,7 +120,7 @@ func TestPlaceDuringAReload(t *testing.T) {
 	})
 }
 
-// If a step of a placing fails, no reservation is left and the slot is free.
+// If a step of the placement fails, no reservation is left and the slot is free.
 func TestPlaceLeavesNothingBehind(t *testing.T) {
 	away := fmt.Errorf("%w: i/o timeout", redisdb.ErrDown)
 	cases := map[string]struct {
@@ -196,7 +196,7 @@ func TestPlaceAfterAStopDoesNothing(t *testing.T) {
 }
 
 // If other replicas have all permits, the order is refused, and the provider is not tried again for
-// a moment.
+// a short time.
 func TestAProviderFullAtOtherReplicasIsLeftAlone(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		ctx := boundedCtx(t)
@@ -225,8 +225,8 @@ func TestAProviderFullAtOtherReplicasIsLeftAlone(t *testing.T) {
 	})
 }
 
-// Redis hangs while an order is placed, executes the step after the order was removed, and answers
-// again. Nothing stays until the order would have expired.
+// Redis hangs while an order is placed, and executes a step after the order was removed. The late
+// step is then undone before the order would expire.
 func TestLateStepsAreRolledBack(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -267,7 +267,7 @@ func TestLateStepsAreRolledBack(t *testing.T) {
 	})
 }
 
-// An order that Redis has forgotten lands no token and is not reported as solved.
+// If Redis has lost an order, its token does not land, and the order is not reported as solved.
 func TestAForgottenOrderIsLost(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		o := s.order(t)
@@ -287,8 +287,8 @@ func TestAForgottenOrderIsLost(t *testing.T) {
 	})
 }
 
-// Redis may execute a step after the order was removed. So a leftover is removed once more, and
-// then forgotten.
+// A leftover is removed twice and then forgotten, because Redis may execute a step after the first
+// removal.
 func TestLeftoversAreRemovedTwice(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.buyer.SetBudget(5)
@@ -319,7 +319,7 @@ func TestLeftoversAreRemovedTwice(t *testing.T) {
 	})
 }
 
-// A leftover that is added during a retry is kept beside the others.
+// A leftover that is added during the removal of other leftovers is kept.
 func TestLeftoversDuringARetryAreKept(t *testing.T) {
 	withBuyer(t, 2, func(t *testing.T, s *testBuyer) {
 		first, second := s.order(t), s.order(t)

@@ -14,7 +14,7 @@ import (
 // key returns the name of an identity's key.
 func key(kind string, id captcha.ID) string { return testPrefix + ":" + kind + ":{" + string(id) + "}" }
 
-// members returns the members of all sorted sets of a kind, expired ones too.
+// members returns the members of all sorted sets of a kind, including expired members.
 func (w *testRedis) members(kind string) (members []string) {
 	w.t.Helper()
 	for _, name := range w.redis.Keys() {
@@ -45,7 +45,7 @@ func (w *testRedis) permitsAt(name string) []string {
 	return members
 }
 
-// permitTTL returns how long an order still has its permit.
+// permitTTL returns the remaining time of an order's permit.
 func (w *testRedis) permitTTL(name string, order pool.Ref) time.Duration {
 	w.t.Helper()
 	ends, err := w.redis.ZScore(testPrefix+":places:{"+name+"}", order.String())
@@ -76,8 +76,8 @@ func (w *testRedis) lease(order pool.Ref) time.Duration {
 	return time.Until(time.UnixMilli(int64(ends)))
 }
 
-// The methods tokens and failures return how many orders landed a token, and how many were bought
-// and failed.
+// The method tokens returns the number of landed tokens. The method failures returns the number of
+// bought orders that failed.
 func (w *testRedis) tokens() int   { return w.sum("solved") }
 func (w *testRedis) failures() int { return w.sum("failed") }
 
@@ -130,7 +130,7 @@ func (w *testRedis) setFacts(order pool.Ref, facts string) {
 	w.redis.HSet(key("journal", order.Identity), order.Order, strings.Join(fields, "|"))
 }
 
-// endLease ends an order's lease, as if its replica did not renew it.
+// endLease ends an order's lease, as if no replica renewed the lease.
 func (w *testRedis) endLease(order pool.Ref) {
 	w.t.Helper()
 	if _, err := w.redis.ZAdd(key("leases", order.Identity), float64(time.Now().UnixMilli()), order.Order); err != nil {
@@ -138,7 +138,7 @@ func (w *testRedis) endLease(order pool.Ref) {
 	}
 }
 
-// steal lets the other replica adopt an order.
+// steal makes the other replica adopt an order.
 func (w *testRedis) steal(ctx context.Context, order pool.Ref) {
 	w.t.Helper()
 	w.endLease(order)
@@ -148,7 +148,7 @@ func (w *testRedis) steal(ctx context.Context, order pool.Ref) {
 	}
 }
 
-// landElsewhere lets the other replica land an order's token, as a callback does.
+// landElsewhere makes the other replica land an order's token, as a callback does.
 func (w *testRedis) landElsewhere(ctx context.Context, order pool.Ref) {
 	w.t.Helper()
 	how, err := w.other().Settle(ctx, pool.Landing{
@@ -176,7 +176,7 @@ func (w *testRedis) pauseElsewhere(id captcha.ID) {
 	}
 }
 
-// forgetOrder removes an order from Redis, as a restart without persistence does.
+// forgetOrder removes an order from Redis, like a restart without persistence.
 func (w *testRedis) forgetOrder(order pool.Ref) {
 	w.t.Helper()
 	for _, kind := range []string{"orders", "leases"} {
@@ -190,7 +190,7 @@ func (w *testRedis) forgetOrder(order pool.Ref) {
 // dump returns the whole content of Redis.
 func (w *testRedis) dump() string { return w.redis.Dump() }
 
-// landed returns the landings that the script executed for buyers of this test.
+// landed returns the landings that the settle script executed in this test.
 func (w *testRedis) landed() []pool.Landing {
 	w.mu.Lock()
 	defer w.mu.Unlock()

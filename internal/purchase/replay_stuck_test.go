@@ -34,7 +34,7 @@ func (p *partialStock) Find(ctx context.Context, order pool.Ref) (pool.Record, b
 	return p.Orders.Find(ctx, order)
 }
 
-// keepLetters places an order of its own target and keeps a dead letter with its token.
+// keepLetters places an order for a separate target and stores dead letters with the order's token.
 func (r *replica) keepLetters(t *testing.T, name string, letters int) captcha.ID {
 	t.Helper()
 	target := spec()
@@ -49,7 +49,7 @@ func (r *replica) keepLetters(t *testing.T, name string, letters int) captcha.ID
 		if err != nil {
 			t.Fatal(err)
 		}
-		slot.Free() // no goroutine collects it
+		slot.Free() // no goroutine collects the order
 		task := fmt.Sprint(name, i)
 		if ok, err := r.store.MarkSubmitting(t.Context(), o.Ref); err != nil || !ok {
 			t.Fatal(ok, err)
@@ -68,8 +68,8 @@ func (r *replica) keepLetters(t *testing.T, name string, letters int) captcha.ID
 	return target.ID
 }
 
-// A dead letter that cannot be delivered does not block others, even if it is the oldest. The
-// identities without an answer are retried in turns.
+// A dead letter that cannot be delivered does not block other letters, even if it is the oldest.
+// Identities without an answer are retried in turns.
 func TestAStuckLetterBlocksNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
@@ -99,7 +99,7 @@ func TestAStuckLetterBlocksNoOther(t *testing.T) {
 				}
 			}
 			if row < maxStuck && got.Left > 0 {
-				// This replay tried all, so each identity that is away had its turn.
+				// This replay tried all letters, so each unreachable identity had its turn.
 				for id := range p.away {
 					if !slices.Contains(p.asked, id) {
 						t.Errorf("%s was not tried", id)
@@ -113,7 +113,7 @@ func TestAStuckLetterBlocksNoOther(t *testing.T) {
 		if want := (Replayed{Replayed: 12, Left: 24, Reason: others}); err != nil || got != want {
 			t.Errorf("replay = %+v, %v, want %+v", got, err, want)
 		}
-		// The others have their turns.
+		// The other unreachable identities have their turns.
 		turns := map[captcha.ID]bool{}
 		for range 3 {
 			if got, err := replay(); !errors.Is(err, redisdb.ErrDown) || got != (Replayed{Left: 24}) || len(p.asked) != maxStuck {
@@ -126,7 +126,7 @@ func TestAStuckLetterBlocksNoOther(t *testing.T) {
 		if len(turns) != 12 {
 			t.Errorf("%d of 12 had their turn", len(turns))
 		}
-		// Half of the identities are back, and are delivered soon.
+		// Redis answers again for half of the identities, and their letters are delivered soon.
 		back := 0
 		for id := range p.away {
 			if back++; back <= 6 {
@@ -154,7 +154,8 @@ func TestAStuckLetterBlocksNoOther(t *testing.T) {
 	})
 }
 
-// If the first identities do not answer, a replay ends early, and the next one begins with others.
+// If Redis does not answer for the first identities, a replay ends early, and the next replay
+// begins with other identities.
 func TestTheNextReplayBeginsWithOtherIdentities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
@@ -195,7 +196,7 @@ func TestExpiredLettersDoNotProveThatRedisAnswers(t *testing.T) {
 	})
 }
 
-// One node of a cluster is dead, and the others serve their slots.
+// One node of a cluster is dead, and the other nodes serve their slots.
 func TestReplayWithADeadNode(t *testing.T) {
 	addresses := redistest.Cluster(t)
 	r := newReplica(t, pool.Options{Addresses: "redis://" + strings.Join(addresses, ",redis://")})

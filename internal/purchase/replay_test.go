@@ -28,13 +28,13 @@ func (s *testBuyer) mustReplay(t *testing.T, want Replayed) {
 	}
 }
 
-// Whichever step fails in Redis, the provider gets a success, and the dead letter ends its order
-// later. The token's age counts from the first arrival.
+// Whichever step fails in Redis, the provider gets a success response, and the dead letter ends the
+// order later. The token's age counts from the first arrival of the callback.
 func TestACallbackInAnOutageBecomesADeadLetter(t *testing.T) {
 	const token, code = "id=t1&code=03AFcallback", "id=t1&code=ERROR_CAPTCHA_UNSOLVABLE"
 	for name, c := range map[string]struct {
 		step, text string
-		lost       bool // its submit had no answer, so the task is unknown
+		lost       bool // the submit had no answer, so the task is unknown
 	}{
 		"at find":              {"look", token, false},
 		"at settle":            {"settle", token, false},
@@ -91,7 +91,7 @@ func TestACallbackInAnOutageBecomesADeadLetter(t *testing.T) {
 }
 
 // If only the release of the permit fails after the token landed, no dead letter is kept. A search
-// for orphaned permits releases it.
+// for orphaned permits releases this permit.
 func TestAFailedReleaseKeepsNoDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
@@ -110,7 +110,7 @@ func TestAFailedReleaseKeepsNoDeadLetter(t *testing.T) {
 	})
 }
 
-// A lost reply of Redis leads to a dead letter without effect, and to one token.
+// If Redis' reply is lost, the token lands once, and the dead letter has no effect.
 func TestACallbackWithALostReplyLandsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
@@ -146,7 +146,7 @@ func TestACallbackThatIsNotStoredIsRefused(t *testing.T) {
 	})
 }
 
-// A dead letter whose order has ended, here by a poll, changes nothing.
+// A dead letter changes nothing if a poll has already ended the order.
 func TestADeadLetterOfAnEndedOrderIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
@@ -166,11 +166,11 @@ func TestADeadLetterOfAnEndedOrderIsDropped(t *testing.T) {
 	})
 }
 
-// A dead letter is kept for the longest life of its identity's tokens. Then it is removed without a
-// call of Redis, so that it cannot stop the others.
+// A dead letter is kept for the lifetime of the identity's tokens. Then it is removed without a
+// call of Redis, so that it cannot stop other letters.
 func TestDeadLettersExpire(t *testing.T) {
 	for name, c := range map[string]struct {
-		foreign bool // the buyer that keeps it has never placed such an order
+		foreign bool // the buyer with the letter has never placed an order for this identity
 		life    time.Duration
 	}{"a known life": {false, 120 * time.Second}, "an unknown life": {true, 24 * time.Hour}} {
 		runBubble(t, name, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestDeadLettersExpire(t *testing.T) {
 	}
 }
 
-// If Redis goes away, a replay ends, and the remaining letters stay.
+// If Redis fails, a replay ends, and the remaining letters stay.
 func TestAReplayEndsWhenRedisGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
@@ -236,8 +236,8 @@ func TestAReplayEndsWhenRedisGoesAway(t *testing.T) {
 	})
 }
 
-// The next process on the folder replays the dead letters, although it knows neither order nor
-// secret.
+// The next process replays the dead letters in the folder, although it knows neither the order nor
+// the secret.
 func TestDeadLettersSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "deep", "letters")
@@ -257,19 +257,19 @@ func TestDeadLettersSurviveARestart(t *testing.T) {
 		}
 		time.Sleep(17 * time.Second)
 		next.mustReplay(t, Replayed{Replayed: 1})
-		// The clock may have been set between two processes, so the token is as old as its submit.
+		// The clock may have been changed between two processes, so the token's age counts from the submit.
 		if l := s.stock.landed(); len(l) != 1 || l[0].SincePlaced != 0 || l[0].Lead != 0 || l[0].Value != "03AFcallback" {
 			t.Errorf("landed %+v", l)
 		}
 		if orders, places := s.stock.counts(); orders != 0 || places != 0 {
 			t.Errorf("left: %d orders, %d permits", orders, places)
 		}
-		s.mustReplay(t, Replayed{}) // the folder is empty for the first one too
+		s.mustReplay(t, Replayed{}) // the folder is empty for the first process too
 	})
 }
 
-// Two concurrent replays count each dead letter once. A replay that waits for the other one ends
-// with its context.
+// Two concurrent replays count each dead letter once. A replay that waits for another replay ends
+// when its context ends.
 func TestConcurrentReplaysCountALetterOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())
@@ -314,7 +314,7 @@ func TestConcurrentReplaysCountALetterOnce(t *testing.T) {
 	})
 }
 
-// A stop ends a replay of many dead letters soon.
+// A stop soon ends a replay of many dead letters.
 func TestAStopEndsAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCallbackBuyer(t, t.TempDir())

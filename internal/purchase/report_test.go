@@ -13,7 +13,7 @@ import (
 )
 
 // A report is passed on once, within the provider's report window. It is sent again only if the
-// call had no valid answer.
+// first call had no valid answer.
 func TestReportsArePassedOn(t *testing.T) {
 	fault := func(c provider.Class) error { return &provider.Error{Class: c, Code: "CODE"} }
 	busy := fault(provider.Capacity)
@@ -63,8 +63,8 @@ func TestReportsArePassedOn(t *testing.T) {
 	}
 }
 
-// Pending reports never block the caller. Reports beyond the queue are counted at once. A token
-// ages while its report is pending.
+// Pending reports never block the caller. Reports that exceed the queue are counted at once. A
+// token ages while its report is pending.
 func TestReportsNeverBlock(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.report = func() error { time.Sleep(50 * time.Second); return nil }
@@ -108,7 +108,7 @@ func TestARemovedProviderGetsNoReports(t *testing.T) {
 	})
 }
 
-// A stop does not wait for a report that will be retried.
+// A stop does not wait for a report that is due for a retry.
 func TestAStopDoesNotWaitForAReport(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.provider.report = func() error { return &provider.Error{Class: provider.Capacity, Code: "CODE"} }

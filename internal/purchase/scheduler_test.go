@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// newTestScheduler returns a scheduler for one provider with a number of slots.
+// newTestScheduler returns a scheduler for one provider with the given number of slots.
 func newTestScheduler(slots int) *scheduler {
 	as := newAccounts(&base{log: quiet()})
 	as.set([]Entry{{Provider: newFakeProvider(&ledger{}, "one"), Concurrency: slots}})
@@ -91,7 +91,7 @@ func TestChangedBidMovesTheRequest(t *testing.T) {
 	})
 }
 
-// However grants and departures meet, no slot is lost and none is given twice.
+// Concurrent grants and withdrawals lose no slot and grant no slot twice.
 func TestSchedulerLosesNoSlot(t *testing.T) {
 	q := newTestScheduler(1)
 	var inside, served atomic.Int32
@@ -135,8 +135,8 @@ func TestAdmitRefusesAnEndedContext(t *testing.T) {
 	q.mustBeIdle(t)
 }
 
-// admitAll lets callers wait for the one slot, frees it, and returns how long it takes until each
-// caller had it.
+// admitAll starts the given number of callers, which wait for a single slot. Then it frees the slot
+// and returns the time until each caller had the slot.
 func admitAll(t *testing.T, callers int) time.Duration {
 	t.Helper()
 	q := newTestScheduler(1)
@@ -156,15 +156,15 @@ func admitAll(t *testing.T, callers int) time.Duration {
 			slot.Free()
 		})
 	}
-	time.Sleep(50 * time.Millisecond) // most of them wait by now
+	time.Sleep(50 * time.Millisecond) // most callers wait by now
 	freed := time.Now()
 	held.Free()
 	group.Wait()
 	return time.Since(freed)
 }
 
-// The time of a grant hardly grows with the requests that wait: 16 times as many requests
-// take about 16 times as long, not 256 times.
+// A grant does not search all pending requests: 16 times as many requests take about 16 times as
+// long, not 256 times.
 func TestGrantsDoNotSearchAllRequests(t *testing.T) {
 	const few, many = 2000, 32000
 	short, long := admitAll(t, few), admitAll(t, many)
@@ -195,15 +195,15 @@ func BenchmarkGrant(b *testing.B) {
 		ask(i)
 	}
 	b.StopTimer()
-	for range 50000 { // the scheduler ends when no request waits
+	for range 50000 { // the scheduler ends when no request is pending
 		held.Free()
 		held = <-slots
 	}
 	held.Free()
 }
 
-// Requests with callers come first, then the highest worth, then the longest wait. Every fourth
-// slot goes to the longest wait, so that a worthless bid is served too.
+// Requests with callers come first, then the highest worth, then the longest wait. One slot in four
+// goes to the longest wait, so that a worthless bid is served too.
 func TestSlotsGoToTheBestBid(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		began := time.Now()
@@ -216,7 +216,7 @@ func TestSlotsGoToTheBestBid(t *testing.T) {
 			name string
 			Bid
 		}{
-			{"worthless", Bid{Since: since(-90)}}, // at the buyer, since it came first
+			{"worthless", Bid{Since: since(-90)}}, // the first request at the buyer
 			{"good", Bid{Worth: 2, Since: since(-3)}},
 			{"better", Bid{Worth: 3, Since: since(-2)}},
 			{"as good, longer", Bid{Worth: 2, Since: since(-9)}},

@@ -11,7 +11,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// withLog is withBuyer with a log.
+// withLog is withBuyer with access to the log.
 func withLog(t *testing.T, test func(t *testing.T, s *testBuyer, log *testkit.Log)) {
 	t.Helper()
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
@@ -41,7 +41,7 @@ func TestAFaultIsSharedAfterAnError(t *testing.T) {
 	})
 }
 
-// The answer to a submit that cannot be counted changes neither the order nor the count.
+// If Redis cannot count a refused submit, neither the order nor the count changes.
 func TestAnUncountedRefusalIsLogged(t *testing.T) {
 	withLog(t, func(t *testing.T, s *testBuyer, log *testkit.Log) {
 		refusal := &provider.Error{Code: "ERROR_SITEKEY", Class: provider.Parameters}
@@ -61,8 +61,8 @@ func TestAnUncountedRefusalIsLogged(t *testing.T) {
 	})
 }
 
-// A probe that fails is no error of Probe: the state of the provider says more. It leaves the turn of
-// the next order as it is. A probe without Redis fails.
+// Probe returns the provider's state, and no error, after a failed probe. The failed probe does not
+// change the turn of the next order. Without Redis, Probe returns an error.
 func TestAFailedProbeReturnsTheState(t *testing.T) {
 	withLog(t, func(t *testing.T, s *testBuyer, log *testkit.Log) {
 		fault := bannedFault()

@@ -21,7 +21,7 @@ func bannedFault() provider.Fault {
 	}
 }
 
-// reportElsewhere lets the other replica share a fault of the provider "one".
+// reportElsewhere makes the other replica share a fault of the provider "one".
 func (s *testBuyer) reportElsewhere(t *testing.T, f permits.Fault) {
 	t.Helper()
 	if err := s.stock.other().ReportFault(t.Context(), "one", f); err != nil {
@@ -39,8 +39,8 @@ func (s *testBuyer) standing(t *testing.T) permits.Standing {
 	return standing
 }
 
-// If an answered poll changes a shared fault, the turn of the next probe stays. Only a fault that
-// is met again moves it.
+// If an answered poll changes a shared fault, the turn of the next probe does not change. Only a
+// new observation of the fault delays this turn.
 func TestAnAnsweredPollDoesNotDelayTheProbe(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		as, others := s.buyer.accounts, s.stock.other()
@@ -69,7 +69,7 @@ func TestAnAnsweredPollDoesNotDelayTheProbe(t *testing.T) {
 		if n := next(); n > 0 {
 			t.Errorf("after an answered poll the next probe is in %v", n)
 		}
-		// The probe meets the fault again.
+		// The probe finds that the fault continues.
 		again := polled
 		again.Since, again.Next = time.Now().Add(time.Second), time.Now().Add(time.Minute)
 		s.provider.Adopt(t.Context(), &again)
@@ -80,7 +80,7 @@ func TestAnAnsweredPollDoesNotDelayTheProbe(t *testing.T) {
 	})
 }
 
-// partOfStock does not answer for the permits of any provider.
+// partOfStock is a stock that lists no permits of any provider.
 type partOfStock struct{ Orders }
 
 func (partOfStock) InFlight(_ context.Context, providers []string) ([]int, error) {
@@ -91,8 +91,8 @@ func (partOfStock) InFlight(_ context.Context, providers []string) ([]int, error
 	return counts, nil
 }
 
-// While the permits of a provider are on a Redis node that is away, the provider is down, and its
-// state says why.
+// While the Redis node with a provider's permits does not answer, the provider is down, and its
+// state gives this reason.
 func TestAProviderWithoutItsPermitsIsDown(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		s.buyer.stock = partOfStock{s.buyer.stock}
@@ -103,8 +103,8 @@ func TestAProviderWithoutItsPermitsIsDown(t *testing.T) {
 	})
 }
 
-// A fault of another replica is adopted with all its facts, and ends here too. An outage is not
-// adopted if the provider has answered a call of this replica since it began.
+// A replica adopts another replica's fault with all its facts, and also the end of this fault. It
+// ignores an outage if the provider has answered the replica since the outage began.
 func TestTheFaultOfAnotherReplicaIsAdopted(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		step := func() *provider.Fault {
@@ -145,12 +145,12 @@ func TestTheFaultOfAnotherReplicaIsAdopted(t *testing.T) {
 	})
 }
 
-// A refused order keeps this replica from a provider until the next turn. If the fault, or the row
-// of refusals, ends earlier, the next order does not wait.
+// After a refused order this replica waits for the provider's next turn. If the fault or the series
+// of refusals ends earlier, the next order does not wait.
 func TestTheEndOfAFaultEndsTheWaitForATurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		begin, end func(t *testing.T, s *testBuyer)
-		refused    error // of the order that asks for the turn; nil = it gets the turn
+		refused    error // error of the order that requests the turn; nil = the order gets the turn
 	}{
 		"an account fault": {
 			func(t *testing.T, s *testBuyer) {
@@ -208,7 +208,8 @@ func (s *testBuyer) countRefusals(t *testing.T, n int) {
 }
 
 // A refused submit counts towards the bound over all targets, unless its cause is the capacity, the
-// account or an identity for which no call was made. An accepted submit ends the row, even of one.
+// account or an identity for which no call was made. An accepted submit ends any series of
+// refusals.
 func TestRefusedSubmitsAreCounted(t *testing.T) {
 	fault := func(c provider.Class) *provider.Error { return &provider.Error{Class: c, Code: "CODE"} }
 	for name, c := range map[string]struct {
@@ -237,9 +238,8 @@ func TestRefusedSubmitsAreCounted(t *testing.T) {
 	}
 }
 
-// The orders at a provider that refuses all submits go round robin over the targets: a target whose
-// order got a permit comes last, also if it has waited longest. A turn without a permit does not
-// count.
+// If a provider refuses all submits, the targets take turns: a target whose order got a permit
+// comes last, even if that target has waited longest. A turn without a permit does not count.
 func TestABoundedProviderServesTargetsInTurns(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		s.countRefusals(t, permits.MostRefusals)
@@ -287,8 +287,8 @@ func TestABoundedProviderServesTargetsInTurns(t *testing.T) {
 	})
 }
 
-// After a probe by an operator, the state at this replica and in Redis allow the next order at once.
-// A provider that the file does not have is an error.
+// After a probe by an operator, both this replica's state and the state in Redis allow the next
+// order at once. The probe of an unknown provider returns an error.
 func TestAnOperatorsProbeAllowsTheNextOrder(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.reportElsewhere(t, permits.Fault{Kind: "account", Code: "IP_BANNED", Next: time.Minute, Every: time.Minute})
@@ -308,7 +308,7 @@ func TestAnOperatorsProbeAllowsTheNextOrder(t *testing.T) {
 	})
 }
 
-// A fault that a call of the maintenance meets is shared with the other replicas at once.
+// If a maintenance call finds a fault, the replica shares the fault at once.
 func TestMaintenanceSharesAFault(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		s.provider.threads = func() (int, bool, error) {
@@ -323,8 +323,8 @@ func TestMaintenanceSharesAFault(t *testing.T) {
 	})
 }
 
-// During an account fault whose polls are refused, a task is polled at half of its remaining time
-// and then once a minute. After an answered poll a second fault begins in the same way.
+// During an account fault with refused polls, a task is polled at half of its remaining time and
+// then once a minute. The polls of a second fault, after an answered poll, begin in the same way.
 func TestEachAccountFaultSlowsPolls(t *testing.T) {
 	withBuyer(t, 5, func(t *testing.T, s *testBuyer) {
 		var at []time.Duration
@@ -342,9 +342,10 @@ func TestEachAccountFaultSlowsPolls(t *testing.T) {
 		if r := s.buyer.orders.collect(t.Context(), s.order(t)); r.Outcome != Lost {
 			t.Errorf("collect = %+v, want %v", r, Lost)
 		}
-		// The first poll, a minute later, and an interval after that one, with jitter.
+		// The times of the first poll, of a poll a minute later, and of a poll one interval later, with
+		// jitter.
 		want := []time.Duration{15 * time.Second, 75 * time.Second, 80 * time.Second}
-		// Half of the remaining 100 s, and the time-out.
+		// The times at half of the remaining 100 s and at the time-out.
 		want = append(want, 130*time.Second, 180*time.Second)
 		if !slices.EqualFunc(at, want, func(got, want time.Duration) bool { return near(got, want, time.Second) }) {
 			t.Errorf("polls after %v, want %v", at, want)

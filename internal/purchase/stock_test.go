@@ -24,13 +24,13 @@ type testRedis struct {
 	redis *redistest.Bubble
 
 	mu sync.Mutex
-	// fault is called before each step. If it returns an error, the step fails without being
-	// executed. Steps that only read or renew are named "look" and their subject.
+	// fault is called before each step. If it returns an error, the step fails without being executed.
+	// Steps that only read or renew have names such as "look permits".
 	fault func(step string) error
-	// lostReply is called after each step. An error replaces the step's answer.
+	// lostReply is called after each step. An error from this function replaces the step's answer.
 	lostReply func(step string) error
-	placed    map[pool.Ref]pool.Order // as the buyers asked for them
-	landings  []pool.Landing          // that the script carried out
+	placed    map[pool.Ref]pool.Order // orders as the buyers placed them
+	landings  []pool.Landing          // landings that the settle script executed
 	second    *pooltest.Store         // another replica; see other
 }
 
@@ -61,7 +61,7 @@ func (w *testRedis) open(ended func(pool.Ref, string)) *pooltest.Store {
 	return s
 }
 
-// other returns the store of a replica without a buyer.
+// other returns the store of another replica, which has no buyer.
 func (w *testRedis) other() *pooltest.Store {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +78,7 @@ func (w *testRedis) change(do func()) {
 	do()
 }
 
-// failSteps makes the steps fail whose names begin with one of names.
+// failSteps makes the steps fail whose names begin with one of the given prefixes.
 func (w *testRedis) failSteps(names ...string) {
 	w.change(func() {
 		w.fault = func(step string) error {
@@ -92,7 +92,7 @@ func (w *testRedis) failSteps(names ...string) {
 	})
 }
 
-// injectedFault calls one of the fault functions for a step.
+// injectedFault calls one of the fault functions for a step and returns its error.
 func (w *testRedis) injectedFault(which *func(string) error, step string) error {
 	w.mu.Lock()
 	ask := *which
@@ -119,7 +119,7 @@ func runStep[T any](w *testRedis, step string, do func() (T, error)) (answer T, 
 	return answer, err
 }
 
-// runLimitedStep is carry for a step with a limit of the buyer.
+// runLimitedStep is runStep for a step that the buyer limits in time.
 func runLimitedStep[T any](ctx context.Context, w *testRedis, step string, do func() (T, error)) (T, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		w.t.Errorf("%s is a step without a limit", step)
@@ -176,7 +176,7 @@ func (s *stock) Refund(ctx context.Context, of pool.Budget, order pool.Ref) erro
 	return err
 }
 
-// budgetStep names a step in a shared budget.
+// budgetStep returns the name of a step in a shared budget.
 func budgetStep(step string, of pool.Budget) string {
 	if of == pool.Overall {
 		return step

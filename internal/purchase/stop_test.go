@@ -34,8 +34,8 @@ func TestAStopBeforeTheSubmitBuysNothing(t *testing.T) {
 	})
 }
 
-// A stop lets a submit in flight finish and stores its task id. The order stays in the journal,
-// without a poll.
+// A stop lets a submit in flight finish, and the task id is stored. The order stays in the journal
+// and is not polled.
 func TestAStopWaitsForASubmitInFlight(t *testing.T) {
 	withBuyer(t, 1, func(t *testing.T, s *testBuyer) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -103,7 +103,7 @@ func TestAStopRemovesAnUnsubmittedOrder(t *testing.T) {
 }
 
 // A received token lands in spite of a stop, also after a short outage of Redis. The stop does not
-// wait longer than that.
+// wait for a longer outage.
 func TestAStopLandsAReceivedToken(t *testing.T) {
 	for _, away := range []time.Duration{2 * time.Second, time.Hour} {
 		runBubble(t, fmt.Sprint(away), func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestAStopEndsLeases(t *testing.T) {
 	})
 }
 
-// A stop does not wait until Redis can say how an order ended.
+// A stop does not wait for an answer of Redis about how an order ended.
 func TestAStopDoesNotWaitForAnOrdersFate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
@@ -165,7 +165,7 @@ func TestAStopDoesNotWaitForAnOrdersFate(t *testing.T) {
 		go func() { ended <- r.buyer.orders.collect(ctx, o) }()
 		synctest.Wait()
 		way.hang()
-		time.Sleep(2 * time.Minute) // long after its deadline
+		time.Sleep(2 * time.Minute) // long after the order's deadline
 		if len(ended) != 0 {
 			t.Fatalf("collect = %v while redis is away", <-ended)
 		}

@@ -10,8 +10,9 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Each replica lists the orders that may have been bought, under any provider name and for any
-// target, without their proxies. It omits orders that were not submitted and orders that ended.
+// Each replica lists the orders in flight that may have been bought, for any provider name and
+// target, but without their proxies. The list omits orders that were not submitted and orders that
+// ended.
 func TestOrdersUnderWayAreListed(t *testing.T) {
 	withBuyer(t, 9, func(t *testing.T, s *testBuyer) {
 		began := time.Now().UTC().Truncate(time.Millisecond)
@@ -48,7 +49,7 @@ func TestOrdersUnderWayAreListed(t *testing.T) {
 		}{{submitting, pool.Submitting, target, ""}, {bought, pool.Bought, other, "t7"}, {unknown, pool.Unknown, target, ""}} {
 			identity := want.spec.Identity
 			identity.Proxy, identity.ProxyType = "", ""
-			placed := began.Add(time.Duration(i+1) * 2 * time.Second) // each took 2 s
+			placed := began.Add(time.Duration(i+1) * 2 * time.Second) // each placement took 2 s
 			if u := got[want.of.Ref]; u != (OrderInFlight{
 				Order: want.of.Ref, Identity: identity, Target: want.spec.Target, Owner: "qa@example.com", Provider: "one", Task: want.task,
 				State: want.state, Price: 3_000_000, Placed: placed, Submitted: placed.Add(2 * time.Second), Age: 6*time.Second - time.Duration(i)*2*time.Second,

@@ -17,8 +17,8 @@ type Class int
 // The classes of errors.
 const (
 	Capacity   Class = iota + 1 // nothing was bought; the caller may try again after Delay
-	Account                     // the account cannot buy; all calls stop except slow probes
-	Parameters                  // the parameters of this target are wrong; other targets are unaffected
+	Account                     // the account cannot buy; the caller stops all calls except slow probes
+	Parameters                  // this target's parameters are wrong; other targets are unaffected
 	Task                        // this task failed; other tasks are unaffected
 )
 
@@ -37,17 +37,17 @@ func (c Class) String() string {
 	return "unknown"
 }
 
-// NotAsked is the code of a Submit that made no call, because the protocol of the service cannot
-// express the identity.
+// NotAsked is the code of a Submit without a call, because the service's protocol cannot express
+// the identity.
 const NotAsked = "cannot_be_asked"
 
-// Error is the error type of all failed calls. The only other errors are ErrNotReady and the error
-// of the caller's context.
+// Error is the type of all errors of calls, except ErrNotReady and the error of the caller's
+// context.
 type Error struct {
 	Class Class
 	Code  string        // the service's error code, or a code of this package; never contains a key or a token
 	Delay time.Duration // for Capacity and Account: the time to wait before the next call; 0 = none
-	// Unknown means that the service may have accepted the failed Submit. Its task counts as
+	// Unknown means that the service may have accepted the failed Submit. The task then counts as
 	// bought.
 	Unknown bool
 	Err     error // the cause, without the key; may be nil
@@ -73,13 +73,13 @@ type Request struct {
 
 // Solution is the result of a solved task.
 type Solution struct {
-	// Token is the solution as the service wrote it. IsAnswer has accepted it. If the solution
-	// consists of named values, captcha.Named parses them.
+	// Token is the solution as the service wrote it. IsAnswer has accepted this text. If the solution
+	// consists of named values, captcha.Named parses the text.
 	Token     string
 	UserAgent string // the solver's browser; "" = unknown
-	// Dated reports whether the service states when the token was solved; only another poold is
-	// trusted with this. SinceSubmit is the time from the submission to the solve. It is negative
-	// if the token was solved before.
+	// Dated means that the service states when the token was solved; only another poold is trusted.
+	// SinceSubmit is the time from the submission to the solve. It is negative if the solve came
+	// first.
 	Dated       bool
 	SinceSubmit time.Duration
 }
@@ -90,8 +90,8 @@ type StateKind string
 // The states of a provider, with their names in /status.json.
 const (
 	StateOK   StateKind = "ok"
-	StateBusy StateKind = "busy" // the service is full, or it asked for fewer calls; ends within seconds
-	StateDown StateKind = "down" // account fault, ban or outage; only one call in each turn, as a probe
+	StateBusy StateKind = "busy" // the service is full or asked for fewer calls; ends within seconds
+	StateDown StateKind = "down" // account fault, ban or outage; only one call in each turn is made, as a probe
 )
 
 // Usable reports whether calls are possible now, or will be within seconds.

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	outageAfter = 5                // number of consecutive calls without a proper answer after which an outage begins
+	outageAfter = 5                // an outage begins after this number of consecutive calls without a proper answer
 	outageFor   = 10 * time.Second // pause before each trial call during an outage
 	maxBackoff  = 30 * time.Second
-	// regrantAfter is the time after which Ready grants an unused turn again. A turn stays unused
-	// if its order was not placed.
+	// Ready grants an unused turn again after regrantAfter. A turn stays unused if the caller placed
+	// no order.
 	regrantAfter = 5 * time.Second
 )
 
 // health is the circuit breaker of one account. It decides whether the client may call the service
-// at a given time. The zero value means that the service has no fault.
+// at a given time. The zero value has no fault.
 type health struct {
 	mu       sync.Mutex // guards all fields
 	account  pause
@@ -28,7 +28,7 @@ type health struct {
 
 	busySince, busyUntil time.Time
 	busyReason           string
-	backoff              time.Duration // the latest backoff; 0 = the next fault is the first of a series
+	backoff              time.Duration // the latest backoff; 0 = the next fault begins a series
 
 	balance *float64 // the value behind the pointer never changes
 	logged  string   // the reason that was logged last; "" = no fault
@@ -40,20 +40,20 @@ const noAnswer = "no proper answer: "
 // pause is a period in which only one call is made in each turn. A turn is a fixed interval.
 type pause struct {
 	on      bool
-	adopted bool          // for an outage: only other replicas observed it
+	adopted bool          // for an outage: only other replicas observed this outage
 	since   time.Time     // when the fault began or was last observed
 	turn    time.Time     // start of the next turn
 	every   time.Duration // length of a turn
-	granted time.Time     // when Ready granted a turn that no call has used yet; zero = no such turn
+	granted time.Time     // when Ready granted a turn that is still unused; zero = no such turn
 	fault   *Error        // for an account fault: the cause
 	action  string        // for an account fault: the action of the failed call
 
 	polls    bool      // for an account fault: the service still answers polls
-	pollTurn time.Time // for an account fault: no poll before this time, except for an order that is about to expire
+	pollTurn time.Time // for an account fault: time of the next poll; an order that is about to expire may poll earlier
 }
 
-// wait returns the time until Ready may grant a turn. That is the start of the next turn, or the
-// time at which an unused turn is granted again, if that is earlier.
+// wait returns the time until Ready may grant a turn: until the start of the next turn, or until an
+// unused turn is granted again, whichever is earlier.
 func (p *pause) wait(at time.Time) time.Duration {
 	wait := p.turn.Sub(at)
 	if !p.granted.IsZero() {
@@ -62,8 +62,8 @@ func (p *pause) wait(at time.Time) time.Duration {
 	return wait
 }
 
-// useTurn spends the turn that Ready granted. If Ready granted none, it spends the next turn, if that
-// has begun. It returns false if there is no turn to spend.
+// useTurn spends the turn that Ready granted. Without a granted turn it spends the next turn, if
+// that turn has begun. It returns false if it spent no turn.
 func (p *pause) useTurn(at time.Time) bool {
 	switch {
 	case !p.granted.IsZero():
@@ -127,10 +127,10 @@ func (e *Error) reason() string {
 // operator is always allowed.
 //
 //   - During an account fault, one submission is allowed in each turn. Polls are allowed, because
-//     their orders are paid; PollTurn limits their rate.
-//   - During an outage that this client observed, one call of any kind is allowed in each turn.
-//     During an outage that only other replicas observed, all calls are allowed, because this
-//     replica may still reach the service.
+//     the orders are paid; PollTurn limits their rate.
+//   - If this client observed an outage, one call of any kind is allowed in each turn. If only
+//     other replicas observed the outage, all calls are allowed, because this replica may still
+//     reach the service.
 //   - A report is allowed only while there is neither an account fault nor an outage.
 func (h *health) enter(action string, at time.Time) error {
 	h.mu.Lock()
@@ -149,7 +149,7 @@ func (h *health) enter(action string, at time.Time) error {
 	case action == report, !p.adopted && !p.useTurn(at):
 		return &Error{Class: Capacity, Code: "outage", Delay: max(p.turn.Sub(at), time.Second)}
 	case action == submit:
-		p.granted = time.Time{} // the call uses the granted turn, also during an adopted outage
+		p.granted = time.Time{} // the call uses the granted turn, even in an adopted outage
 	}
 	return nil
 }
@@ -174,8 +174,8 @@ type change struct {
 	reason        string
 }
 
-// settle updates the state after a call, and sets the delay of the call's fault. It reports whether
-// the provider went down or up since settle last reported a change.
+// settle updates the state after a call, and sets the delay of the call's fault. It returns true if
+// the provider went down or up since the last reported change.
 func (h *health) settle(e event) (change, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -198,8 +198,8 @@ func (h *health) settle(e event) (change, bool) {
 	return h.changeLocked()
 }
 
-// pauseLocked begins or prolongs the pause for an account fault. The answer to a call that was in
-// flight when a ban began does not shorten the ban.
+// pauseLocked begins or prolongs the pause for an account fault. If a call was in flight when a ban
+// began, its answer does not shorten the ban.
 func (h *health) pauseLocked(e event) {
 	if h.account.on && e.started.Before(h.account.since) && h.account.turn.After(e.at.Add(e.fault.Delay)) {
 		return
@@ -217,9 +217,9 @@ func (h *health) pauseLocked(e event) {
 	}
 }
 
-// resumeLocked ends the account fault if a call of the kind that failed succeeds:
+// resumeLocked ends the account fault after a successful call of the kind that had failed:
 //
-//   - A call that was sent before the fault proves nothing about it.
+//   - A call that was sent before the fault proves nothing about the fault.
 //   - An answered poll shows that the service answers polls, but not that it accepts submissions.
 //   - An accepted submission does not show that its task can be collected.
 func (h *health) resumeLocked(e event) {
@@ -235,8 +235,8 @@ func (h *health) resumeLocked(e event) {
 }
 
 // countLocked counts consecutive calls without a proper answer, and begins and ends the outage. It
-// ignores calls that were sent before the outage. It also ignores reports, because some services do
-// not have that call.
+// ignores calls that were sent before the outage. It also ignores reports, because some services
+// have no call for them.
 func (h *health) countLocked(e event) {
 	later := e.started.After(h.outage.since)
 	t := e.trouble
@@ -264,8 +264,8 @@ func (h *health) countLocked(e event) {
 }
 
 // slowLocked makes the provider busy for the delay of the fault. Each further fault increases the
-// delay. A call that was sent before the last delay ended does not increase it, so that concurrent
-// calls count once.
+// delay. A call that was sent before the end of the last delay does not increase the delay, so that
+// concurrent calls count once.
 func (h *health) slowLocked(e event) {
 	f := e.fault
 	base := f.Delay
@@ -298,7 +298,7 @@ func (h *health) changeLocked() (change, bool) {
 	}
 	now := c.reason
 	if c.down && !c.account {
-		now = "outage" // a constant, because the reason of an outage changes with every call
+		now = "outage" // a constant, because the reason for an outage changes with every call
 	}
 	if now == h.logged {
 		return c, false

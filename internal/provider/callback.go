@@ -19,15 +19,15 @@ import (
 	"poold/internal/strictjson"
 )
 
-// ErrCallback is the error for an unreadable pingback. Such a pingback says nothing about the state
-// of its task; a poll must find it out.
+// ErrCallback is the error for an unreadable pingback. Only a poll can then find out the state of
+// the task.
 var ErrCallback = errors.New("provider: unreadable callback")
 
 // Callback is the content of a pingback, which has either the token of a task or an error.
 type Callback struct {
-	Task string // the task's id; "" if the pingback does not name it
-	// Solution is zero if Err is set. A pingback does not name the type of CAPTCHA, so the caller
-	// must check the token by IsAnswer with the type of the task.
+	Task string // the task's id; "" if the pingback has no id
+	// Solution is zero if Err is set. A pingback does not contain the type of CAPTCHA, so the caller
+	// must check the token by IsAnswer.
 	Solution Solution
 	// Err says why the task ended without a token. It is an *Error of class Task, or of class
 	// Parameters if the service's code says so. The class is never Capacity or Account, because a
@@ -35,10 +35,10 @@ type Callback struct {
 	Err error
 }
 
-// ReadCallback reads a pingback of any service: the query of a GET, a form, or a JSON object. The
-// object has the fields id and code, or the form of a response to getTaskResult. The body overrides
-// the query. The error wraps ErrCallback and quotes nothing of the pingback. The caller must have
-// checked that the sender knows a secret.
+// ReadCallback reads a pingback of any service: the query of a GET, a form, or a JSON object. A
+// JSON object has the fields id and code, or it has the form of a response to getTaskResult. The
+// body overrides the query. The error wraps ErrCallback and quotes nothing of the pingback. The
+// caller must check first that the sender knows a secret.
 func ReadCallback(contentType string, query url.Values, body []byte) (Callback, error) {
 	c, err := readCallback(contentType, query, body)
 	if err != nil {
@@ -47,7 +47,7 @@ func ReadCallback(contentType string, query url.Values, body []byte) (Callback, 
 	return c, nil
 }
 
-// The reasons why a pingback cannot be read. Their texts quote nothing of the pingback.
+// The reasons why a pingback cannot be read. These texts quote nothing of the pingback.
 var (
 	errLong     = errors.New("too long")
 	errText     = errors.New("not UTF-8")
@@ -80,7 +80,7 @@ func readCallback(contentType string, query url.Values, body []byte) (Callback, 
 	return mergeFields(all, inBody).callback()
 }
 
-// callbackFields maps the names of fieldNames to the non-empty values of a pingback.
+// callbackFields maps the common field names to the non-empty values of a pingback.
 type callbackFields map[string]string
 
 // fieldNames maps the field names of all services, in lower case, to common names. Other fields are
@@ -99,11 +99,11 @@ var solutionNames = map[string]string{
 	"useragent": "solver", "user_agent": "solver",
 }
 
-// outcomeNames lists the fields that say how the task ended. All of them must come from the query,
-// or all from the body.
+// outcomeNames lists the fields for the outcome of the task. They must all come from the query, or
+// all from the body.
 var outcomeNames = []string{"code", "status", "errorid", "errorcode", "token", "named", "solver"}
 
-// add adds the value of a field. It returns an error if the field already has a different value.
+// add stores the value of a field. It returns an error if the field already has a different value.
 func (f callbackFields) add(name, value string) error {
 	switch old, known := f[name]; {
 	case value == "" || old == value && known:
@@ -155,14 +155,14 @@ func bodyFields(contentType string, body []byte) (callbackFields, error) {
 	case "application/x-www-form-urlencoded":
 		values, err := url.ParseQuery(string(body))
 		if err != nil {
-			return nil, errForm // not the library's error, because that quotes the body
+			return nil, errForm // the library's error would quote the body
 		}
 		return formFields(values)
 	}
 	return nil, errKind
 }
 
-// readJSON adds the members of a JSON object whose names are in the map names.
+// readJSON stores the members of a JSON object whose names the argument names contains.
 func (f callbackFields) readJSON(object []byte, names map[string]string) error {
 	var members map[string]json.RawMessage
 	if strictjson.Check(object) != nil || json.Unmarshal(object, &members) != nil || members == nil {
@@ -180,7 +180,7 @@ func (f callbackFields) readJSON(object []byte, names map[string]string) error {
 	return nil
 }
 
-// addMember adds one member of a JSON object. Ids and states may be numbers; tokens must be strings.
+// addMember stores one member of a JSON object. Ids and states may be numbers; tokens must be strings.
 func (f callbackFields) addMember(name string, raw json.RawMessage) error {
 	value := textOrDigits(raw)
 	switch {
@@ -201,7 +201,7 @@ func (f callbackFields) addMember(name string, raw json.RawMessage) error {
 }
 
 // mergeFields merges the fields of the query and of the body; the body overrides the query. If the
-// body has any field of outcomeNames, all such fields of the query are ignored.
+// body has any field in outcomeNames, it ignores all such fields of the query.
 func mergeFields(query, body callbackFields) callbackFields {
 	inBody := func(name string) bool { return body[name] != "" }
 	if slices.ContainsFunc(outcomeNames, inBody) {
@@ -268,7 +268,7 @@ func (f callbackFields) refusal() (string, error) {
 	case status == "processing" || status == "idle":
 		return "", errPending
 	case status == "failed", status == "0" && f["id"] != "":
-		// Some services send no reason. A status of 0 alone has no certain meaning.
+		// Some services send no reason. A status of 0 without a reason has no certain meaning.
 		word = "status " + status
 	}
 	if strings.ContainsFunc(word, unicode.IsControl) {
@@ -277,7 +277,7 @@ func (f callbackFields) refusal() (string, error) {
 	return word, nil
 }
 
-// isRefusal reports whether the value of the field code is an error code and not a token.
+// isRefusal reports whether the value of the field `code` is an error code and not a token.
 func isRefusal(code string) bool {
 	_, _, known := anyProfile.meaning(code)
 	return known || isLink(code) || strings.HasPrefix(code, "ERROR")
@@ -286,8 +286,8 @@ func isRefusal(code string) bool {
 // anyProfile gives the meaning of error codes if the service is unknown.
 var anyProfile, _ = profileNamed(generic)
 
-// answers returns the texts of the pingback that an error must not contain: the token and its
-// parts.
+// answers returns the token of the pingback and the parts of the token. No error may contain these
+// texts.
 func (f callbackFields) answers() []string {
 	all := []string{f["token"], f["code"]}
 	for _, t := range []captcha.Type{captcha.GeeTest, captcha.GeeTestV4} {

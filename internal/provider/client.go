@@ -28,8 +28,8 @@ const (
 	callLimit      = 10 * time.Second // timeout of one call, from dialling to the last byte of the response
 	defaultTimeout = 180 * time.Second
 	balanceEvery   = time.Minute
-	longCode       = 100     // maximum length of a service's own code in texts, in characters
-	maxThreads     = 1 << 20 // a higher number of threads is invalid
+	longCode       = 100     // maximum length of an unknown error code in texts, in characters
+	maxThreads     = 1 << 20 // maximum valid number of threads
 )
 
 // Config describes one account at one solving service.
@@ -37,18 +37,18 @@ type Config struct {
 	Name         string // for logs
 	API          string // APILegacy | APITasks
 	Profile      string // one of the words of Profiles
-	URL          string // base URL, without in.php; http or https, without user and query
+	URL          string // base URL without in.php: http or https, without user and query
 	Key          captcha.Secret
 	FirstPoll    time.Duration // 0 = the default of Pace
 	PollInterval time.Duration // 0 = the default of Pace
 	Timeout      time.Duration // age at which a task is given up; 0 = 180 s
 	Balance      bool          // whether ReadBalance and Probe read the balance
 
-	// Observe is called after every call to the service. The action is submit, poll, threads,
+	// The client calls Observe after every call to the service. The action is submit, poll, threads,
 	// balance, probe or report. The outcome is ok, not_ready, capacity, account, parameters, task,
 	// transport or unknown. Observe must not block; nil = no observer.
 	Observe func(action, outcome string)
-	Log     *slog.Logger // gets the changes of state; nil = no log
+	Log     *slog.Logger // for the changes of state; nil = no log
 }
 
 // Pace returns how long to wait from the submission of a task to its first poll, and between polls.
@@ -79,7 +79,7 @@ type Client struct {
 
 // protocol makes the requests of one protocol and parses their replies.
 type protocol interface {
-	// submit returns an error if the protocol cannot express the parameters.
+	// The method submit returns an error if the protocol cannot express the parameters.
 	submit(r Request) (query, error)
 	poll(task string, id captcha.Identity) query
 	balance() query
@@ -91,20 +91,20 @@ type protocol interface {
 type query struct {
 	path, contentType, body string
 
-	read    func(reply []byte) (answer, error) // parses the reply; its error is of type garbled
+	read    func(reply []byte) (answer, error) // parses the reply; the error has the type garbled
 	answers captcha.Type                       // for polls: the type of CAPTCHA of the solution
-	secrets []captcha.Secret                   // secrets that no answer may contain: the key, and those of a pingback
-	hide    []captcha.Secret                   // secrets that no text may contain: the field secrets, and the proxy
-	image   []byte                             // bytes of the picture; no text may contain a piece of them
+	secrets []captcha.Secret                   // secrets that no answer may contain: the key and the secrets of a pingback
+	hide    []captcha.Secret                   // secrets that no text may contain: those in the field secrets, and the proxy
+	image   []byte                             // bytes of the picture; no text may contain a part of the picture
 }
 
 // answer is the parsed content of a reply, for both protocols.
 type answer struct {
-	code      string // the service's code for a refused call, unchanged; "" = not refused
+	code      string // the service's unchanged code for a refused call; "" = not refused
 	notReady  bool   // polls only
 	text      string // the task's id, or the token
 	userAgent string // polls only
-	dated     bool   // for polls: whether sinceSubmit is set; see Solution.Dated
+	dated     bool   // for polls: sinceSubmit is set; see Solution.Dated
 
 	sinceSubmit time.Duration
 	number      float64       // the balance, or the number of threads
@@ -158,9 +158,9 @@ func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	return c.cfg.Pace(t)
 }
 
-// Ready reports whether the caller may place an order at the given time. If not, wait is the time
-// after which the caller should ask again. While the provider is down, Ready returns true to one
-// caller in each turn; the order of that caller is the probe.
+// Ready reports whether the caller may place an order at the given time. If not, the result wait is
+// the time until the next attempt. While the provider is down, Ready returns true to one caller in
+// each turn, and this caller's order is the probe.
 func (c *Client) Ready(at time.Time) (ready bool, wait time.Duration) { return c.health.ready(at) }
 
 // State returns a snapshot of the provider for /status.
@@ -171,7 +171,7 @@ func (c *Client) State(at time.Time) State {
 }
 
 // Submit buys one task and returns its id. A task with a pingback can be polled too. The error is
-// an *Error, or the error of ctx if ctx ended before anything was sent. Error.Unknown means that
+// an *Error, or the error of ctx if ctx ended before the request was sent. Error.Unknown means that
 // the task may have been bought. Submit does not keep the bytes of the picture.
 func (c *Client) Submit(ctx context.Context, r Request) (task string, err error) {
 	q, err := c.speak.submit(r)
@@ -186,8 +186,8 @@ func (c *Client) Submit(ctx context.Context, r Request) (task string, err error)
 	return a.text, err
 }
 
-// Poll requests the token of a task. The error is ErrNotReady, an *Error, or the error of ctx. The
-// argument id is the identity for which the task was bought.
+// Poll requests the token of a task that was bought for the identity id. The error is ErrNotReady,
+// an *Error, or the error of ctx.
 func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (Solution, error) {
 	q := c.speak.poll(task, id)
 	q.answers = id.Type
@@ -196,7 +196,7 @@ func (c *Client) Poll(ctx context.Context, task string, id captcha.Identity) (So
 }
 
 // Threads requests the number of tasks that the account may have in flight at the same time. If the
-// service does not offer this call, ok is false and err is nil.
+// service does not offer this call, Threads returns ok = false and no error.
 func (c *Client) Threads(ctx context.Context) (total int, ok bool, err error) {
 	q, offered := c.speak.threads()
 	if !offered {
@@ -212,8 +212,8 @@ func (c *Client) Threads(ctx context.Context) (total int, ok bool, err error) {
 	return int(a.number), true, nil
 }
 
-// ReadBalance requests the balance of the account, which State then contains. It does nothing
-// unless Config.Balance is set, and makes at most one call a minute.
+// ReadBalance requests the balance of the account for State, at most once a minute. It does nothing
+// unless Config.Balance is set.
 func (c *Client) ReadBalance(ctx context.Context) error {
 	if !c.cfg.Balance {
 		return nil
@@ -244,7 +244,7 @@ const (
 	threads = "threads"
 	balance = "balance"
 	report  = "report"
-	probing = "probe" // a call for the balance by Probe, which is made even during a fault
+	probing = "probe" // Probe's call for the balance, which is made even during a fault
 )
 
 // call makes one call to the service if the circuit breaker permits it, and updates the breaker
@@ -272,7 +272,7 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 	}
 	var fault *Error
 	if !errors.As(err, &fault) && err != nil && !errors.Is(err, ErrNotReady) {
-		return answer{}, err // the caller cancelled before the outcome was known
+		return answer{}, err // the caller cancelled before the outcome of the call was known
 	}
 	e := event{action: action, started: started, at: at, trouble: t, fault: fault}
 	if change, changed := c.health.settle(e); changed {
@@ -285,7 +285,7 @@ func (c *Client) call(ctx context.Context, action string, q query, proxy captcha
 	return a, nil
 }
 
-// refusal returns an error if a proper answer refuses the call, and nil if it grants the call.
+// refusal returns an error if a proper answer refuses the call, and nil otherwise.
 func (c *Client) refusal(a answer, q query) error {
 	if a.notReady {
 		return ErrNotReady
@@ -322,7 +322,7 @@ func (c *Client) announce(ctx context.Context, ch change) {
 	c.cfg.Log.LogAttrs(ctx, level, text, slog.String("provider", c.cfg.Name), slog.String("reason", ch.reason))
 }
 
-// outcome returns the word for the outcome of a call that is passed to Observe.
+// outcome returns the outcome of a call as a word for Observe.
 func outcome(err error, fault *Error, t *trouble) string {
 	switch {
 	case err == nil:

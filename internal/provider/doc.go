@@ -1,5 +1,5 @@
 // Package provider buys tokens from solving services. A Client uses one account at one service: it
-// submits a task, polls it, and reports whether a site accepted its token. The class of each error
+// submits tasks, polls them, and reports whether a site accepted a token. The class of each error
 // says what the caller must do.
 //
 // Package purchase uses the clients and owns the orders. Services differ in three ways:
@@ -12,15 +12,15 @@
 //
 // A service that speaks one of the two protocols needs only a profile. Add its name to Profiles and
 // profileNamed, the codes that have a different meaning there, its pace, and its word to the key
-// profile in targets/set.go.
+// `profile` in targets/set.go.
 //
-// A new protocol is a type that implements the interface protocol in client.go, with tasks.go as
-// the model. A new protocol also needs an API constant in this package and in targets/set.go, and a
-// case in New. Check its pace (profiles.go) and ReportWindow (report.go) too. The methods that make
-// requests return a query, and the functions that parse replies return an answer. The Client does
-// the rest: circuit breaker, secrets and error classes. If poold should also serve the new
-// protocol, add a parser of its requests to package wire. A row in the table dialects of
-// hostile_test.go tests the protocol with every hostile reply.
+// A type for a new protocol implements the interface `protocol` (client.go); tasks.go is the model.
+// A new protocol also needs an API constant in this package and in targets/set.go, and a case in
+// New. Check the pace (profiles.go) and ReportWindow (report.go) for the protocol too. The methods
+// that make requests return a query, and the functions that parse replies return an answer. The
+// Client does the rest: circuit breaker, secrets and error classes. If poold should also serve the
+// new protocol, add a parser of its requests to package wire. A row in the table `dialects`
+// (hostile_test.go) tests the protocol with every hostile reply.
 //
 // A new type of CAPTCHA needs a row in wire.legacyMethods and in wire.taskNames, and its fields in
 // legacyFields and Task. If its solution is not a single token, it also needs a case in
@@ -30,8 +30,7 @@
 //
 // The protocol "legacy" sends forms by POST to /in.php and /res.php, and receives JSON or plain
 // text. The protocol "tasks" sends JSON by POST to /createTask and /getTaskResult. A service may
-// also send the result itself, in a pingback. ReadCallback reads the pingbacks of all services, so
-// it needs no protocol.
+// also send the result itself, in a pingback. ReadCallback reads the pingbacks of all services.
 //
 // A solution of any type of CAPTCHA is stored as one text: a token, the text of a picture, or the
 // named values of a GeeTest as the service wrote them. IsAnswer validates a solution, and
@@ -63,15 +62,15 @@
 //   - The key is sent only in the body of requests. It never appears in a URL, error, log line or
 //     state, even if the service echoes it. The only part of a reply that is quoted is an unknown
 //     error code, cleaned and cut. Pingback URLs, the contents of pingbacks and the bytes of
-//     pictures are never quoted either. The Client keeps no picture after its submission.
+//     pictures are never quoted either. The Client keeps no picture after the submission.
 //   - Reports are sent only while there is neither an account fault nor an outage. A report neither
-//     begins nor ends an outage. Its reply changes the provider's state only by an account fault or
-//     a rate limit.
+//     begins nor ends an outage. The reply to a report changes the provider's state only by an
+//     account fault or a rate limit.
 //   - A call ends within 10 s and reads 64 KiB at most.
 //   - While an account fault lasts, at most one submission is made in each turn.
 //   - A Client starts no goroutine; Close closes its idle connections.
 //
-// The package does not receive pingbacks and does not authenticate their senders. It does not
-// repeat calls, wait between polls, count tasks in flight, evaluate the age of a token, or choose
-// between services.
+// The package neither receives pingbacks nor authenticates the senders. It does not repeat calls,
+// wait between polls, count tasks in flight, evaluate the age of a token, or choose between
+// services.
 package provider

@@ -32,8 +32,8 @@ type Fault struct {
 	Polls  bool          // for an account fault: the service still answers polls
 }
 
-// pollSoon is the time from the begin of an account fault to the first poll. This poll shows
-// whether the service still answers polls.
+// pollSoon is the time from the start of an account fault to the first poll, which shows whether
+// the service still answers polls.
 const pollSoon = 5 * time.Second
 
 // Fault returns why the provider is down, or nil if it is up.
@@ -57,8 +57,8 @@ func (c *Client) Fault() *Fault {
 	return nil
 }
 
-// Answered returns when the client sent the latest call that got a proper answer. It returns the
-// zero time if there was none.
+// Answered returns the time at which the client sent the latest call with a proper answer, or the
+// zero time.
 func (c *Client) Answered() time.Time {
 	c.health.mu.Lock()
 	defer c.health.mu.Unlock()
@@ -73,9 +73,9 @@ func (c *Client) Adopt(ctx context.Context, f *Fault) {
 	}
 }
 
-// PollTurn reports whether the caller may poll a task at the given time. While an account fault
-// lasts and the service has answered no poll since it began, PollTurn permits one poll a minute. If
-// ok is false, wait is the time until the next permitted poll.
+// PollTurn reports whether the caller may poll a task at the given time. During an account fault
+// PollTurn permits one poll a minute until the service answers a poll. If ok is false, the result
+// wait is the time until the next permitted poll.
 func (c *Client) PollTurn(at time.Time) (ok bool, wait time.Duration) {
 	h := &c.health
 	h.mu.Lock()
@@ -92,8 +92,8 @@ func (c *Client) PollTurn(at time.Time) (ok bool, wait time.Duration) {
 }
 
 // Probe allows the next submission although the provider is down. With Config.Balance, Probe first
-// requests the balance, even during a fault, and allows the submission only if this call succeeds.
-// The error is an *Error or the error of ctx.
+// requests the balance, and allows the submission only if this call succeeds. The error is an
+// *Error or the error of ctx.
 func (c *Client) Probe(ctx context.Context) error {
 	if c.cfg.Balance {
 		a, err := c.call(ctx, probing, c.speak.balance(), "")
@@ -128,7 +128,7 @@ func (h *health) adopt(f *Fault) (change, bool) {
 	default:
 		h.account = pause{}
 		adopted := !h.outage.on || h.outage.adopted
-		granted := h.outage.granted // kept, because the submission with this grant may be about to be sent
+		granted := h.outage.granted // kept, because the submission for this grant may not be sent yet
 		h.outage = pause{on: true, adopted: adopted, since: f.Since, turn: f.Next, every: f.Every, granted: granted}
 		h.last = f.Code
 	}

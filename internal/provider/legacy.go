@@ -11,14 +11,14 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// legacy implements the protocol with the paths in.php and res.php. Its requests ask for JSON
-// replies, but it also parses plain text, because some services always send errors as plain text.
+// legacy implements the protocol with the paths in.php and res.php. Requests ask for JSON replies,
+// but plain text is parsed too, because some services always send errors as plain text.
 type legacy struct {
 	key     captcha.Secret
 	profile profile
 }
 
-// form returns a call with these fields and the key in its body. The key is never in the URL.
+// form returns a call whose body has these fields and the key. The key is never part of the URL.
 func (l legacy) form(path string, fields url.Values, read func([]byte) (answer, error)) query {
 	fields.Set("key", l.key.Reveal())
 	fields.Set("json", "1")
@@ -102,8 +102,8 @@ func (l legacy) readPoll(reply []byte, id captcha.Identity) (answer, error) {
 	return solvedAnswer(id.Type, first, ua)
 }
 
-// besideStatus handles replies whose own fields are the named values of a solution. It returns
-// these values as a JSON object, or "" if the reply has none.
+// besideStatus returns the named values of a solution that are fields of the reply itself, as a
+// JSON object. It returns "" if the reply has no such fields.
 func besideStatus(t captcha.Type, reply []byte) string {
 	var whole json.RawMessage
 	reply, err := trimReply(reply)
@@ -119,7 +119,7 @@ func besideStatus(t captcha.Type, reply []byte) string {
 }
 
 func (l legacy) readBalance(reply []byte) (answer, error) {
-	// As plain text, a balance has no prefix OK|.
+	// A balance as plain text has no prefix "OK|".
 	if n, ok := finite(string(bytes.TrimSpace(reply))); ok {
 		return answer{number: n}, nil
 	}
@@ -141,11 +141,11 @@ func (l legacy) readThreads(reply []byte) (answer, error) {
 	if _, a, err := l.parse(reply); err != nil || a.code != "" {
 		return a, err
 	}
-	// A proper reply without a number of threads must not count as an outage.
+	// A proper reply without a number of threads must not count towards an outage.
 	return answer{number: -1}, nil
 }
 
-// readReport parses the reply to a report. As plain text, this reply is OK_REPORT_RECORDED.
+// readReport parses the reply to a report. In plain text the reply is OK_REPORT_RECORDED.
 func (l legacy) readReport(reply []byte) (answer, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(reply), []byte("OK")) {
 		return answer{}, nil
@@ -154,8 +154,8 @@ func (l legacy) readReport(reply []byte) (answer, error) {
 	return reportAnswer(a, err)
 }
 
-// parse parses a reply in JSON or in plain text. In the answer it sets code or notReady; if the
-// service granted the call, it sets neither.
+// parse parses a reply in JSON or in plain text. The answer has code or notReady set, or neither if
+// the service granted the call.
 func (l legacy) parse(reply []byte) (legacyReply, answer, error) {
 	reply, err := trimReply(reply)
 	if err != nil {
@@ -190,8 +190,9 @@ func (l legacy) parse(reply []byte) (legacyReply, answer, error) {
 	return r, answer{}, oddReply
 }
 
-// isErrorCode reports whether a plain text is an error code of the protocol. Other texts, such as "Bad
-// gateway", must not count as refusals, because the service may have accepted the task.
+// isErrorCode reports whether a reply in plain text is an error code of the protocol. Other texts,
+// such as "Bad gateway", must not count as refusals, because the service may have accepted the
+// task.
 func (l legacy) isErrorCode(text string) bool {
 	if strings.ContainsAny(text, "\r\n<") {
 		return false

@@ -28,7 +28,7 @@ type profile struct {
 type fault struct {
 	class Class
 	delay time.Duration // pause before the next submission; 0 = none
-	note  string        // an explanation to show, because the code alone misleads
+	note  string        // an explanation for people, because the code alone misleads
 }
 
 // Delays after error codes. The services recommend them.
@@ -42,8 +42,8 @@ func profileNamed(name string) (profile, bool) {
 	p := profile{name: name, faults: commonFaults()}
 	switch name {
 	case captchaAI:
-		// This service sells threads, so its accounts have no balance. The code means that all
-		// threads are busy.
+		// This service sells threads, so accounts have no balance. The code means that all threads are
+		// busy.
 		p.faults["ERROR_ZERO_BALANCE"] = fault{Capacity, soon, "no thread of the account is free"}
 		p.faults["ERROR_KEY_DOES_NOT_EXIST"] = fault{Account, probe, "unknown key, or an account without threads"}
 	case twoCaptcha, generic, otherPoold:
@@ -53,9 +53,9 @@ func profileNamed(name string) (profile, bool) {
 	return p, true
 }
 
-// meaning returns the meaning of an error code, and the word that logs and errors show for it. An
-// unknown code counts as a fault of the task, so that it cannot stop a target or an account. The
-// caller must clean an unknown code before showing it.
+// meaning returns the meaning of an error code, and the word for logs and errors. An unknown code
+// counts as a fault of the task, so that the code cannot stop a target or an account. The caller
+// must clean an unknown code before it shows the code.
 func (p profile) meaning(code string) (word string, f fault, known bool) {
 	// Some services append a sentence to the code, and some omit the space in "ERROR: 1001".
 	first, rest, _ := strings.Cut(code, ":")
@@ -89,7 +89,7 @@ func commonFaults() map[string]fault {
 		delay time.Duration
 		codes string
 	}{
-		// The service is full, or asks for fewer calls. Nothing was bought.
+		// The service is full or asks for fewer calls, and nothing was bought.
 		{Capacity, soon, `ERROR_NO_SLOT_AVAILABLE ERROR_TOO_MUCH_REQUESTS ERROR_RATE_LIMIT
 			ERROR_SERVICE_UNAVALIABLE ERROR_SERVICE_UNAVAILABLE`},
 		{Capacity, later, `MAX_USER_TURN ERROR_SERVER_ERROR ERROR_INTERNAL_SERVER_ERROR`},
@@ -97,7 +97,7 @@ func commonFaults() map[string]fault {
 		// The account cannot buy until an operator acts.
 		{Account, probe, `ERROR_ZERO_BALANCE ERROR_WRONG_USER_KEY ERROR_KEY_DOES_NOT_EXIST
 			ERROR_IP_NOT_ALLOWED ERROR_IP_BLOCKED ERROR_ACCOUNT_SUSPENDED`},
-		// Bans of a known length. The codes with a space are added below.
+		// Bans of a known length; the codes with a space are added below.
 		{Account, 5 * time.Minute, `IP_BANNED ERROR_IP_BANNED`},
 
 		// The parameters of the target are wrong.
@@ -130,11 +130,11 @@ func commonFaults() map[string]fault {
 }
 
 // pace returns the default times of polls. A reCAPTCHA takes longer to solve than the other types,
-// and a picture takes less time. Services do not want more frequent polls.
+// and a picture takes less time. Services discourage more frequent polls.
 func pace(profile, api string, t captcha.Type) (firstPoll, interval time.Duration) {
 	slow := t == captcha.RecaptchaV2 || t == captcha.RecaptchaV3
 	switch {
-	case profile == otherPoold: // another poold may have a token ready at once, and polls of it cost little
+	case profile == otherPoold: // another poold may have a token ready at once, and polls are cheap
 		return time.Second, 2 * time.Second
 	case t == captcha.Image:
 		return 5 * time.Second, 5 * time.Second

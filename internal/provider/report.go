@@ -9,16 +9,16 @@ import (
 	"poold/internal/captcha"
 )
 
-// ErrNoReport is the error of Report if the service offers no call for such a report, or if the id
-// of the task is unknown. Report made no call.
+// ErrNoReport means that Report made no call, because the service offers no call for such a report
+// or because the task id is unknown.
 var ErrNoReport = errors.New("provider: accepts no report of this kind")
 
 const (
-	// 2captcha accepts a report within 15 minutes after the solution, according to the text of its
-	// client for REPORT_NOT_RECORDED. The other services with the legacy protocol copy 2captcha.
+	// According to its client's text for REPORT_NOT_RECORDED, 2captcha accepts a report within 15
+	// minutes after the solve. Other services with the legacy protocol copy 2captcha.
 	longWindow = 15 * time.Minute
-	// anti-captcha's documentation of reportIncorrectRecaptcha states 60 s. The services that
-	// copied its protocol do not contradict this.
+	// anti-captcha's documentation of reportIncorrectRecaptcha states 60 s. The services that copied
+	// this protocol state nothing else.
 	shortWindow = time.Minute
 
 	duplicateReport = "ERROR_DUPLICATE_REPORT"
@@ -33,10 +33,10 @@ func (c *Client) ReportWindow() time.Duration {
 }
 
 // Report reports to the service whether a site accepted the token of a task. A repeated report
-// succeeds. The error is ErrNoReport, an *Error, or the error of ctx. A refused report is a fault of
-// class Task. During an account fault or an outage, Report fails without a call. Its reply affects
-// other calls only by an account fault or a rate limit, because a service that lacks this call may
-// answer with an HTML page.
+// succeeds. The error is ErrNoReport, an *Error, or the error of ctx. A refused report is a fault
+// of class Task. During an account fault or an outage, Report fails without a call. The reply
+// affects other calls only by an account fault or a rate limit, because a service without this call
+// may answer with an HTML page.
 func (c *Client) Report(ctx context.Context, task string, t captcha.Type, good bool) error {
 	q, offered := c.speak.report(task, t, good)
 	if !offered || task == "" {
@@ -56,7 +56,7 @@ func reportAnswer(a answer, err error) (answer, error) {
 	case err != nil:
 		return answer{}, err
 	case a.notReady:
-		return answer{code: "CAPCHA_NOT_READY"}, nil // handled as a refusal with this code
+		return answer{code: "CAPCHA_NOT_READY"}, nil // treated as a refusal with this code
 	case strings.HasPrefix(a.code, duplicateReport):
 		return answer{}, nil
 	}

@@ -12,14 +12,12 @@ import (
 	"poold/internal/captcha"
 )
 
-// This file has the functions that check and clean texts from a service.
-
-// clean makes a text from a service safe to show. It replaces the given secrets, removes all
-// characters except printable ASCII, and cuts the text after the given number of characters.
+// clean makes a text from a service safe to show. It replaces the secrets, removes all characters
+// except printable ASCII, and cuts the text after the maximum number of characters.
 func clean(text string, maximum int, secrets ...captcha.Secret) string {
 	text = captcha.Printable(text)
 	for _, s := range secrets {
-		// The text may contain the secret unchanged, form-encoded, or cleaned by Printable.
+		// The text may contain the secret unchanged, form-encoded or cleaned by captcha.Printable.
 		for _, form := range []string{s.Reveal(), url.QueryEscape(s.Reveal()), captcha.Printable(s.Reveal())} {
 			if form != "" {
 				text = strings.ReplaceAll(text, form, "[redacted]")
@@ -44,15 +42,15 @@ func containsImage(text string, image []byte) bool {
 	return false
 }
 
-// isGraphic reports whether text consists of visible ASCII characters, at least 1 and at most `most`.
-// Ids of tasks and tokens have this form.
+// isGraphic reports whether a text consists of 1 to maximum visible ASCII characters. Ids of tasks
+// and tokens have this form.
 func isGraphic(text string, maximum int) bool {
 	return text != "" && len(text) <= maximum &&
 		strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
 
-// isReadable reports whether text is valid UTF-8 of at most `most` bytes, has a character other than
-// white space, and has no control or replacement characters.
+// isReadable reports whether a text is valid UTF-8 of at most maximum bytes, is not only white
+// space, and has no control or replacement characters.
 func isReadable(text string, maximum int) bool {
 	return strings.TrimSpace(text) != "" && len(text) <= maximum && utf8.ValidString(text) &&
 		!strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError })

@@ -24,14 +24,14 @@ const (
 
 	longCause = 200 // maximum length of the text of an error, in characters
 
-	hiccup    = 5 * time.Second // delay of the next call after a call without a proper answer
-	unreached = 2 * time.Second // delay before the next attempt if a call could not be sent
+	hiccup    = 5 * time.Second // pause after a call without a proper answer
+	unreached = 2 * time.Second // pause after a call that could not be sent
 )
 
 // newTransport makes the HTTP transport of one client. It closes idle connections before services
 // do: if a service closed a connection during a submission, the task might be bought and its id
-// lost. The explicit TLS configuration restricts the transport to HTTP/1.1. The tests prove that it
-// never sends a submission twice.
+// lost. The explicit TLS configuration restricts the transport to HTTP/1.1, so that it never sends
+// a submission twice.
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{
@@ -61,15 +61,15 @@ const (
 	echoReply  garbled = "holds_a_secret"
 )
 
-// trouble is the error for a call that ended without a proper answer, that is, without a reply that
-// follows the protocol.
+// trouble is the error for a call without a proper answer. A proper answer is a reply that follows
+// the protocol.
 type trouble struct {
 	code    string // a short word of this package
-	why     string // for a call that was not sent: the cause in a few words; else ""
+	why     string // for a call that was not sent: the cause in a few words; otherwise ""
 	cause   error  // an error of this package, or the error of ctx; may be nil
 	sent    bool   // whether the request may have reached the service
 	gaveUp  bool   // whether the caller cancelled
-	refused bool   // whether the service answered HTTP 429: it works, and did not carry out the call
+	refused bool   // whether the service answered HTTP 429: the service works, but did not execute the call
 	delay   time.Duration
 }
 
@@ -100,7 +100,7 @@ func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) },
 	})
-	// New checked the base, and a path is a constant.
+	// No error is possible: New checked the base URL, and the paths are constants.
 	req, _ := http.NewRequestWithContext(traced, http.MethodPost, c.base+q.path, strings.NewReader(q.body))
 	req.GetBody = nil // otherwise the transport would send the request again after some failures
 	req.Header.Set("Content-Type", q.contentType)
@@ -134,16 +134,16 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 	a, err := q.read(reply)
 	switch {
 	case status >= 400 && (err != nil || a.code == ""):
-		// Some services refuse calls with a 4xx and an error code of the protocol. This reply has
-		// no code, so its reason is unknown, and its content is not trusted.
+		// Some services refuse calls with a 4xx and an error code of the protocol. This reply has no
+		// code, so the reason is unknown, and the content is not trusted.
 		return answer{}, &trouble{code: code, sent: true, refused: status == http.StatusTooManyRequests, delay: delay}
 	case err != nil:
 		g := oddReply
 		_ = errors.As(err, &g)
 		return answer{}, &trouble{code: string(g), cause: g, sent: true, delay: hiccup}
 	case q.leaksSecret(a.text):
-		// The id of a task is logged, and a token is handed out. Neither may contain the key or the
-		// secret of a pingback.
+		// Neither a task id, which is logged, nor a token may contain the key or the secret of a
+		// pingback.
 		return answer{}, &trouble{code: string(echoReply), cause: echoReply, sent: true, delay: hiccup}
 	}
 	if containsSecret(a.userAgent, q.secrets) {
@@ -173,12 +173,12 @@ func containsSecret(text string, secrets []captcha.Secret) bool {
 	})
 }
 
-// minSecretPiece is the minimum length of the pieces of a secret that replies are searched for.
-// Shorter pieces could occur in harmless texts.
+// Replies are searched for pieces of a secret with at least minSecretPiece bytes. Shorter pieces
+// could occur in harmless texts.
 const minSecretPiece = 16
 
-// pingbackSecrets returns the URL of a pingback and those pieces of its path and query that may be
-// secrets. The pieces count because a service may quote only a part of the URL.
+// pingbackSecrets returns a pingback's URL, and the pieces of its path and query that may be
+// secrets. A service may quote only a part of the URL.
 func pingbackSecrets(text string) []captcha.Secret {
 	if text == "" {
 		return nil
@@ -198,8 +198,8 @@ func pingbackSecrets(text string) []captcha.Secret {
 	return all
 }
 
-// networkTrouble converts a network error to a *trouble. It keeps the text of the error only if nothing was
-// sent, because a later error can quote the service.
+// networkTrouble converts a network error to a *trouble. It keeps the text of the error only if the
+// request was not sent, because a later error can quote the service.
 func networkTrouble(ctx, limited context.Context, err error, sent bool, hide []captcha.Secret) error {
 	t := &trouble{sent: sent, delay: hiccup}
 	switch {
@@ -216,8 +216,8 @@ func networkTrouble(ctx, limited context.Context, err error, sent bool, hide []c
 	return t
 }
 
-// retryAfter parses the header Retry-After, in seconds or as a date. It returns at most one minute,
-// and 0 without a valid header.
+// retryAfter parses the header Retry-After, which has seconds or a date. It returns at most one
+// minute, or 0 without a valid header.
 func retryAfter(h http.Header, at time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	wait := time.Duration(0)

@@ -34,7 +34,7 @@ func (p *partialStock) Find(ctx context.Context, order pool.Ref) (pool.Record, b
 	return p.Orders.Find(ctx, order)
 }
 
-// keepLetters places an order for a separate target and stores dead letters with the order's token.
+// keepLetters places orders for a separate target and stores dead letters with their tokens.
 func (r *replica) keepLetters(t *testing.T, name string, letters int) captcha.ID {
 	t.Helper()
 	target := spec()

@@ -80,7 +80,7 @@ func TestAnAnsweredPollDoesNotDelayTheProbe(t *testing.T) {
 	})
 }
 
-// partOfStock is a stock that lists no permits of any provider.
+// partOfStock is a stock that cannot count the permits of any provider.
 type partOfStock struct{ Orders }
 
 func (partOfStock) InFlight(_ context.Context, providers []string) ([]int, error) {

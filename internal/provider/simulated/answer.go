@@ -11,12 +11,12 @@ import (
 // maxBody is the maximum size of a request's body in bytes.
 const maxBody = 4 << 20
 
-// price is the price of a solve in those responses that state a price.
+// price is the price of a solve in responses.
 const price = "0.00299"
 
 // answer is a complete HTTP response that has not been sent yet.
 type answer struct {
-	status int // HTTP status; 0 = 200, which the protocols also use for errors
+	status int // HTTP status; 0 = 200, which also applies to errors of the protocols
 	kind   string
 	body   []byte
 }
@@ -36,12 +36,12 @@ func (a answer) sendHead(w http.ResponseWriter) {
 // answerOf converts a reply of package wire to an answer.
 func answerOf(r wire.Reply) answer { return answer{kind: r.Type, body: r.Body} }
 
-// statusAnswer returns an answer with an HTTP status that neither protocol uses.
+// statusAnswer returns an answer with an HTTP status other than 200.
 func statusAnswer(status int) answer {
 	return answer{status: status, kind: wire.PlainText, body: []byte(http.StatusText(status))}
 }
 
-// readRequest reads an HTTP request. It returns whole = false if the body did not arrive completely.
+// readRequest reads an HTTP request. It returns false if the body did not arrive completely.
 func readRequest(r *http.Request) (sent wire.Request, whole bool) {
 	body, err := io.ReadAll(r.Body)
 	return wire.Request{

@@ -19,9 +19,9 @@ type books struct {
 	mu       sync.Mutex // guards everything below
 	lots     *rand.Rand
 	last     int64           // number of the newest task
-	tasks    map[int64]*task // by number; tasks are deleted some time after they were due
+	tasks    map[int64]*task // by number; a task is deleted some time after its due time
 	inFlight []*task         // sorted by due time
-	settled  []*task         // tasks that were due and are not deleted yet, sorted by due time
+	settled  []*task         // tasks after their due time that are not deleted yet, sorted by due time
 	sold     []*task         // all sold tasks; only with Options.Ledger
 	totals   Totals
 }
@@ -36,7 +36,7 @@ func newBooks(opts *Options, seed uint64) *books {
 }
 
 // task is one accepted order. Its properties do not change after the sale. The mutex of books
-// guards its counters.
+// guards the counters.
 type task struct {
 	number   int64
 	identity captcha.Identity
@@ -55,7 +55,7 @@ type task struct {
 // order is the content of a submission, for both protocols.
 type order struct {
 	identity captcha.Identity
-	bad      string // the code for a wrong key or an invalid parameter; "" = valid
+	bad      string // error code for a wrong key or an invalid parameter; "" = valid
 	legacy   bool
 	ping     pingback
 }
@@ -94,7 +94,7 @@ func (b *books) sell(o order, at time.Time) (t *task, code string) {
 	return t, ""
 }
 
-// draw draws at random when a task is due and whether it is unsolvable.
+// draw chooses a random due time for a task, and at random whether the task is unsolvable.
 func (o *Options) draw(t *task) (due time.Time, failed bool) {
 	lot := randomOf(t.lot, lotStream)
 	lead := time.Duration(float64(o.Median) * math.Exp(o.Sigma*lot.NormFloat64()))
@@ -112,7 +112,7 @@ type outcome struct {
 	task  task // a copy; zero for an unknown number
 }
 
-// poll returns the outcome of a task and counts the poll. For an unknown number the outcome has an
+// poll counts a poll and returns the outcome of the task. For an unknown number the outcome has an
 // error code.
 func (b *books) poll(number int64, at time.Time) outcome {
 	b.mu.Lock()
@@ -146,8 +146,7 @@ func (b *books) lookLocked(number int64, at time.Time) outcome {
 	return outcome{task: *t}
 }
 
-// report records a report about a solved task. A task accepts one report. If the report is refused,
-// report returns an error code.
+// report records a report about a solved task, or returns an error code. A task accepts one report.
 func (b *books) report(id string, v wire.Verdict, at time.Time) (code string) {
 	n, ok := wire.TaskNumber(id)
 	b.mu.Lock()
@@ -157,7 +156,7 @@ func (b *books) report(id string, v wire.Verdict, at time.Time) (code string) {
 	switch {
 	case !ok:
 		return wire.CodeIDFormat
-	case t == nil, v.Fits != nil && !v.Fits(t.identity.Type): // the call is for other types of CAPTCHA
+	case t == nil, v.Fits != nil && !v.Fits(t.identity.Type): // the call exists only for other types of CAPTCHA
 		return wire.CodeUnknownTask
 	case t.failed || at.Before(t.due):
 		return wire.CodeNotRecorded
@@ -168,8 +167,8 @@ func (b *books) report(id string, v wire.Verdict, at time.Time) (code string) {
 	return ""
 }
 
-// advanceLocked updates the books to the given time: tasks that became due free their threads, and
-// old tasks are deleted.
+// advanceLocked updates the books to the given time: tasks free their threads at their due times,
+// and old tasks are deleted.
 func (b *books) advanceLocked(at time.Time) {
 	for len(b.inFlight) > 0 && !at.Before(b.inFlight[0].due) {
 		t := b.inFlight[0]
@@ -189,7 +188,7 @@ func (b *books) advanceLocked(at time.Time) {
 	}
 }
 
-// pingOutcome returns the outcome that a task's pingback reports.
+// pingOutcome returns the outcome for a task's pingback.
 func (b *books) pingOutcome(t *task) outcome {
 	b.mu.Lock()
 	o := outcome{task: *t}
@@ -202,7 +201,7 @@ func (b *books) pingOutcome(t *task) outcome {
 	return o
 }
 
-// countPinged counts a pingback of a task that arrived.
+// countPinged counts a delivered pingback of a task.
 func (b *books) countPinged(t *task) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,8 +1,9 @@
 // Package simulated is a simulated CAPTCHA solving service, an http.Handler. The daemon buys from
-// it if no provider has a key and Redis is embedded. Tests use it as their provider.
+// this service if no provider has a key and Redis is embedded. Tests use the service as their
+// provider.
 //
 // The package is the server side of both protocols. It shares package provider/wire with poold's
-// own endpoints and does not import package provider. Its paths:
+// own endpoints and does not import package provider. The paths of the service:
 //
 //	/in.php      submit       GET query, POST form, multipart or JSON
 //	/res.php     action=get, getbalance, reportgood, reportbad, threadsinfo
@@ -10,10 +11,10 @@
 //	/ledger      GET: the sales (only with Options.LedgerHTTP)
 //	/faults      PUT: the faults in force from now on (likewise)
 //
-// At its submission, each task draws a lead time from a lognormal distribution, and whether it is
-// unsolvable. The same seed and the same sequence of submissions give the same tasks. A task is
-// ready when the clock has passed its due time. So tasks need no goroutine and no timer, except for
-// pingbacks.
+// At its submission, each task gets a lead time from a lognormal distribution, and a random
+// decision whether it is unsolvable. The same seed and the same sequence of submissions give the
+// same tasks. A task is ready when its due time has passed. So tasks need no goroutine and no
+// timer, except for pingbacks.
 //
 // # Parts
 //
@@ -26,24 +27,24 @@
 //
 // # Tokens
 //
-// The tokens are marked as simulated, and no site accepts them. Their form is
-// SIMULATED.<type>.<task>.<identity>.<filler>. One of the values of a GeeTest has this form. The
-// text of a picture has 0 instead of the task, so that equal pictures have equal texts. IdentityOf
-// returns the identity in a token.
+// The tokens are marked as simulated, and no site accepts them. A token has the form
+// SIMULATED.<type>.<task>.<identity>.<filler>. One of the named values of a GeeTest has this form.
+// The text of a picture has 0 instead of the task, so that equal pictures have equal texts.
+// IdentityOf returns the identity in a token.
 //
 // # Ledger and faults
 //
-// Totals are exact. With Options.Ledger the service also keeps every sale. Tests can then assert
-// that each token was bought once, was collected once, and that no order exceeded the cap.
-// SetFaults makes calls fail like real networks and services. Fault.Accepted says whether such a
-// call takes effect. Options and faults, except Fault.When and Options.Log, can be sent as JSON to
-// a Service in another process.
+// Totals are exact. With Options.Ledger the service also keeps every sale. Tests can then check
+// that each token was bought and collected once, and that no order exceeded the cap. SetFaults
+// makes calls fail like real networks and services. Fault.Accepted says whether such a call takes
+// effect. Options and faults, except Fault.When and Options.Log, can be sent as JSON to a Service
+// in another process.
 //
 // # Invariants
 //
 //   - Each submission is counted in exactly one of Submitted and Refused.
 //   - A task occupies a thread from its submission to its due time, whether or not it is polled.
-//     InFlight never exceeds Options.Threads, if that is set.
+//     InFlight never exceeds Options.Threads, unless Threads is 0.
 //   - Without Options.Ledger, a task occupies memory only until five minutes after its due time.
 //
 // The package solves no CAPTCHA. It checks only the size and the format of pictures, and keeps all

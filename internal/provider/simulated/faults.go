@@ -40,12 +40,12 @@ type Kind string
 // The kinds of faults.
 const (
 	Drop      Kind = "drop"       // the connection closes without a response
-	Hang      Kind = "hang"       // no response until the caller disconnects or the service is closed
+	Hang      Kind = "hang"       // no response until the caller disconnects or the Service is closed
 	HTML      Kind = "html"       // an HTML page instead of the true response
 	Status    Kind = "status"     // an HTTP status instead of the true response
 	Huge      Kind = "huge"       // a response of 16 MiB
 	Slow      Kind = "slow"       // the true response, one byte a second
-	Redirect  Kind = "redirect"   // a redirect with status 307 to /redirected; the request there counts as Other
+	Redirect  Kind = "redirect"   // a redirect with status 307 to /redirected; a request for this path counts as Other
 	Types     Kind = "types"      // JSON whose fields have the wrong types
 	OtherTask Kind = "other-task" // the response to a Submit has the id of the previous task
 	Code      Kind = "code"       // the error code Fault.Code instead of the true response
@@ -54,13 +54,13 @@ const (
 // Fault says which calls fail, and how. If several faults match a call, the first one acts.
 type Fault struct {
 	On    Action          // "" = every action
-	When  func(Call) bool `json:"-"` // selects calls; nil = all; may be called concurrently
-	Share float64         // share of the calls selected by On and When that fail, drawn at random; 0 = all
+	When  func(Call) bool `json:"-"` // selects calls; nil = all calls; must be safe for concurrent use
+	Share float64         // random share of the calls selected by On and When that fail; 0 = all
 	Times int             // maximum number of calls that fail; 0 = no limit
 
 	Kind     Kind
-	Accepted bool   // the call takes effect before it fails; implied for Slow and OtherTask
-	Code     string // for the kind Code: an error code of the protocol; CAPCHA_NOT_READY fits both
+	Accepted bool   // the call takes effect before it fails; always so for Slow and OtherTask
+	Code     string // for the kind Code: an error code of the protocol; CAPCHA_NOT_READY is valid in both protocols
 	Status   int    // for the kind Status: the HTTP status; 0 = 500
 }
 
@@ -79,9 +79,8 @@ type armedFault struct {
 	acts int // number of calls on which the fault acted
 }
 
-// SetFaults replaces the faults in force, for all calls that begin afterwards. Without arguments it
-// removes all faults. With the same seed and the same sequence of matching calls, the same calls
-// fail.
+// SetFaults replaces the faults in force for all later calls. A call without arguments removes all
+// faults. With the same seed and the same sequence of matching calls, the same calls fail.
 func (s *Service) SetFaults(faults ...Fault) {
 	armed := make([]*armedFault, len(faults))
 	for i, one := range faults {
@@ -90,7 +89,7 @@ func (s *Service) SetFaults(faults ...Fault) {
 	s.faults.Store(&armed)
 }
 
-// serveFaults handles PUT /faults: it replaces the faults in force by a JSON list of Fault. An
+// serveFaults handles PUT /faults, which replaces the faults in force by a JSON list of Fault. An
 // invalid list changes nothing.
 func (s *Service) serveFaults(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPut {
@@ -108,7 +107,7 @@ func (s *Service) serveFaults(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// fault returns the fault that acts on a call, or nil if none does.
+// fault returns the fault that acts on a call, or nil if the call does not fail.
 func (s *Service) fault(c Call) *armedFault {
 	for _, one := range *s.faults.Load() {
 		if one.hits(c) {
@@ -131,7 +130,7 @@ func (f *armedFault) hits(c Call) bool {
 	return true
 }
 
-// failCall handles a call on which a fault acts.
+// failCall executes the fault that acts on a call.
 func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault) {
 	var a answer
 	if fault.Accepted || fault.Kind == Slow || fault.Kind == OtherTask {
@@ -169,8 +168,8 @@ func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fau
 	}
 }
 
-// sleep waits until the channel after delivers a value. It returns false if the caller disconnects
-// or the service is closed before.
+// sleep waits for a value from the channel. It returns false if the caller disconnects or the
+// service is closed first.
 func (s *Service) sleep(r *http.Request, after <-chan time.Time) bool {
 	select {
 	case <-after:
@@ -184,7 +183,7 @@ func (s *Service) sleep(r *http.Request, after <-chan time.Time) bool {
 // dribble sends an answer at a rate of one byte a second.
 func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer) {
 	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Time{}) // no deadline: the server's write timeout would end this fault too early
+	_ = control.SetWriteDeadline(time.Time{}) // no deadline, because the server's write timeout would end this fault too early
 	a.sendHead(w)
 	for i := range a.body {
 		if _, err := w.Write(a.body[i : i+1]); err != nil {
@@ -197,7 +196,7 @@ func (s *Service) dribble(w http.ResponseWriter, r *http.Request, a answer) {
 	}
 }
 
-// flood sends a response that begins like a valid one and is far too long.
+// flood sends a response with a valid start that is far too long.
 func flood(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", wire.JSONText)
 	chunk := bytes.Repeat([]byte("A"), 64<<10)

@@ -13,32 +13,31 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// Totals holds counters over the whole life of a Service. The counters are consistent with one
-// another.
+// Totals holds counters over the whole life of a Service. All counters are from the same time.
 type Totals struct {
 	Submitted    int            `json:"submitted"` // accepted submissions; = Solved + Failed + InFlight
-	Refused      int            `json:"refused"`   // submissions that bought nothing, because of an error code or a fault
+	Refused      int            `json:"refused"`   // submissions without a purchase, because of an error code or a fault
 	Solved       int            `json:"solved"`
 	Failed       int            `json:"failed"`
 	Collected    int            `json:"collected"` // tasks whose token was sent in response to a poll
-	Repeated     int            `json:"repeated"`  // further responses with the token of a task that was already collected
+	Repeated     int            `json:"repeated"`  // further responses with the token of an already collected task
 	InFlight     int            `json:"in_flight"`
 	PeakInFlight int            `json:"peak_in_flight"`
 	ByAction     map[Action]int `json:"by_action"` // all calls except /ledger and /faults
 }
 
 // Sale is one accepted task. A poll counts as collected even if a Fault with Accepted destroyed the
-// response, because a service cannot know that a response was lost.
+// response, because no service knows that a response was lost.
 type Sale struct {
 	Task        string           `json:"task"`
-	Identity    captcha.Identity `json:"identity"` // the identity in the parameters; its JSON lacks the proxy
+	Identity    captcha.Identity `json:"identity"` // the identity in the parameters; the JSON form lacks the proxy
 	ID          captcha.ID       `json:"id"`       // the ID of Identity; covers the proxy
 	At          time.Time        `json:"at"`
 	DueAt       time.Time        `json:"due_at"`
-	Failed      bool             `json:"failed"` // whether the task is unsolvable, also before it is due
+	Failed      bool             `json:"failed"` // whether the task is unsolvable, known before the due time
 	Polls       int              `json:"polls"`
-	Collected   int              `json:"collected"`        // number of polls that were answered with the token
-	Pinged      int              `json:"pinged"`           // number of pingbacks that were answered with a 2xx
+	Collected   int              `json:"collected"`        // number of polls that got the token
+	Pinged      int              `json:"pinged"`           // number of pingbacks with a 2xx response
 	Report      string           `json:"report,omitempty"` // good | bad
 	Token       string           `json:"-"`                // the solution as one text; "" for a failed task
 	TokenSHA256 string           `json:"token_sha256,omitempty"`
@@ -53,8 +52,7 @@ type Ledger struct {
 // Totals returns the counters of the service.
 func (s *Service) Totals() Totals { return s.books.read() }
 
-// Sold lists all sales in the order of their submissions. It returns nothing without
-// Options.Ledger.
+// Sold lists all sales in the order of their submissions. Without Options.Ledger the list is empty.
 func (s *Service) Sold() []Sale { return s.books.ledger().Sales }
 
 func (b *books) read() Totals {
@@ -70,7 +68,7 @@ func (b *books) totalsLocked() Totals {
 	return t
 }
 
-// ledger returns the totals and the sales, consistent with each other.
+// ledger returns the totals and the sales at the same time.
 func (b *books) ledger() Ledger {
 	b.mu.Lock()
 	totals := b.totalsLocked()
@@ -107,7 +105,7 @@ func (s *Service) serveLedger(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", wire.JSONText)
-	_ = json.NewEncoder(w).Encode(s.books.ledger()) // an error only means that the client has disconnected
+	_ = json.NewEncoder(w).Encode(s.books.ledger()) // an error means only that the client has disconnected
 }
 
 // countCall counts a call.

@@ -11,7 +11,7 @@ import (
 )
 
 // legacyForm writes responses in the form (JSON or plain text) that a caller of in.php or res.php
-// asked for.
+// requested.
 type legacyForm struct{ wire.Form }
 
 // fail returns the answer with an error code.

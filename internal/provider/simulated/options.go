@@ -26,7 +26,7 @@ const (
 
 const (
 	tokenBytes = 600             // length of a token
-	keep       = 5 * time.Minute // time from a task's due time until the task is deleted
+	keep       = 5 * time.Minute // time from a task's due time to its deletion
 )
 
 // Options configures a Service. The zero value describes a service that accepts any key, has no
@@ -35,30 +35,29 @@ type Options struct {
 	Flavour Flavour
 	Key     string // the valid key; "" = any non-empty key is valid
 
-	// The lead time has a lognormal distribution around Median, cut at Min and Max. If all four
-	// fields are zero, the defaults apply. Otherwise each field is used as it is: with a Sigma of 0
-	// every lead time is the median, and a Max of 0 means no maximum.
+	// The lead time has a lognormal distribution around Median, cut at Min and Max. If all four fields
+	// are zero, the defaults apply. Otherwise no default applies: a Sigma of 0 makes every lead time
+	// the median, and a Max of 0 means no maximum.
 	Median, Min, Max time.Duration
 	Sigma            float64
 
 	Threads   int     // maximum number of tasks in flight; 0 = no limit, and threadsinfo is not offered
 	FailShare float64 // share of unsolvable tasks, 0 to 1
 
-	// Seed makes lead times, failures, tokens, ids and shares of faults repeatable. If it is 0,
-	// each Service draws a random seed, so that the id of a task of an earlier process is unknown
-	// and does not name another task.
+	// Seed makes lead times, failures, tokens, ids and shares of faults repeatable. If Seed is 0, each
+	// Service draws a random seed, so that task ids from an earlier process are unknown.
 	Seed uint64
 
-	UserAgent string // user agent in solutions, unless the order names one; "" = solutions have no user agent
+	UserAgent string // user agent in solutions if the order has no user agent; "" = none
 
-	Ledger     bool // keep all sales for Sold; the memory grows with each sale
-	LedgerHTTP bool // serve /ledger, without keys, proxies and token texts, and /faults
+	Ledger     bool // keep all sales for Sold; each sale takes memory
+	LedgerHTTP bool // serve /faults, and /ledger without keys, proxies and token texts
 
-	PingShare  float64 // share of the requested pingbacks that is sent; 0 = all
+	PingShare  float64 // share of the requested pingbacks that are sent; 0 = all
 	PingRepeat int     // extra deliveries of each pingback
 
 	Faults []Fault      // the faults in force at the start; SetFaults replaces them
-	Log    *slog.Logger // gets the undelivered pingbacks; nil = no log
+	Log    *slog.Logger // for undelivered pingbacks; nil = no log
 }
 
 func (o Options) withDefaults() Options {

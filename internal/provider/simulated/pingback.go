@@ -44,7 +44,7 @@ func pingbackClient() *http.Client {
 	}
 }
 
-// ping starts a goroutine that delivers the pingback of a task when the task is due. The argument
+// ping starts a goroutine that delivers the pingback of a task at the task's due time. The argument
 // at is the time of the sale.
 func (s *Service) ping(t *task, at time.Time) {
 	s.mu.Lock()
@@ -61,7 +61,7 @@ func (s *Service) ping(t *task, at time.Time) {
 	})
 }
 
-// deliver sends the pingbacks of a task, and counts the pingbacks that arrive.
+// deliver sends the pingbacks of a task and counts the delivered ones.
 func (s *Service) deliver(t *task) {
 	for range 1 + s.opts.PingRepeat {
 		err := s.call(s.ending, s.books.pingOutcome(t))
@@ -76,7 +76,7 @@ func (s *Service) deliver(t *task) {
 	}
 }
 
-// call delivers one pingback. Its error never contains the URL, because the URL may contain a
+// call delivers one pingback. The error never contains the URL, because the URL may contain a
 // secret of the caller.
 func (s *Service) call(ctx context.Context, o outcome) error {
 	r, err := pingRequest(ctx, o, s.opts)
@@ -102,7 +102,7 @@ func (s *Service) call(ctx context.Context, o outcome) error {
 func pingRequest(ctx context.Context, o outcome, opts *Options) (*http.Request, error) {
 	values := url.Values{
 		"id":   {strconv.FormatInt(o.task.number, 10)},
-		"code": {o.code + o.token}, // one of them is empty
+		"code": {o.code + o.token}, // code or token is empty
 	}
 	method, target, kind := http.MethodPost, o.task.ping.url, "application/x-www-form-urlencoded"
 	body := []byte(values.Encode())
@@ -114,7 +114,7 @@ func pingRequest(ctx context.Context, o outcome, opts *Options) (*http.Request, 
 		kind, body = "application/json", wire.JSON(v).Body
 	case pingQuery:
 		method, kind, body = http.MethodGet, "", nil
-		// The existing query of the caller's URL stays unchanged.
+		// The pingback keeps the query of the caller's URL.
 		joint := "?"
 		if strings.Contains(target, "?") {
 			joint = "&"

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Serve serves calls on the listener until ctx ends, and then returns nil after the calls in flight
-// have ended. It returns an error if the listener fails. In both cases Serve closes the listener
+// Serve serves calls on the listener until ctx ends. It then waits for the calls in flight and
+// returns nil. It returns an error if the listener fails. In both cases Serve closes the listener
 // and the Service.
 func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
@@ -24,7 +24,7 @@ func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelWarn),
-		// The context of requests ends with ctx, so that calls that a fault delays end too.
+		// The context of requests ends with ctx, so that calls with a delay by a fault end too.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	defer s.Close()

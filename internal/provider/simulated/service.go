@@ -26,7 +26,7 @@ type Service struct {
 
 	ending  context.Context // cancelled by Close
 	end     context.CancelFunc
-	mu      sync.Mutex // prevents that a pingback starts during or after Close
+	mu      sync.Mutex // keeps pingbacks from starting during or after Close
 	running sync.WaitGroup
 }
 
@@ -40,8 +40,8 @@ func New(opts Options) *Service {
 	return s
 }
 
-// Close cancels the pingbacks that are not delivered yet and the calls that faults delay, and waits
-// for the goroutines of the service. Calls after Close are answered, but cause no pingbacks.
+// Close cancels undelivered pingbacks and calls that faults delay, and waits for the service's
+// goroutines. Calls after Close are answered, but cause no pingbacks.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.end()
@@ -74,12 +74,12 @@ type query struct {
 	Call
 	run    func(at time.Time) answer // executes the call and returns the true answer
 	refuse func(code string) answer  // returns the answer with an error code
-	accept func(number int64) answer // returns the answer with the number of a task; only for submissions
-	sold   int64                     // the number of the task that the function run sold; 0 = none
+	accept func(number int64) answer // returns the answer with a task number; only for submissions
+	sold   int64                     // number of the task that this call sold; 0 = none
 }
 
-// setSubmission makes q the submission of an order. The function fail returns the answer for an error
-// code of books.
+// setSubmission sets the functions of q for a submission. The argument fail makes the answer for an
+// error code of books.
 func (s *Service) setSubmission(q *query, o order, fail func(code string) answer) {
 	q.Action, q.Identity = Submit, o.identity
 	q.run = func(at time.Time) answer {
@@ -93,7 +93,7 @@ func (s *Service) setSubmission(q *query, o order, fail func(code string) answer
 	}
 }
 
-// keyError returns "" for a valid key, and otherwise the error code.
+// keyError returns the error code for an invalid key, and "" for a valid key.
 func (s *Service) keyError(key string) string {
 	switch {
 	case key == "":

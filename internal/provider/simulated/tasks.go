@@ -64,8 +64,7 @@ func (s *Service) runTasks(c wire.TasksCall, at time.Time) answer {
 	return answerOf(wire.JSON(wire.TasksAnswer{Status: "success"}))
 }
 
-// tasksResult converts an outcome to the response to a poll, which is also the content of a
-// pingback.
+// tasksResult converts an outcome to the response to a poll. A pingback has the same content.
 func tasksResult(o outcome, opts *Options) wire.TasksAnswer {
 	if o.code != "" {
 		return tasksError(wire.TasksCode(o.code))

@@ -10,7 +10,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// tokenMark marks every token, so that nobody takes a token for a real one.
+// tokenMark begins every token, so that no token looks real.
 const tokenMark = "SIMULATED"
 
 const fillerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -20,7 +20,7 @@ const fillerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 func (t *task) token(opts *Options) string {
 	switch t.identity.Type {
 	case captcha.Image:
-		// The text depends only on the picture.
+		// This text depends only on the picture.
 		return strings.Join([]string{tokenMark, string(t.identity.Type), "0", string(t.id), "zwei wörter"}, ".")
 	case captcha.GeeTest, captcha.GeeTestV4:
 		return t.valuesText(opts)
@@ -28,7 +28,7 @@ func (t *task) token(opts *Options) string {
 	return t.markedText()
 }
 
-// markedText returns a text of tokenBytes bytes that contains the number and the identity of the task.
+// markedText returns a text of tokenBytes bytes with the number and the identity of the task.
 func (t *task) markedText() string {
 	var b strings.Builder
 	b.Grow(tokenBytes)
@@ -50,9 +50,9 @@ func (t *task) markedText() string {
 	return b.String()
 }
 
-// namedValues returns the named values of the solution of a GeeTest, or nil for other types. One of the
-// values is the marked text. In the legacy protocol of 2captcha, the names of version 3 have the
-// prefix "geetest_".
+// namedValues returns the solution of a GeeTest as named values, or nil for other types. One of the
+// values is the marked text. In 2captcha's legacy protocol, the names for version 3 have the prefix
+// "geetest_".
 func (t *task) namedValues(opts *Options) map[string]string {
 	prefix := ""
 	if t.legacy && opts.Flavour == TwoCaptcha {
@@ -73,8 +73,8 @@ func (t *task) namedValues(opts *Options) map[string]string {
 	return nil
 }
 
-// valuesText returns the named values as one text. In the legacy protocol of captchaai this is a
-// list of name:value pairs, otherwise a JSON object.
+// valuesText returns the named values as one text: a list of name:value pairs in captchaai's legacy
+// protocol, otherwise a JSON object.
 func (t *task) valuesText(opts *Options) string {
 	values := t.namedValues(opts)
 	if !t.legacy || opts.Flavour == TwoCaptcha {
@@ -102,14 +102,14 @@ func IdentityOf(token string) (captcha.ID, bool) {
 	return captcha.ID(parts[2]), true
 }
 
-// Each purpose has its own stream of random numbers, so that a further fault, for instance, does
-// not change the lead times.
+// Each purpose has its own stream of random numbers. So an additional fault, for instance, does not
+// change the lead times.
 const (
 	lotStream uint64 = iota + 1
 	fillerStream
 	orderStream
 	pingStream
-	faultStream // plus the position of the fault in the list
+	faultStream // the position of the fault in the list is added
 )
 
 // randomOf returns the random numbers for a seed and a stream.

@@ -12,8 +12,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// checkIdentity returns the error code for the first invalid field of an identity, or "" if the
-// identity is valid.
+// checkIdentity returns the error code for the first invalid field of an identity, or "" for a
+// valid identity.
 func checkIdentity(id captcha.Identity) string {
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	switch id.Type {
@@ -37,7 +37,7 @@ func checkIdentity(id captcha.Identity) string {
 	switch {
 	case id.Type != captcha.Image && !isWebURL(id.Pageurl):
 		return CodePageurl
-	case !(id.MinScore >= 0 && id.MinScore <= 1): // written so that NaN is invalid too
+	case !(id.MinScore >= 0 && id.MinScore <= 1): // this form of the condition also refuses NaN
 		return CodeBadParams
 	case id.Proxy == "" && id.ProxyType != "":
 		return CodeBadParams
@@ -52,8 +52,8 @@ func isWebURL(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// isProxy reports whether text has the form [user:password@]host:port, and kind is http, https,
-// socks4 or socks5.
+// isProxy reports whether a text has the form [user:password@]host:port and the kind is http,
+// https, socks4 or socks5.
 func isProxy(text, kind string) bool {
 	_, valid := SplitProxy(text)
 	at := strings.LastIndexByte(text, '@')
@@ -85,7 +85,7 @@ func SplitProxy(text string) (p Proxy, ok bool) {
 	return p, true
 }
 
-// text formats the proxy like captcha.Identity.Proxy: [user:password@]host:port.
+// text returns the proxy in the form of captcha.Identity.Proxy: [user:password@]host:port.
 func (p Proxy) text() string {
 	address := net.JoinHostPort(p.Address, p.Port.String())
 	if p.Login != "" {
@@ -94,10 +94,10 @@ func (p Proxy) text() string {
 	return address
 }
 
-// isSet reports whether the sender set any field of the proxy.
+// isSet reports whether the call has any field of the proxy.
 func (p Proxy) isSet() bool { return p != Proxy{} && p != Proxy{Port: "0"} }
 
-// isHex32 reports whether text consists of 32 lower-case hex digits, like the keys of a GeeTest.
+// isHex32 reports whether a text consists of 32 lower-case hex digits, like the keys of a GeeTest.
 func isHex32(text string) bool {
 	return len(text) == 32 && strings.Trim(text, "0123456789abcdef") == ""
 }

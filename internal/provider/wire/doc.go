@@ -7,14 +7,14 @@
 //	codes.go   the error codes and their numbers
 //
 // A client (package provider) writes orders by LegacyForm and CreateTask. A service (packages
-// simulated and httpapi) parses them by ReadLegacy and ReadTasks. Both directions use the same list
-// of fields: legacyFields for in.php, and the struct Task for createTask. A new field of an
-// identity needs one line in legacyFields, and a field of Task with a line in CreateTask and in
-// Task.read.
+// simulated and httpapi) parses orders by ReadLegacy and ReadTasks. Both directions use the same
+// list of fields: legacyFields for in.php, and the struct Task for createTask. A new field of an
+// identity needs one line in legacyFields. It also needs a field of Task, with a line in CreateTask
+// and in Task.read.
 //
 // All functions are pure. The parsers are strict: a call with a repeated field or an invalid value
 // gets an error code in Bad. Order.Undone lists the unknown fields of an order, so that a service
-// can refuse an order if it cannot fulfil every field.
+// can refuse the order.
 //
 // The parsers accept the fields that clients of any supported service send. The package does not
 // check keys and stores no tasks.

@@ -24,15 +24,15 @@ type LegacyCall struct {
 	Action  Action
 	Word    string // for res.php: the value of the parameter action
 	IDs     []string
-	Many    bool // for a Poll: whether the parameter "ids" lists the tasks
-	Priced  bool // for a Poll: whether the action is get2, whose response includes the price
+	Many    bool // for a Poll: the parameter "ids" lists the tasks
+	Priced  bool // for a Poll: the action is get2, whose response includes the price
 	Verdict Verdict
 	Order   Order // for a Submit: the order
 	// Bad is the error code for a malformed call of any action; "" = the call is well-formed.
 	Bad string
 }
 
-// Form is the form of the response that a caller of in.php or res.php requests.
+// Form says which form of response a caller of in.php or res.php requests.
 type Form struct{ JSON, CORS bool }
 
 // fields holds the parameters of a call.
@@ -41,9 +41,9 @@ type fields struct {
 	file   []byte // content of the part "file" of a multipart form; nil = no such part
 }
 
-// ReadLegacy parses a call of in.php or res.php. The parameters are in the query, in a form, in a
-// multipart form, or in a JSON object. For a malformed call, ReadLegacy sets Bad and returns the
-// parts that it could parse.
+// ReadLegacy parses a call of in.php or res.php. The parameters may be in the query, a form, a
+// multipart form or a JSON object. For a malformed call, ReadLegacy sets Bad and returns the parts
+// that it could parse.
 func ReadLegacy(r Request) LegacyCall {
 	f, err := sentFields(r)
 	v := f.values
@@ -117,11 +117,11 @@ func (f *fields) add(more url.Values) {
 	}
 }
 
-// readObject adds the members of a JSON object, whose values must not be nested.
+// readObject adds the members of a JSON object. Values must not be nested.
 func (f *fields) readObject(body []byte) error {
 	var members map[string]any
 	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber() // keeps the text of numbers such as 0.30, and of ids, unchanged
+	d.UseNumber() // keeps the text of ids and of numbers such as 0.30 unchanged
 	if err := d.Decode(&members); err != nil {
 		return fmt.Errorf("reading the body: %w", err)
 	}
@@ -204,8 +204,8 @@ func (f fields) order() Order {
 	return o
 }
 
-// typeOf returns the type of CAPTCHA for a value of the parameter method, or "" for an unknown
-// method.
+// typeOf returns the type of CAPTCHA for a value of the parameter `method`, or "" for an unknown
+// value.
 func (f fields) typeOf(method string) captcha.Type {
 	for _, row := range legacyMethods {
 		if row.method == method && (row.version == "" || row.version == f.values.Get("version")) {

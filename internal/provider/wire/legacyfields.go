@@ -11,8 +11,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// legacyMethods lists the values of the fields method and version of in.php for each type of
-// CAPTCHA. An empty version matches any version. A client sends the first row of its type; a server
+// legacyMethods lists, for each type of CAPTCHA, the values of the fields `method` and `version` of
+// in.php. An empty version matches any version. A client sends the first row for its type. A server
 // takes the type from the first row that matches the call.
 var legacyMethods = []struct {
 	kind            captcha.Type
@@ -23,24 +23,24 @@ var legacyMethods = []struct {
 	{captcha.HCaptcha, "hcaptcha", ""},
 	{captcha.Turnstile, "turnstile", ""},
 	{captcha.GeeTestV4, "geetest_v4", ""},
-	{captcha.GeeTestV4, "geetest", "4"}, // the names that captchaai gives it
+	{captcha.GeeTestV4, "geetest", "4"}, // the values that captchaai uses
 	{captcha.GeeTest, "geetest", ""},
 	{captcha.Image, "base64", ""},
 	{captcha.Image, "post", ""}, // the picture is a file of a multipart form
 }
 
-// legacyField is a field of in.php. The member at points to the field of an identity that it
-// carries: a *string, *bool, *int, *float64, *captcha.Charset or *captcha.Secret.
+// legacyField is a field of in.php. The member at points to the corresponding field of an identity:
+// a *string, *bool, *int, *float64, *captcha.Charset or *captcha.Secret.
 type legacyField struct {
 	name string
 	at   any
 }
 
-// anyService stands for all services: it selects the fields of each of them.
+// anyService selects the fields of all services.
 const anyService = "any"
 
-// legacyFields lists the fields of in.php that carry an identity, according to its type. LegacyForm
-// writes these fields, and ReadLegacy reads them.
+// legacyFields lists the fields of in.php for an identity of this type. LegacyForm writes these
+// fields, and ReadLegacy reads them.
 func legacyFields(id *captcha.Identity, method, service string) []legacyField {
 	fields := []legacyField{
 		{"pageurl", &id.Pageurl}, {"invisible", &id.Invisible}, {"enterprise", &id.Enterprise}, {"action", &id.Action},
@@ -68,7 +68,7 @@ func legacyFields(id *captcha.Identity, method, service string) []legacyField {
 			{"numeric", &p.Charset}, {"regsense", &p.CaseSensitive}, {"phrase", &p.Phrase}, {"calc", &p.Math},
 			{"min_len", &p.MinLength}, {"max_len", &p.MaxLength}, {"lang", &p.Language}, {"textinstructions", &p.Instructions},
 		}...)
-		if service == captchaAI || service == anyService { // the clients and the manual of captchaai use different names
+		if service == captchaAI || service == anyService { // the clients of captchaai and its manual use different names
 			fields = append(fields, legacyField{"minLen", &p.MinLength}, legacyField{"maxLen", &p.MaxLength})
 		}
 	}
@@ -86,9 +86,8 @@ var knownLegacy = func() []string {
 	return known
 }()
 
-// LegacyForm returns the form of a submission to in.php of a service, without the key. The argument
-// image has the bytes of a picture, and is nil for other types. The error says what the protocol
-// cannot express.
+// LegacyForm returns the form for a submission to a service's in.php, without the key. The argument
+// image is nil except for pictures. The error says what the protocol cannot express.
 func LegacyForm(id captcha.Identity, image []byte, service string) (url.Values, error) {
 	form := url.Values{}
 	set := func(name, value string) {
@@ -144,8 +143,8 @@ func (f legacyField) text() string {
 	return strconv.Itoa(n)
 }
 
-// read parses a text into the field of the identity, and reports whether the text is valid. Some
-// clients send booleans as the JavaScript words true and false.
+// read parses a text into the identity's field, and reports whether the text is valid. Some clients
+// send booleans as the JavaScript words true and false.
 func (f legacyField) read(text string) bool {
 	var err error
 	var valid bool

@@ -41,10 +41,10 @@ type Order struct {
 	Undone   []string         // sorted names of the unknown fields that have a value
 }
 
-// Verdict says what a Report states about a token.
+// Verdict is the statement of a Report about a token.
 type Verdict struct {
 	Good bool
-	Fits func(captcha.Type) bool // reports whether the call is valid for a type of CAPTCHA; nil = all types
+	Fits func(captcha.Type) bool // reports whether the call is valid for a type of CAPTCHA; nil = valid for all types
 }
 
 // TaskNumber parses the id of a task, which must consist of digits.
@@ -56,8 +56,8 @@ func TaskNumber(text string) (n int64, ok bool) {
 	return n, n > 0
 }
 
-// oneOf returns the common value of several fields with the same meaning, ignoring empty ones. If
-// two values differ, oneOf sets *bad to an error code.
+// oneOf returns the common value of several fields with the same meaning. It ignores empty fields.
+// If two values differ, oneOf sets *bad to an error code.
 func oneOf(bad *string, texts ...string) string {
 	found := ""
 	for _, text := range texts {

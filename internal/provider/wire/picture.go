@@ -13,7 +13,8 @@ import (
 // largestPicture is the maximum size of a picture in bytes.
 const largestPicture = 1 << 20
 
-// readPicture validates the bytes of a picture and returns their hash, or an error code in bad.
+// readPicture validates the bytes of a picture. It returns the hash of the bytes, or else an error
+// code.
 func readPicture(image []byte) (sum, bad string) {
 	switch {
 	case len(image) == 0:
@@ -37,8 +38,7 @@ func decodePicture(body string) (image []byte, sum, bad string) {
 	return image, sum, bad
 }
 
-// charsets lists the character sets that the numbers in the field `numeric` mean, in both
-// protocols.
+// charsets lists the character sets by their numbers in the field `numeric` of both protocols.
 var charsets = []captcha.Charset{"", captcha.Digits, captcha.Letters, captcha.DigitsOrLetters, captcha.DigitsAndLetters}
 
 // charsetOf returns the character set for a number in the field `numeric`, and false for an unknown
@@ -56,7 +56,7 @@ func isPossible(p captcha.Picture) bool {
 }
 
 // picture reads the picture of a submission in the legacy protocol. The picture is the uploaded
-// file if the argument upload is true, and otherwise the field body, in base64.
+// file if upload is true, and otherwise the field `body` in base64.
 func (f fields) picture(o *Order, upload bool) {
 	var bad string
 	p := &o.Identity.Picture

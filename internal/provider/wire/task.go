@@ -12,14 +12,14 @@ import (
 	"poold/internal/captcha"
 )
 
-// Task is the object `task` of createTask. CreateTask writes it and ReadTasks parses it. ReadTasks
-// also accepts the names that other services use, from taskAliases.
+// Task is the object `task` of createTask. CreateTask writes a Task and ReadTasks parses a Task.
+// ReadTasks also accepts the other services' names in taskAliases.
 type Task struct {
 	Type         string  `json:"type"`
 	WebsiteURL   string  `json:"websiteURL,omitempty"`
 	WebsiteKey   string  `json:"websiteKey,omitempty"`
 	IsInvisible  bool    `json:"isInvisible,omitempty"`
-	IsEnterprise bool    `json:"isEnterprise,omitempty"` // for reCAPTCHA v3 and hCaptcha; for v2 the type says it
+	IsEnterprise bool    `json:"isEnterprise,omitempty"` // for reCAPTCHA v3 and hCaptcha; v2 has a separate task type
 	MinScore     float64 `json:"minScore,omitempty"`
 	PageAction   string  `json:"pageAction,omitempty"` // for reCAPTCHA
 	Action       string  `json:"action,omitempty"`     // Turnstile
@@ -36,7 +36,7 @@ type Task struct {
 	Init      struct {
 		CaptchaID string `json:"captcha_id,omitempty"` // field of 2captcha for a GeeTest v4; other services use gt
 	} `json:"initParameters,omitzero"`
-	Body      string `json:"body,omitempty"` // a picture in base64; the following fields belong to pictures too
+	Body      string `json:"body,omitempty"` // a picture in base64; the fields below also belong to pictures
 	Numeric   int    `json:"numeric,omitempty"`
 	Case      bool   `json:"case,omitempty"`
 	MinLength int    `json:"minLength,omitempty"`
@@ -49,7 +49,7 @@ type Task struct {
 	taskAliases
 }
 
-// taskAliases has the names that other services use for fields of a Task.
+// taskAliases has other services' names for fields of a Task.
 type taskAliases struct {
 	CData          string `json:"cData,omitempty"`
 	TurnstileCData string `json:"turnstileCData,omitempty"`
@@ -73,8 +73,8 @@ func jsonNames[T any]() (names []string) {
 	return names
 }
 
-// taskNames lists the stems of the names of task types. A client uses the first stem for its type
-// of CAPTCHA.
+// taskNames lists the stems of the names of task types. A client uses the first stem for a type of
+// CAPTCHA.
 var taskNames = []struct {
 	stem string
 	kind captcha.Type
@@ -84,9 +84,8 @@ var taskNames = []struct {
 	{"GeeTest", captcha.GeeTest}, {"GeeTest", captcha.GeeTestV4}, {"ImageToText", captcha.Image},
 }
 
-// CreateTask returns the body of createTask for a service, without the key. The argument image has
-// the bytes of a picture, and is nil for other types. The error says what the protocol cannot
-// express, and quotes no secret.
+// CreateTask returns the body of createTask for a service, without the key. The argument image is
+// nil except for pictures. The error says what the protocol cannot express, and quotes no secret.
 func CreateTask(id captcha.Identity, image []byte, pingback string, service string) (map[string]any, error) {
 	p := id.Picture
 	t := Task{
@@ -148,8 +147,8 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, service stri
 	return fields, nil
 }
 
-// taskKind parses the name of a task type. A <stem>Task uses the proxy of the caller, and a
-// <stem>TaskProxyless a proxy of the service. The result kind is "" for an unknown name.
+// taskKind parses the name of a task type. A <stem>Task uses the caller's proxy, and a
+// <stem>TaskProxyless uses the service's proxies. For an unknown name taskKind returns "".
 func taskKind(name string) (kind captcha.Type, enterprise, proxy bool) {
 	stem, proxyless := strings.CutSuffix(strings.ToLower(name), "taskproxyless")
 	if !proxyless {
@@ -173,8 +172,8 @@ func taskKind(name string) (kind captcha.Type, enterprise, proxy bool) {
 	return kind, enterprise, proxy
 }
 
-// read sets the identity of the order from the fields of the task. If the name of the type demands
-// a proxy and the task has none, the order has no proxy.
+// read copies the fields of the task to the order's identity. If the task type demands a proxy and
+// the task has none, the order has no proxy.
 func (t *Task) read(o *Order, languagePool string) {
 	kind, enterprise, proxy := taskKind(t.Type)
 	if kind == "" {
@@ -193,7 +192,7 @@ func (t *Task) read(o *Order, languagePool string) {
 		GT: t.GT, Challenge: t.Challenge, APIServer: t.APIServer,
 	}
 	switch kind {
-	case captcha.HCaptcha: // CapMonster sends rqdata in the field data
+	case captcha.HCaptcha: // CapMonster sends the value of rqdata in the field `data`
 		id.RQData, id.Data = oneOf(&o.Bad, id.RQData, id.Data), ""
 	case captcha.GeeTestV4:
 		id.GT, id.CaptchaID = "", oneOf(&o.Bad, t.GT, t.Init.CaptchaID)

@@ -31,8 +31,8 @@ type tasksRequest struct {
 	Task         json.RawMessage `json:"task"`
 }
 
-// knownCall lists the known fields of a call. The ignored fields softId and appId name the author
-// of the client program.
+// knownCall lists the known fields of a call. The fields softId and appId identify the client
+// program's author, and are ignored.
 var knownCall = append(jsonNames[tasksRequest](), "softid", "appid")
 
 // tasksPaths maps the paths of the tasks protocol to their actions.
@@ -105,7 +105,7 @@ func (b *tasksRequest) order() Order {
 	return o
 }
 
-// unknownMembers returns the sorted names of the members that have a value and are not in the list known.
+// unknownMembers returns the sorted names of the members that have a value and are not in knownNames.
 func unknownMembers(members map[string]json.RawMessage, knownNames []string) (names []string) {
 	for name, value := range members {
 		if !isNoRequest(name, value) && !slices.Contains(knownNames, strings.ToLower(name)) {
@@ -123,6 +123,6 @@ func isNoRequest(name string, value json.RawMessage) bool {
 	case `""`, "0", "false", "null", "[]", "{}":
 		return true
 	}
-	// The default value that CapMonster's clients send for a Turnstile.
+	// CapMonster's clients send this default value for a Turnstile.
 	return name == "cloudflareTaskType" && string(value) == `"token"`
 }

@@ -25,8 +25,8 @@ type solution struct {
 	UserAgent string `json:"userAgent,omitempty"`
 }
 
-// Solved returns the object `solution` of a solved task. It contains the text or the named values
-// of the solution, and the user agent.
+// Solved returns the object `solution` of a solved task, with the user agent. The solution is
+// either the text or the named values.
 func Solved(t captcha.Type, text string, values map[string]string, agent string) any {
 	switch t {
 	case captcha.Turnstile:
@@ -43,7 +43,7 @@ func Solved(t captcha.Type, text string, values map[string]string, agent string)
 }
 
 // TasksError returns the response with an error code of the tasks protocol. For CodeNotReady it
-// returns a status instead of an error. The argument why explains the error to people.
+// returns a status instead of an error. The argument why is an explanation for people.
 func TasksError(code, why string) TasksAnswer {
 	if code == CodeNotReady {
 		return TasksAnswer{Status: "processing"}

@@ -14,7 +14,7 @@ func learning(name string, depth int) targets.Target {
 	return t
 }
 
-// demand requests a token at each interval for a time, and returns the requests and the hits.
+// demand requests a token at each interval for a time. It returns the numbers of requests and hits.
 func (w *scenario) demand(t targets.Target, every, long time.Duration) (asked, got int) {
 	for began := time.Now(); time.Since(began) < long; asked++ {
 		w.after(every)
@@ -25,8 +25,8 @@ func (w *scenario) demand(t targets.Target, every, long time.Duration) (asked, g
 	return asked, got
 }
 
-// An adaptive target buys nothing before the first request, follows the demand with little waste, stops
-// after it, and remembers it across a restart.
+// An adaptive target buys nothing before the first request, follows the demand with little waste,
+// stops when the demand ends, and remembers the demand across a restart.
 func TestAdaptiveTargetFollowsTheDemand(t *testing.T) {
 	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {
@@ -63,7 +63,7 @@ func TestAdaptiveTargetFollowsTheDemand(t *testing.T) {
 			}
 		})
 
-		// Another daemon on the same Redis knows what this one knew.
+		// Another daemon on the same Redis has the learned state of this daemon.
 		w.end(w.replica)
 		w.replica = w.start(login)
 		asked, got = w.demand(login, 5*time.Second, 6*time.Minute)
@@ -73,8 +73,8 @@ func TestAdaptiveTargetFollowsTheDemand(t *testing.T) {
 	})
 }
 
-// Two replicas that decide for one target do not buy more than one: an order is placed only if the stock
-// is unchanged since the look. play checks the cap.
+// Two replicas that decide for one target do not buy more than a single replica, because an order is
+// placed only if the stock is unchanged since the look. The function play checks the cap.
 func TestTwoReplicasOfAnAdaptiveTarget(t *testing.T) {
 	long(t)
 	play(t, 40, func(t *testing.T, w *scenario) {

@@ -11,8 +11,8 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// ordering is a decision whose orders are being placed, one slot after the other. A worker that
-// waits for a slot has no goroutine.
+// ordering is a decision whose orders are being placed, one slot at a time. A worker that waits for a
+// slot has no goroutine.
 type ordering struct {
 	policy.Decision
 	stock   pool.Stock
@@ -22,13 +22,13 @@ type ordering struct {
 	passive bool      // see waitRange
 }
 
-// wait returns how long the worker waits after the last order.
+// wait returns how long the worker waits after its last order.
 func (o *ordering) wait() waitRange {
 	placing := time.Since(o.began)
 	return waitRange{least: max(0, coalesce-placing), most: max(0, o.Look-placing), passive: o.passive}
 }
 
-// grant is the answer to a request for a slot.
+// grant is the response to a request for a slot.
 type grant struct {
 	slot *purchase.Slot
 	err  error
@@ -48,9 +48,10 @@ func (w *worker) bid(o *ordering, at time.Time) purchase.Bid {
 	}
 }
 
-// place places the next order in a granted slot. It returns the ordering if orders are
-// left, else how long to wait. If the decision is stale, place drops it.
-func (w *worker) place(ctx context.Context, o *ordering, g grant) (next waitRange, left *ordering) {
+// place places the next order in a granted slot. If orders remain, the result unfinished is the
+// ordering. Otherwise the result delay is the time to wait. If the decision is stale, its orders are
+// dropped.
+func (w *worker) place(ctx context.Context, o *ordering, g grant) (delay waitRange, unfinished *ordering) {
 	if g.err != nil {
 		return w.hindered(ctx, g.err), nil
 	}
@@ -62,8 +63,8 @@ func (w *worker) place(ctx context.Context, o *ordering, g grant) (next waitRang
 	}
 	err := w.buy(w, g.slot, o.on(o.nth))
 	if errors.Is(err, purchase.ErrDepth) {
-		// Another replica has ordered since the look. The landings of that order do not wake this worker,
-		// so the worker must look again soon.
+		// Another replica has ordered since the look. The landings of that order do not wake this
+		// worker, so this worker must look again soon.
 		pause := o.wait()
 		pause.most = min(pause.most, bidFor)
 		return pause, nil
@@ -81,7 +82,7 @@ func (w *worker) place(ctx context.Context, o *ordering, g grant) (next waitRang
 	return o.wait(), nil
 }
 
-// endTurn ends a turn and schedules the next one. A worker with orders left bids for a slot
+// endTurn ends a turn and schedules the next one. A worker with unfinished orders bids for a slot
 // meanwhile, or updates its pending bid.
 func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 	w.ordering = o
@@ -105,7 +106,8 @@ func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 		w.request = w.buyer.Request(bid, func(slot *purchase.Slot, err error) { l.granted(w, n, grant{slot, err}) })
 	}
 	l.mu.Unlock()
-	// The next look changes the bid: soon after a wake-up, and when the target becomes starved.
+	// The bid changes at the next look, which comes soon after a wake-up and when the target becomes
+	// starved.
 	pause = waitRange{least: bidFor, most: policy.Never}
 	if starved := bid.Since.Add(starvedAfter); starved.After(at) {
 		pause.most = starved.Sub(at)
@@ -113,8 +115,8 @@ func (l *looker) endTurn(w *worker, o *ordering, pause waitRange) {
 	l.schedule(w, pause)
 }
 
-// granted gives a worker the answer to its nth request for a slot. During a turn the
-// worker keeps the answer until the turn ends.
+// granted gives a worker the response to its n-th request for a slot. During a turn the worker stores
+// the response until the turn ends.
 func (l *looker) granted(w *worker, n int, g grant) {
 	l.mu.Lock()
 	if w.dismissed || !w.bidding || w.bids != n {
@@ -144,7 +146,7 @@ func (l *looker) order(w *worker, g grant) {
 	l.endTurn(w, left, pause)
 }
 
-// withdrawLocked ends the worker's bid, and frees a slot that was granted meanwhile.
+// withdrawLocked ends the worker's bid and frees a slot that was granted meanwhile.
 func (w *worker) withdrawLocked() {
 	if !w.bidding {
 		return

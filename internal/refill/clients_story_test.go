@@ -12,13 +12,13 @@ import (
 	"poold/internal/targets"
 )
 
-// always is a supply that does not end.
+// always is a supply of slots that does not end.
 type always struct{}
 
 func (always) Out(context.Context) bool              { return false }
 func (always) Attend(context.Context, *pool.Request) {}
 
-// clients submits and polls for one target at the first replica.
+// clients submits and polls for one target at the first replica, like a client of the compatible API.
 type clients struct {
 	*compat.Tasks
 
@@ -55,7 +55,7 @@ func (c *clients) submit() string {
 	return number
 }
 
-// poll is the token; "" = not yet.
+// poll returns the token; "" = not ready yet.
 func (c *clients) poll(number string) string {
 	got, err := c.Poll(c.t.Context(), number, c.task.Caller, func(compat.Task) (compat.Terms, error) { return c.terms, nil })
 	if err != nil && !errors.Is(err, compat.NotReady) {
@@ -64,7 +64,7 @@ func (c *clients) poll(number string) string {
 	return got.Token.Value
 }
 
-// A client's task is at most one request, one order and one wasted token, however the client polls.
+// However a client polls, its task costs at most one request, one order and one wasted token.
 func TestWhatOneClientCosts(t *testing.T) {
 	long(t)
 	const lead = 65 * time.Second

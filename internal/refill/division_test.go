@@ -16,12 +16,12 @@ import (
 	"poold/internal/testkit"
 )
 
-// shares is one of two live replicas. It counts the statuses that are shared and read.
+// shares is one of two live replicas. It counts the shared and the read statuses.
 type shares struct {
 	alone
 	n, reads atomic.Int64
-	text     []byte    // the status by the other replica
-	left     time.Time // when the other replica stopped; zero = it is alive
+	text     []byte    // status that the other replica shared
+	left     time.Time // when the other replica stopped; zero = still alive
 }
 
 func (s *shares) Heartbeat(_ context.Context, lasts time.Duration) (string, []string, error) {
@@ -39,7 +39,7 @@ func (s *shares) Shared(_ context.Context, ids []captcha.ID) ([][]byte, error) {
 	return slices.Repeat([][]byte{s.text}, len(ids)), nil
 }
 
-// A status is shared at once if it differs, and after a delay if only its figures do.
+// If a status differs, it is shared at once. If only its figures differ, it is shared after a delay.
 func TestWhenAStatusIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := &shares{}
@@ -76,7 +76,7 @@ func TestWhenAStatusIsShared(t *testing.T) {
 	})
 }
 
-// named returns a target that one of two replicas, me and you, watches.
+// named returns a target that the given replica (me or you) watches.
 func named(by string) targets.Target {
 	for n := 0; ; n++ {
 		x := target(fmt.Sprint("login", n), 1)
@@ -86,8 +86,8 @@ func named(by string) targets.Target {
 	}
 }
 
-// When the other replica has stopped, the next decision needs a look, because that replica may have
-// changed the stock after the last look. Later decisions need none while nothing happens.
+// When the other replica stops, the next decision needs a look, because that replica may have changed
+// the stock after the last look. Later decisions need no look while nothing happens.
 func TestTheFirstDecisionAloneNeedsALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine := named("me")
@@ -97,7 +97,7 @@ func TestTheFirstDecisionAloneNeedsALook(t *testing.T) {
 		noticed := left.Add(heartbeatEvery / 2)
 		m := NewManager(stock, &shares{left: left}, &counter{}, noOthers, slog.New(slog.DiscardHandler))
 		running(t, m, func() { time.Sleep(15 * heartbeatEvery) }, mine)
-		const decides = 1200 * time.Millisecond // at most, with this lead time and without demand
+		const decides = 1200 * time.Millisecond // maximum time to a decision with this lead time and without demand
 		looks := stock.at(mine)
 		if len(looks) < 2 || looks[1].Sub(looks[0]) > decides {
 			t.Fatalf("beside the other replica: looks at %v", looks)
@@ -113,8 +113,8 @@ func TestTheFirstDecisionAloneNeedsALook(t *testing.T) {
 	})
 }
 
-// A replica that hung shares the status of its targets again when it is back, because other replicas have shared
-// theirs meanwhile. It logs a hang once.
+// After a hang, a replica shares the status of its targets again, because other replicas have shared
+// statuses of these targets meanwhile. The replica logs the hang once.
 func TestStatusIsSharedAgainAfterAHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = batchesAtOnce + 2
@@ -144,7 +144,7 @@ func TestStatusIsSharedAgainAfterAHang(t *testing.T) {
 				}
 				hangs := make(chan struct{})
 				hang(hangs)
-				for _, x := range list { // each look hangs alone
+				for _, x := range list { // each look hangs in its own exchange
 					m.Wake(x.ID)
 					time.Sleep(time.Millisecond)
 				}
@@ -157,7 +157,8 @@ func TestStatusIsSharedAgainAfterAHang(t *testing.T) {
 	})
 }
 
-// Callers without a token read the status by the watching replica at most once a second, also after an outage.
+// For callers without a token, a replica reads the watching replica's status at most once a second,
+// also after an outage.
 func TestCallersReadAStatusSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		theirs := named("you")
@@ -184,7 +185,8 @@ func TestCallersReadAStatusSeldom(t *testing.T) {
 	})
 }
 
-// Replicas of different versions divide the targets alike, so the rule does not change.
+// Replicas of different versions must divide the targets in the same way, so the rule does not
+// change.
 func TestTheRuleOfTheDivisionIsFixed(t *testing.T) {
 	for id, want := range map[captcha.ID]string{
 		"one": "c", "two": "a", "three": "b", "four": "a", "five": "a", "six": "c", "seven": "b", "eight": "c",
@@ -201,7 +203,7 @@ func TestTheRuleOfTheDivisionIsFixed(t *testing.T) {
 	}
 }
 
-// watchedBy returns the targets that a replica looks at without a wake-up.
+// watchedBy returns the identities that a replica watches.
 func watchedBy(r *replica) map[captcha.ID]bool {
 	watched := map[captcha.ID]bool{}
 	for id, h := range r.manager.workers.Load().byID {
@@ -210,9 +212,9 @@ func watchedBy(r *replica) map[captcha.ID]bool {
 	return watched
 }
 
-// A replica keeps its share of the targets when one beat fails. When beats have failed for beatLasts it watches
-// all targets, because the other replicas may have stopped too. When a beat succeeds, the targets are divided
-// again. The second outage is like the first one.
+// A replica keeps its share of the targets when one heartbeat fails. After heartbeats have failed for
+// heartbeatLife, it watches all targets, because the other replicas may have stopped too. When a
+// heartbeat succeeds, the targets are divided again. A second outage has the same effect.
 func TestAReplicaWithoutHeartbeatsWatchesAll(t *testing.T) {
 	watching(t, 12, func(t *testing.T, w *scenario, list []targets.Target) {
 		cutOff := w.all[0]
@@ -255,7 +257,8 @@ func TestAReplicaWithoutHeartbeatsWatchesAll(t *testing.T) {
 			}
 			w.after(quietRound)
 		}
-		// Each replica notices an outage of Redis at each target, also at those that it did not watch.
+		// Every replica notices an outage of Redis for every target, even for targets that another
+		// replica watches.
 		states := func() (n map[string]int) {
 			n = map[string]int{}
 			for _, r := range w.all {
@@ -279,7 +282,7 @@ func TestAReplicaWithoutHeartbeatsWatchesAll(t *testing.T) {
 	})
 }
 
-// The replica that takes over knows the demand, and follows it from then on.
+// A replica that takes over a target knows its demand and follows the demand from then on.
 func TestTheNextWatcherFollowsTheDemand(t *testing.T) {
 	long(t)
 	play(t, 64, func(t *testing.T, w *scenario) {

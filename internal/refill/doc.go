@@ -1,13 +1,12 @@
 // Package refill decides when to buy tokens and how many.
 //
-// Package targets defines the targets, package policy has the arithmetic, and package purchase
-// buys. Package refill runs the policy in the daemon. The manager keeps one worker per target
-// (manager.go). The looker reads the stocks of the identities that are due, many in one exchange
-// with Redis (looker.go). Each worker decides and places orders (worker.go, bid.go, look.go), keeps
-// the learned state of its target (tracker.go), and reports the target's status (status.go). The
-// manager also adopts the orders of dead replicas (recovery.go). The replicas divide the targets:
-// one replica watches each target, that is, it reads the target's stock even without a wake-up
-// (watch.go).
+// Package targets defines the targets, package policy does the arithmetic, and package purchase buys.
+// Package refill runs the policy in the daemon. The manager keeps one worker per target (manager.go).
+// The looker reads the stocks of the due identities, many in one exchange with Redis (looker.go).
+// Each worker decides and places orders (worker.go, bid.go, look.go), stores the learned state of its
+// target (tracker.go), and reports the target's status (status.go). The manager also adopts the
+// orders of dead replicas (recovery.go). The replicas divide the targets among themselves. Each
+// target has one replica that watches it, that is, reads its stock even without a wake-up (watch.go).
 //
 // # A worker's turn
 //
@@ -21,12 +20,12 @@
 //  5. The worker waits until a wake-up, the time that the policy named, or the backstop.
 //
 // A wake-up means that a token was taken or landed, or that a caller waits. Wake-ups within 20 ms
-// share one look. The backstop finds changes without a wake-up: takes at other replicas, and orders
-// that expired. The backstop is longer after looks that found no change.
+// share one look. The backstop finds changes without a wake-up, such as takes at other replicas and
+// expired orders. After looks without a change, the backstop is longer.
 //
-// At the start, before it buys anything, and then about every 2 s the manager adopts the orders of
-// dead replicas. When the last token and order of a removed identity must have expired, the manager
-// looks at the identity once more, so that the identity's figures are complete.
+// The manager adopts the orders of dead replicas before it buys anything, and then about every 2 s.
+// The manager takes a last look at a removed identity when the identity's last token and order must
+// have expired. This look completes the identity's figures.
 //
 // # Invariants
 //
@@ -46,6 +45,6 @@
 // # What it does not do
 //
 // The package knows no provider and no protocol (purchase), no Redis key (pool) and no file
-// (targets). The stock keeps lead times, counts and the learned state; only package policy reads
+// (targets). The stock stores lead times, counts and the learned state. Only package policy can read
 // the learned state.
 package refill

@@ -24,18 +24,18 @@ type counter struct {
 	mu     sync.Mutex
 	placed int
 	bids   []purchase.Bid
-	owners []string // of the placed orders
+	owners []string // owners of the placed orders
 	adopts []adopting
-	delay  time.Duration                                 // until a slot is granted
-	place  func(target string) error                     // nil = places
-	adopt  func(ended func(captcha.ID, purchase.Result)) // nil = no order of a dead replica
+	delay  time.Duration                                 // time until a slot is granted
+	place  func(target string) error                     // nil = placing succeeds
+	adopt  func(ended func(captcha.ID, purchase.Result)) // nil = there is no order to adopt
 }
 
-// adopting is a call of Adopt.
+// adopting describes one call of Adopt.
 type adopting struct {
 	at     time.Time
 	within time.Duration
-	placed int // orders placed before
+	placed int // number of orders placed before the call
 }
 
 func (c *counter) Request(bid purchase.Bid, granted func(*purchase.Slot, error)) *purchase.Request {
@@ -74,7 +74,7 @@ func (c *counter) Wait() error { return nil }
 func (c *counter) Concurrency() int                                 { return 10 }
 func (c *counter) Pace(captcha.Type) (time.Duration, time.Duration) { return time.Second, time.Second }
 
-// eye is a stock with a fixed answer.
+// eye is a stock whose looks call this function.
 type eye func(ctx context.Context) (pool.Stock, error)
 
 func (e eye) Recall(context.Context, captcha.ID) ([]byte, error)        { return nil, nil }
@@ -90,7 +90,7 @@ func (e eye) LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, e
 	return stocks, nil
 }
 
-// alone is the only live replica.
+// alone implements Replicas with one live replica.
 type alone struct{}
 
 func (alone) Heartbeat(context.Context, time.Duration) (string, []string, error) {
@@ -100,7 +100,7 @@ func (alone) Leave(context.Context) error                            { return ni
 func (alone) Share(context.Context, captcha.ID, []byte) error        { return nil }
 func (alone) Shared(context.Context, []captcha.ID) ([][]byte, error) { return nil, nil }
 
-// withCounter runs a manager over a counter for one target.
+// withCounter runs a manager with a counter as its buyer, for one target.
 func withCounter(t *testing.T, stock Stock, buyer Buyer, depth int, story func(t *testing.T, m *Manager, log *bytes.Buffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -126,13 +126,13 @@ func running(t *testing.T, m *Manager, story func(), list ...targets.Target) {
 
 func empty(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1}, nil }
 
-// A panic ends a turn, not the daemon, and is not repeated at full speed.
+// A panic ends a turn, but not the daemon. Retries after the panic have a delay.
 func TestPanicsAreContained(t *testing.T) {
 	looks := 0
 	cases := map[string]struct {
 		look  eye
 		buyer *counter
-		most  int // times in ten seconds
+		most  int // maximum number of panics in ten seconds
 		seen  func(d *counter) int
 	}{
 		"in a look": {
@@ -160,8 +160,8 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 }
 
-// Each order bids for its slot with its worth: pending callers without an order come first, and `min`
-// counts as surely needed.
+// Each order bids for its slot with its worth. Pending callers without an order come first, and
+// tokens of `min` count as surely needed.
 func TestBidsOfADecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		look := func(context.Context) (pool.Stock, error) { return pool.Stock{NextLook: -1, Orders: 1, Waiting: 3}, nil }
@@ -184,7 +184,8 @@ func TestBidsOfADecision(t *testing.T) {
 	})
 }
 
-// Lost orders and junk values are logged when their number grows. Those before the start are not logged.
+// Lost orders and junk values are logged when their number grows. Numbers from before the start are
+// not logged.
 func TestLostOrdersAreLogged(t *testing.T) {
 	var lost, junk atomic.Int64
 	lost.Store(5)
@@ -213,7 +214,7 @@ func TestLostOrdersAreLogged(t *testing.T) {
 	})
 }
 
-// An error of the stock other than an outage of Redis is shown unchanged.
+// If the stock has an error other than an outage of Redis, the status shows the unchanged error.
 func TestOddStockErrorIsShown(t *testing.T) {
 	odd := eye(func(context.Context) (pool.Stock, error) { return pool.Stock{}, errors.New("script answered nonsense") })
 	withCounter(t, odd, &counter{}, 5, func(t *testing.T, m *Manager, _ *bytes.Buffer) {
@@ -225,11 +226,11 @@ func TestOddStockErrorIsShown(t *testing.T) {
 	})
 }
 
-// noOthers ignores the ends of orders without a target.
+// noOthers ignores the ends of orders for identities without a target.
 func noOthers(captcha.ID, purchase.Result) {}
 
-// An order has the target's owner at the time of the order. A reload that changes the owner keeps the
-// worker.
+// An order has the target's owner at the time of the order. If a reload changes only the owner, the
+// worker stays.
 func TestOrdersNameTheOwnerOfToday(t *testing.T) {
 	buyer := &counter{}
 	withCounter(t, eye(empty), buyer, 1, func(t *testing.T, m *Manager, _ *bytes.Buffer) {

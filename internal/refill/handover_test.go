@@ -20,7 +20,7 @@ import (
 	"poold/internal/targets"
 )
 
-// lateBuyer holds back the answers to requests for slots.
+// lateBuyer delays the responses to requests for slots.
 type lateBuyer struct {
 	*purchase.Buyer
 
@@ -41,7 +41,7 @@ func (b *lateBuyer) Request(bid purchase.Bid, granted func(*purchase.Slot, error
 	})
 }
 
-// release hands out the answers, also the later ones.
+// release delivers the delayed and all later responses.
 func (b *lateBuyer) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,8 +51,8 @@ func (b *lateBuyer) release() {
 	}
 }
 
-// A slot that is granted to a target that no longer wants it goes to another target, whether the grant comes
-// before, during or after the turn that withdraws the bid.
+// A slot is granted to a target that no longer wants it, before, during or after the turn that
+// withdraws the bid. The slot then goes to another target.
 func TestUnwantedSlotsAreFreed(t *testing.T) {
 	for name, leave := range map[string]func(w *scenario, late *lateBuyer, login, other targets.Target){
 		"removed": func(w *scenario, late *lateBuyer, _, other targets.Target) {
@@ -103,7 +103,7 @@ func TestUnwantedSlotsAreFreed(t *testing.T) {
 	}
 }
 
-// pause pauses a target by POST at another replica.
+// pause pauses a target through another replica's API.
 func (w *scenario) pause(t targets.Target) {
 	w.t.Helper()
 	if err := w.elsewhere.Pause(w.t.Context(), t.ID, pool.Pause{}); err != nil {
@@ -111,7 +111,7 @@ func (w *scenario) pause(t targets.Target) {
 	}
 }
 
-// A target that is paused while it waits for a slot withdraws its bid.
+// If a target is paused while it waits for a slot, it withdraws its bid.
 func TestPausedTargetsWithdrawTheirBids(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		w.provider.lead = func() time.Duration { return 20 * time.Second }
@@ -130,8 +130,8 @@ func TestPausedTargetsWithdrawTheirBids(t *testing.T) {
 	})
 }
 
-// Orders of dead replicas are adopted before anything is bought, and then every two seconds. Their ends count
-// for the target, or go to the receiver of orders without a target.
+// The orders of dead replicas are adopted before anything is bought, and then every two seconds. The
+// end of such an order counts for its target, or goes to the receiver of orders without a target.
 func TestOrdersOfDeadReplicasAreAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := target("login", 1)
@@ -176,7 +176,7 @@ func TestOrdersOfDeadReplicasAreAdopted(t *testing.T) {
 	})
 }
 
-// failing returns a stock whose target's orders fail. It counts the calls of Retry.
+// failing returns a stock in which the target's orders fail. It counts the calls of Retry.
 type failing struct {
 	eye
 	retries atomic.Int64
@@ -187,7 +187,7 @@ func (f *failing) Retry(context.Context, captcha.ID) (bool, error) {
 	return true, nil
 }
 
-// The next order of a failing target is placed at once after a change that can help, and only then.
+// A change that can help lets a failing target place its next order at once. No other change does.
 func TestRetryAfterChangesThatCanHelp(t *testing.T) {
 	provider := targets.Provider{Name: "one", URL: "https://a.example.com", Timeout: time.Minute}
 	for name, x := range map[string]struct {
@@ -232,7 +232,7 @@ func TestRetryAfterChangesThatCanHelp(t *testing.T) {
 	}
 }
 
-// filled sets every exported field of a struct to another value.
+// filled sets every exported field of a struct to a different value.
 func filled[T any]() (v T) {
 	n := 0
 	var fill func(v reflect.Value)
@@ -263,7 +263,8 @@ func filled[T any]() (v T) {
 	return v
 }
 
-// same reports the fields of got that differ from those of the same name, except some.
+// same reports the fields of got that differ from the fields of want with the same name. The names in
+// except are skipped.
 func same(t *testing.T, got, want any, except ...string) {
 	t.Helper()
 	g, w := reflect.ValueOf(got), reflect.ValueOf(want)
@@ -279,7 +280,8 @@ func same(t *testing.T, got, want any, except ...string) {
 	}
 }
 
-// The policy and an order get each value of the stock and of the file under the same name.
+// The policy and an order get each value of the stock and of the file in the field with the same
+// name.
 func TestPolicyAndOrdersSeeEveryField(t *testing.T) {
 	stock := filled[pool.Stock]()
 	got := seen(&stock)

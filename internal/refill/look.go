@@ -9,7 +9,7 @@ import (
 )
 
 // lookResult is the result of a look. A worker uses one result for several decisions while nothing
-// changes. An adaptive target with demand decides about once a second; most decisions need no new
+// changes. An adaptive target with demand decides about once a second, but most decisions need no new
 // look.
 type lookResult struct {
 	query pool.Query
@@ -17,8 +17,8 @@ type lookResult struct {
 	until time.Time // time at which the result becomes stale; zero = no look so far
 }
 
-// validFor returns how long the result stays valid without any event: until the next token or order
-// expires, for example. With pending callers it is 0, because callers can leave without an event.
+// validFor returns how long the result stays valid without an event: for example, until the next
+// token or order expires. If callers wait, it is 0, because callers can leave without an event.
 func (s *lookResult) validFor() time.Duration {
 	if s.stock.Waiting > 0 {
 		return 0
@@ -41,9 +41,9 @@ func (s *lookResult) validFor() time.Duration {
 	return change
 }
 
-// reconsider decides by the last look. The result holds is true if nothing can have changed and
-// there is nothing to order; otherwise the worker must look. While another replica is alive, holds
-// is false, because changes by that replica do not wake this worker.
+// reconsider decides with the last look. The result holds is true if nothing can have changed and
+// there is nothing to order. Otherwise the worker must look. If another replica is alive, holds is
+// false, because changes by other replicas do not wake this worker.
 func (w *worker) reconsider(ctx context.Context, at time.Time, plan policy.Plan) (pause waitRange, holds bool) {
 	saw := &w.last
 	if !w.calm || !at.Before(saw.until) {

@@ -8,8 +8,8 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// A single replica decides each second, but rarely looks while nothing happens. Beside another
-// replica it looks at each decision, because takes there do not wake it.
+// A single replica decides each second, but looks rarely while nothing happens. If another replica is
+// alive, it looks before each decision, because takes at the other replica do not wake it.
 func TestLooksWhereNothingHappens(t *testing.T) {
 	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {
@@ -34,7 +34,7 @@ func TestLooksWhereNothingHappens(t *testing.T) {
 		if quiet := w.status("login").Forecast; quiet > busy*2/3 {
 			t.Errorf("%.2f requests are expected, %.2f were %v before", quiet, busy, long)
 		}
-		// A take is seen at once all the same.
+		// A take still causes a look at once.
 		requests := w.stock(login).Figures.Requests
 		w.take(login)
 		w.after(2 * coalesce)
@@ -51,7 +51,7 @@ func TestLooksWhereNothingHappens(t *testing.T) {
 	})
 }
 
-// A look is valid until the stock changes without an event.
+// A look stays valid until the stock changes without an event.
 func TestValidFor(t *testing.T) {
 	for name, x := range map[string]struct {
 		stock pool.Stock

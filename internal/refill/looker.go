@@ -20,19 +20,19 @@ import (
 const (
 	// batchMost is the maximum number of identities in one exchange with Redis.
 	batchMost = 128
-	// batchesAtOnce is the maximum number of concurrent exchanges. A hanging exchange does not delay
-	// the other exchanges.
+	// batchesAtOnce is the maximum number of concurrent exchanges. They are concurrent so that a
+	// hanging exchange does not delay the others.
 	batchesAtOnce = 8
-	// The due time of a worker that waits for longer than gather is rounded up to a multiple of
-	// gather/20, so that several workers share one exchange.
-	gather = 5 * time.Second
+	// If a worker waits for longer than gatherTime, its due time is rounded up to a multiple of
+	// gatherTime/20, so that several workers share one exchange.
+	gatherTime = 5 * time.Second
 	// savesAtOnce is the maximum number of stopping workers that save their learned state at the same
 	// time.
 	savesAtOnce = 32
 )
 
-// looker reads the stocks of the identities that are due, many in one exchange with Redis, and runs
-// the turns of their workers. One timer serves all workers. It is safe for concurrent use.
+// looker reads the stocks of the due identities, many in one exchange with Redis, and runs the turns
+// of their workers. One timer serves all workers. A looker is safe for concurrent use.
 type looker struct {
 	stock      Stock
 	replicas   Replicas
@@ -40,7 +40,7 @@ type looker struct {
 	batches    errgroup.Group
 	saves      errgroup.Group
 	resetTimer chan struct{} // signals that a worker is due earlier than the timer; capacity 1
-	lastPass   atomic.Int64  // when the loop of the method run last began, in Unix ns
+	lastPass   atomic.Int64  // start of the last iteration of looker.run, in Unix ns
 	division   atomic.Pointer[division]
 
 	mu      sync.Mutex
@@ -56,7 +56,7 @@ func newLooker(stock Stock, replicas Replicas, log *slog.Logger) *looker {
 	return l
 }
 
-// run runs turns until ctx ends, and waits for the turns that have begun.
+// run runs turns until ctx ends. Then it waits for the turns that have begun.
 func (l *looker) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -81,17 +81,16 @@ func (l *looker) run(ctx context.Context) {
 	_ = l.batches.Wait()
 }
 
-// hangs reports whether unfinished exchanges with Redis have blocked the method run for
+// hangs reports whether unfinished exchanges with Redis have blocked the loop of looker.run for
 // hangsAfter.
 func (l *looker) hangs() bool {
 	return time.Since(time.Unix(0, l.lastPass.Load())) > hangsAfter
 }
 
-// divide changes which identities this replica watches, and soon looks at the newly watched ones.
-// If the live replicas are the same as before, divide keeps the old division unless the argument
-// again is true.
-func (l *looker) divide(next *division, again bool) {
-	if old := l.division.Load(); !again && old.self == next.self && slices.Equal(old.live, next.live) {
+// divide changes which identities this replica watches, and soon looks at the added identities. If
+// the live replicas are unchanged, it keeps the old division unless force is true.
+func (l *looker) divide(next *division, force bool) {
+	if old := l.division.Load(); !force && old.self == next.self && slices.Equal(old.live, next.live) {
 		return
 	}
 	l.division.Store(next)
@@ -109,8 +108,8 @@ func (l *looker) divide(next *division, again bool) {
 	}
 }
 
-// next removes the due workers from the queue. If none is due, it returns the time until
-// the next worker is due.
+// next removes the due workers from the queue. If no worker is due, the result wait is the time until
+// the next one is due.
 func (l *looker) next(at time.Time) (batch []*worker, wait time.Duration) {
 	current := l.division.Load()
 	l.mu.Lock()
@@ -164,8 +163,8 @@ func (l *looker) schedule(w *worker, r waitRange) {
 	}
 	w.earliest = now.Add(r.least)
 	w.due = now.Add(min(max(r.least, r.most), w.backstop()))
-	if w.due.Sub(now) > gather {
-		w.due = w.due.Truncate(gather / 20).Add(gather / 20)
+	if w.due.Sub(now) > gatherTime {
+		w.due = w.due.Truncate(gatherTime / 20).Add(gatherTime / 20)
 	}
 	if r.passive && !w.watched.Load() {
 		w.due, w.passiveSince = now.Add(policy.Never), now
@@ -177,7 +176,7 @@ func (l *looker) schedule(w *worker, r waitRange) {
 	l.wakeLocked(w)
 }
 
-// wake makes a worker look soon. Further calls before that look are no-ops.
+// wake makes a worker look soon. Further calls before that look have no effect.
 func (l *looker) wake(w *worker) {
 	if w.woken.Swap(true) {
 		return // a look is due already
@@ -186,7 +185,7 @@ func (l *looker) wake(w *worker) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w.queueIndex < 0 || w.dismissed {
-		return // the end of the turn reads the field woken
+		return // the field woken is read at the end of the turn
 	}
 	l.callLocked(w, later(now, w.earliest))
 }
@@ -213,7 +212,7 @@ func (l *looker) wakeLocked(w *worker) {
 	}
 }
 
-// dismiss stops the given workers concurrently, and waits until all have ended.
+// dismiss stops the given workers concurrently and returns when all have ended.
 func (l *looker) dismiss(workers []*worker) {
 	for _, w := range workers {
 		w.stop()
@@ -231,7 +230,7 @@ func (l *looker) dismiss(workers []*worker) {
 	}
 }
 
-// finish saves a worker's learned state, and ends the worker.
+// finish saves a worker's learned state and ends the worker.
 func (l *looker) finish(w *worker) {
 	w.withdrawLocked()
 	go l.saves.Go(func() error {
@@ -241,7 +240,7 @@ func (l *looker) finish(w *worker) {
 	})
 }
 
-// turns runs the turn of each worker of a batch.
+// turns runs the turn of each worker in a batch.
 func (l *looker) turns(ctx context.Context, batch []*worker) {
 	at := time.Now()
 	queries := make([]pool.Query, 0, len(batch))
@@ -271,8 +270,7 @@ func (l *looker) turns(ctx context.Context, batch []*worker) {
 	}
 }
 
-// look returns the stocks of LookAll. If LookAll fails, each stock has the error of
-// LookAll.
+// look returns the stocks from LookAll. If LookAll fails, each stock has its error.
 func (l *looker) look(ctx context.Context, queries []pool.Query) (stocks []pool.Stock) {
 	if len(queries) == 0 {
 		return nil

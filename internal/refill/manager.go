@@ -17,16 +17,17 @@ import (
 )
 
 const (
-	// Workers that start together begin their first looks at intervals of startStep, but at most
+	// The first looks of workers that start together begin at intervals of startStep, but at most
 	// startMost after the first worker.
 	startStep = 500 * time.Microsecond
 	startMost = time.Second
-	// adoptEvery is the interval of searches for orders of dead replicas, plus up to a quarter. The
-	// lease of an order must expire first, so an order is adopted at most 8 s after its replica died.
+	// adoptEvery is the minimum interval between searches for orders of dead replicas; a search is up
+	// to a quarter later. The lease of an order must expire first, so an order is adopted at most 8 s
+	// after its replica died.
 	adoptEvery = 2 * time.Second
-	// firstAdopt bounds the duration of the first search, which precedes all purchases.
+	// firstAdopt limits the duration of the first search, before which nothing is bought.
 	firstAdopt = 3 * time.Second
-	// settleMargin covers the calls before and after an order's time-out.
+	// settleMargin is the time for the calls before and after an order's timeout.
 	settleMargin = time.Minute
 )
 
@@ -34,9 +35,9 @@ const (
 type Stock interface {
 	// LookAll looks at many identities in one exchange; see pool.Tokens.LookAll.
 	LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
-	// LastLook looks for the last time at an identity without a target.
+	// LastLook takes the last look at an identity without a target.
 	LastLook(ctx context.Context, id captcha.ID, margin time.Duration) error
-	// Recall returns the learned state that Remember stored last for an identity, or nil.
+	// Recall returns the state that Remember last stored for an identity, or nil.
 	Recall(ctx context.Context, id captcha.ID) ([]byte, error)
 	Remember(ctx context.Context, id captcha.ID, learned []byte) error
 	// Retry lets an identity with failing orders place its next order at once.
@@ -68,8 +69,8 @@ type Manager struct {
 
 	mu      sync.Mutex
 	running bool
-	first   *targets.Set // set passed to Apply before Run
-	// departed are the removed identities whose tokens and orders may still live.
+	first   *targets.Set // the set passed to Apply before Run
+	// departed contains the removed identities whose tokens and orders may still live.
 	departed []departure
 }
 
@@ -77,10 +78,10 @@ type Manager struct {
 type departure struct {
 	id     captcha.ID
 	margin time.Duration
-	due    time.Time // time at which the identity's last token and order must have expired
+	due    time.Time // time by which the identity's last token and order must have expired
 }
 
-// workers are the running workers.
+// workers is the set of running workers.
 type workers struct {
 	providers []targets.Provider
 	byID      map[captcha.ID]*worker
@@ -93,8 +94,8 @@ type application struct {
 	done chan struct{}
 }
 
-// NewManager returns a manager without targets. The function others receives the ends of adopted
-// orders for identities without a target. It must not block.
+// NewManager returns a manager without targets. The function others gets the ends of adopted orders
+// for identities without a target. It must not block.
 func NewManager(stock Stock, replicas Replicas, buyer Buyer, others func(captcha.ID, purchase.Result), log *slog.Logger) *Manager {
 	m := &Manager{
 		stock: stock, replicas: replicas, buyer: buyer, others: others, log: log,
@@ -104,10 +105,10 @@ func NewManager(stock Stock, replicas Replicas, buyer Buyer, others func(captcha
 	return m
 }
 
-// Apply starts and stops workers for the set's targets. When Apply returns, the workers of removed
-// and changed targets have ended; their orders in flight continue. Before Run has started, Apply
-// only stores the set; after Run has ended, Apply is a no-op. When ctx ends, Apply returns early;
-// Run may still apply the set.
+// Apply starts and stops workers for the targets of the set. When Apply returns, the workers of
+// removed and changed targets have ended, but their orders in flight continue. Before Run, Apply only
+// stores the set. After Run has ended, Apply is a no-op. When ctx ends, Apply returns early, and Run
+// may still apply the set.
 func (m *Manager) Apply(ctx context.Context, set *targets.Set) {
 	m.mu.Lock()
 	if !m.running {
@@ -130,7 +131,7 @@ func (m *Manager) Apply(ctx context.Context, set *targets.Set) {
 	}
 }
 
-// Wake makes the worker of an identity look soon. If the identity has no worker, Wake is a no-op.
+// Wake makes the worker of an identity look soon. It is a no-op if the identity has no worker.
 func (m *Manager) Wake(id captcha.ID) {
 	if w := m.workers.Load().byID[id]; w != nil {
 		m.looker.wake(w)
@@ -140,21 +141,21 @@ func (m *Manager) Wake(id captcha.ID) {
 // Has reports whether a worker runs for the identity.
 func (m *Manager) Has(id captcha.ID) bool { return m.workers.Load().byID[id] != nil }
 
-// Status returns the status of the target with the given name, or false if there is no such target.
+// Status returns the status of the named target. The result is false if there is no such target.
 func (m *Manager) Status(name string) (Status, bool) {
 	w := m.workers.Load().byName[name]
 	if w == nil {
 		return Status{}, false
 	}
-	return w.shown(), true
+	return w.visibleStatus(), true
 }
 
 // Run runs the workers until ctx ends. Then Run places no more orders, leaves pending orders in the
-// journal, and returns when all goroutines of workers and orders have ended. It must be called at
+// journal, and returns when all goroutines of workers and orders have ended. Run must be called at
 // most once.
 func (m *Manager) Run(ctx context.Context) error {
 	defer close(m.ended)
-	// Orders run under the ctx of Run, so that they outlive the worker that placed them.
+	// Orders run under the ctx of Run, so that they can outlive their workers.
 	buy := func(w *worker, slot *purchase.Slot, on terms) error {
 		return m.buyer.Buy(ctx, slot, w.spec(on), func(r purchase.Result) { w.ended(r, m.Wake) })
 	}
@@ -187,7 +188,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return m.buyer.Wait()
 }
 
-// reconcile makes the workers match the set. Only Run calls it.
+// reconcile makes the workers match the set. Only Run may call it.
 func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 	old := m.workers.Load()
 	providers := withoutLines(set.Providers)
@@ -223,8 +224,8 @@ func (m *Manager) reconcile(ctx context.Context, set *targets.Set, buy buy) {
 	}
 }
 
-// retry lets a target with failing orders place its next order at once. It is called
-// after the target's definition or the providers changed, because the order may succeed now.
+// retry lets a target with failing orders place its next order at once. It is called after a change
+// of the target's definition or of the providers, because the order may now succeed.
 func (m *Manager) retry(ctx context.Context, w *worker) {
 	if !w.status.snapshot().Failing {
 		return
@@ -236,14 +237,14 @@ func (m *Manager) retry(ctx context.Context, w *worker) {
 	}
 }
 
-// definition returns a target without the fields that do not concern its worker, so
-// that a new line number or owner does not replace the worker.
+// definition returns a target without the fields that its worker ignores, so that a new line number
+// or owner does not replace the worker.
 func definition(t targets.Target) targets.Target {
 	t.Line, t.Owner, t.OnEmpty, t.Rate = 0, "", "", targets.Rate{}
 	return t
 }
 
-// withoutLines returns the providers with only those fields that can decide whether an order fails.
+// withoutLines returns the providers with only the fields that can decide whether an order fails.
 func withoutLines(providers []targets.Provider) []targets.Provider {
 	list := slices.Clone(providers)
 	for i := range list {

@@ -11,8 +11,8 @@ import (
 	"poold/internal/targets"
 )
 
-// After Apply no order is placed under the old definition, even if its orders are in flight and slots are
-// scarce.
+// After Apply no order is placed under the old definition, even if old orders are in flight and slots
+// are scarce.
 func TestDepthShrinksAcrossAReload(t *testing.T) {
 	long(t)
 	play(t, 2, func(t *testing.T, w *scenario) {
@@ -42,8 +42,8 @@ func TestDepthShrinksAcrossAReload(t *testing.T) {
 	})
 }
 
-// When Apply returns, the workers of removed targets have ended, even those that hung. They are stopped
-// all at once.
+// When Apply returns, all workers of removed targets have ended, even workers that hung. The workers
+// are stopped concurrently.
 func TestRemovedWorkersHaveEnded(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		var list []targets.Target
@@ -53,7 +53,7 @@ func TestRemovedWorkersHaveEnded(t *testing.T) {
 		stuck := make(chan struct{})
 		w.store.with(func() { w.store.strangle = stuck })
 		w.apply(list...)
-		w.after(time.Second) // all hang in their first look
+		w.after(time.Second) // until all hang in their first look
 		var ended []<-chan struct{}
 		for _, h := range w.manager.workers.Load().byID {
 			ended = append(ended, h.done)
@@ -88,7 +88,7 @@ func TestRemovedWorkersHaveEnded(t *testing.T) {
 	})
 }
 
-// An order in flight ends under its old definition when its target is removed.
+// If a target is removed, its order in flight ends under its old definition.
 func TestOrdersOutliveTheirWorker(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
@@ -106,7 +106,7 @@ func TestOrdersOutliveTheirWorker(t *testing.T) {
 	})
 }
 
-// A renamed target keeps its stock. An unchanged target keeps its worker, without a look.
+// A renamed target keeps its stock. An unchanged target keeps its worker and gets no additional look.
 func TestRenamedAndUnchanged(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		a, b := target("a", 3), target("b", 3)
@@ -123,7 +123,7 @@ func TestRenamedAndUnchanged(t *testing.T) {
 		if w.manager.workers.Load().byName["b"] != worker {
 			t.Error("an unchanged target got a new worker")
 		}
-		if now, _ := w.store.lookCount(b.ID); now > before+1 { // a backstop may fall into it
+		if now, _ := w.store.lookCount(b.ID); now > before+1 { // a backstop may cause one look meanwhile
 			t.Errorf("%d looks for an unchanged target", now-before)
 		}
 		if _, ok := w.manager.Status("a"); ok {
@@ -138,8 +138,7 @@ func TestRenamedAndUnchanged(t *testing.T) {
 	})
 }
 
-// Wake-ups share looks: there is at most one look per 20 ms, and each wake-up is followed by a
-// look.
+// Wake-ups share looks. There is at most one look per 20 ms, and a look follows each wake-up.
 func TestWakeUpsAreCoalesced(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 1)
@@ -155,7 +154,7 @@ func TestWakeUpsAreCoalesced(t *testing.T) {
 		if n := now - before; n < 45 || n > 55 {
 			t.Errorf("%d looks in a second of kicks, want about 50", n)
 		}
-		w.after(2 * coalesce) // the look that the last kick caused, and coalesce
+		w.after(2 * coalesce) // until the last wake-up's look and the time coalesce are over
 		settled, _ := w.store.lookCount(login.ID)
 		w.manager.Wake(login.ID)
 		w.after(0)
@@ -166,7 +165,7 @@ func TestWakeUpsAreCoalesced(t *testing.T) {
 	})
 }
 
-// Many targets with full pools cost few looks, which are spread over time from the start.
+// Many targets with full pools cost few looks. From the start, these looks are spread over time.
 func TestIdleTargetsCostLittle(t *testing.T) {
 	long(t)
 	play(t, 400, func(t *testing.T, w *scenario) {
@@ -192,12 +191,12 @@ func TestIdleTargetsCostLittle(t *testing.T) {
 	})
 }
 
-// Targets that are due at one moment share few exchanges. An exchange that hangs does not delay the
+// Targets that are due at the same time share few exchanges. A hanging exchange does not delay the
 // others.
 func TestLooksShareExchanges(t *testing.T) {
 	long(t)
 	play(t, 400, func(t *testing.T, w *scenario) {
-		const many = batchMost + 22 // more than one exchange takes
+		const many = batchMost + 22 // more than the maximum of one exchange
 		list := lasting(many, 1, 20*time.Hour)
 		w.apply(list...)
 		w.after(time.Minute)
@@ -212,7 +211,7 @@ func TestLooksShareExchanges(t *testing.T) {
 		for _, x := range list {
 			w.manager.Wake(x.ID)
 		}
-		w.after(2 * coalesce) // some may have been looked at a moment before
+		w.after(2 * coalesce) // some targets may have had a look just before
 		w.store.with(func() { surveys = w.store.surveys - surveys })
 		if _, n := w.store.lookCount(""); n-looks < many || surveys > many/10 {
 			t.Errorf("%d looks in %d exchanges for %d kicks", n-looks, surveys, many)
@@ -233,13 +232,13 @@ func TestLooksShareExchanges(t *testing.T) {
 	})
 }
 
-// A stop places no more orders, and leaves those in flight in the journal.
+// After a stop no more orders are placed. Orders in flight stay in the journal.
 func TestStopLeavesOrdersInTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newScenario(t, 3)
 		w.replica = w.newReplica()
 		m, provider, login := w.manager, w.provider, target("login", 9)
-		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}}) // before Run: remembered
+		m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{login}}) // stored until Run starts
 		if provider.asked() != 0 {
 			t.Error("bought before Run")
 		}
@@ -254,7 +253,7 @@ func TestStopLeavesOrdersInTheJournal(t *testing.T) {
 		if err != nil || s.Orders != 3 || s.Bought != 3 || provider.asked() != 3 {
 			t.Errorf("%d orders in the journal, %d of them bought, %d submits, want 3 each; %v", s.Orders, s.Bought, provider.asked(), err)
 		}
-		// After the end Apply and Kick do nothing, and return.
+		// After Run has ended, Apply and Wake do nothing and return.
 		m.Apply(t.Context(), &targets.Set{})
 		m.Wake(login.ID)
 		w.close()
@@ -272,7 +271,7 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		w.manager.Apply(ctx, &targets.Set{})
-		w.manager.Apply(ctx, &targets.Set{}) // does not even get to Run
+		w.manager.Apply(ctx, &targets.Set{}) // Run never gets this set
 		if took := time.Since(began); took != 2*time.Second {
 			t.Errorf("returned after %v, want 2s", took)
 		}
@@ -280,7 +279,7 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// An order has the lead time of the look that its decision used, even if the lead time changed since.
+// An order has the lead time of its decision's look, even if the lead time has changed since.
 func TestOneLeadForLookAndOrder(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 4)
@@ -302,7 +301,7 @@ func TestOneLeadForLookAndOrder(t *testing.T) {
 	})
 }
 
-// The greatest max_waste of the file is the limit of the policy's search.
+// The greatest max_waste in the file is the upper limit of the policy's search.
 func TestMostMaxWaste(t *testing.T) {
 	if targets.MostMaxWaste != policy.MostMaxWaste {
 		t.Errorf("%d in the file, %d in the policy", targets.MostMaxWaste, policy.MostMaxWaste)

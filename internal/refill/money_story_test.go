@@ -13,8 +13,8 @@ import (
 	"poold/internal/targets"
 )
 
-// A budget for the hour or for the day holds alone. Redis counts it, so a restart does not reset it. It has
-// room again when the first order is an hour or a day old.
+// The hourly and the daily budget each hold alone. Redis counts the orders, so a restart does not
+// reset a budget. A budget has room again when its first order is an hour or a day old.
 func TestEachBudgetHoldsAlone(t *testing.T) {
 	long(t)
 	cases := map[string]struct {
@@ -67,7 +67,7 @@ func TestEachBudgetHoldsAlone(t *testing.T) {
 	}
 }
 
-// A worker finds a raised overall budget without a kick.
+// A worker finds a raised overall budget without a wake-up.
 func TestBudgetOverAllTargets(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		w.buyer.SetBudget(3)
@@ -84,8 +84,8 @@ func TestBudgetOverAllTargets(t *testing.T) {
 	})
 }
 
-// An order of an adaptive target is placed only if the stock is unchanged since the look, and not beyond
-// the cap. All orders of a fixed target have the wanted depth and the lead time of the look.
+// An order of an adaptive target is placed only within the cap and only if the stock is unchanged
+// since the look. All orders of a fixed target have the wanted depth and the lead time of the look.
 func TestTermsOfAnOrder(t *testing.T) {
 	const lead, shortest = 20 * time.Second, 9 * time.Second
 	stock := pool.Stock{Fresh: 4, Outliving: 1, Orders: 2, Waiting: 3}
@@ -108,7 +108,7 @@ func TestTermsOfAnOrder(t *testing.T) {
 	}
 }
 
-// A bid that waited for long is still valid when the provider is ready again.
+// A bid that has waited for long is still valid when the provider is ready again.
 func TestBidsLast(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		w.provider.with(func() { w.provider.down = true })
@@ -122,8 +122,8 @@ func TestBidsLast(t *testing.T) {
 	})
 }
 
-// A removed identity is looked at once more when its last token and order must have expired, unless it was
-// added again.
+// When the last token and order of a removed identity must have expired, there is one more look at
+// the identity, unless it was added again.
 func TestDepartedTargetsAreSettled(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		gone, back := target("gone", 2), target("back", 2)
@@ -140,7 +140,7 @@ func TestDepartedTargetsAreSettled(t *testing.T) {
 		apply(second, back)
 		w.after(time.Until(due) - 10*time.Second)
 		before, _ := w.store.lookCount(gone.ID)
-		w.redis.SetDown(true) // the first try is in vain
+		w.redis.SetDown(true) // the first try fails
 		w.after(10*time.Second + 2*adoptEvery)
 		w.redis.SetDown(false)
 		tried, _ := w.store.lookCount(gone.ID)
@@ -161,8 +161,8 @@ func TestDepartedTargetsAreSettled(t *testing.T) {
 	})
 }
 
-// If another replica orders between the look and the order, the sum exceeds neither the wanted tokens nor
-// the cap.
+// Another replica orders between the look and the order. The sum of both exceeds neither the wanted
+// tokens nor the cap.
 func TestAnotherReplicaOrdersInBetween(t *testing.T) {
 	for _, depth := range []int{3, 10} {
 		for others := 1; others <= 3; others++ {
@@ -198,7 +198,7 @@ func TestAnotherReplicaOrdersInBetween(t *testing.T) {
 	}
 }
 
-// An adaptive target without demand so far orders for pending callers at once.
+// An adaptive target without any demand so far orders for pending callers at once.
 func TestAdaptiveTargetOrdersForCallers(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := learning("login", 10)
@@ -215,8 +215,8 @@ func TestAdaptiveTargetOrdersForCallers(t *testing.T) {
 	})
 }
 
-// A wake-up makes a worker look long before its backstop: after a landing, a failed order, the end
-// of a pause and the start of a window, at this replica or another one.
+// A wake-up makes a worker look long before its backstop. Wake-ups come after a landing, a failed
+// order, the end of a pause and the start of a window, at this replica or another one.
 func TestWakeUpsReachWorkers(t *testing.T) {
 	const soon = 50 * time.Millisecond
 	play(t, 20, func(t *testing.T, w *scenario) {
@@ -251,7 +251,7 @@ func TestWakeUpsReachWorkers(t *testing.T) {
 				}
 				w.after(20 * time.Second)
 				w.take(login)
-				w.after(20*time.Second + gather/20)
+				w.after(20*time.Second + gatherTime/20)
 				return nil
 			}, 1},
 			{"a flush elsewhere", func() error { _, err := w.elsewhere.Flush(t.Context(), login.ID, login.Margin); return err }, 2},
@@ -271,7 +271,7 @@ func TestWakeUpsReachWorkers(t *testing.T) {
 	})
 }
 
-// Requests while no daemon ran do not count as present demand; those after the start do.
+// Requests while no daemon ran do not count as present demand. Requests after the start do.
 func TestArrivalsAfterARestart(t *testing.T) {
 	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {
@@ -303,8 +303,8 @@ func TestArrivalsAfterARestart(t *testing.T) {
 	})
 }
 
-// Outages of Redis, refusals, and a second replica that is killed overdraw no budget, count nothing twice,
-// and do not end the buying.
+// Redis is down at times, the provider refuses orders, and a second replica is killed. No budget is
+// overdrawn, no order counts twice, and buying continues.
 func TestBudgetsHoldUnderFaults(t *testing.T) {
 	long(t)
 	for _, kind := range []targets.Refill{targets.RefillFixed, targets.RefillAdaptive} {

@@ -12,17 +12,17 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// fakeProvider is a provider whose tasks take their time.
+// fakeProvider is a provider whose tasks take time.
 type fakeProvider struct {
 	name    string
 	mu      sync.Mutex
 	draw    *rand.Rand
 	lead    func() time.Duration
-	submit  func(id captcha.Identity) error // refuses; nil = sells
-	fail    func(id captcha.Identity) bool  // the task dies
+	submit  func(id captcha.Identity) error // returns an error to refuse the submit; nil = accepts all
+	fail    func(id captcha.Identity) bool  // whether the task fails
 	down    bool
 	pace    [2]time.Duration     // first poll and interval
-	tasks   map[string]time.Time // solved at
+	tasks   map[string]time.Time // task -> time of its solve
 	dead    map[string]bool
 	sold    []captcha.ID
 	submits []time.Time
@@ -93,7 +93,7 @@ func (m *fakeProvider) State(time.Time) provider.State {
 	return provider.State{Kind: provider.StateOK}
 }
 
-// like makes the provider solve as the simulator's model does, polled twice a second.
+// like makes the provider solve like the simulator's model, with polls twice a second.
 func (m *fakeProvider) like(p policy.Solves) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,17 +104,17 @@ func (m *fakeProvider) like(p policy.Solves) {
 		lead, fails = p.Draw(m.draw)
 		return time.Duration(lead * float64(time.Second))
 	}
-	m.fail = func(captcha.Identity) bool { return fails } // asked right after lead
+	m.fail = func(captcha.Identity) bool { return fails } // called right after lead
 }
 
-// with changes the provider under its lock.
+// with changes the provider while it holds the provider's lock.
 func (m *fakeProvider) with(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
 }
 
-// asked returns the number of submits, and sales the identities of the sold tasks, in their order.
+// asked returns the number of submits.
 func (m *fakeProvider) asked() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

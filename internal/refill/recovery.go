@@ -28,11 +28,11 @@ func (m *Manager) keepRecovering(ctx context.Context) {
 	}
 }
 
-// adopt adopts the orders of dead replicas. The search takes at most the duration
-// within, or ends with ctx if within is 0.
-func (m *Manager) adopt(ctx context.Context, within time.Duration) {
+// adopt adopts the orders of dead replicas. The search ends after the timeout or with ctx; 0 = no
+// timeout.
+func (m *Manager) adopt(ctx context.Context, timeout time.Duration) {
 	_ = panics.Contain(m.log, "panic while looking for orders", func() {
-		err := m.buyer.Adopt(ctx, within, func(id captcha.ID, r purchase.Result) {
+		err := m.buyer.Adopt(ctx, timeout, func(id captcha.ID, r purchase.Result) {
 			if w := m.workers.Load().byID[id]; w != nil {
 				w.ended(r, m.Wake)
 			} else {
@@ -45,8 +45,8 @@ func (m *Manager) adopt(ctx context.Context, within time.Duration) {
 	})
 }
 
-// settleDeparted looks once more at removed identities when their last token and order must have
-// expired. That look completes the identities' figures and gives them a shorter TTL.
+// settleDeparted takes a last look at removed identities when their last token and order must have
+// expired. The look completes the identities' figures and shortens their TTL.
 func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
 	m.mu.Lock()
 	var due []departure
@@ -71,7 +71,7 @@ func (m *Manager) settleDeparted(ctx context.Context, at time.Time) {
 	}
 }
 
-// recordDeparted records the removed identities as departed.
+// recordDeparted adds the removed identities to Manager.departed.
 func (m *Manager) recordDeparted(went map[captcha.ID]*worker, next *workers, providers []targets.Provider) {
 	longest := time.Duration(0)
 	for _, p := range providers {

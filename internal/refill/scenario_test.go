@@ -29,13 +29,13 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{})
-	// The embedded server compiles a script at every call, which leaves much to be
-	// collected and little to be kept.
+	// The embedded server compiles a script at every call. This makes much garbage, and little memory
+	// stays in use.
 	debug.SetGCPercent(800)
 	goleak.VerifyTestMain(m)
 }
 
-// silent keeps the client's own log away: many tests cut its connections.
+// silent discards the Redis client's own log, because many tests break its connections.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
@@ -47,7 +47,7 @@ func (noObserver) Callback(string)       {}
 func (noObserver) DeadLetter(string)     {}
 func (noObserver) Report(string, string) {}
 
-// scenario is a Redis, a provider and the replicas that work on them, in a bubble.
+// scenario is a Redis, a provider and their replicas, in a bubble.
 type scenario struct {
 	*replica // the first one
 
@@ -57,7 +57,7 @@ type scenario struct {
 	provider    *fakeProvider
 	concurrency int
 	all         []*replica
-	elsewhere   *pooltest.Store // of a replica that does nothing by itself
+	elsewhere   *pooltest.Store // store of a replica that does nothing by itself
 	set         *targets.Set
 }
 
@@ -72,8 +72,8 @@ type replica struct {
 	ended   bool
 }
 
-// long begins a story of many virtual minutes, which the race detector makes five
-// times slower.
+// long begins a story of many virtual minutes. The race detector makes such a story five times
+// slower.
 func long(t *testing.T) {
 	t.Helper()
 	testkit.WithoutRace(t)
@@ -90,8 +90,7 @@ func lasting(n, depth int, lifetime time.Duration) (list []targets.Target) {
 	return list
 }
 
-// play runs a story in a bubble: time in it is virtual, and a goroutine that is
-// left behind fails the test.
+// play runs a story in a bubble, in virtual time. A goroutine that outlives the story fails the test.
 func play(t *testing.T, concurrency int, story func(t *testing.T, w *scenario)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -122,7 +121,7 @@ func newScenario(t *testing.T, concurrency int) *scenario {
 	return w
 }
 
-// newReplica prepares a daemon.
+// newReplica makes a daemon that is not running yet.
 func (w *scenario) newReplica() *replica {
 	r := &replica{store: newTestStore(w.t, w.redis, w.book), log: &testkit.Log{}, done: make(chan error, 1)}
 	quiet := slog.New(slog.DiscardHandler)
@@ -135,7 +134,7 @@ func (w *scenario) newReplica() *replica {
 	return r
 }
 
-// run starts it.
+// run starts a daemon made by newReplica.
 func (w *scenario) run(r *replica) {
 	lasting, end := context.WithCancel(w.t.Context())
 	ctx, stop := context.WithCancel(w.t.Context())
@@ -155,12 +154,12 @@ func (w *scenario) run(r *replica) {
 // start starts another daemon for these targets.
 func (w *scenario) start(list ...targets.Target) *replica {
 	r := w.newReplica()
-	r.manager.Apply(w.t.Context(), &targets.Set{Targets: list}) // before Run: remembered
+	r.manager.Apply(w.t.Context(), &targets.Set{Targets: list}) // stored until Run starts
 	w.run(r)
 	return r
 }
 
-// end stops a replica as SIGTERM does.
+// end stops a replica like SIGTERM.
 func (w *scenario) end(r *replica) {
 	if r.ended {
 		return
@@ -176,7 +175,7 @@ func (w *scenario) end(r *replica) {
 	}
 }
 
-// kill is SIGKILL: nothing of it reaches Redis any more.
+// kill stops a replica like SIGKILL. Afterwards nothing from this replica reaches Redis.
 func (w *scenario) kill(r *replica) {
 	_ = r.store.Close()
 	w.end(r)
@@ -189,7 +188,7 @@ func (w *scenario) close() {
 	_ = w.elsewhere.Close()
 }
 
-// foreign is an order of a target that another replica has placed.
+// foreign places an order of a target at another replica.
 func (w *scenario) foreign(t targets.Target) pool.Ref {
 	w.t.Helper()
 	ref := pool.Ref{Identity: t.ID, Order: rand.Text()}
@@ -200,13 +199,13 @@ func (w *scenario) foreign(t targets.Target) pool.Ref {
 	return ref
 }
 
-// apply makes these the targets.
+// apply applies a set with these targets.
 func (w *scenario) apply(list ...targets.Target) {
 	w.set = &targets.Set{Targets: list}
 	w.manager.Apply(w.t.Context(), w.set)
 }
 
-// after lets time pass and everything that was due in it happen.
+// after lets time pass, and then waits until all goroutines are idle.
 func (w *scenario) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -221,9 +220,9 @@ func (w *scenario) status(name string) Status {
 	return n
 }
 
-// saved has the fields of a saved state that stories check.
+// saved contains the fields of a saved state that stories check.
 type saved struct {
-	Last  float64 // request, in unix seconds
+	Last  float64 // time of the last request in Unix seconds
 	Slot  float64 // seconds between two slots
 	Cells map[string]json.RawMessage
 }
@@ -244,7 +243,7 @@ func (w *scenario) saved(t targets.Target) (s saved) {
 	return s
 }
 
-// target returns a target. Targets of different names have different identities.
+// target returns a target. Targets with different names have different identities.
 func target(name string, depth int) targets.Target {
 	id := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: name, Pageurl: "https://example.com/"}
 	return targets.Target{

@@ -12,7 +12,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// If a provider is full, pending callers come before a stock that is being filled.
+// If a provider is full, orders for pending callers come before orders that fill a stock.
 func TestCallersComeFirst(t *testing.T) {
 	play(t, 4, func(t *testing.T, w *scenario) {
 		w.provider.lead = func() time.Duration { return 20 * time.Second }
@@ -21,13 +21,13 @@ func TestCallersComeFirst(t *testing.T) {
 		w.apply(hoard, login)
 		w.after(10 * time.Second)
 		served := w.callers(login, 3)
-		w.after(45 * time.Second) // the four orders under way end twice within it
+		w.after(45 * time.Second) // the four slots become free twice in this time
 		sold := w.provider.sales()
 		if len(sold) < 12 {
 			t.Fatalf("only %d sold", len(sold))
 		}
-		// Each asks for one slot at a time, so of four that come free at once some go
-		// to others.
+		// Each target requests one slot at a time. So of four slots that become free at the same
+		// time, some go to other targets.
 		count := func(sold []captcha.ID) (n int) {
 			for _, id := range sold {
 				if id == login.ID {
@@ -52,10 +52,10 @@ func TestBidsAreOfTheDay(t *testing.T) {
 		hoard, login := target("hoard", 200), target("login", 1)
 		hoard.Lifetime = time.Hour
 		w.apply(hoard)
-		// Not a multiple of bidFor: the slot would come free at the moment in which login changes
-		// its bid.
+		// The time is not a multiple of bidFor. Otherwise the slot would become free exactly when
+		// login changes its bid.
 		w.after(5*time.Second + 170*time.Millisecond)
-		w.demand(hoard, time.Second, 10*time.Second) // so that its orders are worth more
+		w.demand(hoard, time.Second, 10*time.Second) // so that the orders of hoard are worth more
 		w.apply(hoard, login)
 		w.after(time.Second)
 		served := w.callers(login, 2)
@@ -68,7 +68,7 @@ func TestBidsAreOfTheDay(t *testing.T) {
 	})
 }
 
-// Of two waiting targets, the one with the more valuable orders gets more slots.
+// If two targets wait for slots, the target with the more valuable orders gets more slots.
 func TestSlotsGoByWorth(t *testing.T) {
 	long(t)
 	play(t, 3, func(t *testing.T, w *scenario) {
@@ -95,7 +95,7 @@ func TestSlotsGoByWorth(t *testing.T) {
 	})
 }
 
-// Tokens of a window count as surely needed: a busy target does not prevent them.
+// The tokens of a window count as surely needed, so a busy target cannot prevent them.
 func TestWindowGetsSlots(t *testing.T) {
 	long(t)
 	play(t, 6, func(t *testing.T, w *scenario) {
@@ -118,7 +118,8 @@ func TestWindowGetsSlots(t *testing.T) {
 	})
 }
 
-// A target whose orders are worth little still gets slots, and one whose orders are worth more gets more.
+// A target whose orders are worth little still gets slots, but fewer than a target with more valuable
+// orders.
 func TestSlotsGoWhereTheyAreWorthMost(t *testing.T) {
 	long(t)
 	play(t, 6, func(t *testing.T, w *scenario) {
@@ -140,8 +141,8 @@ func TestSlotsGoWhereTheyAreWorthMost(t *testing.T) {
 				}
 			}
 		}
-		// Six slots make about one token in three seconds; the target busy alone wants one in two
-		// seconds.
+		// Six slots yield about one token in three seconds. The target busy alone wants one token in
+		// two seconds.
 		t.Logf("busy %d of %d, rare %d of %d, never has %d", got[busy.ID], asked[busy.ID], got[rare.ID], asked[rare.ID], w.fresh(never))
 		if share := float64(got[busy.ID]) / float64(asked[busy.ID]); share < 0.35 || share > 0.8 {
 			t.Errorf("busy found a token for %.2f of its requests", share)
@@ -155,8 +156,8 @@ func TestSlotsGoWhereTheyAreWorthMost(t *testing.T) {
 	})
 }
 
-// Three jobs share five slots, and each learns how long an order waits for one. The policy's TestFewSlots
-// shows the effect on hits.
+// Three jobs share five slots, and each learns how long an order waits for a slot. TestFewSlots in
+// package policy shows the effect on hits.
 func TestJobsShareFewSlots(t *testing.T) {
 	long(t)
 	play(t, 5, func(t *testing.T, w *scenario) {
@@ -178,7 +179,7 @@ func TestJobsShareFewSlots(t *testing.T) {
 	})
 }
 
-// A target that waits for a slot needs no goroutine, and gets its token as soon as there is a slot.
+// A target that waits for a slot needs no goroutine. It gets its token as soon as there is a slot.
 func TestWaitingForASlotTakesNoGoroutine(t *testing.T) {
 	testkit.WithoutRace(t) // not parallel: it counts goroutines
 	play(t, 4, func(t *testing.T, w *scenario) {

@@ -14,7 +14,7 @@ import (
 	"poold/internal/targets"
 )
 
-// The states of a Status, as on /status.
+// The states of a Status, as in /status.
 const (
 	OK      = "ok"
 	Paused  = "paused"  // paused by the file or by an operator; nothing is bought
@@ -29,17 +29,17 @@ type Status struct {
 	State  string        // OK, Paused, Starved, Budget or Refused
 	Reason string        // "" if OK
 	Lead   time.Duration // lead time by which the stock is judged
-	Until  time.Time     // when a used-up budget has room again, or a refused target tries its next order; else zero
-	// These figures of an adaptive target are those of policy.Plan.
+	Until  time.Time     // when the used-up budget has room, or the refused target places its next order; else zero
+	// These figures of an adaptive target have the same meaning as in policy.Plan.
 	Forecast, Risk float64
 	Limit          string
-	// Credit is the number of tokens that may still expire before an adaptive target keeps only its
-	// `min`.
+	// Credit is the number of tokens that may still expire before an adaptive target keeps only `min`
+	// tokens.
 	Credit float64
 	Warm   int // number of tokens that warm windows want ready
-	// Failing reports whether the last orders all failed, so that few are placed.
+	// Failing reports that the last orders all failed, so that only few orders are placed.
 	Failing  bool
-	Failures []Failure      // the last failures, the latest first; immutable
+	Failures []Failure      // last failures, latest first; immutable
 	Shadow   *policy.Shadow // comparison with the other way of refilling; nil = too few requests
 }
 
@@ -52,13 +52,13 @@ type Failure struct {
 // failuresKept is the maximum number of failures in a Status.
 const failuresKept = 5
 
-// status has the current Status of a target. The worker, the goroutines of the target's
-// orders and the readers of /status share it.
+// status holds the current Status of a target. It is shared by the worker, by the goroutines of the
+// target's orders and by the readers of /status.
 type status struct {
 	mu           sync.Mutex
 	now          Status
-	waiting      time.Time // time since which an order is wanted and none was placed; zero = no order is wanted
-	trouble      string    // why the last order was refused; "" after a solve
+	waiting      time.Time // start of the wait for a wanted order; zero = no order is wanted
+	trouble      string    // reason why the last order was refused; "" after a solve
 	delayedUntil time.Time // no order is placed before this time
 }
 
@@ -90,7 +90,7 @@ func (s *status) set(state, reason string) {
 	s.setLocked(state, reason)
 }
 
-// decided updates the status with a policy decision and the stock that it was based on.
+// decided updates the status from a decision of the policy and the stock on which it is based.
 func (s *status) decided(d policy.Decision, stock pool.Stock, shadow *policy.Shadow, at time.Time, log *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *status) decided(d policy.Decision, stock pool.Stock, shadow *policy.Sha
 	case d.Order == 0 || s.trouble == "":
 		s.setLocked(OK, "")
 	case s.now.State == Starved:
-		// The reason for the state may have changed.
+		// The reason for the state Starved may have changed.
 		s.setLocked(Starved, s.trouble)
 	}
 }
@@ -139,7 +139,7 @@ func (s *status) boundLocked(a pool.Attempts, failing bool, log *slog.Logger) {
 	}
 }
 
-// refuseLocked sets the state Refused, until the next order is tried.
+// refuseLocked sets the state Refused until the next order is tried.
 func (s *status) refuseLocked(a pool.Attempts, at time.Time) {
 	until := s.now.Until
 	if next := at.Add(a.Next); (next.Sub(until)).Abs() > time.Second {
@@ -149,8 +149,8 @@ func (s *status) refuseLocked(a pool.Attempts, at time.Time) {
 	s.now.Until = until
 }
 
-// wantsSlot records that the worker wants a slot. It returns when the worker began to want a slot
-// without having placed an order since.
+// wantsSlot records that the worker wants a slot. It returns the time since which the worker has
+// wanted a slot without placing an order.
 func (s *status) wantsSlot(at time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func (s *status) wantsSlot(at time.Time) time.Time {
 	return s.waiting
 }
 
-// starve sets the state Starved if the worker has waited for starvedAfter to place an order.
+// starve sets the state Starved if the worker has wanted to place an order for starvedAfter.
 func (s *status) starve(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,13 +173,13 @@ func (s *status) starveLocked() {
 	s.setLocked(Starved, cmp.Or(s.trouble, "waiting for a provider that can take an order"))
 }
 
-// starvesLocked reports whether the worker has waited for starvedAfter to place an order.
+// starvesLocked reports whether the worker has wanted to place an order for starvedAfter.
 func (s *status) starvesLocked(at time.Time) bool {
 	return !s.waiting.IsZero() && at.Sub(s.waiting) >= starvedAfter
 }
 
-// placed records that an order was placed. It returns true if a budget had prevented
-// orders before.
+// placed records that an order was placed. The result is true if a budget had prevented orders until
+// now.
 func (s *status) placed(at time.Time) (recovered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,8 +190,8 @@ func (s *status) placed(at time.Time) (recovered bool) {
 	return recovered
 }
 
-// outOfBudget sets the state Budget, and reports whether the state was another one before. A worker
-// tries again before the budget has room, because a reload can raise the budget.
+// outOfBudget sets the state Budget, and reports whether the state changed. The worker tries again
+// before the budget has room, because a reload can raise the budget.
 func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,8 +207,8 @@ func (s *status) outOfBudget(err *purchase.BudgetError, at time.Time) (changed b
 	return changed
 }
 
-// busy records that the provider refused an order for lack of capacity, and delays the
-// next order.
+// busy records that the provider refused an order because it lacks capacity, and delays the next
+// order.
 func (s *status) busy(err error, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,11 +237,12 @@ func (s *status) ended(result purchase.Result, at time.Time) {
 	case result.Outcome == purchase.Busy:
 		s.busyLocked(result.Err, at)
 	default:
-		// An order that was lost, ended elsewhere or was interrupted says nothing about the target.
+		// The order was lost, ended elsewhere or was interrupted, so its end says nothing about the
+		// target.
 	}
 }
 
-// failedLocked adds a failure. It makes a new list, because other goroutines may read the old one.
+// failedLocked adds a failure. It makes a new list, because other goroutines may read the old list.
 func (s *status) failedLocked(result purchase.Result, at time.Time) {
 	kept := s.now.Failures[:min(len(s.now.Failures), failuresKept-1)]
 	s.now.Failures = append([]Failure{{At: at, Reason: result.Err.Error()}}, kept...)

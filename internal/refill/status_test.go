@@ -13,7 +13,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A new status has the tokens that are surely wanted: the depth, or `min` of an adaptive target.
+// The status of a new target has the tokens that are surely wanted: the depth, or `min` of an
+// adaptive target.
 func TestStatusOfANewTarget(t *testing.T) {
 	fixed, adaptive, paused := target("x", 5), learning("x", 5), target("x", 5)
 	adaptive.Min, paused.Paused = 2, true
@@ -26,8 +27,8 @@ func TestStatusOfANewTarget(t *testing.T) {
 	}
 }
 
-// What was wrong the first time does not count the second time: the wait for a slot begins anew after an
-// order, and after a time in which none was wanted; the reason of a busy provider ends with a solve.
+// A past problem does not count a second time. The wait for a slot begins anew after an order, and after a
+// time in which no order was wanted. The reason of a busy provider is dropped after a solve.
 func TestStatusForgetsTroubleThatIsOver(t *testing.T) {
 	at := time.Now()
 	quiet := slog.New(slog.DiscardHandler)
@@ -40,8 +41,8 @@ func TestStatusForgetsTroubleThatIsOver(t *testing.T) {
 	}
 	for name, x := range map[string]struct {
 		between func(s *status)
-		state   string // at the next decision, an hour later
-		waits   bool   // for a slot since the begin
+		state   string // state at the next decision, an hour later
+		waits   bool   // whether it has waited for a slot since the start
 	}{
 		"nothing":            {func(*status) {}, Starved, true},
 		"an order":           {func(s *status) { s.placed(at) }, OK, false},
@@ -70,7 +71,7 @@ func TestStatusForgetsTroubleThatIsOver(t *testing.T) {
 	}
 }
 
-// A target that fails and recovers is logged once at the begin and once at the end, each time.
+// If a target fails and recovers several times, each start and each end is logged once.
 func TestFailuresAreLoggedOnce(t *testing.T) {
 	var log testkit.Log
 	s := &status{now: Status{State: OK}}
@@ -101,8 +102,8 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// Until of a refused target is when the next order is tried. It is the same at each look until the next try
-// is another one.
+// Status.Until of a refused target is the time of the next order. It is the same at each look until
+// that time changes.
 func TestRefusedTargetsNameTheNextTry(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 300e6, time.UTC)
 	s := &status{now: Status{State: OK}}
@@ -111,7 +112,7 @@ func TestRefusedTargetsNameTheNextTry(t *testing.T) {
 	}{
 		{0, time.Minute, time.Minute},
 		{20 * time.Second, 40 * time.Second, time.Minute},
-		{40*time.Second + 600*time.Millisecond, 20 * time.Second, time.Minute}, // the stock rounds
+		{40*time.Second + 600*time.Millisecond, 20 * time.Second, time.Minute}, // the stock rounds times
 		{70 * time.Second, 2 * time.Minute, 190 * time.Second},
 	} {
 		a := pool.Attempts{Hopeless: true, Bounded: time.Second, Next: x.next, Reason: "WRONG_SITEKEY"}
@@ -122,8 +123,8 @@ func TestRefusedTargetsNameTheNextTry(t *testing.T) {
 	}
 }
 
-// A replica shows the status by the watcher, unless that is old or this replica has a problem that
-// the watcher does not have. The status shows the later failures.
+// A replica shows the status from the watching replica. If that status is old, or this replica has
+// another problem, it shows its own status. The status has the later list of failures.
 func TestShownStatus(t *testing.T) {
 	now := time.Now()
 	failed := func(before time.Duration) []Failure {
@@ -134,8 +135,8 @@ func TestShownStatus(t *testing.T) {
 		own, remote Status
 		age         time.Duration
 		watched     bool
-		want        int           // 1 = own, 2 = of the watcher
-		failed      time.Duration // before now; 0 = no failure
+		want        int           // 1 = own status, 2 = status of the watching replica
+		failed      time.Duration // age of the failure; 0 = no failure
 	}{
 		"watched here":            {own: own(OK), watched: true, want: 1},
 		"watched elsewhere":       {own: own(OK), want: 2},
@@ -152,7 +153,7 @@ func TestShownStatus(t *testing.T) {
 		w.watched.Store(x.watched)
 		x.remote.Want = 2
 		w.remote.Store(&sharedStatus{Status: x.remote, at: now.Add(-x.age)})
-		got := w.shown()
+		got := w.visibleStatus()
 		if got.Want != x.want {
 			t.Errorf("%s: %+v", name, got)
 		}

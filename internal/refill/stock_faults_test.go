@@ -16,13 +16,13 @@ import (
 	"poold/internal/testkit"
 )
 
-// faultyStock is an empty stock with faults.
+// faultyStock is an empty stock that can inject faults.
 type faultyStock struct {
 	eye
 
 	mu      sync.Mutex
 	looks   int
-	recall  func() ([]byte, error)    // nil = nothing is saved
+	recall  func() ([]byte, error)    // nil = no state is saved
 	retry   func() (bool, error)      // nil = succeeds
 	lookAll func(look int) error      // nil = succeeds
 	stock   func(look int) pool.Stock // nil = an empty one
@@ -39,7 +39,7 @@ func newFaultyStock() *faultyStock {
 	return s
 }
 
-// change lets a test change the faults while the workers run.
+// change runs a function that changes the faults while the workers run.
 func (s *faultyStock) change(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *faultyStock) Retry(context.Context, captcha.ID) (bool, error) {
 	return s.retry()
 }
 
-// withFaults runs a manager over a faulty stock for one target.
+// withFaults runs a manager on a faulty stock, for one target.
 func withFaults(t *testing.T, s *faultyStock, target targets.Target, story func(t *testing.T, m *Manager, buyer *counter, log *testkit.Log)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -97,15 +97,15 @@ func (c *counter) orders() int {
 // down is the error of a stock during an outage of Redis.
 var down = redisdb.Down(errors.New("READONLY you cannot write against a replica"))
 
-// adaptive returns an adaptive target, whose learned state is kept.
+// adaptive returns an adaptive target, whose learned state is saved.
 func adaptive() targets.Target {
 	x := target("login", 5)
 	x.Refill, x.Min, x.HitRate, x.MaxWaste = targets.RefillAdaptive, 1, 0.9, 3
 	return x
 }
 
-// While the learned state cannot be read, nothing is looked at and nothing is bought, and the status
-// says why. Afterwards the target is filled.
+// While the learned state cannot be read, nothing is bought, there are no looks, and the status has
+// the reason. Afterwards the target is filled.
 func TestNothingIsBoughtBeforeTheLearnedStateIsRead(t *testing.T) {
 	s := newFaultyStock()
 	s.recall = func() ([]byte, error) { return nil, down }
@@ -130,7 +130,7 @@ func TestNothingIsBoughtBeforeTheLearnedStateIsRead(t *testing.T) {
 	})
 }
 
-// An unreadable learned state is logged once as a warning, and the target is filled.
+// An unreadable learned state is logged once as a warning. Then the target is filled.
 func TestAnUnreadableLearnedStateIsDropped(t *testing.T) {
 	s := newFaultyStock()
 	s.recall = func() ([]byte, error) { return []byte("junk"), nil }
@@ -146,13 +146,13 @@ func TestAnUnreadableLearnedStateIsDropped(t *testing.T) {
 	})
 }
 
-// If the look with the learned lead time fails, nothing is bought on the look before it. The worker
-// retries with a backoff.
+// If the look with the learned lead time fails, the result of the look before is not used for orders.
+// The worker retries with a backoff.
 func TestNothingIsBoughtIfTheSecondLookFails(t *testing.T) {
 	s := newFaultyStock()
 	fails := true
 	s.stock = func(look int) pool.Stock {
-		lead := time.Duration(10+look) * time.Second // the lead time is always another one
+		lead := time.Duration(10+look) * time.Second // the lead time differs each time
 		return pool.Stock{NextLook: -1, Leads: []time.Duration{lead, lead, lead}}
 	}
 	s.lookAll = func(look int) error {
@@ -179,7 +179,7 @@ func TestNothingIsBoughtIfTheSecondLookFails(t *testing.T) {
 	})
 }
 
-// A reload that changes a failing target takes effect even if its next order cannot be advanced.
+// A reload that changes a failing target takes effect even if Retry fails.
 func TestAFailingTargetIsReloadedWithoutItsRetry(t *testing.T) {
 	s := newFaultyStock()
 	retries := 0
@@ -194,7 +194,7 @@ func TestAFailingTargetIsReloadedWithoutItsRetry(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		changed := target("login", 7)
-		for range 2 { // the second one changes nothing
+		for range 2 { // the second Apply changes nothing
 			m.Apply(t.Context(), &targets.Set{Targets: []targets.Target{changed}})
 		}
 		s.change(func() {

@@ -17,8 +17,8 @@ import (
 	"poold/internal/targets"
 )
 
-// testStore is one replica's stock: the real scripts, on the embedded server of the
-// bubble. It judges nothing; it counts calls and can make looks hang.
+// testStore is the stock of one replica: the real scripts on the embedded server of the bubble. It
+// counts calls and can make looks hang.
 type testStore struct {
 	*pooltest.Store
 	book *book
@@ -27,24 +27,24 @@ type testStore struct {
 	changed   func(captcha.ID)
 	looks     map[captcha.ID]int
 	surveys   int // exchanges that looks shared
-	keeps     int // looks that extend the TTLs of their identities
+	keeps     int // looks with Keep
 	saves     int
-	strangle  chan struct{} // Survey waits for it, whatever its ctx says
-	meantime  func()        // happens once, right before an order is placed; may be nil
-	beatsFail bool          // no beat reaches Redis
+	strangle  chan struct{} // LookAll waits for this channel and ignores its ctx
+	meantime  func()        // called once, right before an order is placed; may be nil
+	beatsFail bool          // whether heartbeats fail
 }
 
-// book has all orders that the replicas of a scenario placed.
+// book records all orders that the replicas of a scenario placed.
 type book struct {
-	turn chan struct{} // holds one while an order is placed or a token taken
+	turn chan struct{} // lock: contains a value while an order is placed or a token is taken
 
 	mu       sync.Mutex
 	placings []placing
 	replicas int
-	ended    time.Time // when the last one of them did
+	ended    time.Time // time at which the last replica ended
 }
 
-// came counts a new replica, and went a replica that has ended.
+// came counts a new replica. The method went counts an ended replica.
 func (b *book) came() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,18 +58,18 @@ func (b *book) went() {
 	b.ended = time.Now()
 }
 
-// lonely reports whether there is one replica, and has been for so long that it knows.
+// lonely reports whether there has been only one replica for so long that the replica knows this.
 func (b *book) lonely() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.replicas == 1 && time.Since(b.ended) > 4*heartbeatLife
 }
 
-// placing is a placed order.
+// placing records one placed order.
 type placing struct {
 	pool.Order
 	at  time.Time
-	sum int // outliving + orders - waiting, as look.lua counted them right before
+	sum int // outliving + orders - waiting, as counted by a look right before
 }
 
 func newTestStore(t testing.TB, redis *redistest.Bubble, b *book) *testStore {
@@ -108,8 +108,8 @@ func (s *testStore) LookAll(ctx context.Context, queries []pool.Query) ([]pool.S
 	return s.Store.LookAll(ctx, queries)
 }
 
-// Beat knows the answer without Redis where no second replica is there: a story would spend
-// up to half of its time on the scripts.
+// Heartbeat does not ask Redis if there is no second replica. Otherwise a story would spend up to
+// half its time in scripts.
 func (s *testStore) Heartbeat(ctx context.Context, lasts time.Duration) (self string, live []string, err error) {
 	s.mu.Lock()
 	fails := s.beatsFail
@@ -123,7 +123,7 @@ func (s *testStore) Heartbeat(ctx context.Context, lasts time.Duration) (self st
 	return s.Store.Heartbeat(ctx, lasts)
 }
 
-// Leave counts as a look.
+// LastLook counts as a look.
 func (s *testStore) LastLook(ctx context.Context, id captcha.ID, margin time.Duration) error {
 	s.with(func() { s.looks[id]++ })
 	return s.Store.LastLook(ctx, id, margin)
@@ -137,7 +137,7 @@ func (s *testStore) Remember(ctx context.Context, id captcha.ID, learned []byte)
 	return err
 }
 
-// Place records the orders that the script places. No take and no other order comes between the look
+// Place records the orders that place.lua stores. No take and no other order comes between the look
 // and the order.
 func (s *testStore) Place(ctx context.Context, o pool.Order) (pool.Placing, error) {
 	s.mu.Lock()
@@ -162,7 +162,7 @@ func (s *testStore) Place(ctx context.Context, o pool.Order) (pool.Placing, erro
 	return p, err
 }
 
-// take asks for a token and does not wait.
+// take takes a token without a wait, and reports whether it got one.
 func (w *scenario) take(t targets.Target) bool {
 	w.t.Helper()
 	return w.takeAt(w.store.Store, t)
@@ -180,8 +180,8 @@ func (w *scenario) takeAt(replica *pooltest.Store, t targets.Target) bool {
 	return err == nil
 }
 
-// callers starts n callers that wait a minute for a token. When all have ended, served has the number of
-// those with a token.
+// callers starts n callers that wait a minute for a token. When all of them have ended, the channel
+// has the number of callers that got a token.
 func (w *scenario) callers(t targets.Target, n int) (served <-chan int) {
 	answers, sum := make(chan bool, n), make(chan int, 1)
 	for range n {
@@ -207,7 +207,7 @@ func window(tokens int, long time.Duration) pool.Window {
 	return pool.Window{Tokens: tokens, Left: long}
 }
 
-// stock returns the stock of a target. It does not count as a look.
+// stock returns the stock of a target. The read does not count as a look.
 func (w *scenario) stock(t targets.Target) pool.Stock {
 	w.t.Helper()
 	s, err := w.store.Look(w.t.Context(), t.ID, t.Margin, 0)
@@ -217,7 +217,7 @@ func (w *scenario) stock(t targets.Target) pool.Stock {
 	return s
 }
 
-// fresh returns the number of fresh tokens of a target, and held the number of fresh tokens and orders.
+// fresh returns the number of a target's fresh tokens.
 func (w *scenario) fresh(t targets.Target) int {
 	w.t.Helper()
 	return w.stock(t).Fresh
@@ -229,7 +229,7 @@ func (w *scenario) held(t targets.Target) int {
 	return s.Fresh + s.Orders
 }
 
-// learned adds n lead times of a target to the stock, by orders whose tokens expire at once.
+// learned makes a target learn n lead times, by orders whose tokens expire at once.
 func (w *scenario) learned(t targets.Target, n int, lead time.Duration) {
 	w.t.Helper()
 	for range n {

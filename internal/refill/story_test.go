@@ -14,7 +14,7 @@ import (
 	"poold/internal/targets"
 )
 
-// A new target is filled at once. Then each token is replaced a lead time before it is no longer fresh.
+// A new target is filled at once. Then each token is replaced one lead time before its margin begins.
 func TestFillsAndRenews(t *testing.T) {
 	long(t)
 	play(t, 20, func(t *testing.T, w *scenario) {
@@ -32,13 +32,13 @@ func TestFillsAndRenews(t *testing.T) {
 				short++
 			}
 		}
-		// The jitter of the polls makes a lead differ from the median by less
-		// than half a second.
+		// Because of the jitter of the polls, a lead time differs from the median by less than half a
+		// second.
 		if short > 30 {
 			t.Errorf("short of tokens at %d of 600 looks", short)
 		}
-		// A token lands 2 s old, with 78 s to go, and the next one lands when it
-		// leaves: 5 x 1200/78.
+		// A token is 2 s old when it lands and stays fresh for 78 s. Its successor lands at the end
+		// of that time: 5 x 1200/78.
 		if n := len(w.provider.sales()); n < 75 || n > 90 {
 			t.Errorf("%d bought in twenty minutes, want about 80", n)
 		}
@@ -48,7 +48,8 @@ func TestFillsAndRenews(t *testing.T) {
 	})
 }
 
-// A take and a pending caller cause orders at once; a pending caller causes one beyond the depth.
+// A take and a pending caller cause orders at once. For a pending caller, the order may exceed the
+// depth.
 func TestTakesAndWaitersAreOrderedFor(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
@@ -77,7 +78,7 @@ func TestTakesAndWaitersAreOrderedFor(t *testing.T) {
 	})
 }
 
-// Two replicas on one stock share depth and concurrency.
+// Two replicas that share a stock also share the depth and the concurrency.
 func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
 	play(t, 3, func(t *testing.T, w *scenario) {
 		a, b := target("a", 6), target("b", 6)
@@ -95,8 +96,8 @@ func TestTwoReplicasShareDepthAndConcurrency(t *testing.T) {
 	})
 }
 
-// Parameters that the provider rejects stop only that target. It is probed after a minute, then at growing
-// intervals, and at once when its definition or the providers change.
+// Parameters that the provider rejects stop only their target. The target is probed after a minute, then
+// at growing intervals, and at once when its definition or the providers change.
 func TestRefusedTargetIsProbed(t *testing.T) {
 	long(t)
 	play(t, 4, func(t *testing.T, w *scenario) {
@@ -125,7 +126,7 @@ func TestRefusedTargetIsProbed(t *testing.T) {
 
 		before := refused()
 		moved := bad
-		moved.Line, moved.Owner = 99, "other@example.com" // no change that matters
+		moved.Line, moved.Owner = 99, "other@example.com" // this change does not matter
 		w.apply(moved, good)
 		w.after(time.Minute)
 		if refused() != before {
@@ -147,7 +148,7 @@ func TestRefusedTargetIsProbed(t *testing.T) {
 	})
 }
 
-// After eight failures in a row a target is probed once per 5 s, until a success.
+// After eight failures in a row, a target is probed once per 5 s until a success.
 func TestFailingTargetIsProbed(t *testing.T) {
 	long(t)
 	play(t, 50, func(t *testing.T, w *scenario) {
@@ -176,18 +177,18 @@ func TestFailingTargetIsProbed(t *testing.T) {
 	})
 }
 
-// Orders that were decided before the failures are not placed after them.
+// Orders that were decided before the failures are not placed after the failures.
 func TestFailuresStopEarlierDecisions(t *testing.T) {
 	play(t, 10, func(t *testing.T, w *scenario) {
 		w.provider.fail = func(captcha.Identity) bool { return true }
 		w.provider.lead = func() time.Duration { return 10 * time.Second }
 		w.apply(target("login", 60))
 		w.after(time.Minute)
-		// Ten at once, a few while the first eight came back, ten probes.
+		// The sum: ten orders at once, a few while the first eight failed, and ten probes.
 		if n := w.provider.asked(); n < 15 || n > 32 {
 			t.Errorf("%d orders in a minute of failures, want about 28", n)
 		}
-		// Those that were not placed hold no slot.
+		// Orders that were not placed hold no slot.
 		w.provider.with(func() { w.provider.fail = nil })
 		w.after(25 * time.Second)
 		if n := w.stock(w.set.Targets[0]).Orders; n != 10 {
@@ -196,7 +197,7 @@ func TestFailuresStopEarlierDecisions(t *testing.T) {
 	})
 }
 
-// A busy provider is asked with a delay, even if it does not ask for one.
+// Calls to a busy provider have a delay, even if the provider does not request one.
 func TestBusyProviderIsNotHammered(t *testing.T) {
 	play(t, 1, func(t *testing.T, w *scenario) {
 		w.provider.submit = func(captcha.Identity) error { return &provider.Error{Class: provider.Capacity, Code: "NO_SLOT"} }
@@ -211,7 +212,8 @@ func TestBusyProviderIsNotHammered(t *testing.T) {
 	})
 }
 
-// While Redis is away nothing is bought, and looks back off. Afterwards everything goes on.
+// While Redis is down, nothing is bought and the looks back off. After the outage, everything
+// continues.
 func TestRedisAway(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 5)
@@ -232,7 +234,7 @@ func TestRedisAway(t *testing.T) {
 		if n := w.fresh(login); n != 5 || w.status("login").State != OK {
 			t.Errorf("%d fresh after Redis came back, %+v", n, w.status("login"))
 		}
-		// The next outage begins with the shortest wait again.
+		// In the next outage the backoff begins again with the shortest wait.
 		w.redis.SetDown(true)
 		before, _ := w.store.lookCount(login.ID)
 		w.manager.Wake(login.ID)
@@ -245,7 +247,7 @@ func TestRedisAway(t *testing.T) {
 	})
 }
 
-// A pause, by the file or by POST, stops the buying and keeps the stock.
+// A pause, in the file or by the API, stops buying and keeps the stock.
 func TestPaused(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		byFile, byPost := target("by-file", 3), target("by-post", 3)
@@ -277,7 +279,7 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// starves starts a target that cannot buy. Its status gives the reason, but not at once.
+// starves starts a target that cannot buy. After some time its status has the given reason.
 func (w *scenario) starves(target targets.Target) {
 	w.t.Helper()
 	w.apply(target)
@@ -291,7 +293,7 @@ func (w *scenario) starves(target targets.Target) {
 	}
 }
 
-// A target is starved if the orders of other replicas use all slots of the provider.
+// A target is starved if orders of other replicas use all slots of the provider.
 func TestStarvedByOtherReplicas(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
@@ -305,7 +307,7 @@ func TestStarvedByOtherReplicas(t *testing.T) {
 	})
 }
 
-// The status of a target without a slot gives the reason. A reload that adds a provider helps at once.
+// The status of a target without a slot has the reason. A reload that adds a provider helps at once.
 func TestStarved(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		login := target("login", 3)
@@ -330,7 +332,8 @@ func TestStarved(t *testing.T) {
 	})
 }
 
-// Orders whose submit got no clear answer count as bought and toward the depth, and the status says so.
+// If the submit of an order got no clear answer, the order counts as bought and toward the depth. The
+// status says so.
 func TestOrdersOfUnknownFateAreShown(t *testing.T) {
 	play(t, 20, func(t *testing.T, w *scenario) {
 		w.provider.submit = func(captcha.Identity) error {

@@ -15,14 +15,14 @@ import (
 	"poold/internal/targets"
 )
 
-// paced is a stock of full targets. The result of each look asks for the next one.
+// paced is a stock of full targets. The result of each look determines the time of the next look.
 type paced struct {
-	eye // nothing is saved
+	eye // no state is saved
 
 	mu    sync.Mutex
-	asks  map[captcha.ID][]time.Duration // from each look to the next; the last one repeats; none = an empty pool
+	asks  map[captcha.ID][]time.Duration // time from each look to the next; the last one repeats; empty = an empty pool
 	looks map[captcha.ID][]time.Time
-	hang  chan struct{} // looks wait for it; nil = they do not
+	hang  chan struct{} // looks wait for this channel; nil = looks do not wait
 }
 
 func (p *paced) LookAll(_ context.Context, queries []pool.Query) ([]pool.Stock, error) {
@@ -44,22 +44,23 @@ func (p *paced) LookAll(_ context.Context, queries []pool.Query) ([]pool.Stock, 
 	return stocks, nil
 }
 
-// at returns the looks at a target so far.
+// at returns the times of the looks at a target so far.
 func (p *paced) at(x targets.Target) []time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.looks[x.ID])
 }
 
-// A look comes exactly when the last one asked for it. Only a wait of more than gather may be up to
-// gather/20 longer, and none exceeds the backstop. The looks at other targets do not change that.
+// A look comes exactly at the time that the last look determined. Only a wait of more than gatherTime
+// may be up to gatherTime/20 longer. No wait exceeds the backstop. Looks at other targets change
+// nothing about this.
 func TestLooksComeWhenAsked(t *testing.T) {
-	asks := []time.Duration{0, 30 * time.Millisecond, time.Second, 4900 * time.Millisecond, gather, 7 * time.Second, 25 * time.Second, 2 * time.Hour}
+	asks := []time.Duration{0, 30 * time.Millisecond, time.Second, 4900 * time.Millisecond, gatherTime, 7 * time.Second, 25 * time.Second, 2 * time.Hour}
 	other := target("other", 1)
 	for name, beside := range map[string]struct {
-		asks     []time.Duration // of the other target
-		kick     time.Duration   // how often the other target is woken up; 0 = never
-		replicas Replicas        // nil = none beside this one
+		asks     []time.Duration // field paced.asks of the other target
+		kick     time.Duration   // interval of wake-ups of the other target; 0 = none
+		replicas Replicas        // nil = this replica is alone
 	}{
 		"a target that is looked at seldom":     {asks: []time.Duration{time.Hour}},
 		"a target that is looked at often":      {asks: []time.Duration{37 * time.Millisecond}},
@@ -90,11 +91,11 @@ func TestLooksComeWhenAsked(t *testing.T) {
 				for n, asked := range asks {
 					least := max(asked, coalesce)
 					most := least
-					if asked > gather {
-						most += gather / 20
+					if asked > gatherTime {
+						most += gatherTime / 20
 					}
 					if asked > 3*backstop {
-						least, most = 3*backstop, 3*(backstop+backstopSpread)+gather/20
+						least, most = 3*backstop, 3*(backstop+backstopSpread)+gatherTime/20
 					}
 					if wait := looks[n+1].Sub(looks[n]); wait < least || wait > most {
 						t.Errorf("look %d came after %v, asked was %v", n+1, wait, asked)
@@ -105,8 +106,8 @@ func TestLooksComeWhenAsked(t *testing.T) {
 	}
 }
 
-// A wake-up causes a look at once, but not within coalesce of the last one. A wake-up during a look causes
-// another look after it.
+// A wake-up causes a look at once, but at least coalesce after the last look. A wake-up during a look
+// causes another look afterwards.
 func TestWakeUpsCauseLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := target("login", 1)
@@ -143,11 +144,11 @@ func TestWakeUpsCauseLooks(t *testing.T) {
 	})
 }
 
-// The wait until the next look begins with the last look, however long the order waited for its slot.
+// The wait until the next look begins with the last look, even if an order waited long for its slot.
 func TestSlotsDoNotDelayLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const asked = 3 * time.Second
-		login := target("login", 2) // of which one is missing
+		login := target("login", 2) // one of its tokens is missing
 		stock := &paced{asks: map[captcha.ID][]time.Duration{login.ID: {asked}}, looks: map[captcha.ID][]time.Time{}}
 		buyer := &counter{delay: starvedAfter * 3 / 4}
 		m := NewManager(stock, alone{}, buyer, noOthers, slog.New(slog.DiscardHandler))
@@ -164,8 +165,8 @@ func TestSlotsDoNotDelayLooks(t *testing.T) {
 	})
 }
 
-// A target whose order is refused because another replica has ordered looks again within bidFor: the landing
-// of the other order does not wake it.
+// If an order is refused because another replica has ordered, the worker looks again within bidFor.
+// The landing of the other order does not wake this worker.
 func TestRefusedByTheDepthLooksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := target("login", 1)

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// saveEvery is the least time between two saves of the learned state.
+	// saveEvery is the minimum time between two saves of the learned state.
 	saveEvery = time.Minute
-	// saveLimit bounds the duration of one save, including the last one at a stop.
+	// saveLimit limits the duration of each save, including the last save at a stop.
 	saveLimit = time.Second
 )
 
@@ -50,8 +50,8 @@ func seen(s *pool.Stock) *policy.Stock {
 	return seen
 }
 
-// load restores the learned state that a replica saved last, if the tracker wants that
-// state. If the state cannot be decoded, the tracker learns from the start.
+// load restores the saved learned state if the tracker wants it. If the state cannot be decoded, the
+// tracker learns from the start.
 func (w *worker) load(ctx context.Context, at time.Time) error {
 	if !w.tracker.WantsSaved(at) {
 		return nil
@@ -66,10 +66,10 @@ func (w *worker) load(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// save stores the learned state if at least the duration every has passed since the last save and
+// save stores the learned state if at least the given interval has passed since the last save and
 // there is something to save; see Tracker.Unsaved.
-func (w *worker) save(ctx context.Context, at time.Time, every time.Duration) {
-	learned, err := w.tracker.Unsaved(at, every)
+func (w *worker) save(ctx context.Context, at time.Time, interval time.Duration) {
+	learned, err := w.tracker.Unsaved(at, interval)
 	if err == nil && learned == nil {
 		return
 	}

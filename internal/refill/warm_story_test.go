@@ -9,7 +9,7 @@ import (
 	"poold/internal/targets"
 )
 
-// windows parses warm windows of a file.
+// windows parses warm windows in the form of the file.
 func windows(t testing.TB, list string) []targets.Warm {
 	t.Helper()
 	file := `providers: [{name: s, api: simulated}]
@@ -21,8 +21,8 @@ targets: {login: {type: recaptcha_v2, sitekey: k, pageurl: "https://example.com/
 	return set.Targets[0].Warm
 }
 
-// The tokens of a warm window are ready when it begins, not long before. They are kept while it runs, even
-// beyond the depth, and not afterwards.
+// The tokens of a warm window are ready when the window begins, but not long before. While the window
+// runs, they are kept even beyond the depth.
 func TestWarmWindow(t *testing.T) {
 	long(t)
 	for _, kind := range []targets.Refill{targets.RefillFixed, targets.RefillAdaptive} {
@@ -39,7 +39,7 @@ func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 		w.provider.lead = func() time.Duration { return 18 * time.Second }
 		login, before := learning("login", 2*wanted), 0
 		if posted {
-			login.Depth = 2 // the window's tokens beat it
+			login.Depth = 2 // the window wants more tokens
 		}
 		if kind == targets.RefillFixed {
 			login, before = target("login", 2), 2
@@ -61,8 +61,8 @@ func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 		if n := w.status("login"); n.Warm != 0 {
 			t.Errorf("warm is %d before the window", n.Warm)
 		}
-		w.after(time.Until(begins) + 2*time.Second) // the last poll is up to an interval of 2 s late
-		if n := w.fresh(login); n < wanted-before { // of the fixed ones some may just be replaced
+		w.after(time.Until(begins) + 2*time.Second) // the last poll is up to 2 s late
+		if n := w.fresh(login); n < wanted-before { // some tokens of the depth may just be replaced
 			t.Errorf("%d fresh when the window begins", n)
 		}
 		if n := w.status("login"); n.Warm != wanted || n.Want < wanted {
@@ -75,9 +75,9 @@ func warmStory(t *testing.T, kind targets.Refill, posted bool) {
 				short++
 			}
 		}
-		room := 28 // seconds: one in five tokens is renewed a little late
+		room := 28 // seconds; one in five tokens is renewed a little late
 		if login.Depth < wanted && kind == targets.RefillAdaptive {
-			room = 120 // where depth leaves none, each is renewed after it died
+			room = 120 // without spare depth, each token is renewed after its death
 		}
 		if short > room {
 			t.Errorf("in %d seconds of 280 fewer than %d were fresh", short, wanted-1)

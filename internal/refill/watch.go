@@ -14,34 +14,34 @@ import (
 )
 
 const (
-	// Every heartbeatEvery a replica announces that it is alive for heartbeatLife. Other replicas take
-	// over the targets of a dead replica at most heartbeatLife + heartbeatEvery + takeOver after the
-	// dead replica's last heartbeat.
+	// Every heartbeatEvery a replica announces that it is alive for heartbeatLife. If a replica dies,
+	// other replicas take over its targets at most heartbeatLife + heartbeatEvery + takeOver after
+	// its last heartbeat.
 	heartbeatEvery = time.Second
 	heartbeatLife  = 2500 * time.Millisecond
-	// takeOver spreads the first looks at a dead replica's targets.
+	// takeOver is the time over which the first looks at a dead replica's targets are spread.
 	takeOver = 500 * time.Millisecond
-	// A replica whose looker is blocked for hangsAfter sends no more heartbeats.
+	// If the looker of a replica is blocked for hangsAfter, the replica sends no more heartbeats.
 	hangsAfter = time.Second
-	// absence is the time without a turn after which a worker loads the learned state again, because
-	// the watching replica may have saved a newer state.
+	// If a worker had no turn for the time absence, it loads the learned state again, because the
+	// watching replica may have saved a newer state.
 	absence = 30 * time.Second
-	// If only figures of a status changed, the status is shared at most every shareEvery. An unchanged
-	// status is shared again every sharedAgain, before it expires in Redis. Every other change is
-	// shared at once.
+	// If only figures of a status changed, the status is shared at most once per shareEvery. An
+	// unchanged status is shared again every sharedAgain, before it expires in Redis. Any other
+	// change is shared at once.
 	shareEvery  = 2 * time.Second
 	sharedAgain = 30 * time.Minute
-	// sharedFor is how long another replica's status is used after it was read.
+	// sharedFor is how long another replica's status stays valid after the read.
 	sharedFor = 20 * time.Second
-	// currentFor is the shortest interval at which the method Current reads another replica's status.
+	// currentFor is the minimum interval at which Manager.Current reads another replica's status.
 	currentFor = time.Second
 )
 
-// Replicas shares state between the daemons on the same stock; *pool.Replicas implements it.
+// Replicas shares state between the daemons with the same stock. *pool.Replicas implements it.
 type Replicas interface {
-	// Heartbeat announces that this replica is alive for the duration lasts. It returns the live
+	// Heartbeat announces that this replica is alive for the given time. It returns the live
 	// replicas, including this one.
-	Heartbeat(ctx context.Context, lasts time.Duration) (self string, live []string, err error)
+	Heartbeat(ctx context.Context, life time.Duration) (self string, live []string, err error)
 	// Leave announces that this replica stops.
 	Leave(ctx context.Context) error
 	// Share stores an identity's status for the other replicas. Shared returns the last stored status
@@ -50,22 +50,23 @@ type Replicas interface {
 	Shared(ctx context.Context, ids []captcha.ID) ([][]byte, error)
 }
 
-// division divides the identities between the live replicas. A replica watches its share of the
+// division divides the identities among the live replicas. A replica watches its share of the
 // identities: it looks at them even without a wake-up. A division is immutable.
 type division struct {
 	self string
 	live []string
 }
 
-// undivided reports whether this replica watches all identities, because it knows no
-// other live replica.
+// undivided reports whether this replica watches all identities because it knows no other live
+// replica.
 func (w *division) undivided() bool { return len(w.live) < 2 || !slices.Contains(w.live, w.self) }
 
-// only reports whether this replica is certainly the only live one.
+// only reports whether this replica is certainly the only live replica.
 func (w *division) only() bool { return len(w.live) == 1 && w.live[0] == w.self }
 
-// watches reports whether this replica watches the identity. The watcher of an identity is the
-// replica whose name, hashed together with the identity, has the highest hash (rendezvous hashing).
+// watches reports whether this replica watches the identity. For each identity, each replica's name
+// is hashed together with the identity, and the replica with the highest hash watches it (rendezvous
+// hashing).
 func (w *division) watches(id captcha.ID) bool {
 	if w.undivided() {
 		return true
@@ -79,7 +80,7 @@ func weight(replica string, id captcha.ID) uint64 {
 }
 
 // keepWatching keeps the division up to date until ctx ends. Then it announces that this replica
-// leaves its identities to the other replicas.
+// leaves.
 func (m *Manager) keepWatching(ctx context.Context) {
 	ticker := time.NewTicker(heartbeatEvery)
 	defer ticker.Stop()
@@ -110,8 +111,7 @@ func (m *Manager) keepWatching(ctx context.Context) {
 	}
 }
 
-// share publishes the status of a target that this replica watches, for the other
-// replicas.
+// share publishes the status of a target that this replica watches for the other replicas.
 func (l *looker) share(w *worker) {
 	division := l.division.Load()
 	if division.undivided() || !w.watched.Load() {
@@ -155,8 +155,8 @@ func (m *Manager) Refresh(ctx context.Context) error {
 	return m.refresh(ctx, workers, ids)
 }
 
-// Current returns the status of a target for a caller without a token. It first reads the status of
-// the replica that watches the target, but not more often than every currentFor.
+// Current returns the status of a target for a caller without a token. If another replica watches the
+// target, Current first reads its status, but at most once per currentFor.
 func (m *Manager) Current(ctx context.Context, name string) (Status, bool) {
 	w := m.workers.Load().byName[name]
 	if w == nil {
@@ -168,7 +168,7 @@ func (m *Manager) Current(ctx context.Context, name string) (Status, bool) {
 			w.log.Debug("reading the status of another replica failed", "err", err)
 		}
 	}
-	return w.shown(), true
+	return w.visibleStatus(), true
 }
 
 func (m *Manager) refresh(ctx context.Context, workers []*worker, ids []captcha.ID) error {
@@ -192,11 +192,10 @@ type sharedStatus struct {
 	at time.Time
 }
 
-// shown returns the target's status as the watching replica reports it. If this
-// replica's own status has a problem other than failing orders, shown returns that status instead.
-// A replica knows only the failures of its own orders, so shown returns the list with the later
-// failure.
-func (w *worker) shown() Status {
+// visibleStatus returns the target's status from the watching replica. If this replica has a problem
+// other than failing orders, it returns its own status instead. A replica knows only the failures of
+// its own orders, so the result has the list with the later failure.
+func (w *worker) visibleStatus() Status {
 	own := w.status.snapshot()
 	if s := w.remote.Load(); s != nil && time.Since(s.at) < sharedFor && !w.watched.Load() && (own.State == OK || own.Failing) {
 		shown := s.Status

@@ -12,11 +12,11 @@ import (
 	"poold/internal/targets"
 )
 
-// quietRound is long enough for a look at each target without a kick. After it, a target that another
-// replica watches gets no more looks.
-const quietRound = 3*(backstop+backstopSpread) + gather
+// quietRound suffices for a look at each target without a wake-up. Afterwards a replica no longer
+// looks at targets that another replica watches.
+const quietRound = 3*(backstop+backstopSpread) + gatherTime
 
-// watching plays three replicas with many full, long-lived pools without demand.
+// watching runs three replicas with many full, long-lived pools and no demand.
 func watching(t *testing.T, many int, story func(t *testing.T, w *scenario, list []targets.Target)) {
 	t.Helper()
 	play(t, 100, func(t *testing.T, w *scenario) {
@@ -29,7 +29,7 @@ func watching(t *testing.T, many int, story func(t *testing.T, w *scenario, list
 	})
 }
 
-// counts returns the looks of each replica at each target so far.
+// counts returns the number of looks of each replica at each target so far.
 func (w *scenario) counts(list []targets.Target) (looks []map[captcha.ID]int) {
 	for _, r := range w.all {
 		of := map[captcha.ID]int{}
@@ -41,7 +41,7 @@ func (w *scenario) counts(list []targets.Target) (looks []map[captcha.ID]int) {
 	return looks
 }
 
-// lookedAt returns the replicas that looked at a target between two counts.
+// lookedAt returns the replicas that looked at a target between the two counts.
 func lookedAt(x targets.Target, before, after []map[captcha.ID]int) (by []int) {
 	for n := range after {
 		if after[n][x.ID] > before[n][x.ID] {
@@ -51,7 +51,7 @@ func lookedAt(x targets.Target, before, after []map[captcha.ID]int) (by []int) {
 	return by
 }
 
-// Exactly one replica watches each target, and each replica watches some.
+// Each target is watched by exactly one replica, and each replica watches some targets.
 func TestOneReplicaWatches(t *testing.T) {
 	watching(t, 24, func(t *testing.T, w *scenario, list []targets.Target) {
 		before := w.counts(list)
@@ -72,7 +72,8 @@ func TestOneReplicaWatches(t *testing.T) {
 				t.Errorf("replica %d watches %d of %d targets", n, watched, len(list))
 			}
 		}
-		// A take is answered by the replica that was asked, whoever watches.
+		// The replica that gets the request serves a take, even if another replica watches the
+		// target.
 		asked := w.provider.asked()
 		for _, x := range list {
 			w.take(x)
@@ -84,8 +85,8 @@ func TestOneReplicaWatches(t *testing.T) {
 	})
 }
 
-// Within five seconds other replicas watch the targets of a replica that died or hangs, and after their next
-// beat those of a replica that stopped. When it is back, each target has one watcher again.
+// If a replica dies or hangs, other replicas watch its targets within five seconds. If a replica stops, they
+// do so after their next heartbeat. When the replica is back, each target has one watcher again.
 func TestWatchersAreReplaced(t *testing.T) {
 	long(t)
 	for name, end := range map[string]func(w *scenario, r *replica) (back func()){
@@ -94,7 +95,7 @@ func TestWatchersAreReplaced(t *testing.T) {
 		"hangs": func(w *scenario, r *replica) func() {
 			hangs := make(chan struct{})
 			r.store.with(func() { r.store.strangle = hangs })
-			for _, h := range r.manager.workers.Load().byID { // all that it looks at from now on
+			for _, h := range r.manager.workers.Load().byID { // all targets that this replica looks at from now on
 				r.manager.looker.wake(h)
 				w.after(time.Millisecond)
 			}
@@ -114,7 +115,7 @@ func TestWatchersAreReplaced(t *testing.T) {
 				}
 				back := end(w, gone)
 				limit := 5 * time.Second
-				if name == "stopped" { // its last message announces the stop, so no heartbeat has to expire
+				if name == "stopped" { // a stop is announced, so no heartbeat has to expire
 					limit = heartbeatEvery + takeOver + 50*time.Millisecond
 				}
 				w.after(limit)
@@ -166,7 +167,7 @@ func TestStatusOfTargetsThatOthersWatch(t *testing.T) {
 			t.Error("no replica tells of a failure")
 		}
 		w.after(sharedFor)
-		for n, r := range w.all { // an old status is not shown
+		for n, r := range w.all { // replicas do not show an old status
 			h := r.manager.workers.Load().byName["bad"]
 			if b, _ := r.manager.Status("bad"); !h.watched.Load() && h.status.snapshot().State == OK && b.State != OK {
 				t.Errorf("replica %d still says %+v", n, b)

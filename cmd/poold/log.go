@@ -13,7 +13,7 @@ import (
 // these flags describe.
 func logFlags(command *cobra.Command, c *cli.Console) func() (*slog.Logger, error) {
 	format := command.Flags().String("log-format", "text", "`text` or json")
-	level := command.Flags().String("log-level", "info", "lowest `level` of the lines that are written: debug, info, warn or error")
+	level := command.Flags().String("log-level", "info", "lowest `level` of the log lines: debug, info, warn or error")
 	cli.OneOf(command, "log-format", "text", "json")
 	cli.OneOf(command, "log-level", "debug", "info", "warn", "error")
 	return func() (*slog.Logger, error) {

@@ -54,7 +54,7 @@ func newServe(c *cli.Console) *cobra.Command {
 		Use:   "serve",
 		Short: "run the daemon in the foreground",
 		Long: "Runs the daemon in the foreground. SIGINT and SIGTERM stop it in stages, SIGHUP reads the file again.\n" +
-			"poold without a command is the same.",
+			"poold without a command does the same.",
 		Example: "  poold serve --config pools.yaml\n  poold serve --listen 127.0.0.1:9090 --log-format json",
 		Args:    cli.Words(0),
 	}

@@ -62,7 +62,7 @@ func newHealthcheck(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "healthcheck",
 		Short:   "ask a running daemon whether it is ready",
-		Long:    "Asks a running daemon's /readyz: exit 0 if it is ready, 1 if it is not. For images without a shell.",
+		Long:    "Exits with 0 if the /readyz of a running daemon answers 200, else with 1. For images without a shell.",
 		Example: "  poold healthcheck --url http://127.0.0.1:8080",
 		Args:    Words(0),
 	}
@@ -107,7 +107,7 @@ func newDeadLetters(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dead-letters COMMAND",
 		Short: "list or replay callbacks that a running daemon could not store",
-		Long:  "Lists the callbacks that a running daemon could not store, or makes it store them now.",
+		Long:  "Lists the callbacks that a running daemon could not store, or stores these callbacks now.",
 	}
 	list := apiRequest{method: http.MethodGet, path: "/dead-letters", limit: StatusTime}
 	replay := apiRequest{method: http.MethodPost, path: "/dead-letters/replay", limit: replayTime}

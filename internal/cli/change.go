@@ -108,7 +108,7 @@ func newPause(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "pause TARGET",
 		Short:   "stop buying for a target; ready tokens are still handed out",
-		Long:    "Pauses a target on all replicas: nothing is bought for it. Ready tokens are still handed out.",
+		Long:    "Pauses a target on all replicas: poold buys no tokens for it, but still hands out ready tokens.",
 		Example: "  poold pause staging-login --for 1h --reason \"the page changes\"",
 	}
 	flags := command.Flags()
@@ -187,7 +187,7 @@ func newFlush(c *Console) *cobra.Command {
 	return newChange(c, &cobra.Command{
 		Use:   "flush TARGET",
 		Short: "discard the ready tokens of a target",
-		Long: "Discards the ready tokens of a target at once, without confirmation. poold buys new ones, unless the target\n" +
+		Long: "Discards the ready tokens of a target at once, without confirmation. poold buys new tokens, unless the target\n" +
 			"is paused. Orders in flight still land.",
 		Example: "  poold flush staging-login",
 	}, change{

@@ -75,7 +75,7 @@ func newHistory(c *Console, prepare *cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "history COMMAND",
 		Short: "show ended orders, orders in flight, the audit and the spend",
-		Long:  "Asks a running daemon for ended orders, orders in flight, the spend, and the audit: which key took which token.",
+		Long:  "Shows the ended orders, orders in flight, spend and audit of a running daemon.",
 	}
 	of := []*cobra.Command{prepare}
 	for _, view := range historyViews() {

@@ -26,8 +26,8 @@ func newSolve(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "solve --type TYPE",
 		Short: "solve one CAPTCHA now, through a running daemon",
-		Long: "Makes a running daemon solve one CAPTCHA now, and prints the token alone. Each field of POST /solve is a\n" +
-			"flag of its name. A proxy is never an argument, since it may hold a password.",
+		Long: "Makes a running daemon solve one CAPTCHA now, and prints the token alone. Each field of POST /solve has a\n" +
+			"flag of the same name. A proxy is never an argument, because it may contain a password.",
 		Example: "  poold solve --type turnstile --sitekey 1x00000000000000000000AA --pageurl https://example.com/login\n" +
 			"  poold solve --type image --image letters.png --charset digits",
 		Args: Words(0),

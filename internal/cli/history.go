@@ -135,7 +135,7 @@ var historyFlags = map[string]struct {
 	values []string
 }{
 	"status": {"`status` of the tasks: solved, error or polling", []string{"solved", "error", "polling"}},
-	"from":   {"`time` or day at which the range begins; an order counts by its end (active: its placing; key: the take)", nil},
+	"from":   {"`time` or day at which the range begins", nil},
 	"to":     {"`time` or day at which the range ends", nil},
 	"limit":  {"show at most `N` entries, 1 to 1000 (default 50)", nil},
 	"cursor": {"continue after an answer that had more, from its `cursor`", nil},

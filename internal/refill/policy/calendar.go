@@ -4,43 +4,43 @@ import (
 	"time"
 )
 
-// calendar computes how many tokens the warm windows want ready.
+// calendar computes how many tokens the warm windows want to be ready.
 type calendar struct {
 	windows []Warm    // windows of the file
-	posted  []Window  // windows made by POST, as last read
+	posted  []Window  // windows made by POST, from the last look
 	read    time.Time // time at which posted was read
 
-	next []occasion // the current or next run of each element of windows
+	next []occasion // current or next run of each element of windows
 
-	runs bool          // a window is running or begins within the lead time
-	lead time.Duration // longest lead time since the field runs became true
+	runs bool          // whether a window is running or begins within the lead time
+	lead time.Duration // longest lead time since runs became true
 }
 
 // occasion is one run of a window in the file.
 type occasion struct{ asked, from, until time.Time }
 
 func (c *calendar) plan(at time.Time, s *State) Plan {
-	warm, change := c.at(at, s.warmLead())
+	warm, change := c.tokensAt(at, s.warmLead())
 	p := s.Plan(at, warm)
 	p.Look = min(p.Look, change)
 	return p
 }
 
-// at returns how many tokens the warm windows want ready, and how long this result is
-// valid. Only windows that run or begin within lead count. A nil calendar has no windows.
-func (c *calendar) at(at time.Time, lead time.Duration) (tokens int, change time.Duration) {
+// tokensAt returns how many tokens the warm windows want to be ready, and how long this number is
+// valid. Only windows that run or begin within the lead time count. A nil calendar has no windows.
+func (c *calendar) tokensAt(at time.Time, lead time.Duration) (tokens int, change time.Duration) {
 	change = Never
 	if c == nil {
 		return 0, change
 	}
-	// Once the orders for a window have begun they continue, even if the first solves shorten the lead
+	// After orders for a window have begun they continue, even if the first solves shorten the lead
 	// time.
 	if c.runs {
 		lead = max(lead, c.lead)
 	}
 	consider := func(wanted int, in, left time.Duration) {
 		switch {
-		case left <= 0: // the window is over
+		case left <= 0: // the window has ended
 		case in > lead:
 			change = min(change, in-lead)
 		default:
@@ -52,8 +52,8 @@ func (c *calendar) at(at time.Time, lead time.Duration) (tokens int, change time
 	}
 	for i, w := range c.windows {
 		o := &c.next[i]
-		// Finding the next run is expensive, so the result is kept. After a backward clock step the next
-		// run is computed again.
+		// Finding the next run is expensive, so the result is kept. If the clock was set back, the
+		// next run is computed again.
 		if !at.Before(o.until) || at.Before(o.asked) {
 			o.asked = at
 			o.from, o.until = w.Next(at)

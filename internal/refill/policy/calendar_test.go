@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// each returns a window that recurs each period, at an offset.
+// each returns a window that recurs in every period, at an offset.
 func each(period, from time.Duration, tokens int, lasts time.Duration) Warm {
 	return Warm{Tokens: tokens, Next: func(at time.Time) (time.Time, time.Time) {
 		begins := at.Add(-lasts).Truncate(period).Add(from)
@@ -18,7 +18,8 @@ func each(period, from time.Duration, tokens int, lasts time.Duration) Warm {
 	}}
 }
 
-// A calendar returns the tokens of windows that run or begin within the lead time, and how long that holds.
+// A calendar returns the tokens of windows that run or begin within the lead time, and how long this
+// number is valid.
 func TestCalendar(t *testing.T) {
 	day := time.Date(2026, time.November, 23, 0, 0, 0, 0, time.UTC) // a Monday
 	c := &calendar{
@@ -33,41 +34,41 @@ func TestCalendar(t *testing.T) {
 		change time.Duration
 	}{
 		{8 * time.Hour, 0, 55*time.Minute - lead},
-		{8*time.Hour + 54*time.Minute + 40*time.Second, 10, 5 * time.Minute}, // a lead time before each
-		{9 * time.Hour, 10, 25 * time.Minute},                                // both run
+		{8*time.Hour + 54*time.Minute + 40*time.Second, 10, 5 * time.Minute}, // one lead time before each window
+		{9 * time.Hour, 10, 25 * time.Minute},                                // both windows run
 		{9*time.Hour + 25*time.Minute, 4, 35 * time.Minute},
-		{10 * time.Hour, 0, 2*time.Hour - lead}, // the posted one is next
+		{10 * time.Hour, 0, 2*time.Hour - lead}, // the posted window is next
 		{12*time.Hour - lead, 7, time.Hour + lead},
 		{12*time.Hour + 59*time.Minute, 7, time.Minute},
 		{13 * time.Hour, 0, 19*time.Hour + 55*time.Minute - lead},
-		{8 * time.Hour, 0, 55*time.Minute - lead}, // the clock is put back
+		{8 * time.Hour, 0, 55*time.Minute - lead}, // the clock was set back
 	}
 	for _, x := range cases {
-		if tokens, change := c.at(day.Add(x.at), lead); tokens != x.tokens || change != x.change {
+		if tokens, change := c.tokensAt(day.Add(x.at), lead); tokens != x.tokens || change != x.change {
 			t.Errorf("at %v: %d tokens for %v, want %d for %v", x.at, tokens, change, x.tokens, x.change)
 		}
 	}
-	// A shorter lead time does not end a window's orders that have begun.
+	// Orders for a window that have begun continue after the lead time became shorter.
 	began := day.Add(32 * time.Hour)
-	if tokens, _ := c.at(began, time.Hour); tokens != 10 {
+	if tokens, _ := c.tokensAt(began, time.Hour); tokens != 10 {
 		t.Errorf("an hour before: %d tokens", tokens)
 	}
-	if tokens, _ := c.at(began.Add(time.Second), lead); tokens != 10 {
+	if tokens, _ := c.tokensAt(began.Add(time.Second), lead); tokens != 10 {
 		t.Errorf("then: %d tokens", tokens)
 	}
 	var none *calendar
-	if tokens, change := none.at(day, lead); tokens != 0 || change != Never {
+	if tokens, change := none.tokensAt(day, lead); tokens != 0 || change != Never {
 		t.Errorf("without windows: %d for %v", tokens, change)
 	}
 }
 
-// A warm window serves nearly all requests of a job that comes every ten minutes.
+// For a job that runs every ten minutes, a warm window serves nearly all requests.
 func TestWarmHelpsAJob(t *testing.T) {
 	s := Simulation{Params: usual(), Arrivals: trace(t, "cron10")}
 	without := simulated(t, s)
 	s.Warm = []Warm{each(10*time.Minute, 0, 30, time.Second)}
 	first := s.Arrivals[0]
-	for i := range s.Arrivals { // the trace's first time is a whole ten minutes
+	for i := range s.Arrivals { // the trace begins at a multiple of ten minutes
 		s.Arrivals[i] += 600 - first + 3
 	}
 	with := simulated(t, s)
@@ -77,7 +78,7 @@ func TestWarmHelpsAJob(t *testing.T) {
 	}
 }
 
-// Windows run at the time of Start.
+// The times of windows are relative to Start.
 func TestWarmWindowsAtTheirTime(t *testing.T) {
 	s := Simulation{Params: usual(), Solves: Solves{Median: time.Second, Least: time.Second, Most: time.Second}, Concurrency: 9}
 	s.Params.Adaptive, s.Params.Depth = false, 0

@@ -11,10 +11,10 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// When its context ends, a run or a search returns the context's error and no result, whichever part or
-// step of it is under way.
+// If its context ends in any of its parts or steps, a run or a search returns the context's error and
+// no result.
 func TestSimulationsEndWithTheirContext(t *testing.T) {
-	brief := policy.Simulation{ // its tokens are replaced every few seconds, also in the silence
+	brief := policy.Simulation{ // tokens are replaced every few seconds, even without requests
 		Params: policy.Params{Depth: 8, Usable: 5 * time.Second, FirstPoll: time.Second},
 		Solves: policy.Solves{Median: time.Second, Least: time.Second, Most: time.Second}, Concurrency: 8,
 		Length: 1500,

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Other params act at once, and the learned state stays.
+// Changed params take effect at once, and the learned state stays.
 func TestChange(t *testing.T) {
 	m, at := used(usual())
 	cells, count := m.learned.table.known, m.learned.count
@@ -30,7 +30,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// A clock that goes back counts as stopped, and catching up with months is quick.
+// While the clock goes back, time stands still. Catching up with months is quick.
 func TestOddClocks(t *testing.T) {
 	m, at := used(usual())
 	m.planned = 0
@@ -39,7 +39,7 @@ func TestOddClocks(t *testing.T) {
 	if got := m.Plan(at.Add(-time.Hour), 0); got != want {
 		t.Errorf("an hour back: %+v, want %+v", got, want)
 	}
-	m.Request(time.Time{}, true) // the zero time is before every other
+	m.Request(time.Time{}, true) // the zero time is the earliest
 	head := m.learned.table.head
 	if w := m.Plan(at.Add(90*24*time.Hour), 0); w.Want != 0 {
 		t.Errorf("three months later: %+v", w)
@@ -49,7 +49,7 @@ func TestOddClocks(t *testing.T) {
 	}
 }
 
-// Lead times far from the usual ones change the scale; a smaller drift keeps the table.
+// Unusual lead times change the scale. A small change of the lead times keeps the table.
 func TestScale(t *testing.T) {
 	m, at := used(usual())
 	land := func(lead time.Duration) {
@@ -77,7 +77,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// With another scale the expected requests of a lead time follow at once, because their rate is the same.
+// If the scale changes, the expected requests of a lead time change at once, because their rate stays
+// the same.
 func TestScaleKeepsTheRate(t *testing.T) {
 	for _, lead := range []float64{1.8, 90} {
 		m := NewState(usual())

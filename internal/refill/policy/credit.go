@@ -8,21 +8,21 @@ const (
 	creditLeast  = 10.0
 	creditMisses = 5.0
 	creditTimes  = 16.0
-	// A hit earns max_waste, and a miss earns missEarns times max_waste. The small share for misses
-	// bounds the cost of a demand that never finds a token.
+	// A hit earns max_waste. A miss earns missEarns times max_waste, so that a demand that never
+	// finds a token has a limited cost.
 	missEarns = 0.05
 )
 
-// credit counts how many tokens may still be wasted: requests earn credit, and expired tokens use
-// it up. Times are in Unix seconds.
+// credit counts how many tokens may still be wasted. Requests earn credit, and expired tokens use it
+// up. Times are in Unix seconds.
 type credit struct {
 	price float64 // max_waste
 	left  float64 // tokens; a negative value is a debt
 	// hits is the number of tokens handed out at once, decayed with countDecay. The field hit is the
-	// time of its last update. Neither field is saved.
+	// time of the last update of hits. Neither field is saved.
 	hits, hit float64
-	// Expiries that the floor alone causes cost no credit. The field free is the number of such
-	// expiries that are left. The field freeAt is the time of its last update. Neither field is saved.
+	// free is the number of expiries that still cost no credit, because the floor alone causes them.
+	// The field freeAt is the time of the last update of free. Neither field is saved.
 	free, freeAt float64
 }
 
@@ -36,9 +36,9 @@ func (c *credit) start() float64 { return max(creditLeast, creditMisses*c.price)
 
 func (c *credit) most() float64 { return creditTimes * c.start() }
 
-// lowest returns the deepest debt of a target that holds at most held tokens, because
-// all held tokens may expire after the credit is used up.
-func (c *credit) lowest(held int) float64 { return -max(c.most(), float64(held)) }
+// deepestDebt returns the lowest possible credit of a target that holds at most held tokens. All held
+// tokens may expire after the credit is used up.
+func (c *credit) deepestDebt(held int) float64 { return -max(c.most(), float64(held)) }
 
 func (c *credit) reprice(price float64) {
 	c.price = price
@@ -57,12 +57,12 @@ func (c *credit) earn(now, scale float64, hit bool) {
 
 func (c *credit) hitsAt(now, scale float64) float64 { return decayed(c.hits, now-c.hit, scale) }
 
-// affordable returns how many tokens may be kept: the credit, plus the number of recent
-// hits, because about as many tokens will be used.
+// affordable returns how many tokens may be kept. This is the credit plus the number of recent hits,
+// because about as many tokens will be used.
 func (c *credit) affordable(now, scale float64) int { return int(max(0, c.left+c.hitsAt(now, scale))) }
 
-// accrue updates the field free. The argument floor is the number of tokens kept since the last
-// call. Each of these tokens was replaced once in cycle seconds.
+// accrue updates the field free. The argument floor is the number of tokens kept since the last call.
+// Each of them was replaced once per cycle seconds.
 func (c *credit) accrue(now float64, floor int, cycle float64) {
 	since := max(0, now-c.freeAt)
 	c.freeAt = now
@@ -73,10 +73,10 @@ func (c *credit) accrue(now float64, floor int, cycle float64) {
 }
 
 // charge subtracts n expired tokens of a target that holds at most held tokens. Expiries that the
-// floor alone causes are free, because otherwise keeping a few tokens without demand would use up
-// the credit.
+// floor alone causes are free. Otherwise the credit would be used up by keeping a few tokens without
+// demand.
 func (c *credit) charge(n, held int) {
 	free := min(float64(n), math.Floor(c.free))
 	c.free -= free
-	c.left = max(c.left-(float64(n)-free), c.lowest(held))
+	c.left = max(c.left-(float64(n)-free), c.deepestDebt(held))
 }

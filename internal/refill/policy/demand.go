@@ -30,10 +30,10 @@ const (
 // ErrDemand means that a demand model or a trace is invalid.
 var ErrDemand = errors.New("demand")
 
-// Demand draws the arrival times of a demand model over length seconds. The times are in seconds
-// from the start. A model is NAME:NUMBER, as in DemandHelp. The number is the mean rate in requests
-// per second while there is demand. For cron and timer it is the period, in seconds or with a unit;
-// for clusters it is the number of simultaneous requests. The same seed draws the same arrivals.
+// Demand draws the arrival times of a demand model over length seconds, in seconds from the start. A
+// model is NAME:NUMBER, as in DemandHelp. The number is the mean rate in requests per second while
+// there is demand. For cron and timer it is the period, in seconds or with a unit. For clusters it is
+// the number of simultaneous requests. The same seed draws the same arrivals.
 func Demand(model string, length float64, seed uint64) ([]float64, error) {
 	name, text, _ := strings.Cut(model, ":")
 	draw := models[name]
@@ -68,7 +68,7 @@ func Demand(model string, length float64, seed uint64) ([]float64, error) {
 	return d.arrivals[:cut], nil
 }
 
-// drawing is a random demand while it is drawn.
+// drawing is a random demand that is being drawn.
 type drawing struct {
 	arrivals []float64
 	length   float64
@@ -92,46 +92,46 @@ var models = map[string]func(d *drawing, number float64){
 
 func (d *drawing) exp(mean float64) float64 { return d.random.ExpFloat64() * mean }
 
-// between adds requests from one time to another. The rate of the requests is rate times
-// share(t) at the time t, and share(t) is at most 1.
-func (d *drawing) between(from, to, rate float64, share func(t float64) float64) {
-	for t := from + d.exp(1/rate); t < min(to, d.length); t += d.exp(1 / rate) {
+// addRequests adds requests between the times start and end. The rate at the time t is rate times
+// share(t), which is at most 1.
+func (d *drawing) addRequests(start, end, rate float64, share func(t float64) float64) {
+	for t := start + d.exp(1/rate); t < min(end, d.length); t += d.exp(1 / rate) {
 		if share == nil || d.random.Float64() < share(t) {
 			d.arrivals = append(d.arrivals, t)
 		}
 	}
 }
 
-func (d *drawing) steady(rate float64) { d.between(0, d.length, rate, nil) }
+func (d *drawing) steady(rate float64) { d.addRequests(0, d.length, rate, nil) }
 
-// diurnal draws a demand that follows a sine over the day, between 0 and twice the rate.
+// diurnal draws a demand that follows a daily sine between 0 and twice the rate.
 func (d *drawing) diurnal(rate float64) {
-	d.between(0, d.length, 2*rate, func(t float64) float64 { return (1 - math.Cos(2*math.Pi*t/daySeconds)) / 2 })
+	d.addRequests(0, d.length, 2*rate, func(t float64) float64 { return (1 - math.Cos(2*math.Pi*t/daySeconds)) / 2 })
 }
 
-// office draws a demand that is steady from 9:00 to 17:30, with ramps of half an hour, and
-// otherwise silent.
+// office draws a demand that is steady from 9:00 to 17:30, with ramps of half an hour. There are no
+// requests outside these hours.
 func (d *drawing) office(rate float64) {
 	const opens, closes, ramp = 9 * 3600.0, 17.5 * 3600.0, 1800.0
-	d.between(0, d.length, rate, func(t float64) float64 {
+	d.addRequests(0, d.length, rate, func(t float64) float64 {
 		t = math.Mod(t, daySeconds)
 		return min(1, max(0, min(t-opens, closes-t)/ramp))
 	})
 }
 
-// onOff draws a demand that is alternately steady for two minutes and silent for eight minutes, on
-// average.
+// onOff draws a demand that alternates: on average it is steady for two minutes and then silent for
+// eight minutes.
 func (d *drawing) onOff(rate float64) {
 	const on, off = 120.0, 480.0
 	for t := d.exp(off); t < d.length; {
 		end := t + d.exp(on)
-		d.between(t, end, rate, nil)
+		d.addRequests(t, end, rate, nil)
 		t = end + d.exp(off)
 	}
 }
 
-// sessions draws the demand of independent users. Each user has a heavy-tailed number of
-// requests, with heavy-tailed pauses between the requests.
+// sessions draws the demand of independent users. The number of a user's requests and the pauses
+// between them are heavy-tailed.
 func (d *drawing) sessions(rate float64) {
 	const tail, fewest, mostInOne, pause, spread = 1.3, 2.0, 300.0, 8.0, 1.0
 	const mean = fewest * tail / (tail - 1) // requests of one user, approximately
@@ -144,18 +144,17 @@ func (d *drawing) sessions(rate float64) {
 	}
 }
 
-// flash draws a demand of a tenth of the rate. About every two hours a crowd comes at ten
-// times the rate, which fades within minutes.
+// flash draws a demand of a tenth of the rate. About every two hours there is a crowd of ten times
+// the rate, which fades within minutes.
 func (d *drawing) flash(rate float64) {
 	const between, fade = 7200.0, 120.0
-	d.between(0, d.length, rate/10, nil)
+	d.addRequests(0, d.length, rate/10, nil)
 	for t := d.exp(between); t < d.length; t += d.exp(between) {
-		d.between(t, t+8*fade, 10*rate, func(now float64) float64 { return math.Exp((t - now) / fade) })
+		d.addRequests(t, t+8*fade, 10*rate, func(now float64) float64 { return math.Exp((t - now) / fade) })
 	}
 }
 
-// cron draws a demand of 20 to 40 requests within about 15 s in every period, with a few
-// seconds of jitter.
+// cron draws 20 to 40 requests within about 15 s in every period, with a few seconds of jitter.
 func (d *drawing) cron(period float64) {
 	const gap, jitter = 0.5, 4.0
 	for t := period; t < d.length; t += period {
@@ -167,7 +166,7 @@ func (d *drawing) cron(period float64) {
 	}
 }
 
-// timer draws a demand of one request in every period, up to a few seconds late.
+// timer draws one request in every period, up to a few seconds late.
 func (d *drawing) timer(period float64) {
 	const jitter = 8.0
 	for t := period; t < d.length; t += period {
@@ -175,8 +174,8 @@ func (d *drawing) timer(period float64) {
 	}
 }
 
-// clusters draws a demand of size requests within half a second. That happens a few
-// times a day at random times.
+// clusters draws groups of simultaneous requests, a few times a day at random times. The requests of
+// a group come within half a second.
 func (d *drawing) clusters(size float64) {
 	const within = 0.5
 	const between = daySeconds / clustersDaily
@@ -187,7 +186,7 @@ func (d *drawing) clusters(size float64) {
 	}
 }
 
-// mixed draws a diurnal demand with bursts, and with a cron job every quarter of an hour.
+// mixed draws a diurnal demand with bursts and with a cron job every quarter of an hour.
 func (d *drawing) mixed(rate float64) {
 	const every = 900.0
 	d.diurnal(rate / 2)
@@ -195,8 +194,8 @@ func (d *drawing) mixed(rate float64) {
 	d.cron(every)
 }
 
-// ReadTrace reads arrival times in ascending order, one per line, as decimal seconds from the
-// start. It ignores empty lines and comments that begin with #.
+// ReadTrace reads arrival times in ascending order, one per line, as decimal seconds from the start.
+// It ignores empty lines and comments that begin with #.
 func ReadTrace(r io.Reader) ([]float64, error) {
 	var arrivals []float64
 	lines := bufio.NewScanner(r)

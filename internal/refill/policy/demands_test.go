@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// drawn draws a demand model for a number of days.
+// drawn draws a demand over a number of days.
 func drawn(t testing.TB, model string, days float64, seed uint64) []float64 {
 	t.Helper()
 	arrivals, err := Demand(model, days*daySeconds, seed)
@@ -17,10 +17,11 @@ func drawn(t testing.TB, model string, days float64, seed uint64) []float64 {
 	return arrivals
 }
 
-// cost returns the cost of a request in tokens: the expired tokens, and max_waste for each miss.
+// cost returns the cost of a request in tokens. Each expired token costs one, and each miss costs
+// max_waste.
 func cost(r Result, k Params) float64 { return r.WastePerRequest + k.MaxWaste*(1-r.HitRate) }
 
-// A timer of any period finds its tokens with little waste.
+// A timer of any period gets its tokens with little waste.
 func TestTimersAreLearned(t *testing.T) {
 	long(t)
 	periods := []int{60, 75, 120, 150, 180, 240, 300, 400, 600}
@@ -39,7 +40,8 @@ func TestTimersAreLearned(t *testing.T) {
 	}
 }
 
-// Random bursts that are over before a token could land cost hardly more than buying nothing.
+// For random bursts that are over before a token can land, the cost is hardly more than without any
+// purchase.
 func TestShortBurstsAreNotPursued(t *testing.T) {
 	long(t)
 	for _, size := range []int{5, 10, 20, 40} {
@@ -52,7 +54,7 @@ func TestShortBurstsAreNotPursued(t *testing.T) {
 	}
 }
 
-// With few slots a target orders a job's tokens ahead.
+// If slots are few, a target orders the tokens of a job ahead.
 func TestFewSlots(t *testing.T) {
 	long(t)
 	for slots, least := range map[int]float64{5: 0.7, 10: 0.93} {

@@ -1,6 +1,6 @@
 // Package policy computes how many tokens to buy, and when to look at the stock again. The package
-// has no clock, no I/O and no goroutine, so `poold simulate` runs in virtual time what the daemon
-// runs in real time.
+// has no clock, no I/O and no goroutine, so `poold simulate` can run the daemon's code in virtual
+// time.
 //
 //	Tracker    the policy of one target in the daemon: a State and its shadow
 //	State      the policy's data about one target; Plan, then Decide (plan.go, decision.go)
@@ -23,29 +23,28 @@
 //   - These two probabilities justify the token's price: `max_waste` is the number of expired
 //     tokens that one avoided miss may cost.
 //
-// The first token is delayed while a later order would serve more requests (expectation.early).
+// The first token is delayed while a later order would serve more requests (expectation.isTooEarly).
 //
-// The probabilities come from three sources (forecast.go). The fallback uses the request rate of
-// the last minutes. The table uses the requests that followed similar situations: silences of the
-// same length after the same busyness (table.go). The gaps estimate when the next request of a
-// periodic demand is due (gaps.go). Table and gaps have the weight of their samples. The estimate
-// that they correct has the weight of one or two samples, so a new target starts carefully.
+// The probabilities come from three sources (forecast.go). The fallback uses the request rate of the
+// last minutes. The table uses the requests that followed similar situations: silences of the same
+// length after the same busyness (table.go). The gaps estimate when the next request of a periodic
+// demand is due (gaps.go). The weights of the table and the gaps are their numbers of samples. Their
+// estimates correct a prior estimate with the weight of one or two samples, so a new target starts
+// carefully.
 //
 // If slots are scarce, a target learns how long its orders wait for a slot (slots.go), and orders
-// earlier (expectation.enoughInTime). A token that expires within about a lead time counts by the
-// probability that it is used. An order counts by the probability that it lands.
+// earlier (expectation.enoughInTime). A token that expires within about a lead time counts with the
+// probability that it is used. An order counts with the probability that it lands.
 //
-// Limits apply regardless of the forecast (limits.go): the depth, the credit that hits earn and
-// expired tokens use up (credit.go), probes while solves fail, and idle_after.
+// The following limits apply regardless of the forecast (limits.go): the depth, the credit (hits earn
+// it and expired tokens use it up, credit.go), probes while solves fail, and idle_after.
 //
-// All time constants are for lead times of about 18 s. For other lead times the constants are
+// All time constants are calibrated for lead times of about 18 s. For other lead times they are
 // scaled in proportion: a "scaled second" is knowledge.scale seconds.
 //
-// # Shadows
-//
-// A target with demand has a shadow (shadow.go), which replays the same requests with the other way
-// of refilling and with lead times drawn from the real ones. The shadow orders nothing. The shadow
-// of a fixed target is the adaptive policy. The shadow of an adaptive target is a series of fixed
+// A target with demand has a shadow (shadow.go). The shadow replays the same requests with the other
+// way of refilling, and draws its lead times from the real ones. It orders nothing. For a fixed
+// target, the shadow is the adaptive policy. For an adaptive target, the shadow is a series of fixed
 // depths, and the adaptive policy with higher values of max_waste. These higher values show which
-// max_waste the wanted hit rate needs (need.go).
+// max_waste is needed for the wanted hit rate (need.go).
 package policy

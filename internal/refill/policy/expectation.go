@@ -8,34 +8,34 @@ import (
 const (
 	// latePrior is the weight of the fallback, in samples, in the estimate of expectation.late.
 	latePrior = 0.5
-	// The risk is reduced if a further request follows a request less often than aloneBelow times the
+	// The risk is reduced if another request follows a request less often than aloneBelow times the
 	// chance. The reduction is in proportion.
 	aloneBelow = 0.5
-	// earlyStep is the step by which an order can be delayed, as a share of the usable life.
+	// An order can be delayed in steps of this share of the usable life.
 	earlyStep = 0.25
-	// If slots are scarce, the plan covers one usable life ahead, in slotSteps steps. Slots are not
-	// scarce if the next one is free within manySlots times the lead time.
+	// If slots are scarce, the plan covers one usable life ahead in slotSteps steps. Slots are not
+	// scarce if the next slot becomes free within manySlots times the lead time.
 	slotSteps = 8
 	manySlots = 1.0 / 64
 )
 
-// expectation holds the forecasts made at one time. Times are in scaled seconds.
+// expectation contains the forecasts made at one time. Times are in scaled seconds.
 type expectation struct {
 	shape, rate    float64
 	life, q50, q85 float64     // usable life; the 50 and 85 % quantiles of the lead time
-	soon           [3]forecast // until a later order arrives, by the 20, 50 and 85 % quantiles of the lead time
-	later          forecast    // like soon[1], for an order that is delayed
-	longer         float64     // delay of the order in the field later; 0 = no delay
+	soon           [3]forecast // requests until a later order lands, by the 20, 50 and 85 % quantiles of the lead time
+	later          forecast    // like soon[1], for a delayed order
+	longer         float64     // delay of the order of the field later; 0 = no delay
 	use            forecast    // requests until a token that is ordered now expires
 	whole          forecast    // requests within a usable life
-	late           float64     // P(a request within the usable life, but none within a lead time)
+	late           float64     // P(a request within the usable life, but no request within a lead time)
 	company        float64     // P(another request soon after a request), relative to chance; at most 1
 	ends           [horizons]float64
-	above          *[horizons]exceedance // nil if the table has no cell for the situation
-	gaps           walk                  // its weight is 0 without samples
+	above          *[horizons]exceedance // nil = the table has no cell for the situation
+	gaps           walk                  // weight 0 = no samples
 }
 
-// foresee fills v with the forecasts for the time now. The forecasts point into the workspace w.
+// foresee fills v with the forecasts at the time now. The forecasts are stored in the workspace w.
 func (k *knowledge) foresee(v *expectation, now float64, w *workspace) {
 	v.shape = 2*k.countAt(now) + fallbackPrior
 	v.rate = v.shape / fallbackWindow
@@ -56,12 +56,12 @@ func (k *knowledge) foresee(v *expectation, now float64, w *workspace) {
 // remember adds the samples of the table and the gaps for the current situation.
 func (k *knowledge) remember(v *expectation, now float64, w *workspace) {
 	silence, lead := (now-k.last)/k.scale, max(v.q50, leastForecast)
-	if next := k.table.gaps.after(k.busy, 0); next.weight > 0 {
+	if next := k.table.gaps.walkFrom(k.busy, 0); next.weight > 0 {
 		chance := chanceOf(2*k.count+fallbackPrior, lead)
 		v.company = min(1, next.mix(chance, lead)/chance/aloneBelow)
 	}
-	v.gaps = k.table.gaps.after(k.busy, silence)
-	c := k.table.cells[situation(silence, k.busy)]
+	v.gaps = k.table.gaps.walkFrom(k.busy, silence)
+	c := k.table.cells[situationOf(silence, k.busy)]
 	if c == nil {
 		return
 	}
@@ -82,7 +82,7 @@ func (v *expectation) prepare(a *forecast, x float64) {
 	x = max(x, leastForecast)
 	a.fallback(x, v.shape)
 	if v.above != nil {
-		v.between(a, x)
+		v.selectHistograms(a, x)
 	}
 	if v.gaps.weight > 0 {
 		some := a.withoutGaps(1)
@@ -90,8 +90,8 @@ func (v *expectation) prepare(a *forecast, x float64) {
 	}
 }
 
-// between selects the histograms of the two horizons around the time x.
-func (v *expectation) between(a *forecast, x float64) {
+// selectHistograms selects the histograms of the two horizons around the time x.
+func (v *expectation) selectHistograms(a *forecast, x float64) {
 	h := 0
 	for h < horizons && v.ends[h] <= x {
 		h++
@@ -104,8 +104,8 @@ func (v *expectation) between(a *forecast, x float64) {
 	a.part = (x - v.ends[h-1]) / (v.ends[h] - v.ends[h-1])
 }
 
-// risk returns the probability that a request finds no token before a later order
-// arrives, if n tokens are ready or ordered.
+// risk returns the probability that a request finds no token before a later order lands, if n tokens
+// are ready or ordered.
 func (v *expectation) risk(n int) float64 {
 	if v.longer > 0 {
 		return v.company * v.later.ge(n)
@@ -113,14 +113,14 @@ func (v *expectation) risk(n int) float64 {
 	return v.company * (0.3*v.soon[0].ge(n) + 0.4*v.soon[1].ge(n) + 0.3*v.soon[2].ge(n))
 }
 
-// pays reports whether one more token is worth its price if n tokens are ready or ordered. It
-// returns true up to some n and false for each greater n.
+// pays reports whether one more token is worth its price if n tokens are ready or ordered. It returns
+// true up to some n and false for all greater n.
 func (v *expectation) pays(n int, k *Params) bool {
 	if n == 0 {
 		if v.longer > 0 {
 			return worthOne(k.MaxWaste, v.use.ge(1))
 		}
-		return worthOne(k.MaxWaste, min(v.whole.ge(1), v.late)) && !v.early(k.MaxWaste)
+		return worthOne(k.MaxWaste, min(v.whole.ge(1), v.late)) && !v.isTooEarly(k.MaxWaste)
 	}
 	risk, used := v.risk(n), v.use.ge(n+1)
 	if v.longer == 0 {
@@ -131,47 +131,48 @@ func (v *expectation) pays(n int, k *Params) bool {
 
 func worthOne(price, used float64) bool { return price*used >= 1-used }
 
-// early reports whether an order now is too early. An order is too early if a delay
-// would gain more requests at the end of the token's life than it would lose at the beginning,
-// weighted by the price.
-func (v *expectation) early(price float64) bool {
+// isTooEarly reports whether an order now is too early. With a delay, the token would serve more
+// requests at the end of its life and fewer at the beginning. The comparison is weighted by the
+// price.
+func (v *expectation) isTooEarly(price float64) bool {
 	if v.gaps.weight <= 0 {
 		return false
 	}
 	step := earlyStep * v.life
-	return v.gaps.within(v.life+step)-v.gaps.within(v.life) > (1+price)*v.gaps.within(v.q85+step)
+	return v.gaps.endsWithin(v.life+step)-v.gaps.endsWithin(v.life) > (1+price)*v.gaps.endsWithin(v.q85+step)
 }
 
-// enough returns the smallest number of tokens with which one more token does not pay,
-// but never more than the argument most.
-func (v *expectation) enough(k *Params, most int) int {
-	// The search begins with small n, which are the usual results and the cheapest to compute.
+// enough returns the smallest number of tokens beyond which another token does not pay, limited to
+// the maximum.
+func (v *expectation) enough(k *Params, maximum int) int {
+	// The search begins with small n, which are the most frequent results and the cheapest to
+	// compute.
 	limit := 0
-	for limit < most && v.pays(limit, k) {
+	for limit < maximum && v.pays(limit, k) {
 		limit = 2*limit + 1
 	}
 	least := (limit + 1) / 2
-	return least + sort.Search(min(limit, most)-least, func(n int) bool { return !v.pays(least+n, k) })
+	return least + sort.Search(min(limit, maximum)-least, func(n int) bool { return !v.pays(least+n, k) })
 }
 
 // enoughInTime is like enough, for a target that can place only one order per gap. It adds tokens
 // that are needed later but could not all be ordered in time.
-func (v *expectation) enoughInTime(k *Params, most int, gap float64) int {
-	want := v.enough(k, most)
+func (v *expectation) enoughInTime(k *Params, maximum int, gap float64) int {
+	want := v.enough(k, maximum)
 	if gap < manySlots*v.q50 {
 		return want
 	}
 	for step := 1; step <= slotSteps; step++ {
 		v.longer = v.life * float64(step) / slotSteps
 		v.prepare(&v.later, v.q50+v.longer)
-		want = max(want, v.enough(k, most)-int(v.longer/gap))
+		want = max(want, v.enough(k, maximum)-int(v.longer/gap))
 	}
 	v.longer = 0
 	return want
 }
 
-// expected returns the mean number of requests within a lead time. For a large number it
-// uses the rate alone, because the table would change the result little.
+// expected returns the mean number of requests within a lead time. For a large mean, it uses only the
+// rate, because the table would change the result little.
 func (v *expectation) expected() float64 {
 	if mean := v.rate * v.q50; mean > exactUpTo/2 {
 		return mean

@@ -15,7 +15,7 @@ func seconds(s ...float64) []time.Duration {
 	return list
 }
 
-// fixed returns a State with a fixed depth of 5, polled after 15 s and then each 5 s.
+// fixed returns a State with a fixed depth of 5. Its provider is polled after 15 s and then each 5 s.
 func fixed(usable time.Duration, learned []time.Duration) *State {
 	m := NewState(Params{Depth: 5, Usable: usable, FirstPoll: 15 * time.Second, PollInterval: 5 * time.Second})
 	m.Learn(after(0), learned)
@@ -57,8 +57,8 @@ func TestShortest(t *testing.T) {
 	}
 }
 
-// The one sentence of docs/configuration.md: an order is placed while (fresh tokens that outlive the
-// lead time) + (orders) - (callers waiting) < depth.
+// The rule of docs/configuration.md: an order is placed while (fresh tokens that outlive the lead
+// time) + (orders) - (callers waiting) < depth.
 func TestFixed(t *testing.T) {
 	cases := map[string]struct {
 		stock Stock
@@ -107,7 +107,7 @@ func TestProbe(t *testing.T) {
 		order    int
 		look     time.Duration
 		failures uint32
-		since    float64 // the last order; <0 = never placed
+		since    float64 // time since the last order; <0 = no order yet
 		want     int
 		wantLook time.Duration
 		limit    string

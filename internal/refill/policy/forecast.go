@@ -5,20 +5,20 @@ import "math"
 const (
 	// countDecay is the time constant, in scaled seconds, with which the count of requests decays.
 	countDecay = 60.0
-	// The request rate of the fallback is gamma-distributed, with shape 2*count + fallbackPrior per
-	// fallbackWindow.
+	// The request rate of the fallback is gamma-distributed, with the shape 2*count + fallbackPrior
+	// per fallbackWindow.
 	fallbackWindow = 2 * countDecay
 	fallbackPrior  = 0.02
-	// fallbackWeight is the fallback's weight in samples of the table.
+	// fallbackWeight is the weight of the fallback, in samples of the table.
 	fallbackWeight = 2.0
-	// exactUpTo is the largest n for which the probability of n requests is summed term by term.
+	// exactUpTo is the largest n for which the probabilities up to n are summed term by term.
 	exactUpTo = 64
-	// leastStart is the smallest P(0) from which the sum can start without underflow.
+	// leastStart is the smallest P(0) with which the sum does not underflow.
 	leastStart = 1e-280
 	// leastForecast is the shortest forecast, in scaled seconds.
 	leastForecast = 1e-3
-	// A sum ends at the first probability below the constant negligible. Beyond exactUpTo at most
-	// every servedStep-th probability is computed.
+	// A sum ends at the first probability below negligible. Beyond exactUpTo, only every
+	// servedStep-th probability is computed at most.
 	negligible = 1e-3
 	servedStep = 16
 )
@@ -26,19 +26,19 @@ const (
 // forecast is the distribution of the number of requests within a period that begins now.
 type forecast struct {
 	shape, share float64 // parameters of the gamma-Poisson: P(k+1) = P(k)*(k+shape)/(k+1)*share
-	exact        bool    // the first terms do not underflow
+	exact        bool    // whether the first terms do not underflow
 	term         float64 // P(known)
 	known        int
 	atLeast      [exactUpTo + 1]float64 // P(at least n requests) for n <= known
 
-	near, far *exceedance // histograms of the horizons around the period; nil = no samples
-	nearShift float64     // addend to log n for a lookup in near
+	near, far *exceedance // histograms of the horizons before and after the period's end; nil = no samples
+	nearShift float64     // added to log n for a lookup in near
 	part      float64     // weight of far
 
-	first float64 // factor by which the gaps correct all probabilities
+	first float64 // correction factor of the gaps for all probabilities
 }
 
-// fallback prepares a forecast for the next x scaled seconds from the shape alone.
+// fallback prepares a forecast of the next x scaled seconds from the shape alone.
 func (a *forecast) fallback(x, shape float64) {
 	a.shape, a.share = shape, x/(x+fallbackWindow)
 	a.term = math.Exp(-shape * math.Log1p(x/fallbackWindow))
@@ -99,18 +99,20 @@ func logOf(n int) float64 {
 	return math.Log(float64(n))
 }
 
-// tail returns P(N >= n) of the gamma-Poisson by its normal approximation, which is
-// close enough for a large n or a large shape.
+// tail returns P(N >= n) of the gamma-Poisson by its normal approximation. The approximation is close
+// enough for a large n or a large shape.
 func (a *forecast) tail(n int) float64 {
 	mean := a.shape * a.share / (1 - a.share)
 	spread := math.Sqrt(mean / (1 - a.share))
 	return 0.5 * math.Erfc((float64(n)-0.5-mean)/(spread*math.Sqrt2))
 }
 
-// served returns the mean number of n tokens that are requested within the period.
+// served returns the mean number of tokens that are requested within the period if there are n
+// tokens.
 func (a *forecast) served(n int) float64 {
 	sum, last := 0.0, 1.0
-	// The probabilities are added one by one for small k, and then in steps that grow with k.
+	// For small k, every probability is added. For greater k, the steps between the added
+	// probabilities grow.
 	for k := 1; k <= n && last > negligible; {
 		step := min(max(1, k/exactUpTo*servedStep), n-k+1)
 		p := a.ge(k + step - 1)

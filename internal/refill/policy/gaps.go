@@ -2,10 +2,10 @@ package policy
 
 import "math"
 
-// gaps estimates when the next request is due. For each length it counts the silences that
-// reached that length, and the silences that ended there (a product-limit estimate). It counts
-// silences after different busyness separately. It resolves the period of a demand more exactly
-// than the histograms of the table. Times are in scaled seconds.
+// gaps estimates when the next request is due. For each length, it counts the silences that reached
+// this length and the silences that ended there (a product-limit estimate). Silences after different
+// busyness are counted separately. The estimate resolves the period of a demand better than the
+// histograms of the table. Times are in scaled seconds.
 type gaps [gapClasses]gapClass
 
 type gapClass struct {
@@ -14,12 +14,12 @@ type gapClass struct {
 }
 
 const (
-	// The first bin of silence ends at gapFirst. Each further bin is gapGrow times as long as the bin
-	// before. The last bin is open and begins at about half a day.
+	// The first bin of silence ends at gapFirst. Each further bin is gapGrow times as long as the
+	// previous bin. The last bin is open and begins at about half a day.
 	gapBins  = 320
 	gapFirst = 2.0
 	gapGrow  = 1.03
-	// Each class has gapBusies buckets of busyness; the last class is open.
+	// A class contains gapBusies buckets of busyness. The last class is open.
 	gapClasses = 4
 	gapBusies  = 2
 	// gapPrior is the weight of the table's probability, as a number of silences.
@@ -55,61 +55,61 @@ func (g *gaps) add(busy int, silence float64) {
 type walk struct {
 	class   *gapClass
 	silence float64 // length of the silence so far
-	from    float64 // position of that length among the bins
-	weight  float64 // number of recorded silences of at least that length
-	// goesOn is the probability that the silence goes on up to the bin with the index bin. The walk
-	// keeps it, so that ascending queries take one pass over the bins.
+	from    float64 // position of silence among the bins
+	weight  float64 // number of recorded silences that are at least as long
+	// goesOn is the probability that the silence reaches the bin with the index bin. The walk keeps
+	// this value, so that ascending queries need only one pass over the bins.
 	bin    int
 	goesOn float64
 }
 
-// after returns the walk of a silence that has lasted for silence so far.
-func (g *gaps) after(busy int, silence float64) walk {
+// walkFrom returns the walk of a silence that has the given length so far.
+func (g *gaps) walkFrom(busy int, silence float64) walk {
 	w := walk{class: g.class(busy), silence: silence, from: gapPlace(silence), goesOn: 1}
 	w.bin = int(w.from)
-	w.weight = w.left() / sampleUnit
+	w.weight = w.silencesLeft() / sampleUnit
 	return w
 }
 
-// within returns the probability that the silence ends within x more seconds. It is 0 if
-// no recorded silence reached the current length.
-func (w *walk) within(x float64) float64 {
+// endsWithin returns the probability that the silence ends in the next x seconds. It is 0 if no
+// recorded silence reached the current length.
+func (w *walk) endsWithin(x float64) float64 {
 	to := gapPlace(w.silence + x)
 	if int(to) < w.bin {
 		w.bin, w.goesOn = int(w.from), 1
 	}
 	for ; w.bin < int(to) && w.class.Reached[w.bin] > 0; w.bin++ {
 		if w.class.Ended[w.bin] > 0 { // in most bins no silence ended
-			w.goesOn *= w.through(1)
+			w.goesOn *= w.passes(1)
 		}
 	}
 	if w.class.Reached[w.bin] == 0 {
 		return 1 - w.goesOn
 	}
-	return 1 - w.goesOn*w.through(to-float64(w.bin))
+	return 1 - w.goesOn*w.passes(to-float64(w.bin))
 }
 
-// mix corrects the table's probability of a request within x seconds by the recorded silences.
+// mix corrects the table's probability of a request in the next x seconds by the recorded silences.
 func (w *walk) mix(table, x float64) float64 {
-	return (gapPrior*table + w.weight*w.within(x)) / (gapPrior + w.weight)
+	return (gapPrior*table + w.weight*w.endsWithin(x)) / (gapPrior + w.weight)
 }
 
-// begin returns the part of the current bin that lies before the walk. It is 0 except in
-// the walk's first bin.
-func (w *walk) begin() float64 { return max(0, w.from-float64(w.bin)) }
+// firstPart returns the part of the current bin that lies before the start of the walk. It is 0 in
+// all later bins.
+func (w *walk) firstPart() float64 { return max(0, w.from-float64(w.bin)) }
 
-// left returns how many recorded silences go on at the point at which the walk enters
-// the current bin. It assumes that the ends are spread evenly over a bin.
-func (w *walk) left() float64 {
-	return float64(w.class.Reached[w.bin]) - w.begin()*float64(w.class.Ended[w.bin])
+// silencesLeft returns how many recorded silences continue at the point at which the walk enters the
+// current bin. It assumes that the ends are spread evenly over a bin.
+func (w *walk) silencesLeft() float64 {
+	return float64(w.class.Reached[w.bin]) - w.firstPart()*float64(w.class.Ended[w.bin])
 }
 
-// through returns the probability that the silence goes on from the point at which the
-// walk enters the bin to the given part of the bin.
-func (w *walk) through(part float64) float64 {
-	left := w.left()
+// passes returns the probability that the silence continues from the point at which the walk enters
+// the bin up to the given part of the bin.
+func (w *walk) passes(part float64) float64 {
+	left := w.silencesLeft()
 	if left <= 0 {
 		return 1
 	}
-	return max(0, 1-(part-w.begin())*float64(w.class.Ended[w.bin])/left)
+	return max(0, 1-(part-w.firstPart())*float64(w.class.Ended[w.bin])/left)
 }

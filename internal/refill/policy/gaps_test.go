@@ -8,13 +8,14 @@ import (
 	"testing"
 )
 
-// ask returns the probability that a silence ends, and the weight of its samples.
+// ask returns the probability that a silence ends in the next x seconds, and the weight of the
+// samples.
 func ask(g *gaps, busy int, silence, x float64) (p, weight float64) {
-	w := g.after(busy, silence)
-	return w.within(x), w.weight
+	w := g.walkFrom(busy, silence)
+	return w.endsWithin(x), w.weight
 }
 
-// A period is known to a few seconds, however long it is.
+// The gaps know a period to a few seconds, however long it is.
 func TestGapsKnowAPeriod(t *testing.T) {
 	g := new(gaps)
 	for i := range 20 {
@@ -31,7 +32,7 @@ func TestGapsKnowAPeriod(t *testing.T) {
 			t.Errorf("after %g s within %g more: %.3f of %g", c.silence, c.x, p, weight)
 		}
 	}
-	// If a tenth of the silences end early, the others still count.
+	// If a tenth of the silences end early, the other silences still count.
 	g.add(0, 40)
 	g.add(0, 40)
 	if p, weight := ask(g, 0, 0, 60); math.Abs(p-2.0/22) > 0.01 || weight != 22 {
@@ -57,7 +58,7 @@ func TestGapsWithoutMemory(t *testing.T) {
 	}
 }
 
-// Old silences lose weight when many new ones come.
+// Old silences lose weight when many new silences are added.
 func TestGapsFollow(t *testing.T) {
 	g := new(gaps)
 	for range 5000 {
@@ -74,7 +75,8 @@ func TestGapsFollow(t *testing.T) {
 	}
 }
 
-// A silence that no earlier one reached, or one after another busyness, is left to the table.
+// The gaps have no estimate for a silence longer than all earlier silences, or after another
+// busyness.
 func TestGapsUnknown(t *testing.T) {
 	g := new(gaps)
 	for range 50 {
@@ -86,7 +88,7 @@ func TestGapsUnknown(t *testing.T) {
 	if _, weight := ask(g, busies-1, 0, 50); weight != 0 {
 		t.Errorf("too busy: weight %g", weight)
 	}
-	v := expectation{shape: 2, gaps: g.after(0, 400)}
+	v := expectation{shape: 2, gaps: g.walkFrom(0, 400)}
 	var with, without forecast
 	v.prepare(&with, 50)
 	v.gaps = walk{}
@@ -100,34 +102,35 @@ func TestGapsUnknown(t *testing.T) {
 	}
 }
 
-// The answers of a walk do not depend on the order of the questions.
+// The results of a walk do not depend on the order of the queries.
 func TestWalkAnswersInAnyOrder(t *testing.T) {
 	g := new(gaps)
 	for i := range 200 {
 		g.add(0, float64(20+i*i%300))
 	}
-	w := g.after(0, 33)
+	w := g.walkFrom(0, 33)
 	for _, x := range []float64{80, 20, 100, 99.5, 100, 0.5, 400, 80} {
-		fresh := g.after(0, 33)
-		if got, want := w.within(x), fresh.within(x); got != want {
+		fresh := g.walkFrom(0, 33)
+		if got, want := w.endsWithin(x), fresh.endsWithin(x); got != want {
 			t.Errorf("within %g s: %g, a new walk %g", x, got, want)
 		}
 	}
 }
 
-// A token for the next request of a timer is not ordered so early that it expires before.
+// A token for the next request of a timer is not ordered so early that the token expires before that
+// request.
 func TestEarly(t *testing.T) {
 	g := new(gaps)
 	for range 30 {
 		g.add(0, 300)
 	}
 	for silence, want := range map[float64]bool{100: false, 205: true, 240: false, 280: false} {
-		v := expectation{shape: fallbackPrior, life: 80, q85: 25, gaps: g.after(0, silence)}
-		if got := v.early(3); got != want {
+		v := expectation{shape: fallbackPrior, life: 80, q85: 25, gaps: g.walkFrom(0, silence)}
+		if got := v.isTooEarly(3); got != want {
 			t.Errorf("after %g s early is %v", silence, got)
 		}
 	}
-	if v := (expectation{shape: 2, life: 80, q85: 25}); v.early(3) {
+	if v := (expectation{shape: 2, life: 80, q85: 25}); v.isTooEarly(3) {
 		t.Error("early without a request so far")
 	}
 }

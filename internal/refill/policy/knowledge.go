@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// usualLead is the lead time in seconds for which the constants of the policy are calibrated. If a
-	// target's lead time differs from usualLead by more than the factor farFactor, the constants are
-	// scaled in proportion. The scale is from leastScale to mostScale.
+	// usualLead is the lead time in seconds for which the policy's constants are calibrated. If a
+	// target's lead time differs by more than the factor farFactor, the constants are scaled in
+	// proportion. The scale is between leastScale and mostScale.
 	usualLead  = 18.0
 	farFactor  = 1.7
 	leastScale = 0.005
@@ -23,21 +23,21 @@ const (
 	lifeMost    = 600.0
 )
 
-// knowledge is the learned part of a State: the demand, and the solves of the provider. Orders do
-// not change it. Times are in Unix seconds and never decrease.
+// knowledge is the learned part of a State: the demand, and the solves of the provider. Orders do not
+// change it. Times are in Unix seconds and never decrease.
 type knowledge struct {
 	life  float64 // usable life of a token in seconds; not saved
 	scale float64
 	start float64 // time of the first event; 0 = no event yet
 
-	count   float64 // number of requests, decayed with countDecay, at the time last
+	count   float64 // number of requests at the time last, decayed with countDecay
 	last    float64 // time of the last request; 0 = no request yet
 	total   uint32  // number of requests, modulo 2^32
 	busy    int     // bucket of count at the last request
 	sampled float64 // time of the last sample of the table
 
 	solves solves
-	table  *table // nil unless Adaptive, because a fixed depth needs no forecast
+	table  *table // nil for a fixed depth, which needs no forecast
 }
 
 func newKnowledge(p *Params) *knowledge {
@@ -57,8 +57,8 @@ func (k *knowledge) asked(now float64) {
 	k.last = now
 	k.total++
 	k.busy = bucket(busyEdges[:], k.count)
-	// A sample is pending until its last horizon has passed. The table has room for a number of pending
-	// samples, which the constant pendings sets.
+	// A sample is pending until its last horizon has passed. The interval between samples keeps their
+	// number below the constant pendings.
 	if k.table != nil && now-k.sampled >= k.scale*max(requestStep, k.ends()[horizons-1]/pendings) {
 		k.sample(now)
 	}
@@ -71,20 +71,21 @@ func (k *knowledge) countAt(now float64) float64 {
 	return decayed(k.count, now-k.last, k.scale)
 }
 
-// decayed returns a count after it has decayed for the given seconds.
+// decayed returns a count after it has decayed for some seconds.
 func decayed(count, seconds, scale float64) float64 {
 	return count * math.Exp(-seconds/(countDecay*scale))
 }
 
-// silence returns the seconds since the last request, or since the first event.
+// silence returns the seconds since the last request; before any request, the seconds since the first
+// event.
 func (k *knowledge) silence(now float64) float64 { return now - max(k.last, k.start) }
 
 func (k *knowledge) ends() [horizons]float64 {
 	return [horizons]float64{nearHorizon, midHorizon, min(max(k.life/k.scale, lifeLeast), lifeMost) + lifeBeyond}
 }
 
-// catchUp brings the table up to date: it samples the silence, and settles earlier samples. The
-// times of the samples do not depend on when and how often catchUp is called.
+// catchUp brings the table up to date: it adds samples of the silence and settles earlier samples.
+// The times of the samples do not depend on the calls of catchUp.
 func (k *knowledge) catchUp(now float64) {
 	if k.start == 0 {
 		k.start = now
@@ -93,7 +94,7 @@ func (k *knowledge) catchUp(now float64) {
 		return
 	}
 	ends := k.ends()
-	// Sampling stops at the last bucket of silence: further samples add nothing, and a month of
+	// Sampling stops at the last bucket of silence. Further samples would add nothing, and a month of
 	// silence must not cost a month of samples.
 	until := min(now, k.last+silenceEdges[silences-2]*k.scale)
 	for {
@@ -111,19 +112,19 @@ func (k *knowledge) catchUp(now float64) {
 	k.table.settle(now, k.total, &ends, k.scale)
 }
 
-// sample samples the situation at a time that is not before the last request.
+// sample adds a sample of the situation at a time that is not before the last request.
 func (k *knowledge) sample(at float64) {
 	silence := (at - k.last) / k.scale
 	shape := 2*k.count*math.Exp(-silence/countDecay) + fallbackPrior
-	k.table.note(at, shape, k.total, situation(silence, k.busy))
+	k.table.note(at, shape, k.total, situationOf(silence, k.busy))
 	k.sampled = at
 }
 
-// fit sorts the lead times; if none is known, it assumes lead times around guess. If
-// they are far from the current scale, fit sets a new scale and begins a new table, because the
-// table's times depend on the scale.
-func (k *knowledge) fit(now float64, guess time.Duration) (stretched bool) {
-	k.solves.sort(guess)
+// fitScale sorts the lead times. If they are far from the current scale, it sets a new scale and
+// begins a new table, because the table's times depend on the scale. If no lead time is known, it
+// assumes lead times around guess.
+func (k *knowledge) fitScale(now float64, guess time.Duration) (stretched bool) {
+	k.solves.sortLeads(guess)
 	if k.start > 0 && len(k.solves.leads) < solvesToWait {
 		return false // too few solves
 	}
@@ -135,7 +136,7 @@ func (k *knowledge) fit(now float64, guess time.Duration) (stretched bool) {
 	if far := k.scale / ideal; far <= farFactor && far >= 1/farFactor {
 		return false
 	}
-	k.count = min(k.countAt(now)*ideal/k.scale, mostCount) // converted to the new time constant
+	k.count = min(k.countAt(now)*ideal/k.scale, mostCount) // converted to the time constant of the new scale
 	k.scale = ideal
 	if k.table != nil {
 		k.table = new(table)

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// The share of failing solves follows the failures in both directions, and an outage does not change it.
+// The share of failing solves follows the failures up and down. An outage does not change it.
 func TestShareOfFailures(t *testing.T) {
 	m := NewState(usual())
 	at := 0.0
-	solve := func(n, failing int) float64 { // every failing-th of n solves fails
+	solve := func(n, failing int) float64 { // adds n solves, of which every failing-th fails
 		for i := range n {
 			at++
 			if failing > 0 && i%failing == 0 {
@@ -29,12 +29,12 @@ func TestShareOfFailures(t *testing.T) {
 	if share := solve(200, 0); share > 0.01 {
 		t.Errorf("then none fails: %.3f", share)
 	}
-	if share := solve(200, 1); math.Abs(share-0.15) > 0.01 { // that of the first eight
+	if share := solve(200, 1); math.Abs(share-0.15) > 0.01 { // the share of the first eight failures
 		t.Errorf("then all fail: %.3f", share)
 	}
 }
 
-// An order counts by the chance that it lands.
+// An order counts by the probability that it lands.
 func TestOrdersCountByTheirChance(t *testing.T) {
 	m := NewState(usual())
 	at := after(requests(m, 0, 2000, 1))
@@ -47,8 +47,8 @@ func TestOrdersCountByTheirChance(t *testing.T) {
 	}
 }
 
-// A forecast reads the histogram of its horizon, between two horizons both in proportion, and outside of them
-// the nearest.
+// A forecast reads the histogram of its horizon. Between two horizons it combines both in proportion,
+// and beyond them it reads the nearest.
 func TestForecastsReadTheirHorizons(t *testing.T) {
 	k := newKnowledge(&Params{Adaptive: true, Usable: 80 * time.Second})
 	ends := k.ends()
@@ -58,7 +58,7 @@ func TestForecastsReadTheirHorizons(t *testing.T) {
 	v := expectation{shape: 12, rate: 0.1, ends: ends}
 	var w workspace
 	v.above = &w.above
-	shares := [horizons]float64{0.2, 0.4, 0.9} // of the samples with at least 4 times the expected requests
+	shares := [horizons]float64{0.2, 0.4, 0.9} // share of the samples with at least 4 times the expected requests
 	for h := range horizons {
 		var samples histogram
 		for n := range 80 {
@@ -81,8 +81,8 @@ func TestForecastsReadTheirHorizons(t *testing.T) {
 	}
 }
 
-// A look counts every event since the last one: failures toward an outage, and expired tokens, hits and misses
-// in the credit.
+// A look counts every event since the last look. Failures count toward an outage; expired tokens,
+// hits and misses change the credit.
 func TestLooksCountEveryEvent(t *testing.T) {
 	m := NewTracker(usual(), nil)
 	if err := m.Load(epoch, nil); err != nil {
@@ -122,31 +122,31 @@ func TestLooksCountEveryEvent(t *testing.T) {
 	}
 }
 
-// A window made by POST counts from the look that read it, also in a shadow.
+// A window made by POST counts from the look that read the window, also in a shadow.
 func TestPostedWindowsBeginAtTheirTime(t *testing.T) {
 	m := NewTracker(usualFixed(1), nil)
 	m.looked, m.figures.Requests = epoch, 1
 	m.shadow = newShadow(m, 20, epoch, NewState)
-	for second := range 2 { // the shadow has the windows of the look before
+	for second := range 2 { // the shadow has the windows of the previous look
 		passed := time.Duration(second) * time.Second
 		m.Learn(after(1000).Add(passed), &Stock{Figures: m.figures, Windows: []Window{{Tokens: 9, In: 5*time.Minute - passed, Left: 10*time.Minute - passed}}}, 20)
 	}
 	for _, c := range []*calendar{&m.calendar, &m.shadow.calendar} {
 		for second, want := range map[float64]int{1001: 0, 1270: 0, 1285: 9, 1599: 9, 1601: 0} {
-			if tokens, _ := (&calendar{posted: c.posted, read: c.read}).at(after(second), 20*time.Second); tokens != want {
+			if tokens, _ := (&calendar{posted: c.posted, read: c.read}).tokensAt(after(second), 20*time.Second); tokens != want {
 				t.Errorf("%g s after the epoch: %d tokens, want %d", second, tokens, want)
 			}
 		}
 	}
 }
 
-// A sample is settled when its horizon has passed, in scaled time, and relative to the expected requests. It is
-// late if a request came after the near horizon.
+// A sample is settled when its horizon has passed in scaled time, relative to the expected requests.
+// It counts as late if a request came after the near horizon.
 func TestSamplesAreSettledAtTheirHorizon(t *testing.T) {
 	for _, scale := range []float64{1, 0.1} {
 		for later, late := range map[float64]uint32{0: 0, 30: sampleUnit} {
 			tab, ends := new(table), [horizons]float64{20, 40, 100}
-			const shape = 12 // two requests in the near horizon
+			const shape = 12 // expects two requests within the near horizon
 			tab.note(0, shape, 0, 0)
 			tab.settle(19.9*scale, 2, &ends, scale)
 			if tab.done[0] != 0 {
@@ -166,23 +166,24 @@ func TestSamplesAreSettledAtTheirHorizon(t *testing.T) {
 	}
 }
 
-// Silences count in scaled time.
+// The length of a silence is counted in scaled time.
 func TestSilencesAreScaled(t *testing.T) {
 	k := newKnowledge(&Params{Adaptive: true, Usable: 80 * time.Second})
 	k.scale = 0.1
 	for n := range 30 {
 		k.asked(1000 + 3*float64(n))
 	}
-	w := k.table.gaps.after(k.busy, 0)
-	if before, at := w.within(25), w.within(35); before != 0 || at != 1 {
+	w := k.table.gaps.walkFrom(k.busy, 0)
+	if before, at := w.endsWithin(25), w.endsWithin(35); before != 0 || at != 1 {
 		t.Errorf("a request each 30 scaled seconds comes within 25 with %g, within 35 with %g", before, at)
 	}
 }
 
-// A token for the next request of a timer is wanted a lead time before it, and not yet when it would expire before.
+// A token for the next request of a timer is wanted one lead time ahead, but not so early that the
+// token would expire before the request.
 func TestTimerTokensAreWantedInTime(t *testing.T) {
 	m := NewState(usual())
-	end := requests(m, 0, 60, 300) - 300 // of the last request
+	end := requests(m, 0, 60, 300) - 300 // time of the last request
 	for _, x := range []struct {
 		silence float64
 		want    int

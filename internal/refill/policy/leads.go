@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// leadsKept is the number of lead times kept, as many as the stock keeps.
+	// leadsKept is the maximum number of stored lead times, the same as in the stock.
 	leadsKept = 48
 	// At each completed solve the share of failures is multiplied by failDecay.
 	failDecay = 0.98
@@ -15,21 +15,20 @@ const (
 	failPrior = 1.0 / 14
 )
 
-// guessSpread has the factors by which the assumed lead time is spread before the first solve. They
-// are quantiles of a lognormal distribution with sigma 0.45.
+// guessSpread contains the factors by which the assumed lead time is spread before the first solve.
+// They are quantiles of a lognormal distribution with sigma 0.45.
 var guessSpread = [...]float64{0.54, 0.74, 0.91, 1.1, 1.35, 1.86}
 
 // solves holds the lead times and the failures of a target's solves.
 type solves struct {
-	leads  []float32 // in seconds, of the last successful solves, oldest first; at most leadsKept
+	leads  []float32 // lead times of the last successful solves in seconds, oldest first; at most leadsKept
 	fails  float64   // share of solves that fail
 	streak uint32    // failures in a row
 
-	sorted []float32 // leads, or the assumed lead times, ascending; set by the method sort
+	sorted []float32 // leads or the assumed lead times, ascending; set by sortLeads
 }
 
-// landed adds a solve that took the time lead. The caller must call the method sort
-// afterwards.
+// landed adds the lead time of a successful solve. The caller must call sortLeads afterwards.
 func (s *solves) landed(lead time.Duration) {
 	if len(s.leads) == leadsKept {
 		s.leads = slices.Delete(s.leads, 0, 1)
@@ -39,8 +38,7 @@ func (s *solves) landed(lead time.Duration) {
 	s.streak = 0
 }
 
-// replace sets the lead times from a list, newest first. The caller must call the method sort
-// afterwards.
+// replace sets the lead times from a list, newest first. The caller must call sortLeads afterwards.
 func (s *solves) replace(leads []time.Duration) {
 	s.leads = s.leads[:0]
 	for _, lead := range slices.Backward(leads[:min(len(leads), leadsKept)]) {
@@ -50,9 +48,9 @@ func (s *solves) replace(leads []time.Duration) {
 
 func leadSeconds(lead time.Duration) float32 { return float32(max(0, lead).Seconds()) }
 
-// failed adds a failed solve. After FailuresInARow failures in a row, further failures
-// count as an outage and do not change the share of failures. Otherwise far too many orders would
-// be placed after the outage.
+// failed adds a failed solve. After FailuresInARow failures in a row, further failures count as an
+// outage and do not change the share of failures. Otherwise far too many orders would be placed after
+// the outage.
 func (s *solves) failed() {
 	if s.streak < FailuresInARow {
 		s.fails = s.fails*failDecay + 1 - failDecay
@@ -62,8 +60,8 @@ func (s *solves) failed() {
 	}
 }
 
-// sort sorts the known lead times; if none is known, it assumes lead times around guess.
-func (s *solves) sort(guess time.Duration) {
+// sortLeads sorts the known lead times. If there are none, it assumes lead times around guess.
+func (s *solves) sortLeads(guess time.Duration) {
 	s.sorted = append(s.sorted[:0], s.leads...)
 	if len(s.leads) == 0 {
 		for _, share := range guessSpread {
@@ -73,8 +71,7 @@ func (s *solves) sort(guess time.Duration) {
 	slices.Sort(s.sorted)
 }
 
-// quantile returns the lead time, in seconds, below which the share f of the lead times
-// lies.
+// quantile returns the quantile f of the lead times in seconds.
 func (s *solves) quantile(f float64) float64 {
 	last := len(s.sorted) - 1
 	place := f*float64(len(s.sorted)) - 0.5

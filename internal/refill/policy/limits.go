@@ -2,32 +2,32 @@ package policy
 
 import "time"
 
-// These are the values of Plan.Limit, the rule that keeps the wanted tokens or the orders below the
+// The values of Plan.Limit. Limit is the rule that keeps the wanted tokens or the orders below the
 // forecast.
 const (
 	LimitNone   = ""
 	LimitDepth  = "depth"  // the depth of the file, or of the warm window
 	LimitCredit = "credit" // too many tokens expired in relation to the hits
-	LimitProbe  = "probe"  // the last orders all failed, so only one is tried at a time
-	LimitIdle   = "idle"   // no request for idle_after
+	LimitProbe  = "probe"  // the last orders all failed, so orders are placed one at a time
+	LimitIdle   = "idle"   // no request during idle_after
 	LimitPaused = "paused"
 )
 
 const (
-	// After FailuresInARow failed solves in a row, the orders of a target are probes.
+	// After this number of failed solves in a row, the orders of a target are probes.
 	FailuresInARow = 8
 	// ProbeEvery is the time between two probes.
 	ProbeEvery = 5 * time.Second
 
 	// The credit must suffice for the wanted tokens even if all of them expire. Tokens that expire
-	// soon, and orders that replace failing ones, do not count as wanted tokens. The number of all
-	// tokens and orders together is at most heldTimes the number for which the credit suffices.
+	// soon, and orders that replace failing ones, are not wanted tokens. The number of all tokens and
+	// orders is at most heldTimes the number for which the credit suffices.
 	heldTimes = 2
 )
 
-// limits bounds the wanted tokens and the held tokens of a target at one time.
+// limits are the limits of the wanted tokens and the held tokens of a target at one time.
 type limits struct {
-	floor, most int // floor: tokens kept at any demand; most: maximum
+	floor, most int // floor: tokens kept at any demand; most: maximum number of tokens
 	idle        bool
 	adaptive    bool
 	affordable  int // number for which the credit suffices; for an adaptive target
@@ -42,7 +42,7 @@ func (s *State) limits() limits {
 	return l
 }
 
-// clamp limits the number of tokens that the forecast asks for, and names the limit.
+// clamp limits the number of tokens wanted by the forecast, and names the limit.
 func (l *limits) clamp(asked int) (want int, limit string) {
 	switch {
 	case asked <= l.floor:
@@ -57,6 +57,6 @@ func (l *limits) clamp(asked int) (want int, limit string) {
 	return min(asked, l.most), LimitNone
 }
 
-// held returns the maximum number of tokens and orders together: the depth, or heldTimes
-// the number for which the credit suffices.
+// held returns the maximum number of tokens and orders together: the depth, or heldTimes the number
+// for which the credit suffices.
 func (l *limits) held() int { return max(l.floor, min(l.most, heldTimes*l.affordable)) }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A hit earns max_waste, and a miss earns a twentieth of max_waste. The credit plus the recent hits
-// may be held.
+// A hit earns max_waste, and a miss earns a twentieth of max_waste. The number of tokens held may be
+// the credit plus the recent hits.
 func TestCreditIsEarned(t *testing.T) {
 	m := NewState(usual())
 	if m.limits().affordable != 15 {
@@ -24,7 +24,7 @@ func TestCreditIsEarned(t *testing.T) {
 	for range 10 {
 		m.Request(now, true)
 	}
-	if got := m.limits().affordable; got < 69 || got > 70 { // 30 more, and the 10
+	if got := m.limits().affordable; got < 69 || got > 70 { // 30 from the hits plus the initial 10
 		t.Errorf("after ten hits %d", got)
 	}
 	now = now.Add(time.Hour)
@@ -46,8 +46,8 @@ func TestCreditIsEarned(t *testing.T) {
 	}
 }
 
-// A free expiry is used up by the tokens that expire. Tokens and orders together are at most twice what the credit
-// pays for, and at most the cap.
+// Each expired token uses up one free expiry. Tokens and orders together are at most twice the
+// affordable number, and at most the cap.
 func TestFreeExpiriesAreUsedUp(t *testing.T) {
 	c := newCredit(3)
 	c.accrue(1e9, 4, 80)
@@ -64,7 +64,8 @@ func TestFreeExpiriesAreUsedUp(t *testing.T) {
 	}
 }
 
-// Orders for a warm window precede it by nearly the longest lead time, but not by more than half a life.
+// Orders for a warm window come before the window by nearly the longest lead time, but by at most
+// half a life.
 func TestWindowsAreOrderedByTheLongestLeads(t *testing.T) {
 	m := NewState(usual())
 	for scale, want := range map[time.Duration][2]time.Duration{

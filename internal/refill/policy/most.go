@@ -2,19 +2,19 @@ package policy
 
 import "time"
 
-// Ceiling has the limits that bound the purchases of a target, however great the demand is.
+// Ceiling contains the limits on the purchases of a target at any demand.
 type Ceiling struct {
 	Depth   int           // maximum number of tokens and orders, besides orders for pending callers
-	Waiting int           // maximum number of pending callers; each adds an order
+	Waiting int           // maximum number of pending callers; each causes one more order
 	Threads int           // maximum number of tasks in flight
 	Lead    time.Duration // shortest time from submit to token
 	Usable  time.Duration // lifetime less margin
 	Rate    float64       // maximum number of tokens handed out per second; 0 = no limit
 }
 
-// PerHour returns the maximum number of solves in an hour, with all threads busy all the time. If
-// Rate is set, the solves are at most the tokens handed out, plus the whole depth as often as it
-// can expire.
+// PerHour returns the maximum number of solves in an hour, if all threads are always busy. If Rate is
+// set, the solves are also limited to the tokens handed out plus the depth for each time that all
+// tokens can expire.
 func (c Ceiling) PerHour() float64 {
 	if c.Lead <= 0 || c.Usable <= 0 {
 		return 0
@@ -27,8 +27,8 @@ func (c Ceiling) PerHour() float64 {
 	return most
 }
 
-// ThreadsToKeep returns the mean number of tasks in flight that it takes to keep the given number
-// of tokens without demand. Each token is replaced once per usable life.
+// ThreadsToKeep returns the mean number of tasks in flight needed to keep this number of tokens
+// without demand. Each token is replaced once per usable life.
 func ThreadsToKeep(tokens int, lead, usable time.Duration) float64 {
 	if usable <= 0 {
 		return 0

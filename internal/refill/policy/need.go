@@ -10,23 +10,23 @@ import (
 const (
 	// MostMaxWaste is the greatest max_waste that a search tries.
 	MostMaxWaste = 1000
-	// dearerRungs is the number of greater values of max_waste that a shadow tries.
+	// dearerRungs is the number of higher values of max_waste that a shadow tries.
 	dearerRungs = 4
-	// A search ends when the least max_waste that reached the hit rate is at most nearEnough times the
-	// greatest that did not.
+	// A search ends when the least sufficient max_waste is at most nearEnough times the greatest
+	// insufficient one.
 	nearEnough = 1.2
 )
 
-// Need is the result of a search for the max_waste that reaches the wanted hit rate. Its JSON is
-// part of the outputs.
+// Need is the result of a search for the max_waste that reaches the wanted hit rate. Its JSON is part
+// of the outputs.
 type Need struct {
-	MaxWaste   *float64 `json:"max_waste"`    // about the least sufficient value; null = no value up to 1000 suffices
+	MaxWaste   *float64 `json:"max_waste"`    // approximate least sufficient value; null = no value up to 1000 suffices
 	HitRateNow float64  `json:"hit_rate_now"` // hit rate with the current max_waste
 	Text       string   `json:"text"`         // the result as a sentence
 }
 
-// newNeed returns the Need of a target whose hit rate is below the wanted hit rate. The argument
-// price is the max_waste that reaches the wanted hit rate; 0 = no value does.
+// newNeed returns the Need of a target whose hit rate is too low. The argument price is the max_waste
+// that reaches the wanted hit rate; 0 = no value does.
 func newNeed(k *Params, rate, price float64) *Need {
 	const tiny = 1e-6 // corrects rounding errors
 	// The rate is rounded down, so that it never appears equal to the wanted rate.
@@ -43,37 +43,36 @@ func newNeed(k *Params, rate, price float64) *Need {
 
 func twoDigits(x float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(x))-1)
-	up, _ := strconv.ParseFloat(fmt.Sprintf("%.1e", math.Ceil(x/unit-1e-9)*unit), 64) // never fails on a formatted number
+	up, _ := strconv.ParseFloat(fmt.Sprintf("%.1e", math.Ceil(x/unit-1e-9)*unit), 64) // cannot fail for a formatted number
 	return up
 }
 
-// dearer returns the values of max_waste that a shadow tries. All are greater than the
-// argument than.
-func dearer(than float64) []float64 {
+// higherPrices returns the values of max_waste that a shadow tries. All are above the current price.
+func higherPrices(price float64) []float64 {
 	var list []float64
 	for i := range dearerRungs {
-		if than < MostMaxWaste {
-			list = append(list, than*math.Pow(MostMaxWaste/than, float64(i+1)/dearerRungs))
+		if price < MostMaxWaste {
+			list = append(list, price*math.Pow(MostMaxWaste/price, float64(i+1)/dearerRungs))
 		}
 	}
 	return list
 }
 
-// between returns the price at which the hit rate reaches the wanted one. It
-// interpolates linearly between the logarithms of misses and price.
-func between(price, next, rate, nextRate, wanted float64) float64 {
-	const least = 1e-5 // a smaller share of misses counts as this share
+// interpolatePrice returns the price at which the hit rate reaches the wanted rate. It interpolates
+// linearly between the logarithms of misses and price.
+func interpolatePrice(price, next, rate, nextRate, wanted float64) float64 {
+	const least = 1e-5 // minimum share of misses
 	misses := func(rate float64) float64 { return math.Log(max(least, 1-rate)) }
 	part := (misses(rate) - misses(wanted)) / (misses(rate) - misses(nextRate))
 	return price * math.Pow(next/price, part)
 }
 
-// Need searches the max_waste that reaches the wanted hit rate, with the same demand and seed. It
-// returns nil if the result r reaches that hit rate, if the target has a fixed depth, or if there
-// are too few requests.
+// Need searches the max_waste that reaches the wanted hit rate, with the same demand and seed. The
+// result is nil if r already reaches that hit rate, if the target has a fixed depth, or if there are
+// too few requests.
 func (s Simulation) Need(ctx context.Context, r Result) (*Need, error) {
 	if !s.Params.Adaptive || r.Requests < fewRequests || r.HitRate >= s.Params.HitRate {
-		return nil, nil //nolint:nilnil // nothing is needed
+		return nil, nil //nolint:nilnil // no Need
 	}
 	reaches := func(price float64) (bool, error) {
 		one := s

@@ -13,7 +13,7 @@ import (
 
 const day = 24 * time.Hour
 
-// steady draws a demand of a request each 100 s on average.
+// steady draws a demand with one request per 100 s on average.
 func steady(t *testing.T, length time.Duration, seed uint64) []float64 {
 	t.Helper()
 	arrivals, err := Demand("poisson:0.01", length.Seconds(), seed)
@@ -23,7 +23,7 @@ func steady(t *testing.T, length time.Duration, seed uint64) []float64 {
 	return arrivals
 }
 
-// atPrice returns a simulation of that demand.
+// atPrice returns a simulation of the arrivals at a price.
 func atPrice(t *testing.T, price, wanted float64, arrivals []float64) Simulation {
 	t.Helper()
 	k := usual()
@@ -41,7 +41,7 @@ func needed(t *testing.T, s Simulation) *Need {
 	return need
 }
 
-// The max_waste of a Need reaches the wanted hit rate, also on other days of the same demand.
+// The max_waste of a Need reaches the wanted hit rate, also on other days with the same demand.
 func TestNeedIsEnough(t *testing.T) {
 	long(t)
 	const wanted = 0.99
@@ -59,7 +59,7 @@ func TestNeedIsEnough(t *testing.T) {
 	}
 }
 
-// The hit rates of a shadow agree with the simulator at each price.
+// A shadow and the simulator have similar hit rates at each price.
 func TestShadowPrices(t *testing.T) {
 	long(t)
 	const wanted = 0.96
@@ -69,7 +69,7 @@ func TestShadowPrices(t *testing.T) {
 	m := NewTracker(k, nil)
 	m.looked = epoch
 	m.shadow = newShadow(m, 64, epoch, NewState)
-	// The real purchases are a replay too, whose counts are the stock's.
+	// The real purchases are also a replay. The counts of the stock come from this replay.
 	state := m.state.follower(k)
 	real := newReplay(state, 64, 0)
 	random, solves := rand.New(rand.NewPCG(3, 4)), DefaultSolves()
@@ -82,7 +82,7 @@ func TestShadowPrices(t *testing.T) {
 	}
 	real.windows = new(calendar)
 	for at, next := 0.0, 0; at < day.Seconds(); {
-		at += 10 // about as often as the daemon looks where nothing happens
+		at += 10 // about as often as the daemon looks while nothing happens
 		asks := next < len(arrivals) && arrivals[next] <= at
 		if asks {
 			at = arrivals[next]
@@ -120,8 +120,8 @@ func TestShadowPrices(t *testing.T) {
 	}
 }
 
-// Need is nil if the rate is reached, for a fixed depth, and after too few requests. If no price reaches the
-// rate, the Need says so.
+// Need is nil if the rate is reached, for a fixed depth, and after too few requests. If no price
+// reaches the rate, the Need says so.
 func TestNeedOrNot(t *testing.T) {
 	arrivals := steady(t, 3*time.Hour, 1)
 	for text, s := range map[string]Simulation{
@@ -133,7 +133,8 @@ func TestNeedOrNot(t *testing.T) {
 			t.Errorf("%s: %+v", text, need)
 		}
 	}
-	// The first requests of an unannounced burst miss at any price, and so do two at once at depth 1.
+	// The first requests of an unexpected burst miss at any price. So does one of two simultaneous
+	// requests at depth 1.
 	bursts := atPrice(t, 3, 0.97, nil)
 	for n := range 8 {
 		for range 10 {
@@ -150,7 +151,7 @@ func TestNeedOrNot(t *testing.T) {
 	}
 }
 
-// A shadow has a Need only below the wanted rate, and interpolates it between two prices.
+// A shadow has a Need only below the wanted rate. Need interpolates between two prices.
 func TestShadowNeed(t *testing.T) {
 	k := usual()
 	k.HitRate = 0.99
@@ -174,10 +175,10 @@ func TestShadowNeed(t *testing.T) {
 		}
 		return told.Need.Text
 	}
-	rungs(9000, 9800, 9950, 10000) // at 13, 55, 234 and 1000
+	rungs(9000, 9800, 9950, 10000) // hit rates at the prices 13, 55, 234 and 1000
 	for hits, want := range map[int64]string{
 		9900: "", 9901: "",
-		9899: "99 % needs max_waste of about 120 here (now 3): 98.9 %", // halving the misses twice is half the way
+		9899: "99 % needs max_waste of about 120 here (now 3): 98.9 %", // half the way, because the misses are halved twice
 		8000: "99 % needs max_waste of about 120 here (now 3): 80.0 %",
 	} {
 		if got := tell(hits); got != want {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The nearest fixed depth is the least with as many hits, and comes with its result.
+// NearestFixed returns the least depth with as many hits, and the result of this depth.
 func TestNearestFixedIsTheLeast(t *testing.T) {
 	for _, model := range []string{"poisson:0.2", "onoff:0.5", "cron:600", "timer:300"} {
 		s := Simulation{Params: usual(), Solves: DefaultSolves(), Concurrency: 64, Arrivals: drawn(t, model, 0.1, 1), Seed: 1}
@@ -30,7 +30,8 @@ func TestNearestFixedIsTheLeast(t *testing.T) {
 	}
 }
 
-// If no depth up to the peak has as many hits, the nearest is the least with as many as the peak.
+// If no depth up to the peak has as many hits, NearestFixed returns the least depth with as many hits
+// as the peak.
 func TestNearestFixedReachesNotAll(t *testing.T) {
 	s := Simulation{Params: usual(), Solves: DefaultSolves(), Concurrency: 64, Arrivals: drawn(t, "poisson:0.2", 0.1, 1)}
 	const peak = 5
@@ -44,7 +45,7 @@ func TestNearestFixedReachesNotAll(t *testing.T) {
 			t.Errorf("depth %d with %d hits, %v; depth %d has %d", depth, nearest.Hits, err, high, most)
 		}
 	}
-	// No hit needs no token, and nothing is bought for it.
+	// If there was no hit, the depth is 0 and no token is bought.
 	if depth, nearest, err := s.NearestFixed(t.Context(), Result{PeakHeld: peak}); err != nil || depth != 0 || nearest.Bought != 0 {
 		t.Errorf("depth %d, %d bought, %v", depth, nearest.Bought, err)
 	}
@@ -57,8 +58,8 @@ func TestNearestFixedReachesNotAll(t *testing.T) {
 	}
 }
 
-// In place of a fixed depth the adaptive policy may hold as much as the provider solves. An adaptive target
-// keeps its limit.
+// The adaptive policy of a fixed target may hold as many tokens as the provider solves at the same
+// time. An adaptive target keeps its limit.
 func TestAdaptiveInPlace(t *testing.T) {
 	s := Simulation{Params: usualFixed(7), Concurrency: 64}
 	if k := s.Adaptive(10).Params; !k.Adaptive || k.Depth != 64 || k.MaxWaste != 10 {
@@ -75,7 +76,7 @@ func TestAdaptiveInPlace(t *testing.T) {
 	}
 }
 
-// BoughtADay includes the silence: a fixed depth of one buys each 80 s, day and night.
+// BoughtADay includes the silence: a fixed depth of one buys a token each 80 s, day and night.
 func TestBoughtADay(t *testing.T) {
 	s := Simulation{Params: usualFixed(1), Concurrency: 64, Arrivals: []float64{36000, 36400}, Length: daySeconds}
 	s.Solves = Solves{Median: 20 * time.Second, Least: 20 * time.Second, Most: 20 * time.Second}
@@ -87,12 +88,12 @@ func TestBoughtADay(t *testing.T) {
 	if each := r.BoughtADay / float64(r.Served); r.Served != 1 || math.Abs(r.BoughtEach-each) > 1e-9 {
 		t.Errorf("%g for each of %d, want %g", r.BoughtEach, r.Served, each)
 	}
-	// If the silence is short, BoughtEach is the same as in the run.
+	// If the silence is short, BoughtEach is about the same as in the run without the silence.
 	steady := simulated(t, Simulation{Params: usual(), Arrivals: drawn(t, "poisson:0.2", 0.1, 1), Length: daySeconds / 10})
 	if steady.BoughtEach != steady.BoughtPerServed {
 		t.Errorf("%g each, in the run %g", steady.BoughtEach, steady.BoughtPerServed)
 	}
-	// Without a length it is the one from second 0 to the last arrival, scaled to a day.
+	// Without a length, BoughtADay is the number from second 0 to the last arrival, scaled to a day.
 	s.Length = 0
 	if r = simulated(t, s); math.Abs(perToken(daySeconds)-1) > 0.01 {
 		t.Errorf("of a trace: %g a day", r.BoughtADay)
@@ -102,12 +103,12 @@ func TestBoughtADay(t *testing.T) {
 	if r = simulated(t, s); math.Abs(perToken(daySeconds)-1) > 0.15 || r.BoughtADay >= float64(r.Bought)*daySeconds/afterLast {
 		t.Errorf("of a short trace: %g a day, %d in the run", r.BoughtADay, r.Bought)
 	}
-	// A single moment says little of a day, but not infinitely much.
+	// One arrival says little about a day, but the result is not infinite.
 	s.Arrivals = []float64{0}
 	if r = simulated(t, s); !(math.Abs(perToken(daySeconds)-1) <= 0.15) { // NaN is not near
 		t.Errorf("of one request: %g a day", r.BoughtADay)
 	}
-	// With windows it counts from second 0.
+	// With windows, the count begins at second 0.
 	s.Arrivals, s.Length, s.Params.Depth = []float64{80000}, daySeconds, 0
 	s.Warm = []Warm{each(24*time.Hour, time.Hour, 1, time.Hour)}
 	if r = simulated(t, s); math.Abs(r.BoughtADay-45) > 2 || r.BoughtEach != 0 {

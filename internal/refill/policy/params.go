@@ -5,14 +5,14 @@ import "time"
 // Params are the settings of one target in the file, and the poll times of its provider.
 type Params struct {
 	Adaptive  bool          // false = keep Depth
-	Depth     int           // fixed: tokens kept; adaptive: most tokens kept and on order
-	Min       int           // adaptive: tokens kept at any demand; at most Depth
-	HitRate   float64       // adaptive: wanted share of requests that find a token
+	Depth     int           // fixed: number of tokens; adaptive: maximum number of tokens and orders
+	Min       int           // adaptive: number of tokens kept at any demand; at most Depth
+	HitRate   float64       // adaptive: wanted share of hits among the requests
 	MaxWaste  float64       // adaptive: expired tokens that one avoided miss may cost
-	IdleAfter time.Duration // after this time without a request only Min tokens are kept; 0 = never
+	IdleAfter time.Duration // time without a request after which only Min tokens are kept; 0 = no such time
 	Usable    time.Duration // lifetime less margin
 
-	// These are the provider's poll times. Their sum is the assumed lead time before the first solve.
+	// The poll times of the provider. Their sum is the assumed lead time before the first solve.
 	FirstPoll, PollInterval time.Duration
 }
 
@@ -25,8 +25,8 @@ func (p Params) Lead() time.Duration {
 	return max(0, min(p.FirstPoll+p.PollInterval, p.Usable/2))
 }
 
-// most returns the maximum number of tokens: the depth, or the tokens of the warm
-// windows if they are more.
+// most returns the maximum number of tokens: the depth or, if greater, the tokens of the warm
+// windows.
 func (p *Params) most(warm int) int { return max(0, p.Depth, warm) }
 
 // floor returns how many tokens are kept at any demand.

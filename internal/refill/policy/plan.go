@@ -3,28 +3,26 @@ package policy
 import "time"
 
 const (
-	// cheaper is the calibrated factor by which one more token is worth more than computed, because
-	// just-in-time renewal avoids many expiries.
+	// cheaper is a calibrated factor on the worth of one more token. Just-in-time renewal avoids many
+	// expiries, so a token is worth more than computed.
 	cheaper = 2.0
-	// A plan that wants fewer than slowFrom tokens is recomputed at each event. One event changes a
-	// greater plan little, so such a plan is recomputed every planStep scaled seconds. Without demand
+	// A plan that wants fewer than slowFrom tokens is recomputed at each event. A greater plan
+	// changes little at one event, so it is recomputed every planStep scaled seconds. Without demand,
 	// a plan is recomputed every idleStep.
 	slowFrom = 12
 	planStep = 1.0
 	idleStep = 10.0
-	// In a long silence the plan is recomputed every likelyStep instead of every idleStep if the
+	// In a long silence the interval of recomputing is likelyStep instead of idleStep, if the
 	// probability of a request within the life of a new token exceeds likely.
 	likelyStep = 2.0
 	likely     = 0.05
-	// floorLead is the quantile of the lead time that is used to renew the tokens of `min` and warm
-	// windows.
+	// The renewal of the tokens of `min` and of warm windows uses this quantile of the lead time.
 	floorLead = 0.8
-	// solvesToLearn is the smallest number of lead times from which the median is used.
+	// From this number of lead times on, the policy uses their median.
 	solvesToLearn = 3
-	// solvesToWait is the smallest number of lead times from which the shortest one is used, and a new
-	// scale is set.
+	// From this number of lead times on, the policy uses the shortest one and may set a new scale.
 	solvesToWait = 8
-	// Orders for a warm window start ahead of the window by the quantile windowLead of the lead time.
+	// Orders for a warm window start ahead of the window by this quantile of the lead time.
 	windowLead = 0.95
 )
 
@@ -70,7 +68,7 @@ func (s *State) adaptivePlan() Plan {
 	p.Want, p.Limit = allowed.clamp(v.enoughInTime(&s.params, allowed.most, s.slots.perToken(scale, s.learned.solves.fails)))
 	p.Risk = v.risk(p.Want)
 	// A token that expires within the lead time is replaced in proportion to the probability that it
-	// is used before.
+	// is used before its expiry.
 	fractile := 0.5
 	if allowed.floor > 0 {
 		fractile = floorLead
@@ -89,14 +87,14 @@ func (s *State) adaptivePlan() Plan {
 }
 
 // warmLead returns how long before a warm window its tokens are ordered, so that nearly all of them
-// have landed when the window begins. It is at most half the usable life, so that the tokens are
-// not old when the window begins.
+// land before the window begins. It is at most half the usable life, so that the tokens are not old
+// when the window begins.
 func (s *State) warmLead() time.Duration {
 	return min(inSeconds(s.learned.solves.quantile(windowLead)), s.params.Usable/2)
 }
 
-// Worth returns the worth of one more token if n tokens are ready or ordered: P(needed before a
-// later order could arrive) x P(used) x MaxWaste.
+// Worth returns the worth of one more token if n tokens are ready or ordered: P(needed before a later
+// order could land) x P(used) x MaxWaste.
 func (s *State) Worth(n int) float64 {
 	var v expectation
 	s.learned.foresee(&v, s.now, s.workspace)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// leastLook is the shortest time in seconds between two decisions without an event, so that virtual
-// time advances.
+// leastLook is the minimum time in seconds between two decisions without an event. It ensures that
+// virtual time advances.
 const leastLook = 1e-3
 
 // order is a solve in flight.
@@ -16,8 +16,8 @@ type order struct {
 	fails        bool
 }
 
-// replay runs a State with a stock and a provider in virtual time, in seconds since epoch.
-// Its owner calls the methods step and request in chronological order.
+// replay runs a State with a stock and a provider in virtual time, in seconds since epoch. Calls of
+// step and request must be in chronological order.
 type replay struct {
 	state       *State
 	concurrency int       // maximum number of orders in flight
@@ -30,8 +30,8 @@ type replay struct {
 	look    float64   // time of the next decision without an event
 	tokens  []float64 // expiry times of the tokens, ascending
 	orders  []order   // in the order of placing
-	waiting []float64 // time since which each caller is pending, ascending
-	waits   []float64 // how long each served caller waited
+	waiting []float64 // arrival times of the pending callers, ascending
+	waits   []float64 // waiting times of the served callers
 	result  Result
 }
 
@@ -40,7 +40,7 @@ func newReplay(state *State, concurrency int, at float64) *replay {
 	return &replay{state: state, concurrency: concurrency, now: at, look: at}
 }
 
-// These are the events of a replay. Events at the same time happen in this order.
+// The events of a replay. Simultaneous events happen in this order.
 const (
 	landed = iota
 	expired
@@ -48,11 +48,10 @@ const (
 	looked
 )
 
-// step runs the next event if it comes before the time limit. It returns false if there
-// is no such event.
-func (r *replay) step(limit float64) bool {
-	at, event, i := r.soonest()
-	if at >= limit {
+// step runs the next event if the event is due before the time end. Otherwise the result is false.
+func (r *replay) step(end float64) bool {
+	at, event, i := r.nextEvent()
+	if at >= end {
 		return false
 	}
 	r.now = at
@@ -77,9 +76,8 @@ func (r *replay) pass(at float64) {
 	}
 }
 
-// soonest returns the next event and its time. If the event is landed, i is the index of
-// the order.
-func (r *replay) soonest() (at float64, event, i int) {
+// nextEvent returns the next event and its time. For the event landed, i is the index of the order.
+func (r *replay) nextEvent() (at float64, event, i int) {
 	at, event = r.look, looked
 	consider := func(t float64, kind, n int) {
 		if t < at || t == at && kind < event {
@@ -100,7 +98,7 @@ func (r *replay) soonest() (at float64, event, i int) {
 
 func (r *replay) at() time.Time { return epoch.Add(time.Duration(r.now * float64(time.Second))) }
 
-// sinceEpoch converts a time to the virtual time of a replay.
+// sinceEpoch converts a real time to the virtual time of a replay.
 func sinceEpoch(at time.Time) float64 { return at.Sub(epoch).Seconds() }
 
 // request runs a request for a token. If no token is ready, a patient caller waits.
@@ -143,7 +141,7 @@ func (r *replay) completed(i int) {
 	r.result.PeakStock = max(r.result.PeakStock, len(r.tokens))
 }
 
-// decide gets the policy's decision and places its orders, as the daemon's worker does.
+// decide gets the policy's decision and places its orders, like the daemon's worker.
 func (r *replay) decide() {
 	at := r.at()
 	p := r.windows.plan(at, r.state)
@@ -184,12 +182,12 @@ func (r *replay) finish() Result {
 		s.BoughtPerServed = float64(s.Bought) / float64(s.Served)
 	}
 	slices.Sort(r.waits)
-	s.WaitP50, s.WaitP95, s.WaitP99 = below(r.waits, 0.5), below(r.waits, 0.95), below(r.waits, 0.99)
+	s.WaitP50, s.WaitP95, s.WaitP99 = quantileOf(r.waits, 0.5), quantileOf(r.waits, 0.95), quantileOf(r.waits, 0.99)
 	return s
 }
 
-// below returns the quantile f of a sorted list. It returns 0 for an empty list.
-func below(sorted []float64, f float64) float64 {
+// quantileOf returns the quantile f of a sorted list. The result is 0 for an empty list.
+func quantileOf(sorted []float64, f float64) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}

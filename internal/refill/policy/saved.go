@@ -19,7 +19,7 @@ const (
 	// its JSON.
 	savedMost     = 128 << 10
 	savedMostJSON = 1 << 20
-	// latest is the greatest valid time in Unix seconds, and mostCount is the greatest valid decayed
+	// latest is the greatest valid time in Unix seconds. mostCount is the greatest valid decayed
 	// count.
 	latest    = 1e11
 	mostCount = 1e9
@@ -33,7 +33,7 @@ var (
 )
 
 // savedState is the JSON form of a State. The JSON is compressed with gzip. Times are in Unix
-// seconds. The pending samples of the last two minutes are not saved.
+// seconds. Pending samples, which are from the last two minutes, are not saved.
 type savedState struct {
 	Version int           `json:"version"`
 	Scale   float64       `json:"scale"`
@@ -51,8 +51,8 @@ type savedState struct {
 	Gaps    gaps          `json:"gaps"`
 }
 
-// save encodes the State without its Params, in at most 128 KiB and usually a twentieth of that
-// size.
+// save encodes the State without its Params. The size is at most 128 KiB, and usually a twentieth of
+// that.
 func (s *State) save() ([]byte, error) {
 	k := s.learned
 	saved := savedState{
@@ -74,7 +74,7 @@ func (s *State) save() ([]byte, error) {
 }
 
 // Restore decodes a saved State. With the error ErrSavedVersion or ErrSavedCorrupt it returns a new
-// State. Saved times later than the argument at are set to at.
+// State. Saved times after the time at are set to at.
 func Restore(p Params, data []byte, at time.Time) (*State, error) {
 	saved, err := unpack(data)
 	if err != nil {
@@ -86,7 +86,7 @@ func Restore(p Params, data []byte, at time.Time) (*State, error) {
 	}
 	now := max(unixSeconds(at), 0)
 	s.now, s.slots.gap = min(saved.Now, now), saved.Slot
-	s.credit.left = min(max(saved.Credit, s.credit.lowest(p.most(0))), s.credit.most())
+	s.credit.left = min(max(saved.Credit, s.credit.deepestDebt(p.most(0))), s.credit.most())
 	s.learned.restore(saved, now)
 	s.refit()
 	return s, nil
@@ -98,14 +98,14 @@ func (k *knowledge) restore(saved *savedState, now float64) {
 	k.solves.fails, k.solves.streak = saved.Fails, saved.Streak
 	k.solves.leads = saved.Leads
 	k.busy = bucket(busyEdges[:], k.count)
-	k.sampled = now // the demand since the save is unknown, so that time gets no samples
+	k.sampled = now // the time since the save gets no samples, because its demand is unknown
 	if k.table == nil {
 		return
 	}
 	k.table.gaps, k.table.known = saved.Gaps, len(saved.Cells)
 	for i, c := range saved.Cells {
 		k.table.cells[i] = c
-		if k.ends()[horizons-1] != saved.End { // the usable life has changed
+		if k.ends()[horizons-1] != saved.End { // the usable life has changed since the save
 			c.After[horizons-1], c.Late = histogram{}, 0
 		}
 	}
@@ -122,7 +122,7 @@ func unpack(data []byte) (*savedState, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSavedCorrupt, err)
 	}
-	text, err := io.ReadAll(io.LimitReader(r, savedMostJSON)) // reading to the end also checks the checksum
+	text, err := io.ReadAll(io.LimitReader(r, savedMostJSON)) // ReadAll also checks the checksum at the end
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSavedCorrupt, err)
 	}
@@ -136,8 +136,7 @@ func unpack(data []byte) (*savedState, error) {
 	return s, nil
 }
 
-// plausible reports whether every number is in its range. It need not check for NaN,
-// because JSON has no NaN.
+// plausible reports whether every number is in its range. JSON cannot contain NaN.
 func (s *savedState) plausible() bool {
 	in := func(f, lo, hi float64) bool { return f >= lo && f <= hi }
 	if !in(s.Scale, leastScale, mostScale) || !in(s.Start, 0, latest) || !in(s.Now, 0, latest) || !in(s.Last, 0, latest) ||
@@ -165,8 +164,7 @@ func (s *savedState) plausible() bool {
 	return true
 }
 
-// restored sets the derived weights of a decoded cell, and reports whether the cell is
-// valid.
+// restored sets the derived weights of a decoded cell, and reports whether the cell is valid.
 func (c *cell) restored() bool {
 	for h := range c.After {
 		after := &c.After[h]

@@ -48,7 +48,8 @@ func save(t testing.TB, m *State) []byte {
 	return data
 }
 
-// A restored State plans what the saved one did, and is saved as it was.
+// A restored State makes the same plan as the saved State. If it is saved again, the result is the
+// same.
 func TestSavedStateIsTheSame(t *testing.T) {
 	m, at := used(usual())
 	m.slots.gap, m.credit.left = 3.5, -20
@@ -67,14 +68,14 @@ func TestSavedStateIsTheSame(t *testing.T) {
 		t.Fatalf("the State has not learned: %d cells, %d leads", m.learned.table.known, len(m.learned.solves.leads))
 	}
 	m.planned = 0
-	for _, later := range []time.Duration{0, time.Second, 15 * time.Second} { // pending samples are not saved, and would settle later
+	for _, later := range []time.Duration{0, time.Second, 15 * time.Second} { // later, the missing pending samples would make a difference
 		if got, want := again.Plan(at.Add(later), 0), m.Plan(at.Add(later), 0); got != want {
 			t.Errorf("after %v: %+v, want %+v", later, got, want)
 		}
 	}
 }
 
-// A State can be restored also after many halvings.
+// A State can also be restored after many halvings.
 func TestSavedAfterMuchHalving(t *testing.T) {
 	m := NewState(usual())
 	random := rand.New(rand.NewPCG(1, 0))
@@ -88,7 +89,7 @@ func TestSavedAfterMuchHalving(t *testing.T) {
 	}
 }
 
-// If the usable life changed, the samples of the third horizon are dropped.
+// If the usable life has changed, the samples of the third horizon are dropped.
 func TestSavedStateOfAnotherLife(t *testing.T) {
 	m, at := used(usual())
 	other := usual()
@@ -104,7 +105,7 @@ func TestSavedStateOfAnotherLife(t *testing.T) {
 	}
 }
 
-// Saved times after the present become the present.
+// Saved times in the future are set to the present.
 func TestSavedTimesAheadAreNow(t *testing.T) {
 	m, at := used(usual())
 	again, err := Restore(usual(), save(t, m), at.Add(-time.Hour))
@@ -187,7 +188,8 @@ func packed(t testing.TB, text string) []byte {
 	return b.Bytes()
 }
 
-// Any data is either refused, or it restores a State that works and is saved as it was read.
+// Any data is refused or restores a working State. If this State is saved again, the data is the
+// same.
 func FuzzRestore(f *testing.F) {
 	m, at := used(usual())
 	f.Add(unpacked(f, save(f, m)))
@@ -208,7 +210,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// checkWorks runs a State for a while.
+// checkWorks checks that a State works for a while.
 func checkWorks(t *testing.T, m *State, at time.Time) {
 	t.Helper()
 	for i := range 50 {

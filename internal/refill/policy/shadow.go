@@ -10,47 +10,47 @@ import (
 const (
 	// After shadowLife without a request, the shadow of a fixed target frees its table.
 	shadowLife = time.Hour
-	// A summary covers the last period of one to two times shadowSpan.
+	// A summary covers a period of one to two times shadowSpan, up to now.
 	shadowSpan = 12 * time.Hour
-	// waitersPatience is how long a patient caller of a shadow waits for a token. This is the default
-	// wait of a real caller.
+	// waitersPatience is how long a patient caller of a shadow waits for a token. It equals the
+	// default wait of a real caller.
 	waitersPatience = 20 * time.Second
-	// There is no comparison with fewer than fewRequests requests.
+	// With fewer requests there is no comparison.
 	fewRequests = 50
-	// A shadow is as good as the target if its hit rate is lower by at most asGood.
+	// A shadow counts as good as the target if its hit rate is lower by at most asGood.
 	asGood = 0.005
 )
 
-// ladder has the fixed depths with which an adaptive target is compared.
+// ladder contains the fixed depths with which an adaptive target is compared.
 var ladder = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
 
 // shadow simulates other ways of refilling with a target's real requests and lead times.
 type shadow struct {
 	target Params
-	// runs has one replay for each simulated way. A fixed target has one replay, of the adaptive
-	// policy. An adaptive target has a replay for each depth in ladder, and then one for each greater
-	// value of max_waste, ascending.
+	// runs contains one replay for each simulated way. A fixed target has one replay, with the
+	// adaptive policy. An adaptive target has one replay for each depth in ladder, followed by one
+	// for each higher value of max_waste, ascending.
 	runs     []*replay
 	calendar calendar
 	born     time.Time
-	// warmedUp reports that the shadow has run for one usable life, so that its empty stock at the
-	// start no longer matters.
+	// warmedUp reports that the shadow has run for one usable life. Its empty stock at the start then
+	// no longer matters.
 	warmedUp     bool
-	older, newer period // counts for the summary; newer becomes older after shadowSpan
+	older, newer period // counts for the summary; after shadowSpan, newer becomes older
 }
 
-// period has the counts of one part of the time that a summary covers.
+// period contains the counts of one part of the time of a summary.
 type period struct {
 	began time.Time
 	real  Figures
 	runs  []tally
 }
 
-// tally counts a run's outcomes in a period.
+// tally counts the outcomes of one run in a period.
 type tally struct{ requests, hits, bought int }
 
-// newShadow returns a shadow with empty stocks. The function restore returns the learned State for
-// a fixed target. The runs of an adaptive target share the target's learned state.
+// newShadow returns a shadow with empty stocks. The function restore returns the learned State for a
+// fixed target. All runs of an adaptive target share the target's learned state.
 func newShadow(t *Tracker, concurrency int, at time.Time, restore func(Params) *State) *shadow {
 	s := &shadow{target: t.state.params, calendar: calendar{windows: t.calendar.windows}, born: at}
 	add := func(state *State) {
@@ -69,7 +69,7 @@ func newShadow(t *Tracker, concurrency int, at time.Time, restore func(Params) *
 			add(t.state.follower(k))
 		}
 		k = s.target
-		for _, k.MaxWaste = range dearer(k.MaxWaste) {
+		for _, k.MaxWaste = range higherPrices(k.MaxWaste) {
 			add(t.state.follower(k))
 		}
 	}
@@ -83,8 +83,7 @@ func (s *shadow) period(at time.Time) period {
 	return period{began: at, runs: make([]tally, len(s.runs))}
 }
 
-// adaptive returns the State of a fixed target's adaptive policy. It returns nil for an adaptive
-// target.
+// adaptive returns the State of a fixed target's adaptive policy; nil for an adaptive target.
 func (s *shadow) adaptive() *State {
 	if s.target.Adaptive {
 		return nil
@@ -92,8 +91,8 @@ func (s *shadow) adaptive() *State {
 	return s.runs[0].state
 }
 
-// loaded reports whether the adaptive policy of a fixed target has its table. For an
-// adaptive target it returns true.
+// loaded reports whether the adaptive policy of a fixed target has its table. The result is true for
+// an adaptive target.
 func (s *shadow) loaded() bool { return s.target.Adaptive || s.adaptive().learned.table != nil }
 
 func (s *shadow) unload() {
@@ -105,16 +104,16 @@ func (s *shadow) load(restore func(Params) *State) {
 	state := s.adaptive()
 	if saved := restore(state.params); saved.learned.scale == state.learned.scale {
 		state.learned.table = saved.learned.table
-	} else { // the lead times have changed, so the table's times are no longer valid
+	} else { // after a change of the lead times, the table's times are no longer valid
 		state.learned.table = new(table)
 	}
 	state.learned.sampled = state.now
 }
 
 // learn advances the shadow from the target's last look to the current look. It spreads the new
-// requests over the time between the looks, and calls the function request to add each request to
-// the target's State. While an operator has paused buying, neither the target's nor the shadow's
-// outcomes count.
+// requests over the time between the looks, and calls the function request to add each request to the
+// target's State. While an operator has paused buying, no outcomes count, neither of the target nor
+// of the shadow.
 func (s *shadow) learn(t *Tracker, concurrency int, at time.Time, requests int, stock *Stock, request func(n int)) {
 	s.calendar.posted, s.calendar.read = t.calendar.posted, t.calendar.read
 	s.live(t, concurrency, at, requests, stock.Figures, request)
@@ -147,7 +146,7 @@ func (s *shadow) live(t *Tracker, concurrency int, at time.Time, requests int, f
 		fails := real.streak >= FailuresInARow || rand.Float64() < real.fails //nolint:gosec // G404: a model
 		return float64(real.sorted[rand.IntN(len(real.sorted))]), fails       //nolint:gosec // G404: a model
 	}
-	// The share of the shadow's callers that wait for a token equals the share of the real callers.
+	// The share of callers that wait for a token is the same in the shadow as in reality.
 	waiters := float64(figures.Waited) / float64(max(1, figures.Waited+figures.Misses))
 	begin, end := sinceEpoch(t.looked), sinceEpoch(at)
 	for _, r := range s.runs {
@@ -171,7 +170,7 @@ func (s *shadow) live(t *Tracker, concurrency int, at time.Time, requests int, f
 func (s *shadow) pass(at float64) {
 	for _, r := range s.runs {
 		r.pass(at)
-		r.waits = r.waits[:0] // a shadow does not use them, and they would grow without bound
+		r.waits = r.waits[:0] // a shadow does not use the list, which would grow without limit
 	}
 }
 
@@ -180,23 +179,23 @@ func (s *shadow) total(run int) tally {
 	return tally{requests: a.requests + b.requests, hits: a.hits + b.hits, bought: a.bought + b.bought}
 }
 
-// Shadow compares the target's refilling with the other way of refilling, over the last hours.
+// Shadow compares a target's refilling with the other way of refilling, over the last hours.
 type Shadow struct {
 	Since    time.Time
 	Span     time.Duration // duration of the comparison
-	Requests int64         // real requests that are a hit, a wait or a miss
+	Requests int64         // number of real hits, waits and misses
 	HitRate  float64
-	Bought   int64 // tokens that landed
+	Bought   int64 // number of tokens that landed
 
-	Adaptive      bool // true = the other way is the adaptive policy
-	Depth         int  // the fixed depth of the other way if it is not adaptive
+	Adaptive      bool // whether the other way is the adaptive policy
+	Depth         int  // fixed depth of the other way, unless Adaptive is set
 	ShadowHitRate float64
 	ShadowBought  int64
 
 	Need *Need // set for an adaptive target below its wanted hit rate
 }
 
-// summary returns the comparison, or nil after too few requests.
+// summary returns the comparison; nil after too few requests.
 func (s *shadow) summary(at time.Time) *Shadow {
 	a, b := s.older.real, s.newer.real
 	hits := a.Hits + b.Hits
@@ -211,7 +210,7 @@ func (s *shadow) summary(at time.Time) *Shadow {
 	if s.target.Adaptive && c.HitRate < s.target.HitRate {
 		c.Need = newNeed(&s.target, c.HitRate, s.price(c.HitRate))
 	}
-	// The comparison uses the first depth that is as good as the target, else the last depth.
+	// The comparison uses the first depth that is as good as the target, or else the last depth.
 	for i, r := range s.runs[:min(len(s.runs), len(ladder))] {
 		c.Adaptive, c.Depth = r.state.params.Adaptive, r.state.params.Depth
 		c.ShadowHitRate, c.ShadowBought = s.hitRate(i), int64(s.total(i).bought)
@@ -227,22 +226,22 @@ func (s *shadow) hitRate(run int) float64 {
 	return float64(n.hits) / float64(max(1, n.requests))
 }
 
-// price returns the max_waste that reaches the wanted hit rate, or 0 if none of the runs
-// does. The argument rate is the hit rate with the target's current max_waste.
+// price returns the max_waste that reaches the wanted hit rate; 0 if no run reaches it. The argument
+// rate is the hit rate at the target's current max_waste.
 func (s *shadow) price(rate float64) float64 {
 	price := s.target.MaxWaste
 	for i := len(ladder); i < len(s.runs); i++ {
 		next, dearer := s.hitRate(i), s.runs[i].state.params.MaxWaste
 		if next >= s.target.HitRate {
-			return between(price, dearer, rate, next, s.target.HitRate)
+			return interpolatePrice(price, dearer, rate, next, s.target.HitRate)
 		}
 		price, rate = dearer, next
 	}
 	return 0
 }
 
-// asGood reports whether the shadow has about as many hits as the target. A difference
-// of two requests counts as chance.
+// asGood reports whether the shadow has about as many hits as the target. A difference of two
+// requests is treated as chance.
 func (s *Shadow) asGood() bool {
 	return s.ShadowHitRate >= s.HitRate-asGood-2/float64(max(1, s.Requests))
 }

@@ -16,7 +16,7 @@ func shaded() *Tracker {
 	return m
 }
 
-// hourly plays an hour with a request each 36 s, of which nine in ten hit.
+// hourly simulates an hour with a request each 36 s. Nine in ten requests hit.
 func (m *Tracker) hourly(hour int, change func(*Stock)) (at time.Time, told *Shadow) {
 	const steps = 100
 	for n := range steps {
@@ -37,7 +37,7 @@ func (m *Tracker) hourly(hour int, change func(*Stock)) (at time.Time, told *Sha
 	return at, m.Shadow()
 }
 
-// A summary covers the last 12 to 24 hours, on both sides.
+// For both ways, a summary covers the last 12 to 24 hours.
 func TestShadowForgets(t *testing.T) {
 	long(t)
 	m := shaded()
@@ -50,14 +50,15 @@ func TestShadowForgets(t *testing.T) {
 		if hours > 24 || hours < 12 && hour > 12 || told.Requests != int64(100*hours) || told.Bought != int64(300*hours) || told.HitRate != 0.9 {
 			t.Errorf("hour %d: %+v, of %g hours", hour, told, hours)
 		}
-		// One request each 36 s: nearly each is hit by about two tokens bought.
+		// There is one request each 36 s. About two purchased tokens are needed to hit nearly all
+		// requests.
 		if perHour := float64(told.ShadowBought) / hours; told.ShadowHitRate > 1 || told.ShadowHitRate < 0.8 && hour > 2 || perHour < 80 || perHour > 250 {
 			t.Errorf("hour %d: %+v, %g bought an hour", hour, told, perHour)
 		}
 	}
 }
 
-// A summary needs enough requests.
+// There is no summary until there are enough requests.
 func TestShadowIsSilent(t *testing.T) {
 	m := shaded()
 	for _, f := range []Figures{{}, {Requests: 49, Hits: 49, Solved: 60}, {Requests: 90, Misses: 90}} {
@@ -72,7 +73,8 @@ func TestShadowIsSilent(t *testing.T) {
 	}
 }
 
-// While an operator has paused the buying, nothing counts on either side. Lost counts begin a new summary.
+// While an operator has paused buying, nothing counts for either way. If counts are lost, a new
+// summary begins.
 func TestShadowLeavesOut(t *testing.T) {
 	m := shaded()
 	m.hourly(0, nil)
@@ -92,7 +94,7 @@ func TestShadowLeavesOut(t *testing.T) {
 	}
 }
 
-// If counting begins in a pause, the pause does not count.
+// If counting begins during a pause, the pause does not count.
 func TestShadowBeginsInAPause(t *testing.T) {
 	m := shaded()
 	m.shadow.warmedUp = false
@@ -102,7 +104,7 @@ func TestShadowBeginsInAPause(t *testing.T) {
 	}
 }
 
-// A shadow follows warm windows and outages.
+// A shadow also has the warm windows and the outages.
 func TestShadowLivesInTheSameWorld(t *testing.T) {
 	bought := func(change func(m *Tracker, s *Stock)) int {
 		m := shaded()
@@ -137,8 +139,8 @@ func TestShadowSentence(t *testing.T) {
 	}
 }
 
-// After another replica has looked, a tracker wants the state saved there, and does not learn the requests
-// of that time as a burst.
+// After another replica has looked, a tracker wants the state that it saved. The tracker does not
+// learn the requests of that time as a burst.
 func TestResume(t *testing.T) {
 	at := time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC)
 	p := Params{Adaptive: true, Depth: 50, HitRate: 0.97, MaxWaste: 3, Usable: 80 * time.Second, FirstPoll: 10 * time.Second, PollInterval: 5 * time.Second}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Solves models a provider. Lead times are lognormal, limited to [Least, Most]. A share of the
+// Solves is a model of a provider. Lead times are lognormal, limited to [Least, Most]. A share of the
 // solves fails, each at the end of its lead time.
 type Solves struct {
 	Median, Least, Most time.Duration
@@ -20,8 +20,8 @@ type Solves struct {
 	Fail                float64
 }
 
-// DefaultSolves returns the provider of docs/refill.md: the median lead time is 18 s, and 7 % of
-// the solves fail.
+// DefaultSolves returns the provider of docs/refill.md: a median lead time of 18 s, and 7 % failing
+// solves.
 func DefaultSolves() Solves {
 	return Solves{Median: 18 * time.Second, Sigma: 0.45, Least: 6 * time.Second, Most: 120 * time.Second, Fail: 0.07}
 }
@@ -57,28 +57,28 @@ func (p *Solves) ParseLead(text string) error {
 	return nil
 }
 
-// Simulation replays a demand against a policy in virtual time.
+// Simulation replays a demand with a policy in virtual time.
 type Simulation struct {
 	Params      Params
 	Solves      Solves
-	Concurrency int           // most orders at once
-	Wait        time.Duration // how long a request waits for a token; 0 = it does not wait
+	Concurrency int           // maximum number of orders in flight
+	Wait        time.Duration // how long a request waits for a token; 0 = no wait
 	Arrivals    []float64     // seconds from the start, ascending
-	Length      float64       // length of the demand in seconds; at least to the last arrival
+	Length      float64       // length of the demand in seconds; at least until the last arrival
 	Start       time.Time     // real time of second 0, for the windows; zero = a Monday, 00:00 UTC
 	Warm        []Warm        // warm windows
 	Seed        uint64
-	// Progress, if set, is called from time to time with the share of the requests that is done.
+	// Progress may be set. It is called from time to time with the completed share of the requests.
 	Progress func(done float64)
 }
 
-// Result is the outcome of a Simulation, also as the JSON of `poold simulate`.
+// Result is the outcome of a Simulation. `poold simulate` prints it as JSON.
 type Result struct {
 	Requests        int     `json:"requests"`
-	Hits            int     `json:"hits"` // requests that found a token at once
+	Hits            int     `json:"hits"` // requests that got a token at once
 	HitRate         float64 `json:"hit_rate"`
-	Misses          int     `json:"misses"` // requests that got no token, even by waiting
-	Waited          int     `json:"waited"` // requests that got a token while they waited
+	Misses          int     `json:"misses"` // requests that got no token
+	Waited          int     `json:"waited"` // requests that got a token after a wait
 	WaitP50         float64 `json:"wait_p50_s"`
 	WaitP95         float64 `json:"wait_p95_s"`
 	WaitP99         float64 `json:"wait_p99_s"`
@@ -93,30 +93,30 @@ type Result struct {
 	PeakHeld        int     `json:"peak_held"`    // stock + orders - pending callers
 	StaleServed     int     `json:"stale_served"` // tokens handed out after their usable life; always 0
 
-	// These figures include the silence from the last request to the end of Length.
+	// These figures include the silence after the last request, until the end of Length.
 	BoughtADay float64 `json:"-"`
-	BoughtEach float64 `json:"-"` // tokens bought per token served; 0 = none served
+	BoughtEach float64 `json:"-"` // tokens bought per token served; 0 = no token was served
 }
 
 const (
-	// afterLast is how many seconds a run goes on after the last request.
+	// afterLast is how many seconds a run continues after the last request.
 	afterLast = 600.0
-	// Every progressEvery steps, a run calls Progress and checks ctx.
+	// A run calls Progress and checks ctx once in this number of steps.
 	progressEvery = 1024
 )
 
 // epoch is second 0 of simulated time: a Monday, 00:00 UTC.
 var epoch = time.Date(2001, time.September, 10, 0, 0, 0, 0, time.UTC)
 
-// Run replays the demand from the first arrival, or with warm windows from second 0, to 600 s after
-// the last arrival. If Length is longer, the run continues without requests. That part counts only
-// for BoughtADay and BoughtEach, because a fixed depth buys tokens at night too. BoughtADay counts
-// the tokens that land within Length. Equal Simulations have equal Results. When ctx ends, Run
-// returns the error of ctx.
+// Run replays the demand from the first arrival, or with warm windows from second 0, until 600 s
+// after the last arrival. If Length is longer, the run continues without requests. This silence
+// counts only for BoughtADay and BoughtEach, because a fixed depth also buys tokens at night.
+// BoughtADay counts the tokens that land within Length. Equal Simulations have equal Results. When
+// ctx ends, Run returns the error of ctx.
 func (s Simulation) Run(ctx context.Context) (Result, error) { return s.runFor(ctx, 0) }
 
-// runFor works like Run, but ends as soon as the run cannot reach the given number of hits. The
-// result then has only Hits, which is below that number.
+// runFor is like Run, but ends as soon as the run cannot reach the given number of hits. The result
+// then contains only Hits, which is below that number.
 func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
 	if len(s.Arrivals) == 0 {
 		return Result{}, nil
@@ -131,7 +131,7 @@ func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
 	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
 	r.solve = func() (float64, bool) { return s.Solves.Draw(random) }
 	length := max(s.Length, last, afterLast)
-	steps, bought := 0, 0 // bought counts the tokens that landed within length
+	steps, bought := 0, 0 // bought is the number of tokens that landed within Length
 	until := func(limit float64) error {
 		for r.step(limit) {
 			if r.now < begin+length {
@@ -172,7 +172,7 @@ func (s Simulation) runFor(ctx context.Context, hits int) (Result, error) {
 	return result, nil
 }
 
-// windows returns the warm windows in simulated time, which begins at epoch.
+// windows converts the warm windows to simulated time, which begins at epoch.
 func (s *Simulation) windows() []Warm {
 	if s.Start.IsZero() {
 		return s.Warm
@@ -200,8 +200,8 @@ func (s Simulation) Fixed(depth int) Simulation {
 }
 
 // Adaptive returns the same simulation with the adaptive policy and this max_waste. The depth of a
-// fixed target does not limit the adaptive policy: the new depth is at least the number of tasks
-// that the provider solves at the same time.
+// fixed target does not limit the adaptive policy: the new depth is at least the number of tasks that
+// the provider solves at the same time.
 func (s Simulation) Adaptive(maxWaste float64) Simulation {
 	if !s.Params.Adaptive {
 		s.Params.Depth = max(s.Params.Depth, s.Concurrency)
@@ -210,16 +210,16 @@ func (s Simulation) Adaptive(maxWaste float64) Simulation {
 	return s
 }
 
-// NearestFixed searches the smallest fixed depth with at least as many hits as the result than,
-// which must be a result of the same demand. It returns that depth with its result, and tries no
-// depths above than.PeakHeld. If no depth has as many hits, it returns the smallest depth with as
-// many hits as the depth than.PeakHeld.
-func (s Simulation) NearestFixed(ctx context.Context, than Result) (depth int, nearest Result, err error) {
-	depth = than.PeakHeld
+// NearestFixed searches the smallest fixed depth with at least as many hits as the reference, which
+// must be a result of the same demand. It returns that depth with its result. It tries depths up to
+// reference.PeakHeld. If no depth has as many hits, it returns the smallest depth with as many hits
+// as the depth reference.PeakHeld.
+func (s Simulation) NearestFixed(ctx context.Context, reference Result) (depth int, nearest Result, err error) {
+	depth = reference.PeakHeld
 	if nearest, err = s.Fixed(depth).Run(ctx); err != nil {
 		return 0, Result{}, err
 	}
-	wanted := min(than.Hits, nearest.Hits)
+	wanted := min(reference.Hits, nearest.Hits)
 	for tooFew := -1; depth-tooFew > 1; {
 		middle := (tooFew + depth) / 2
 		r, err := s.Fixed(middle).runFor(ctx, wanted)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// trace reads one of the demand traces, each of which covers a day.
+// trace reads one of the demand traces. Each trace covers a day.
 func trace(t testing.TB, name string) []float64 {
 	t.Helper()
 	file, err := os.Open("testdata/traces/" + name + ".txt.gz")
@@ -32,7 +32,7 @@ func trace(t testing.TB, name string) []float64 {
 	return arrivals
 }
 
-// long begins a simulation of virtual days.
+// long begins a simulation of several virtual days.
 func long(t *testing.T) {
 	t.Helper()
 	t.Parallel() // time is virtual, so a busy machine changes nothing
@@ -59,8 +59,8 @@ func simulated(t testing.TB, s Simulation) Result {
 	return r
 }
 
-// reference is the hit rate and the waste per request of the reference implementation, at max_waste 3 and
-// 10.
+// reference contains the hit rate and the waste per request of the reference implementation, at a
+// max_waste of 3 and 10.
 var reference = []struct {
 	trace string
 	at    map[float64][2]float64
@@ -73,7 +73,7 @@ var reference = []struct {
 	{"sessions", map[float64][2]float64{3: {0.7708, 0.687}, 10: {0.8737, 1.057}}},
 }
 
-// ratio returns waste + price x misses per request over the traces, relative to the reference.
+// ratio returns waste + price x misses per request over all traces, relative to the reference.
 func ratio(t testing.TB, price float64, seeds int) float64 {
 	ours, theirs := 0.0, 0.0
 	for _, c := range reference {
@@ -93,8 +93,8 @@ func ratio(t testing.TB, price float64, seeds int) float64 {
 	return ours / theirs
 }
 
-// The policy is better than its reference on six days. BenchmarkTraces is
-// the same over more draws of the lead times.
+// The policy is better than its reference on six days. BenchmarkTraces makes the same comparison with
+// more draws of the lead times.
 func TestTraces(t *testing.T) {
 	long(t)
 	for price, most := range map[float64]float64{3: 0.86, 10: 0.93} {
@@ -107,7 +107,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// The whole comparison: go test -run none -bench Traces -benchtime 1x -v
+// The full comparison: go test -run none -bench Traces -benchtime 1x -v
 func BenchmarkTraces(b *testing.B) {
 	for _, price := range []float64{3, 10} {
 		b.Run(fmt.Sprintf("max_waste=%g", price), func(b *testing.B) {
@@ -118,7 +118,8 @@ func BenchmarkTraces(b *testing.B) {
 	}
 }
 
-// With a provider, tokens and a demand ten times as quick the policy does as well: its constants are scaled.
+// If lead times, token lives and demand are ten times as fast, the policy does as well, because its
+// constants are scaled.
 func TestQuickProvider(t *testing.T) {
 	const quick = 0.1
 	for _, name := range []string{"cron10", "onoff"} {
@@ -142,13 +143,13 @@ func TestQuickProvider(t *testing.T) {
 	}
 }
 
-// Waiting requests are served in order by the next tokens, and give up in time.
+// Waiting requests get the next tokens in the order of their arrival. They stop waiting in time.
 func TestSimulationWaits(t *testing.T) {
 	p := Solves{Median: 10 * time.Second, Least: 10 * time.Second, Most: 10 * time.Second}
 	k := Params{Depth: 1, Usable: 80 * time.Second, FirstPoll: 10 * time.Second}
 	s := Simulation{Params: k, Solves: p, Concurrency: 1, Wait: 15 * time.Second, Arrivals: []float64{0, 1, 2}}
 	r := simulated(t, s)
-	// One slot: tokens land at 10 and 20; the third caller has gone by 30.
+	// With one slot, tokens land at 10 and 20. The third caller has left before 30.
 	if r.Waited != 1 || r.Misses != 2 || r.Hits != 0 || r.WaitP50 != 10 {
 		t.Errorf("%+v", r)
 	}
@@ -158,7 +159,7 @@ func TestSimulationWaits(t *testing.T) {
 	}
 }
 
-// Fixed depths run through the same State and keep the sentence of docs/configuration.md.
+// Simulations of fixed depths use the same State and follow the rule of docs/configuration.md.
 func TestSimulationOfFixed(t *testing.T) {
 	k := usual()
 	k.Adaptive, k.Depth = false, 15
@@ -206,7 +207,7 @@ func TestParseLead(t *testing.T) {
 	}
 }
 
-// A day at one request a second; the goal is two seconds.
+// A simulated day with one request per second should take two seconds.
 func BenchmarkSimulatedDay(b *testing.B) {
 	arrivals, err := Demand("poisson:1", daySeconds, 1)
 	if err != nil {

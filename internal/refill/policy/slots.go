@@ -1,22 +1,22 @@
 package policy
 
 const (
-	// An order that waited for a slot has the weight 1/slotWaits in the mean of the waits. An order
+	// In the mean of the waits, an order that waited for a slot has the weight 1/slotWaits. An order
 	// that got a slot at once has the weight 1/slotFree, because a free slot says little about later
 	// slots.
 	slotWaits = 16
 	slotFree  = 128
 )
 
-// slots estimates how soon this target gets its next slot at the provider. The target
-// competes with other targets for slots. Times are in seconds.
+// slots estimates how soon this target gets its next slot at the provider. Targets compete for slots.
+// Times are in seconds.
 type slots struct {
-	gap    float64 // mean time from one order to the next while orders wait for slots
-	wanted int     // orders decided and not yet placed; not saved
-	since  float64 // when the next wanted order began to wait; not saved
+	gap    float64 // mean time between two orders while orders wait for slots
+	wanted int     // orders that are decided but not placed; not saved
+	since  float64 // start of the next wanted order's wait; not saved
 }
 
-// want records the number of orders of a decision.
+// want records the number of orders in a decision.
 func (s *slots) want(at float64, orders int) {
 	if s.wanted == 0 {
 		s.since = at
@@ -24,13 +24,12 @@ func (s *slots) want(at float64, orders int) {
 	s.wanted = orders
 }
 
-// placed records that a wanted order got its slot. A wait of at most the duration free
-// counts as no wait.
-func (s *slots) placed(at, free float64) {
+// placed records that a wanted order got its slot. A wait of at most maxFree counts as no wait.
+func (s *slots) placed(at, maxFree float64) {
 	if s.wanted == 0 {
 		return
 	}
-	if waited := at - s.since; waited > free {
+	if waited := at - s.since; waited > maxFree {
 		s.gap += (waited - s.gap) / slotWaits
 	} else {
 		s.gap -= s.gap / slotFree
@@ -39,8 +38,7 @@ func (s *slots) placed(at, free float64) {
 	s.since = at
 }
 
-// perToken returns the time per further token in scaled seconds, if the share fails of the solves
-// fails.
+// perToken returns the time per further token in scaled seconds, if this share of solves fails.
 func (s *slots) perToken(scale, fails float64) float64 {
 	const leastSolved = 0.1
 	return s.gap / scale / max(leastSolved, 1-fails)

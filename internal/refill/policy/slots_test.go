@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The gap between slots is learned from orders that wait, and forgotten slowly while slots are free.
+// Orders that wait teach the gap between slots. While slots are free, the gap is slowly forgotten.
 func TestSlots(t *testing.T) {
 	const every, free = 3.6, 0.3
 	s, now := slots{}, 1000.0
@@ -36,7 +36,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// A free slot counts as no wait, and so does the time in which nothing is wanted.
+// A free slot counts as no wait. So does a time in which no order is wanted.
 func TestFreeSlotsAreNoWait(t *testing.T) {
 	s, now := slots{}, 1000.0
 	for range 100 {
@@ -50,7 +50,7 @@ func TestFreeSlotsAreNoWait(t *testing.T) {
 	if s.gap != 0 {
 		t.Errorf("gap %.2f", s.gap)
 	}
-	// Deciding anew does not begin the wait anew.
+	// A new decision does not restart the wait.
 	s.want(now, 1)
 	s.want(now+5, 3)
 	if s.placed(now+8, 0.3); math.Abs(s.gap-8.0/slotWaits) > 1e-9 {
@@ -58,8 +58,8 @@ func TestFreeSlotsAreNoWait(t *testing.T) {
 	}
 }
 
-// If a provider takes the orders more slowly than tokens are needed, orders are placed ahead: the want makes up for
-// the tokens that could not be ordered in time. Solves that fail need further slots.
+// A provider takes orders more slowly than tokens are needed. The policy then wants more tokens
+// ahead, to replace tokens that could not be ordered in time. Solves that fail need further slots.
 func TestFewSlotsWantMoreAhead(t *testing.T) {
 	m := NewState(usual())
 	at := after(requests(m, 0, 2000, 1))
@@ -75,7 +75,7 @@ func TestFewSlotsWantMoreAhead(t *testing.T) {
 	if failing != fewer {
 		t.Errorf("%d wanted if half of the solves fail, %d with half as many slots", failing, fewer)
 	}
-	if p := m.Plan(at, 0); p.Risk > 0.05 { // of the next lead time, not of a later one
+	if p := m.Plan(at, 0); p.Risk > 0.05 { // risk of the next lead time, not of a later one
 		t.Errorf("with %d tokens ahead the risk is %.3f", p.Want, p.Risk)
 	}
 	if again := want(0, 0); again != free {

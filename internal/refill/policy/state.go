@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// State is the learned state of one target, with the data of its policy. It has no clock, no lock
-// and no I/O. Every method takes the time as an argument; a time before the latest time counts as
-// the latest time. A State must be used by one goroutine at a time.
+// State is the learned state of one target, with the data of its policy. It has no clock, no lock and
+// no I/O. Every method gets the time as an argument. A time before the latest time counts as the
+// latest time. A State must be used by one goroutine at a time.
 type State struct {
 	learned *knowledge
-	follows bool // the learned state belongs to another State; this State only reads it
+	follows bool // whether the learned state belongs to another State and is only read
 
 	params Params
-	now    float64 // the latest time; all times of State are in Unix seconds
+	now    float64 // latest time; all times of a State are in Unix seconds
 	placed float64 // time of the last order; 0 = no order yet
 	credit credit
 	slots  slots
 
-	// These fields belong to the last plan and are not saved.
+	// These fields belong to the last plan. They are not saved.
 	plan      Plan
 	planned   float64    // time of the plan; 0 = the plan is stale
 	warm      int        // number of warm tokens for which the plan was made
@@ -31,7 +31,7 @@ type workspace struct {
 	soon  forecast // forecast for plan.Lead
 }
 
-// NewState returns a State that has learned nothing yet.
+// NewState returns a State without any learned data.
 func NewState(p Params) *State {
 	s := newState(p, newKnowledge(&p))
 	s.refit()
@@ -46,16 +46,16 @@ func newState(p Params, learned *knowledge) *State {
 	return s
 }
 
-// follower returns a State with other params that shares the learned state of s, and
-// sees its later changes. The follower has a credit of its own.
+// follower returns a State with other params that shares the learned state of s and all its later
+// changes. The follower has its own credit.
 func (s *State) follower(p Params) *State {
 	f := newState(p, s.learned)
 	f.follows = true
 	return f
 }
 
-// Change replaces the params. Adaptive and Usable must be the same as before; if they change, make
-// a new State with Restore.
+// Change replaces the params. Adaptive and Usable must be the same as before. If they change, make a
+// new State with Restore.
 func (s *State) Change(p Params) {
 	s.params = p
 	s.credit.reprice(p.MaxWaste)
@@ -63,7 +63,7 @@ func (s *State) Change(p Params) {
 	s.planned = 0
 }
 
-// Request adds a request. The argument hit reports whether a token was ready for it.
+// Request adds a request. The argument hit is true if a token was ready for the request.
 func (s *State) Request(at time.Time, hit bool) {
 	s.advance(at)
 	if !s.follows {
@@ -80,7 +80,7 @@ func (s *State) Placed(at time.Time) {
 	s.slots.placed(s.now, manySlots*s.learned.solves.quantile(0.5))
 }
 
-// Landed adds a token whose order took the time lead.
+// Landed adds a token whose order had the given lead time.
 func (s *State) Landed(at time.Time, lead time.Duration) {
 	s.advance(at)
 	if !s.follows {
@@ -90,8 +90,8 @@ func (s *State) Landed(at time.Time, lead time.Duration) {
 	s.outdate()
 }
 
-// Learn replaces the lead times by the first 48 of a list, newest first. The caller calls Learn
-// when the list of lead times in the stock has changed.
+// Learn replaces the lead times by the first 48 of a list, newest first. It must be called when the
+// lead times in the stock have changed.
 func (s *State) Learn(at time.Time, leads []time.Duration) {
 	s.advance(at)
 	s.learned.solves.replace(leads)
@@ -124,10 +124,10 @@ func (s *State) outdate() {
 	}
 }
 
-// accrue updates the number of expiries that cost no credit. The floor must not have changed since
-// the last call.
+// accrue updates the number of expiries that cost no credit. It must be called before the floor
+// changes.
 func (s *State) accrue() {
-	// A token that the floor requires is replaced up to a lead time before the token expires.
+	// A token of the floor is replaced up to a lead time before the token expires.
 	life := s.params.Usable.Seconds()
 	cycle := max(life-s.learned.solves.quantile(floorLead), life/2)
 	s.credit.accrue(s.now, s.params.floor(s.warm), cycle)
@@ -135,7 +135,7 @@ func (s *State) accrue() {
 
 // refit adapts the learned state to the current lead times.
 func (s *State) refit() {
-	if s.learned.fit(s.now, s.params.FirstPoll+s.params.PollInterval) {
+	if s.learned.fitScale(s.now, s.params.FirstPoll+s.params.PollInterval) {
 		s.planned = 0
 	}
 }
@@ -150,7 +150,7 @@ func (s *State) advance(at time.Time) {
 
 func unixSeconds(at time.Time) float64 { return float64(at.UnixNano()) / float64(time.Second) }
 
-// inSeconds converts seconds to a duration. Too large a number becomes Never.
+// inSeconds converts seconds to a duration. A number that is too large becomes Never.
 func inSeconds(s float64) time.Duration {
 	if s >= math.MaxInt64/float64(time.Second) {
 		return Never

@@ -14,10 +14,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// after returns the time that number of seconds after epoch.
+// after returns the time that is this number of seconds after epoch.
 func after(seconds float64) time.Time { return epoch.Add(inSeconds(seconds)) }
 
-// requests adds n requests, one every gap seconds, and returns the time after the last.
+// requests adds n requests at intervals of gap seconds, and returns the time after the last request.
 func requests(m *State, from float64, n int, gap float64) float64 {
 	for range n {
 		m.Request(after(from), true)
@@ -26,8 +26,8 @@ func requests(m *State, from float64, n int, gap float64) float64 {
 	return from
 }
 
-// Without demand nothing is wanted. A steady demand wants more than a lead time brings, and nothing after
-// it ends.
+// Without demand no token is wanted. For a steady demand the policy wants more tokens than one lead
+// time needs. After the demand has ended, no token is wanted.
 func TestPlanFollowsTheDemand(t *testing.T) {
 	m := NewState(usual())
 	if w := m.Plan(after(0), 0); w.Want != 0 || w.Limit != LimitNone || w.Look != 10*time.Second {
@@ -43,7 +43,7 @@ func TestPlanFollowsTheDemand(t *testing.T) {
 	}
 }
 
-// After hours of lone requests, a request does not count as the begin of a burst; after bursts it does.
+// After hours of single requests, a request is not expected to begin a burst. After bursts, it is.
 func TestTableLearnsWhatHappensNext(t *testing.T) {
 	lone, bursts := NewState(usual()), NewState(usual())
 	at := 0.0
@@ -72,7 +72,7 @@ func TestLimits(t *testing.T) {
 	cases := map[string]struct {
 		change func(*Params)
 		then   func(m *State, at float64)
-		after  float64 // seconds
+		after  float64 // seconds since epoch
 		warm   int
 		want   int
 		limit  string
@@ -109,7 +109,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Eight failures in a row turn orders into probes, one per 5 s, until a success.
+// After eight failures in a row, orders become probes, one per 5 s, until a success.
 func TestOutage(t *testing.T) {
 	m := NewState(usual())
 	at := requests(m, 0, 1000, 0.5)
@@ -149,7 +149,7 @@ func TestDecideWhilePaused(t *testing.T) {
 	}
 }
 
-// Each pending caller gets an order at once, whatever the forecast and the credit.
+// Each pending caller causes an order at once, whatever the forecast and the credit.
 func TestDecideForCallersWaiting(t *testing.T) {
 	m := NewState(usual())
 	m.Expired(after(0), 60)
@@ -158,7 +158,8 @@ func TestDecideForCallersWaiting(t *testing.T) {
 	}
 }
 
-// After any sequence of events a decision keeps the limits, and orders for pending callers.
+// After any sequence of events, a decision observes the limits, and includes orders for pending
+// callers.
 func TestDecisionsKeepTheLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := drawParams(t)
@@ -243,7 +244,7 @@ func checkDecision(t *rapid.T, m *State, w Plan, d Decision, s *Stock, warm int)
 	if d.Limit == LimitProbe {
 		return
 	}
-	// `min` and pending callers are always ordered for.
+	// Missing tokens of `min` and for pending callers are always ordered.
 	if s.Outliving == s.Fresh && held < max(k.Min, warm) && d.Order == 0 {
 		t.Fatalf("min %d, warm %d, held %d: %+v", k.Min, warm, held, d)
 	}
@@ -252,7 +253,7 @@ func checkDecision(t *rapid.T, m *State, w Plan, d Decision, s *Stock, warm int)
 	}
 }
 
-// If tokens cost next to nothing, the wanted hit rate decides how many are wanted.
+// If tokens cost nearly nothing, the wanted hit rate decides how many tokens are wanted.
 func TestHitRateSaysHowManyAreEnough(t *testing.T) {
 	wants := map[float64]int{}
 	for _, rate := range []float64{0.5, 0.9, 0.99} {
@@ -273,18 +274,18 @@ func TestHitRateSaysHowManyAreEnough(t *testing.T) {
 	}
 }
 
-// For any demand and provider, the expired tokens are bounded by what requests earn, mostly hits; nothing is
-// held beyond the depth, and the run ends.
+// For any demand and provider, the number of expired tokens is limited by the credit that requests
+// earn, mostly hits. No tokens are held beyond the depth, and the run ends.
 func TestWasteIsBounded(t *testing.T) {
 	long(t)
 	rapid.Check(t, func(t *rapid.T) {
 		k := drawParams(t)
 		k.Adaptive, k.Min = true, 0
 		k.Usable = time.Duration(rapid.IntRange(1, 300).Draw(t, "life")) * time.Second
-		// The first guess of a lead time; a tiny one would decide each 5 ms.
+		// The first guess of a lead time. A tiny guess would cause a decision each 5 ms.
 		k.FirstPoll = time.Duration(rapid.IntRange(1, 60).Draw(t, "guess")) * time.Second
 		median := time.Duration(rapid.IntRange(1, 100).Draw(t, "median")) * time.Second
-		// In a longer silence nothing more can die: all orders have landed.
+		// A longer silence causes no more expiries, because all orders have landed.
 		longest := (k.Usable + 6*median).Seconds()
 		var arrivals []float64
 		at := 0.0
@@ -304,7 +305,7 @@ func TestWasteIsBounded(t *testing.T) {
 		if bound := start + k.MaxWaste*float64(r.Requests) + float64(k.Depth); float64(r.Expired) > bound {
 			t.Fatalf("%d of %d expired for %d requests, more than %.0f", r.Expired, r.Bought, r.Requests, bound)
 		}
-		// As many as the recent hits may be held besides.
+		// In addition, as many tokens as the recent hits may be held.
 		bound := heldTimes * (start + (k.MaxWaste+1)*float64(r.Hits) + 0.05*k.MaxWaste*float64(r.Misses))
 		if float64(r.Expired) > math.Ceil(bound) {
 			t.Fatalf("%d of %d expired for %d hits and %d misses, more than %.1f", r.Expired, r.Bought, r.Hits, r.Misses, bound)
@@ -315,14 +316,14 @@ func TestWasteIsBounded(t *testing.T) {
 	})
 }
 
-// `min` is kept without demand: tokens are replaced in time for four of five lead times.
+// Tokens of `min` are kept without demand. For four in five lead times, tokens are replaced in time.
 func TestMinIsKept(t *testing.T) {
 	k := usual()
 	k.Min, k.MaxWaste = 3, 1
 	p := Solves{Median: 20 * time.Second, Sigma: 0.3, Least: 10 * time.Second, Most: 40 * time.Second}
 	arrivals := []float64{0}
 	at := 0.0
-	for i := range 30 { // of no period
+	for i := range 30 { // without a period
 		at += 300 + float64(i*i*97%900)
 		arrivals = append(arrivals, at, at+0.1, at+0.2)
 	}
@@ -334,7 +335,7 @@ func TestMinIsKept(t *testing.T) {
 	}
 }
 
-// A tracker with its shadow fits in 64 KB, however many situations it met.
+// A tracker with its shadow fits in 64 KB after any number of situations.
 func TestTrackerIsSmall(t *testing.T) {
 	m := NewState(usual())
 	for i := range situations {
@@ -345,8 +346,8 @@ func TestTrackerIsSmall(t *testing.T) {
 	}
 	size := unsafe.Sizeof(Tracker{}) + unsafe.Sizeof(*m) + unsafe.Sizeof(*m.learned.table) + unsafe.Sizeof(*m.workspace) + mostCells*unsafe.Sizeof(cell{})
 	size += unsafe.Sizeof(*m.learned) + unsafe.Sizeof(shadow{})
-	// Each run may hold as many tokens and orders as its depth; the dearer ones hold as many as a request
-	// each few seconds needs.
+	// Each run may hold as many tokens and orders as its depth. The runs with a higher price hold as
+	// many as a request each few seconds needs.
 	for _, depth := range append(slices.Repeat([]int{16}, dearerRungs), ladder...) {
 		size += unsafe.Sizeof(replay{}) + unsafe.Sizeof(State{}) + uintptr(depth)*(unsafe.Sizeof(float64(0))+unsafe.Sizeof(order{}))
 		size += 2 * unsafe.Sizeof(tally{}) // in the two periods
@@ -360,7 +361,7 @@ func TestTrackerIsSmall(t *testing.T) {
 	}
 }
 
-// The cost of a decision; to be at most 20 µs.
+// The time of a decision, which should be at most 20 µs.
 func BenchmarkPlan(b *testing.B) {
 	for _, c := range []struct {
 		rate  float64
@@ -381,7 +382,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// The expiries that `min` alone causes are not charged to the credit; further expiries are charged.
+// Expiries that `min` alone causes do not reduce the credit. Further expiries do.
 func TestCreditLeavesOutTheFloor(t *testing.T) {
 	k := usual()
 	k.Min = 4

@@ -9,38 +9,37 @@ type Stock struct {
 	Orders     int             // orders in flight
 	Waiting    int             // pending callers
 	Paused     bool            // an operator paused buying
-	Resumes    time.Duration   // time until the pause ends by itself; 0 = it does not end by itself
+	Resumes    time.Duration   // time until the pause ends by itself; 0 = the pause has no end
 	NextExpiry time.Duration   // time until the first fresh token reaches its margin; <0 = no fresh token
-	NextLook   time.Duration   // time until the number Outliving falls by one; <0 = Outliving is 0
+	NextLook   time.Duration   // time until Outliving falls; <0 = Outliving is 0
 	NextEnd    time.Duration   // time until the first order expires; 0 = no order
 	Leads      []time.Duration // the last 48 lead times, newest first
 	Windows    []Window        // warm windows made by POST that have not ended
 	Figures    Figures
 }
 
-// Figures are the counts of a target, over all replicas.
+// Figures are the counts of a target over all replicas.
 type Figures struct {
-	Requests int64 // hits, waits, misses, and callers that left while they waited
+	Requests int64 // hits, waits, misses, and callers that left during their wait
 	Hits     int64 // requests that got a token at once
-	Waited   int64 // requests that got a token that landed while they waited
+	Waited   int64 // requests that got a token after a wait
 	Misses   int64 // requests that got no token
 	Solved   int64 // tokens that landed
 	Failed   int64 // orders that ended without a token
 	Expired  int64 // tokens that expired unused
 }
 
-// Window is a period in which tokens are kept ready. Its times are relative to the time at which
-// the window was read.
+// Window is a period in which tokens are kept ready. Its times are relative to the time of the read.
 type Window struct {
 	Tokens int
-	In     time.Duration // time until the window begins; 0 or less = it has begun
+	In     time.Duration // time until the window begins; 0 or less = the window has begun
 	Left   time.Duration // time until the window ends
 }
 
 // Warm is a recurring window.
 type Warm struct {
 	Tokens int
-	// Next returns the first run of the window that is not over at the given time: until is after that
-	// time, and from may be before it.
+	// Next returns the first run of the window that has not ended at the given time. The result until
+	// is after that time. The result from may be before it.
 	Next func(at time.Time) (from, until time.Time)
 }

@@ -5,33 +5,33 @@ import (
 	"sort"
 )
 
-// The table counts the requests that followed each situation. A situation consists of the silence
-// since the last request and the busyness at that request. Times are in scaled seconds.
+// The table counts the requests that followed each situation. A situation is the silence since the
+// last request and the busyness at that request. Times are in scaled seconds.
 const (
 	horizons = 3
 	bins     = 44
 	binWidth = 0.25
-	binsZero = 18 // index of the bin that begins at ratio 1; the bins cover ratios from 1/90 to 600
+	binsZero = 18 // index of the bin that begins at ratio 1; bins cover the ratios from 1/90 to 600
 
 	// silences is the number of buckets of silence. The last bucket is open and begins at half a day.
 	silences = 34
-	// Only in the first busySilences buckets of silence does the busyness distinguish situations.
+	// Busyness distinguishes situations only in this number of the first buckets of silence.
 	busySilences = 11
 	// busies is the number of buckets of busyness. The last bucket is open.
 	busies     = 16
 	situations = busySilences*busies + silences - busySilences
-	// mostCells is the maximum number of situations with samples. For a further situation the table
+	// mostCells is the maximum number of situations with samples. For a new situation the table then
 	// drops the cell with the least weight.
 	mostCells = 104
 
-	// The weight of a sample is sampleUnit, so that it can be halved.
+	// sampleUnit is the weight of one sample. It is above 1, so that weights can be halved.
 	sampleUnit = 512
-	// A histogram is halved when it reaches the weight halveAt, so that the table follows changes of
-	// the demand.
+	// A histogram is halved when its weight reaches halveAt, so that the table follows changes of the
+	// demand.
 	halveAt = 100 * sampleUnit
 
-	// requestStep is the shortest time between two samples at requests. In a silence the interval
-	// between samples is quietStep, and lateStep after the time lateAfter.
+	// requestStep is the minimum time between two samples at requests. In a silence the interval
+	// between samples is quietStep, and after the time lateAfter it is lateStep.
 	requestStep = 0.5
 	quietStep   = 2.0
 	lateStep    = 10.0
@@ -46,7 +46,8 @@ const (
 	grow     = 1.3  // longer buckets grow by this factor
 )
 
-// silenceEdges has the ends of the buckets of silence: 1.5, 3, 6, ... 48, 62, 81, ... half a day.
+// silenceEdges contains the ends of the buckets of silence: 1.5, 3, 6, ... 48, 62, 81, ... half a
+// day.
 var silenceEdges = func() (edges [silences - 1]float64) {
 	edge := 1.5
 	for i := range edges {
@@ -60,7 +61,7 @@ var silenceEdges = func() (edges [silences - 1]float64) {
 	return edges
 }()
 
-// busyEdges has the ends of the buckets of busyness: 1.4 x 1.5^k.
+// busyEdges contains the ends of the buckets of busyness: 1.4 x 1.5^k.
 var busyEdges = func() (edges [busies - 1]float64) {
 	edge := 1.4
 	for i := range edges {
@@ -70,14 +71,13 @@ var busyEdges = func() (edges [busies - 1]float64) {
 	return edges
 }()
 
-// bucket returns the first bucket whose edge is above x.
+// bucket returns the index of the first bucket whose end is above x.
 func bucket(edges []float64, x float64) int {
 	return sort.Search(len(edges), func(i int) bool { return x < edges[i] })
 }
 
-// situation returns the index of the situation with the given silence and bucket of
-// busyness.
-func situation(silence float64, busy int) int {
+// situationOf returns the index of the situation with this silence and this bucket of busyness.
+func situationOf(silence float64, busy int) int {
 	s := bucket(silenceEdges[:], silence)
 	if s < busySilences {
 		return s*busies + busy
@@ -85,8 +85,8 @@ func situation(silence float64, busy int) int {
 	return busySilences*busies + s - busySilences
 }
 
-// histogram counts the number D of requests that followed a situation within one horizon, relative
-// to the mean m that the fallback expects: log((D+1/2)/(m+1/2)).
+// histogram counts the number D of requests that followed a situation within one horizon. The count
+// is relative to the mean m of the fallback: log((D+1/2)/(m+1/2)).
 type histogram struct {
 	Bins   [bins]uint16 `json:"bins"` // in units of 1/sampleUnit
 	weight uint32       // sum of Bins
@@ -96,7 +96,7 @@ func binOf(ratio float64) int {
 	return min(bins-1, max(0, int(math.Floor(ratio/binWidth))+binsZero))
 }
 
-// add adds one outcome. It reports whether it halved the older outcomes first.
+// add adds one outcome. The result is whether it halved the older outcomes first.
 func (h *histogram) add(ratio float64) (halved bool) {
 	if halved = h.weight > halveAt-sampleUnit; halved {
 		h.halve()
@@ -114,15 +114,15 @@ func (h *histogram) halve() {
 	}
 }
 
-// cell holds the samples of a situation.
+// cell contains the samples of a situation.
 type cell struct {
 	After [horizons]histogram `json:"after"`
-	// Late counts the samples with a request after the near horizon and before the last one.
+	// Late counts the samples with a request after the near horizon and before the last horizon.
 	Late uint32 `json:"late"`
 }
 
-// settleLate adds a sample to Late after the sample was added to the last histogram. The rounding
-// of halvings must not make Late exceed the histogram's weight.
+// settleLate adds a sample to Late after the sample was added to the last histogram. Halvings are
+// rounded, but Late must not exceed the histogram's weight.
 func (c *cell) settleLate(halved, came bool) {
 	if halved {
 		c.Late /= 2
@@ -136,20 +136,21 @@ func (c *cell) settleLate(halved, came bool) {
 // pending is a sample whose last horizon has not passed yet.
 type pending struct {
 	at    float64
-	shape float32 // shape of the fallback at the time of the sample
-	count uint32  // number of requests before the sample was taken
+	shape float32 // shape of the fallback when the sample was taken
+	count uint32  // number of requests when the sample was taken
 	near  uint32  // number of requests up to the near horizon
 	cell  uint16
 }
 
-// table holds the cells, the gaps and the pending samples. A cell is created with its first sample.
+// table contains the cells, the gaps and the pending samples. A cell is created with its first
+// sample.
 type table struct {
 	cells [situations]*cell
 	known int // number of cells that exist
 	gaps  gaps
 
 	ring [pendings]pending
-	head uint32           // number of samples noted
+	head uint32           // number of samples ever added
 	done [horizons]uint32 // number of samples whose horizon has passed, by horizon
 }
 
@@ -165,8 +166,8 @@ func (t *table) note(at, shape float64, count uint32, situation int) {
 	t.head++
 }
 
-// settle adds every sample whose horizon has passed to its histogram. The argument ends
-// has the horizons in scaled seconds.
+// settle adds every sample whose horizon has passed to the histogram of that horizon. The argument
+// ends contains the horizons in scaled seconds.
 func (t *table) settle(at float64, count uint32, ends *[horizons]float64, scale float64) {
 	for h, length := range ends {
 		for ; t.done[h] != t.head; t.done[h]++ {
@@ -216,15 +217,14 @@ func (t *table) evict() *cell {
 	return c
 }
 
-// exceedance is a histogram prepared for queries.
+// exceedance is a histogram in a form for fast queries.
 type exceedance struct {
-	above  [bins + 1]float32 // weight of each bin and the bins above it
+	above  [bins + 1]float32 // weight of each bin and all higher bins
 	weight float64
 	shift  float64 // -log(m+1/2), which converts log n to the ratio
 }
 
-// prepare sums up a histogram. The argument expected is the mean that the fallback
-// expects now.
+// prepare sums up a histogram. The argument expected is the current mean of the fallback.
 func (o *exceedance) prepare(h *histogram, expected float64) {
 	sum := uint32(0)
 	for i := bins - 1; i >= 0; i-- {
@@ -235,12 +235,12 @@ func (o *exceedance) prepare(h *histogram, expected float64) {
 	o.shift = -math.Log(expected + 0.5)
 }
 
-// mix corrects the fallback's probability p of at least n requests by the share of the samples with
-// at least n requests. The argument log is the logarithm of n. The boundary between fewer than n
-// requests and at least n is between D = n-1 and D = n. Within a bin the samples count as evenly
-// spread.
-func (o *exceedance) mix(p, log float64) float64 {
-	place := (log+o.shift)/binWidth + binsZero
+// mix corrects the fallback's probability p of at least n requests. The correction is the share of
+// samples with at least n requests. The argument logN is the logarithm of n. The boundary between
+// fewer than n requests and at least n is between D = n-1 and D = n. Within a bin the samples count
+// as evenly spread.
+func (o *exceedance) mix(p, logN float64) float64 {
+	place := (logN+o.shift)/binWidth + binsZero
 	share := 0.0
 	switch {
 	case place <= 0:

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// mostEvents is the maximum number of events of one kind that are learned from one look.
+// mostEvents is the maximum number of events of one kind that a tracker learns from one look.
 const mostEvents = 10_000
 
-// Tracker follows one target from look to look. Its State learns from the counts of the stock,
-// which cover all replicas. After the first request a tracker also has a shadow. It has no clock
-// and no lock, and must be used by one goroutine at a time.
+// Tracker follows one target from look to look. Its State learns from the counts in the stock, which
+// cover all replicas. After the first request a tracker also has a shadow. A Tracker has no clock and
+// no lock, and must be used by one goroutine at a time.
 type Tracker struct {
 	state    *State
 	calendar calendar // the target's warm windows
@@ -18,27 +18,27 @@ type Tracker struct {
 
 	figures Figures // counts at the last look
 	leads   []time.Duration
-	looked  time.Time // when figures and leads were read; zero = no look yet
-	asked   time.Time // when the last request was noticed; zero = no request yet
-	// concurrency is the provider's maximum number of orders in flight, at the last look.
+	looked  time.Time // time of the read of figures and leads; zero = no look yet
+	asked   time.Time // time at which the last request was noticed; zero = no request yet
+	// concurrency is the provider's maximum number of orders in flight, as of the last look.
 	concurrency int
 
-	loaded  bool // the saved State was read
-	unsaved bool // there was a request since the last save
+	loaded  bool // whether the saved State was read
+	unsaved bool // whether there was a request since the last save
 	savedAt time.Time
 }
 
-// NewTracker returns a tracker that has learned nothing yet.
+// NewTracker returns a tracker without any learned data.
 func NewTracker(p Params, windows []Warm) *Tracker {
 	return &Tracker{state: NewState(p), calendar: calendar{windows: windows}}
 }
 
 // Resume prepares the tracker after a time in which another replica watched the target. The tracker
-// then loads the state that the other replica saved, ignores the events before the next read of the
-// stock, and begins a new shadow.
+// then loads the state that the other replica saved, ignores all events before the next look, and
+// begins a new shadow.
 func (t *Tracker) Resume() { t.loaded, t.looked, t.shadow = false, time.Time{}, nil }
 
-// Pace sets the poll times of the provider that would get an order now.
+// Pace sets the poll times of the provider that would get the next order.
 func (t *Tracker) Pace(firstPoll, interval time.Duration) {
 	p := t.state.params
 	if p.FirstPoll != firstPoll || p.PollInterval != interval {
@@ -50,15 +50,15 @@ func (t *Tracker) Pace(firstPoll, interval time.Duration) {
 // Plan returns what the policy wants now, with the target's warm windows.
 func (t *Tracker) Plan(at time.Time) Plan { return t.calendar.plan(at, t.state) }
 
-// Decide returns what to order, given the stock as looked at with the plan's Lead.
+// Decide returns what to order for a stock that was read with the plan's Lead.
 func (t *Tracker) Decide(at time.Time, p Plan, s *Stock) Decision { return t.state.Decide(at, p, s) }
 
 // Placed records an order.
 func (t *Tracker) Placed(at time.Time) { t.state.Placed(at) }
 
-// Worth returns the worth of one more token as State.Worth computes it. It uses the adaptive State
-// of the target or of the target's shadow. A token that `min` or a warm window keeps counts as
-// surely needed and used.
+// Worth returns the worth of one more token, as computed by State.Worth. It uses the adaptive State
+// of the target or of the target's shadow. A token for `min` or a warm window counts as surely needed
+// and used.
 func (t *Tracker) Worth(n int) float64 {
 	if n < t.state.params.floor(t.state.warm) {
 		return t.state.params.MaxWaste
@@ -69,11 +69,11 @@ func (t *Tracker) Worth(n int) float64 {
 	return t.state.Worth(n)
 }
 
-// Credit returns how many tokens may still expire before an adaptive target keeps only its `min`; 0
-// for a fixed target.
+// Credit returns how many tokens may still expire before an adaptive target keeps only `min` tokens;
+// 0 for a fixed target.
 func (t *Tracker) Credit() float64 { return t.state.Credit() }
 
-// Shadow returns the comparison with the other way of refilling, or nil after too few requests.
+// Shadow returns the comparison with the other way of refilling; nil after too few requests.
 func (t *Tracker) Shadow() *Shadow {
 	if t.shadow == nil {
 		return nil
@@ -123,8 +123,8 @@ func (t *Tracker) Learn(at time.Time, s *Stock, concurrency int) {
 	t.figures, t.looked, t.concurrency = now, at, concurrency
 }
 
-// learner returns the adaptive State of the target or of its shadow. It returns nil if
-// the shadow has no table now.
+// learner returns the adaptive State of the target or of its shadow; nil if the shadow has no table
+// now.
 func (t *Tracker) learner() *State {
 	switch {
 	case t.state.params.Adaptive:
@@ -140,9 +140,9 @@ func (t *Tracker) active(at time.Time) bool {
 	return !t.asked.IsZero() && at.Sub(t.asked) < shadowLife
 }
 
-// WantsSaved reports whether the caller must call Load with the saved state. That is necessary
-// once, and again when the shadow of a fixed target begins or needs its table. WantsSaved also
-// begins the shadow of an adaptive target, which needs no saved state.
+// WantsSaved reports whether the caller must call Load with the saved state. This is necessary once,
+// and again when the shadow of a fixed target begins or needs its table. The shadow of an adaptive
+// target needs no saved state, and WantsSaved begins it.
 func (t *Tracker) WantsSaved(at time.Time) bool {
 	active := t.active(at)
 	if active && t.shadow == nil && t.state.params.Adaptive {
@@ -151,8 +151,8 @@ func (t *Tracker) WantsSaved(at time.Time) bool {
 	return !t.loaded && t.state.params.remembers() || active && (t.shadow == nil || !t.shadow.loaded())
 }
 
-// Load restores the saved state; nil means that no state was saved. With the error ErrSavedVersion
-// or ErrSavedCorrupt the tracker learns from the start.
+// Load restores the saved state; nil means that no state was saved. If the error is ErrSavedVersion
+// or ErrSavedCorrupt, the tracker learns from the start.
 func (t *Tracker) Load(at time.Time, saved []byte) (err error) {
 	restore := func(p Params) *State {
 		if saved == nil {
@@ -176,27 +176,27 @@ func (t *Tracker) Load(at time.Time, saved []byte) (err error) {
 	return err
 }
 
-// Unsaved returns the state to save, if at least the duration every has passed since the last save
-// and there was a request since that save. Without a request it returns the state, which has
-// learned from the silence, in two cases: every is 0, or the shadow is about to free its table. It
-// returns nil if there is nothing to save.
-func (t *Tracker) Unsaved(at time.Time, every time.Duration) ([]byte, error) {
+// Unsaved returns the state to save; nil if there is nothing to save. There is a state if at least
+// the given interval has passed since the last save, and a request has arrived since that save.
+// Without a request, there is a state if the interval is 0, or if the shadow is about to free its
+// table. This state has learned from the silence.
+func (t *Tracker) Unsaved(at time.Time, interval time.Duration) ([]byte, error) {
 	learner := t.learner()
 	if t.unloads(at) {
-		every = 0
+		interval = 0
 	}
-	if !t.loaded || learner == nil || at.Sub(t.savedAt) < every {
+	if !t.loaded || learner == nil || at.Sub(t.savedAt) < interval {
 		return nil, nil
 	}
-	if !t.unsaved && (every > 0 || learner.learned.sampled <= unixSeconds(t.savedAt)) {
+	if !t.unsaved && (interval > 0 || learner.learned.sampled <= unixSeconds(t.savedAt)) {
 		return nil, nil
 	}
 	return learner.save()
 }
 
-// Saved records that the caller has stored the result of Unsaved. The argument at must be that of
-// the Unsaved call. If the last request is older than shadowLife, a fixed target's shadow frees its
-// table.
+// Saved records that the caller has stored the result of Unsaved. The argument at must be the same as
+// in the call of Unsaved. If the last request is older than shadowLife, a fixed target's shadow frees
+// its table.
 func (t *Tracker) Saved(at time.Time) {
 	t.unsaved, t.savedAt = false, at
 	if t.unloads(at) {
@@ -204,7 +204,7 @@ func (t *Tracker) Saved(at time.Time) {
 	}
 }
 
-// unloads reports whether the shadow can free its table once the table is saved.
+// unloads reports whether the shadow can free its table after the table is saved.
 func (t *Tracker) unloads(at time.Time) bool {
 	return !t.state.params.Adaptive && t.learner() != nil && !t.active(at)
 }

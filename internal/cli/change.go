@@ -39,7 +39,7 @@ type change struct {
 // newChange completes a command that changes one target.
 func newChange(c *Console, command *cobra.Command, change change) *cobra.Command {
 	command.Args = Words(0, "the name of a target")
-	asJSON := command.Flags().Bool("json", false, "print the target as GET /pool/TARGET shows it afterwards")
+	asJSON := command.Flags().Bool("json", false, "print the changed target as JSON")
 	connect := onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
 		q, err := change.request(words[0])
 		if err != nil {

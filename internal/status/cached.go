@@ -7,13 +7,13 @@ import (
 	"poold/internal/targets"
 )
 
-// cached keeps the last result of a query that costs round trips to Redis, so that the load on
-// Redis does not grow with the number of readers. Callers that arrive while a result is being made
-// share that result. The zero value is empty.
+// cached keeps the last result of an expensive query to Redis, so that the load on Redis does not
+// grow with the number of readers. Callers that arrive while a result is being made share this
+// result. The zero value is empty.
 type cached[T any] struct {
 	mu     sync.Mutex
 	last   *result[T] // the last complete result; nil = none
-	making *result[T] // the result that was begun last; nil if it is complete
+	making *result[T] // the newest result that is being made; nil = none
 }
 
 // revision identifies the inputs of a result. A new Set or a change through the API makes older
@@ -23,7 +23,7 @@ type revision struct {
 	changes uint64
 }
 
-// The goroutine that makes a result owns it until the channel done is closed. Afterwards the result
+// A result belongs to the goroutine that makes it until the channel done is closed. Then the result
 // is immutable.
 type result[T any] struct {
 	revision
@@ -34,8 +34,8 @@ type result[T any] struct {
 }
 
 // get returns the last result if it is current, and otherwise makes a new result. The function
-// build runs in the goroutine of one caller. The function must limit its own duration, because the
-// other callers wait for the same result.
+// build runs in the goroutine of one caller. It must limit its own duration, because the other
+// callers wait for the same result.
 func (c *cached[T]) get(of revision, life time.Duration, build func() T) T {
 	c.mu.Lock()
 	if last := c.last; last != nil && last.revision == of && time.Now().Before(last.until) {
@@ -46,15 +46,15 @@ func (c *cached[T]) get(of revision, life time.Duration, build func() T) T {
 }
 
 // renew makes a new result. Until the new result is complete, the method get still returns the last
-// result if that is current.
+// result if the last result is current.
 func (c *cached[T]) renew(of revision, life time.Duration, build func() T) {
 	c.mu.Lock()
 	c.makeLocked(of, life, build)
 }
 
 // makeLocked makes a result, or waits for a result of the same revision that is being made. In both
-// cases it first unlocks mu. If another goroutine begins a result of a newer revision meanwhile,
-// makeLocked returns its own result but does not store it as the last result.
+// cases it first unlocks mu. If another goroutine meanwhile begins a result of a newer revision,
+// makeLocked returns its result without storing it.
 func (c *cached[T]) makeLocked(of revision, life time.Duration, build func() T) T {
 	if r := c.making; r != nil && r.revision == of {
 		c.mu.Unlock()

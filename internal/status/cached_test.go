@@ -38,7 +38,7 @@ func TestCachedKeepsTheNewestRevision(t *testing.T) {
 	}
 }
 
-// The life of a result begins when it is made, however long that takes.
+// The life of a result begins when the result is complete, even after a long query.
 func TestALifeBeginsWithTheResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c cached[int]

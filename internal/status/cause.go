@@ -11,11 +11,11 @@ import (
 	"poold/internal/targets"
 )
 
-// Cause explains the state of a target. CauseOf determines it for the page, for /status.json and
-// for the responses to callers that got no token.
+// Cause explains the state of a target. The page, /status.json and the responses to callers without
+// a token get the Cause from CauseOf.
 type Cause struct {
 	State string // Target.State in the document
-	// Reason is a sentence. Reason quotes the solving service if the service is the cause. "" = the
+	// Reason is a sentence. If the solving service is the cause, Reason quotes the service. "" = the
 	// state is normal.
 	Reason string
 	Outage bool // the reason is that all providers are down
@@ -25,9 +25,9 @@ type Cause struct {
 var Starting = refill.Status{State: refill.OK, Reason: "starting", Lead: unknownLead}
 
 // CauseOf determines the cause from the refill status and the stock of a target. The argument
-// outage is the reason why all providers are down; "" = a provider is up. A pause has priority,
-// then the other causes of the target, and then the outage.
-func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outage string) Cause {
+// outageReason explains why all providers are down; "" = a provider is up. A pause has the highest
+// priority. The target's other causes come next, then the outage.
+func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outageReason string) Cause {
 	state, reason := refilling.State, refilling.Reason
 	switch {
 	case t.Paused:
@@ -51,13 +51,13 @@ func CauseOf(t *targets.Target, refilling refill.Status, stock *pool.Stock, outa
 	if state == refill.OK && reason == "" && isIdle(t, refilling, stock) {
 		state, reason = StateIdle, "no caller asked for a while, so no token is kept"
 	}
-	if outage == "" {
+	if outageReason == "" {
 		return Cause{State: state, Reason: reason}
 	}
 	if coming := stock.Fresh + stock.Orders; refilling.Want > coming || stock.Waiting > coming {
 		state = refill.Starved
 	}
-	return Cause{State: state, Reason: outage, Outage: true}
+	return Cause{State: state, Reason: outageReason, Outage: true}
 }
 
 // nextTry returns a clause with the time of a refused target's next order; "" = the time is
@@ -75,8 +75,8 @@ func isIdle(t *targets.Target, refilling refill.Status, stock *pool.Stock) bool 
 		(refilling.Limit == policy.LimitIdle || refilling.Limit == policy.LimitNone && t.Refill == targets.RefillAdaptive)
 }
 
-// pauseReason returns a sentence with the author, the end and the reason of a pause, as far as they
-// are known.
+// pauseReason returns a sentence with the author, the end and the reason of a pause. Unknown parts
+// are omitted.
 func pauseReason(target string, p pool.Pause) string {
 	text := "paused by POST /pool/" + target + "/pause"
 	if p.By != "" {
@@ -91,7 +91,7 @@ func pauseReason(target string, p pool.Pause) string {
 	return text
 }
 
-// States lists all states that a target can have, the most urgent first.
+// States lists all states of targets, the most urgent first.
 func States() []string {
 	return []string{refill.Refused, refill.Starved, refill.Budget, refill.Paused, refill.OK, StateIdle}
 }

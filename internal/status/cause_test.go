@@ -11,11 +11,12 @@ import (
 	"poold/internal/targets"
 )
 
-// The cause of a target's state: a pause comes first, then the other causes of the target, and then an
-// outage. An outage starves a target that lacks tokens for its policy or for its pending callers.
+// The cause of a target's state: a pause comes first, then the other causes of the target, and then
+// an outage. During an outage, a target is starved if it lacks tokens for its policy or for pending
+// callers.
 func TestCauseOf(t *testing.T) {
 	here := time.Local
-	time.Local = time.FixedZone("here", 3600) // texts are in UTC wherever the daemon runs
+	time.Local = time.FixedZone("here", 3600) // texts are in UTC in every time zone of the daemon
 	t.Cleanup(func() { time.Local = here })
 	const outage = "provider solver is down"
 	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -27,7 +28,7 @@ func TestCauseOf(t *testing.T) {
 		outage string
 		state  string
 		reason string
-		is     bool // whether the reason is the outage
+		is     bool // the reason is the outage
 	}{
 		"normal":   {refill: busy, state: refill.OK},
 		"starting": {refill: Starting, state: refill.OK, reason: "starting"},

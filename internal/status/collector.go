@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// snapshotLife is the life of a snapshot. It limits the load that status requests put on Redis.
+	// snapshotLife is the life of a snapshot. It limits the load of status requests on Redis.
 	snapshotLife = 200 * time.Millisecond
-	// A survey of more than manyTargets targets takes a second or longer, so its snapshot lives for
-	// manyLife. Run makes a new snapshot each renewEvery, so that no reader waits for it. Run stops
-	// making snapshots watchedFor after the last request.
+	// A survey of more than manyTargets targets takes a second or longer, so such a snapshot lives for
+	// manyLife. Run makes a new snapshot at each interval renewEvery, so that no reader waits. After
+	// the time watchedFor without a request, Run makes no more snapshots.
 	manyTargets = 1000
 	manyLife    = 10 * time.Second
 	renewEvery  = 4 * time.Second
@@ -30,8 +30,8 @@ const (
 	// providersLife is longer than snapshotLife, because each caller of an empty pool reads the
 	// state of the providers.
 	providersLife = time.Second
-	// So that a snapshot is made within a second, these limit the queries of three parts: the
-	// orders in flight at the providers, the overall budget, and the reports of other replicas.
+	// These constants limit three queries, so that a snapshot takes at most a second: the orders in
+	// flight at the providers, the overall budget, and the reports of other replicas.
 	providersLimit = 250 * time.Millisecond
 	budgetLimit    = 200 * time.Millisecond
 	refreshLimit   = 250 * time.Millisecond
@@ -60,7 +60,7 @@ type Stock interface {
 
 // Refill reports the refill status of targets; *refill.Manager implements it.
 type Refill interface {
-	// Refresh reads the reports of the other replicas about the targets that those replicas watch.
+	// Refresh reads the other replicas' reports about the targets that they watch.
 	Refresh(ctx context.Context) error
 	// Status returns false while no worker refills the target.
 	Status(name string) (refill.Status, bool)
@@ -69,7 +69,7 @@ type Refill interface {
 // Purchases reports on the providers and the budgets; *purchase.Buyer implements it.
 type Purchases interface {
 	Providers(ctx context.Context, at time.Time) []purchase.Status
-	// Booked returns the use of the overall budget and its limit perDay; 0 = there is no budget.
+	// Booked returns the use and the limit of the overall budget. If perDay is 0, there is no budget.
 	Booked(ctx context.Context) (used, perDay int, err error)
 	// BookedForGuests returns the use of the guests' budget in the last 60 min and 24 h.
 	BookedForGuests(ctx context.Context) (hour, day int, err error)
@@ -82,8 +82,8 @@ type Guests interface {
 	Survey(ctx context.Context) (pool.GuestStock, error)
 }
 
-// Savings counts the requests to POST /solve by their outcome; *redisclaims.Claims and
-// *pgclaims.Claims implement it.
+// Savings counts the requests to POST /solve by outcome. Implementations: *redisclaims.Claims,
+// *pgclaims.Claims.
 type Savings interface {
 	// Days returns the counts of the last days, today first.
 	Days(ctx context.Context) ([]dedup.SavingsDay, error)
@@ -105,8 +105,8 @@ type AuditHealth interface {
 	Health() history.AuditHealth
 }
 
-// Sources are the inputs of a Collector. All fields are required except History, Audit, RedisMode
-// and Version.
+// Sources are the inputs of a Collector. The fields History, Audit, RedisMode and Version are
+// optional.
 type Sources struct {
 	File        File
 	Stock       Stock
@@ -118,8 +118,8 @@ type Sources struct {
 	History     HistoryHealth // nil = no history is kept
 	Audit       AuditHealth   // nil = no audit is kept
 	NearMisses  *compat.NearMisses
-	// CallsPerToken returns the number of calls to a provider for each token that this replica got
-	// from it; 0 before the first token.
+	// CallsPerToken returns the number of calls to a provider per token that this replica got from the
+	// provider. Before the first token the result is 0.
 	CallsPerToken func(provider string) float64
 	Log           *slog.Logger
 
@@ -133,7 +133,7 @@ type Collector struct {
 	Sources
 
 	surveyor  surveyor
-	booked    atomic.Pointer[Usage] // the overall budget when it was last read; nil = there is no budget
+	booked    atomic.Pointer[Usage] // last known overall budget; nil = there is no budget
 	guests    source[guests]
 	savings   source[[]dedup.SavingsDay]
 	stopping  atomic.Bool
@@ -149,9 +149,9 @@ func NewCollector(s Sources) *Collector {
 	return &Collector{Sources: s, changed: make(chan struct{}, 1), surveyor: surveyor{stock: s.Stock, log: s.Log}}
 }
 
-// Changed makes the current snapshot obsolete; call it after a change that the snapshot does not
-// show. With many targets, Run makes a new snapshot at once, and readers get the old snapshot until
-// then.
+// Changed makes the current snapshot obsolete. Callers call Changed after a change that the
+// snapshot does not show. With many targets, Run makes a new snapshot at once, and readers get the
+// old snapshot until then.
 func (c *Collector) Changed() {
 	c.changes.Add(1)
 	select {
@@ -160,26 +160,26 @@ func (c *Collector) Changed() {
 	}
 }
 
-// Stopping makes every later snapshot say that the daemon is not ready.
+// After a call of Stopping, every new snapshot says that the daemon is not ready.
 func (c *Collector) Stopping() {
 	c.stopping.Store(true)
 	c.Changed()
 }
 
-// Snapshot returns a snapshot of the current Set that is at most 2 s old. With many targets it is
-// at most 15 s old, if a survey takes at most 5 s.
+// Snapshot returns a snapshot of the current Set that is at most 2 s old. With many targets the
+// snapshot is at most 15 s old, if a survey takes at most 5 s.
 func (c *Collector) Snapshot(ctx context.Context) *Snapshot {
 	c.asked.Store(time.Now().UnixNano())
 	set := c.File.Current()
 	of, life := c.terms(set)
 	return c.snapshots.get(of, life, func() *Snapshot {
-		// Other callers may wait for the snapshot too, so it is completed even if this caller hangs
-		// up.
+		// Other callers may also wait for the snapshot, so the snapshot is completed even if this caller
+		// hangs up.
 		return c.makeSnapshot(context.WithoutCancel(ctx), set)
 	})
 }
 
-// terms returns the revision of a snapshot that is begun now, and the life of that snapshot.
+// terms returns the revision and the life of a snapshot that is begun now.
 func (c *Collector) terms(set *targets.Set) (of revision, life time.Duration) {
 	if many(set) {
 		return revision{set: set}, manyLife
@@ -189,8 +189,8 @@ func (c *Collector) terms(set *targets.Set) (of revision, life time.Duration) {
 
 func many(set *targets.Set) bool { return len(set.Targets) > manyTargets }
 
-// Run works ahead of the readers until ctx ends: it makes the snapshots of many targets and queries
-// the slow sources of on-demand solves. It must be called at most once.
+// Until ctx ends, Run makes the snapshots of many targets and queries the slow sources of on-demand
+// solves before readers need them. Run must be called at most once.
 func (c *Collector) Run(ctx context.Context) error {
 	for {
 		select {
@@ -255,7 +255,7 @@ func (c *Collector) makeSnapshot(ctx context.Context, set *targets.Set) *Snapsho
 		Targets:     make([]Target, len(seen)),
 	}
 	var read bool
-	document.Budget, read = c.budget(ctx, err == nil)
+	document.Budget, read = c.overallBudget(ctx, err == nil)
 	why, _, none := purchase.Outage(providers)
 	if none {
 		document.Alarms = append(document.Alarms, "Nothing is bought: "+why+remedies(providers))
@@ -303,9 +303,9 @@ func (c *Collector) statuses(ctx context.Context, set *targets.Set) ([]refill.St
 	return statuses, queries
 }
 
-// budget returns the overall budget, and whether it was read now. If Redis is not up or the read
-// fails, it returns the last known budget.
-func (c *Collector) budget(ctx context.Context, up bool) (budget *Usage, now bool) {
+// overallBudget reads the overall budget. If Redis is down or the read fails, overallBudget returns
+// the last known budget and false.
+func (c *Collector) overallBudget(ctx context.Context, up bool) (budget *Usage, now bool) {
 	if !up {
 		return c.booked.Load(), false
 	}

@@ -17,8 +17,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// crowd returns a Set with n targets.
-func crowd(n int) *targets.Set {
+// setOf returns a Set with n targets.
+func setOf(n int) *targets.Set {
 	list := make([]targets.Target, n)
 	for i := range list {
 		list[i] = newTarget(fmt.Sprintf("t%05d", i))
@@ -36,13 +36,13 @@ func age(t *testing.T, s *Snapshot) time.Duration {
 	return time.Since(asOf)
 }
 
-// TestManyTargets: with many targets the first reader waits for a snapshot. Later readers do not wait while
-// there are requests, and get one that is at most 15 s old.
+// TestManyTargets: with many targets only the first reader waits for a snapshot. While there are
+// requests, later readers get a snapshot that is at most 15 s old without a wait.
 func TestManyTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, stock := sources(crowd(manyTargets + 1))
+		s, stock := sources(setOf(manyTargets + 1))
 		const parts = manyTargets/surveyPart + 1
-		stock.before = func(context.Context) error { time.Sleep(100 * time.Millisecond); return nil } // 2.1 s in all
+		stock.before = func(context.Context) error { time.Sleep(100 * time.Millisecond); return nil } // 2.1 s for the whole survey
 		c := NewCollector(s)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -69,10 +69,10 @@ func TestManyTargets(t *testing.T) {
 			t.Errorf("the oldest was of %s ago", oldest)
 		}
 
-		// A change is shown by the first snapshot that is begun after it.
+		// The first snapshot that is begun after a change shows the change.
 		time.Sleep(renewEvery)
 		c.Stopping()
-		time.Sleep(6 * time.Second) // a survey under way, and the next one
+		time.Sleep(6 * time.Second) // the duration of the current survey and of the next survey
 		if c.Snapshot(t.Context()).Document.Ready {
 			t.Error("a change is not shown")
 		}
@@ -95,19 +95,19 @@ func TestManyTargets(t *testing.T) {
 // TestAnotherSetIsShownAtOnce: after a reload no snapshot of the previous Set is returned, even
 // with many targets.
 func TestAnotherSetIsShownAtOnce(t *testing.T) {
-	s, _ := sources(crowd(manyTargets + 1))
+	s, _ := sources(setOf(manyTargets + 1))
 	c := NewCollector(s)
 	c.Snapshot(t.Context())
-	s.File.(*fixedFile).set = crowd(manyTargets + 2)
+	s.File.(*fixedFile).set = setOf(manyTargets + 2)
 	if _, ok := c.Snapshot(t.Context()).Document.Target(fmt.Sprintf("t%05d", manyTargets+1)); !ok {
 		t.Error("the new target is not shown")
 	}
 }
 
-// TestFewTargets: with few targets a snapshot is made on request, and anew after a change.
+// TestFewTargets: with few targets a snapshot is made on request, and again after a change.
 func TestFewTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, stock := sources(crowd(3))
+		s, stock := sources(setOf(3))
 		c := NewCollector(s)
 		c.Snapshot(t.Context())
 		time.Sleep(snapshotLife - 1)
@@ -130,18 +130,18 @@ func TestFewTargets(t *testing.T) {
 	})
 }
 
-// TestUnreadableIdentitiesKeepTheirLastFigures: the targets that Redis cannot read show their last known figures. If Redis hangs, the
-// survey makes no more exchanges.
+// TestUnreadableIdentitiesKeepTheirLastFigures: the targets that Redis cannot read show their last
+// known figures. If Redis hangs, the survey sends no further requests.
 func TestUnreadableIdentitiesKeepTheirLastFigures(t *testing.T) {
 	fails := func(context.Context) error { return redisdb.ErrDown }
 	hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	for name, test := range map[string]struct {
 		second  func(context.Context) error // the second part of three
 		surveys int64
-		third   int64 // requests of the third
+		third   int64 // requests of the third part
 	}{"fails": {fails, 3, 8}, "hangs": {hangs, 2, 7}} {
 		synctest.Test(t, func(t *testing.T) {
-			set := crowd(2*surveyPart + 1)
+			set := setOf(2*surveyPart + 1)
 			s, stock := sources(set)
 			tell := func(requests int64) {
 				for _, target := range set.Targets {
@@ -188,7 +188,7 @@ func TestUnreadableIdentitiesKeepTheirLastFigures(t *testing.T) {
 // TestHangingRedis: a snapshot comes within a second, even with many targets.
 func TestHangingRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, stock := sources(crowd(10_000))
+		s, stock := sources(setOf(10_000))
 		stock.before = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		began := time.Now()
 		d := NewCollector(s).Snapshot(t.Context()).Document
@@ -198,11 +198,11 @@ func TestHangingRedis(t *testing.T) {
 	})
 }
 
-// While Redis or the budget cannot be read, the document has the last known budget, and the metrics
-// omit the budget.
+// While Redis is down or the budget cannot be read, the document contains the last known budget,
+// and the metrics omit the budget.
 func TestTheLastKnownBudgetStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, stock := sources(crowd(1))
+		s, stock := sources(setOf(1))
 		buyer, _ := s.Purchases.(*fixedBuyer)
 		buyer.used, buyer.perDay = 3, 10
 		c := NewCollector(s)
@@ -213,7 +213,7 @@ func TestTheLastKnownBudgetStays(t *testing.T) {
 			if b := snapshot.Document.Budget; b == nil || *b != (Usage{Used: used, Limit: 10}) {
 				t.Errorf("%s: %+v", what, b)
 			}
-			if shown := strings.Contains(scraped(t, snapshot, "poold_budget_used"), `"*"`); shown != metric {
+			if shown := strings.Contains(metricsNamed(t, snapshot, "poold_budget_used"), `"*"`); shown != metric {
 				t.Errorf("%s: in the metrics %v", what, shown)
 			}
 		}
@@ -231,11 +231,11 @@ func TestTheLastKnownBudgetStays(t *testing.T) {
 	})
 }
 
-// If the reports of other replicas cannot be read, the status shows what this replica knows. The log has the
-// cause.
+// If the reports of other replicas cannot be read, the status shows what this replica knows. The
+// log contains the cause.
 func TestAStatusWithoutTheReportsOfOtherReplicas(t *testing.T) {
 	var log testkit.Log
-	s, _ := sources(crowd(1))
+	s, _ := sources(setOf(1))
 	s.Refill, s.Log = unreachable{fixedRefill{"t00000": {State: refill.OK, Want: 4}}}, log.Logger()
 	if d := NewCollector(s).Snapshot(t.Context()).Document; !d.Ready || len(d.Targets) != 1 || d.Targets[0].Want != 4 {
 		t.Errorf("shown %+v", d)
@@ -245,9 +245,9 @@ func TestAStatusWithoutTheReportsOfOtherReplicas(t *testing.T) {
 	}
 }
 
-// The state of the providers does not depend on the caller that reads it first, which may have gone.
+// The query for the state of the providers does not end with the first caller, which may have hung up.
 func TestProvidersAreReadForAllCallers(t *testing.T) {
-	s, _ := sources(crowd(1))
+	s, _ := sources(setOf(1))
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if reason, _, is := NewCollector(s).Outage(gone); is {
@@ -255,9 +255,9 @@ func TestProvidersAreReadForAllCallers(t *testing.T) {
 	}
 }
 
-// The stock is queried with the margin of the target and with its lead time.
+// The stock is queried with the margin and the lead time of the target.
 func TestQueriesOfASurvey(t *testing.T) {
-	s, stock := sources(crowd(2))
+	s, stock := sources(setOf(2))
 	s.Refill = fixedRefill{"t00001": {State: refill.OK, Lead: 7 * time.Second}}
 	NewCollector(s).Snapshot(t.Context())
 	set := s.File.Current()

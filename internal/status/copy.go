@@ -13,11 +13,11 @@ import (
 // Copy rebuilds the document from the events of a Feed, for a program that reads the stream. A Copy
 // belongs to one goroutine; the zero Copy has no document yet.
 type Copy struct {
-	members map[string]json.RawMessage // members of the document by name, without the targets
+	members map[string]json.RawMessage // fields of the document by name, without the targets
 	targets map[string]Target          // by name
 }
 
-// Take applies an event. Take ignores events of unknown names.
+// Take applies an event. Events with unknown names are ignored.
 func (c *Copy) Take(name string, data []byte) error {
 	if name != EventStatus && name != EventChange {
 		return nil
@@ -47,8 +47,8 @@ func (c *Copy) Take(name string, data []byte) error {
 	return nil
 }
 
-// Document returns the current document. Its targets are read-only, because later documents share
-// them.
+// Document returns the current document. The targets of the document are read-only, because later
+// documents share these targets.
 func (c *Copy) Document() (*Document, error) {
 	document := &Document{Targets: make([]Target, 0, len(c.targets))}
 	if err := json.Unmarshal(strictjson.Encode(c.members), document); err != nil {

@@ -1,11 +1,11 @@
-// Package status makes snapshots of the state of the daemon, and from each snapshot one document.
+// Package status makes snapshots of the state of the daemon. Each snapshot has one document.
 //
 // # Place in the flow
 //
 // The package reads the configuration, the stock in Redis, the status of package refill, the buyer
-// with its dead letters, and the claims of on-demand solves. Its readers are the page,
-// /status.json, GET /pool/{target} and /metrics in package httpapi, and the command `poold status`,
-// which decodes the same types. The package changes no state and does not use HTTP.
+// with its dead letters, and the claims of on-demand solves. The readers of a snapshot are the
+// page, /status.json, GET /pool/{target} and /metrics in package httpapi. The command `poold
+// status` decodes the same types. The package changes no state and does not use HTTP.
 //
 // # Parts
 //
@@ -15,18 +15,18 @@
 //     rest.
 //   - cached.go: keeps the last snapshot, and the last state of the providers.
 //   - target.go, cause.go, notices.go, history.go, figures.go, money.go: convert the data of the
-//     sources. cause.go has the reasons that callers without a token get too.
+//     sources. cause.go contains the reasons that callers without a token also get.
 //   - snapshot.go, metrics.go: the snapshot as JSON and as metrics.
 //   - feed.go: the Feed, which sends changes of the document to many readers; copy.go: the Copy,
 //     which rebuilds the document from these changes.
 //
 // # Invariants
 //
-//   - All readers of the same time share one snapshot, so they cannot see contradictory figures.
+//   - All readers at one time share one snapshot and therefore see no contradictory figures.
 //   - A snapshot and its document are immutable.
-//   - The load on Redis does not depend on the number of readers: a few queries a second at most.
-//   - While Redis does not respond, a snapshot still takes at most a second. The document then has
-//     the last known figures and the reason; the metrics omit these figures.
+//   - The load on Redis is at most a few queries a second, regardless of the number of readers.
+//   - While Redis does not respond, a snapshot still takes at most a second. The document then
+//     contains the last known figures and the reason; the metrics omit these figures.
 //   - The queries about on-demand solves delay a snapshot by at most a quarter of a second. Each of
 //     these queries ends after at most 10 s.
 //   - Figures are rounded in this package, so all readers show the same digits.

@@ -15,7 +15,7 @@ type Document struct {
 	AsOf      string   `json:"as_of"`      // when the stock was read; RFC 3339, UTC
 	StartedAt string   `json:"started_at"` // RFC 3339, UTC
 	Alarms    []string `json:"alarms"`     // reasons why poold cannot work now
-	Notices   []string `json:"notices"`    // facts about this installation, e.g. that its provider is simulated
+	Notices   []string `json:"notices"`    // facts about this installation, for example that the provider is simulated
 	Config    Config   `json:"config"`
 	Redis     Redis    `json:"redis"`
 	// Budget is the use of the overall budget in the last 24 h; null = there is no overall budget.
@@ -29,7 +29,7 @@ type Document struct {
 	// Audit is null if no audit is kept, and for a key that is limited to some targets.
 	Audit       *Audit     `json:"audit"`
 	DeadLetters int        `json:"dead_letters"` // callbacks at this replica that could not be stored yet
-	Providers   []Provider `json:"providers"`    // in the order in which they are used
+	Providers   []Provider `json:"providers"`    // providers in the order of their use
 	Targets     []Target   `json:"targets"`      // sorted by name
 }
 
@@ -45,8 +45,8 @@ type Config struct {
 	OK       bool     `json:"ok"`        // the last attempt to load the file succeeded
 	Problems []string `json:"problems"`  // problems of the last attempt: "pools.yaml:LINE: message"
 	Warnings []string `json:"warnings"`  // unusual settings of the Set in use
-	// Lasting has the settings that only a restart changes, by the path of the YAML key and without
-	// secrets. It is null for a key that is limited to some targets.
+	// Lasting contains the settings that only a restart changes, without secrets. The keys are paths
+	// of YAML keys. For a key that is limited to some targets, Lasting is null.
 	Lasting map[string]string `json:"lasting"`
 }
 
@@ -54,31 +54,34 @@ type Config struct {
 type Redis struct {
 	Mode string `json:"mode"` // embedded | single | sentinel | cluster
 	OK   bool   `json:"ok"`   // false = Redis cannot be used; the figures of the targets may be the last known ones
-	// Reason says why Redis is not ok, or why a part of the targets cannot be read; otherwise "".
+	// Reason explains why Redis is not ok or why a part of the targets cannot be read; otherwise "".
 	Reason string `json:"reason"`
 }
 
-// History has the state and the counts of this replica's writing to the history, since its start.
+// History contains the state of this replica's writes to the history, and their counts since the
+// start of the replica.
 type History struct {
 	OK      bool   `json:"ok"`
 	Reason  string `json:"reason"`  // why the history cannot be written now; "" when ok
 	Sent    int64  `json:"sent"`    // ended orders that the store accepted
 	Dropped int64  `json:"dropped"` // ended orders that the store refused
-	// Unrecorded is the number of ended orders that Redis did not keep for the store, because too
-	// many were pending. It covers all replicas, the targets of this document and all guests.
+	// Unrecorded is the number of ended orders that Redis did not keep for the store, because too many
+	// ended orders were pending. The number covers all replicas, the targets of this document and all
+	// guests.
 	Unrecorded int64 `json:"unrecorded"`
-	// Unread is the number of identities whose ended orders cannot be read from Redis, because
-	// another program has written a value under their key.
+	// Unread is the number of identities whose ended orders cannot be read from Redis, because another
+	// program has overwritten the key.
 	Unread int `json:"unread"`
 }
 
-// Audit has the state and the counts of this replica's writing to the audit, since its start.
+// Audit contains the state of this replica's writes to the audit, and their counts since the start
+// of the replica.
 type Audit struct {
 	OK      bool   `json:"ok"`
 	Reason  string `json:"reason"`  // why the audit cannot be written now; "" when ok
 	Queued  int    `json:"queued"`  // entries in memory
 	Written int64  `json:"written"` // entries
-	Dropped int64  `json:"dropped"` // entries that found the queue full, or that the store refused
+	Dropped int64  `json:"dropped"` // entries that did not fit into the queue or that the store refused
 }
 
 // Provider is the state of one provider, for all replicas.
@@ -91,19 +94,19 @@ type Provider struct {
 	InFlight    int      `json:"in_flight"`
 	Concurrency int      `json:"concurrency"`
 	Balance     *float64 `json:"balance"`   // null = never read
-	RetryAt     string   `json:"retry_at"`  // if down: when it may be called again; RFC 3339, UTC; "" = unknown, or now
-	Callbacks   bool     `json:"callbacks"` // the configuration file has a callback_url for it
-	// CallsPerToken is the number of calls for each token that this replica got since its start, to
+	RetryAt     string   `json:"retry_at"`  // if down: time of the next call; RFC 3339, UTC; "" = unknown, or now
+	Callbacks   bool     `json:"callbacks"` // the provider has a callback_url in the configuration file
+	// CallsPerToken is the number of this replica's calls per token since the start of the replica, to
 	// one decimal place; 0 before the first token.
 	CallsPerToken float64 `json:"calls_per_token"`
 }
 
-// Target is the state of one target, for all replicas. The counters start when the identity is
-// first seen.
+// Target is the state of one target, for all replicas. The counters of an identity begin when poold
+// first sees the identity.
 type Target struct {
 	Name     string `json:"name"`
 	Type     string `json:"type"`
-	Identity string `json:"identity"` // hash of all fields that shape a solve; each identity has its own stock
+	Identity string `json:"identity"` // hash of all fields that determine a solve; each identity has its own stock
 	Owner    string `json:"owner"`
 	State    string `json:"state"`    // ok | idle (no requests, so no tokens wanted) | paused | starved | budget | refused
 	Reason   string `json:"reason"`   // the cause of the state, as in responses to callers (Cause); "" = normal
@@ -115,21 +118,22 @@ type Target struct {
 	Want         int      `json:"want"`
 	Refill       string   `json:"refill"`   // fixed | adaptive
 	Forecast     float64  `json:"forecast"` // adaptive: requests expected within one lead time
-	Risk         float64  `json:"risk"`     // adaptive: probability that a request finds no token if `want` are kept
+	Risk         float64  `json:"risk"`     // adaptive: probability that a request finds no token while `want` tokens are kept
 	Limit        string   `json:"rail"`     // what limits `want` or the orders: depth, credit, probe, idle, paused; "" = nothing
-	Credit       float64  `json:"credit"`   // adaptive: tokens that may still expire unused; below 0 only `min` is kept. fixed: 0
+	Credit       float64  `json:"credit"`   // adaptive: number of tokens that may still expire unused; if negative, only `min` tokens are kept. fixed: 0
 	Warm         int      `json:"warm"`     // number of tokens that warm windows require; 0 = no window runs or begins soon
 	// HitRateNeeds is the max_waste with which the target would have reached its hit_rate since
-	// Shadow.Since. It is null if hit_rate is reached, with `refill: fixed`, and if Shadow is null.
+	// Shadow.Since. HitRateNeeds is null if the target reaches its hit_rate, has `refill: fixed`, or
+	// has no Shadow.
 	HitRateNeeds *Need `json:"hit_rate_needs"`
-	// Shadow is null until there were enough requests.
+	// Shadow is null until enough requests have arrived.
 	Shadow         *Shadow  `json:"shadow"`
 	Sitekey        string   `json:"sitekey"`
 	Pageurl        string   `json:"pageurl"`
 	Fresh          int      `json:"fresh"`
 	Ageing         int      `json:"ageing"`           // fresh tokens that expire before a new order would land
 	InFlight       int      `json:"in_flight"`        // orders in flight, including unknown
-	BoughtInFlight int      `json:"bought_in_flight"` // orders in flight that `bought` includes
+	BoughtInFlight int      `json:"bought_in_flight"` // orders in flight that are included in `bought`
 	Unknown        int      `json:"unknown"`          // orders in flight that may or may not have been bought
 	Waiting        int      `json:"waiting"`
 	NextExpiry     *float64 `json:"next_expiry_s"` // time until the next fresh token enters its margin; null = no fresh token
@@ -138,16 +142,17 @@ type Target struct {
 	BoughtPerServed float64  `json:"bought_per_served"` // tokens bought per token handed out; 0 without hand-outs
 	LeadTime        LeadTime `json:"lead_time_s"`
 	Spent           Money    `json:"spent"` // by the prices of the configuration file; null = no price is known
-	// Days has those of the last seven UTC days that have a count, today first; never null.
+	// Days contains the days of the last seven UTC days that have a count, today first; never null.
 	Days []TargetDay `json:"days"`
 	Hour TargetHour  `json:"hour"`
-	// Windows has the present and future warm windows that were made by POST; never null.
+	// Windows contains the current and future warm windows that were made by POST; never null.
 	Windows []WarmWindow `json:"windows"`
-	// NearMisses counts submissions to the compatible endpoints of this replica that differ from
-	// the target in some fields, since the start of the replica. The latest come first; never null.
+	// NearMisses counts submissions that differ from the target in some fields: those to the
+	// compatible endpoints of this replica since its start. The latest near miss is first. NearMisses
+	// is never null.
 	NearMisses []NearMiss `json:"near_misses"`
-	// LastFailures has at most 5 failed orders, the latest first: orders of this replica since its
-	// start, or of the replica that watches the target; never null.
+	// LastFailures contains at most 5 failed orders, the latest first. The orders belong to this
+	// replica or to the replica that watches the target. LastFailures is never null.
 	LastFailures []LastFailure `json:"last_failures"`
 	// Budget is null if the target has no budget.
 	Budget *Budget `json:"budget"`
@@ -156,7 +161,7 @@ type Target struct {
 // LastFailure is an order that ended without a token.
 type LastFailure struct {
 	At     string `json:"at"`     // RFC 3339, UTC
-	Reason string `json:"reason"` // in the words of the service, if it gave a reason
+	Reason string `json:"reason"` // reason in the words of the service; "" = no reason
 }
 
 // NearMiss counts the submissions that differ from a target in the same fields.
@@ -171,7 +176,7 @@ func (n NearMiss) Text() string {
 	return "clients ask for it with another " + strings.Join(n.Fields, ", ")
 }
 
-// Counts has the numbers of events in a period, over all replicas.
+// Counts contains the numbers of events in a period, over all replicas.
 type Counts struct {
 	Requests int64 `json:"requests"`
 	Hits     int64 `json:"hits"`
@@ -181,43 +186,43 @@ type Counts struct {
 	Solved   int64 `json:"solved"`
 }
 
-// TargetHour has the counts of the last 60 minutes, including the present minute. An event counts
-// in the minute in which a replica next reads the stock.
+// TargetHour contains the counts of the last 60 minutes, including the current minute. An event
+// counts in the minute of the next read of the stock.
 type TargetHour struct {
 	Counts
 	HitRate float64 `json:"hit_rate"` // hits per request with an outcome; 0 without such requests
-	// Minutes has the minutes with a count, the oldest first; never null.
+	// Minutes contains the minutes with a count, the oldest first; never null.
 	Minutes []TargetMinute `json:"minutes"`
 }
 
-// TargetMinute has the counts of one minute.
+// TargetMinute contains the counts of one minute.
 type TargetMinute struct {
-	At string `json:"at"` // begin of the minute; RFC 3339, UTC
+	At string `json:"at"` // start of the minute; RFC 3339, UTC
 	Counts
 }
 
-// TargetDay has the counts of one UTC day.
+// TargetDay contains the counts of one UTC day.
 type TargetDay struct {
 	Date string `json:"date"` // 2006-01-02
 	Counts
 	Failed  int64 `json:"failed"`
 	Lost    int64 `json:"lost"`
 	Expired int64 `json:"expired"`
-	Spent   Money `json:"spent"` // null = the file has no price for it
+	Spent   Money `json:"spent"` // null = no price is known
 }
 
 // StateIdle is the state of a target that wants no tokens because it has no requests. Package
 // refill defines the other states.
 const StateIdle = "idle"
 
-// These are the marks that a target can have.
+// These are the possible marks of a target.
 const (
 	markFailing  = "failing"         // orders fail one after the other
 	markRejected = "mostly_rejected" // most of the recent reports are rejections
 )
 
-// WarmWindow is a period in which at least Tokens tokens should be ready. The times are RFC 3339,
-// UTC; From may be in the past.
+// WarmWindow is a period with a minimum number of ready tokens (the field Tokens). The times are
+// RFC 3339, UTC; From may be in the past.
 type WarmWindow struct {
 	Tokens int    `json:"tokens"`
 	From   string `json:"from"`
@@ -230,9 +235,9 @@ type Budget struct {
 	Day  *Usage `json:"day"`  // in the last 24 h
 }
 
-// Solve has the sums over all guests, which are the identities without a target for which POST
-// /solve buys tokens. It covers all replicas. The counters mean the same as those of a target,
-// never fall, and balance as described in docs/metrics.md.
+// Solve contains the sums over all guests and all replicas. Guests are the identities without a
+// target for which POST /solve buys tokens. The counters have the same meaning as those of a
+// target, never decrease, and balance as described in docs/metrics.md.
 type Solve struct {
 	Owner          string `json:"owner"`  // "" = the configuration file has no section `solve`
 	Reason         string `json:"reason"` // why the figures are not current; "" = they are current
@@ -248,7 +253,7 @@ type Solve struct {
 	Budget  Budget `json:"budget"`
 }
 
-// Used reports whether POST /solve was used. It is also true if the figures are not current.
+// Used reports whether POST /solve was used. If the figures are not current, the result is also true.
 func (s *Solve) Used() bool {
 	return s.Guests > 0 || s.Requests > 0 || s.Bought > 0 || s.Reason != ""
 }
@@ -259,14 +264,14 @@ type Dedup struct {
 	Requests int64      `json:"requests"`  // all requests of Days: with a token, missed and refused
 	Shared   int64      `json:"shared"`    // sum of shared_wait and shared_cache
 	Saved    int64      `json:"saved"`     // sum of shared and replay
-	Missed   int64      `json:"missed"`    // no token came, or it came too late
+	Missed   int64      `json:"missed"`    // no token came in time
 	Refused  int64      `json:"refused"`   // refused because no token could come
-	SavedPct float64    `json:"saved_pct"` // saved per 100 requests with a token, to one decimal place; 0 without such requests
-	Days     []DedupDay `json:"days"`      // UTC days, today first; 7 days unless some are unknown; never null
+	SavedPct float64    `json:"saved_pct"` // saved solves per 100 requests with a token, to one decimal place; 0 without such requests
+	Days     []DedupDay `json:"days"`      // UTC days, today first; never null; 7 days unless some days are unknown
 	Reason   string     `json:"reason"`    // why the figures are not current; "" = they are current
 }
 
-// DedupDay has the counts of one UTC day.
+// DedupDay contains the counts of one UTC day.
 type DedupDay struct {
 	Date     string   `json:"date"` // 2006-01-02
 	Requests int64    `json:"requests"`
@@ -278,7 +283,7 @@ type DedupDay struct {
 // Served returns the number of requests that got a token.
 func (d *Dedup) Served() int64 { return d.Requests - d.Missed - d.Refused }
 
-// BySource counts requests by the source of their token.
+// BySource counts requests by the source of the token.
 type BySource struct {
 	Pool        int64 `json:"pool"`         // the token was ready
 	Solve       int64 `json:"solve"`        // the token was bought for the request
@@ -291,14 +296,15 @@ type BySource struct {
 // saw in the last hours.
 type Shadow struct {
 	Refill string `json:"refill"` // the other mode: fixed | adaptive
-	Depth  int    `json:"depth"`  // fixed: the depth; adaptive: the most tokens kept and on order
+	Depth  int    `json:"depth"`  // fixed: the depth; adaptive: maximum number of tokens kept and on order
 	Since  string `json:"since"`  // RFC 3339, UTC
-	// Requests, HitRate and Bought are the figures of the target since Since: the requests with an
-	// outcome, the share of these requests that found a token, and the tokens that landed.
+	// Requests, HitRate and Bought are the figures of the target since the time in the field Since.
+	// They are the number of requests with an outcome, the share of these requests that found a token,
+	// and the number of landed tokens.
 	Requests int64   `json:"requests"`
 	HitRate  float64 `json:"hit_rate"`
 	Bought   int64   `json:"bought"`
-	// ShadowHitRate and ShadowBought are the same figures in the other mode.
+	// ShadowHitRate and ShadowBought are the corresponding figures of the other mode.
 	ShadowHitRate float64 `json:"shadow_hit_rate"`
 	ShadowBought  int64   `json:"shadow_bought"`
 	Text          string  `json:"text"` // the comparison as a sentence
@@ -306,12 +312,12 @@ type Shadow struct {
 
 // Need is the setting with which a target reaches the wanted hit rate.
 type Need struct {
-	MaxWaste   *float64 `json:"max_waste"`    // about the lowest that reaches the hit rate; null = no max_waste does
-	HitRateNow float64  `json:"hit_rate_now"` // hit rate with the present max_waste
+	MaxWaste   *float64 `json:"max_waste"`    // approximately the lowest sufficient max_waste; null = no max_waste suffices
+	HitRateNow float64  `json:"hit_rate_now"` // hit rate with the current max_waste
 	Text       string   `json:"text"`         // the need as a sentence
 }
 
-// LeadTime has percentiles of the duration of the last solves, in seconds; 0 before the first
+// LeadTime contains percentiles of the duration of the last solves, in seconds; 0 before the first
 // solve.
 type LeadTime struct {
 	P50 float64 `json:"p50"`
@@ -341,8 +347,8 @@ func (d *Document) DayTotals() []TargetDay {
 	return totals
 }
 
-// Target returns the target with this name. It returns false if the document lacks the target, for
-// example because only a newer Set has it.
+// Target returns the target with this name. The second result is false if the document lacks the
+// target, for example because only a newer Set contains the target.
 func (d *Document) Target(name string) (*Target, bool) {
 	i, ok := slices.BinarySearchFunc(d.Targets, name, func(t Target, name string) int { return strings.Compare(t.Name, name) })
 	if !ok {
@@ -352,9 +358,9 @@ func (d *Document) Target(name string) (*Target, bool) {
 }
 
 // Part returns the part of the document for a key that is limited to some targets. This part
-// includes the providers and the state of the configuration file, but not the file's problems and
-// warnings, which may name other targets. It omits Solve, Dedup, History and Audit, which cover the
-// requests of other keys.
+// includes the providers and the state of the configuration file. It does not include the file's
+// problems and warnings, because these may name other targets. It does not include Solve, Dedup,
+// History and Audit either, because these cover the requests of other keys.
 func (d *Document) Part(may func(target string) bool) *Document {
 	part := *d
 	part.Solve, part.Dedup, part.History, part.Audit = nil, nil, nil, nil

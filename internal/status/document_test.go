@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// busySources returns the sources of a daemon that fill each part of the document.
+// busySources returns sources that fill each part of the document.
 func busySources() Sources {
 	checkout, login, signup := newTarget("checkout"), newTarget("staging-login"), newTarget("staging-signup")
 	login.Refill = targets.RefillAdaptive
@@ -80,8 +80,8 @@ func busySources() Sources {
 	return s
 }
 
-// TestDocumentMatchesItsGoldenFile compares a document with a golden file, byte by byte: programs see its order, spelling
-// and rounding.
+// TestDocumentMatchesItsGoldenFile compares a document with a golden file, byte by byte, because
+// programs depend on order, spelling and rounding.
 func TestDocumentMatchesItsGoldenFile(t *testing.T) {
 	synctest.Test(t, testDocumentMatchesItsGoldenFile)
 }
@@ -91,7 +91,7 @@ func testDocumentMatchesItsGoldenFile(t *testing.T) {
 	if asOf, err := time.Parse(timestamp, snapshot.Document.AsOf); err != nil || time.Since(asOf).Abs() > time.Minute {
 		t.Errorf("as_of: %s, %v", snapshot.Document.AsOf, err)
 	}
-	snapshot.Document.AsOf = stamp(day) // before the first JSON call
+	snapshot.Document.AsOf = stamp(day) // the text before the first call of JSON
 	got := bytes.TrimSuffix(encoded(t, snapshot), []byte("\n"))
 	file := filepath.Join("testdata", "document.json")
 	if *update {
@@ -108,7 +108,7 @@ func testDocumentMatchesItsGoldenFile(t *testing.T) {
 	}
 }
 
-// TestDocumentReadBack: `poold status` decodes all that the daemon encodes.
+// TestDocumentReadBack: `poold status` decodes every field that the daemon encodes.
 func TestDocumentReadBack(t *testing.T) { synctest.Test(t, testDocumentReadBack) }
 
 func testDocumentReadBack(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"poold/internal/targets"
 )
 
-// day is a time with milliseconds, so that a test notices their loss.
+// day is a time with milliseconds, so that a test fails if the milliseconds are lost.
 var day = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
 // fixedFile is a configuration file that a test edits.
@@ -36,7 +36,7 @@ func (f *fixedFile) Current() *targets.Set {
 	return f.set
 }
 
-// edit replaces the set while others may read it.
+// edit replaces the Set while other goroutines may read the file.
 func (f *fixedFile) edit(set *targets.Set) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,8 +52,8 @@ type fixedStock struct {
 	mu      sync.Mutex // guards stocks
 	stocks  map[captcha.ID]pool.Stock
 	surveys atomic.Int64
-	queries []pool.Query // of the last survey
-	// before runs before a survey; its error is the answer. nil = no-op.
+	queries []pool.Query // queries of the last survey
+	// before is called before a survey; the survey returns an error of before. nil = no-op.
 	before func(ctx context.Context) error
 }
 
@@ -74,7 +74,7 @@ func (f *fixedStock) LookAll(ctx context.Context, queries []pool.Query) ([]pool.
 	return stocks, nil
 }
 
-// change replaces a stock while others may survey.
+// change replaces a stock while other goroutines may call LookAll.
 func (f *fixedStock) change(id captcha.ID, s pool.Stock) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +88,7 @@ type unreachable struct{ fixedRefill }
 
 func (unreachable) Refresh(context.Context) error { return redisdb.ErrDown }
 
-// fixedRefill has the refill status of each target.
+// fixedRefill is a Refill with a fixed status of each target.
 type fixedRefill map[string]refill.Status
 
 func (f fixedRefill) Refresh(context.Context) error { return nil }
@@ -98,7 +98,7 @@ func (f fixedRefill) Status(name string) (refill.Status, bool) {
 	return now, ok
 }
 
-// fixedBuyer answers with its fields.
+// fixedBuyer is a buyer whose results are its fields.
 type fixedBuyer struct {
 	providers []purchase.Status
 	used      int
@@ -107,10 +107,10 @@ type fixedBuyer struct {
 	letters   int
 	aside     int
 	stranded  []purchase.Stranded
-	down      error // answer to Booked and BookedForGuests; nil = their fields are
+	down      error // implements Booked and BookedForGuests; nil = they return the fields
 }
 
-// Providers returns no providers if the context of its caller has ended.
+// Providers returns no providers if ctx has ended.
 func (f *fixedBuyer) Providers(ctx context.Context, _ time.Time) []purchase.Status {
 	if ctx.Err() != nil {
 		return nil

@@ -19,19 +19,19 @@ import (
 const (
 	// feedPace is the minimum interval between two editions.
 	feedPace = 250 * time.Millisecond
-	// After each edition a feed pauses pauseFactor times as long as the edition took, at most
-	// pauseMost, so that readers of thousands of targets do not keep Redis busy.
+	// After each edition a feed pauses for pauseFactor times the duration of the edition, but for at
+	// most pauseMost. Readers of thousands of targets then do not keep Redis busy.
 	pauseFactor = 4
 	pauseMost   = 2 * time.Second
-	// heartbeatEvery is the interval of editions while nothing changes. Such an edition has only a
-	// new as_of.
+	// heartbeatEvery is the interval of editions while nothing changes. Such an edition contains only
+	// a new as_of.
 	heartbeatEvery = 5 * time.Second
 )
 
 // These are the names of a feed's events.
 const (
 	EventStatus = "status" // Data is the complete document
-	EventChange = "change" // Data has the members that changed, and as_of
+	EventChange = "change" // Data contains the changed fields, and as_of
 )
 
 // Event is a server-sent event. Data is one line of JSON; it is read-only.
@@ -41,8 +41,8 @@ type Event struct {
 }
 
 // Feed sends the changes of the status to many readers. A Feed requests each snapshot once for all
-// readers, and computes a change once for each view. Without readers it requests no snapshots. A
-// Feed is safe for concurrent use.
+// readers, and computes a change once for each view. While there are no readers, a Feed requests no
+// snapshots. A Feed is safe for concurrent use.
 type Feed struct {
 	snapshots interface {
 		Snapshot(ctx context.Context) *Snapshot
@@ -51,7 +51,7 @@ type Feed struct {
 	wanted chan struct{} // wakes Run when a reader is added; capacity 1
 
 	mu    sync.Mutex
-	views map[string]*view // the views that have readers, by name
+	views map[string]*view // views with readers, by name
 }
 
 // NewFeed returns a Feed of the snapshots of a collector.
@@ -69,26 +69,26 @@ type view struct {
 
 // edition is the content of a view at one time. An edition is immutable once it is published.
 type edition struct {
-	number   int64 // counts the editions of a view; 0 = no edition yet, only next is set
+	number   int64 // number of the edition in its view; 0 = no edition yet, only next is set
 	at       time.Time
 	document *Document
-	members  map[string]json.RawMessage // members of the document by name, without the targets
+	members  map[string]json.RawMessage // fields of the document by name, without the targets
 	change   []byte                     // JSON of the difference from the previous edition
 	whole    func() []byte              // the document
 	next     chan struct{}              // closed when a later edition is published
 }
 
-// Reader reads one view of a feed. It belongs to one goroutine.
+// Reader reads one view of a feed. A Reader belongs to one goroutine.
 type Reader struct {
 	feed  *Feed
 	view  *view
 	begun bool  // the reader has got a complete document
-	last  int64 // number of the last edition that it read
+	last  int64 // number of the last edition that the reader got
 }
 
-// Follow adds a reader, which sees the targets for which may(name) is true. If may is nil, the
-// reader sees all targets. Readers that see the same targets must use the same name. The caller
-// must close the reader.
+// Follow adds a reader. The reader sees the targets for whose names the function may returns true.
+// If the function is nil, the reader sees all targets. Readers that see the same targets must use
+// the same name. The caller must close the reader.
 func (f *Feed) Follow(name string, may func(target string) bool) *Reader {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,7 +127,7 @@ func (r *Reader) Changed() <-chan struct{} {
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // Event returns the next event: the complete document for the first event and after a missed
-// edition, otherwise the change. Call it only after the channel that Changed returned is closed.
+// edition, otherwise the change. Callers must first wait until the channel from Changed is closed.
 func (r *Reader) Event() Event {
 	e := r.view.current.Load()
 	missed := !r.begun || e.number != r.last+1
@@ -138,7 +138,7 @@ func (r *Reader) Event() Event {
 	return Event{Name: EventStatus, Data: e.whole()}
 }
 
-// Run makes editions while there are readers, until ctx ends. It must be called at most once.
+// Until ctx ends, Run makes editions while there are readers. Run must be called at most once.
 func (f *Feed) Run(ctx context.Context) error {
 	for {
 		select {
@@ -163,7 +163,7 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// activeViews lists the views that have readers.
+// activeViews lists the views with readers.
 func (f *Feed) activeViews() []*view {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -179,8 +179,8 @@ func (v *view) publish(s *Snapshot) {
 		document = document.Part(v.may)
 		whole = func() []byte { return strictjson.Encode(document) }
 	}
-	members := document.members()
-	change := changedMembers(last, members)
+	members := document.encodeFields()
+	change := changedFields(last, members)
 	targets, gone := changedTargets(last.document, document)
 	if len(targets) > 0 {
 		change["targets"] = targets
@@ -200,17 +200,17 @@ func (v *view) publish(s *Snapshot) {
 	close(last.next)
 }
 
-// members encodes the members of the document by name, without the targets.
-func (d *Document) members() (members map[string]json.RawMessage) {
+// encodeFields encodes the fields of the document by name, without the targets.
+func (d *Document) encodeFields() (members map[string]json.RawMessage) {
 	head := *d
 	head.Targets = nil
-	_ = json.Unmarshal(strictjson.Encode(&head), &members) // it is one JSON object
+	_ = json.Unmarshal(strictjson.Encode(&head), &members) // the text is one JSON object
 	delete(members, "targets")
 	return members
 }
 
-// changedMembers returns the members that differ from the last edition, except as_of.
-func changedMembers(last *edition, members map[string]json.RawMessage) map[string]any {
+// changedFields returns the fields that differ from the last edition, except as_of.
+func changedFields(last *edition, members map[string]json.RawMessage) map[string]any {
 	change := map[string]any{}
 	for name, value := range members {
 		if name != "as_of" && !bytes.Equal(value, last.members[name]) {
@@ -221,8 +221,8 @@ func changedMembers(last *edition, members map[string]json.RawMessage) map[strin
 }
 
 // changedTargets lists the targets that differ, and the names of the removed targets, both sorted
-// by name. A different next_expiry_s alone is not a change, because a reader can count it down from
-// the as_of of the event that had it.
+// by name. A different next_expiry_s alone is not a change, because a reader can compute the
+// current value from the last value and its as_of.
 func changedTargets(last, now *Document) (list []*Target, gone []string) {
 	old := []Target{}
 	if last != nil {

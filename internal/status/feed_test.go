@@ -21,8 +21,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// feed runs a feed of these sources until the bubble ends.
-func feed(t *testing.T, s Sources) *Feed {
+// runFeed runs a Feed of these sources until the bubble ends.
+func runFeed(t *testing.T, s Sources) *Feed {
 	f := NewFeed(NewCollector(s))
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -64,15 +64,15 @@ func (e *decodedEvent) names() string {
 	return fmt.Sprint(list, e.Gone)
 }
 
-// An event has all changes and nothing else. A different next_expiry_s is no change. Without a
-// change the reader gets a new as_of each beatEvery.
+// An event contains exactly the changes since the last event. A different next_expiry_s is no
+// change. Without a change the reader gets a new as_of after each beatEvery.
 func TestFeedSendsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(newSet(newTarget("a"), newTarget("b"), newTarget("c")))
 		file, _ := s.File.(*fixedFile)
 		id := file.set.Targets[1].ID
 		stock.change(id, pool.Stock{Fresh: 1, NextExpiry: time.Minute})
-		f := feed(t, s)
+		f := runFeed(t, s)
 		r := f.Follow("", nil)
 		defer r.Close()
 		first := next(t, r)
@@ -99,12 +99,12 @@ func TestFeedSendsChanges(t *testing.T) {
 	})
 }
 
-// A reader that missed an edition gets the whole document, and then changes again.
+// A reader that missed an edition gets the whole document next. Then it gets changes again.
 func TestFeedAfterAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(newSet(newTarget("a"), newTarget("b")))
 		file, _ := s.File.(*fixedFile)
-		f := feed(t, s)
+		f := runFeed(t, s)
 		r := f.Follow("", nil)
 		defer r.Close()
 		next(t, r)
@@ -129,7 +129,7 @@ func TestFeedIsFiltered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(newSet(newTarget("public"), newTarget("secret")))
 		file, _ := s.File.(*fixedFile)
-		f := feed(t, s)
+		f := runFeed(t, s)
 		all := f.Follow("", nil)
 		defer all.Close()
 		some := f.Follow("public", func(name string) bool { return name == "public" })
@@ -148,8 +148,8 @@ func TestFeedIsFiltered(t *testing.T) {
 	})
 }
 
-// A hundred readers cost as many surveys as one, and no reader costs none. A reader gets at most four events
-// a second.
+// A hundred readers cost as many surveys as one reader. Without a reader there are no surveys. A
+// reader gets at most four events a second.
 func TestFeedIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var list []targets.Target
@@ -164,7 +164,7 @@ func TestFeedIsShared(t *testing.T) {
 			stock.change(id, changing)
 			return nil
 		}
-		f := feed(t, s)
+		f := runFeed(t, s)
 		time.Sleep(time.Minute)
 		if n := stock.surveys.Load(); n != 0 {
 			t.Fatalf("%d surveys without a reader", n)
@@ -214,7 +214,7 @@ func TestCopyFollowsTheFeed(t *testing.T) {
 		s, stock := sources(newSet(newTarget("a"), newTarget("b"), newTarget("c")))
 		file, _ := s.File.(*fixedFile)
 		whole := file.set
-		f := feed(t, s)
+		f := runFeed(t, s)
 		r := f.Follow("", nil)
 		defer r.Close()
 		var copied Copy
@@ -256,7 +256,7 @@ func TestCopyFollowsTheFeed(t *testing.T) {
 	})
 }
 
-// oddBalance is a buyer whose providers have a balance without a JSON form while on is set.
+// oddBalance is a buyer whose providers have a balance without a JSON form while the field on is set.
 type oddBalance struct {
 	*fixedBuyer
 	on *atomic.Bool
@@ -270,7 +270,8 @@ func (o oddBalance) Providers(context.Context, time.Time) []purchase.Status {
 	return []purchase.Status{{Name: "solver", State: state, Concurrency: 20}}
 }
 
-// A figure without a JSON form is logged and sent to no reader. The next snapshot without it is sent.
+// A figure without a JSON form is logged and sent to no reader. The next snapshot without such a
+// figure is sent.
 func TestAFigureWithoutAJSONFormIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log testkit.Log
@@ -280,7 +281,7 @@ func TestAFigureWithoutAJSONFormIsLogged(t *testing.T) {
 		broken.Store(true)
 		buyer, _ := s.Purchases.(*fixedBuyer)
 		s.Purchases = oddBalance{buyer, &broken}
-		f := feed(t, s)
+		f := runFeed(t, s)
 		r := f.Follow("", nil)
 		defer r.Close()
 		select {
@@ -320,8 +321,8 @@ func TestCopyRefusesInvalidEvents(t *testing.T) {
 	}
 }
 
-// Targets are sorted by the urgency of their states. A target with a mark comes before paused and ok ones;
-// the order is stable.
+// Targets are sorted by the urgency of their states. A target with a mark comes before paused and
+// ok targets. The sort is stable.
 func TestProblemsFirst(t *testing.T) {
 	list := []Target{
 		{Name: "idle", State: StateIdle}, {Name: "ok 1", State: "ok"}, {Name: "paused", State: "paused"}, {Name: "ok 2", State: "ok"},

@@ -9,7 +9,7 @@ import (
 // timestamp is the layout of times in the API: RFC 3339 in UTC, to the millisecond.
 const timestamp = "2006-01-02T15:04:05.000Z"
 
-// stamp formats a time. It returns "" for the zero time.
+// stamp formats a time. For the zero time the result is "".
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -41,6 +41,6 @@ func percentile(list []time.Duration, p int) float64 {
 		return 0
 	}
 	sorted := slices.Sorted(slices.Values(list))
-	rank := (len(sorted)*p + 99) / 100 // rounded up; the first rank is 1
+	rank := (len(sorted)*p + 99) / 100 // the rank is rounded up; the first rank is 1
 	return seconds(sorted[rank-1])
 }

@@ -38,7 +38,7 @@ func (c *Collector) auditStatus() *Audit {
 	}
 }
 
-// notices returns the notice that the history cannot be written or read; nil if it is ok.
+// notices returns a notice if the history cannot be written or read; otherwise nil.
 func (h *History) notices() []string {
 	switch {
 	case h == nil || h.OK:
@@ -49,7 +49,7 @@ func (h *History) notices() []string {
 	return []string{"The history cannot be written: " + h.Reason + ". Redis keeps the ended orders meanwhile."}
 }
 
-// notices returns the notices that the audit cannot be written, and that entries were dropped.
+// notices returns a notice if the audit cannot be written, and another notice if entries were dropped.
 func (a *Audit) notices() (list []string) {
 	if a == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// The health of the history is in the document, notices and metrics; without a history it is absent.
+// The health of the history is in the document, the notices and the metrics, unless no history is kept.
 func TestHistoryHealthIsShown(t *testing.T) { synctest.Test(t, testHistoryHealthIsShown) }
 
 func testHistoryHealthIsShown(t *testing.T) {
@@ -61,7 +61,8 @@ poold_history_up 0
 	}
 }
 
-// The health of the audit is in the document, notices and metrics; dropped entries stay a notice.
+// The health of the audit is in the document, the notices and the metrics. The notice about dropped
+// entries stays.
 func TestAuditHealthIsShown(t *testing.T) { synctest.Test(t, testAuditHealthIsShown) }
 
 func testAuditHealthIsShown(t *testing.T) {
@@ -76,7 +77,7 @@ poold_audit_entries_total 20
 `
 	const cannot, dropped = "The audit cannot be written: gone. Its entries wait", "The audit is incomplete: entries that this replica dropped since its start: 1."
 	for _, c := range []struct {
-		health  *fixedAudit // nil = none is kept
+		health  *fixedAudit // nil = no audit is kept
 		want    *Audit
 		says    []string // beginnings of notices about the audit
 		metrics string

@@ -10,25 +10,26 @@ import (
 	"poold/internal/targets"
 )
 
-// descriptions has the descriptions of all metrics of a snapshot.
+// descriptions contains the descriptions of all metrics of a snapshot.
 var descriptions []*prometheus.Desc
 
-// describe returns the description of a metric, and adds it to descriptions.
+// describe returns the description of a metric after adding it to descriptions.
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	d := prometheus.NewDesc("poold_"+name, help, labels, nil)
 	descriptions = append(descriptions, d)
 	return d
 }
 
-// overAllReplicas ends the help of the metrics that cover all replicas.
+// The help texts of metrics that cover all replicas end with overAllReplicas.
 const overAllReplicas = " Counted over all replicas, as on /status: take the maximum over instances, not the sum."
 
-// everyTarget describes a metric with the label target that covers all replicas.
+// everyTarget describes a metric that covers all replicas and has the label target.
 func everyTarget(name, help string, labels ...string) *prometheus.Desc {
 	return describe(name, help+overAllReplicas, append([]string{"target"}, labels...)...)
 }
 
-// These are the metrics of a snapshot. Counters start when the identity is first seen.
+// These are the metrics of a snapshot. The counters of an identity begin when poold first sees the
+// identity.
 var (
 	descTokens    = everyTarget("pool_tokens", "Fresh tokens.")
 	descWant      = describe("pool_want", "Tokens that the policy wants to keep now.", "target")

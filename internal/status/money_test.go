@@ -32,8 +32,8 @@ func TestMoneyInJSON(t *testing.T) {
 	}
 }
 
-// The amount spent is unknown if the file has no price for the type. It is 0 if the price is 0, or if
-// nothing was bought.
+// The amount spent is unknown if the file has no price for the type. The amount is 0 if the price
+// is 0, or if nothing was bought.
 func TestUnknownPrices(t *testing.T) { synctest.Test(t, testUnknownPrices) }
 
 func testUnknownPrices(t *testing.T) {
@@ -88,7 +88,7 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// TestSeconds: no figure shows more digits than it has.
+// TestSeconds: a figure in seconds has no digits beyond the millisecond.
 func TestSeconds(t *testing.T) {
 	for ms := range 100_000 {
 		d := time.Duration(ms)*time.Millisecond + 499*time.Microsecond

@@ -23,7 +23,7 @@ func (c *Collector) notices(set *targets.Set, providers []purchase.Status, healt
 	return list
 }
 
-// waysOfRunning returns the notices about the file and its providers.
+// waysOfRunning returns the notices about the configuration file and the providers.
 func waysOfRunning(set *targets.Set, providers []purchase.Status) []string {
 	list := []string{}
 	for _, p := range providers {
@@ -41,7 +41,7 @@ func waysOfRunning(set *targets.Set, providers []purchase.Status) []string {
 	return list
 }
 
-// remedies returns the known remedies for the providers that are down, as one text.
+// remedies returns one text with the known remedies for all providers that are down.
 func remedies(providers []purchase.Status) (text string) {
 	for _, p := range providers {
 		if p.State.Remedy != "" {

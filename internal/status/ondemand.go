@@ -11,16 +11,16 @@ import (
 	"poold/internal/targets"
 )
 
-// The text lastKnown ends each reason why figures are not current.
+// Each reason why figures are not current ends with the text lastKnown.
 const lastKnown = "; the figures are the last known ones"
 
-// guests has the sums of the stock of all guests, and the use of their common budget.
+// guests contains the sums of the stock of all guests, and the use of the guests' common budget.
 type guests struct {
 	stock     pool.GuestStock
 	hour, day int // use of the guests' budget in the last 60 min and 24 h
 }
 
-// onDemand has the queries about on-demand solves that were started for a snapshot.
+// onDemand contains the queries about on-demand solves that were started for a snapshot.
 type onDemand struct {
 	section *targets.Solve // nil = the configuration file has no section `solve`
 	guests  func() (guests, error)
@@ -36,10 +36,10 @@ func (c *Collector) askOnDemand(ctx context.Context, set *targets.Set) onDemand 
 	}
 }
 
-// fill waits for the queries, writes their results into a document, and returns the stock of all
+// fill waits for the queries and writes the results into a document. It returns the stock of all
 // guests. The result is nil if the document has no Solve, or if the stock is not current. After a
-// reload has removed the section `solve`, the document has Solve until the last tokens and orders
-// of guests have ended.
+// reload that removes the section `solve`, the document contains Solve until the last tokens and
+// orders of guests have ended.
 func (o onDemand) fill(document *Document) (current *pool.GuestStock) {
 	document.Dedup = dedupStatus(o.savings())
 	found, err := o.guests()
@@ -66,7 +66,8 @@ func (c *Collector) askGuests(ctx context.Context) (g guests, err error) {
 	return g, err
 }
 
-// solveStatus converts the figures of the guests; err is the reason why they are not current.
+// solveStatus converts the figures of the guests. A non-nil err is the reason why the figures are
+// not current.
 func solveStatus(section *targets.Solve, g guests, err error) *Solve {
 	s, f := g.stock, g.stock.Figures
 	return &Solve{
@@ -77,7 +78,8 @@ func solveStatus(section *targets.Solve, g guests, err error) *Solve {
 	}
 }
 
-// dedupStatus converts and sums the savings; err is the reason why they are not current.
+// dedupStatus converts and sums the savings. A non-nil err is the reason why the savings are not
+// current.
 func dedupStatus(days []dedup.SavingsDay, err error) *Dedup {
 	d := Dedup{Days: make([]DedupDay, len(days)), Reason: notNow(err)}
 	for i, day := range days {
@@ -101,7 +103,7 @@ func dedupStatus(days []dedup.SavingsDay, err error) *Dedup {
 	return &d
 }
 
-// notNow returns the reason why figures are not current; "" if they are.
+// notNow returns the reason why figures are not current; "" = the figures are current.
 func notNow(err error) string {
 	switch {
 	case err == nil:

@@ -31,10 +31,10 @@ func solving() (s Sources, guests *fixedGuests, savings *fixedSavings) {
 	return s, guests, savings
 }
 
-// These tests run in bubbles, because a busy machine may need longer than patience.
+// These tests run in bubbles, because a busy machine may need longer than the constant patience.
 
-// scraped returns the metrics of a snapshot with these names.
-func scraped(t *testing.T, s *Snapshot, names ...string) string {
+// metricsNamed returns the metrics of a snapshot that have one of these names.
+func metricsNamed(t *testing.T, s *Snapshot, names ...string) string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(s)
@@ -56,7 +56,8 @@ func scraped(t *testing.T, s *Snapshot, names ...string) string {
 	return text.String()
 }
 
-// TestGuestsWithoutASection: without the section solve the document shows guests only while earlier ones exist.
+// TestGuestsWithoutASection: without the section solve, the document shows guests only while
+// earlier guests exist.
 func TestGuestsWithoutASection(t *testing.T) { synctest.Test(t, testGuestsWithoutASection) }
 
 func testGuestsWithoutASection(t *testing.T) {
@@ -65,7 +66,7 @@ func testGuestsWithoutASection(t *testing.T) {
 	guests.stock.Fresh, guests.stock.Figures.Solved = 1, 3
 	c := NewCollector(s)
 	metrics := func(snapshot *Snapshot) string {
-		return scraped(t, snapshot, "poold_solve_guests", "poold_solved_total", "poold_pool_tokens", "poold_budget_limit")
+		return metricsNamed(t, snapshot, "poold_solve_guests", "poold_solved_total", "poold_pool_tokens", "poold_budget_limit")
 	}
 	snapshot := c.Snapshot(t.Context())
 	d := snapshot.Document.Solve
@@ -91,9 +92,9 @@ func testGuestsWithoutASection(t *testing.T) {
 	}
 }
 
-// TestLastKnownFiguresStay: while a source of on-demand solves fails, the document has its last
-// known figures and the reason. The rest of the document is unaffected, and /metrics omits these
-// figures.
+// TestLastKnownFiguresStay: while a source of on-demand solves fails, the document contains the
+// source's last known figures and the reason. The rest of the document is unaffected, and /metrics
+// omits these figures.
 func TestLastKnownFiguresStay(t *testing.T) { synctest.Test(t, testLastKnownFiguresStay) }
 
 func testLastKnownFiguresStay(t *testing.T) {
@@ -120,7 +121,7 @@ func testLastKnownFiguresStay(t *testing.T) {
 	if body := string(encoded(t, snapshot)); strings.Contains(body, "canary") {
 		t.Errorf("a password is shown: %s", body)
 	}
-	if text := scraped(t, snapshot, "poold_solve_guests", "poold_solve_requests_today", "poold_solved_total", "poold_budget_used"); !strings.Contains(text, "login") || strings.Contains(text, "solve_") || strings.Contains(text, `"/solve"`) {
+	if text := metricsNamed(t, snapshot, "poold_solve_guests", "poold_solve_requests_today", "poold_solved_total", "poold_budget_used"); !strings.Contains(text, "login") || strings.Contains(text, "solve_") || strings.Contains(text, `"/solve"`) {
 		t.Errorf("metrics of another moment: %s", text)
 	}
 	guests.before, savings.before = nil, nil
@@ -129,7 +130,7 @@ func testLastKnownFiguresStay(t *testing.T) {
 	if d := c.Snapshot(t.Context()).Document; d.Solve.Requests != 4 || d.Solve.Reason != "" || d.Dedup.Reason != "" {
 		t.Errorf("it does not heal: %+v, %+v", d.Solve, d.Dedup)
 	}
-	// The budget of the guests is a part of the same answer.
+	// Without the budget of the guests, their stock is not current either.
 	s.Purchases.(*fixedBuyer).down = redisdb.ErrDown
 	guests.stock.Figures.Requests = 5
 	c.Changed()
@@ -138,9 +139,9 @@ func testLastKnownFiguresStay(t *testing.T) {
 	}
 }
 
-// TestSlowSource: a slow source delays one snapshot by patience, and its answer is in a later one. While
-// there are requests, each later snapshot has a current answer, and the source is queried each few seconds
-// at most.
+// TestSlowSource: a slow source delays only one snapshot, by the constant patience. The source's
+// answer is in a later snapshot. While there are requests, each later snapshot has a current
+// answer, with at most one query every few seconds.
 func TestSlowSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, guests, _ := solving()
@@ -200,8 +201,8 @@ func TestSlowSource(t *testing.T) {
 	})
 }
 
-// TestSlowFailingSource: a source that fails late gets one query at a time, and each query delays one
-// snapshot. The last known figures stay, with the reason, until an answer comes.
+// TestSlowFailingSource: a source that fails slowly gets one query at a time, and each query delays
+// one snapshot. The last known figures stay, with the reason, until an answer comes.
 func TestSlowFailingSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, guests, _ := solving()
@@ -215,7 +216,7 @@ func TestSlowFailingSource(t *testing.T) {
 			t.Fatalf("before: after %v %+v", took, got)
 		}
 		const fails = 5 * time.Second
-		var asked, at atomic.Int64 // queries, and those in flight
+		var asked, at atomic.Int64 // queries so far, and queries in flight
 		guests.before = func(context.Context) error {
 			asked.Add(1)
 			if at.Add(1) > 1 {
@@ -243,7 +244,7 @@ func TestSlowFailingSource(t *testing.T) {
 			}
 		}
 		guests.before = nil
-		for requests := int64(4); requests < 7; requests++ { // it is fast again
+		for requests := int64(4); requests < 7; requests++ { // the source is fast again
 			guests.stock.Figures.Requests = requests
 			if got, took := look(); got.Reason != "" || got.Requests != requests || took != 0 {
 				t.Errorf("healed: after %v %+v, want %d requests", took, got, requests)
@@ -252,7 +253,8 @@ func TestSlowFailingSource(t *testing.T) {
 	})
 }
 
-// TestSourceThatPanics: a panic in a source becomes a reason, and does not end the daemon.
+// TestSourceThatPanics: a panic in a source becomes a reason in the document and does not end the
+// daemon.
 func TestSourceThatPanics(t *testing.T) { synctest.Test(t, testSourceThatPanics) }
 
 func testSourceThatPanics(t *testing.T) {

@@ -15,9 +15,9 @@ const (
 	patience = 250 * time.Millisecond
 	// longestAnswer limits one query of a source.
 	longestAnswer = 10 * time.Second
-	// A source whose query took longer than patience is slow: the next query starts renewEvery
-	// after its answer at the earliest, and Run starts queries too while there are readers. An
-	// answer counts as current for stillNew, which is long enough for the next query to end.
+	// A source is slow if a query took longer than patience. The next query to a slow source starts at
+	// least renewEvery after the last answer, and Run also starts queries while there are readers. An
+	// answer counts as current for stillNew. In this time the next query can end.
 	stillNew = renewEvery + longestAnswer + time.Second
 )
 
@@ -27,7 +27,7 @@ const panicMessage = "panic while making a status"
 // errSlow reports that the last answer of a source is too old.
 var errSlow = errors.New("no answer in time")
 
-// source runs a query concurrently with the rest of a snapshot, and keeps its last answer. A source
+// source runs a query concurrently with the rest of a snapshot, and keeps the last answer. A source
 // delays a snapshot by at most patience. The zero value has no answer.
 type source[T any] struct {
 	mu       sync.Mutex
@@ -38,11 +38,11 @@ type source[T any] struct {
 	slow     bool          // the last query took longer than patience
 }
 
-// startQuery starts a query and returns a function that waits for its answer. The returned function
-// returns the last good answer, and an error if this answer is not current.
+// startQuery starts a query and returns a function that waits for the answer. The result of this
+// function is the last good answer, with an error if this answer is not current.
 //
-// If another query is in flight, or if a slow source has just answered, startQuery starts no query, and
-// the returned function does not wait. So a source that hangs delays only one snapshot.
+// If another query is in flight, or if a slow source has just answered, startQuery starts no query,
+// and the returned function does not wait. A source that hangs therefore delays only one snapshot.
 func (s *source[T]) startQuery(ctx context.Context, log *slog.Logger, query func(context.Context) (T, error)) (answer func() (T, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,9 +16,9 @@ const (
 	// surveyPart is the number of identities in one exchange with Redis. Even a busy Redis needs
 	// less than partLimit for such an exchange.
 	surveyPart = 50
-	// partLimit limits each exchange with Redis, and the total time of failing exchanges. So a
-	// snapshot takes at most a second while Redis hangs, and an unreachable cluster node does not
-	// hide the figures of the other nodes.
+	// partLimit limits each exchange with Redis, and the total time of failing exchanges. A snapshot
+	// therefore takes at most a second while Redis hangs. An unreachable cluster node does not hide
+	// the figures of the other nodes.
 	partLimit = 500 * time.Millisecond
 )
 
@@ -28,16 +28,16 @@ type observation struct {
 	at time.Time
 }
 
-// surveyor reads the stock of many identities. For identities that cannot be read, a surveyor
-// returns the last known figures.
+// surveyor reads the stock of many identities. For unreadable identities, a surveyor returns the
+// last known figures.
 type surveyor struct {
 	stock Stock
 	log   *slog.Logger
 	known atomic.Pointer[map[captcha.ID]pool.Stock] // the last known figures
 }
 
-// survey returns an observation for each query. The observation of an identity that could not be
-// read has an Err and the last known figures. The survey fails only if no identity could be read.
+// survey returns an observation for each query. The observation of an unreadable identity contains
+// an Err and the last known figures. The survey fails only if all identities are unreadable.
 func (s *surveyor) survey(ctx context.Context, queries []pool.Query) ([]observation, error) {
 	seen := make([]observation, 0, len(queries))
 	var failed error
@@ -81,8 +81,8 @@ func (s *surveyor) readPart(ctx context.Context, queries []pool.Query) ([]pool.S
 	return stocks, err
 }
 
-// remember keeps the figures that were read. For identities that could not be read, it fills in the
-// last known figures, so that their counters do not fall to zero.
+// remember stores the figures of readable identities. Unreadable identities get the last known
+// figures, so that their counters do not fall to zero.
 func (s *surveyor) remember(queries []pool.Query, seen []observation) {
 	known, before := make(map[captcha.ID]pool.Stock, len(queries)), map[captcha.ID]pool.Stock{}
 	if last := s.known.Load(); last != nil {

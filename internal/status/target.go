@@ -59,7 +59,7 @@ func redisStatus(mode string, health redisdb.Health, failed error) Redis {
 	return r
 }
 
-// countsOf returns the counts that the document has for each minute and day.
+// countsOf converts figures to the counts that the document contains for each minute and day.
 func countsOf(f *pool.Figures) Counts {
 	return Counts{Requests: f.Requests, Hits: f.Hits, Waited: f.Waited, Misses: f.Misses, Bought: f.Bought, Solved: f.Solved}
 }
@@ -73,7 +73,7 @@ func (c *Counts) add(d Counts) {
 	c.Solved += d.Solved
 }
 
-// targetDays returns the counts by day of a stock that was read at the time at.
+// targetDays returns a stock's counts by day. The argument at is the time of the read.
 func targetDays(s *pool.Stock, at time.Time) []TargetDay {
 	list := []TargetDay{}
 	for _, d := range s.Days(at) {
@@ -85,7 +85,8 @@ func targetDays(s *pool.Stock, at time.Time) []TargetDay {
 	return list
 }
 
-// targetHour returns the counts by minute, and their sums, of a stock that was read at the time at.
+// targetHour returns a stock's counts by minute, and their sums. The argument at is the time of the
+// read.
 func targetHour(s *pool.Stock, at time.Time) TargetHour {
 	hour := TargetHour{Minutes: []TargetMinute{}}
 	for _, m := range s.Hour(at) {
@@ -166,8 +167,8 @@ func convertShadow(s *policy.Shadow) *Shadow {
 	}
 }
 
-// convertNeed converts the setting that would reach the wanted hit rate; nil if the hit rate is reached or
-// the setting is unknown.
+// convertNeed converts the setting that would reach the wanted hit rate. If the target reaches the
+// hit rate or the setting is unknown, the result is nil.
 func convertNeed(s *policy.Shadow) *Need {
 	if s == nil || s.Need == nil {
 		return nil
@@ -175,13 +176,13 @@ func convertNeed(s *policy.Shadow) *Need {
 	return &Need{MaxWaste: s.Need.MaxWaste, HitRateNow: s.Need.HitRateNow, Text: s.Need.Text}
 }
 
-// warmWindows converts windows that were read at the time at. The result is never nil.
+// warmWindows converts warm windows. The argument at is the time of the read. The result is never nil.
 func warmWindows(windows []pool.Window, at time.Time) []WarmWindow {
 	list := make([]WarmWindow, len(windows))
 	for i, w := range windows {
 		list[i] = WarmWindow{
 			Tokens: w.Tokens,
-			From:   stamp(at.Add(w.In).Round(time.Second)), // rounded, because the time of the round trip is unknown
+			From:   stamp(at.Add(w.In).Round(time.Second)), // rounded, because the duration of the round trip is unknown
 			Until:  stamp(at.Add(w.Left).Round(time.Second)),
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"poold/internal/targets"
 )
 
-// TestMarks: a target gets the right marks, and no mark on few reports.
+// TestMarks: a target gets the right marks. Few reports are not sufficient for a mark.
 func TestMarks(t *testing.T) {
 	for _, c := range []struct {
 		failing  bool
@@ -73,7 +73,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// A provider whose callbacks do not arrive is named.
+// A notice names the provider whose callbacks do not arrive.
 func TestNoticeOfSilentCallbacks(t *testing.T) {
 	set := newSet()
 	set.Redis.URL = "redis://example.com"
@@ -123,8 +123,8 @@ func TestDayTotals(t *testing.T) {
 	}
 }
 
-// Each counter of pool.Figures is in the document of a target and in the metrics, except those that have
-// another form there.
+// Each counter of pool.Figures is in the document of a target and in the metrics, except counters
+// that have another form there.
 func TestEveryCounterIsShown(t *testing.T) {
 	noMetric := map[string]bool{"Requests": true} // its outcomes are
 	noMember := map[string]bool{"Refused": true, "Replays": true, "Unrecorded": true, "Spent": true}
@@ -171,8 +171,7 @@ func metricShows(t *testing.T, figures *pool.Figures, value float64) bool {
 	return false
 }
 
-// The times of warm windows are relative to the time at which they were read, rounded to the
-// second.
+// The times of warm windows are relative to the time of the read, rounded to the second.
 func TestWarmWindows(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 600e6, time.UTC)
 	got := warmWindows([]pool.Window{{Tokens: 3, In: -time.Minute, Left: time.Hour}, {Tokens: 5, In: 2 * time.Hour, Left: 3 * time.Hour}}, at)
@@ -185,7 +184,7 @@ func TestWarmWindows(t *testing.T) {
 	}
 }
 
-// A store that cannot be used is an alarm, and so is a part of it.
+// An unusable store is an alarm. An unusable part of the store is also an alarm.
 func TestAlarmsOfTheStore(t *testing.T) {
 	for want, r := range map[string]Redis{
 		"":                                {OK: true},

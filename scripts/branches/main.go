@@ -1,7 +1,7 @@
-// Command branches lists the error branches that no test enters: bodies of if statements and cases of
-// switch statements whose condition reads an error. It skips packages that only support tests. The
-// arguments are profiles of go test -coverprofile. A run with GOCOVERDIR also covers the processes that
-// tests start, except those that are killed.
+// Command branches lists the error branches that no test enters: bodies of if statements and cases
+// of switch statements whose condition reads an error. It skips packages that only support tests.
+// The arguments are profiles of go test -coverprofile. A run with GOCOVERDIR also covers processes
+// that tests start, except killed processes.
 //
 //	mkdir covered
 //	GOCOVERDIR=$PWD/covered go test -short -coverpkg ./... -coverprofile cover.out ./...
@@ -39,11 +39,11 @@ func main() {
 	}
 }
 
-// list prints the error branches that, by the profiles, were never entered.
+// list prints the error branches that no profile shows as entered.
 func list(profiles []string) error {
 	entered := map[string]map[position]int{}
 	for _, profile := range profiles {
-		if err := read(profile, entered); err != nil {
+		if err := readProfile(profile, entered); err != nil {
 			return err
 		}
 	}
@@ -72,10 +72,10 @@ func list(profiles []string) error {
 	return nil
 }
 
-// read adds the counts of a profile to the map entered. Its keys are a file and the start of a
-// block; its values say how often this block ran.
-func read(profile string, entered map[string]map[position]int) error {
-	f, err := os.Open(profile) //nolint:gosec // the user names it
+// readProfile adds the counts of a profile to a map. The keys of the map are a file and the start
+// of a block; the value is the number of times that the block ran.
+func readProfile(profile string, entered map[string]map[position]int) error {
+	f, err := os.Open(profile) //nolint:gosec // the user chose the file
 	if err != nil {
 		return err
 	}

@@ -19,9 +19,9 @@ import (
 
 const (
 	crowd     = 500 // targets
-	perSecond = 10  // takes per second, of random targets
-	// longest is the maximum duration of a task of the page, by the browser's long-task timing.
-	longest = 200 * time.Millisecond
+	perSecond = 10  // takes per second, from random targets
+	// longestTask is the maximum duration of a task of the page, by the browser's long-task timing.
+	longestTask = 200 * time.Millisecond
 )
 
 // fluid opens the page of many targets in a browser for the given time. It fails if a task of the
@@ -71,7 +71,8 @@ func fluid(ctx context.Context, lasts time.Duration) error {
 }
 
 // watch measures the cost of the page and the size of the document ten times, and prints them. The
-// document grows during the first hour, because it has the requests of each of the last 60 minutes.
+// document grows during the first hour, because it contains the requests of each of the last 60
+// minutes.
 func watch(ctx context.Context, page *browsertest.Page, document string, lasts time.Duration) error {
 	if err := page.Watch(); err != nil {
 		return err
@@ -103,11 +104,11 @@ func watch(ctx context.Context, page *browsertest.Page, document string, lasts t
 	for _, trouble := range page.Troubles() {
 		return fmt.Errorf("the browser complains: %s", trouble)
 	}
-	if worst > longest {
-		return fmt.Errorf("a task took %v, more than %v", worst, longest)
+	if worst > longestTask {
+		return fmt.Errorf("a task took %v, more than %v", worst, longestTask)
 	}
 	// The first measurement does not count, because the page has not received all figures yet. A
-	// figure takes less than twice as many bytes in the heap as in the JSON.
+	// figure takes less than twice as many heap bytes as JSON bytes.
 	first, last := slices.Max(heaps[1:4]), slices.Min(heaps[7:])
 	if grown := sizes[len(sizes)-1] - sizes[1]; last > first+first/10+2*grown {
 		return fmt.Errorf("the heap grew from %d kB to %d kB, the document by %d kB", first>>10, last>>10, grown>>10)

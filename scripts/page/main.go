@@ -1,12 +1,12 @@
-// Command page takes the screenshots of the status page for README and docs. They show a daemon
-// with some targets and an hour of history: in a light and a dark color scheme, on a phone, and
-// with problems. The command needs redis-server and chromium. With the file axe.min.js of axe-core,
-// it also fails if axe-core finds a serious or critical problem on one of the pages.
+// Command page takes the screenshots of the status page for README and docs. The screenshots show a
+// daemon with some targets and an hour of history: in a light and a dark color scheme, on a phone,
+// and with problems. The command needs redis-server and chromium. With the file axe.min.js of
+// axe-core, it also fails if axe-core finds a serious or critical problem on one of the pages.
 //
 //	go run ./scripts/page docs/img [axe.min.js]
 //
-// With fluid and a duration, it measures for this time whether a page of 500 targets stays fluid
-// while it follows the stream. The machine must be idle otherwise:
+// With the arguments fluid and a duration, the command tests for this time whether a page of 500
+// targets stays fluid while it follows the stream. The machine must otherwise be idle:
 //
 //	go run ./scripts/page fluid 10m
 package main
@@ -51,7 +51,7 @@ func main() {
 	}
 	axe := ""
 	if len(os.Args) == 3 {
-		text, err := os.ReadFile(os.Args[2]) //nolint:gosec // G703: the user names it
+		text, err := os.ReadFile(os.Args[2]) //nolint:gosec // G703: the user chose the file
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -83,7 +83,7 @@ func run(ctx context.Context, folder, axe string) error {
 	}))
 	defer broke.Close()
 	well := scene{dir: dir, provider: solving.URL, browser: browser, folder: folder, axe: axe, settle: 20 * time.Second}
-	if err := well.shoot(ctx, shot{"status-light", 1280, 900, "light", ""}, shot{"status-dark", 1280, 900, "dark", opened}, shot{"status-phone", 390, 844, "light", ""}); err != nil {
+	if err := well.shoot(ctx, shot{"status-light", 1280, 900, "light", ""}, shot{"status-dark", 1280, 900, "dark", openRow}, shot{"status-phone", 390, 844, "light", ""}); err != nil {
 		return err
 	}
 	trouble := scene{dir: dir, provider: broke.URL, browser: browser, folder: folder, axe: axe, settle: 8 * time.Second}
@@ -95,15 +95,15 @@ func build(ctx context.Context) (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "poold-page-"); err != nil {
 		return "", err
 	}
-	if err := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "poold"), "./cmd/poold").Run(); err != nil { //nolint:gosec // G204: a new folder
+	if err := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "poold"), "./cmd/poold").Run(); err != nil { //nolint:gosec // G204: the path is a new folder
 		_ = os.RemoveAll(dir)
 		return "", fmt.Errorf("building poold: %w", err)
 	}
 	return dir, nil
 }
 
-// opened is a script that opens the row of a target.
-const opened = `document.querySelector('#t-checkout-pay button').click()`
+// openRow is a script that opens the row of a target.
+const openRow = `document.querySelector('#t-checkout-pay button').click()`
 
 // shot describes one screenshot.
 type shot struct {
@@ -113,7 +113,7 @@ type shot struct {
 	before        string // script to run before the screenshot; "" = none
 }
 
-// scene is a daemon in a certain state, of which screenshots are taken.
+// scene is a daemon in a certain state, for screenshots.
 type scene struct {
 	dir, provider, folder string
 	axe                   string // the script of axe-core; "" = no check by axe-core
@@ -141,7 +141,7 @@ func (s *scene) shoot(ctx context.Context, shots ...shot) error {
 	defer stopDaemon()
 	asking, enough := context.WithCancel(ctx)
 	defer enough()
-	go ask(asking, url)
+	go takeTokens(asking, url)
 	time.Sleep(s.settle)
 	for _, picture := range shots {
 		if err := s.take(url, picture); err != nil { //nolint:contextcheck // the browser has its own context
@@ -179,7 +179,7 @@ func (s *scene) take(url string, picture shot) error {
 	for _, trouble := range page.Troubles() {
 		fmt.Println(picture.name, trouble)
 	}
-	if err := os.WriteFile(filepath.Join(s.folder, picture.name+".png"), png, 0o644); err != nil { //nolint:gosec // a picture for all readers
+	if err := os.WriteFile(filepath.Join(s.folder, picture.name+".png"), png, 0o644); err != nil { //nolint:gosec // every user may read a picture
 		return err
 	}
 	if s.axe == "" {
@@ -280,8 +280,8 @@ func seed(ctx context.Context, store string) error {
 	return nil
 }
 
-// ask takes tokens until ctx ends, of each target at the interval every.
-func ask(ctx context.Context, url string) {
+// takeTokens takes tokens of each target at the given interval until ctx ends.
+func takeTokens(ctx context.Context, url string) {
 	for _, t := range list {
 		if t.every == 0 {
 			continue
@@ -310,7 +310,7 @@ func startRedis(ctx context.Context, dir string) (address string, stop func(), e
 		return "", nil, err
 	}
 	_, port, _ := net.SplitHostPort(address)
-	command := exec.CommandContext(ctx, "redis-server", "--port", port, "--dir", dir, "--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction", "--loglevel", "warning") //nolint:gosec // G204: a new port and folder
+	command := exec.CommandContext(ctx, "redis-server", "--port", port, "--dir", dir, "--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction", "--loglevel", "warning") //nolint:gosec // G204: the arguments are a new port and folder
 	if err := command.Start(); err != nil {
 		return "", nil, err
 	}
@@ -336,7 +336,7 @@ func startPoold(ctx context.Context, binary, config string) (url string, stop fu
 	if err != nil {
 		return "", nil, err
 	}
-	command := exec.CommandContext(ctx, binary, "serve", "--config", config, "--listen", address) //nolint:gosec // G204: the binary that it built
+	command := exec.CommandContext(ctx, binary, "serve", "--config", config, "--listen", address) //nolint:gosec // G204: the binary was built by this command
 	command.Stderr = os.Stderr
 	if err := command.Start(); err != nil {
 		return "", nil, err

@@ -61,7 +61,7 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.countCalls("pause", "resume") != 4 {
 		t.Errorf("%s; the stock saw %q", s, d.stock.calls)
 	}
-	// If the second step of a resume fails, the caller learns it and repeats the resume.
+	// If the second step of a resume fails, the caller gets an error and repeats the resume.
 	d.stock.failCalls("retry", redisdb.ErrDown)
 	checkProblem(t, "half a resume", d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 	if n := d.logged.Count(`"msg":"target resumed"`); n != 2 || len(d.refill.kicked) != 4 {
@@ -75,14 +75,14 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	}
 }
 
-// TestFlushDropsTokensAtOnce: the tokens are gone, refill and the status see it at once, and the
-// margin in the file decides which tokens count.
+// TestFlushDropsTokensAtOnce: a flush drops the tokens, wakes refill and updates the status at
+// once. Tokens in their margin do not count as flushed.
 func TestFlushDropsTokensAtOnce(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	d := start(t, set, nil, nil)
 	d.fill(t, "checkout", 1)
 	d.fill(t, "staging-login", 4)
-	d.stock.landToken(t, d.stock.order(t, d.target("staging-login")), 81*time.Second) // within the margin: no loss
+	d.stock.landToken(t, d.stock.order(t, d.target("staging-login")), 81*time.Second) // in its margin, so it does not count
 	state := func() string { return d.ask(t, "GET", "/pool/staging-login", bearer(keyAll)).body }
 	if s := state(); !strings.Contains(s, `"fresh":4`) {
 		t.Fatal(s)
@@ -104,8 +104,8 @@ func TestFlushDropsTokensAtOnce(t *testing.T) {
 	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, kernel.CodeStoreDown, "staging-login")
 }
 
-// TestReloadFinishesWithoutItsCaller: a reload is answered with 204, shows at once, and continues
-// if its caller hangs up.
+// TestReloadFinishesWithoutItsCaller: the response to a reload is 204. The status changes at once.
+// A reload continues if its caller hangs up.
 func TestReloadFinishesWithoutItsCaller(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.ask(t, "GET", "/status.json", bearer(keyAll))
@@ -148,8 +148,8 @@ func TestReloadFinishesWithoutItsCaller(t *testing.T) {
 	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, kernel.CodeInternal, "")
 }
 
-// TestReloadHasALimit: a reload that hangs is answered after its limit. The answer names the
-// document that shows the configuration in use, and the log has the cause.
+// TestReloadHasALimit: a hanging reload gets a response after the time limit. The response names
+// the document that shows the configuration in use. The log contains the cause.
 func TestReloadHasALimit(t *testing.T) {
 	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
 		d.config.reload = func(ctx context.Context) error {
@@ -185,7 +185,7 @@ func TestHealthAndReadiness(t *testing.T) {
 }
 
 // TestPauseTakesLengthAndReason: a pause has the length and the reason of its body. An invalid body
-// is refused with a description of a valid body, and changes nothing.
+// changes nothing, and the response describes a valid body.
 func TestPauseTakesLengthAndReason(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	send := func(body string) answer {

@@ -87,8 +87,8 @@ func TestArrivalsCountFromTheRangeStart(t *testing.T) {
 	}
 }
 
-// TestArrivalsHideOtherTargets: a key without access to a target does not learn whether the
-// target exists.
+// TestArrivalsHideOtherTargets: the response does not show whether a target exists if the key has
+// no access to the target.
 func TestArrivalsHideOtherTargets(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	checkProblem(t, "an unknown target", d.ask(t, "GET", "/history/arrivals/nobody", bearer(keyAll)), 404, kernel.CodeUnknownTarget, "")

@@ -20,13 +20,13 @@ import (
 	"poold/internal/testkit"
 )
 
-// withPrices sets the prices of a Set's provider.
+// withPrices sets the provider's prices in a Set.
 func withPrices(set *targets.Set) *targets.Set {
 	set.Providers[0].Price = targets.Prices{RecaptchaV2: targets.Costs(2.99), Turnstile: targets.Costs(0.0004)}
 	return set
 }
 
-// nextEntry waits for entry n of the audit, and checks the fields that every entry has.
+// nextEntry waits for entry n of the audit, and checks the common fields of all entries.
 func (d *daemon) nextEntry(t *testing.T, n int) history.Entry {
 	t.Helper()
 	testkit.Within(t, 20*time.Second, "it is noted", func() bool { return len(d.audit.noted()) > n })
@@ -56,10 +56,10 @@ func idIn(t *testing.T, a answer) string {
 	return token.ID
 }
 
-// TestAuditNotesEachTokenOnce: the audit has each token that a caller got once, with the id of
-// the answer, and each counted report.
+// TestAuditNotesEachTokenOnce: the audit contains each handed-out token once, with the id in the
+// response, and each counted report.
 func TestAuditNotesEachTokenOnce(t *testing.T) {
-	set := withPrices(solving(t, allKeys()...))
+	set := withPrices(solvingSet(t, allKeys()...))
 	set.Targets[2].OnEmpty = targets.OnEmptySolve
 	d := start(t, set, nil, nil)
 	n := 0
@@ -75,7 +75,7 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 	noted("from the stock", history.Entry{Key: "staging", Action: history.Taken, Target: "staging-login", Token: id, Source: "pool"})
 	again := "Idempotency-Key: canary"
 	text := d.ask(t, "GET", login, bearer(keyAll), again, "Accept: text/plain")
-	id2 := idIn(t, d.ask(t, "GET", login, bearer(keyAll), again)) // a replay, which gets no second entry
+	id2 := idIn(t, d.ask(t, "GET", login, bearer(keyAll), again)) // a replay gets no second entry
 	if text.status != 200 || id2 == id {
 		t.Errorf("%d, %s", text.status, id2)
 	}
@@ -153,7 +153,7 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 // key, by outcome.
 func TestKeyRequestsCountByOutcome(t *testing.T) {
 	keys := append(allKeys(), targets.Key{Name: "slow", SHA256: sha256.Sum256([]byte("canary-key-slow")), Scopes: allKeys()[0].Scopes, Rate: targets.Rate{Count: 1, Per: time.Hour}})
-	d := start(t, solving(t, keys...), nil, nil)
+	d := start(t, solvingSet(t, keys...), nil, nil)
 	d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Source: ondemand.FromSolve}
 	const login = "/pool/staging-login/token"
 	d.fill(t, "staging-login", 1)

@@ -19,9 +19,9 @@ func basic(key string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("anyone:"+key))
 }
 
-// TestKeysAreFoundInBothSchemes: a key is accepted as Bearer and as the password of Basic, and
-// nowhere else; a key with globs is refused other targets. TestScopeOpensOnlyItsRoutes has the scopes of
-// every route.
+// TestKeysAreFoundInBothSchemes: a key is accepted only as a Bearer token or a Basic password. A
+// key with globs gets no other targets. TestScopeOpensOnlyItsRoutes contains the scopes of every
+// route.
 func TestKeysAreFoundInBothSchemes(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "staging-login", 10)
@@ -33,7 +33,7 @@ func TestKeysAreFoundInBothSchemes(t *testing.T) {
 	}{
 		{"GET", "/pool/staging-login/token", map[string]int{none: 401, keyAll: 200, keyStaging: 200, keyStatus: 403}},
 		{"POST", "/pool/checkout/token", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 403}},
-		// A key that is limited to some targets must not learn which other targets exist.
+		// A key that is limited to some targets must not show which other targets exist.
 		{"GET", "/pool/no-such/token", map[string]int{none: 401, keyAll: 404, keyStaging: 403, keyStatus: 403}},
 		{"GET", "/pool/staging-none/token", map[string]int{none: 401, keyAll: 404, keyStaging: 404}},
 		{"GET", "/pool/checkout", map[string]int{none: 401, keyAll: 200, keyStaging: 403, keyStatus: 200}},
@@ -73,8 +73,8 @@ func (d *daemon) forgetWrongKeys() {
 	d.gate.wrongKeys = kernel.WrongKeys{}
 }
 
-// TestChallengeOffersBasicForPagesOnly: only a route that changes nothing offers Basic, which makes
-// a browser ask for a password. A response 403 has no challenge.
+// TestChallengeOffersBasicForPagesOnly: only routes that change nothing offer Basic, because Basic
+// makes a browser prompt for a password. A response 403 has no challenge.
 func TestChallengeOffersBasicForPagesOnly(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for path, want := range map[string][]string{
@@ -104,7 +104,7 @@ func TestEmptyKeyHasNoOwner(t *testing.T) {
 }
 
 // TestLimitedKeySeesItsTargets: for a key that is limited to some targets, /status shows only these
-// targets, and no problem or warning of the file that may name others.
+// targets. The file's problems and warnings are omitted, because they may name other targets.
 func TestLimitedKeySeesItsTargets(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	set.Warnings = []targets.Problem{{File: "pools.yaml", Line: 3, Text: "checkout has a long lifetime"}}
@@ -122,8 +122,8 @@ func TestLimitedKeySeesItsTargets(t *testing.T) {
 	}
 }
 
-// TestKeyRateRefusesUntilTheNextIsDue: beyond the rate of its key a request is refused until the
-// next one is due. Other keys are served meanwhile.
+// TestKeyRateRefusesUntilTheNextIsDue: if a request exceeds the rate of its key, requests are
+// refused until the rate allows the next one. Other keys are served meanwhile.
 func TestKeyRateRefusesUntilTheNextIsDue(t *testing.T) {
 	keys := allKeys()
 	keys[0].Rate = targets.Rate{Count: 3, Per: time.Hour}
@@ -160,10 +160,10 @@ func TestScopeOpensOnlyItsRoutes(t *testing.T) {
 	for _, rt := range new(areas).table() {
 		for _, method := range rt.Methods {
 			if method == http.MethodHead {
-				continue // it shows no more than GET, and no problem
+				continue // the response has no more than the response to GET, and no problem
 			}
 			if isClients := rt.Scope == "" && rt.Body && !rt.Probe; isClients {
-				// On these routes only a key among the parameters counts.
+				// On these routes only a key in the parameters counts.
 				before := d.stock.countCalls()
 				a := d.send(t, method, rt.Path, strings.NewReader("{}"), bearer("canary-key-"+string(targets.ScopeToken)))
 				if a.status != 200 || !strings.Contains(a.body, "ERROR_WRONG_USER_KEY") && !strings.Contains(a.body, "ERROR_KEY_DOES_NOT_EXIST") || d.stock.countCalls() != before {
@@ -199,7 +199,7 @@ func TestReloadKeepsTheRateOfAKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(k *targets.Key)
 		key    string
-		first  []int // statuses after the change
+		first  []int // response statuses after the change
 	}{
 		"nothing":        {func(*targets.Key) {}, keyAll, []int{spent}},
 		"another name":   {func(k *targets.Key) { k.Name = "renamed" }, keyAll, []int{spent}},
@@ -221,7 +221,7 @@ func TestReloadKeepsTheRateOfAKey(t *testing.T) {
 		}
 		changed := slices.Clone(keys)
 		c.change(&changed[0])
-		for range 2 { // the second changes nothing more
+		for range 2 { // the second reload changes nothing
 			d.config.set.Store(sampleSet(slices.Clone(changed)...))
 			d.gate.access()
 		}
@@ -231,8 +231,9 @@ func TestReloadKeepsTheRateOfAKey(t *testing.T) {
 	}
 }
 
-// TestWrongKeysAreLimitedByAddress: after twenty wrong keys in a minute their address must wait.
-// A right key from there is always served, and a request without a key does not count.
+// TestWrongKeysAreLimitedByAddress: after twenty wrong keys in a minute, requests with wrong keys
+// from the same address are refused. A right key from this address is always served. A request
+// without a key does not count.
 func TestWrongKeysAreLimitedByAddress(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "staging-login", 3)
@@ -250,7 +251,7 @@ func TestWrongKeysAreLimitedByAddress(t *testing.T) {
 	}
 	for _, headers := range [][]string{
 		{bearer("wrong")}, {basic("wrong")},
-		{bearer("wrong"), "X-Forwarded-For: 192.0.2.1", "Forwarded: for=192.0.2.1", "X-Real-IP: 192.0.2.1"}, // any client can write that
+		{bearer("wrong"), "X-Forwarded-For: 192.0.2.1", "Forwarded: for=192.0.2.1", "X-Real-IP: 192.0.2.1"}, // any client can set this header
 	} {
 		a := d.ask(t, "GET", path, headers...)
 		checkProblem(t, "one more", a, 429, kernel.CodeRateLimited, "")

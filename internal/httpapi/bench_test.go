@@ -15,7 +15,7 @@ import (
 	"poold/internal/status"
 )
 
-// longToken is as long as the tokens of the large services are.
+// longToken has the length of a typical token.
 var longToken = pool.Token{
 	ID: "tok1", Value: strings.Repeat("03AFcWeA5", 67), // 603 bytes
 	Provider: "solver", Born: day, Dies: day.Add(120 * time.Second), TTL: 78123 * time.Millisecond, Source: pool.FromPool,
@@ -27,7 +27,7 @@ func BenchmarkHandler(b *testing.B) {
 	handler := quietServer(audited(b)).Handler()
 	request := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/pool/staging-login/token", nil)
 	request.Header.Set("Authorization", "Bearer "+keyAll)
-	w := &nowhere{header: http.Header{}}
+	w := &discardWriter{header: http.Header{}}
 	b.ReportAllocs()
 	for b.Loop() {
 		clear(w.header)
@@ -38,12 +38,12 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// quietServer logs nothing and has no dependencies, unless changes add them.
+// quietServer returns a Server without a log. It has only the dependencies that the given changes add.
 func quietServer(changes ...func(*Deps)) *Server {
 	config := &fakeConfig{}
 	config.set.Store(sampleSet(allKeys()...))
 	deps := Deps{
-		Config: config, Stock: endless{}, Refill: &fakeRefill{}, Metrics: NewMetrics("", ""),
+		Config: config, Stock: endlessStock{}, Refill: &fakeRefill{}, Metrics: NewMetrics("", ""),
 		Buyer: &fakeBuyer{}, Status: status.NewCollector(status.Sources{}), Log: slog.New(slog.DiscardHandler),
 	}
 	for _, change := range changes {
@@ -69,20 +69,20 @@ type nothing struct{}
 
 func (nothing) WriteEntries(context.Context, []history.Entry) error { return nil }
 
-// endless is a stock that always has a token.
-type endless struct{ Stock }
+// endlessStock is a stock that always has a token.
+type endlessStock struct{ Stock }
 
-func (endless) Take(context.Context, pool.Request) (pool.Token, error) { return longToken, nil }
+func (endlessStock) Take(context.Context, pool.Request) (pool.Token, error) { return longToken, nil }
 
-// nowhere is a ResponseWriter that discards everything.
-type nowhere struct {
+// discardWriter is a ResponseWriter that discards everything.
+type discardWriter struct {
 	header http.Header
 	status int
 }
 
-func (w *nowhere) Header() http.Header         { return w.header }
-func (w *nowhere) Write(b []byte) (int, error) { return len(b), nil }
-func (w *nowhere) WriteHeader(status int)      { w.status = status }
-func (w *nowhere) FlushError() error           { return nil }
+func (w *discardWriter) Header() http.Header         { return w.header }
+func (w *discardWriter) Write(b []byte) (int, error) { return len(b), nil }
+func (w *discardWriter) WriteHeader(status int)      { w.status = status }
+func (w *discardWriter) FlushError() error           { return nil }
 
-func (w *nowhere) SetWriteDeadline(time.Time) error { return nil }
+func (w *discardWriter) SetWriteDeadline(time.Time) error { return nil }

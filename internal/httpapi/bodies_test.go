@@ -17,15 +17,15 @@ import (
 	"poold/internal/testkit"
 )
 
-// picture returns a picture of the given size, a different one for each number.
+// picture returns a picture of the given size. Each number gives another picture.
 func picture(number, bytes int) []byte {
 	return append([]byte("\x89PNG\x0D\x0A\x1A\x0A"+fmt.Sprintf("%08d", number)), make([]byte, bytes-16)...)
 }
 
-// TestPicturesTakeRoom: pictures in flight take room in server.body_budget. Beyond it they are
-// refused with 503 and not read, other requests continue, and ended requests free the room.
+// TestPicturesTakeRoom: pictures in flight take room in server.body_budget. Without room a picture
+// gets a 503 and is not read. Other requests continue, and ended requests free their room.
 func TestPicturesTakeRoom(t *testing.T) {
-	set := solving(t, allKeys()...)
+	set := solvingSet(t, allKeys()...)
 	set.Server.BodyBudget = 4 << 20
 	d := start(t, set, nil, nil)
 	release := make(chan struct{})
@@ -58,7 +58,7 @@ func TestPicturesTakeRoom(t *testing.T) {
 		defer mu.Unlock()
 		return int(waiting.Load())+answers[503] == 12
 	})
-	// A picture takes 1 MiB while it waits, and a third more while it is read.
+	// A picture takes 1 MiB during the wait, and a third more while its body is read.
 	if n := waiting.Load(); n < 2 || n > 4 {
 		t.Errorf("%d pictures of 1 MiB wait in a budget of 4 MiB", n)
 	}
@@ -71,10 +71,10 @@ func TestPicturesTakeRoom(t *testing.T) {
 	}
 }
 
-// TestPicturesOfClientsTakeRoom: the picture of a client takes room until its task ends, not
-// until its submit is answered.
+// TestPicturesOfClientsTakeRoom: a client's picture takes room until the task ends, not only until
+// the response to the submission.
 func TestPicturesOfClientsTakeRoom(t *testing.T) {
-	set := solving(t, allKeys()...)
+	set := solvingSet(t, allKeys()...)
 	set.Server.BodyBudget = 4 << 20
 	d := start(t, set, nil, nil)
 	release := make(chan struct{})
@@ -93,13 +93,13 @@ func TestPicturesOfClientsTakeRoom(t *testing.T) {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	}
-	// 700 KiB each, and 934 KiB and more while it is read.
+	// Each picture has 700 KiB, and takes at least 934 KiB while its body is read.
 	if accepted < 3 || accepted > 5 {
 		t.Errorf("%d pictures of 700 KiB wait in a budget of 4 MiB", accepted)
 	}
 	close(release)
 	testkit.Within(t, 20*time.Second, "the tasks end and leave their room", func() bool { return strings.HasPrefix(submit(50).body, "OK|") })
-	// The picture that is bought is the client's.
+	// The order contains the client's picture.
 	if got := d.solver.last().Guest.Spec; string(got.Image) != string(picture(50, 700<<10)) || got.Identity.Picture.SHA256 == "" || got.ID != got.Identity.ID() {
 		t.Errorf("bought with a picture of %d bytes, %q", len(got.Image), got.Identity.Picture.SHA256)
 	}
@@ -107,7 +107,7 @@ func TestPicturesOfClientsTakeRoom(t *testing.T) {
 
 // TestBodyBudgetIsReloaded: a reload changes the budget.
 func TestBodyBudgetIsReloaded(t *testing.T) {
-	set := solving(t)
+	set := solvingSet(t)
 	set.Server.BodyBudget = 1
 	d := start(t, set, nil, nil)
 	d.solver.token.Value = tokenValue

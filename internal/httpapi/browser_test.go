@@ -20,23 +20,23 @@ import (
 	"poold/internal/targets"
 )
 
-// patience limits a wait that takes milliseconds on an idle machine.
+// browserPatience limits waits that take milliseconds on an idle machine.
 const browserPatience = 20 * time.Second
 
-// visitor is a page in a browser, with the test that uses the page.
+// visitor is a page in a browser, and the test that uses the page.
 type visitor struct {
 	*browsertest.Page
 
 	t *testing.T
 }
 
-// TestBrowser tests the status page with a real browser. A complaint of the browser, in the console
-// or because of the page's policy, fails the test.
+// TestBrowser tests the status page with a real browser. An error in the browser's console and a
+// violation of the page's policy fail the test.
 func TestBrowser(t *testing.T) {
 	browser, stop, err := browsertest.Start(t.Context())
 	noError(t, err)
 	t.Cleanup(stop)
-	t.Run("takes", func(t *testing.T) { browserTakes(t, visits(t, browser, "")) }) // while nothing else is open
+	t.Run("takes", func(t *testing.T) { browserTakes(t, visits(t, browser, "")) }) // while no other page is open
 	fluid := beginFluid(t, visits(t, browser, ""))
 	for name, test := range map[string]func(t *testing.T, visit func(d *daemon, authorization string) *visitor){
 		"take": browserTake, "file": browserFile, "no money": browserNoMoney, "operator": browserOperator, "onlooker": browserOnlooker,
@@ -45,7 +45,7 @@ func TestBrowser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			forgiven := ""
 			if name == "cut" {
-				forgiven = "network" // which says that it was
+				forgiven = "network" // the browser reports the lost connection
 			}
 			test(t, visits(t, browser, forgiven))
 		})
@@ -53,8 +53,8 @@ func TestBrowser(t *testing.T) {
 	t.Run("fluid", fluid.end)
 }
 
-// visits returns a function that opens the page of a daemon. A complaint of the browser
-// fails the test.
+// visits returns a function that opens the page of a daemon. Errors that the browser reports fail
+// the test, except forgiven ones.
 func visits(t *testing.T, browser *browsertest.Browser, forgiven string) func(d *daemon, authorization string) *visitor {
 	return func(d *daemon, authorization string) *visitor {
 		page, closing, err := browser.Open()
@@ -74,7 +74,7 @@ func visits(t *testing.T, browser *browsertest.Browser, forgiven string) func(d 
 	}
 }
 
-// sees waits until an expression is true.
+// waitFor waits until an expression is true.
 func (v *visitor) waitFor(what, expression string) {
 	v.t.Helper()
 	if err := v.WaitUntil(browserPatience, expression); err != nil {
@@ -83,7 +83,7 @@ func (v *visitor) waitFor(what, expression string) {
 	}
 }
 
-// do evaluates a statement.
+// run executes a statement.
 func (v *visitor) run(statement string) {
 	v.t.Helper()
 	if _, err := browsertest.Eval[bool](v.Page, "("+statement+", true)"); err != nil {
@@ -91,7 +91,7 @@ func (v *visitor) run(statement string) {
 	}
 }
 
-// is evaluates a condition.
+// isTrue evaluates a condition.
 func (v *visitor) isTrue(expression string) bool {
 	v.t.Helper()
 	is, err := browsertest.Eval[bool](v.Page, expression)
@@ -101,10 +101,10 @@ func (v *visitor) isTrue(expression string) bool {
 	return is
 }
 
-// browserTake: a take changes the bar without a reload of the page.
+// browserTake tests that a take changes the bar without a reload of the page.
 func browserTake(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(), nil, nil)
-	d.stock.readStock(t, d.target("checkout")) // as the refilling does before it buys
+	d.stock.readStock(t, d.target("checkout")) // as package refill does before it buys
 	d.fill(t, "checkout", 3)
 	v := visit(d, "")
 	for left := range slices.Backward([]int{0, 1, 2}) {
@@ -116,8 +116,8 @@ func browserTake(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.waitFor("the rest, with its chart", `document.querySelector('.detail canvas') && document.querySelector('.detail').textContent.includes('3 hits')`)
 }
 
-// browserFile: a target added to the file appears, a removed one disappears, and so does the
-// problem of a refused file after it is repaired.
+// browserFile tests that a new target in the file appears and a removed target disappears. The
+// problem of a refused file disappears after the repair.
 func browserFile(t *testing.T, visit func(*daemon, string) *visitor) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)
@@ -135,7 +135,7 @@ func browserFile(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.waitFor("that it is mended", `!document.querySelector('#banner').textContent.includes('pools.yaml') && document.title === 'poold'`)
 }
 
-// browserNoMoney: the page shows a provider without money first.
+// browserNoMoney tests that the page first shows a provider without money.
 func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(), nil, nil)
 	var broke atomic.Bool
@@ -147,7 +147,7 @@ func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
 	}
 	v := visit(d, "")
 	first := time.Hour
-	for rounds := 0; rounds < 3 && first > 2*time.Second; rounds++ { // a busy machine may be late in one
+	for rounds := 0; rounds < 3 && first > 2*time.Second; rounds++ { // a busy machine may be late in one round
 		broke.Store(false)
 		v.waitFor("nothing special", `document.querySelector('#banner').textContent === ''`)
 		began := time.Now()
@@ -163,8 +163,8 @@ func browserNoMoney(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.waitFor("that it is over", `document.querySelector('#banner').textContent === '' && document.title === 'poold'`)
 }
 
-// browserOperator: a key with the scope admin pauses and resumes, after the page described the
-// effect.
+// browserOperator tests that a key with the scope admin can pause and resume, after the page has
+// described the effect.
 func browserOperator(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 2)
@@ -191,7 +191,7 @@ func browserOperator(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.waitFor("its end", `document.querySelector('#t-checkout .badge').textContent === 'ok'`)
 }
 
-// browserOnlooker: a key that has only the scope status gets no buttons.
+// browserOnlooker tests that a key with only the scope status gets no buttons.
 func browserOnlooker(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	v := visit(d, "Bearer "+keyStatus)
@@ -202,7 +202,7 @@ func browserOnlooker(t *testing.T, visit func(*daemon, string) *visitor) {
 	}
 }
 
-// browserCut: the page shows that the daemon does not respond, and becomes live again by itself.
+// browserCut tests that the page shows an outage of the daemon and becomes live again by itself.
 func browserCut(t *testing.T, visit func(*daemon, string) *visitor) {
 	var line cutLine
 	d := start(t, sampleSet(), line.add, nil)
@@ -214,7 +214,7 @@ func browserCut(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.waitFor("that it is back", `document.getElementById('mode').textContent === 'Live' && document.querySelector('#t-checkout .depth').textContent.startsWith('1 of 5')`)
 }
 
-// cutLine holds connections that can all be cut.
+// cutLine keeps connections, so that a test can cut all of them.
 type cutLine struct {
 	mu    sync.Mutex
 	is    bool
@@ -231,18 +231,18 @@ func (l *cutLine) add(conn net.Conn) net.Conn {
 	return conn
 }
 
-func (l *cutLine) cut(is bool) {
+func (l *cutLine) cut(isCut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.is = is
+	l.is = isCut
 	for _, conn := range l.conns {
 		_ = conn.Close()
 	}
 	l.conns = nil
 }
 
-// browserHostile: the page shows texts of the file and of services as text, whatever their
-// length.
+// browserHostile tests that the page shows texts from the file and from services as text,
+// regardless of their length.
 func browserHostile(t *testing.T, visit func(*daemon, string) *visitor) {
 	evil := `"><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u202e\x1b[31m'&lt;" + strings.Repeat("x", 10_000)
 	set := sampleSet()
@@ -280,7 +280,7 @@ func browserHostile(t *testing.T, visit func(*daemon, string) *visitor) {
 	}
 }
 
-// browserMany: the search filters many targets, and problems come first.
+// browserMany tests that the search filters many targets and that targets with problems come first.
 func browserMany(t *testing.T, visit func(*daemon, string) *visitor) {
 	d := start(t, manyTargets(sampleSet(), 100), nil, nil)
 	d.refill.statuses["t00050"] = refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY", Want: 5}
@@ -294,20 +294,20 @@ func browserMany(t *testing.T, visit func(*daemon, string) *visitor) {
 	v.waitFor("groups", `document.querySelectorAll('.group').length === 4 && document.querySelectorAll('.target').length === 103`)
 }
 
-// The time until the bar changes is measured for takes of each of takenFrom targets; lateBar is the
-// limit of its 95th percentile.
+// The time from a take to the change of the bar is measured for takenFrom targets. The limit of the
+// 95th percentile is lateBar.
 const (
 	takenFrom = 10
 	takes     = 5
 	lateBar   = 1500 * time.Millisecond
 )
 
-// browserTakes measures from request to bar, by the clock of the page, for fifty takes. Each take
-// waits until the page has shown the previous one of its target.
+// browserTakes measures the time from the request to the change of the bar for fifty takes, by the
+// clock of the page. Each take waits until the page has shown the previous take of its target.
 func browserTakes(t *testing.T, visit func(*daemon, string) *visitor) {
 	d, _ := realCrowd(t, takenFrom)
 	v := visit(d, "")
-	for rounds := range 3 { // a busy machine may be late in one
+	for rounds := range 3 { // a busy machine may be late in one round
 		for i := range takenFrom {
 			d.fill(t, fmt.Sprintf("t%05d", i), takes)
 		}
@@ -347,20 +347,20 @@ func browserTakes(t *testing.T, visit func(*daemon, string) *visitor) {
 	}
 }
 
-// fluid is a page of 500 targets that follows the stream while other tests run.
-type fluid struct {
+// fluidPage is a page of 500 targets that follows the stream while other tests run.
+type fluidPage struct {
 	v     *visitor
 	began browsertest.Effort
 }
 
-// This limits the processor time that the page uses for a change of 50 of 500 targets, so that a
-// person notices no delay.
+// costlyChange limits the page's processor time for a change of 50 of 500 targets, so that a person
+// notices no delay.
 const (
 	costlyChange = 200 * time.Millisecond
 	grownHeap    = 4 << 20
 )
 
-func beginFluid(t *testing.T, visit func(*daemon, string) *visitor) *fluid {
+func beginFluid(t *testing.T, visit func(*daemon, string) *visitor) *fluidPage {
 	d := startCrowd(t, 500, 10)
 	v := visit(d, "")
 	v.waitFor("all of them", `document.querySelectorAll('.target').length === 500`)
@@ -371,12 +371,12 @@ func beginFluid(t *testing.T, visit func(*daemon, string) *visitor) *fluid {
 	began, err := v.Effort()
 	noError(t, err)
 	v.run(`window.changes = 0`)
-	return &fluid{v, began}
+	return &fluidPage{v, began}
 }
 
-// end: the page was fluid. The wall-clock time of a task depends on the load of the machine, so the
-// test limits the processor time.
-func (f *fluid) end(t *testing.T) {
+// end checks that the page was fluid. The test limits the processor time, because wall-clock times
+// depend on the load of the machine.
+func (f *fluidPage) end(t *testing.T) {
 	f.v.waitFor("more changes", `changes >= 10`)
 	changes, err := browsertest.Eval[int](f.v.Page, `changes`)
 	noError(t, err)

@@ -34,29 +34,29 @@ func (f *fakeRefill) Current(_ context.Context, name string) (refill.Status, boo
 
 func (f *fakeRefill) Wake(id captcha.ID) { f.kicked = append(f.kicked, id) }
 
-// fakeBuyer answers with the fields that a test sets, and records the calls.
+// fakeBuyer is a Buyer whose results are its fields. It also records the calls.
 type fakeBuyer struct {
 	providers func(ctx context.Context, at time.Time) []purchase.Status
 	booked    func() (used, perDay int, err error)
-	guests    func() (hour, day int, err error) // used of their budget
+	guests    func() (hour, day int, err error) // use of the guests' budget
 	callback  func() error
 	letters   []purchase.DeadLetter
-	unread    error // why not all of them are known
+	unread    error // why some letters cannot be read
 	aside     int
 	stranded  []purchase.Stranded
 	underWay  []purchase.OrderInFlight
-	unlisted  error // why these are not known
+	unlisted  error // why the orders in flight are unknown
 	replay    func(ctx context.Context) (purchase.Replayed, error)
 
 	mu        sync.Mutex
 	probed    []string
 	probe     func(name string) (purchase.Status, error)
 	callbacks []purchase.Callback
-	reports   []passed
+	reports   []passedReport
 }
 
-// passed is a report that was passed on to the buyer.
-type passed struct {
+// passedReport is a report that was passed on to the buyer.
+type passedReport struct {
 	provider, task string
 	kind           captcha.Type
 	age            time.Duration
@@ -94,7 +94,7 @@ func (f *fakeBuyer) Callback(_ context.Context, c purchase.Callback) error {
 func (f *fakeBuyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.reports = append(f.reports, passed{provider, task, t, age, accepted})
+	f.reports = append(f.reports, passedReport{provider, task, t, age, accepted})
 }
 
 func (f *fakeBuyer) DeadLetters() ([]purchase.DeadLetter, error) { return f.letters, f.unread }

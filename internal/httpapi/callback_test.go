@@ -18,8 +18,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// arrived returns the callbacks that reached the buyer.
-func (f *fakeBuyer) arrived() []purchase.Callback {
+// receivedCallbacks returns the callbacks that reached the buyer.
+func (f *fakeBuyer) receivedCallbacks() []purchase.Callback {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.callbacks)
@@ -52,7 +52,7 @@ func TestCallbackReachesTheBuyerUnchanged(t *testing.T) {
 		if a.status != 200 || a.body != "" || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") || a.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d %v %q", c.name, a.status, a.header, a.body)
 		}
-		all := d.buyer.arrived()
+		all := d.buyer.receivedCallbacks()
 		got := all[len(all)-1]
 		if got.Provider != "solver" || got.Order != c.order || got.Secret != c.secret || got.Query.Encode() != c.query || string(got.Body) != c.body || got.Oversized {
 			t.Errorf("%s: the buyer got %+v", c.name, got)
@@ -64,36 +64,36 @@ func TestCallbackReachesTheBuyerUnchanged(t *testing.T) {
 			t.Errorf("%s: arrived at %s", c.name, got.At)
 		}
 	}
-	n := len(d.buyer.arrived())
+	n := len(d.buyer.receivedCallbacks())
 	a := d.ask(t, "HEAD", "/callback/solver/o-1/s1?id=7")
-	if a.status != 405 || a.header.Get("Allow") != "GET, POST" || len(d.buyer.arrived()) != n {
-		t.Errorf("HEAD: %d, %d callbacks", a.status, len(d.buyer.arrived())-n)
+	if a.status != 405 || a.header.Get("Allow") != "GET, POST" || len(d.buyer.receivedCallbacks()) != n {
+		t.Errorf("HEAD: %d, %d callbacks", a.status, len(d.buyer.receivedCallbacks())-n)
 	}
 	d.Stopping()
-	if a := d.ask(t, "POST", "/callback/solver/o-1/s1"); a.status != 200 || !a.closing || len(d.buyer.arrived()) != n+1 {
+	if a := d.ask(t, "POST", "/callback/solver/o-1/s1"); a.status != 200 || !a.closing || len(d.buyer.receivedCallbacks()) != n+1 {
 		t.Errorf("while stopping: %d, closing %v", a.status, a.closing)
 	}
 }
 
-// TestOversizedCallbackIsNotRead: a body too large for a token is not read to its end, and the
-// service need not send it again.
+// TestOversizedCallbackIsNotRead: a body that is too large for a token is not read to its end, and
+// the service is not asked to retry.
 func TestOversizedCallbackIsNotRead(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for size, oversized := range map[int]bool{65536: false, 65537: true, 1 << 20: true} {
 		for _, chunked := range []bool{false, true} {
 			var body io.Reader = strings.NewReader(strings.Repeat("x", size))
 			if chunked {
-				body = io.MultiReader(body) // of no known length
+				body = io.MultiReader(body) // a body of unknown length
 			}
 			a := d.send(t, "POST", "/callback/solver/o-1/s1", body)
-			all := d.buyer.arrived()
+			all := d.buyer.receivedCallbacks()
 			got := all[len(all)-1]
 			if a.status != 200 || got.Oversized != oversized || (len(got.Body) == size) == oversized || len(got.Body) > 65536 {
 				t.Errorf("%d bytes, chunked %v: %d, oversized %v, %d bytes read", size, chunked, a.status, got.Oversized, len(got.Body))
 			}
 		}
 	}
-	if n := len(d.buyer.arrived()); n != 6 {
+	if n := len(d.buyer.receivedCallbacks()); n != 6 {
 		t.Errorf("%d callbacks", n)
 	}
 }
@@ -114,8 +114,8 @@ func TestCallbackIsRefusedOnlyIfNotKept(t *testing.T) {
 	checkProblem(t, "a panic", d.ask(t, "POST", "/callback/solver/o-1/canary-query"), 500, kernel.CodeInternal, "")
 }
 
-// TestHalfABodyDoesNothing: a request with half a body has no effect, and holds its connection
-// for at most the ReadTimeout.
+// TestHalfABodyDoesNothing: a request with an incomplete body has no effect, and its connection
+// closes after the ReadTimeout.
 func TestHalfABodyDoesNothing(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 50 * time.Millisecond })
 	const callback, take = "POST /callback/solver/o-1/s1", "POST /pool/staging-login/token"
@@ -132,12 +132,12 @@ func TestHalfABodyDoesNothing(t *testing.T) {
 			t.Errorf("%s: %v %s", name, err, got)
 		}
 	}
-	if takes, _ := d.stock.countTakes(); len(d.buyer.arrived())+takes != 0 {
-		t.Errorf("%d callbacks and %d takes", len(d.buyer.arrived()), takes)
+	if takes, _ := d.stock.countTakes(); len(d.buyer.receivedCallbacks())+takes != 0 {
+		t.Errorf("%d callbacks and %d takes", len(d.buyer.receivedCallbacks()), takes)
 	}
 }
 
-// TestCallbackLogHidesItsPath: the path of a callback has the secret and the order, and the log
+// TestCallbackLogHidesItsPath: the path of a callback contains a secret and an order, and the log
 // shows neither.
 func TestCallbackLogHidesItsPath(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
@@ -190,7 +190,7 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 func TestLongReplayIsAnswered(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.WriteTimeout = 30 * time.Millisecond })
 	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {
-		time.Sleep(60 * time.Millisecond) // longer than the WriteTimeout, so it would end the response
+		time.Sleep(60 * time.Millisecond) // longer than the WriteTimeout, which would end the response
 		return purchase.Replayed{Replayed: 3}, nil
 	}
 	d.config.reload = func(context.Context) error { time.Sleep(60 * time.Millisecond); return nil }

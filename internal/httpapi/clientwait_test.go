@@ -20,7 +20,7 @@ import (
 )
 
 // tokenComes polls a task for 20 s while its order is in flight. Then the order lands, and the next
-// poll brings its token.
+// poll returns the token.
 func (d *daemon) tokenComes(t *testing.T, what, id string, ref pool.Ref) {
 	t.Helper()
 	poll := func() string { return d.handle(t, "GET", "/res.php?action=get&key="+keyAll+"&id="+id, "").body }
@@ -33,9 +33,10 @@ func (d *daemon) tokenComes(t *testing.T, what, id string, ref pool.Ref) {
 	equal(t, what+", after the landing", poll(), "OK|"+tokenValue+"-"+ref.Order)
 }
 
-// TestTaskWaitsWhileItsOrderRuns: a task does not fail before the order that can bring its token
-// has ended, even if nothing more can be bought meanwhile, and even if it was given up without
-// polls and is polled again. Without an order there is no slot.
+// TestTaskWaitsWhileItsOrderRuns: a task does not fail while an order in flight can bring its
+// token, even if poold can place no further order. This is also true for a task that was given up
+// without polls and is polled again. Without an order in flight, the client gets the code for "no
+// slot".
 func TestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 	budget := refill.Status{State: refill.Budget, Until: day.Add(time.Hour)}
 	for name, c := range map[string]struct {
@@ -83,10 +84,10 @@ func TestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 	}
 }
 
-// TestGuestTaskWaitsWhileItsOrderRuns: the same for the task of a guest that was
-// given up without polls, and is polled again while its order runs.
+// TestGuestTaskWaitsWhileItsOrderRuns: a guest's task does not fail if it was given up without
+// polls and is polled again while its order is in flight.
 func TestGuestTaskWaitsWhileItsOrderRuns(t *testing.T) {
-	set := solving(t, allKeys()...)
+	set := solvingSet(t, allKeys()...)
 	inBubble(t, set, func(t *testing.T, d *daemon) {
 		d.solver.waits, d.solver.err = true, &pool.EmptyError{}
 		guest := captcha.ID("")
@@ -97,8 +98,8 @@ func TestGuestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 		}
 		ref := d.stock.order(t, &targets.Target{ID: guest})
 		time.Sleep(40 * time.Second) // a task without polls is given up after 30 s
-		// A key that lost the right to buy for guests is refused meanwhile.
-		without := solving(t, allKeys()...)
+		// Meanwhile, a key that lost the right to buy for guests is refused.
+		without := solvingSet(t, allKeys()...)
 		without.Server.Keys[0].Scopes = []targets.Scope{targets.ScopeToken, targets.ScopeStatus}
 		d.config.set.Store(without)
 		equal(t, "without the scope solve", d.handle(t, "GET", "/res.php?action=get&key="+keyAll+"&id="+id, "").body, "ERROR_DOMAIN_NOT_ALLOWED")
@@ -118,14 +119,14 @@ func TestManyIDsCountEachTokenOnce(t *testing.T) {
 		ids = append(ids, id)
 	}
 	equal(t, "tokens", strings.Count(d.callLegacy(t, "/res.php?action=get&key="+keyAll+"&ids="+strings.Join(ids, ",")), tokenValue), 3)
-	// The last token is counted after its answer is sent.
+	// The last token is counted after the response was sent.
 	testkit.Within(t, 20*time.Second, "three tokens are counted", func() bool {
 		return strings.Contains(d.ask(t, "GET", "/metrics", bearer(keyAll)).body, `poold_token_age_seconds_count{target="checkout"} 3`+"\n")
 	})
 	equal(t, "in the audit", len(d.audit.noted()), 3)
 }
 
-// leaver is a client that hangs up while its answer is written.
+// leaver is a client that hangs up during the write of the response.
 type leaver struct {
 	*httptest.ResponseRecorder
 
@@ -137,8 +138,9 @@ func (w leaver) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-// TestSubmitIsLostIfItsClientLeavesDuringTheAnswer: such a client did not get the number, so its
-// next equal submit gets the same task. The submission after that one gets its own task.
+// TestSubmitIsLostIfItsClientLeavesDuringTheAnswer: a client that leaves during the response does
+// not get the number. Its next equal submission gets the same task. A third equal submission gets
+// its own task.
 func TestSubmitIsLostIfItsClientLeavesDuringTheAnswer(t *testing.T) {
 	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
 		ctx, leave := context.WithCancel(t.Context())
@@ -156,7 +158,7 @@ func TestSubmitIsLostIfItsClientLeavesDuringTheAnswer(t *testing.T) {
 	})
 }
 
-// TestWaitOfATakeIsMeasured: the histogram of waits has the time from the request to its token.
+// TestWaitOfATakeIsMeasured: the histogram of waits counts the time from the request to the token.
 func TestWaitOfATakeIsMeasured(t *testing.T) {
 	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
 		ref := d.stock.order(t, d.target("checkout"))

@@ -26,20 +26,20 @@ import (
 
 const isForm = "Content-Type: application/x-www-form-urlencoded"
 
-// in returns the submission of a target's identity in the legacy protocol.
+// legacySubmit returns the submission of a target's identity in the legacy protocol.
 func legacySubmit(key, target string, more ...string) string {
 	return "/in.php?key=" + key + "&method=userrecaptcha&googlekey=6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI&pageurl=" +
 		url.QueryEscape("https://"+target+".example.com/") + strings.Join(more, "")
 }
 
-// create returns the same submission in the tasks protocol.
+// tasksSubmit returns the submission of a target's identity in the tasks protocol.
 func tasksSubmit(key, target, more string) string {
 	return fmt.Sprintf(`{"clientKey":%q,"task":{"type":"RecaptchaV2TaskProxyless","websiteKey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","websiteURL":"https://%s.example.com/"%s}}`,
 		key, target, more)
 }
 
-// get sends a call of the legacy protocol and returns the text of the reply, whose status must be
-// 200.
+// callLegacy sends a call of the legacy protocol, checks the HTTP status 200 and returns the text
+// of the reply.
 func (d *daemon) callLegacy(t *testing.T, path string) string {
 	t.Helper()
 	a := d.ask(t, "GET", path)
@@ -49,7 +49,7 @@ func (d *daemon) callLegacy(t *testing.T, path string) string {
 	return a.body
 }
 
-// task sends a call of the tasks protocol and returns the reply.
+// callTasks sends a call of the tasks protocol and returns the reply.
 func (d *daemon) callTasks(t *testing.T, path, body string) (v map[string]any) {
 	t.Helper()
 	a := d.send(t, "POST", path, strings.NewReader(body), "Content-Type: text/plain")
@@ -59,8 +59,8 @@ func (d *daemon) callTasks(t *testing.T, path, body string) (v map[string]any) {
 	return v
 }
 
-// TestLegacyClientGetsAPooledToken: by the legacy protocol a client gets a token of the pool at
-// its first poll, as text and as JSON, by GET and by POST, and reports on it.
+// TestLegacyClientGetsAPooledToken: a client of the legacy protocol gets a pooled token at its
+// first poll and reports on the token: as text and as JSON, by GET and by POST.
 func TestLegacyClientGetsAPooledToken(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 3)
@@ -112,8 +112,8 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 	}
 }
 
-// TestTasksClientGetsAPooledToken: the same by the tasks protocol, whose times show the age of
-// the token.
+// TestTasksClientGetsAPooledToken: a client of the tasks protocol gets a pooled token at its first
+// poll. The times in the reply show the age of the token.
 func TestTasksClientGetsAPooledToken(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.landToken(t, d.stock.order(t, d.target("checkout")), 50*time.Second)
@@ -170,8 +170,8 @@ func TestTasksClientGetsAPooledToken(t *testing.T) {
 	}
 }
 
-// TestClientKeyIsInTheCall: the key in the call identifies the caller. Wrong keys are counted,
-// and only submits count against the rate of a key.
+// TestClientKeyIsInTheCall: the key in the call identifies the caller. Wrong keys are counted. Only
+// submissions count against the rate of a key.
 func TestClientKeyIsInTheCall(t *testing.T) {
 	keys := allKeys()
 	keys[0].Rate.Count, keys[0].Rate.Per = 1, time.Hour
@@ -209,8 +209,8 @@ func TestClientKeyIsInTheCall(t *testing.T) {
 	}
 }
 
-// TestClientsBalanceIsTheFirstKnown: the balance is the unused budget, else the balance of a
-// provider, else the number of threads. A budget that cannot be read is an error.
+// TestClientsBalanceIsTheFirstKnown: the balance is the unused budget. Without a budget it is the
+// balance of a provider, and otherwise the number of threads. An unreadable budget is an error.
 func TestClientsBalanceIsTheFirstKnown(t *testing.T) {
 	balance, capped := 12.5, *sampleSet(allKeys()...)
 	capped.Budget.PerDay = 20000
@@ -239,8 +239,8 @@ func TestClientsBalanceIsTheFirstKnown(t *testing.T) {
 	}
 }
 
-// TestClientsWithoutKeysSendAnyKey: if the file has no keys, any 32 characters are a key, and
-// pages of other sites are refused.
+// TestClientsWithoutKeysSendAnyKey: if the file has no keys, any 32 characters are accepted as a
+// key, and requests from pages of other sites are refused.
 func TestClientsWithoutKeysSendAnyKey(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "checkout", 1)
@@ -265,8 +265,8 @@ func TestClientsWithoutKeysSendAnyKey(t *testing.T) {
 	d.ask(t, "GET", "/createTask").check(t, "createTask by GET", 405)
 }
 
-// TestClientsOfAnEmptyPoolWaitOrHearNoSlot: on an empty pool a task is not ready while a token
-// can come; else there is no slot.
+// TestClientsOfAnEmptyPoolWaitOrHearNoSlot: if the pool is empty, a task is not ready while a token
+// can come. Otherwise the client gets the code for "no slot".
 func TestClientsOfAnEmptyPoolWaitOrHearNoSlot(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	id, ok := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout")), "OK|")
@@ -292,9 +292,9 @@ func TestClientsOfAnEmptyPoolWaitOrHearNoSlot(t *testing.T) {
 }
 
 // TestNearMissIsLoggedAndGuestIsBought: an identity that differs little from a target is logged.
-// It is bought only as a guest.
+// Its token is bought only for a guest.
 func TestNearMissIsLoggedAndGuestIsBought(t *testing.T) {
-	d := start(t, solving(t, allKeys()...), nil, nil)
+	d := start(t, solvingSet(t, allKeys()...), nil, nil)
 	for range 2 {
 		equal(t, "no target's and no guest's", d.callLegacy(t, legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")), "ERROR_DOMAIN_NOT_ALLOWED")
 	}
@@ -362,11 +362,11 @@ func TestClientsWithoutRedisHearNoSlot(t *testing.T) {
 	}
 }
 
-// TestLostSubmitIsRepeated: a client that repeats an unanswered submit gets the first task. After
-// an answered submit an equal one buys its own token.
+// TestLostSubmitIsRepeated: a client that repeats a submission without a reply gets the first task.
+// After a reply, an equal submission buys its own token.
 func TestLostSubmitIsRepeated(t *testing.T) {
 	const body = `{"clientKey":"` + keyAll + `","task":{"type":"TurnstileTaskProxyless","websiteKey":"k","websiteURL":"https://guests.example.com/a"}}`
-	d := start(t, solving(t, allKeys()...), nil, nil)
+	d := start(t, solvingSet(t, allKeys()...), nil, nil)
 	d.solver.token = pool.Token{ID: "tok1.sig", Order: "tok1", Value: tokenValue, Born: day, Dies: day.Add(2 * time.Minute)}
 	began, release := make(chan struct{}, 3), make(chan struct{})
 	d.solver.during = func() { began <- struct{}{}; <-release }
@@ -377,7 +377,7 @@ func TestLostSubmitIsRepeated(t *testing.T) {
 	if _, err := fmt.Fprintf(conn, "POST /createTask HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
 		t.Fatal(err)
 	}
-	<-began // the order is placed, and its client leaves before the answer
+	<-began // the order is placed, and the client leaves before the reply
 	reset(t, conn)
 	testkit.Within(t, 20*time.Second, "the submit is over", func() bool { return strings.Contains(d.logged.String(), `"route":"/createTask"`) })
 	first := d.callTasks(t, "/createTask", body)["taskId"]
@@ -397,8 +397,8 @@ func TestLostSubmitIsRepeated(t *testing.T) {
 	}
 }
 
-// TestLostSubmitOfAFailedTaskIsNotRepeated: a repeated submit gets a task in flight, not one that
-// failed.
+// TestLostSubmitOfAFailedTaskIsNotRepeated: a repeated submission gets the first task only if the
+// task has not failed.
 func TestLostSubmitOfAFailedTaskIsNotRepeated(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	records := compat.NewRecords(d.stock.DB)

@@ -28,21 +28,22 @@ import (
 	"poold/internal/testkit"
 )
 
-// day is a moment with milliseconds, so that their loss would show.
+// day is a time with milliseconds, so that a test fails if the milliseconds are lost.
 var day = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// These are the keys of the tests; no log and no response may contain one.
+// These are the keys of the tests. No log and no response may contain a key.
 const (
 	keyAll     = "canary-key-all-scopes"
 	keyStaging = "canary-key-staging-only"
 	keyStatus  = "canary-key-status-only"
 )
 
-// triesAMinute is the number of wrong keys of an address, or of reports by a key on unknown tokens,
-// that are answered in a minute.
+// In a minute, an address may send triesAMinute wrong keys, and a key may send as many reports on
+// unknown tokens.
 const triesAMinute = 20
 
-// tokenValue is the prefix of each token of the tests; only responses with a token may contain it.
+// tokenValue is the prefix of each token in the tests. Only responses with a token may contain this
+// prefix.
 const tokenValue = "canary-token-03AFcWeA"
 
 // daemon is a Server behind a real listener, with all its dependencies.
@@ -53,7 +54,7 @@ type daemon struct {
 	stock    *watchedStock
 	refill   *fakeRefill
 	buyer    *fakeBuyer
-	provider purchase.Status // the answer of the buyer
+	provider purchase.Status // state that the buyer reports
 	guests   *fakeGuests
 	savings  *fakeSavings
 	solver   *fakeSolver
@@ -89,8 +90,8 @@ func sampleSet(keys ...targets.Key) *targets.Set {
 	}
 }
 
-// allKeys returns three keys: one for everything, one for the staging targets, and one that may
-// only read the status.
+// allKeys returns three keys: a key for everything, a key for the staging targets, and a key that
+// may only read the status.
 func allKeys() []targets.Key {
 	all := []targets.Scope{targets.ScopeToken, targets.ScopeSolve, targets.ScopeStatus, targets.ScopeAdmin}
 	return []targets.Key{
@@ -100,7 +101,7 @@ func allKeys() []targets.Key {
 	}
 }
 
-// wrapped is a listener that wraps its connections.
+// wrappedListener is a listener that wraps its connections.
 type wrappedListener struct {
 	net.Listener
 	wrap func(net.Conn) net.Conn
@@ -114,7 +115,7 @@ func (l wrappedListener) Accept() (net.Conn, error) {
 	return l.wrap(conn), nil
 }
 
-// assemble makes a daemon without a listener, which works until the test ends. In a bubble its
+// assemble makes a daemon without a listener. The daemon works until the test ends. In a bubble its
 // handler runs in the bubble's time.
 func assemble(t testing.TB, set *targets.Set) *daemon {
 	t.Helper()
@@ -174,7 +175,8 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	return d
 }
 
-// inBubble runs a story of a daemon in a synctest bubble, from 2026 on.
+// inBubble runs a test with a daemon in a synctest bubble. The clock starts at the constant day in
+// 2026.
 func inBubble(t *testing.T, set *targets.Set, tell func(t *testing.T, d *daemon)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -191,8 +193,8 @@ func (d *daemon) handle(t *testing.T, method, path, body string, headers ...stri
 	return answer{asked: method + " " + path, status: recorder.Code, header: recorder.Header(), body: recorder.Body.String()}
 }
 
-// start serves a daemon until the test ends. wrap may replace the connections below the
-// counting ones, and server may change the limits; both may be nil.
+// start serves a daemon until the test ends. The function wrap can replace connections below the
+// counting connections, and the function server can change the limits. Both functions may be nil.
 func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server func(*http.Server)) *daemon {
 	t.Helper()
 	d := assemble(t, set)
@@ -231,7 +233,7 @@ func (d *daemon) fill(t testing.TB, name string, n int) {
 	}
 }
 
-// target returns a target of the file.
+// target returns the target of the file with this name.
 func (d *daemon) target(name string) *targets.Target {
 	set := d.config.Current()
 	i := slices.IndexFunc(set.Targets, func(target targets.Target) bool { return target.Name == name })
@@ -244,10 +246,10 @@ type answer struct {
 	status  int
 	header  http.Header
 	body    string
-	closing bool // the server said that it closes the connection
+	closing bool // the server announced the end of the connection
 }
 
-// ask sends one request. Headers are "Name: value".
+// ask sends one request. The format of headers is "Name: value".
 func (d *daemon) ask(t *testing.T, method, path string, headers ...string) answer {
 	t.Helper()
 	return d.send(t, method, path, nil, headers...)
@@ -280,7 +282,7 @@ func (d *daemon) request(t testing.TB, method, path string, body io.Reader, head
 
 func bearer(key string) string { return "Authorization: Bearer " + key }
 
-// has checks the status of an answer, 0 = any, and that its body holds these parts.
+// check checks that a response has this status (0 = any) and that the body contains these parts.
 func (a answer) check(t testing.TB, what string, status int, parts ...string) {
 	t.Helper()
 	if status != 0 && a.status != status {
@@ -293,7 +295,7 @@ func (a answer) check(t testing.TB, what string, status int, parts ...string) {
 	}
 }
 
-// parsed is the JSON of an answer.
+// parseAnswer decodes the JSON of a response.
 func parseAnswer[T any](t testing.TB, a answer) (got T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(a.body), &got); err != nil {

@@ -22,8 +22,8 @@ func docsPage(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestDocsNameEveryRoute: docs/api.md lists each route with the scope that it needs, but
-// for the parts of the page.
+// TestDocsNameEveryRoute: docs/api.md lists each route with the required scope, except the parts of
+// the page.
 func TestDocsNameEveryRoute(t *testing.T) {
 	rows := regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| ([^|]*) \|`).FindAllStringSubmatch(docsPage(t, "api.md"), -1)
 	for _, route := range new(areas).table() {
@@ -47,7 +47,7 @@ func TestDocsNameEveryRoute(t *testing.T) {
 	}
 }
 
-// TestDocsNameEveryField: docs/history.md explains each field of its answers.
+// TestDocsNameEveryField: docs/history.md explains each field of the history's responses.
 func TestDocsNameEveryField(t *testing.T) {
 	text := docsPage(t, "history.md")
 	for _, answer := range []any{
@@ -62,7 +62,7 @@ func TestDocsNameEveryField(t *testing.T) {
 	}
 }
 
-// TestDocsHelpInEveryState: docs/operating.md has a remedy for each state of a target, and for
+// TestDocsHelpInEveryState: docs/operating.md contains a remedy for each state of a target, and for
 // each code of an empty pool.
 func TestDocsHelpInEveryState(t *testing.T) {
 	text := docsPage(t, "operating.md")

@@ -25,12 +25,13 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(discardLogger{})
-	// net/http closes a connection half a second after an answer that did not wait
-	// for the whole body, which is longer than goleak does.
+	// After a response that did not wait for the whole body, net/http closes the connection half a
+	// second later. This delay is longer than goleak's patience.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
-// silence drops the log of go-redis, which has a line for each dial that a test breaks.
+// discardLogger discards the log of go-redis, because this log has a line for each dial that a test
+// breaks.
 type discardLogger struct{}
 
 func (discardLogger) Printf(context.Context, string, ...any) {}
@@ -38,15 +39,15 @@ func (discardLogger) Printf(context.Context, string, ...any) {}
 // fakeConfig holds a Set in memory.
 type fakeConfig struct {
 	set      atomic.Pointer[targets.Set]
-	problems []targets.Problem // of the last attempt
+	problems []targets.Problem // problems of the last attempt to load the file
 	refused  bool              // because of them
 	reload   func(ctx context.Context) error
 
 	mu sync.Mutex // held while the problems change
 }
 
-// refuse makes the last attempt to load the file fail with these problems; without problems it
-// succeeds.
+// setProblems sets the outcome of the last attempt to load the file: a failure with these problems,
+// or a success without problems.
 func (f *fakeConfig) setProblems(problems ...targets.Problem) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,12 +69,12 @@ func (f *fakeConfig) Reload(ctx context.Context) error { return f.reload(ctx) }
 type watchedStock struct {
 	*pooltest.Store
 	redis *redistest.Bubble
-	// before runs before a call of that name goes to the store. If before returns an error, the
-	// call fails with it. nil = nothing.
+	// before is called with the name of each call before the call goes to the store. If before returns
+	// an error, the call fails with this error. nil = no-op.
 	before func(ctx context.Context, call string) error
-	// taken runs after the store has removed a token and before the take returns. nil = nothing.
+	// taken is called after the store has removed a token and before the take returns. nil = no-op.
 	taken func(ctx context.Context)
-	short bool                           // surveys lack one target
+	short bool                           // surveys omit one target
 	away  error                          // the error of the first target in surveys; nil = none
 	ill   atomic.Pointer[redisdb.Health] // the result of Health; nil = the real one
 	crowd *crowd                         // the result of surveys; nil = the real one
@@ -81,7 +82,7 @@ type watchedStock struct {
 	mu       sync.Mutex
 	calls    []string // their names
 	requests []pool.Request
-	queries  []pool.Query // of the last survey
+	queries  []pool.Query // queries of the last survey
 	orders   atomic.Int64 // numbers them
 }
 
@@ -95,7 +96,7 @@ func (w *watchedStock) called(ctx context.Context, call string) error {
 	return w.before(ctx, call)
 }
 
-// guard makes a call unless the test breaks it.
+// guard makes a call, unless the test lets the call fail.
 func (w *watchedStock) guard(ctx context.Context, call string, do func() error) error {
 	if err := w.called(ctx, call); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (w *watchedStock) guard(ctx context.Context, call string, do func() error) 
 	return do()
 }
 
-// guarded is guard for a call with a result.
+// guarded is like guard, for a call with a result.
 func guarded[T any](ctx context.Context, w *watchedStock, call string, do func() (T, error)) (got T, err error) {
 	err = w.guard(ctx, call, func() (err error) { got, err = do(); return err })
 	return got, err
@@ -186,7 +187,7 @@ func (w *watchedStock) Report(ctx context.Context, id captcha.ID, token, caller 
 	return guarded(ctx, w, "report", func() (pool.Sale, error) { return w.Store.Report(ctx, id, token, caller, accepted) })
 }
 
-// asked returns the number of takes, and the last take.
+// countTakes returns the number of takes, and the last take.
 func (w *watchedStock) countTakes() (int, pool.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,7 +197,7 @@ func (w *watchedStock) countTakes() (int, pool.Request) {
 	return len(w.requests), w.requests[len(w.requests)-1]
 }
 
-// count returns the number of all calls, or of the calls with these names.
+// countCalls returns the number of calls with these names. Without names, all calls count.
 func (w *watchedStock) countCalls(names ...string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -209,7 +210,7 @@ func (w *watchedStock) countCalls(names ...string) int {
 	return n
 }
 
-// breaks makes calls of a name fail; nil mends them.
+// failCalls makes calls with this name fail with err. If err is nil, they succeed again.
 func (w *watchedStock) failCalls(name string, err error) {
 	w.before = func(_ context.Context, call string) error {
 		if call == name {
@@ -226,7 +227,7 @@ func openStock(t testing.TB) *watchedStock {
 	return &watchedStock{redis: redis, Store: runStore(t, pool.Options{Addresses: "redis://embedded", Prefix: "captcha", Dial: redis.Dial})}
 }
 
-// runStore opens a store, which works until the test ends.
+// runStore opens a store that works until the test ends.
 func runStore(t testing.TB, o pool.Options) *pooltest.Store {
 	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
@@ -243,7 +244,7 @@ func runStore(t testing.TB, o pool.Options) *pooltest.Store {
 	return store
 }
 
-// repeated retries a call that failed only because a busy machine needed longer than a second.
+// repeated repeats a call that failed only because a busy machine needed longer than a second.
 func repeated[T any](call func() (T, error)) (got T, err error) {
 	for range 10 {
 		if got, err = call(); !errors.Is(err, redisdb.ErrDown) {
@@ -266,14 +267,14 @@ func (w *watchedStock) order(t testing.TB, target *targets.Target) pool.Ref {
 	return ref
 }
 
-// land lands an order's token, 120 s of life less its age. Its text is tokenValue and the order's
-// id, because the stock detects a text that was bought before.
+// landToken lands the token of an order, with a life of 120 s less its age. The text of the token
+// contains the order's id, because the stock detects repeated texts.
 func (w *watchedStock) landToken(t testing.TB, ref pool.Ref, age time.Duration) {
 	t.Helper()
 	w.landText(t, ref, tokenValue+"-"+ref.Order, age)
 }
 
-// landText lands a token of this text.
+// landText lands a token with this text.
 func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age time.Duration) {
 	t.Helper()
 	how, err := repeated(func() (pool.EndResult, error) {
@@ -281,12 +282,12 @@ func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age ti
 			Ref: ref, Provider: "solver", Task: "t-" + ref.Order, Value: value, SincePlaced: -age, Lifetime: 120 * time.Second, Lead: 18 * time.Second,
 		})
 	})
-	if err != nil || how == pool.NotOwner || how == pool.Repeated { // Gone: a call before did it
+	if err != nil || how == pool.NotOwner || how == pool.Repeated { // pool.Gone means that an earlier attempt has landed the token
 		t.Fatalf("landing %s: %v, %v", ref, how, err)
 	}
 }
 
-// look reads the stock of a target.
+// readStock reads the stock of a target.
 func (w *watchedStock) readStock(t testing.TB, target *targets.Target) pool.Stock {
 	t.Helper()
 	stock, err := repeated(func() (pool.Stock, error) { return w.Look(t.Context(), target.ID, target.Margin, 0) })
@@ -294,7 +295,7 @@ func (w *watchedStock) readStock(t testing.TB, target *targets.Target) pool.Stoc
 	return stock
 }
 
-// putBack returns the stock after n tokens were returned to it.
+// putBack waits until n tokens were returned, and then returns the stock.
 func (w *watchedStock) putBack(t *testing.T, target *targets.Target, n int) (stock pool.Stock) {
 	t.Helper()
 	testkit.Within(t, 20*time.Second, "tokens without a receiver are back", func() bool {

@@ -19,8 +19,8 @@ import (
 	"poold/internal/status"
 )
 
-// TestErrorsOfATakeHaveCodeAndRetry: each error of a take has its status, its code and, if a
-// retry can help, Retry-After.
+// TestErrorsOfATakeHaveCodeAndRetry: each error of a take has its own status and code. If a retry
+// can help, there is a Retry-After.
 func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)
@@ -29,7 +29,7 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 		err      error
 		status   int
 		code     kernel.Code
-		from, to int // Retry-After in seconds; 0 = absent
+		from, to int // Retry-After in seconds; 0 = no Retry-After
 	}{
 		{"empty", &pool.EmptyError{RetryAfter: 7001 * time.Millisecond}, 503, kernel.CodePoolEmpty, 8, 8},
 		{"empty, a moment", &pool.EmptyError{RetryAfter: time.Nanosecond}, 503, kernel.CodePoolEmpty, 1, 1},
@@ -63,7 +63,8 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 	}
 }
 
-// checkProblem checks that an answer has the form of all errors, and these parts in its body.
+// checkProblem checks that a response is a problem with the common form, and that the body contains
+// these parts.
 func checkProblem(t *testing.T, name string, a answer, status int, want kernel.Code, target string, parts ...string) {
 	t.Helper()
 	a.check(t, name, status, parts...)
@@ -89,8 +90,8 @@ func checkProblem(t *testing.T, name string, a answer, status int, want kernel.C
 	}
 }
 
-// TestEmptyPoolNamesItsReason: the response of an empty pool names the reason, and the status names
-// the same reason.
+// TestEmptyPoolNamesItsReason: the response for an empty pool and the status contain the same
+// reason.
 func TestEmptyPoolNamesItsReason(t *testing.T) {
 	paused := func(reason string, until time.Duration) purchase.Status {
 		return purchase.Status{Name: "solver", State: provider.State{Kind: provider.StateDown, Reason: reason, Until: time.Now().Add(until)}}
@@ -142,8 +143,8 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 	}
 }
 
-// TestBudgetRetryIsTheNextPurchase: with a used-up budget Retry-After is the time of the next
-// purchase, never earlier.
+// TestBudgetRetryIsTheNextPurchase: if a budget is used up, Retry-After is the time until the next
+// purchase, never less.
 func TestBudgetRetryIsTheNextPurchase(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, c := range []struct {
@@ -162,7 +163,7 @@ func TestBudgetRetryIsTheNextPurchase(t *testing.T) {
 	}
 }
 
-// TestEmptyAsksProvidersRarely: many misses ask for the state of the providers once a second.
+// TestEmptyAsksProvidersRarely: many misses query the state of the providers once a second.
 func TestEmptyAsksProvidersRarely(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	asked, began := 0, time.Now()

@@ -36,11 +36,11 @@ func reset(t *testing.T, conn *net.TCPConn) {
 	noError(t, errors.Join(conn.SetLinger(0), conn.Close()))
 }
 
-// requestLine begins a request for a token, its Host included.
+// requestLine is the beginning of a request for a token, with the Host.
 const requestLine = "GET /pool/staging-login/token?wait=20s HTTP/1.1\r\nHost: localhost\r\n"
 
-// TestTokenOfALeavingCallerReturnsOnce: the stock hands a token to a caller that is hanging up.
-// The token returns exactly once, unless an Idempotency-Key keeps it.
+// TestTokenOfALeavingCallerReturnsOnce: a token for a caller that is hanging up returns to the
+// stock exactly once, unless the request has an Idempotency-Key.
 func TestTokenOfALeavingCallerReturnsOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		header string
@@ -93,8 +93,8 @@ func TestTokenOfALeavingCallerReturnsOnce(t *testing.T) {
 	}
 }
 
-// checkGivenBack checks how many tokens of a hand-out were returned, given the number of
-// tokens before.
+// checkGivenBack checks how many tokens were returned. It needs the number of tokens before the
+// hand-out.
 func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 	t.Helper()
 	got := d.stock.putBack(t, d.target("staging-login"), back)
@@ -103,8 +103,8 @@ func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 	}
 }
 
-// TestCallerThatHangsUpTakesNothing: the stock notices the hang-up first and keeps the token, so
-// nothing is returned or answered.
+// TestCallerThatHangsUpTakesNothing: if the stock notices the hang-up first, it keeps the token, so
+// there is no return and no response.
 func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	conn := dial(t, d.addr)
@@ -126,7 +126,7 @@ func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 	}
 }
 
-// brokenConn fails after it has written room bytes.
+// brokenConn is a connection that fails when its room for bytes is used up.
 type brokenConn struct {
 	net.Conn
 	room int
@@ -141,8 +141,8 @@ func (c *brokenConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestTokenReturnsIfNoByteWasSent: a token returns to the stock if no byte of its answer left the
-// process. If a part of the answer was sent, the token stays handed out and in the audit.
+// TestTokenReturnsIfNoByteWasSent: a token returns to the stock if no byte of the response left the
+// process. If a part of the response was sent, the token stays handed out and in the audit.
 func TestTokenReturnsIfNoByteWasSent(t *testing.T) {
 	for _, c := range []struct {
 		room      int
@@ -182,8 +182,8 @@ func TestTokenReturnsIfNoByteWasSent(t *testing.T) {
 	}
 }
 
-// TestEarlierAnswersDoNotCountAsSent: bytes of an earlier answer on the same connection do not
-// count for this one.
+// TestEarlierAnswersDoNotCountAsSent: bytes of an earlier response on the same connection do not
+// count.
 func TestEarlierAnswersDoNotCountAsSent(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 2)
@@ -230,7 +230,7 @@ func TestHangUpsNeitherLoseNorRepeatTokens(t *testing.T) {
 			_, _ = io.WriteString(conn, requestLine+"\r\n")
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
-				return // left before the answer
+				return // the caller left before the response
 			}
 			defer func() { _ = response.Body.Close() }()
 			var token struct{ ID string }
@@ -247,7 +247,7 @@ func TestHangUpsNeitherLoseNorRepeatTokens(t *testing.T) {
 	returned := d.stock.countCalls("return")
 	d.stock.putBack(t, d.target("staging-login"), returned)
 	left := 0
-	for { // the tokens left were not received; one that went out in part is neither
+	for { // no token in the stock was received; a partly sent token is neither in the stock nor received
 		token, err := repeated(func() (pool.Token, error) {
 			return d.stock.Store.Take(t.Context(), pool.Request{ID: d.target("staging-login").ID, Margin: 40 * time.Second, Caller: kernel.Anyone.StableName})
 		})

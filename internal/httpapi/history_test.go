@@ -20,17 +20,17 @@ import (
 	"poold/internal/purchase"
 )
 
-// cursorOf is the cursor of the page that begins after a position.
+// cursorOf returns the cursor of the page that begins after a position.
 func cursorOf(p history.Position) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%s", p.Ended.UnixMilli(), p.ID))
 }
 
-// ofOrder is the id of a test's order.
+// ofOrder returns the id of order n of a test.
 func ofOrder(n int) pool.Ref {
 	return pool.Ref{Order: fmt.Sprintf("ORDER%03d", n), Identity: "0123456789abcdef0123456789abcdef"}
 }
 
-// solvedRecord is a record of a target that ended at day plus later.
+// solvedRecord returns the record of an order that ended at the given time after the constant day.
 func solvedRecord(n int, target string, later time.Duration) history.Record {
 	ended := day.Add(later)
 	return history.Record{
@@ -41,7 +41,7 @@ func solvedRecord(n int, target string, later time.Duration) history.Record {
 	}
 }
 
-// keep writes records, twice, as a sender may.
+// writeRecords writes records twice, because a sender may also repeat a write.
 func (d *daemon) writeRecords(t *testing.T, records ...history.Record) {
 	t.Helper()
 	for range 2 {
@@ -49,7 +49,7 @@ func (d *daemon) writeRecords(t *testing.T, records ...history.Record) {
 	}
 }
 
-// decoded is an answer's JSON.
+// decodeAnswer decodes the JSON of a successful response.
 func decodeAnswer[T any](t *testing.T, a answer) T {
 	t.Helper()
 	if a.status != 200 || a.header.Get("Content-Type") != "application/json" || a.header.Get("Cache-Control") != "no-store" || a.header.Get("Vary") != "Accept" {
@@ -58,7 +58,7 @@ func decodeAnswer[T any](t *testing.T, a answer) T {
 	return parseAnswer[T](t, a)
 }
 
-// csvRows returns the rows of an answer as CSV.
+// csvRows requests a table as CSV and returns its rows.
 func (d *daemon) csvRows(t *testing.T, path string, headers ...string) (answer, [][]string) {
 	t.Helper()
 	a := d.ask(t, "GET", path, append(headers, "Accept: text/csv")...)
@@ -74,7 +74,7 @@ func (d *daemon) csvRows(t *testing.T, path string, headers ...string) (answer, 
 	return a, rows
 }
 
-// TestSolveShowsEachEnd: the whole answer, for each way in which an order can end.
+// TestSolveShowsEachEnd compares the whole response for each possible end of an order.
 func TestSolveShowsEachEnd(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	solved := solvedRecord(1, "checkout", 0)
@@ -109,8 +109,8 @@ func TestSolveShowsEachEnd(t *testing.T) {
 	}
 }
 
-// TestSolveIsFoundByItsTask: an order is found by the provider's task id, if the caller may see
-// its target.
+// TestSolveIsFoundByItsTask: a caller that may see the target finds an order by the provider's task
+// id.
 func TestSolveIsFoundByItsTask(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for n, task := range map[int]string{1: "73105422", 2: "a/b ü", 3: "", 4: ofOrder(1).String(), 5: strings.Repeat("9", 256), 6: strings.Repeat("9", 257), 7: "a\x00"} {
@@ -127,7 +127,7 @@ func TestSolveIsFoundByItsTask(t *testing.T) {
 	}
 }
 
-// TestSitekeyInThePathMayBeAnyText: a sitekey in a path may have any printable character.
+// TestSitekeyInThePathMayBeAnyText: a site key in a path may contain any printable character.
 func TestSitekeyInThePathMayBeAnyText(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	keys := []string{"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", "a/b", "/", "a%2Fb", "%", "a b", "?x=1&y#z", "+", "ü", "..", "a;b,c", `"\'<>`, "{}|^`[]", "=1+1", strings.Repeat("k", 256)}
@@ -151,7 +151,7 @@ func TestSitekeyInThePathMayBeAnyText(t *testing.T) {
 	}
 }
 
-// pages asks for one page after the other and returns the ids of the records, or of the entries.
+// readPages requests one page after the other and returns the ids of the records or entries.
 func (d *daemon) readPages(t *testing.T, path string) (ids []string, pages int) {
 	t.Helper()
 	base, _ := url.Parse(path)
@@ -176,8 +176,8 @@ func (d *daemon) readPages(t *testing.T, path string) (ids []string, pages int) 
 	return ids, pages
 }
 
-// TestPagesShowEachRecordOnce: the pages together show each record once, newest first, even if
-// many records ended in one millisecond or are in flight.
+// TestPagesShowEachRecordOnce: the pages together contain each record once, newest first, even if
+// many records have the same millisecond.
 func TestPagesShowEachRecordOnce(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	var want, entries []string
@@ -206,7 +206,8 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 	})
 	slices.Reverse(entries)
 	checkPages(entries, map[string]int{"/history/key/ci": 3, "/history/key/ci?limit=1000": 1, "/history/key/ci?limit=13": 10, "/history/key/ci?limit=129": 2})
-	// 40 ended in each of three milliseconds from day on, and ten in the next one.
+	// From the time day on, 40 orders ended in each of three milliseconds, and ten orders in the
+	// fourth millisecond.
 	second := day.Add(time.Millisecond)
 	for query, n := range map[string]int{
 		"from=" + second.Format(time.RFC3339Nano):                          90,
@@ -231,7 +232,7 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 	}
 }
 
-// neighbours reports whether ids are a part of want without a gap.
+// isContiguous reports whether ids is a part of want without a gap.
 func isContiguous(want, ids []string) bool {
 	if len(ids) == 0 {
 		return true
@@ -240,7 +241,7 @@ func isContiguous(want, ids []string) bool {
 	return i >= 0 && i+len(ids) <= len(want) && slices.Equal(want[i:i+len(ids)], ids)
 }
 
-// TestDayHasFiguresByTypeAndTarget: the figures of a day by type, and by target with its owner.
+// TestDayHasFiguresByTypeAndTarget: a day has figures by type, and figures by target with its owner.
 func TestDayHasFiguresByTypeAndTarget(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	all := []history.Record{solvedRecord(0, "staging-signup", 0), solvedRecord(1, "checkout", 0), solvedRecord(2, "checkout", time.Second), solvedRecord(3, "/solve", 0), solvedRecord(4, "gone", 0),
@@ -261,7 +262,7 @@ func TestDayHasFiguresByTypeAndTarget(t *testing.T) {
 			`,{"target":"checkout","owner":"other@example.com",` + one +
 			`,{"target":"checkout","owner":"qa@example.com","orders":5,"solved":1,"discarded":1,"failed":1,"refused":1,"lost":1,"total_elapsed_ms":36500,"spent":0.00897,"unpriced":0}` +
 			`,{"target":"gone","owner":"qa@example.com",` + one + `,` + signup + `]}`},
-		// Figures by type would include other targets.
+		// A limited key gets no figures by type, because these would include other targets.
 		{keyStaging, "2026-01-02", `{"date":"2026-01-02","types":null,"targets":[` + signup + `]}`},
 		{keyStaging, "2026-01-03", `{"date":"2026-01-03","types":null,"targets":[]}`},
 		{keyStatus, "2026-01-04", `{"date":"2026-01-04","types":[],"targets":[]}`},
@@ -273,11 +274,11 @@ func TestDayHasFiguresByTypeAndTarget(t *testing.T) {
 	}
 }
 
-// TestLimitedKeySeesItsHistory: on each route of the history a key with globs sees only its
-// targets in the file.
+// TestLimitedKeySeesItsHistory: on each route of the history, a key with globs sees only the
+// targets of the file that its globs include.
 func TestLimitedKeySeesItsHistory(t *testing.T) {
 	keys := allKeys()
-	keys[2].Targets = []string{"other-*"} // a key whose globs fit no target asks no store
+	keys[2].Targets = []string{"other-*"} // for a key whose globs include no target, no store is queried
 	d := start(t, sampleSet(keys...), nil, nil)
 	for _, path := range []string{"/history/site/6Le", "/history/tasks?status=solved", "/history/active"} {
 		d.ask(t, "GET", path, bearer(keyStatus)).check(t, "a key without targets", 200, `{"records":[]}`+"\n")
@@ -325,7 +326,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 	}
 }
 
-// TestActiveListsOrdersInFlight: the whole answer.
+// TestActiveListsOrdersInFlight compares the whole response.
 func TestActiveListsOrdersInFlight(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	equal(t, "of nothing", d.ask(t, "GET", "/history/active").body, `{"records":[]}`+"\n")
@@ -346,7 +347,7 @@ func TestActiveListsOrdersInFlight(t *testing.T) {
 	}
 }
 
-// keysOf returns the names of a JSON object in their order, embedded objects included.
+// keysOf returns the names in a JSON object in their order, including the names in embedded objects.
 func keysOf(t *testing.T, object any) (keys []string) {
 	t.Helper()
 	text, err := json.Marshal(object)
@@ -362,8 +363,8 @@ func keysOf(t *testing.T, object any) (keys []string) {
 	return keys
 }
 
-// TestCSVHasTheColumnsOfTheJSON: the columns are the fields of the JSON answer, and no cell is a
-// formula for a spreadsheet.
+// TestCSVHasTheColumnsOfTheJSON: the columns are the fields of the JSON response. No cell is a
+// spreadsheet formula.
 func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	r, formula := solvedRecord(1, "checkout", 0), solvedRecord(2, "checkout", 0)

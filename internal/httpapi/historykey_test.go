@@ -13,7 +13,7 @@ import (
 	"poold/internal/targets"
 )
 
-// entryOf returns entry n of a test, for a key and a target, at some time after day.
+// entryOf returns entry n of a test, for a key and a target, at the given time after the constant day.
 func entryOf(n int, key, target string, action history.Action, later time.Duration) history.Entry {
 	e := history.Entry{
 		ID: strings.Repeat("A", 24) + string(rune('A'+n/26)) + string(rune('A'+n%26)), At: day.Add(later),
@@ -28,15 +28,15 @@ func entryOf(n int, key, target string, action history.Action, later time.Durati
 	return e
 }
 
-// note keeps entries.
+// addEntries adds entries to the audit.
 func (d *daemon) addEntries(entries ...history.Entry) {
 	for _, e := range entries {
 		d.audit.Note(e)
 	}
 }
 
-// TestEntriesOfAKeyAreNewestFirst: the actions of a key, newest first; without actions the list
-// is empty.
+// TestEntriesOfAKeyAreNewestFirst: the actions of a key are listed newest first. Without actions
+// the list is empty.
 func TestEntriesOfAKeyAreNewestFirst(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	picture := entryOf(1, "all", "/solve", history.Bought, 0)
@@ -67,8 +67,8 @@ func TestEntriesOfAKeyAreNewestFirst(t *testing.T) {
 	}
 }
 
-// TestAuditNeedsAdmin: only admins see the audit. A key with globs sees the actions on its
-// targets, and not the figures by key, which cover all targets.
+// TestAuditNeedsAdmin: only admins see the audit. An admin key with globs sees the actions on its
+// targets. It does not see the figures by key, because these cover all targets.
 func TestAuditNeedsAdmin(t *testing.T) {
 	keys := append(allKeys(), targets.Key{Name: "nothing", SHA256: allKeys()[2].SHA256, Scopes: allKeys()[0].Scopes, Targets: []string{"other-*"}})
 	keys[2].SHA256 = [32]byte{1}
@@ -102,7 +102,7 @@ func TestAuditNeedsAdmin(t *testing.T) {
 	checkProblem(t, "without a key", d.ask(t, "GET", "/history/key/all"), 401, kernel.CodeUnauthorized, "")
 }
 
-// TestUsageByKeyAddsDays: the figures of keys, over all days or by day.
+// TestUsageByKeyAddsDays: the figures of keys are sums over all days, or figures by day.
 func TestUsageByKeyAddsDays(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	set := *d.config.Current()

@@ -13,8 +13,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// TestMalformedHistoryQueryIsRefused: each mistake is answered with the wanted form, and no store
-// is asked.
+// TestMalformedHistoryQueryIsRefused: the response to each mistake describes a valid query, and no
+// store is queried.
 func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	const moment, limit, known = "such as 2026-01-02T15:04:05Z", "a whole number from 1 to 1000", "an unknown parameter; known: from, to, limit, cursor"
@@ -73,8 +73,8 @@ type withReason struct{ error }
 func (withReason) Reason() string  { return "the disk is full" }
 func (w withReason) Unwrap() error { return w.error }
 
-// TestUnreachableHistoryIsNamed: the answer names an unreachable store without the text of its
-// error. Orders in flight are still listed.
+// TestUnreachableHistoryIsNamed: the response names an unreachable store and does not contain the
+// text of the store's error. Orders in flight are still listed.
 func TestUnreachableHistoryIsNamed(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.writeRecords(t, solvedRecord(1, "checkout", 0))
@@ -107,8 +107,8 @@ func TestUnreachableHistoryIsNamed(t *testing.T) {
 	checkProblem(t, "active without redis", d.ask(t, "GET", "/history/active"), 503, kernel.CodeStoreDown, "", "redis does not answer")
 }
 
-// TestDisabledHistoryNamesTheSetting: without a store the answer names the setting. Orders in
-// flight are listed, and malformed queries are refused as with a store.
+// TestDisabledHistoryNamesTheSetting: without a store the response names the setting. Orders in
+// flight are still listed, and malformed queries are still refused.
 func TestDisabledHistoryNamesTheSetting(t *testing.T) {
 	const noHistory, noAudit, bad = "no history is kept: the configuration file has `history: {backend: none}`", "no audit is kept: the configuration file has `history: {audit: 0s}`", ""
 	for path, says := range map[string]string{

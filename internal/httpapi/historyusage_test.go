@@ -17,7 +17,7 @@ import (
 	"poold/internal/targets"
 )
 
-// spent writes an order of a target that ended some days before day.
+// addOrder writes the record of an order that ended the given number of days before the constant day.
 func (d *daemon) addOrder(t *testing.T, n, back int, target, owner string, how history.How) {
 	t.Helper()
 	r := solvedRecord(n, target, -time.Duration(back)*24*time.Hour)
@@ -33,8 +33,8 @@ func (d *daemon) keepFor(days int) {
 	d.config.set.Store(&set)
 }
 
-// TestUsageAddsOrdersByOwnerOrTarget: the figures of orders, by owner or by target, over all days
-// or by day.
+// TestUsageAddsOrdersByOwnerOrTarget: figures of orders are summed by owner or by target, over all
+// days or by day.
 func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.keepFor(30)
@@ -77,7 +77,7 @@ func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 			line("2026-01-01", "staging-login", "a", solved), line("2026-01-01", "staging-login", "b", failed),
 		}},
 		{keyAll, "by=target&from=2025-12-31&to=2026-01-01", "target", "2025-12-31", "2025-12-31", nil},
-		// A limited key sees the ones of its targets in the file.
+		// A limited key sees the figures of its targets in the file.
 		{keyStaging, "by=owner&from=2025-12-20&to=2026-01-03", "owner", "2025-12-20", "2026-01-02", []string{line("", "", "a", solved), line("", "", "b", failed)}},
 		{keyStaging, "by=target&from=2025-12-20&to=2026-01-03", "target", "2025-12-20", "2026-01-02", []string{line("", "staging-login", "a", solved), line("", "staging-login", "b", failed)}},
 	} {
@@ -94,8 +94,8 @@ func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 	}
 }
 
-// TestUsageLeavesUnknownTokensOut: a line has the tokens handed out and expired only if they are
-// known for all its targets and days.
+// TestUsageLeavesUnknownTokensOut: a line has the numbers of handed-out and expired tokens only if
+// these numbers are known for all targets and days of the line.
 func TestUsageLeavesUnknownTokensOut(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	today := time.Now().UTC().Truncate(24 * time.Hour)
@@ -120,8 +120,8 @@ func TestUsageLeavesUnknownTokensOut(t *testing.T) {
 	noted(login, 1, "hits 14 waited 3 expired 1 requests 200")
 	noted(login, 0, "hits 14 waited 3 expired 1 requests 300")
 	noted(checkout, 0, "hits 1")
-	d.stock.figures(checkout, pool.Figures{Hits: 1, Waited: 2})
-	d.stock.figures(login, pool.Figures{Hits: 20, Waited: 6, Expired: 4, Requests: 400})
+	d.stock.setFigures(checkout, pool.Figures{Hits: 1, Waited: 2})
+	d.stock.setFigures(login, pool.Figures{Hits: 20, Waited: 6, Expired: 4, Requests: 400})
 
 	known := func(n *int64) string {
 		if n == nil {
@@ -139,7 +139,7 @@ func TestUsageLeavesUnknownTokensOut(t *testing.T) {
 	}
 	for _, c := range []struct {
 		key, query string
-		want       []string // date, target and owner: orders, handed out, expired
+		want       []string // format: date, target, owner: orders, handed out, expired
 	}{
 		{keyAll, "by=target&from=" + date(2) + "&to=" + date(-1), []string{
 			" /solve : 1, , ", " /solve ops: 1, , ", " checkout qa: 1, 2, 0", " staging-login old: 1, , ", " staging-login qa: 1, 15, 3"}},
@@ -147,7 +147,7 @@ func TestUsageLeavesUnknownTokensOut(t *testing.T) {
 		{keyAll, "by=owner&per=day&from=" + date(8) + "&to=" + date(-1), []string{
 			date(8) + "  qa: 1, , ", date(6) + "  qa: 0, 9, 0", date(2) + "  qa: 0, 6, 0", date(1) + "  old: 1, , ", date(0) + "  : 1, , ", date(0) + "  ops: 1, , ", date(0) + "  qa: 2, 11, 3"}},
 		{keyAll, "by=target&per=day&from=" + date(2) + "&to=" + date(0), []string{date(2) + " staging-login qa: 0, 6, 0", date(1) + " staging-login old: 1, , "}},
-		// Hand-outs of earlier days are unknown, so a sum that includes such a day is unknown too.
+		// Hand-outs of earlier days are unknown. A sum that includes such a day is therefore also unknown.
 		{keyAll, "by=target&from=" + date(7) + "&to=" + date(1), []string{" staging-login qa: 0, , "}},
 		{keyStaging, "by=owner&from=" + date(6) + "&to=" + date(1), []string{"  qa: 0, 15, 0"}},
 		{keyStaging, "by=owner&from=" + date(0) + "&to=" + date(-1), []string{"  qa: 1, 9, 3"}},
@@ -164,8 +164,9 @@ func TestUsageLeavesUnknownTokensOut(t *testing.T) {
 	}
 }
 
-// TestCostsAddUp: an order costs if the service solved it or may have. The prices of the records
-// in CSV add up to the sums of the day and of the usage. An unknown price is never 0.
+// TestCostsAddUp: an order has a cost if the service solved the order or may have solved it. The
+// prices of the records in CSV add up to the sums of the day and of the usage. An unknown price is
+// never 0.
 func TestCostsAddUp(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.keepFor(30)
@@ -177,7 +178,7 @@ func TestCostsAddUp(t *testing.T) {
 		{history.Solved, ""}, {history.Discarded, ""}, {history.Lost, ""}, {history.Failed, pool.CodeTimeout},
 		{history.Failed, "ERROR_CAPTCHA_UNSOLVABLE"}, {history.Failed, ""}, {history.Refused, "ERROR_SITEKEY"},
 	} {
-		r := solvedRecord(i+1, "checkout", 0) // with a price, which older versions kept of each
+		r := solvedRecord(i+1, "checkout", 0) // older versions kept a price of each order
 		r.How, r.Code = end.how, end.code
 		records = append(records, r)
 	}

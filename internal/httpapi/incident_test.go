@@ -18,8 +18,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestOutageIsNamedEverywhere: if no provider can be asked, the document, the page and each row
-// say so in the provider's words, as the answers to callers do.
+// TestOutageIsNamedEverywhere: during an outage of all providers, the document, the page, each row
+// and the responses to callers quote the provider.
 func TestOutageIsNamedEverywhere(t *testing.T) {
 	set := sampleSet()
 	set.Redis.URL = "embedded" // for a notice
@@ -71,7 +71,8 @@ func TestOutageIsNamedEverywhere(t *testing.T) {
 		equal(t, rows[i].Name, rows[i].State+" "+rows[i].Reason, want)
 	}
 
-	// Without Redis the rows say so. The alarm comes after the alarm of the store.
+	// If Redis is down, the rows say so. The alarm about the providers comes after the alarm about the
+	// store.
 	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.OK}
 	d.stock.redis.SetDown(true)
 	if rows = show(); !strings.HasPrefix(rows[0].Reason, "redis does not answer") || len(document.Alarms) != 2 ||
@@ -80,7 +81,8 @@ func TestOutageIsNamedEverywhere(t *testing.T) {
 	}
 }
 
-// TestBusyProviderIsNotAnOutage: one provider that can be asked is enough, even if it is busy.
+// TestBusyProviderIsNotAnOutage: while one provider is up, there is no outage, even if this
+// provider is busy.
 func TestBusyProviderIsNotAnOutage(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.refill.statuses["checkout"] = refill.Status{Want: 5, State: refill.Starved, Reason: "provider other is busy"}

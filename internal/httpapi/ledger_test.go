@@ -41,13 +41,13 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 			d.stock.landToken(t, order(), age)
 		}
 	}
-	// All terms below are different numbers, so that a swap of two terms fails the test.
+	// All terms below are different numbers, so that the test fails if two terms are swapped.
 	land(19, 0)
 	for _, token := range take(19, 0)[:7] { // hits, and returned
 		noError(t, d.stock.Store.Return(token))
 	}
 	d.stock.putBack(t, target, 7)
-	if _, err := d.stock.Store.Flush(t.Context(), target.ID, target.Margin); err != nil { // discarded: those 7, and one
+	if _, err := d.stock.Store.Flush(t.Context(), target.ID, target.Margin); err != nil { // discarded: the 7 returned tokens, and one more
 		t.Fatal(err)
 	}
 	land(1, 0)
@@ -67,13 +67,13 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 		take(1, 10*time.Second)
 		<-landed
 	}
-	land(4, 85*time.Second) // expired: dead in the margin
+	land(4, 85*time.Second) // expired: in their margin when they land
 	for range 5 {           // failed
 		if how, err := d.stock.Fail(t.Context(), pool.Failure{Ref: order(), Bought: true}); err != nil || how != pool.Ended {
 			t.Fatal(how, err)
 		}
 	}
-	ref := pool.Ref{Identity: target.ID, Order: "lost"} // lost: forgotten before it ended
+	ref := pool.Ref{Identity: target.ID, Order: "lost"} // lost: its record expires before its end
 	if placed, err := d.stock.Place(t.Context(), pool.Order{Ref: ref, Depth: 1 << 20, TTL: 50 * time.Millisecond}); err != nil || !placed.Placed {
 		t.Fatal(placed, err)
 	}
@@ -89,7 +89,7 @@ func TestMetricsAccountForEveryToken(t *testing.T) {
 		order()
 	}
 	d.status.Changed()
-	figures := map[string]float64{} // of staging-login, by name and other labels
+	figures := map[string]float64{} // metrics of staging-login, by name and other labels
 	for line := range strings.Lines(d.ask(t, "GET", "/metrics").body) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if !strings.Contains(name, `target="staging-login"`) {

@@ -13,12 +13,13 @@ import (
 	"poold/internal/httpapi/delivery"
 )
 
-// byNewest is the order of a history.Query.
+// byNewest compares two positions in the sort order of a history.Query.
 func byNewest(a, b history.Position) int {
 	return cmp.Or(b.Ended.Compare(a.Ended), strings.Compare(b.ID, a.ID))
 }
 
-// find returns the page of a query among all that is kept. place returns the target and the position.
+// findPage returns the page of a query. The function positionOf returns the target and the position
+// of an element.
 func findPage[T any](all []T, q history.Query, positionOf func(T) (string, history.Position)) (page []T, more bool) {
 	for _, one := range all {
 		target, at := positionOf(one)
@@ -40,8 +41,8 @@ type memoryHistory struct {
 	mu      sync.Mutex
 	records []history.Record
 	asked   []history.Query
-	ids     []string // that Solve was asked for
-	down    error    // what each call fails with; nil = none does
+	ids     []string // arguments of the calls of Solve
+	down    error    // error of each call; nil = calls succeed
 }
 
 var _ history.Store = (*memoryHistory)(nil)
@@ -108,21 +109,21 @@ func (m *memoryHistory) Solve(_ context.Context, id string) (history.Record, boo
 	return m.one(func(r history.Record) bool { return r.ID == id })
 }
 
-// lastAsked is the last query.
+// lastAsked returns the last query.
 func (m *memoryHistory) lastAsked() history.Query {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.asked[len(m.asked)-1]
 }
 
-// memoryAudit is a history.Audit in memory, to which entries come at once.
+// memoryAudit is a history.Audit in memory. New entries are available at once.
 type memoryAudit struct {
 	mu      sync.Mutex
 	entries []history.Entry
 	asked   []history.Query
-	keys    []string // that Entries was asked for
-	days    []string // that KeyDay was asked for
-	down    error    // what each question fails with; nil = none does
+	keys    []string // arguments of the calls of Entries
+	days    []string // arguments of the calls of KeyDay
+	down    error    // error of each query; nil = queries succeed
 }
 
 var (
@@ -169,7 +170,7 @@ func (m *memoryAudit) KeyDay(_ context.Context, day time.Time) (map[string]histo
 	return figures, m.down
 }
 
-// noted are the entries so far.
+// noted returns the entries so far.
 func (m *memoryAudit) noted() []history.Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()

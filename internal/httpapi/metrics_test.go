@@ -16,7 +16,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// work makes every metric have a series.
+// fillMetrics causes an event for every metric, so that each metric has a series.
 func fillMetrics(t *testing.T, d *daemon) {
 	t.Helper()
 	for _, target := range []string{"checkout", "staging-login"} {
@@ -42,7 +42,7 @@ func fillMetrics(t *testing.T, d *daemon) {
 	d.metrics.DeadLetter(purchase.DeadLetterDropped)
 	d.metrics.Report("solver", purchase.ReportLate)
 	d.metrics.Reported("checkout", false, 31*time.Second)
-	// A request is counted after its answer is out.
+	// A request is counted after its response was sent.
 	testkit.Within(t, 20*time.Second, "two requests are counted", func() bool { return testutil.ToFloat64(d.metrics.requests.WithLabelValues("200")) == 2 })
 }
 
@@ -93,7 +93,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		`poold_tokens_expired_total{target="staging-login"} 5`,
 		`poold_token_age_seconds_count{target="staging-login"} 1`,
 		`poold_token_age_seconds_bucket{target="staging-login",le="30"} 0`,
-		`poold_token_age_seconds_bucket{target="staging-login",le="45"} 1`, // it was 42 s old
+		`poold_token_age_seconds_bucket{target="staging-login",le="45"} 1`, // the token was 42 s old
 		`poold_token_wait_seconds_count{target="checkout"} 1`,
 		`poold_solves_total{outcome="solved",provider="solver",target="checkout"} 1`,
 		`poold_solves_total{outcome="failed",provider="solver",target="checkout"} 1`,
@@ -123,7 +123,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		}
 	}
 
-	// docs/metrics.md lists each name, and Prometheus' linter finds no fault.
+	// docs/metrics.md lists the name of each metric, and Prometheus' linter finds no fault.
 	var names, documented []string
 	for _, line := range regexp.MustCompile(`(?m)^# TYPE (poold_\S+)`).FindAllStringSubmatch(a.body, -1) {
 		names = append(names, line[1])
@@ -148,7 +148,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 	}
 }
 
-// TestRemovedTargetsHaveNoSeries: targets, providers and keys that left the file have no series.
+// TestRemovedTargetsHaveNoSeries: removed targets, providers and keys have no series.
 func TestRemovedTargetsHaveNoSeries(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	fillMetrics(t, d)

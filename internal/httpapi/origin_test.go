@@ -53,7 +53,7 @@ func hostileRequests() []hostile {
 	}
 }
 
-// onlyWithoutKeys are those that a key entitles to.
+// hostileWithoutKeys returns requests that are refused only if the file has no keys.
 func hostileWithoutKeys() []hostile {
 	take := "/pool/staging-login/token"
 	return []hostile{
@@ -82,7 +82,7 @@ func hostileWithoutKeys() []hostile {
 // sees nothing.
 func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.config.reload, d.buyer.replay = nil, nil // to be called is to panic
+	d.config.reload, d.buyer.replay = nil, nil // a call of these functions panics
 	for _, h := range append(hostileRequests(), hostileWithoutKeys()...) {
 		a := d.ask(t, h.method, h.path, withOwnAddress(h.headers, d.addr)...)
 		code := map[int]kernel.Code{403: kernel.CodeForbidden, 421: kernel.CodeMisdirected, 405: kernel.CodeMethod}[h.status]
@@ -94,22 +94,22 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	equal(t, "the stock was asked to", d.stock.countCalls(), 0)
 }
 
-// TestPagesOfOtherSitesCannotUseBasic: a browser that has a key sends it with every request, so
-// each route that changes something refuses pages of other sites.
+// TestPagesOfOtherSitesCannotUseBasic: a browser that knows a key sends the key with every request.
+// Each route that changes something therefore refuses requests from pages of other sites.
 func TestPagesOfOtherSitesCannotUseBasic(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.config.reload, d.buyer.replay = nil, nil
 	for _, h := range hostileRequests() {
 		if h.path == "/status" {
-			continue // looking is allowed; CSP forbids the frame
+			continue // reading the status is allowed; the CSP forbids the frame
 		}
 		d.ask(t, h.method, h.path, append(withOwnAddress(h.headers, d.addr), basic(keyAll))...).check(t, h.name, h.status)
 	}
 	equal(t, "the stock was asked to", d.stock.countCalls(), 0)
 	d.fill(t, "staging-login", 2)
-	// No page can make a browser send a bearer without a preflight.
+	// No page can make a browser send a Bearer token without a preflight.
 	d.ask(t, "POST", "/pool/staging-login/token", bearer(keyAll), "Origin: https://app.example.com", "Sec-Fetch-Site: cross-site").check(t, "bearer", 200)
-	// With keys a proxy and a public name are normal.
+	// If the file has keys, a proxy and a public host name are normal.
 	d.ask(t, "POST", "/pool/staging-login/token", basic(keyAll), "Host: poold.example.com", "Origin: https://poold.example.com", "X-Forwarded-For: 192.0.2.1").check(t, "behind a proxy", 200)
 	d.ask(t, "GET", "/status", basic(keyAll), "Host: poold.example.com", "Sec-Fetch-Site: cross-site").check(t, "a link to the status", 200)
 }
@@ -133,13 +133,13 @@ func TestLocalProgramsAndPagesAreServed(t *testing.T) {
 	} {
 		d.ask(t, "POST", "/pool/staging-login/token", withOwnAddress(headers, d.addr)...).check(t, name, 200)
 	}
-	for _, path := range []string{"/healthz", "/readyz"} { // balancers use any Host
+	for _, path := range []string{"/healthz", "/readyz"} { // load balancers may send any Host
 		d.ask(t, "GET", path, "Host: 10.1.2.3:8080", "X-Forwarded-For: 192.0.2.1").check(t, path, 200)
 	}
 }
 
-// TestKeylessDaemonRefusesOtherMachines: a reload may remove the keys while the daemon listens to
-// the network. A forged Host must not suffice then.
+// TestKeylessDaemonRefusesOtherMachines: after a reload that removes the keys, a daemon that
+// listens to the network refuses other machines, even with a forged Host.
 func TestKeylessDaemonRefusesOtherMachines(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	recorder := httptest.NewRecorder()
@@ -151,7 +151,7 @@ func TestKeylessDaemonRefusesOtherMachines(t *testing.T) {
 	}
 }
 
-// TestLoopbackHost: hosts that an HTTP client does not send.
+// TestLoopbackHost tests Host headers that an HTTP client does not send.
 func TestLoopbackHost(t *testing.T) {
 	for host, want := range map[string]bool{
 		"localhost:1": true, "127.0.0.1": true, "::1": true, "[::ffff:127.0.0.1]:80": true,
@@ -162,7 +162,7 @@ func TestLoopbackHost(t *testing.T) {
 	}
 }
 
-// own replaces OWN by the address of the daemon.
+// withOwnAddress replaces OWN by the address of the daemon.
 func withOwnAddress(headers []string, addr string) []string {
 	replaced := make([]string, len(headers))
 	for i, line := range headers {

@@ -53,7 +53,7 @@ func TestPageShowsTheDocument(t *testing.T) {
 	if strings.Contains(text, "not ready") || strings.Contains(text, "was not applied") || strings.Contains(text, "%!") {
 		t.Errorf("alarms without cause:\n%s", text)
 	}
-	// The page has nothing that its policy would refuse.
+	// The page contains nothing that its policy forbids.
 	equal(t, "the page holds", regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|style=|\son\w+=|javascript:|https?://`).FindString(a.body), "")
 	d.config.refused = true
 	d.Stopping()
@@ -70,8 +70,8 @@ func TestPageShowsTheDocument(t *testing.T) {
 	}
 }
 
-// TestStatusIsHTMLOnlyIfPreferred: GET /status is HTML for a caller that prefers it, GET
-// /status.json never.
+// TestStatusIsHTMLOnlyIfPreferred: GET /status returns HTML only to callers that prefer HTML. GET
+// /status.json never returns HTML.
 func TestStatusIsHTMLOnlyIfPreferred(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for accept, begins := range map[string]string{"text/html;q=0.5, */*": "<!doctype html>", "application/json, text/html": "{"} {
@@ -106,8 +106,8 @@ func TestPageEscapesForeignText(t *testing.T) {
 	}
 }
 
-// TestPageWithoutTargetsAndProviders: an empty page says so, and the lists of the document are
-// not null.
+// TestPageWithoutTargetsAndProviders: the page says that there are no targets and no providers, and
+// the lists of the document are not null.
 func TestPageWithoutTargetsAndProviders(t *testing.T) {
 	set := sampleSet()
 	set.Targets = nil

@@ -13,8 +13,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestKeyThatLostRightsGetsNoToken: a reload removes a key, or some of its rights, during the
-// wait of its caller. The token that lands then returns to the stock, and another caller gets it.
+// TestKeyThatLostRightsGetsNoToken: a reload removes a key, or some rights of the key, during the
+// wait of a caller. The next token returns to the stock, and another caller gets the token.
 func TestKeyThatLostRightsGetsNoToken(t *testing.T) {
 	keys := func(change func(*targets.Key)) *targets.Set {
 		all := allKeys()
@@ -24,7 +24,7 @@ func TestKeyThatLostRightsGetsNoToken(t *testing.T) {
 	for name, test := range map[string]struct {
 		set    *targets.Set
 		repeat bool        // with an Idempotency-Key
-		code   kernel.Code // "" = it gets its token
+		code   kernel.Code // "" = the caller gets its token
 		back   int
 	}{
 		"revoked":                    {set: sampleSet(allKeys()[:1]...), code: kernel.CodeUnauthorized, back: 1},
@@ -71,8 +71,8 @@ func TestKeyThatLostRightsGetsNoToken(t *testing.T) {
 	}
 }
 
-// TestKeysAppearOrDisappearDuringAWait: a reload gives the file keys, or takes them away, during
-// a wait: the caller then needs a key, or none.
+// TestKeysAppearOrDisappearDuringAWait: if a reload adds the first keys during a wait, the caller
+// needs a key. If a reload removes all keys, the caller needs none.
 func TestKeysAppearOrDisappearDuringAWait(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 2)
@@ -83,8 +83,8 @@ func TestKeysAppearOrDisappearDuringAWait(t *testing.T) {
 	equal(t, "the answer", d.stock.putBack(t, d.target("staging-login"), 2).Fresh, 2)
 }
 
-// TestChangedTargetGivesTheTokenBack: a reload gives a target another identity, or removes it,
-// during a wait for its token: that token returns to the stock.
+// TestChangedTargetGivesTheTokenBack: if a reload changes the identity of a target or removes the
+// target during a wait, the token returns to the stock.
 func TestChangedTargetGivesTheTokenBack(t *testing.T) {
 	for name, test := range map[string]struct {
 		key  string // Idempotency-Key

@@ -24,15 +24,15 @@ func (d *daemon) report(t *testing.T, path, body string, headers ...string) answ
 	return d.send(t, "POST", path, strings.NewReader(body), append(headers, isJSON)...)
 }
 
-// told returns the reports that the buyer got.
-func (f *fakeBuyer) told() []passed {
+// passedReports returns the reports that the buyer got.
+func (f *fakeBuyer) passedReports() []passedReport {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]passed(nil), f.reports...)
+	return append([]passedReport(nil), f.reports...)
 }
 
-// TestReportCountsAndIsPassedOn: a report counts for the caller that took the token, and is
-// passed on.
+// TestReportCountsAndIsPassedOn: a report counts if it comes from the caller that took the token.
+// The buyer also gets the report.
 func TestReportCountsAndIsPassedOn(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	d := start(t, set, nil, nil)
@@ -55,13 +55,13 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 		if a := d.report(t, path, c.body, bearer(c.key)); a.status != 204 || a.body != "" {
 			t.Errorf("%+v: %d %s", c, a.status, a.body)
 		}
-		told := d.buyer.told()
+		told := d.buyer.passedReports()
 		order, _, _ := strings.Cut(id, ".")
 		last := told[len(told)-1]
 		if last.age < 31*time.Second || last.age > 36*time.Second {
 			t.Errorf("told of an age of %s", last.age)
 		}
-		if last.age = 0; last != (passed{"solver", "t-" + order, captcha.RecaptchaV2, 0, c.accepted}) {
+		if last.age = 0; last != (passedReport{"solver", "t-" + order, captcha.RecaptchaV2, 0, c.accepted}) {
 			t.Errorf("the buyer was told %+v", last)
 		}
 		checkProblem(t, "again", d.report(t, path, c.body, bearer(c.key)), 409, kernel.CodeReported, "staging-login")
@@ -69,7 +69,7 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 	if f := d.stock.readStock(t, d.target("staging-login")).Figures; f.Accepted != 1 || f.Rejected != 3 {
 		t.Errorf("the stock counted %+v", f)
 	}
-	equal(t, "the buyer was told", len(d.buyer.told()), 4)
+	equal(t, "the buyer was told", len(d.buyer.passedReports()), 4)
 	body := d.ask(t, "GET", "/metrics", bearer(keyAll)).body
 	for _, line := range []string{
 		`poold_token_report_age_seconds_count{outcome="accepted",target="staging-login"} 1`,
@@ -91,8 +91,8 @@ func (d *daemon) takeOne(t *testing.T, headers ...string) string {
 	return idIn(t, d.ask(t, "GET", "/pool/staging-login/token", headers...))
 }
 
-// TestMalformedReportIsNotCounted: a report is one JSON object. Any other body, and a report that
-// the stock refuses, is neither counted nor passed on.
+// TestMalformedReportIsNotCounted: a report is one JSON object. A report with any other body, and a
+// report that the stock refuses, is neither counted nor passed on.
 func TestMalformedReportIsNotCounted(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 1)
@@ -126,7 +126,7 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 		d.stock.failCalls("report", c.err)
 		checkProblem(t, c.err.Error(), d.report(t, reportPath, good), c.status, c.code, "staging-login")
 	}
-	if told := d.buyer.told(); len(told) > 0 || strings.Contains(d.ask(t, "GET", "/metrics").body, "poold_token_report_age_seconds_count") {
+	if told := d.buyer.passedReports(); len(told) > 0 || strings.Contains(d.ask(t, "GET", "/metrics").body, "poold_token_report_age_seconds_count") {
 		t.Errorf("a refused report was counted; the buyer was told %+v", told)
 	}
 	d.stock.failCalls("report", nil)
@@ -156,21 +156,21 @@ func TestReportOfALeavingCallerCounts(t *testing.T) {
 	reset(t, conn)
 	time.Sleep(10 * time.Millisecond) // for net/http to notice
 	close(finish)
-	testkit.Within(t, 20*time.Second, "the buyer is told", func() bool { return len(d.buyer.told()) == 1 })
+	testkit.Within(t, 20*time.Second, "the buyer is told", func() bool { return len(d.buyer.passedReports()) == 1 })
 
 	conn = dial(t, d.addr) // an incomplete report does not count
 	write(t, conn, "POST "+reportPath+" HTTP/1.1\r\nHost: localhost\r\n"+isJSON+"\r\nContent-Length: 40\r\n\r\n"+body)
 	reset(t, conn)
 	testkit.Within(t, 20*time.Second, "the take and both reports are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })
-	if n := len(d.buyer.told()); n != 1 {
+	if n := len(d.buyer.passedReports()); n != 1 {
 		t.Errorf("%d reports", n)
 	}
 }
 
 // TestReportsAboutUnknownTokensAreLimited: reports about invented tokens add no guest and are
-// limited like wrong keys. Reports about known tokens are counted meanwhile.
+// limited like wrong keys. Meanwhile, reports about known tokens are counted.
 func TestReportsAboutUnknownTokensAreLimited(t *testing.T) {
-	set := solving(t, allKeys()...)
+	set := solvingSet(t, allKeys()...)
 	set.Server.Keys = append(set.Server.Keys, targets.Key{
 		Name: "limited", SHA256: sha256.Sum256([]byte("canary-limited")), Scopes: []targets.Scope{targets.ScopeSolve, targets.ScopeToken},
 		Targets: []string{"staging-login"}, Rate: targets.Rate{},

@@ -8,20 +8,21 @@ import (
 	"poold/internal/httpapi/kernel"
 )
 
-// askRoute sends a request without a body to a route, for a target if its path names one.
+// askRoute sends a request without a body to a route. If the path contains a target, askRoute
+// inserts a target's name.
 func (d *daemon) askRoute(t *testing.T, rt *kernel.Route, method, target string, headers ...string) answer {
 	t.Helper()
 	path := strings.NewReplacer(":target", target, ":id", "tok1", ":provider", "solver", ":order", "o", ":secret", "s",
 		":sitekey", "k", ":date", "2026-01-02", ":name", "ci").Replace(rt.Path)
-	if path == "/status/stream" { // does not end by itself
+	if path == "/status/stream" { // a stream does not end by itself
 		return d.stream(t, headers...).refusal()
 	}
 	return d.ask(t, method, path, headers...)
 }
 
-// TestEachRouteRefusesExactly sends one request of each kind to each route: those in refused get
-// the status beside them, and no other route refuses the request. The groups of paths are written
-// down here, so that a wrong right in the table of routes shows.
+// TestEachRouteRefusesExactly sends one request of each kind to each route. Exactly the listed
+// routes refuse the request, with the listed status. The paths are listed here, so that a wrong
+// right in the table of routes fails the test.
 func TestEachRouteRefusesExactly(t *testing.T) {
 	probes := []string{"/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	files := []string{"/", "/status.css", "/status.js", "/status.svg", "/uplot.css", "/uplot.js"}

@@ -23,10 +23,10 @@ type gatherings struct{ n atomic.Int64 }
 func (g *gatherings) Describe(chan<- *prometheus.Desc) {}
 func (g *gatherings) Collect(chan<- prometheus.Metric) { g.n.Add(1) }
 
-// stuckScraper is the connection of a scraper that does not read before it is freed.
+// stuckScraper is the connection of a scraper that does not read until the test unblocks it.
 type stuckScraper struct {
 	*httptest.ResponseRecorder
-	began    chan<- struct{} // gets a value at each Write
+	began    chan<- struct{} // receives a value at each Write
 	freed    <-chan struct{}
 	deadline time.Time // of its Writes
 }
@@ -42,7 +42,7 @@ func (s *stuckScraper) Write(p []byte) (int, error) {
 	return s.ResponseRecorder.Write(p)
 }
 
-// scrapers are scrapers that do not read before they are freed.
+// scrapers is a group of scrapers that do not read until the test unblocks the group.
 type scrapers struct {
 	handler http.Handler
 	began   chan struct{}
@@ -56,8 +56,8 @@ func (d *daemon) scrapers(t *testing.T) *scrapers {
 	return s
 }
 
-// scrape sends one more request, waits until its answer is being written, and returns where
-// that answer goes.
+// scrape sends another request, waits for the first write of the response, and returns the
+// connection.
 func (s *scrapers) scrape(t *testing.T, headers ...string) *stuckScraper {
 	t.Helper()
 	stuck := &stuckScraper{ResponseRecorder: httptest.NewRecorder(), began: s.began, freed: s.freed}
@@ -76,7 +76,7 @@ func (s *scrapers) scrape(t *testing.T, headers ...string) *stuckScraper {
 	return stuck
 }
 
-// free lets all scrapers read.
+// unblock makes all scrapers read.
 func (s *scrapers) unblock() {
 	select {
 	case <-s.freed:
@@ -84,7 +84,7 @@ func (s *scrapers) unblock() {
 	default:
 		close(s.freed)
 	}
-	go func() { // a writer may write in parts
+	go func() { // a handler may write the response in parts
 		for range s.began {
 		}
 	}()
@@ -92,14 +92,14 @@ func (s *scrapers) unblock() {
 	close(s.began)
 }
 
-// TestScrapersThatDoNotReadShareBodies: scrapers that do not read share one body, however often
-// the status changes meanwhile.
+// TestScrapersThatDoNotReadShareBodies: scrapers that do not read share bodies, even if the status
+// changes often.
 func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	gathered := &gatherings{}
 	d.metrics.registry.MustRegister(gathered) // which gathers once
 	var before int64
-	for range 2 { // the second crowd finds the room that the first one left
+	for range 2 { // the second group of scrapers uses the room that the first group has freed
 		before = gathered.n.Load()
 		scrapers := d.scrapers(t)
 		var all []*stuckScraper
@@ -119,13 +119,13 @@ func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
 		}
 		scrapers.unblock()
 		for i, one := range all {
-			if body := plain(t, one.Result()); !strings.Contains(body, `poold_pool_tokens{target="checkout"} 0`+"\n") {
+			if body := uncompressed(t, one.Result()); !strings.Contains(body, `poold_pool_tokens{target="checkout"} 0`+"\n") {
 				t.Fatalf("scraper %d read %q", i, body)
 			}
 		}
 	}
 	before = gathered.n.Load()
-	// Afterwards each scrape gets its own snapshot.
+	// After the slow scrapers have ended, each scrape gets its own snapshot.
 	d.metrics.Callback("settled")
 	for range 2 {
 		if body := d.ask(t, "GET", "/metrics", bearer(keyStatus)).body; !strings.Contains(body, `poold_callbacks_total{outcome="settled"} 1`+"\n") {
@@ -137,7 +137,7 @@ func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
 	}
 }
 
-// TestScrapesAreCompressedIfAccepted: only a scraper that accepts gzip gets it.
+// TestScrapesAreCompressedIfAccepted: only a scraper that accepts gzip gets a compressed body.
 func TestScrapesAreCompressedIfAccepted(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	fillMetrics(t, d)
@@ -146,7 +146,7 @@ func TestScrapesAreCompressedIfAccepted(t *testing.T) {
 	} {
 		answer, err := d.client.Do(d.request(t, "GET", "/metrics", nil, "Accept-Encoding: "+accepted))
 		noError(t, err)
-		body := plain(t, answer)
+		body := uncompressed(t, answer)
 		_ = answer.Body.Close()
 		if got := answer.Header.Get("Content-Encoding"); got != coding || answer.Header.Get("Vary") != "Accept-Encoding" ||
 			answer.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
@@ -158,7 +158,7 @@ func TestScrapesAreCompressedIfAccepted(t *testing.T) {
 	}
 }
 
-// unreadable is a metric that cannot be read while on is set.
+// unreadable is a metric that cannot be read while its field on is set.
 type unreadable struct{ on atomic.Bool }
 
 func (u *unreadable) Describe(chan<- *prometheus.Desc) {}
@@ -171,8 +171,8 @@ func (u *unreadable) Collect(out chan<- prometheus.Metric) {
 
 var errUnreadable = errors.New("unreadable for the test")
 
-// TestScrapeFailsAsAWhole: if a metric cannot be read, a scrape is a problem instead of a part of
-// the metrics, also for a scraper that accepts gzip. The next scrape works.
+// TestScrapeFailsAsAWhole: if a metric cannot be read, a scraper gets a problem and not a part of
+// the metrics, with and without gzip. The next scrape works.
 func TestScrapeFailsAsAWhole(t *testing.T) {
 	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
 		var broken unreadable
@@ -189,8 +189,8 @@ func TestScrapeFailsAsAWhole(t *testing.T) {
 	})
 }
 
-// plain returns the body of an answer without its compression.
-func plain(t *testing.T, answer *http.Response) string {
+// uncompressed returns the body of a response without compression.
+func uncompressed(t *testing.T, answer *http.Response) string {
 	t.Helper()
 	var from io.Reader = answer.Body
 	if answer.Header.Get("Content-Encoding") == "gzip" {

@@ -78,7 +78,7 @@ func TestBodiesAreRefusedIfUnused(t *testing.T) {
 		for _, chunked := range []bool{false, true} {
 			var body io.Reader = strings.NewReader(c.body)
 			if chunked {
-				body = io.MultiReader(body) // of no known length
+				body = io.MultiReader(body) // a body of unknown length
 			}
 			var headers []string
 			if c.kind != "" {
@@ -102,7 +102,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// deadlineConn records the write deadline that was set at each write.
+// deadlineConn records the write deadline in force at each write.
 type deadlineConn struct {
 	net.Conn
 	now, used atomic.Pointer[time.Time]
@@ -118,8 +118,8 @@ func (c *deadlineConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestClientThatDoesNotReadIsCutOff: a client that does not read its answer is cut off after
-// WriteLimit, not after the longest wait.
+// TestClientThatDoesNotReadIsCutOff: if a client does not read the response, the server closes the
+// connection after WriteLimit, not after the longest wait.
 func TestClientThatDoesNotReadIsCutOff(t *testing.T) {
 	var last atomic.Pointer[deadlineConn]
 	d := start(t, sampleSet(), func(conn net.Conn) net.Conn {
@@ -143,7 +143,7 @@ func TestClientThatDoesNotReadIsCutOff(t *testing.T) {
 	}
 }
 
-// TestServerLimitsSlowClients: the limits of the server against slow and greedy clients.
+// TestServerLimitsSlowClients tests the limits of the server for slow clients and for large requests.
 func TestServerLimitsSlowClients(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	s := d.HTTPServer()
@@ -154,14 +154,14 @@ func TestServerLimitsSlowClients(t *testing.T) {
 		t.Error("HTTP/2 is on: bytes of several answers would mix on a connection")
 	}
 	conn := dial(t, d.addr)
-	// The server may hang up before it has read everything.
+	// The server may close the connection before it has read the whole request.
 	_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 32<<10)+"\r\n\r\n")
 	if got, _ := io.ReadAll(conn); len(got) > 0 && !strings.HasPrefix(string(got), "HTTP/1.1 431 ") {
 		t.Errorf("32 KiB of headers: %s", got)
 	}
 }
 
-// TestPanicIsOne500: a panic in a handler is one 500 and one line in the log.
+// TestPanicIsOne500: a panic in a handler causes one response 500 and one line in the log.
 func TestPanicIsOne500(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.stock.before = func(context.Context, string) error { panic("a bug") }
@@ -176,13 +176,13 @@ func TestPanicIsOne500(t *testing.T) {
 		t.Errorf("the log does not say where: %s", log)
 	}
 	d.stock.before = func(context.Context, string) error { panic("another") }
-	for range 2 { // the second must not wait for the first for ever
+	for range 2 { // the second request must not wait for ever for the first request
 		checkProblem(t, "panic in a snapshot", d.ask(t, "GET", "/status.json"), 500, kernel.CodeInternal, "")
 	}
 }
 
-// TestPanicAfterTheAnswerBeganEndsTheConnection: the connection ends, because the first part of
-// the answer is out.
+// TestPanicAfterTheAnswerBeganEndsTheConnection: a panic ends the connection if a part of the
+// response was already sent.
 func TestPanicAfterTheAnswerBeganEndsTheConnection(t *testing.T) {
 	half := &kernel.Route{Path: "/half", Probe: true, Handle: func(w http.ResponseWriter, _ *http.Request, _ *kernel.Call) error {
 		_, _ = io.WriteString(w, "half")
@@ -203,7 +203,7 @@ func TestPanicAfterTheAnswerBeganEndsTheConnection(t *testing.T) {
 	}
 }
 
-// TestLogHasOneLinePerRequest: the log has one line per request at debug level, with no text that
+// TestLogHasOneLinePerRequest: the log contains one debug line per request, without any text that
 // the client chose freely.
 func TestLogHasOneLinePerRequest(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
@@ -219,13 +219,13 @@ func TestLogHasOneLinePerRequest(t *testing.T) {
 			t.Errorf("no %s in %s", part, log)
 		}
 	}
-	if strings.Count(log, "\n") != 5 || strings.Contains(log, `"level":"INFO"`) { // canaries are looked for when the daemon ends
+	if strings.Count(log, "\n") != 5 || strings.Contains(log, `"level":"INFO"`) { // the log is searched for canaries when the daemon ends
 		t.Errorf("not five debug lines: %s", log)
 	}
 }
 
-// TestAnswersOfAStopCloseTheConnection: every answer that begins after the stop closes its
-// connection, even if the request came before.
+// TestAnswersOfAStopCloseTheConnection: every response that begins after the stop closes its
+// connection, even if the request arrived before the stop.
 func TestAnswersOfAStopCloseTheConnection(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	taking, goOn := make(chan struct{}), make(chan struct{})
@@ -256,16 +256,17 @@ func TestAnswersOfAStopCloseTheConnection(t *testing.T) {
 	}
 }
 
-// timed is a writer that records its deadline.
-type timed struct {
+// timedWriter is a writer that records its deadline.
+type timedWriter struct {
 	*httptest.ResponseRecorder
 
 	deadline time.Time
 }
 
-func (w *timed) SetWriteDeadline(t time.Time) error { w.deadline = t; return nil }
+func (w *timedWriter) SetWriteDeadline(t time.Time) error { w.deadline = t; return nil }
 
-// TestLongWaitLeavesTimeForTheAnswer: an answer that comes late still has the time to be written.
+// TestLongWaitLeavesTimeForTheAnswer: after a long wait there is still enough time to write the
+// response.
 func TestLongWaitLeavesTimeForTheAnswer(t *testing.T) {
 	for name, c := range map[string]struct{ method, path, body string }{
 		"a take":        {"GET", "/pool/checkout/token?wait=60s", ""},
@@ -277,7 +278,7 @@ func TestLongWaitLeavesTimeForTheAnswer(t *testing.T) {
 		"a slow target": {"GET", "/pool/checkout", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, solving(t, allKeys()...), func(t *testing.T, d *daemon) {
+			inBubble(t, solvingSet(t, allKeys()...), func(t *testing.T, d *daemon) {
 				const late = 20 * time.Second
 				d.solver.waits, d.solver.err = true, &pool.EmptyError{}
 				d.config.reload = func(context.Context) error { time.Sleep(late); return nil }
@@ -286,7 +287,7 @@ func TestLongWaitLeavesTimeForTheAnswer(t *testing.T) {
 					d.buyer.providers = func(context.Context, time.Time) []purchase.Status { time.Sleep(late); return nil }
 				}
 				began := time.Now()
-				w := &timed{httptest.NewRecorder(), began.Add(kernel.WriteLimit)}
+				w := &timedWriter{httptest.NewRecorder(), began.Add(kernel.WriteLimit)}
 				d.Handler().ServeHTTP(w, d.request(t, c.method, c.path, strings.NewReader(c.body), bearer(keyAll), isJSON, "Accept: text/html"))
 				if took, left := time.Since(began), time.Until(w.deadline); took < late || left <= 0 || left > kernel.WriteLimit {
 					t.Errorf("%d after %s, with %s left: %s", w.Code, took, left, w.Body)

@@ -22,15 +22,15 @@ import (
 	"poold/internal/targets"
 )
 
-// fakeSolver answers with its fields and records the requests.
+// fakeSolver is a Solver whose results are its fields. It also records the requests.
 type fakeSolver struct {
 	mu     sync.Mutex
 	asked  []ondemand.Request
 	token  pool.Token
 	err    error
-	begun  func(ondemand.Request) // runs first, at once for all; nil = nothing
-	during func()                 // runs before the answer; nil = nothing
-	waits  bool                   // until the wait is over
+	begun  func(ondemand.Request) // called first, concurrently for all requests; nil = no-op
+	during func()                 // called before Solve returns; nil = no-op
+	waits  bool                   // Solve waits until the request's wait is over
 }
 
 func (f *fakeSolver) Solve(ctx context.Context, r ondemand.Request) (pool.Token, error) {
@@ -60,7 +60,6 @@ func (f *fakeSolver) last() ondemand.Request {
 	return f.asked[len(f.asked)-1]
 }
 
-// count returns the number of requests.
 func (f *fakeSolver) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,8 +82,8 @@ func (f *fakeList) Use(_ context.Context, id captcha.ID, _ pool.GuestUse) error 
 	return f.err
 }
 
-// solving is the sample set with a section solve.
-func solving(t *testing.T, keys ...targets.Key) *targets.Set {
+// solvingSet returns the sample set with a section solve.
+func solvingSet(t *testing.T, keys ...targets.Key) *targets.Set {
 	t.Helper()
 	parsed, err := targets.Parse("pools.yaml", []byte(`
 providers: [{name: s, api: simulated}]
@@ -107,10 +106,10 @@ const (
 	targetBody = `{"type":"recaptcha_v2","sitekey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","pageurl":"https://%s.example.com/"}`
 )
 
-// TestSolveRequestsReachOndemand: the requests to ondemand for a guest and for the identity of a
-// target.
+// TestSolveRequestsReachOndemand: package ondemand gets the right requests for a guest and for the
+// identity of a target.
 func TestSolveRequestsReachOndemand(t *testing.T) {
-	d := start(t, solving(t, allKeys()...), nil, nil)
+	d := start(t, solvingSet(t, allKeys()...), nil, nil)
 	d.solver.token = pool.Token{ID: "tok1.sig", Value: "canary-token", Provider: "solver", Born: day, Dies: day.Add(2 * time.Minute), TTL: time.Minute, Source: ondemand.FromSolve}
 	a := d.solve(t, fmt.Sprintf(guestBody, `,"timeout":"9s"`), bearer(keyAll), "Idempotency-Key: again")
 	if a.status != 200 || a.header.Get("Cache-Control") != "no-store" {
@@ -134,16 +133,16 @@ func TestSolveRequestsReachOndemand(t *testing.T) {
 	equal(t, "answered", fmt.Sprint(got), fmt.Sprint(want))
 	d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging))
 	if r := d.solver.last(); r.Guest != nil || r.Take.ID != d.target("staging-login").ID || r.Take.Wait != 2*time.Minute || r.Take.Margin != 40*time.Second ||
-		r.Take.MaxWaiting != ondemand.MostWaiting { // more than for a take of this target
+		r.Take.MaxWaiting != ondemand.MostWaiting { // more than in a take of this target
 		t.Errorf("of a target: %+v", r)
 	}
 	equal(t, "as text", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Accept: text/plain").body, "canary-token")
 }
 
-// TestEqualSolvesShareAKey: equal requests have one key, whatever their proxies, unless
-// dedup_proxy includes them.
+// TestEqualSolvesShareAKey: equal requests share one key, even with different proxies. With
+// dedup_proxy, requests with different proxies have different keys.
 func TestEqualSolvesShareAKey(t *testing.T) {
-	d := start(t, solving(t), nil, nil)
+	d := start(t, solvingSet(t), nil, nil)
 	key := func(more string) captcha.ID {
 		t.Helper()
 		d.solve(t, fmt.Sprintf(guestBody, more)).check(t, "the answer", 200)
@@ -166,7 +165,7 @@ func TestEqualSolvesShareAKey(t *testing.T) {
 
 // TestForbiddenSolveBuysNothing: a forbidden request is refused before anything is bought.
 func TestForbiddenSolveBuysNothing(t *testing.T) {
-	d := start(t, solving(t, allKeys()...), nil, nil)
+	d := start(t, solvingSet(t, allKeys()...), nil, nil)
 	other := strings.Replace(fmt.Sprintf(guestBody, ""), "guests.example.com", "evil.example", 1)
 	for name, c := range map[string]struct {
 		body, key string
@@ -189,16 +188,16 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 		checkProblem(t, name, d.solve(t, c.body, bearer(c.key)), c.status, c.code, "", c.says)
 	}
 	equal(t, "solves were asked for", len(d.solver.asked), 0)
-	// The limit of other targets stays.
+	// The time limit for other targets stays.
 	d.send(t, "POST", "/pool/staging-login/warm", strings.NewReader(`{"tokens":1}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON).check(t, "a large body elsewhere", 413)
 	closed := start(t, sampleSet(), nil, nil)
 	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, kernel.CodeForbidden, "")
 	closed.solve(t, fmt.Sprintf(targetBody, "checkout")).check(t, "a target's identity without the section", 200)
 }
 
-// TestSolveWithoutATokenHasACode: each reason for a missing token has its code.
+// TestSolveWithoutATokenHasACode: each reason for a missing token has its own code.
 func TestSolveWithoutATokenHasACode(t *testing.T) {
-	d := start(t, solving(t), nil, nil)
+	d := start(t, solvingSet(t), nil, nil)
 	for name, c := range map[string]struct {
 		err    error
 		status int
@@ -228,8 +227,9 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 	checkProblem(t, "late, of a target", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, kernel.CodeSolveTimeout, "checkout")
 }
 
-// TestSolveAfterAReloadChecksRights: a caller that lost its rights in a reload during its wait
-// gets no token. The token returns, unless an Idempotency-Key keeps it or other callers share it.
+// TestSolveAfterAReloadChecksRights: a caller that lost its rights in a reload during its wait gets
+// no token. The token returns to the stock, unless the request has an Idempotency-Key or other
+// callers share the token.
 func TestSolveAfterAReloadChecksRights(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.solver.during = func() { d.config.set.Store(sampleSet(allKeys()...)) }
@@ -242,7 +242,7 @@ func TestSolveAfterAReloadChecksRights(t *testing.T) {
 		{`,"dedup":"identity"`, "X: y", 1, 0},
 		{"", "Idempotency-Key: x", 1, 1},
 	} {
-		d.config.set.Store(solving(t, allKeys()...))
+		d.config.set.Store(solvingSet(t, allKeys()...))
 		checkProblem(t, c.more+c.header, d.solve(t, fmt.Sprintf(guestBody, c.more), bearer(keyAll), c.header), 403, kernel.CodeForbidden, "")
 		if n, noted := d.stock.countCalls("return"), len(d.audit.noted()); n != c.returns || noted != c.noted {
 			t.Errorf("%+v: %d tokens went back, %d are in the audit", c, n, noted)
@@ -250,8 +250,8 @@ func TestSolveAfterAReloadChecksRights(t *testing.T) {
 	}
 }
 
-// TestOnEmptySolveWaitsWithATicket: on_empty: solve waits with a ticket if the key has the scope
-// solve.
+// TestOnEmptySolveWaitsWithATicket: a target with `on_empty: solve` lets callers wait with a ticket
+// if the key has the scope solve.
 func TestOnEmptySolveWaitsWithATicket(t *testing.T) {
 	set := sampleSet(targets.Key{Name: "taker", SHA256: allKeys()[0].SHA256, Scopes: []targets.Scope{targets.ScopeToken}}, allKeys()[1])
 	for i := range set.Targets {
@@ -281,11 +281,11 @@ func TestCallerWaitsOnlyWhileATokenCanCome(t *testing.T) {
 	for name, c := range map[string]struct {
 		note   refill.Status
 		down   bool
-		code   kernel.Code // of the target's route
+		code   kernel.Code // code of the target's route
 		solve  kernel.Code // of POST /solve
 		status int         // of it
-		held   bool        // a person must do something: no order is waited for
-		later  bool        // it comes while the caller waits
+		held   bool        // an operator must act first, so callers do not wait for an order
+		later  bool        // the state begins while the caller waits
 	}{
 		"budget":       {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, code: kernel.CodeBudget, solve: kernel.CodeBudget, status: 503},
 		"budget later": {note: refill.Status{State: refill.Budget, Reason: "used up", Until: time.Now().Add(time.Hour)}, later: true, code: kernel.CodeBudget, solve: kernel.CodeBudget, status: 503},
@@ -329,57 +329,58 @@ func TestCallerWaitsOnlyWhileATokenCanCome(t *testing.T) {
 				equal(t, "a target that is held is not waited for", d.solver.last().Take.Wait == 0, !c.later)
 				return
 			}
-			// An order is under way.
+			// The rest of the test has an order in flight.
 			ref := d.stock.order(t, d.target("staging-login"))
 			landed := make(chan struct{})
 			time.AfterFunc(1500*time.Millisecond, func() {
 				defer close(landed)
 				d.stock.landToken(t, ref, time.Second)
 			})
-			defer func() { <-landed }() // it may fail the test, as long as that runs
+			defer func() { <-landed }() // the goroutine may fail the test and must therefore end before the test
 			d.ask(t, "GET", "/pool/staging-login/token").check(t, "while an order is under way", 200)
 		})
 	}
 }
 
-// TestSolveReportKeepsTheGuest: a report on a guest's token is found by the id, and keeps the
-// figures of the guest.
+// TestSolveReportKeepsTheGuest: the id in a report identifies the guest's token. The report keeps
+// the guest in the list of guests.
 func TestSolveReportKeepsTheGuest(t *testing.T) {
-	d := start(t, solving(t), nil, nil)
+	d := start(t, solvingSet(t), nil, nil)
 	login := d.target("staging-login")
 	d.stock.landToken(t, d.stock.order(t, login), time.Second)
 	id := d.takeOne(t)
 	path := "/solve/" + id + "." + string(login.ID) + ".recaptcha_v2/report"
 	d.report(t, path, `{"outcome":"rejected"}`).check(t, "the answer", 204)
-	equal(t, "passed on", len(d.buyer.told()), 1)
+	equal(t, "passed on", len(d.buyer.passedReports()), 1)
 	equal(t, "a target's identity was listed as a guest", len(d.list.used), 0)
 	guest := strings.Repeat("a", 32)
 	for _, odd := range []string{id + "." + guest + ".image", "x", "x.y.z", id + ".." + guest} {
 		checkProblem(t, odd, d.report(t, "/solve/"+odd+"/report", `{"outcome":"rejected"}`), 404, kernel.CodeUnknownToken, "")
 	}
 	equal(t, "invented identities were listed", len(d.list.used), 0)
-	// A guest's token: its identity has no target any more.
+	// The token now belongs to a guest, because its identity has no target any more.
 	d.stock.landToken(t, d.stock.order(t, login), time.Second)
 	path = "/solve/" + d.takeOne(t) + "." + string(login.ID) + ".recaptcha_v2/report"
-	without := solving(t)
+	without := solvingSet(t)
 	without.Targets = slices.DeleteFunc(without.Targets, func(t targets.Target) bool { return t.ID == login.ID })
 	d.config.set.Store(without)
 	// A report that cannot keep the guest is not counted, so the caller can repeat it.
 	d.list.err = redisdb.ErrDown
 	checkProblem(t, "without the list of guests", d.report(t, path, `{"outcome":"accepted"}`), 503, kernel.CodeStoreDown, "")
-	equal(t, "passed on before the guest was kept", len(d.buyer.told()), 1)
+	equal(t, "passed on before the guest was kept", len(d.buyer.passedReports()), 1)
 	d.list.err = nil
 	d.report(t, path, `{"outcome":"accepted"}`).check(t, "a guest's token", 204)
-	equal(t, "passed on", len(d.buyer.told()), 2)
+	equal(t, "passed on", len(d.buyer.passedReports()), 2)
 	if len(d.list.used) != 1 || d.list.used[0] != login.ID {
 		t.Errorf("listed %v", d.list.used)
 	}
 }
 
-// TestSolveKeyServesOneCaptcha: an Idempotency-Key of POST /solve serves one captcha: for another
-// one it is refused before anything is bought. Keys of different callers are independent.
+// TestSolveKeyServesOneCaptcha: an Idempotency-Key of POST /solve is valid for one captcha. For
+// another captcha the key is refused before anything is bought. Keys of different callers are
+// independent.
 func TestSolveKeyServesOneCaptcha(t *testing.T) {
-	d := start(t, solving(t, allKeys()...), nil, nil)
+	d := start(t, solvingSet(t, allKeys()...), nil, nil)
 	const again = "Idempotency-Key: again"
 	body := fmt.Sprintf(guestBody, "")
 	other := strings.Replace(body, "/a", "/b", 1)
@@ -406,9 +407,9 @@ func TestSolveKeyServesOneCaptcha(t *testing.T) {
 }
 
 // TestSolveKeyIsBoundWhileItsTokenLives: an Idempotency-Key is refused for another captcha until
-// the token that it may repeat has certainly expired: the wait and the lifetime after the request.
+// the first token has certainly expired. This time is the sum of the wait and the lifetime.
 func TestSolveKeyIsBoundWhileItsTokenLives(t *testing.T) {
-	set := solving(t, allKeys()...)
+	set := solvingSet(t, allKeys()...)
 	inBubble(t, set, func(t *testing.T, d *daemon) {
 		lifetime, _ := set.Life(captcha.Turnstile)
 		d.solver.waits = true

@@ -34,8 +34,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // busyDay gives a daemon a stock in which every field of the status has a value. The tokens and
-// orders come from real calls; the counters of months of use are written directly in the format of
-// the store.
+// orders come from real calls. Large counters are written directly in the format of the store.
 func busyDay(t *testing.T, d *daemon) {
 	t.Helper()
 	d.config.problems = []targets.Problem{{File: "pools.yaml", Line: 12, Text: "server.listen changed: it needs a restart"}}
@@ -84,11 +83,11 @@ func busyDay(t *testing.T, d *daemon) {
 			t.Fatal(ok, err)
 		}
 	}
-	for _, n := range []string{"1", "2"} { // two who want more life than there is
+	for _, n := range []string{"1", "2"} { // two callers that require more lifetime than any token has
 		must(d.stock.redis.ZAdd(key("tickets", login), 1, "600000:other:"+n))
 		must(d.stock.redis.ZAdd(key("seen", login), float64(time.Now().Add(9*time.Second).UnixMilli()), "600000:other:"+n))
 	}
-	d.stock.figures(login, pool.Figures{
+	d.stock.setFigures(login, pool.Figures{
 		Requests: 100, Hits: 97, Waited: 2, Misses: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
 		Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Junk: 8, Spent: 105_123_499,
 	})
@@ -123,16 +122,16 @@ func key(what string, target *targets.Target) string {
 	return "captcha:" + what + ":{" + string(target.ID) + "}"
 }
 
-// figures sets the counters of a target.
-func (w *watchedStock) figures(target *targets.Target, f pool.Figures) {
+// setFigures sets the counters of a target.
+func (w *watchedStock) setFigures(target *targets.Target, f pool.Figures) {
 	v := reflect.ValueOf(f)
 	for i := range v.NumField() {
 		w.redis.HSet(key("stats", target), strings.ToLower(v.Type().Field(i).Name), strconv.FormatInt(v.Field(i).Int(), 10))
 	}
 }
 
-// TestStatusDocumentIsGolden compares the whole document with a golden file: names and types of
-// its fields are a promise.
+// TestStatusDocumentIsGolden compares the whole document with a golden file, because the names and
+// types of the fields must never change.
 func TestStatusDocumentIsGolden(t *testing.T) {
 	began := time.Now()
 	set := sampleSet()
@@ -202,8 +201,8 @@ func TestSurveyUsesMarginAndLeadOfEachTarget(t *testing.T) {
 	}
 }
 
-// TestStatusWithoutRedisAnswersWithinASecond: without Redis the page says so, and takes at most a
-// second even if Redis hangs.
+// TestStatusWithoutRedisAnswersWithinASecond: the page shows an outage of Redis within a second,
+// even if Redis hangs.
 func TestStatusWithoutRedisAnswersWithinASecond(t *testing.T) {
 	for name, fault := range map[string]func(d *daemon){
 		"down": func(d *daemon) { d.stock.redis.SetDown(true) },
@@ -215,7 +214,7 @@ func TestStatusWithoutRedisAnswersWithinASecond(t *testing.T) {
 		d := start(t, sampleSet(), nil, nil)
 		busyDay(t, d)
 		fault(d)
-		if name == "hangs" { // and with it the counts of the providers
+		if name == "hangs" { // the counts of the providers come from the same source
 			d.buyer.providers = func(ctx context.Context, _ time.Time) []purchase.Status {
 				<-ctx.Done()
 				return []purchase.Status{d.provider}
@@ -234,8 +233,8 @@ func TestStatusWithoutRedisAnswersWithinASecond(t *testing.T) {
 	}
 }
 
-// TestSlowStatusIsAnswered: a status is answered even if the store took all the time for the
-// answer.
+// TestSlowStatusIsAnswered: a request for the status gets a response even if the store used up the
+// time limit.
 func TestSlowStatusIsAnswered(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.WriteTimeout = 200 * time.Millisecond })
 	d.stock.before = func(context.Context, string) error { time.Sleep(300 * time.Millisecond); return nil }
@@ -245,8 +244,8 @@ func TestSlowStatusIsAnswered(t *testing.T) {
 	}
 }
 
-// TestSnapshotSurvivesItsFirstCaller: the others get the snapshot although the caller that made
-// it hung up.
+// TestSnapshotSurvivesItsFirstCaller: other callers get the snapshot although the first caller hung
+// up.
 func TestSnapshotSurvivesItsFirstCaller(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	surveying, release := make(chan struct{}), make(chan struct{})
@@ -265,7 +264,7 @@ func TestSnapshotSurvivesItsFirstCaller(t *testing.T) {
 }
 
 // TestUnreadBudgetShowsTheLastFigure: if the use of the overall budget cannot be read, the status
-// shows the last figure, and there is no metric.
+// shows the last figure, and the metric is absent.
 func TestUnreadBudgetShowsTheLastFigure(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	show := func() string {
@@ -309,8 +308,8 @@ func TestStatusShowsWindows(t *testing.T) {
 	}
 }
 
-// TestUnwritableRedisIsNamed: if Redis answers but takes no writes, /readyz, /status and the 503
-// of a take say why.
+// TestUnwritableRedisIsNamed: if Redis refuses writes, /readyz, /status and the response 503 to a
+// take contain the reason.
 func TestUnwritableRedisIsNamed(t *testing.T) {
 	addr := redistest.Server(t)
 	store := runStore(t, pool.Options{Addresses: "redis://" + addr, Prefix: "test"})
@@ -340,8 +339,9 @@ func TestUnwritableRedisIsNamed(t *testing.T) {
 	became(200)
 }
 
-// TestPartOfRedisAwayKeepsReadiness: if a part of a cluster is away, this replica stays ready and
-// names the reason. Targets there show their last figures, the others current ones.
+// TestPartOfRedisAwayKeepsReadiness: if a part of a cluster is down, this replica stays ready and
+// names the reason. Targets in that part show their last figures. Other targets show current
+// figures.
 func TestPartOfRedisAwayKeepsReadiness(t *testing.T) {
 	set := sampleSet()
 	d := start(t, set, nil, nil)

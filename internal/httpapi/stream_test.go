@@ -37,7 +37,7 @@ func (d *daemon) stream(t *testing.T, headers ...string) *stream {
 	return &stream{t: t, answer: answer, lines: bufio.NewReader(answer.Body)}
 }
 
-// refusal returns the complete answer if it is not a stream; for a stream it returns only the
+// refusal returns the complete response to a refused request. For a stream it returns only the
 // status.
 func (s *stream) refusal() answer {
 	s.t.Helper()
@@ -54,7 +54,7 @@ func (s *stream) refusal() answer {
 	return a
 }
 
-// event reads the next event; it returns false if the stream has ended.
+// event reads the next event. If the stream has ended, the result is false.
 func (s *stream) event() (name string, data []byte, is bool) {
 	s.t.Helper()
 	for {
@@ -72,7 +72,7 @@ func (s *stream) event() (name string, data []byte, is bool) {
 	}
 }
 
-// document reads events until the document fulfils the condition of the test.
+// document reads events until the document meets the given condition.
 func (s *stream) document(good func(name string, d *status.Document) bool) {
 	s.t.Helper()
 	for {
@@ -90,8 +90,8 @@ func (s *stream) document(good func(name string, d *status.Document) bool) {
 	}
 }
 
-// ends waits for the end of the stream.
-func (s *stream) ends(why string) {
+// waitForEnd waits for the end of the stream.
+func (s *stream) waitForEnd(why string) {
 	s.t.Helper()
 	ended := make(chan struct{})
 	go func() {
@@ -109,12 +109,13 @@ func (s *stream) ends(why string) {
 	}
 }
 
-// TestStreamSendsDocumentThenChanges: the whole document first, then the changes of each request.
+// TestStreamSendsDocumentThenChanges: a stream first sends the whole document, then the changes
+// after each request.
 func TestStreamSendsDocumentThenChanges(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	s := d.stream(t)
 	if h := s.answer.Header; s.answer.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("Cache-Control") != "no-store" ||
-		h.Get("X-Accel-Buffering") != "no" { // otherwise nginx buffers the events
+		h.Get("X-Accel-Buffering") != "no" { // without this header nginx buffers the events
 		t.Fatalf("%d %v", s.answer.StatusCode, h)
 	}
 	s.document(func(name string, got *status.Document) bool {
@@ -134,8 +135,8 @@ func TestStreamSendsDocumentThenChanges(t *testing.T) {
 	d.ask(t, "HEAD", "/status/stream").check(t, "HEAD", 405)
 }
 
-// TestStreamEndsWithTheRightsOfItsKey: a stream shows the targets of its key, and ends if a
-// reload changes these rights. Another reload leaves it open.
+// TestStreamEndsWithTheRightsOfItsKey: a stream contains the targets of its key, and ends if a
+// reload changes the rights of the key. After any other reload the stream continues.
 func TestStreamEndsWithTheRightsOfItsKey(t *testing.T) {
 	set := sampleSet(allKeys()...)
 	d := start(t, set, nil, nil)
@@ -157,19 +158,19 @@ func TestStreamEndsWithTheRightsOfItsKey(t *testing.T) {
 	more.Server.Keys = slices.Clone(set.Server.Keys)
 	more.Server.Keys[2].Scopes = []targets.Scope{targets.ScopeStatus, targets.ScopeAdmin}
 	d.config.set.Store(&more)
-	looker.ends("its key may do more, as the page must show")
+	looker.waitForEnd("its key may do more, as the page must show")
 	looker = d.stream(t, bearer(keyStatus))
 	changed := *set
-	changed.Server.Keys = slices.Clone(set.Server.Keys[:2]) // the last one is gone
+	changed.Server.Keys = slices.Clone(set.Server.Keys[:2]) // the last target is removed
 	changed.Server.Keys[1].Targets = []string{"staging-login"}
 	d.config.set.Store(&changed)
-	looker.ends("its key is gone")
-	staging.ends("its key sees less")
+	looker.waitForEnd("its key is gone")
+	staging.waitForEnd("its key sees less")
 	d.fill(t, "checkout", 1)
 	all.document(func(_ string, got *status.Document) bool { return len(got.Targets) > 0 && got.Targets[0].Fresh == 1 })
 }
 
-// TestStreamsAreBounded: beyond the bound a stream is refused. The end of a stream makes room
+// TestStreamsAreBounded: a stream beyond the limit is refused. The end of a stream makes room
 // again.
 func TestStreamsAreBounded(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
@@ -190,13 +191,13 @@ func TestStreamsAreBounded(t *testing.T) {
 	testkit.Within(t, 20*time.Second, "room for one more", func() bool { return d.stream(t).answer.StatusCode == 200 })
 	d.Stopping()
 	for _, s := range open[1:] {
-		s.ends("the daemon stops")
+		s.waitForEnd("the daemon stops")
 	}
 	checkProblem(t, "after the stop began", d.ask(t, "GET", "/status/stream"), 503, kernel.CodeShuttingDown, "")
 }
 
-// TestStreamWithoutAReaderIsCutOff: a caller that does not read is cut off, and does not hold up
-// others.
+// TestStreamWithoutAReaderIsCutOff: a caller that does not read is disconnected, and does not delay
+// other callers.
 func TestStreamWithoutAReaderIsCutOff(t *testing.T) {
 	deaf := &deafness{begun: make(chan struct{}), over: make(chan struct{}), cut: make(chan struct{})}
 	var first atomic.Bool
@@ -221,9 +222,9 @@ func TestStreamWithoutAReaderIsCutOff(t *testing.T) {
 
 // deafness is the state of a connection that accepts no bytes.
 type deafness struct {
-	begun chan struct{} // closed when something is written to it
-	over  chan struct{} // closed by the test: the deadline of that is over
-	cut   chan struct{} // closed with the connection
+	begun chan struct{} // closed at the first write
+	over  chan struct{} // closed by the test when the write deadline is over
+	cut   chan struct{} // closed when the connection closes
 }
 
 type deafConn struct {
@@ -243,7 +244,7 @@ func (c *deafConn) SetWriteDeadline(t time.Time) error {
 func (c *deafConn) Write([]byte) (int, error) {
 	c.wrote.Do(func() { close(c.deaf.begun) })
 	if limit := c.deadline.Load(); limit == nil || time.Until(*limit) > kernel.WriteLimit {
-		select {} // nothing else would end the write
+		select {} // without a deadline the write would never end
 	}
 	<-c.deaf.over
 	return 0, os.ErrDeadlineExceeded

@@ -23,16 +23,16 @@ import (
 	"poold/internal/testkit"
 )
 
-// readers is a set of open streams that are being read.
+// readers is a group of open streams that are being read.
 type readers struct {
-	bytes atomic.Int64 // read by all of them
-	begun atomic.Int64 // those that were sent something
+	bytes atomic.Int64 // bytes that all streams have read
+	begun atomic.Int64 // number of streams that have got data
 	stop  context.CancelFunc
 	ended sync.WaitGroup
 }
 
-// read opens n streams, and returns when each stream has got an event.
-func (d *daemon) read(t testing.TB, n int) *readers {
+// openStreams opens n streams and waits until each stream has got an event.
+func (d *daemon) openStreams(t testing.TB, n int) *readers {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	r := &readers{stop: stop}
@@ -63,7 +63,7 @@ func (d *daemon) read(t testing.TB, n int) *readers {
 	return r
 }
 
-// close cuts the streams, and returns when all connections are closed at this end.
+// close closes the streams and waits until all connections are closed at this end.
 func (r *readers) close() {
 	r.stop()
 	r.ended.Wait()
@@ -77,11 +77,11 @@ func openFiles(t *testing.T) int {
 	return len(list)
 }
 
-// TestStreamsLeaveNoGoroutineOrDescriptor: streams that their readers or the daemon end leave
-// neither a goroutine nor a descriptor.
+// TestStreamsLeaveNoGoroutineOrDescriptor: an ended stream leaves neither a goroutine nor a file
+// descriptor, whether the reader or the daemon ended the stream.
 func TestStreamsLeaveNoGoroutineOrDescriptor(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.read(t, 1).close() // what the first one leaves on purpose is there
+	d.openStreams(t, 1).close() // the first stream starts goroutines that stay on purpose
 	d.client.CloseIdleConnections()
 	files, routines, same := 0, 0, 0
 	testkit.Within(t, 20*time.Second, "it is quiet", func() bool {
@@ -93,13 +93,14 @@ func TestStreamsLeaveNoGoroutineOrDescriptor(t *testing.T) {
 		return same == 10
 	})
 	for _, end := range []func(*readers){(*readers).close, func(r *readers) { d.Stopping(); r.ended.Wait() }} {
-		end(d.read(t, 100))
+		end(d.openStreams(t, 100))
 		d.client.CloseIdleConnections()
 		testkit.Within(t, 20*time.Second, "nothing is left", func() bool { return openFiles(t) <= files && runtime.NumGoroutine() <= routines })
 	}
 }
 
-// realCrowd is a daemon with n targets on a Redis server whose commands are counted.
+// realCrowd returns a daemon with n targets on a real Redis server, and a function that counts the
+// commands to this server.
 func realCrowd(t testing.TB, n int) (d *daemon, commands func() int) {
 	addr := redistest.Server(t)
 	set := manyTargets(sampleSet(), n)
@@ -118,21 +119,21 @@ func realCrowd(t testing.TB, n int) (d *daemon, commands func() int) {
 	}
 }
 
-// burden returns the number of Redis commands that n open streams cost, per snapshot and per
+// burden returns the number of Redis commands that n open streams cause, per snapshot and per
 // second.
 func (d *daemon) burden(t testing.TB, n, snapshots int, commands func() int) (each, second float64) {
 	t.Helper()
-	defer d.read(t, n).close()
+	defer d.openStreams(t, n).close()
 	surveys := (len(d.config.Current().Targets) + 49) / 50 // of one snapshot
 	taken := func() int { return d.stock.countCalls("survey") / surveys }
-	next := func() (count int) { // after the next snapshot, while the feed is idle
+	next := func() (count int) { // counts the commands after the next snapshot, while the feed is idle
 		was := taken()
 		testkit.Within(t, 20*time.Second, "another snapshot", func() bool { return taken() > was })
 		testkit.Within(t, 20*time.Second, "its end", func() bool {
 			before := commands()
 			time.Sleep(20 * time.Millisecond)
 			count = commands()
-			return count-before < 10 // of the question itself, and of what watches over Redis
+			return count-before < 10 // the count itself and the monitoring of Redis also cause commands
 		})
 		return count
 	}
@@ -145,8 +146,8 @@ func (d *daemon) burden(t testing.TB, n, snapshots int, commands func() int) (ea
 	return cost / float64(taken()-first), cost / time.Since(began).Seconds()
 }
 
-// TestStreamsShareSnapshots: a hundred streams on 500 targets cost Redis as much per snapshot as
-// one. status.TestFeedIsShared limits the snapshots per second.
+// TestStreamsShareSnapshots: a hundred streams of 500 targets cause as many Redis commands per
+// snapshot as one stream. status.TestFeedIsShared limits the snapshots per second.
 func TestStreamsShareSnapshots(t *testing.T) {
 	d, commands := realCrowd(t, 500)
 	one, _ := d.burden(t, 1, 2, commands)
@@ -157,7 +158,8 @@ func TestStreamsShareSnapshots(t *testing.T) {
 	}
 }
 
-// BenchmarkStreamsOnRedis measures the same over a longer time, per second.
+// BenchmarkStreamsOnRedis measures the Redis commands per second of one stream and of a hundred
+// streams.
 func BenchmarkStreamsOnRedis(b *testing.B) {
 	d, commands := realCrowd(b, 500)
 	for b.Loop() {
@@ -169,9 +171,10 @@ func BenchmarkStreamsOnRedis(b *testing.B) {
 	}
 }
 
-// BenchmarkStream measures the cost of streams, per second and for each further stream: the bytes,
-// and the processor time of the whole process, which also reads the streams. Every target has
-// requests each minute, and one target in ten changes from snapshot to snapshot.
+// BenchmarkStream measures the cost per second of one stream and of each further stream. The cost
+// is the number of bytes, and the processor time of the whole process, which also reads the
+// streams. Every target has requests each minute, and one target in ten changes from snapshot to
+// snapshot.
 func BenchmarkStream(b *testing.B) {
 	for targets, more := range map[int]int{10: 100, 500: 100, 10_000: 20} {
 		b.Run(fmt.Sprintf("targets=%d", targets), func(b *testing.B) {
@@ -188,12 +191,12 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// cost returns the bytes that n streams read per second, and the processor time in seconds per
-// second.
+// cost returns the number of bytes that n streams receive per second, and the processor time in
+// seconds per second.
 func (d *daemon) cost(b *testing.B, n int) (bytes, cpu float64) {
-	r := d.read(b, n)
+	r := d.openStreams(b, n)
 	defer r.close()
-	time.Sleep(2 * time.Second) // each has the whole document
+	time.Sleep(2 * time.Second) // each stream has got the whole document
 	read, used, began := r.bytes.Load(), processorTime(b), time.Now()
 	time.Sleep(20 * time.Second)
 	took := time.Since(began).Seconds()
@@ -208,10 +211,10 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// crowd is the stock of many targets, without a server: at each survey one in ten of them
-// has other figures than before.
+// crowd is the stock of many targets, without a server. At each survey, one target in ten has new
+// figures.
 type crowd struct {
-	like pool.Stock // of each of them
+	like pool.Stock // stock of each target
 
 	mu      sync.Mutex
 	members map[captcha.ID]*member
@@ -240,7 +243,7 @@ func (c *crowd) survey(queries []pool.Query) []pool.Stock {
 	return stocks
 }
 
-// manyTargets adds n targets to a file, named t00000 and on.
+// manyTargets adds n targets to a Set, with names from t00000 on.
 func manyTargets(set *targets.Set, n int) *targets.Set {
 	for i := range n {
 		target := set.Targets[0]

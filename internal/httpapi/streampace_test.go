@@ -16,15 +16,16 @@ import (
 	"poold/internal/purchase"
 )
 
-// noted is a stream that a handler writes without a network; it records the time of each event.
+// recordedStream is a stream without a network. It records the time of each event that a handler
+// writes.
 type recordedStream struct {
 	header http.Header
 	ended  chan struct{} // closed when the handler has returned
 
 	mu     sync.Mutex
-	text   strings.Builder // of the event that is being written
+	text   strings.Builder // text of the unfinished event
 	events []notedEvent
-	broken error // of each further write; nil = none
+	broken error // error of each further write; nil = writes succeed
 }
 
 type notedEvent struct {
@@ -45,7 +46,7 @@ func (n *recordedStream) Write(b []byte) (int, error) {
 	return n.text.Write(b)
 }
 
-// breaks makes each further write fail.
+// failWrites makes each further write fail.
 func (n *recordedStream) failWrites() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -71,7 +72,7 @@ func (n *recordedStream) since(at time.Time) []notedEvent {
 	return slices.Clone(n.events[i:])
 }
 
-// follow opens a stream until leave is called.
+// follow opens a stream. The function leave closes the stream.
 func (d *daemon) follow(t *testing.T) (n *recordedStream, leave func()) {
 	t.Helper()
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -89,9 +90,9 @@ func (d *daemon) follow(t *testing.T) (n *recordedStream, leave func()) {
 	return n, func() { hangUp(); <-n.ended }
 }
 
-// every checks the beginning of the events after a time, and the interval between them, which may
-// be up to a second longer.
-func every(t *testing.T, what string, from time.Time, events []notedEvent, begin string, interval time.Duration) {
+// checkInterval checks the interval between events and the beginning of each event's text. An
+// interval may be up to a second too long.
+func checkInterval(t *testing.T, what string, from time.Time, events []notedEvent, begin string, interval time.Duration) {
 	t.Helper()
 	if len(events) < 5 {
 		t.Errorf("%s: %d events in a minute: %v", what, len(events), events)
@@ -124,14 +125,14 @@ func TestStreamPace(t *testing.T) {
 			t.Fatalf("the stream begins with %v", whole)
 		}
 		time.Sleep(time.Minute)
-		every(t, "nothing changes", whole[1].at, first.since(whole[1].at), "event: change\n", 5*time.Second)
+		checkInterval(t, "nothing changes", whole[1].at, first.since(whole[1].at), "event: change\n", 5*time.Second)
 
-		// No snapshot comes: a provider does not answer.
+		// A provider does not answer, so there is no snapshot.
 		stuck.Store(true)
 		last := first.since(time.Time{})
 		began := last[len(last)-1].at
 		time.Sleep(time.Minute)
-		every(t, "no snapshot comes", began, first.since(began), ": heartbeat\n", 10*time.Second)
+		checkInterval(t, "no snapshot comes", began, first.since(began), ": heartbeat\n", 10*time.Second)
 		stuck.Store(false)
 		close(unstuck)
 		again := time.Now()
@@ -165,11 +166,11 @@ func TestStreamPace(t *testing.T) {
 	})
 }
 
-// TestStreamEndsWhenItsConnectionBreaks: a stream ends at the first event or heartbeat that cannot be
-// written, as a hang-up. Then the status is not read any more.
+// TestStreamEndsWhenItsConnectionBreaks: a stream ends, as after a hang-up, at the first event or
+// heartbeat that cannot be written. Then the status is not read any more.
 func TestStreamEndsWhenItsConnectionBreaks(t *testing.T) {
 	for name, c := range map[string]struct {
-		stuck bool // no snapshot comes, so the next write is a heartbeat
+		stuck bool // there is no snapshot, so the next write is a heartbeat
 		limit time.Duration
 	}{"at an event": {false, 6 * time.Second}, "at a heartbeat": {true, 11 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +195,7 @@ func TestStreamEndsWhenItsConnectionBreaks(t *testing.T) {
 					t.Errorf("after %s: %s", took, d.logged)
 				}
 				close(unstuck)
-				time.Sleep(5 * time.Second) // for the snapshot under way
+				time.Sleep(5 * time.Second) // time for the end of the current snapshot
 				read := d.stock.countCalls("survey")
 				time.Sleep(time.Minute)
 				equal(t, "surveys without a reader", d.stock.countCalls("survey")-read, 0)

@@ -45,7 +45,7 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 	landed := make(chan struct{})
 	go func() {
 		defer close(landed)
-		for d.stock.readStock(t, d.target("staging-login")).Waiting == 0 { // a caller waits for it
+		for d.stock.readStock(t, d.target("staging-login")).Waiting == 0 { // until a caller waits for the token
 			time.Sleep(time.Millisecond)
 		}
 		_, err := d.stock.Settle(t.Context(), pool.Landing{Ref: ref, Provider: "solver", Value: tokenValue + "-" + ref.Order, UserAgent: "Mozilla/5.0 \"x\"", Lifetime: 120 * time.Second})
@@ -60,8 +60,8 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 	<-landed
 }
 
-// TestTextAnswerIsTheTokenAlone: a caller that prefers text/plain gets the token alone (the test
-// of kernel.Prefers has the headers).
+// TestTextAnswerIsTheTokenAlone: a caller that prefers text/plain gets only the text of the token.
+// The test of kernel.Prefers covers the headers.
 func TestTextAnswerIsTheTokenAlone(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 2)
@@ -109,7 +109,7 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 	if got := sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"); !reflect.DeepEqual(got, want) {
 		t.Errorf("everything: %+v\nwant %+v", got, want)
 	}
-	for query, waits := range map[string][2]time.Duration{ // wait and min_ttl; a bare number is seconds
+	for query, waits := range map[string][2]time.Duration{ // valid values of wait and min_ttl; a number without a unit is in seconds
 		"wait=20&min_ttl=30": {20 * time.Second, 30 * time.Second}, "min_ttl=90.5&wait=0": {0, 90500 * time.Millisecond},
 		"wait=60": {60 * time.Second, 0}, "w%61it=.5": {500 * time.Millisecond, 0}, "": {0, 0},
 	} {
@@ -165,7 +165,7 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 }
 
 // TestIdempotencyKeysOfCallersDiffer: the Idempotency-Keys of two callers never collide, even if
-// the joined texts of name and key are equal.
+// name plus key is the same text for both callers.
 func TestIdempotencyKeysOfCallersDiffer(t *testing.T) {
 	keys := allKeys()
 	keys[0].Name, keys[1].Name = "a", "a b"
@@ -210,7 +210,7 @@ func TestTargetNamesAreStrict(t *testing.T) {
 	}
 }
 
-// TestUnknownTargetNamesTheNearOne: the suggestion is one of the targets that the key may use.
+// TestUnknownTargetNamesTheNearOne: the error suggests a similar target that the key may use.
 func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for _, c := range []struct{ key, name, end string }{
@@ -222,8 +222,8 @@ func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 	}
 }
 
-// TestUnknownTargetOfARefusedFile: the answer says that the file was refused, because the target
-// may be in it.
+// TestUnknownTargetOfARefusedFile: if the last file was refused, the error for an unknown target
+// says so, because the target may be in that file.
 func TestUnknownTargetOfARefusedFile(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, refused := range []bool{true, false} {
@@ -238,7 +238,8 @@ func TestUnknownTargetOfARefusedFile(t *testing.T) {
 	}
 }
 
-// TestUnknownParameterNamesTheNearOne: a misspelt `wait` is the usual case.
+// TestUnknownParameterNamesTheNearOne: the error for a misspelt parameter such as `wiat` suggests
+// the right name.
 func TestUnknownParameterNamesTheNearOne(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for path, end := range map[string]string{
@@ -252,8 +253,8 @@ func TestUnknownParameterNamesTheNearOne(t *testing.T) {
 	}
 }
 
-// TestStoppingRefusesTakes: once a stop has begun, no new caller gets a token, and readiness says
-// so.
+// TestStoppingRefusesTakes: after the begin of a stop, no new caller gets a token, and /readyz
+// responds with 503.
 func TestStoppingRefusesTakes(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.ask(t, "GET", "/readyz").check(t, "ready", 200)
@@ -271,8 +272,8 @@ func TestStoppingRefusesTakes(t *testing.T) {
 	d.ask(t, "GET", "/status.json").check(t, "status while stopping", 0, `"ready":false`)
 }
 
-// TestWaitOutlivesReadTimeout: the ReadTimeout ends during the wait, and must not look like a
-// hang-up of the caller.
+// TestWaitOutlivesReadTimeout: if the ReadTimeout ends during a wait, the server must not mistake
+// this for a hang-up of the caller.
 func TestWaitOutlivesReadTimeout(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.ReadTimeout = 250 * time.Millisecond })
 	d.fill(t, "staging-login", 2)

@@ -21,15 +21,15 @@ func (d *daemon) warm(t *testing.T, body string, headers ...string) answer {
 	return d.send(t, "POST", warmPath, strings.NewReader(body), append(headers, isJSON)...)
 }
 
-// shifted formats a time at a distance from now, in another zone.
+// shifted formats the time at the given distance from now, in another time zone.
 func shifted(by time.Duration) string {
 	return time.Now().Add(by).In(time.FixedZone("", 90*60)).Format(time.RFC3339Nano)
 }
 
-// TestWarmMakesAWindow: the window of the request reaches the stock, relative to now.
+// TestWarmMakesAWindow: the stock gets the requested window, with times relative to now.
 func TestWarmMakesAWindow(t *testing.T) {
 	set := sampleSet()
-	set.Targets[1].Paused = true // no special case: nothing is bought before it ends
+	set.Targets[1].Paused = true // a window may be made during a pause
 	d := start(t, set, nil, nil)
 	const m = time.Minute
 	var asked []string
@@ -43,7 +43,7 @@ func TestWarmMakesAWindow(t *testing.T) {
 		{`{"tokens":1,"for":"24h"}`, pool.Window{Tokens: 1, Left: 24 * time.Hour}},
 		{`{"tokens":7,"at":"` + shifted(10*m) + `","for":"5m"}`, pool.Window{Tokens: 7, In: 10 * m, Left: 15 * m}},
 		{`{"at":"` + shifted(30*24*time.Hour) + `","\u0074okens":7,"for":"24h"}`, pool.Window{Tokens: 7, In: 30 * 24 * time.Hour, Left: 31 * 24 * time.Hour}},
-		{`{"tokens":7,"at":"` + shifted(-2*m) + `","for":"5m"}`, pool.Window{Tokens: 7, Left: 3 * m}}, // the rest of it
+		{`{"tokens":7,"at":"` + shifted(-2*m) + `","for":"5m"}`, pool.Window{Tokens: 7, Left: 3 * m}}, // the rest of a window that has begun
 		{`{"tokens":0}`, pool.Window{}},
 	} {
 		began := time.Now()
@@ -76,13 +76,14 @@ func TestWarmMakesAWindow(t *testing.T) {
 		}
 	}
 	for i, body := range []string{`{"tokens":5,"for":"5m"}`, `{"tokens":0}`} {
-		d.status.Snapshot(t.Context()) // shown for a while
+		d.status.Snapshot(t.Context()) // this snapshot stays valid for a while
 		d.warm(t, body)
 		equal(t, body, len(d.status.Snapshot(t.Context()).Document.Targets[1].Windows), 1-i)
 	}
 }
 
-// TestMalformedWarmIsRefused: a bad body is refused with the wanted form, and changes nothing.
+// TestMalformedWarmIsRefused: a malformed body changes nothing, and the response describes a valid
+// body.
 func TestMalformedWarmIsRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	check := func(want string, bodies ...string) {
@@ -135,8 +136,8 @@ func TestMalformedWarmIsRefused(t *testing.T) {
 	}
 }
 
-// TestTokenScopeWarmsUpToTheDepth: the scope admin may make any window. The scope token alone
-// suffices up to the depth of the target, and ends no window.
+// TestTokenScopeWarmsUpToTheDepth: a key with the scope admin can make any window. A key with only
+// the scope token can make windows up to the depth of the target, but cannot end windows.
 func TestTokenScopeWarmsUpToTheDepth(t *testing.T) {
 	const keyTaker, keyAdmin, keyBoth, keyOther, keyLook = "canary-key-taker", "canary-key-admin", "canary-key-both", "canary-key-other", "canary-key-look"
 	key := func(name, text string, globs []string, scopes ...targets.Scope) targets.Key {
@@ -150,7 +151,7 @@ func TestTokenScopeWarmsUpToTheDepth(t *testing.T) {
 	), nil, nil)
 	for _, c := range []struct {
 		key  string
-		want map[int]int // by tokens; the target's depth is 5
+		want map[int]int // key: number of tokens; the target's depth is 5
 	}{
 		{keyTaker, map[int]int{0: 403, 1: 204, 5: 204, 6: 403, 10000: 403, -1: 400}},
 		{keyAdmin, map[int]int{0: 204, 1: 204, 5: 204, 6: 204, 10000: 204, -1: 400}},
@@ -186,8 +187,8 @@ func TestTokenScopeWarmsUpToTheDepth(t *testing.T) {
 	}
 }
 
-// TestTokenScopeHasTenWindows: a key with the scope token alone has at most ten windows of a
-// target, a key with admin as many as the target has room for.
+// TestTokenScopeHasTenWindows: a key with only the scope token can make at most ten windows of a
+// target. A key with the scope admin has only the limit of the target.
 func TestTokenScopeHasTenWindows(t *testing.T) {
 	keys := []targets.Key{{Name: "admin", SHA256: sha256.Sum256([]byte(keyAll)), Scopes: []targets.Scope{targets.ScopeToken, targets.ScopeAdmin}}}
 	for i := range 2 {
@@ -200,7 +201,7 @@ func TestTokenScopeHasTenWindows(t *testing.T) {
 		n++
 		body := fmt.Sprintf(`{"tokens":1,"at":%q,"for":"5m"}`, shifted(time.Duration(n)*10*time.Minute))
 		a := d.warm(t, body, bearer(key))
-		for a.status == 503 { // retried on a busy machine; a repeated request makes the same window
+		for a.status == 503 { // a busy machine may need retries; a repeated request makes the same window
 			a = d.warm(t, body, bearer(key))
 		}
 		a.check(t, fmt.Sprint("window ", n), want)

@@ -10,8 +10,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// TestLostSubmitKeepsItsNumber: the next submit of the same caller and identity gets the number
-// of a lost submit, for lostFor.
+// TestLostSubmitKeepsItsNumber: within lostFor after a lost reply, the next submission by the same
+// caller with the same identity gets the same number.
 func TestLostSubmitKeepsItsNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ss submits
@@ -32,7 +32,7 @@ func TestLostSubmitKeepsItsNumber(t *testing.T) {
 		} else {
 			ss.end(submitKey{"other", "a"}, s, false)
 		}
-		// The repeated submit is lost too, then answered.
+		// The reply to the repeated submission is also lost. The reply to the third submission arrives.
 		for _, lost := range []bool{true, false} {
 			s := ss.begin(t.Context(), a)
 			if s.number != "1" {
@@ -46,8 +46,8 @@ func TestLostSubmitKeepsItsNumber(t *testing.T) {
 		if s.number != "" {
 			t.Errorf("got %s after its time", s.number)
 		}
-		// A submit in flight does not hold up others. If its client left, they wait for
-		// its number.
+		// A submission in flight does not delay equal submissions. If the client of the first submission
+		// left, equal submissions wait for the number.
 		leaving, leave := context.WithCancel(t.Context())
 		first := ss.begin(leaving, b)
 		other := ss.begin(t.Context(), b)
@@ -67,7 +67,7 @@ func TestLostSubmitKeepsItsNumber(t *testing.T) {
 		ss.end(a, s, false)
 		ss.end(b, other, false)
 		ss.end(b, repeated, false)
-		// The number of lost submits is bounded.
+		// The number of kept submissions with a lost reply is limited.
 		for i := range mostLost + 5 {
 			lose(submitKey{"caller", captcha.ID(fmt.Sprint(i))}, "4")
 		}

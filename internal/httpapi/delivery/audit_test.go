@@ -9,7 +9,7 @@ import (
 	"poold/internal/targets"
 )
 
-// TestDeliveryWorksWithoutAnAudit: without an audit, tokens are handed out and reports taken.
+// TestDeliveryWorksWithoutAnAudit: without an audit, tokens are handed out and reports are accepted.
 func TestDeliveryWorksWithoutAnAudit(t *testing.T) {
 	a := Audit{}
 	c := &kernel.Call{Caller: kernel.Anyone, Access: &kernel.Access{Set: &targets.Set{}}}

@@ -13,8 +13,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestPlainAnswerEqualsItsJSON: appendPlain writes what encoding/json writes, and refuses answers
-// with characters that JSON escapes.
+// TestPlainAnswerEqualsItsJSON: appendPlain writes the same text as encoding/json, and refuses
+// responses with characters that JSON escapes.
 func TestPlainAnswerEqualsItsJSON(t *testing.T) {
 	text := rapid.OneOf(rapid.StringMatching(`[ -~]{0,20}`), rapid.String(), rapid.SampledFrom([]string{"<a>&b", `"`, `\`, "\x7f", "\xff", "\u2028"}))
 	rapid.Check(t, func(t *rapid.T) {
@@ -36,13 +36,13 @@ func TestPlainAnswerEqualsItsJSON(t *testing.T) {
 	}
 }
 
-// closedStock takes no token back.
+// closedStock is a Returner that fails.
 type closedStock struct{}
 
 func (closedStock) Return(pool.Token) error { return pool.ErrClosed }
 
-// TestLostTokenIsLogged: a token that no caller received and that cannot be returned is logged with
-// the cause, without its text.
+// TestLostTokenIsLogged: if a token reached no caller and cannot be returned, the log contains the
+// cause, but not the token's text.
 func TestLostTokenIsLogged(t *testing.T) {
 	var log testkit.Log
 	d := Sender{Returns: closedStock{}, Log: log.Logger()}

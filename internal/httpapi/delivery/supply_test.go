@@ -17,14 +17,14 @@ import (
 	"poold/internal/targets"
 )
 
-// market has the data that a Supply reads: the refill status, the providers and the stock.
+// market contains the data that a Supply reads: the refill status, the providers and the stock.
 type market struct {
 	status.File
 	status.Purchases
 
 	note  refill.Status
 	down  bool         // no provider can be asked
-	looks []pool.Stock // results of the looks at the stock; the last result repeats
+	looks []pool.Stock // results of Look; the last result repeats
 	errs  []error      // of the looks
 	n     int          // looks so far
 }
@@ -47,24 +47,24 @@ func (m *market) Providers(context.Context, time.Time) []purchase.Status {
 	return []purchase.Status{{Name: "solver", State: provider.State{Kind: kind, Reason: "it is down"}}}
 }
 
-// The Set is in its own type, because market has another method Current.
+// The Set is in a type of its own, because market has another method with the name Current.
 type file struct{ status.File }
 
 func (file) Current() *targets.Set { return &targets.Set{} }
 
-// TestWaitEndsAfterTwoEmptyLooks: the wait ends when two looks in a row find neither token nor
-// order and nothing can be bought. An outage must last outagePatience first.
+// TestWaitEndsAfterTwoEmptyLooks: the wait ends when the stock has neither token nor order in two
+// consecutive checks and nothing can be bought. An outage must first last for outagePatience.
 func TestWaitEndsAfterTwoEmptyLooks(t *testing.T) {
 	empty, order, token := pool.Stock{}, pool.Stock{Orders: 1}, pool.Stock{Fresh: 1}
 	barred := func(length time.Duration) refill.Status {
 		return refill.Status{State: refill.Budget, Until: time.Now().Add(length)}
 	}
 	for name, c := range map[string]struct {
-		barred time.Duration // length of the bar by a budget; 0 = none
+		barred time.Duration // how long the budget allows no order; 0 = the budget is not used up
 		down   bool
 		looks  []pool.Stock
 		errs   []error
-		want   time.Duration // length of the wait; 0 = it does not end
+		want   time.Duration // length of the wait; 0 = the wait does not end
 	}{
 		"barred":                         {barred: time.Hour, looks: []pool.Stock{empty}, want: 2 * supplyEvery},
 		"barred, with an order":          {barred: time.Hour, looks: []pool.Stock{order}},

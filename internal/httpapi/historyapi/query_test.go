@@ -15,11 +15,11 @@ import (
 	"poold/internal/pool"
 )
 
-// thatDay is a moment with milliseconds, so that their loss would show.
+// thatDay is a time with milliseconds, so that a test fails if the milliseconds are lost.
 var thatDay = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// TestHangingStoreIsGivenUpInTime: a query to a store that hangs ends before the time for its
-// answer does.
+// TestHangingStoreIsGivenUpInTime: a query to a hanging store ends before the time limit of the
+// response.
 func TestHangingStoreIsGivenUpInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -37,7 +37,7 @@ func TestHangingStoreIsGivenUpInTime(t *testing.T) {
 	})
 }
 
-// FuzzCursor: a cursor is accepted only if the API made it.
+// FuzzCursor: a cursor is accepted only if it comes from the API.
 func FuzzCursor(f *testing.F) {
 	const order = "ORDER001.0123456789abcdef0123456789abcdef"
 	good := encodeCursor(history.Position{Ended: thatDay, ID: order})
@@ -56,7 +56,7 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// FuzzMoment: a day or a time of RFC 3339 becomes the first whole millisecond at or after it.
+// FuzzMoment: a time is rounded up to whole milliseconds.
 func FuzzMoment(f *testing.F) {
 	for _, seed := range []string{"2026-01-02", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678901+02:00", "2026-01-02t03:04:05z", "2026-02-30", "9999-12-31T23:59:59.9999Z", "1969-12-31T23:00:00-02:00", "2026-01-02T03:04:60Z", "2026-01-02 03:04:05Z", ""} {
 		f.Add(seed)
@@ -76,8 +76,8 @@ func FuzzMoment(f *testing.F) {
 	})
 }
 
-// TestUsageDaysAreKeptAndFew: the days of a query. Too many days, and days that are no longer
-// kept, are refused with the limits.
+// TestUsageDaysAreKeptAndFew: a query for too many days or for days that are no longer kept is
+// refused, and the error contains the limits.
 func TestUsageDaysAreKeptAndFew(t *testing.T) {
 	const week = 7 * 24 * time.Hour
 	const none = "none before "
@@ -89,12 +89,12 @@ func TestUsageDaysAreKeptAndFew(t *testing.T) {
 	}{
 		{"", week, "2025-12-27", "2026-01-02", ""},
 		{"", 90 * 24 * time.Hour, "2025-12-27", "2026-01-02", ""},
-		{"", 24 * time.Hour, "2026-01-02", "2026-01-02", ""}, // no more is whole
+		{"", 24 * time.Hour, "2026-01-02", "2026-01-02", ""}, // no earlier day is complete
 		{"", 27 * time.Hour, "2026-01-02", "2026-01-02", ""},
 		{"", 28 * time.Hour, "2026-01-01", "2026-01-02", ""},
 		{"&from=2025-12-27", week, "2025-12-27", "2026-01-02", ""},
-		{"&from=2026-01-02T04:00:00Z", week, "2026-01-02", "2026-01-02", ""}, // today, though it is to come
-		{"&to=2026-01-02", week, "2025-12-27", "2026-01-01", ""},             // it would be from 2025-12-26 on
+		{"&from=2026-01-02T04:00:00Z", week, "2026-01-02", "2026-01-02", ""}, // today, although the time is in the future
+		{"&to=2026-01-02", week, "2025-12-27", "2026-01-01", ""},             // the default would begin on 2025-12-26
 		{"&to=2025-12-28", week, "2025-12-27", "2025-12-27", ""},
 		{"&to=2026-01-02T00:00:00.001Z", week, "2025-12-27", "2026-01-02", ""},
 		{"&to=2026-02-01", week, "2026-01-25", "2026-01-31", ""},
@@ -103,7 +103,7 @@ func TestUsageDaysAreKeptAndFew(t *testing.T) {
 		{"&from=2025-10-03", 365 * 24 * time.Hour, "2025-10-03", "2026-01-02", ""}, // 92 days
 		{"&from=2025-10-02", 365 * 24 * time.Hour, "", "", "span at most 92 UTC days, none before 2025-01-03: the history keeps 8760 hours"},
 		{"&to=9999-12-31&from=2026-01-01", week, "", "", "92 UTC days"},
-		{"&from=2025-12-26", week, "", "", none + "2025-12-27: the history keeps 168 hours"}, // part of it is forgotten
+		{"&from=2025-12-26", week, "", "", none + "2025-12-27: the history keeps 168 hours"}, // a part of this day is no longer kept
 		{"&to=2025-12-27", week, "", "", none + "2025-12-27"},
 		{"&from=2025-12-20&to=2025-12-21", week, "", "", none + "2025-12-27"},
 		{"&from=2026-01-01", 27 * time.Hour, "", "", none + "2026-01-02: the history keeps 27 hours"},

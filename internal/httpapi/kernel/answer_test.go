@@ -40,8 +40,8 @@ func TestStampHasMilliseconds(t *testing.T) {
 	}
 }
 
-// TestAnswerWithoutAJSONFormIsAnError: nothing of an answer that JSON cannot express is written, so
-// that the caller gets a problem instead.
+// TestAnswerWithoutAJSONFormIsAnError: if JSON cannot express a response, no part of the response
+// is written, so that the caller gets a problem instead.
 func TestAnswerWithoutAJSONFormIsAnError(t *testing.T) {
 	w := httptest.NewRecorder()
 	unsupported := (*json.UnsupportedValueError)(nil)

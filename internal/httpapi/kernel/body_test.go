@@ -27,7 +27,7 @@ func TestRoomIsFreedByItsLastHolder(t *testing.T) {
 		if b.taken != 40 {
 			t.Errorf("%d are taken", b.taken)
 		}
-		// One decodes at a time; a small body does not wait.
+		// One large body is decoded at a time. A small body does not wait.
 		busy, done := make(chan struct{}), make(chan error)
 		go func() { _ = two.Decode(t.Context(), func() { <-busy }) }()
 		synctest.Wait()

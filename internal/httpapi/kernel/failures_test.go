@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// testDay is a time with milliseconds, so that a test notices their loss.
+// testDay is a time with milliseconds, so that a test fails if the milliseconds are lost.
 var testDay = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// TestWrongKeysCountInTheLastMinute: the last minute counts, and a sender that waits as long as
-// it was told may try once.
+// TestWrongKeysCountInTheLastMinute: only the last minute counts. After the required wait a sender
+// has one try.
 func TestWrongKeysCountInTheLastMinute(t *testing.T) {
 	var w WrongKeys
 	for i := range wrongKeysMost {
@@ -36,8 +36,8 @@ func TestWrongKeysCountInTheLastMinute(t *testing.T) {
 	}
 }
 
-// TestAddressIgnoresPortAndHalfOfIPv6: the port does not count, and an IPv6 address counts by its
-// /64.
+// TestAddressIgnoresPortAndHalfOfIPv6: the port is ignored, and all IPv6 addresses of a /64 network
+// count together.
 func TestAddressIgnoresPortAndHalfOfIPv6(t *testing.T) {
 	for remote, want := range map[string]string{
 		"192.0.2.1:1": "192.0.2.1/32", "[::ffff:192.0.2.1]:9": "192.0.2.1/32", "[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::/64",
@@ -49,8 +49,8 @@ func TestAddressIgnoresPortAndHalfOfIPv6(t *testing.T) {
 	}
 }
 
-// TestManyAddressesTakeBoundedMemory: the memory is bounded. Addresses without recent tries make
-// room, and addresses without room count together.
+// TestManyAddressesTakeBoundedMemory: the memory is limited. Addresses without recent tries make
+// room, and further addresses without room share one count.
 func TestManyAddressesTakeBoundedMemory(t *testing.T) {
 	var w WrongKeys
 	from := func(i int) string {
@@ -76,7 +76,7 @@ func TestManyAddressesTakeBoundedMemory(t *testing.T) {
 		t.Errorf("%d addresses are kept", n)
 	}
 	at = testDay.Add(wrongKeysTime + time.Second)
-	if wait := w.Count(from(9999), at); wait != 0 || len(w.tries) != 3 { // kept: this sender, sender 7, and the shared one
+	if wait := w.Count(from(9999), at); wait != 0 || len(w.tries) != 3 { // the counts of this sender, of sender 7, and the shared count are kept
 		t.Errorf("later: waits %s, %d addresses are kept", wait, len(w.tries))
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"poold/internal/targets"
 )
 
-// TestTargetCellsAreEmptyWithoutNews: the cells for wants and expectation of a target are empty
-// if they equal the depth and no limit applies.
+// TestTargetCellsAreEmptyWithoutNews: a target's cells for the wanted tokens and the forecast are
+// empty if the wanted number is the depth and no limit applies.
 func TestTargetCellsAreEmptyWithoutNews(t *testing.T) {
 	adaptive := string(targets.RefillAdaptive)
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ func TestTargetCellsAreEmptyWithoutNews(t *testing.T) {
 	}
 }
 
-// TestPageFailsAsAWhole: nothing of a page that cannot be rendered is sent.
+// TestPageFailsAsAWhole: if a page cannot be rendered, no part of the page is sent.
 func TestPageFailsAsAWhole(t *testing.T) {
 	p := &Routes{page: template.Must(template.New("").Parse("half of it {{.Missing}}"))}
 	w := httptest.NewRecorder()
@@ -58,7 +58,7 @@ func TestPageFailsAsAWhole(t *testing.T) {
 	}
 }
 
-// TestUnknownMomentIsNever: an empty timestamp of the document is "never" on the page.
+// TestUnknownMomentIsNever: the page shows an empty timestamp as "never".
 func TestUnknownMomentIsNever(t *testing.T) {
 	for stamp, want := range map[string]string{"": "never", "2026-01-02T03:04:05.678Z": "2026-01-02 03:04:05 UTC"} {
 		if got := moment(stamp); got != want {
@@ -67,7 +67,7 @@ func TestUnknownMomentIsNever(t *testing.T) {
 	}
 }
 
-// TestUnknownAssetPanics: a route of a file that the binary lacks is a programmer's mistake.
+// TestUnknownAssetPanics: a route for a file that the binary lacks is a programming error.
 func TestUnknownAssetPanics(t *testing.T) {
 	defer func() {
 		if err, _ := recover().(error); !errors.Is(err, fs.ErrNotExist) {

@@ -20,7 +20,7 @@ const (
 	unsolved = `{"status":0,"request":"ERROR_CAPTCHA_UNSOLVABLE"}`
 )
 
-// waitReady sleeps until Ready says yes and returns how long that took.
+// waitReady sleeps until Ready returns true. It returns the duration of the wait.
 func waitReady(t *testing.T, c *Client) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -46,8 +46,8 @@ func wantState(t *testing.T, c *Client, kind StateKind, reason string) {
 	}
 }
 
-// Each further capacity fault makes the pause half as long again, up to 30 s. An accepted submit ends
-// the row.
+// Each further capacity fault lengthens the pause by half, up to 30 s. An accepted submit ends this
+// growth.
 func TestCapacityBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := newScriptedClient(t, Config{})
@@ -56,7 +56,7 @@ func TestCapacityBacksOff(t *testing.T) {
 		for i, want := range []float64{5, 7.5, 11.25, 16.875, 25.3, 30, 30} {
 			e := faultOf(t, submitOne(t, c))
 			wantState(t, c, StateBusy, "ERROR_NO_SLOT_AVAILABLE")
-			// Tasks that were bought before are still polled.
+			// Tasks from before the fault are still polled.
 			before := w.count()
 			_ = pollOne(t, c)
 			if w.count() != before+1 {
@@ -76,7 +76,7 @@ func TestCapacityBacksOff(t *testing.T) {
 		if e := faultOf(t, submitOne(t, c)); e.Delay > 6*time.Second {
 			t.Errorf("after a success the first delay is %v", e.Delay)
 		}
-		// A success that was sent later shows that there is room again.
+		// A later submit that succeeds shows that the service has capacity again.
 		says(http.StatusOK, sold)
 		if err := submitOne(t, c); err != nil {
 			t.Fatal(err)
@@ -85,14 +85,14 @@ func TestCapacityBacksOff(t *testing.T) {
 	})
 }
 
-// Refusals of orders that were sent together are one fault.
+// Refusals of concurrent orders count as one fault.
 func TestConcurrentRefusalsCountOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
 		c.wire = &scripted{reply: func(n int, _ *http.Request) (int, string, error) {
 			time.Sleep(time.Duration(n) * 100 * time.Millisecond)
 			if n == 10 {
-				return http.StatusOK, sold, nil // sent before the first refusal came back
+				return http.StatusOK, sold, nil // this submit was sent before the first refusal arrived
 			}
 			return http.StatusOK, noSlot, nil
 		}}
@@ -108,7 +108,7 @@ func TestConcurrentRefusalsCountOnce(t *testing.T) {
 	})
 }
 
-// With a wrong key, many attempts in ten minutes lead to ten calls.
+// With a wrong key, many attempts in ten minutes lead to only ten calls.
 func TestAWrongKeyIsProbedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, j, w, says := newScriptedClient(t, Config{Balance: true})
@@ -150,7 +150,7 @@ func TestAWrongKeyIsProbedOnceAMinute(t *testing.T) {
 				t.Fatalf("%d calls in a second, probe granted: %v", calls, ready)
 			}
 		}
-		// Each probe's refusal begins the minute afresh.
+		// The refusal of each probe starts a new minute.
 		if granted < 9 || granted > 10 || w.count() != granted+1 {
 			t.Errorf("%d probes, %d calls, %d refused at the door", granted, w.count(), refused)
 		}
@@ -160,7 +160,7 @@ func TestAWrongKeyIsProbedOnceAMinute(t *testing.T) {
 	})
 }
 
-// A refusal for another reason shows that the account can buy.
+// A refusal for another reason than the account shows that the account can buy.
 func TestAProperAnswerToTheSameCallEndsAPause(t *testing.T) {
 	for _, row := range []struct {
 		raisedBy, probeBy string
@@ -177,12 +177,12 @@ func TestAProperAnswerToTheSameCallEndsAPause(t *testing.T) {
 		{submit, submit, 500, "", false},
 		{submit, submit, 200, "<html>", false},
 		{submit, submit, 200, noMoney, false},
-		{submit, poll, 200, pending, false}, // shows nothing about money
+		{submit, poll, 200, pending, false}, // this answer says nothing about the balance
 		{submit, poll, 200, sold, false},
 		{poll, poll, 200, pending, true},
 		{poll, poll, 200, unsolved, true},
 		{poll, poll, 500, "", false},
-		{poll, submit, 200, sold, false}, // its task may not be collected
+		{poll, submit, 200, sold, false}, // an accepted submit does not show that polls work
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c, _, w, says := newScriptedClient(t, Config{Profile: twoCaptcha})
@@ -203,7 +203,7 @@ func TestAProperAnswerToTheSameCallEndsAPause(t *testing.T) {
 	}
 }
 
-// An answer that was in flight when a fault began neither ends a pause nor shortens a ban.
+// If a call was in flight when a fault began, its answer neither ends a pause nor shortens a ban.
 func TestOldAnswersProveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{Profile: twoCaptcha})
@@ -224,7 +224,7 @@ func TestOldAnswersProveNothing(t *testing.T) {
 	})
 }
 
-// An unused probe is granted again after 5 s. A submit without a grant is made at the next turn.
+// Ready grants an unused probe again after 5 s. A submit without a grant is made in the next turn.
 func TestAnUnusedProbeIsGrantedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := newScriptedClient(t, Config{})
@@ -250,7 +250,7 @@ func TestAnUnusedProbeIsGrantedAgain(t *testing.T) {
 			t.Errorf("%d calls, want 3", w.count())
 		}
 		waitReady(t, c)
-		says(http.StatusInternalServerError, "") // shows nothing about the account
+		says(http.StatusInternalServerError, "") // this answer says nothing about the account
 		_ = submitOne(t, c)
 		_ = submitOne(t, c)
 		if w.count() != 4 {
@@ -259,9 +259,8 @@ func TestAnUnusedProbeIsGrantedAgain(t *testing.T) {
 	})
 }
 
-// During an account fault that a submit met, one poll after 5 s shows whether polls are answered, and
-// another one each minute while they are not. Once a poll is answered, all tasks are polled normally,
-// and submits stay stopped.
+// After a submit causes an account fault, one poll is made after 5 s, and then one poll each
+// minute. Once the service answers a poll, all tasks are polled normally, but submits stay stopped.
 func TestPollTurnsDuringAnAccountFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := newScriptedClient(t, Config{Profile: twoCaptcha})
@@ -299,7 +298,7 @@ func TestPollTurnsDuringAnAccountFault(t *testing.T) {
 	})
 }
 
-// A fault that another replica met, and its end, hold here too.
+// A client adopts a fault that another replica observed, and also the end of this fault.
 func TestAFaultOfAnotherReplicaIsAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		met, _, _, says := newScriptedClient(t, Config{Profile: twoCaptcha})
@@ -324,8 +323,8 @@ func TestAFaultOfAnotherReplicaIsAdopted(t *testing.T) {
 		if n := strings.Count(j.String(), "provider down"); n != 1 {
 			t.Errorf("the fault is logged %d times", n)
 		}
-		// In an outage that another replica met, a submit spends the turn here too. The first proper
-		// answer ends it.
+		// In an outage that only another replica observed, a submit also spends the turn. The first
+		// proper answer ends the outage.
 		c.Adopt(context.Background(), outageFrom(time.Now()))
 		wantState(t, c, StateDown, "timeout")
 		waitReady(t, c)
@@ -343,12 +342,12 @@ func TestAFaultOfAnotherReplicaIsAdopted(t *testing.T) {
 	})
 }
 
-// outageFrom returns an outage that another replica met.
+// outageFrom returns an outage that another replica observed.
 func outageFrom(at time.Time) *Fault {
 	return &Fault{Kind: FaultOutage, Code: "timeout", Since: at, Next: at.Add(outageFor), Every: outageFor}
 }
 
-// A probe reads the balance at once, in spite of an account fault or an outage, and allows the next
+// A probe reads the balance at once, even during an account fault or an outage, and allows the next
 // submit.
 func TestAProbeIsMadeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

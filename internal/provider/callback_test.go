@@ -26,8 +26,8 @@ func valuesOf(t testing.TB, query string) url.Values {
 	return v
 }
 
-// verdictOf returns a callback about a reCAPTCHA in a word: the token, or the error's class
-// and code.
+// verdictOf describes a callback about a reCAPTCHA by the token, or by the class and code of the
+// error.
 func verdictOf(c Callback, err error) string {
 	var e *Error
 	switch {
@@ -92,9 +92,9 @@ func TestCallbackForms(t *testing.T) {
 // unreadableVerdict is the verdict on an invalid pingback.
 const unreadableVerdict = "(unreadable)"
 
-// verdicts are the pingbacks that give no token.
+// verdicts lists pingbacks without a token.
 var verdicts = []struct{ kind, query, body, want string }{
-	// Refusals in place of a token.
+	// Refusals in the place of a token.
 	{"", "id=5&code=ERROR_CAPTCHA_UNSOLVABLE", "", "task ERROR_CAPTCHA_UNSOLVABLE"},
 	{"", "code=ERROR_CAPTCHA_UNSOLVABLE", "", "task ERROR_CAPTCHA_UNSOLVABLE"},
 	{"", "id=5&code=ERROR_BAD_TOKEN_OR_PAGEURL", "", "parameters ERROR_BAD_TOKEN_OR_PAGEURL"},
@@ -119,7 +119,7 @@ var verdicts = []struct{ kind, query, body, want string }{
 	{jsonType, "", `{"errorId":1,"errorCode":"é"}`, "task unprintable"},
 	{jsonType, "code=" + url.QueryEscape(token), `{"errorId":1,"errorCode":"ERROR_X"}`, "task ERROR_X"},
 
-	// Nothing that could be relied upon.
+	// Pingbacks with no reliable content.
 	{"", "", "", unreadableVerdict},
 	{"", "id=5", "", unreadableVerdict},
 	{"", "id=5&code=", "", unreadableVerdict},
@@ -196,7 +196,7 @@ var verdicts = []struct{ kind, query, body, want string }{
 	{jsonType, "", strings.Repeat(`{"a":`, 13000), unreadableVerdict},
 }
 
-// The answers of each type, in the forms in which services send them.
+// ReadCallback reads the solutions of each type in all forms that services send.
 func TestCallbackOfEachType(t *testing.T) {
 	const list = "challenge:c,validate:v,seccode:v|jordan"
 	const object = `{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`
@@ -235,7 +235,7 @@ func TestCallbackOfEachType(t *testing.T) {
 			t.Errorf("%s %s %s: %q of task %q (%v, %v), want %q", row.kind, row.query, row.body, got, c.Task, err, c.Err, row.want)
 		}
 	}
-	// A refusal shows no value.
+	// The error of a refusal quotes no value.
 	c, err := ReadCallback(jsonType, nil, []byte(`{"errorId":1,"errorCode":"ERROR_X no long-pass-token-4711",`+
 		`"solution":{"captcha_id":"i","lot_number":"l","pass_token":"long-pass-token-4711","gen_time":"1","captcha_output":"o"}}`))
 	if got := verdictOf(c, err); got != "task ERROR_X no [redacted]" {
@@ -255,7 +255,7 @@ func TestCallbackVerdicts(t *testing.T) {
 	}
 }
 
-// A pingback that is too large is refused unread; the largest is read.
+// ReadCallback reads a pingback of the maximum size and refuses larger pingbacks.
 func TestThePingbackSizeIsBounded(t *testing.T) {
 	most := "code=" + strings.Repeat("x", 65536-len("code="))
 	if c, err := ReadCallback(formType, nil, []byte(most)); err != nil || len(c.Solution.Token) != 65536-len("code=") {
@@ -266,7 +266,7 @@ func TestThePingbackSizeIsBounded(t *testing.T) {
 	}
 }
 
-// A pingback shows nothing about the account: its error has only the class and the code.
+// A pingback says nothing about the account, so the error has only the class and the code.
 func TestCallbackFaultsHaveNoDelay(t *testing.T) {
 	for code := range commonFaults() {
 		c, err := ReadCallback("", url.Values{"id": {"5"}, "code": {code}}, nil)
@@ -292,13 +292,13 @@ func FuzzReadCallback(f *testing.F) {
 		f.Add(seed.kind, seed.query, []byte(seed.body))
 	}
 	f.Fuzz(func(t *testing.T, kind, query string, body []byte) {
-		values, _ := url.ParseQuery(query) // what could be read of it
+		values, _ := url.ParseQuery(query) // the readable part of the query
 		c, err := ReadCallback(kind, values, body)
 		if err != nil {
 			if !errors.Is(err, ErrCallback) || c != (Callback{}) {
 				t.Fatalf("%+v beside %v", c, err)
 			}
-			// Only our own words, so that no token can be among them.
+			// The error has only texts of this package, so it cannot contain a token.
 			if !strings.HasPrefix(err.Error(), ErrCallback.Error()+": ") || !hasOwnCause(err) {
 				t.Fatalf("error %q", err)
 			}
@@ -326,7 +326,7 @@ func FuzzReadCallback(f *testing.F) {
 	})
 }
 
-// hasOwnCause reports whether an error's cause is one of the package's own sentences.
+// hasOwnCause reports whether the cause of an error is a text of this package.
 func hasOwnCause(err error) bool {
 	for _, known := range []error{
 		errLong, errText, errKind, errForm, errJSON, errTwice, errID, errEmpty,

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Over has the client send its calls through rt.
+// Over makes the client send its calls through rt.
 func (c *Client) Over(rt http.RoundTripper) *Client {
 	c.wire = rt
 	return c

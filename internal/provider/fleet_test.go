@@ -26,8 +26,8 @@ import (
 	"poold/internal/targets"
 )
 
-// fleet is one simulated service and the replicas that buy there, in a bubble: clients,
-// scripts, workers and the service are the real ones, and the network is a function call.
+// fleet is a simulated service and its replicas in a bubble. Clients, scripts and workers are real,
+// and the network is a function call.
 type fleet struct {
 	t       *testing.T
 	service *simulated.Service
@@ -42,7 +42,7 @@ type fleet struct {
 	calls   []call
 }
 
-// call is one call that the service got.
+// call is a call that reached the service.
 type call struct {
 	path string
 	at   time.Time
@@ -193,7 +193,7 @@ func (f *fleet) submitTimes(site string) []time.Time {
 	return append([]time.Time(nil), f.submits[site]...)
 }
 
-// count returns how many calls of an action came since a time.
+// count returns the number of calls of an action since the given time.
 func (f *fleet) count(action simulated.Action, since time.Time) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -215,7 +215,7 @@ func (f *fleet) stock(t targets.Target) pool.Stock {
 	return s
 }
 
-// status returns a replica's status of a target.
+// status returns the status of a target at a replica.
 func (f *fleet) status(r *replica, name string) refill.Status {
 	f.t.Helper()
 	if err := r.manager.Refresh(f.t.Context()); err != nil {
@@ -228,12 +228,12 @@ func (f *fleet) status(r *replica, name string) refill.Status {
 	return s
 }
 
-// provider returns a replica's state of the provider.
+// provider returns the state of the provider at a replica.
 func (f *fleet) provider(r *replica) provider.State {
 	return r.buyer.Providers(f.t.Context(), time.Now())[0].State
 }
 
-// siteTarget returns a target with a depth; its site key is its name.
+// siteTarget returns a target with the given depth. The site key equals the name.
 func siteTarget(name string, depth int) targets.Target {
 	id := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: name, Pageurl: "https://example.com/"}
 	return targets.Target{

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// canary is a key with characters that forms, JSON and URLs write differently.
+// canary is a key with characters that forms, JSON and URLs encode differently.
 const canary = `canary-KEY+/&="%41~0123456789abcdef`
 
 // v2 is an identity that both protocols can express.
@@ -50,7 +50,7 @@ func (j *journal) last() string {
 	return j.outcomes[len(j.outcomes)-1]
 }
 
-// newClient makes a client. It sets the fields that cfg leaves open.
+// newClient makes a client. It sets the zero fields of cfg to test values.
 func newClient(t *testing.T, cfg Config) (*Client, *journal) {
 	t.Helper()
 	j := &journal{}
@@ -76,7 +76,7 @@ func newClient(t *testing.T, cfg Config) (*Client, *journal) {
 	return c, j
 }
 
-// newServedClient returns a client of a server with a handler.
+// newServedClient returns a client of a server with the given handler.
 func newServedClient(t *testing.T, cfg Config, handler http.HandlerFunc) (*Client, *journal) {
 	t.Helper()
 	srv := httptest.NewServer(handler)
@@ -86,7 +86,7 @@ func newServedClient(t *testing.T, cfg Config, handler http.HandlerFunc) (*Clien
 	return c, j
 }
 
-// answering returns a handler with one answer.
+// answering returns a handler that always gives the same answer.
 func answering(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -94,8 +94,8 @@ func answering(status int, body string) http.HandlerFunc {
 	}
 }
 
-// scripted is a transport without a network, for tests in a bubble. reply returns the answer to the
-// n-th call.
+// scripted is a transport without a network, for tests in a bubble. The function reply returns the
+// answer to the n-th call.
 type scripted struct {
 	mu    sync.Mutex
 	calls int
@@ -124,7 +124,8 @@ func (w *scripted) count() int {
 	return w.calls
 }
 
-// newScriptedClient returns a client of a scripted transport, and a function that sets its answer.
+// newScriptedClient returns a client with a scripted transport, and a function that sets the answer
+// of the transport.
 func newScriptedClient(t *testing.T, cfg Config) (*Client, *journal, *scripted, func(status int, body string)) {
 	t.Helper()
 	c, j := newClient(t, cfg)
@@ -143,7 +144,6 @@ func newScriptedClient(t *testing.T, cfg Config) (*Client, *journal, *scripted, 
 	}
 }
 
-// faultOf unpacks an *Error.
 func faultOf(t *testing.T, err error) *Error {
 	t.Helper()
 	var e *Error

@@ -13,12 +13,12 @@ import (
 	"poold/internal/captcha"
 )
 
-// received is a request as a server saw it.
+// received is a request at the server.
 type received struct {
 	method, uri, kind, body string
 }
 
-// recorder keeps each request and answers with one text.
+// recorder stores each request and always gives the same answer.
 func recorder(t *testing.T, into *[]received, reply string) http.HandlerFunc {
 	t.Helper()
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -57,14 +57,14 @@ func TestLegacyOtherCalls(t *testing.T) {
 	}
 }
 
-// unknown and odd are outcomes in the tables of replies.
+// These texts are outcomes in the tables of replies.
 const (
-	unknown  = "(unknown)"   // a submit that counts as bought
-	capacity = "(capacity)"  // a poll to be repeated
+	unknown  = "(unknown)"   // the submit counts as bought
+	capacity = "(capacity)"  // the poll must be repeated
 	notReady = "(not ready)" // as it says
 )
 
-// resultWord returns a call's result in a word: the text, or the error's class and code.
+// resultWord describes the result of a call by its text, or by the class and code of its error.
 func resultWord(text string, err error) string {
 	var e *Error
 	switch {
@@ -288,8 +288,8 @@ func FuzzLegacy(f *testing.F) {
 	})
 }
 
-// checkAnswer checks the invariants of a reply: it is either unreadable, refused, not ready or granted,
-// and a granted value is sane.
+// checkAnswer checks the invariants of a parsed reply: the reply is unreadable, refused, not ready
+// or granted, and a granted value is valid.
 func checkAnswer(t *testing.T, read func([]byte) (answer, error), reply []byte, longest int) {
 	t.Helper()
 	if a, granted := checkForm(t, read, reply); granted && longest > 0 && !isGraphic(a.text, longest) {
@@ -297,7 +297,7 @@ func checkAnswer(t *testing.T, read func([]byte) (answer, error), reply []byte, 
 	}
 }
 
-// checkSolution is checkAnswer for a poll of a task of a type.
+// checkSolution is checkAnswer for a poll of a task of the given type.
 func checkSolution(t *testing.T, read func([]byte) (answer, error), reply []byte, kind captcha.Type) {
 	t.Helper()
 	if a, granted := checkForm(t, read, reply); granted && !IsAnswer(kind, a.text) {

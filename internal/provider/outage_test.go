@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Five failures in a row, of any call, begin an outage.
+// Five consecutive failures of any calls begin an outage.
 func TestFiveFailuresBeginAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := newScriptedClient(t, Config{})
@@ -26,7 +26,7 @@ func TestFiveFailuresBeginAnOutage(t *testing.T) {
 		says(http.StatusBadGateway, "<html>")
 		fail(outageAfter - 1)
 		says(http.StatusOK, pending)
-		_ = pollOne(t, c) // ends the row of failures
+		_ = pollOne(t, c) // ends the series of failures
 		says(http.StatusBadGateway, "<html>")
 		fail(outageAfter - 1)
 		wantState(t, c, StateOK, "")
@@ -91,8 +91,8 @@ func TestATrialEndsOrProlongsAnOutage(t *testing.T) {
 	})
 }
 
-// A submit that got the turn of an outage is made, also if the state of all replicas, in which the
-// turn is taken, is read before the submit leaves.
+// A submit with the turn of an outage is made even if the client adopts the shared state, without
+// that turn, before the submit is sent.
 func TestAGrantedTrialSurvivesSharing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _, says := newScriptedClient(t, Config{})
@@ -112,8 +112,8 @@ func TestAGrantedTrialSurvivesSharing(t *testing.T) {
 	})
 }
 
-// An outage begins after five calls; then one call is made each 10 s until it gets a proper
-// answer. The numbers are from the docs, not from the constants.
+// An outage begins after five failed calls. Then one call is made each 10 s until a call gets a
+// proper answer. The numbers are those of the docs.
 func TestAnOutageIsProbedEachTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
@@ -137,7 +137,7 @@ func TestAnOutageIsProbedEachTenSeconds(t *testing.T) {
 	})
 }
 
-// While a trial call is in flight, the other calls get a delay.
+// While a trial call is in flight, other calls are refused with a delay.
 func TestOnlyOneTrialIsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, Config{})
@@ -169,7 +169,7 @@ func TestOnlyOneTrialIsInFlight(t *testing.T) {
 	})
 }
 
-// Refusals of the protocol never begin an outage.
+// Refusals that follow the protocol never begin an outage.
 func TestRefusalsAreNoOutage(t *testing.T) {
 	for _, reply := range []struct {
 		status int
@@ -188,7 +188,7 @@ func TestRefusalsAreNoOutage(t *testing.T) {
 	}
 }
 
-// A lost submit slows further orders down, because each may cost a task.
+// A lost submit slows further orders down, because each of them may cost a task.
 func TestALostSubmitSlowsOrdersDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _, says := newScriptedClient(t, Config{})

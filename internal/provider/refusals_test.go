@@ -16,12 +16,12 @@ import (
 	"poold/internal/targets"
 )
 
-// maxPerMinute bounds the submits of a target in any minute, after its first three, while all of them
-// fail.
+// maxPerMinute is the maximum number of submits of a target in a minute while all submits fail. The
+// first three do not count.
 const maxPerMinute = 12
 
-// The submits of a target are bounded while each call of one kind gets one fault: every code of the
-// profiles, codes that no profile knows, and invalid answers.
+// The submits of a target are bounded while each call of one kind fails. The faults are all codes
+// of the profiles, unknown codes, and invalid answers.
 func TestNoFaultMakesPooldHammer(t *testing.T) {
 	t.Parallel()
 	codes := append(provider.Codes("captchaai"), "ERROR_OF_TOMORROW", "https://example.com/help")
@@ -48,7 +48,7 @@ func TestNoFaultMakesPooldHammer(t *testing.T) {
 	}
 }
 
-// checkBound checks one fault at submits and at polls. A fault without a kind is an empty answer.
+// checkBound tests one fault at submits and at polls. A fault without a kind is an empty answer.
 func checkBound(t *testing.T, api, profile, name string, fault simulated.Fault, replicas int, adaptive bool) {
 	for _, on := range []simulated.Action{simulated.Submit, simulated.Poll} {
 		t.Run(fmt.Sprintf("%s/%s/%s/%d/adaptive=%v", api, strings.ReplaceAll(name, "/", "_"), on, replicas, adaptive), func(t *testing.T) {
@@ -71,7 +71,7 @@ func checkBound(t *testing.T, api, profile, name string, fault simulated.Fault, 
 				}
 				f.advance(80 * time.Second)
 				if busyCode(profile, fault.Code) && on == simulated.Submit {
-					return // no slot: its backoff is the provider's own
+					return // the target gets no slot, because the provider is busy
 				}
 				made := f.submitTimes("site-a")
 				if len(made) == 0 {
@@ -94,15 +94,15 @@ func checkBound(t *testing.T, api, profile, name string, fault simulated.Fault, 
 	}
 }
 
-// busyCode reports whether a code is a fault of capacity.
+// busyCode reports whether a code means a fault of capacity.
 func busyCode(profile, code string) bool {
 	return strings.Contains("ERROR_NO_SLOT_AVAILABLE ERROR_TOO_MUCH_REQUESTS ERROR_RATE_LIMIT ERROR_SERVICE_UNAVALIABLE "+
 		"ERROR_SERVICE_UNAVAILABLE MAX_USER_TURN ERROR_SERVER_ERROR ERROR_INTERNAL_SERVER_ERROR", code) && code != "" ||
 		code == "ERROR_ZERO_BALANCE" && profile == "captchaai"
 }
 
-// A target that the service refuses is probed after 1, 2, 4 … minutes, and recovers
-// when the service accepts it again. A resume at any replica tries at once.
+// A refused target is probed after 1, 2, 4 … minutes, and recovers when the service accepts it
+// again. A resume at any replica probes at once.
 func TestARefusedTargetRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := siteTarget("site-a", 3)
@@ -123,14 +123,14 @@ func TestARefusedTargetRecovers(t *testing.T) {
 		if n := len(f.submitTimes("site-a")) - before; n != 3 {
 			t.Errorf("%d probes in 10 minutes, want 3", n)
 		}
-		// A restart does not forget it.
+		// The bound survives a restart.
 		f.stop(f.all[0])
 		f.start(login)
 		f.advance(5 * time.Second)
 		if s := f.status(f.all[2], "site-a"); s.State != "refused" || len(f.submitTimes("site-a")) != before+3 {
 			t.Errorf("after a restart: %+v, %d submits", s, len(f.submitTimes("site-a")))
 		}
-		// An operator tries twice: the first try is refused, the second one succeeds.
+		// An operator probes twice: the first probe is refused, and the second probe succeeds.
 		try := func() {
 			t.Helper()
 			if bounded, err := f.all[1].store.Retry(t.Context(), login.ID); !bounded || err != nil {
@@ -148,7 +148,7 @@ func TestARefusedTargetRecovers(t *testing.T) {
 		if s := f.status(f.all[1], "site-a"); s.State != "ok" || f.stock(login).Fresh != 3 {
 			t.Errorf("after the second try: %+v, %d tokens", s, f.stock(login).Fresh)
 		}
-		// It also recovers without an operator, after a minute.
+		// The target also recovers without an operator after a minute.
 		f.service.SetFaults(refuse)
 		f.advance(100 * time.Second)
 		f.service.SetFaults()
@@ -159,8 +159,8 @@ func TestARefusedTargetRecovers(t *testing.T) {
 	})
 }
 
-// All replicas share the account fault that one of them met. They make one probe at a time, and a
-// restart does not forget the fault.
+// All replicas share an account fault that one replica observed. They make one probe at a time, and
+// the fault survives a restart.
 func TestReplicasShareAFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := siteTarget("site-a", 2), siteTarget("site-b", 2)
@@ -168,7 +168,7 @@ func TestReplicasShareAFault(t *testing.T) {
 		defer f.close()
 		f.advance(30 * time.Second)
 		f.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_ZERO_BALANCE"})
-		f.advance(2 * time.Minute) // the tokens expire, and orders are wanted
+		f.advance(2 * time.Minute) // the tokens expire, so the target wants orders
 		began := time.Now()
 		first := f.provider(f.all[0])
 		for n, r := range f.all {
@@ -188,7 +188,7 @@ func TestReplicasShareAFault(t *testing.T) {
 		if s := f.provider(came); s.Kind != provider.StateDown || s.Since.After(began) {
 			t.Errorf("after a restart: %+v", s)
 		}
-		// The account is topped up, and an operator probes it.
+		// After a payment to the account, an operator probes the provider.
 		f.service.SetFaults()
 		if _, err := f.all[1].buyer.Probe(t.Context(), "main"); err != nil {
 			t.Fatal(err)
@@ -205,8 +205,8 @@ func TestReplicasShareAFault(t *testing.T) {
 	})
 }
 
-// If a service refuses only submits, every task that it solved is collected. If it refuses polls, they
-// are made slowly, and tasks that were not collected count as lost and spent.
+// If a service refuses only submits, every solved task is collected. If the service also refuses
+// polls, polls become slow, and uncollected tasks count as lost and spent.
 func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -234,7 +234,7 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 				}
 				f.service.SetFaults(faults...)
 				began := time.Now()
-				f.all[0].manager.Apply(t.Context(), &targets.Set{Targets: []targets.Target{a, b}}) // its submit meets the fault
+				f.all[0].manager.Apply(t.Context(), &targets.Set{Targets: []targets.Target{a, b}}) // the submit of target b observes the fault
 				f.advance(3*time.Minute + 30*time.Second)
 				sold, books := f.service.Sold(), f.stock(a).Figures
 				collected := 0
@@ -256,7 +256,7 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 				if collected != 0 || books.Failed != 0 || books.Lost < int64(bought) || books.Spent != books.Lost*1e6 {
 					t.Errorf("%d collected; want all lost, and their prices spent: %+v", collected, books)
 				}
-				// Each at least twice, none faster than the slow probe.
+				// Each task is polled at least twice, but not faster than the slow probe.
 				if orders := f.service.Totals().Submitted; polls < 2*bought || polls > 4*orders {
 					t.Errorf("%d polls for %d orders", polls, orders)
 				}
@@ -268,8 +268,8 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 	}
 }
 
-// While the service refuses the submits of all targets, all replicas together make one in 5 s. When it
-// accepts them again, all targets fill.
+// While the service refuses the submits of all targets, all replicas together make one submit in 5
+// s. When the service accepts submits again, all targets fill.
 func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := siteTarget("site-a", 20), siteTarget("site-b", 20), siteTarget("site-c", 20)
@@ -283,7 +283,7 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 			t.Errorf("%d submits in 5 minutes, want one in 5 s", n)
 		}
 		for _, t1 := range []targets.Target{a, b, c} {
-			if n := len(f.submitTimes(t1.Name)); n < 4 { // of about 28, in any order
+			if n := len(f.submitTimes(t1.Name)); n < 4 { // about 28 submits are expected
 				t.Errorf("%s was tried %d times", t1.Name, n)
 			}
 		}
@@ -293,7 +293,7 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 		}
 		f.service.SetFaults()
 		f.advance(90 * time.Second)
-		if n := f.stock(a).Fresh + f.stock(b).Fresh + f.stock(c).Fresh; n < 50 { // of 60: some are being renewed
+		if n := f.stock(a).Fresh + f.stock(b).Fresh + f.stock(c).Fresh; n < 50 { // not all 60, because some tokens are being replaced
 			t.Errorf("%d tokens after it was well again", n)
 		}
 	})

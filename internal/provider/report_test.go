@@ -82,8 +82,7 @@ func TestReportCalls(t *testing.T) {
 	}
 }
 
-// Five equal answers in a row change the provider's state only if they concern
-// all calls.
+// Five equal answers to reports change the provider's state only if the answer concerns all calls.
 func TestAnswersToReports(t *testing.T) {
 	const ok = "(ok)"
 	for _, row := range []struct {
@@ -183,7 +182,7 @@ func TestReportsDuringAnOutage(t *testing.T) {
 		if err := c.Report(context.Background(), "5", captcha.Turnstile, true); err != nil {
 			t.Error(err)
 		}
-		// Nor is one made in an outage that another replica met.
+		// No report is made in an outage that only another replica observed.
 		before = w.count()
 		c.Adopt(context.Background(), outageFrom(time.Now()))
 		if e := faultOf(t, c.Report(context.Background(), "5", captcha.Turnstile, true)); e.Code != "outage" || w.count() != before {
@@ -192,7 +191,8 @@ func TestReportsDuringAnOutage(t *testing.T) {
 	})
 }
 
-// A pause that a report began ends with an answered poll. A report uses no turn.
+// If a report began a pause, an answered poll ends the pause. A report does not spend the turn of a
+// pause.
 func TestReportsDuringAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, w, says := newScriptedClient(t, Config{})

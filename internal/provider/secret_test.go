@@ -14,7 +14,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// Whatever the service echoes, the key is in no result, error, state or log line.
+// No result, error, state or log line contains the key, whatever the service echoes.
 func TestTheKeyIsNeverShown(t *testing.T) {
 	id := v2
 	id.Proxy, id.ProxyType = proxyCanary, "http"
@@ -57,7 +57,7 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 	check("a printed client", fmt.Sprintf("%v %+v", c.cfg, c.cfg))
 }
 
-// A pingback that is no URL is hidden as a whole.
+// A pingback address that is no URL is hidden completely.
 func TestAnInvalidPingbackIsNeverShown(t *testing.T) {
 	const invalid = "https://poold.example.com/%zz/pingback-canary0123"
 	for _, api := range []string{APILegacy, APITasks} {
@@ -69,15 +69,15 @@ func TestAnInvalidPingbackIsNeverShown(t *testing.T) {
 	}
 }
 
-// pingback is a URL with a secret in its path and one in its query.
+// pingback is a URL with one secret in the path and another secret in the query.
 const pingback = "https://poold.example.com/callback/provider/order-1/pingback-canary+%2F0123?more=pingback-canary4711&a=b"
 
 const proxyCanary = "proxy-user:proxy-canary@192.0.2.1:8080"
 
-// jsonKey is the canary as a part of a JSON string.
+// jsonKey is the text of canary with JSON escapes.
 const jsonKey = `canary-KEY+/&=\"%41~0123456789abcdef`
 
-// echoes are the ways in which a service can echo a key or a proxy.
+// echoes returns handlers that echo a key or a proxy in different ways.
 func echoes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"code":             answering(200, `{"status":0,"request":"ERROR_NO_KEY_`+jsonKey+`"}`),
@@ -114,14 +114,15 @@ func echoes() map[string]http.HandlerFunc {
 	}
 }
 
-// makeEveryCall makes every call and passes each text to check. It ends in an outage, with the log written.
+// makeEveryCall makes every call and passes each text to the function check. At the end the client
+// has an outage and has written its log.
 func makeEveryCall(t *testing.T, c *Client, j *journal, name string, id captcha.Identity, check func(where, text string)) {
 	t.Helper()
 	ctx := context.Background()
 	for range outageAfter + 1 {
 		task, err := c.Submit(ctx, Request{Identity: id, Pingback: pingback})
-		// These know no pingback, or no proxy either, so a service that still
-		// does would not be noticed.
+		// These calls have no pingback, and some have no proxy. The client could not recognise those
+		// secrets in an answer.
 		var solution Solution
 		var err2, err3, err4, err5 error
 		if !strings.Contains(name, "pingback") {

@@ -15,7 +15,7 @@ import (
 	"poold/internal/provider/simulated"
 )
 
-// TestAgainstAWholeService buys every kind of token in both protocols from the simulated service.
+// The client buys every kind of token from the simulated service in both protocols.
 func TestAgainstAWholeService(t *testing.T) {
 	for _, row := range []struct {
 		api, profile string
@@ -68,7 +68,7 @@ func TestAgainstAWholeService(t *testing.T) {
 	}
 }
 
-// buyEveryKind buys each kind at a service that solves within an hour, and at another that solves at once.
+// buyEveryKind buys each kind of token at a slow service and at a service that solves at once.
 func buyEveryKind(t *testing.T, waiting, c *Client, service *simulated.Service) {
 	t.Helper()
 	ctx := t.Context()
@@ -112,7 +112,7 @@ const (
 	pictureCanary = "picture-canary-4711-"
 )
 
-// thePicture is the image that is bought.
+// thePicture returns the image for the orders.
 func thePicture() []byte {
 	return []byte("\x89PNG\r\n\x1a\n" + strings.Repeat(pictureCanary, 30))
 }
@@ -140,7 +140,8 @@ func request(id captcha.Identity) Request {
 	return r
 }
 
-// everyKind is an identity of each type. TestFieldsOfEachType has their other fields.
+// everyKind returns an identity of each type. TestFieldsOfEachType tests the optional fields of
+// identities.
 func everyKind() (ids []captcha.Identity) {
 	sum := sha256.Sum256(thePicture())
 	for _, kind := range captcha.SolvableTypes() {

@@ -10,7 +10,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// An identity that the protocol cannot express is a fault of the parameters, without a call.
+// If the protocol cannot express an identity, Submit returns a parameter fault without a call.
 func TestCannotBeAsked(t *testing.T) {
 	proxied := func(proxy captcha.Secret) captcha.Identity {
 		id := v2
@@ -74,7 +74,7 @@ func TestTasksOtherCalls(t *testing.T) {
 	}
 }
 
-// The age of a token is read from another poold only.
+// A client reads the age of a token only from another poold.
 func TestTokensOfAnotherPoold(t *testing.T) {
 	for _, c := range []struct {
 		profile, times string

@@ -19,7 +19,7 @@ import (
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"":     5 * time.Second,
-		"1":    5 * time.Second, // never sooner than without the header
+		"1":    5 * time.Second, // the header does not shorten the delay
 		"20":   20 * time.Second,
 		"2.5":  5 * time.Second,
 		"3600": time.Minute,
@@ -36,7 +36,7 @@ func TestRetryAfter(t *testing.T) {
 		})
 		for _, err := range []error{pollOne(t, c), submitOne(t, c)} {
 			e := faultOf(t, err)
-			// A date has whole seconds and some pass; jitter adds a fifth.
+			// A date has whole seconds, and time passes during the test. Jitter adds up to a fifth.
 			if e.Class != Capacity || e.Unknown || e.Delay < want-2*time.Second || e.Delay > want+want/5 {
 				t.Errorf("Retry-After %q: %v after %v, want %v", header, err, e.Delay, want)
 			}
@@ -44,12 +44,12 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A call that was not sent is a capacity fault, and nothing was bought.
+// If a call could not be sent, the error is a capacity fault, and nothing was bought.
 func TestACallThatWasNotSentBuysNothing(t *testing.T) {
 	refused := listen(t)
 	_ = refused.Close()
 	secure := httptest.NewUnstartedServer(answering(200, "OK|5"))
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake that fails here
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // hides the expected error of the handshake
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
 	old := httptest.NewUnstartedServer(answering(200, "OK|5"))
@@ -73,7 +73,7 @@ func TestACallThatWasNotSentBuysNothing(t *testing.T) {
 			t.Fatal("the client has no transport of its own")
 		}
 		if name == "no such host" {
-			// Without asking the resolver of the machine that runs the tests.
+			// This avoids the resolver of the test machine.
 			transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
 				return nil, &net.DNSError{Err: "no such host", Name: "no-such-host.invalid", IsNotFound: true}
 			}
@@ -100,8 +100,8 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// rawServer gives each connection to handle, with a reader of its requests,
-// and counts the requests.
+// rawServer calls the function handle with each connection and a function that reads its next
+// request. It also counts the requests.
 func rawServer(t *testing.T, handle func(conn net.Conn, next func() bool)) (url string, requests *atomic.Int32) {
 	t.Helper()
 	l := listen(t)
@@ -138,12 +138,12 @@ func rawServer(t *testing.T, handle func(conn net.Conn, next func() bool)) (url 
 
 const rawOK = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nOK|5"
 
-// A submit is sent once, at whatever point its connection ends, on a fresh or a reused connection.
+// A submit is sent once, wherever its connection breaks, on a new or a reused connection.
 func TestASubmitIsSentOnce(t *testing.T) {
 	for name, row := range map[string]struct {
-		good   int // submits answered first, on the same connection
+		good   int // submits that are answered before, on the same connection
 		handle func(conn net.Conn, next func() bool)
-		want   int // requests in all; -1 = the last may or may not have arrived
+		want   int // total number of requests; -1 = it is unknown whether the last request arrived
 	}{
 		"read, then cut":      {0, func(_ net.Conn, next func() bool) { next() }, 1},
 		"reused, read, cut":   {1, func(_ net.Conn, next func() bool) { next() }, 2},
@@ -175,7 +175,7 @@ func TestASubmitIsSentOnce(t *testing.T) {
 				}
 			}
 			e := faultOf(t, submitOne(t, c))
-			time.Sleep(50 * time.Millisecond) // for a second sending, if there were one
+			time.Sleep(50 * time.Millisecond) // time in which a repeated submit would arrive
 			n := requests.Load()
 			if row.want >= 0 && (int(n) != row.want || !e.Unknown) {
 				t.Errorf("%d requests and %v (unknown %v), want %d and unknown", n, e, e.Unknown, row.want)
@@ -187,7 +187,7 @@ func TestASubmitIsSentOnce(t *testing.T) {
 	}
 }
 
-// The transport repeats requests that look idempotent, so no request may.
+// No request may look idempotent, because the transport would repeat such a request.
 func TestNothingLooksRepeatable(t *testing.T) {
 	c, _ := newClient(t, Config{Balance: true})
 	w := &scripted{reply: func(_ int, req *http.Request) (int, string, error) {
@@ -207,14 +207,14 @@ func TestNothingLooksRepeatable(t *testing.T) {
 	}
 }
 
-// reset makes the following close a reset instead of an orderly end.
+// reset makes the next close of the connection send a reset.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
 }
 
-// A connection that the service closed while it was idle costs no task.
+// No task is lost if the service closes an idle connection.
 func TestClosedWhileIdle(t *testing.T) {
 	url, requests := rawServer(t, func(conn net.Conn, next func() bool) {
 		if next() {
@@ -226,7 +226,7 @@ func TestClosedWhileIdle(t *testing.T) {
 		if err := submitOne(t, c); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond) // until the transport has seen the end
+		time.Sleep(100 * time.Millisecond) // time in which the transport notices the closed connection
 	}
 	if n := requests.Load(); n != 3 {
 		t.Errorf("%d requests for 3 submits", n)

@@ -16,7 +16,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// A submit has these fields: for each type, in both protocols, and where profiles differ.
+// A submit has these fields for each type, in both protocols, and with the differences between
+// profiles.
 func TestFieldsOfEachType(t *testing.T) {
 	const page, site = "https://example.com/login", "a-sitekey"
 	image := thePicture()
@@ -123,7 +124,7 @@ func TestFieldsOfEachType(t *testing.T) {
 	}
 }
 
-// The answers of each type in every shape that is known, and those that lack something.
+// Solutions of each type are read in every known form. Incomplete solutions are refused.
 func TestSolutionsOfEachType(t *testing.T) {
 	v3 := map[string]string{"challenge": "c", "validate": "v", "seccode": "v|jordan"}
 	v4 := map[string]string{"captcha_id": "i", "lot_number": "l", "pass_token": "p", "gen_time": "1767323045", "captcha_output": "o/=="}
@@ -205,8 +206,8 @@ func TestSolutionsOfEachType(t *testing.T) {
 	}
 }
 
-// A service may quote the picture that it refuses, whole or in part, and an answer may
-// hold the key in a value that JSON writes differently. Neither is passed on.
+// A service may quote all or part of a refused picture, and an answer may contain the key with JSON
+// escapes. The client passes on neither of them.
 func TestQuotedPicturesAndKeysAreHidden(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString(thePicture())
 	for name, code := range map[string]string{
@@ -240,8 +241,7 @@ func TestQuotedPicturesAndKeysAreHidden(t *testing.T) {
 	}
 }
 
-// After a submit nothing refers to the picture, in any form: neither the client nor its connection,
-// which stays open.
+// After a submit neither the client nor its open connection refers to the picture in any form.
 func TestAPictureIsNotKept(t *testing.T) {
 	const size = 8 << 20
 	for _, api := range []string{APILegacy, APITasks} {
@@ -251,7 +251,7 @@ func TestAPictureIsNotKept(t *testing.T) {
 		})
 		held := func() uint64 {
 			runtime.GC()
-			runtime.GC() // the second one empties a sync.Pool
+			runtime.GC() // the second collection empties a sync.Pool
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			return m.HeapAlloc

@@ -37,8 +37,8 @@ func (p *providerEntry) callbackRules() {
 	}
 }
 
-// callbackURL parses the address at which providers reach this daemon; it may be empty. No message
-// quotes the address.
+// callbackURL parses the address at which providers reach this daemon. The address may be empty. No
+// message quotes the address.
 func callbackURL(e scalar) (any, string) {
 	address, rule := baseAddress(e.text, "must not hold a user and password: callbacks carry a signature instead",
 		"must not hold a ? or #: the path of a callback is added to it")
@@ -48,7 +48,7 @@ func callbackURL(e scalar) (any, string) {
 	return address, rule
 }
 
-// callbackSecrets checks the callback secrets and returns those that are not empty.
+// callbackSecrets checks the callback secrets and returns the non-empty secrets.
 func callbackSecrets(items []entry, secrets []captcha.Secret) (all []captcha.Secret) {
 	paths := make(map[captcha.Secret]string)
 	for i, item := range items {

@@ -31,8 +31,8 @@ func (d *Dedup) check(e entry) {
 	}
 }
 
-// postgresURL parses the address of a PostgreSQL database; it may be empty. No message quotes the
-// address, because it may contain a password.
+// postgresURL parses the address of a PostgreSQL database. The address may be empty. No message
+// quotes the address, because it may contain a password.
 func postgresURL(e scalar) (any, string) {
 	u, err := url.Parse(e.text)
 	switch {

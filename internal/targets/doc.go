@@ -9,19 +9,20 @@
 //
 // Parse is a pure function of the bytes and of the environment, in three steps:
 //
-//   - Package targets/syntax makes a tree of nodes with line numbers. The decoder of the YAML library
-//     is not used, because its errors quote values.
+//   - Package targets/syntax makes a tree of nodes with line numbers. It does not use the decoder
+//     of the YAML library, because errors of the decoder quote values.
 //   - section.go walks the tree and fills the structs. The tags of the struct fields (tags.go)
 //     describe the valid values of each key. kinds.go parses the values and describes them for
 //     Schema.
 //   - targets.go, providers.go, server.go and other files check the rules between several keys.
 //
-// These rules hold:
+// The rules of reading:
 //
-//   - Parse reports all problems at once, sorted by line, each as "pools.yaml:LINE: key path: rule
-//     and remedy". Only a YAML syntax error is reported alone, because there is no tree to check.
-//   - A problem quotes a value only if the file contains this value literally and its key cannot
-//     hold a secret. Values of environment variables are never quoted.
+//   - Parse reports all problems at once, sorted by line, in the form "pools.yaml:LINE: key path:
+//     rule and remedy". A YAML syntax error is the only reported problem, because there is no tree
+//     to check.
+//   - A problem quotes a value only if the file contains this value literally and the value cannot
+//     be a secret. Values of environment variables are never quoted.
 //   - References such as ${NAME} and ${NAME:-default} are replaced in values, never in keys. The
 //     default applies if the variable is unset or empty. The key decides the type of the result:
 //     `concurrency: ${N:-20}` is a number, also in quotes, which YAML demands inside { } and [ ].
@@ -29,31 +30,31 @@
 //   - A number or a boolean in quotes has the wrong type, unless it contains a reference. Text
 //     needs no quotes. A duration needs a unit.
 //   - Anchors, aliases, merges and tags are refused, so that a file cannot expand in memory. The
-//     section `defaults` replaces them.
+//     section `defaults` serves the same purpose.
 //
-// A target inherits the keys that it lacks from the section `defaults`. A lifetime or margin that
-// is missing there too comes from the section `types`. Otherwise built-in values apply. Each key of
-// a budget is inherited separately. A list of windows (`warm`) is inherited as a whole; an empty
-// list means no windows.
+// A target inherits its missing keys from the section `defaults`. If the defaults lack a lifetime
+// or margin too, the section `types` applies, and then the built-in values. Each key of a budget is
+// inherited separately. A list of windows (`warm`) is inherited as a whole; an empty list means no
+// windows.
 //
-// ReadSolve parses the body of POST /solve, and SolveOf checks an identity that a client submitted;
-// both use the same tags. References to the environment are not replaced in a request, and its
-// problems have no line numbers.
+// ReadSolve parses the body of POST /solve, and SolveOf checks an identity from a client; both use
+// the same tags. References to the environment are not replaced in a request. Problems of a request
+// have no line numbers.
 //
-// Solve.Allows decides which identities without a target (guests) a caller of POST /solve may
-// request. page.go matches the pages of such identities against the patterns of the file.
+// Solve.Allows decides whether a caller of POST /solve may request an identity without a target (a
+// guest). page.go compares the page of the guest with the patterns of the file.
 //
 // # Invariants
 //
 //   - No two targets of a Set have the same identity, and no two server keys are equal.
 //   - Each warm window begins again within 50 years.
 //   - Without server keys the daemon listens only on a loopback address. A reload that removes the
-//     last key cannot break this rule.
+//     last key and breaks this rule is refused.
 //   - Simulated tokens are stored only in the embedded Redis, unless the file lists the simulated
 //     provider as the only provider.
 //
 // # Limits
 //
-// The package opens no file and no connection, reads no certificate and calls no provider. It
-// therefore cannot detect, for instance, a wrong key of a provider.
+// The package opens no file and no connection, reads no certificate and calls no provider. For
+// instance, it cannot detect a wrong key of a provider.
 package targets

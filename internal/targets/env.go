@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// scalar is a single value of the file, after the replacement of its references.
+// scalar is a single value of the file with replaced references.
 type scalar struct {
 	text   string
 	names  []string // names of the referenced variables, in order
@@ -13,12 +13,12 @@ type scalar struct {
 	null   bool
 }
 
-// literal reports whether the file contains the value literally. If so, a message may quote the
-// value.
+// literal reports whether the file contains the value literally. A message may quote only literal
+// values.
 func (e scalar) literal() bool { return len(e.names) == 0 }
 
-// notText returns the end of a message about an invalid value. The end quotes the value if that is
-// allowed.
+// notText returns the end of a message about an invalid value, with the value itself if a message
+// may quote the value.
 func (e scalar) notText() string {
 	if !e.literal() {
 		return fmt.Sprintf("; the value of ${%s} is something else", e.names[0])
@@ -27,7 +27,7 @@ func (e scalar) notText() string {
 }
 
 // expand replaces the references in one value. The problem does not quote the value, because the
-// text beside a reference may be a secret.
+// text around a reference may be a secret.
 func expand(value string, lookup func(string) (string, bool)) (e scalar, problem string) {
 	var out strings.Builder
 	for {
@@ -71,7 +71,7 @@ func expand(value string, lookup func(string) (string, bool)) (e scalar, problem
 	}
 }
 
-// isVariable reports whether name is a valid name of an environment variable, and short enough for
+// isVariable reports whether a text is a valid name of an environment variable and short enough for
 // messages.
 func isVariable(name string) bool {
 	if name == "" || len(name) > 100 || '0' <= name[0] && name[0] <= '9' {

@@ -25,8 +25,8 @@ const (
 	defaultTable    = "CaptchaSolves"
 )
 
-// History is the section history of pools.yaml. A change of this section needs a restart. Fields
-// that belong to another backend than Backend are zero.
+// History is the section history of pools.yaml. A change of this section needs a restart. Fields of
+// other backends than Backend are zero.
 type History struct {
 	Backend     HistoryBackend `key:"backend" words:"redis postgres dynamodb none" default:"redis" doc:"redis: the server of the section redis; postgres: the database of url; dynamodb: the table; none: no history is kept."`
 	Keep        time.Duration  `key:"keep" range:"24h 43800h" doc:"How long records are kept. Default: 168h (7 days) in redis, 2160h (90 days) in postgres and dynamodb."`
@@ -89,8 +89,8 @@ func (h *History) checkKeep(e entry) {
 	}
 }
 
-// endpointURL parses the address of a DynamoDB server; it may be empty. No message quotes the
-// address.
+// endpointURL parses the address of a DynamoDB server. The address may be empty. No message quotes
+// the address.
 func endpointURL(e scalar) (any, string) {
 	const rule = "must be the address alone: credentials come from the environment of AWS"
 	return baseAddress(e.text, rule, rule)

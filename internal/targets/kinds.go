@@ -16,7 +16,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// A kind parses the values of one sort of key, and describes these values for editors.
+// A kind parses values of keys, and describes the valid values for editors.
 type kind interface {
 	// read stores a valid value in dst, and reports the problems of an invalid value.
 	read(v value, dst reflect.Value) entry
@@ -28,8 +28,8 @@ type kind interface {
 
 // textual is the kind of keys whose value is a text.
 type textual struct {
-	parse     func(e scalar) (got any, rule string) // parses a text; rule says what is wrong, or is ""
-	words     []string                              // all valid texts; nil = parse decides
+	parse     func(e scalar) (got any, rule string) // parses a text; the result rule is the broken rule or ""
+	words     []string                              // all valid texts; nil = the function parse decides
 	pattern   string                                // a regular expression that valid texts match; "" = none
 	maxLength int                                   // maximum length of a text in bytes; 0 = maxText
 }
@@ -41,7 +41,7 @@ func (k textual) read(v value, dst reflect.Value) entry {
 	}
 	got, rule := k.parse(e)
 	read := entry{value: v}
-	if got != nil { // the function parse may return a value for an invalid text, which is stored too
+	if got != nil { // if the function parse returns a value for an invalid text, the value is stored too
 		read = v.store(dst, got)
 	}
 	if rule != "" {
@@ -50,7 +50,7 @@ func (k textual) read(v value, dst reflect.Value) entry {
 	return read
 }
 
-// store converts a parsed value to the type of dst and stores it there.
+// store converts a parsed value to the type of dst and stores the result in dst.
 func (v value) store(dst reflect.Value, got any) entry {
 	if dst.Type() == reflect.TypeFor[Price]() {
 		got = Costs(got.(float64))
@@ -59,13 +59,13 @@ func (v value) store(dst reflect.Value, got any) entry {
 	return entry{value: v, ok: true}
 }
 
-// refuse reports a problem of the value, and returns an entry that marks the value as unusable.
+// refuse reports a problem of the value, and returns an entry for an unusable value.
 func (v value) refuse(format string, args ...any) entry {
 	return entry{value: v, ok: v.fail(format, args...)}
 }
 
-// texts maps the values of the tag `as` to kinds of text. A name of the form "VIEW NAME" applies in
-// that view only.
+// texts maps the values of the tag `as` to kinds of text. A name of the form "VIEW NAME" applies
+// only in the view VIEW.
 var texts = map[string]textual{
 	"":       {parse: anyText},
 	"filled": {parse: filledText},
@@ -88,8 +88,8 @@ func filledText(e scalar) (any, string) {
 	return e.text, ""
 }
 
-// patternText returns a kind of text whose valid values match a pattern. The argument rule describes
-// such texts in messages.
+// patternText returns a kind of text whose valid values match a pattern. The argument rule
+// describes valid texts in messages.
 func patternText(pattern, rule string) textual {
 	matches := regexp.MustCompile(pattern).MatchString
 	return textual{pattern: pattern, parse: func(e scalar) (any, string) {
@@ -123,7 +123,7 @@ const decimalPattern = `(0|[1-9][0-9]*)(\.[0-9]+)?`
 
 var decimal = regexp.MustCompile(`^` + decimalPattern + `$`)
 
-// rate is the kind of texts such as 5/m, a number per second, minute or hour. The parsed value has
+// rate is the kind of texts such as 5/m: a number per second, minute or hour. The parsed value has
 // the type Rate.
 var rate = textual{pattern: `^` + decimalPattern + `/[smh]$`, parse: func(e scalar) (any, string) {
 	count, unit, _ := strings.Cut(e.text, "/")
@@ -158,7 +158,7 @@ var sizeUnits = []struct {
 	bytes Size
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
-// size returns the kind of texts such as 256MiB, a number of bytes from lo to hi. The parsed value
+// size returns the kind of texts such as 256MiB: a number of bytes from lo to hi. The parsed value
 // has the type Size.
 func size(lo, hi Size) textual {
 	return textual{pattern: `^[1-9][0-9]*(KiB|MiB|GiB)$`, parse: func(e scalar) (any, string) {
@@ -186,7 +186,7 @@ func (k textual) schema() schema {
 	if k.words != nil {
 		return schema{"anyOf": []schema{{"enum": k.words}, {"$ref": "#/$defs/reference"}}}
 	}
-	// An editor sees a text without quotes as a number or a boolean if it looks like one.
+	// An editor treats a text without quotes as a number or a boolean if possible.
 	types := []string{"string", "number", "boolean"}
 	_, empty := k.parse(scalar{})
 	switch {
@@ -218,15 +218,14 @@ func (boolean) read(v value, dst reflect.Value) entry {
 
 func (boolean) schema() schema { return orReference("boolean") }
 
-// number is the kind of decimal numbers from lo to hi. If whole is set, the numbers must be
-// integers.
+// number is the kind of decimal numbers from lo to hi, or only of integers if whole is set.
 type number struct {
 	lo, hi float64
 	whole  bool
 }
 
 func (k number) read(v value, dst reflect.Value) entry {
-	// The verb %g would format a million as 1e+06, which the file must not contain.
+	// The verb %g would format a million as 1e+06, which is invalid in the file.
 	written := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 	want := fmt.Sprintf("a number from %s to %s", written(k.lo), written(k.hi))
 	if k.whole {
@@ -236,7 +235,7 @@ func (k number) read(v value, dst reflect.Value) entry {
 	if !ok {
 		return entry{value: v}
 	}
-	if k.whole && digits(e.text) && len(e.text) > 1 && e.text[0] == '0' { // YAML reads 010 as eight, but people read it as ten
+	if k.whole && digits(e.text) && len(e.text) > 1 && e.text[0] == '0' { // for YAML 010 is eight, but for people ten
 		return v.refuse("must be %s without a zero in front, which YAML takes for an octal number", want)
 	}
 	n, err := strconv.ParseFloat(e.text, 64)
@@ -305,8 +304,8 @@ func short(d time.Duration) string {
 	return s
 }
 
-// numberOr is the kind of keys whose value is a section, or a single number that sets all fields of
-// the section.
+// numberOr is the kind of keys whose value is a section, or a number that sets all fields of the
+// section.
 type numberOr struct{ section section }
 
 func (k numberOr) read(v value, dst reflect.Value) entry {

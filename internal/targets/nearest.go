@@ -2,9 +2,9 @@ package targets
 
 import "strings"
 
-// Nearest returns the known word with the most similar spelling, or "" if no known word is similar.
-// If the argument word is a prefix of several known words, Nearest returns the first of them. The
-// cost is bounded even for a very long word.
+// Nearest returns the known word whose spelling is most similar to the word, or "" if no known word
+// is similar. If the word is a prefix of several known words, Nearest returns the first of these.
+// The cost is bounded even for a very long word.
 func Nearest(word string, known []string) string {
 	same := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
 	word = same(word)
@@ -15,7 +15,7 @@ func Nearest(word string, known []string) string {
 			return candidate
 		}
 		if longer := len(other) - len(word); max(longer, -longer) >= bestDistance {
-			continue // the difference of the lengths is a lower bound of the distance
+			continue // the distance is at least the difference of the lengths
 		}
 		if d := distance(word, other); d < bestDistance {
 			best, bestDistance = candidate, d

@@ -9,11 +9,11 @@ import (
 
 // page is a parsed address of a page, or a pattern of such addresses. The scheme, host, port and
 // path of an address are each compared with the same part of a pattern; queries are not compared.
-// The only wildcard of a pattern is the star. In the host a star matches no dot, in the path it
-// also matches slashes, and as the port it matches any port.
+// The only wildcard of a pattern is the star. In the host a star matches no dot. In the path a star
+// also matches slashes. As the port a star matches any port.
 //
-// Different programs parse unusual addresses in different ways. Only those addresses are accepted
-// in which all programs find the same host and the same path.
+// Different programs parse unusual addresses in different ways. An address is accepted only if all
+// programs find the same host and the same path.
 type page struct {
 	scheme string // http or https
 	host   string // lower-case name, or IP address in canonical form; IPv6 in brackets
@@ -33,8 +33,8 @@ func pagePattern(e scalar) (any, string) {
 	return p, ""
 }
 
-// splitPage parses an address, or a pattern if the argument pattern is true. The rule does not
-// quote the address.
+// splitPage parses an address, or a pattern if the argument pattern is true. The result rule does
+// not quote the address.
 func splitPage(address string, pattern bool) (p page, rule string) {
 	if !isPrintable(address, '!') || strings.Contains(address, `\`) {
 		return p, "must be ASCII without spaces and backslashes: write a host of another script as xn--…, and other characters as %XX"
@@ -79,7 +79,7 @@ func splitAuthority(authority, scheme string, pattern bool) (host, port, rule st
 	return host, port, rule
 }
 
-// cleanHost returns the canonical form of a host, or the rule that the host breaks.
+// cleanHost returns the canonical form of a host, or else the broken rule.
 func cleanHost(host string, pattern bool) (clean, rule string) {
 	const ipForm = "an IP address must be written in full, as 192.0.2.1 or [2001:db8::1], without wildcards"
 	if inner, bracket := strings.CutPrefix(host, "["); bracket {
@@ -100,7 +100,8 @@ func cleanHost(host string, pattern bool) (clean, rule string) {
 	if wild && !strings.ContainsAny(host, "abcdefghijklmnopqrstuvwxyz") {
 		return "", "the host must not consist of wildcards only: name the domain, as in https://*.example.com/*"
 	}
-	// Some programs read a host with such an ending as an IP address, and others read it as a name.
+	// Some programs treat a host with such an ending as an IP address, and others treat the host as a
+	// name.
 	if last := labels[len(labels)-1]; digits(last) || strings.HasPrefix(last, "0x") {
 		if addr, err := netip.ParseAddr(host); err != nil || addr.String() != host {
 			return "", ipForm
@@ -109,8 +110,8 @@ func cleanHost(host string, pattern bool) (clean, rule string) {
 	return host, ""
 }
 
-// splitPath separates the path from the query and checks both. It returns the path, or the rule
-// that is broken.
+// splitPath separates the path from the query and checks both. It returns the path, or else the
+// broken rule.
 func splitPath(tail string, pattern bool) (path, rule string) {
 	path, _, query := strings.Cut(tail, "?")
 	switch {
@@ -135,7 +136,7 @@ func splitPath(tail string, pattern bool) (path, rule string) {
 		at += 3 + next
 	}
 	for segment := range strings.SplitSeq(path, "/") {
-		// Some servers ignore the part of a segment after a semicolon.
+		// Some servers ignore the text after a semicolon in a segment.
 		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
 			return "", "the path must not hold the steps . and .."
 		}
@@ -149,14 +150,13 @@ func (p page) matches(other page) bool {
 		matchHost(p.host, other.host) && matchStars(p.path, other.path)
 }
 
-// matchHost compares a host with a pattern, each label separately, because a star must not match a
-// dot.
+// matchHost compares a host with a pattern label by label, because a star must not match a dot.
 func matchHost(pattern, host string) bool {
 	return slices.EqualFunc(strings.Split(pattern, "."), strings.Split(host, "."), matchStars)
 }
 
 // matchStars reports whether a text matches a pattern. A star matches any text, including the empty
-// text. The time is linear in the length of the text for each star.
+// text. The time per star is linear in the length of the text.
 func matchStars(pattern, text string) bool {
 	first, rest, starred := strings.Cut(pattern, "*")
 	text, ok := strings.CutPrefix(text, first)

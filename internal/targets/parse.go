@@ -8,10 +8,10 @@ import (
 	"poold/internal/targets/syntax"
 )
 
-// Parse parses the bytes of a configuration file. The argument file is the name of the file in
-// messages. The function lookup returns environment variables like os.LookupEnv; nil means an empty
-// environment. The error is of type Problems, with all problems of the file. If there is an error,
-// the Set is nil.
+// Parse parses the bytes of a configuration file. The argument file is the file name for messages.
+// The function lookup returns environment variables like os.LookupEnv; nil means an empty
+// environment. The error has the type Problems and contains all problems of the file. If there is
+// an error, the Set is nil.
 func Parse(file string, data []byte, lookup func(string) (string, bool)) (*Set, error) {
 	r := &reader{file: file, lookup: lookup}
 	set := r.set(data)
@@ -31,13 +31,13 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// pools describes the sections and keys of the whole file.
+// pools describes all sections and keys of the file.
 var pools = sectionOf(reflect.TypeFor[file](), "")
 
 // set reads the keys of the file one by one, and then checks the rules between keys. It continues
-// after a problem, so that one run reports all problems; Parse then discards the Set. The sections
-// may have any order in the file, but are checked in a fixed order: targets depend on the defaults,
-// providers on Redis, server keys on the targets, and solve on the server keys.
+// after a problem, so that all problems are reported; Parse then discards the Set. The sections may
+// have any order in the file, but are checked in a fixed order: targets depend on the defaults,
+// providers on Redis, server keys on the targets, and the section solve on the server keys.
 func (r *reader) set(data []byte) *Set {
 	node, problem := syntax.Document(data)
 	if problem != nil {
@@ -71,6 +71,6 @@ func (r *reader) set(data []byte) *Set {
 	}
 	r.agedRules(set)
 	r.warnUnusual(set)
-	kept := *set // a copy, so that the result does not retain f, which has the texts of the server keys
+	kept := *set // a copy, so that the garbage collector can free f, which has the texts of the server keys
 	return &kept
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// maxProblems is the maximum number of problems that are reported for one file, in the log and in
-// the response to POST /-/reload.
+// maxProblems is the maximum number of reported problems of one file, in the log and in the
+// response to POST /-/reload.
 const maxProblems = 200
 
 // maxQuoted is the maximum number of bytes of a value or key that a message quotes.
@@ -18,13 +18,13 @@ const maxQuoted = 60
 // Problem is one fault or one unusual setting in the file.
 type Problem struct {
 	File string // the path that the operator gave; "" for the body of a request
-	Line int    // the line of the problem; 0 if no line is the cause, for a request, and for an unreadable file
+	Line int    // the line of the problem; 0 = no line, for example in a request or an unreadable file
 	Text string // "key path: rule and remedy"; contains no secret and no value of the environment
 
-	demo bool // whether this is a warning that only explains why Set.Demo is true
+	demo bool // whether this warning only explains why Set.Demo is true
 }
 
-// String formats the problem as "FILE:LINE: text", without unknown parts.
+// String formats the problem as "FILE:LINE: text". It omits unknown parts.
 func (p Problem) String() string {
 	switch {
 	case p.File == "":
@@ -48,7 +48,7 @@ func (ps Problems) Error() string {
 }
 
 // sorted returns the problems sorted by line, at most maxProblems of them. Problems of the same
-// line keep the order of their detection, so that the same file always gives the same text.
+// line keep the order of detection, so that the same file always gives the same text.
 func (ps Problems) sorted() Problems {
 	slices.SortStableFunc(ps, func(a, b Problem) int { return a.Line - b.Line })
 	if len(ps) <= maxProblems {
@@ -62,13 +62,13 @@ func (ps Problems) sorted() Problems {
 
 // Status describes the last attempt to read the file.
 type Status struct {
-	LoadedAt time.Time // when the Set in use was read; zero before the first Set
+	LoadedAt time.Time // time at which the Set in use was read; zero before the first Set
 	OK       bool      // whether the last attempt found a valid file
-	Problems []Problem // problems of the last attempt; if OK is true, changes that need a restart
+	Problems []Problem // problems of the last attempt; if OK is true, the changes that need a restart
 }
 
-// NewWarnings returns the warnings of s that the Set old lacks; old may be nil. If s is a demo,
-// NewWarnings omits the warnings that only explain why.
+// NewWarnings returns the warnings of s that the previous Set lacks; the previous Set may be nil.
+// If s is a demo, NewWarnings omits the warnings that only explain why.
 func (s *Set) NewWarnings(old *Set) (all []Problem) {
 	for _, w := range s.Warnings {
 		known := old != nil && slices.ContainsFunc(old.Warnings, func(o Problem) bool { return o.Text == w.Text })
@@ -79,8 +79,8 @@ func (s *Set) NewWarnings(old *Set) (all []Problem) {
 	return all
 }
 
-// quote shortens and quotes a literal value of the file. It escapes control characters, so that a
-// file cannot control the terminal of the operator.
+// quote shortens and quotes a literal value of the file. It escapes control characters, because
+// they could control the terminal of the operator.
 func quote(s string) string {
 	if len(s) > maxQuoted {
 		return strconv.Quote(strings.ToValidUTF8(s[:maxQuoted], "")) + "…"
@@ -88,8 +88,7 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// pathPart returns a key in the form in which a path of keys contains it. It quotes a key with
-// punctuation.
+// pathPart returns a key as a part of a path of keys. It quotes a key with punctuation.
 func pathPart(key string) string {
 	plain := key != "" && len(key) <= maxQuoted && strings.IndexFunc(key, func(c rune) bool {
 		return !isWord(c) && c != '.' && c != '-'
@@ -105,7 +104,7 @@ func isWord(c rune) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// orList joins words to a text such as "a", "a or b" or "a, b or c".
+// orList formats words as a text such as "a", "a or b" or "a, b or c".
 func orList[T ~string](words []T) string {
 	list := string(words[0])
 	for i, word := range words[1:] {

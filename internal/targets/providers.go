@@ -40,7 +40,7 @@ func (r *reader) checkProviders(e entry, set *Set) {
 		all = append(all, p)
 	}
 	if set.Redis.URL == "" {
-		return // the other rules need a valid key api
+		return // the other rules need a valid value of `api`
 	}
 	valid := (e.ok || e.node == nil) && len(r.problems) == before
 	r.simulatedRules(all, set.Redis.Embedded())
@@ -95,15 +95,14 @@ func providerURL(e scalar) (any, string) {
 }
 
 // endsInMethod reports whether the last segment of a path is a method of a protocol, such as
-// in.php. The last segment of "…/in.php/" is empty, so the result is false.
+// in.php. For "…/in.php/" it returns false, because the last segment is empty.
 func endsInMethod(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && slices.Contains([]string{"in.php", "res.php", "createTask", "getTaskResult"}, u.Path[strings.LastIndexByte(u.Path, '/')+1:])
 }
 
-// baseAddress parses a web address, which may be empty, and removes a final slash. For an address
-// with a user it returns the argument userRule as the broken rule, and for an address with a query
-// or fragment the argument queryRule.
+// baseAddress parses a web address, which may be empty, and removes a final slash. It returns
+// userRule for an address with a user, and queryRule for an address with a query or a fragment.
 func baseAddress(text, userRule, queryRule string) (address, rule string) {
 	if text == "" {
 		return "", ""
@@ -114,13 +113,13 @@ func baseAddress(text, userRule, queryRule string) (address, rule string) {
 		return "", rule
 	case u.User != nil:
 		return "", userRule
-	case strings.ContainsAny(text, "?#"): // also an empty query, which url.Parse drops
+	case strings.ContainsAny(text, "?#"): // this also finds an empty query, which url.Parse drops
 		return "", queryRule
 	}
 	return strings.TrimRight(text, "/"), ""
 }
 
-// baseURL parses an http or https address, or returns the rule that it breaks.
+// baseURL parses an http or https address, or returns the broken rule.
 func baseURL(address string) (u *url.URL, rule string) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
@@ -153,9 +152,9 @@ func (r *reader) simulatedRules(all []providerEntry, embedded bool) {
 	}
 }
 
-// chooseProviders stores the usable providers in the Set. These are the real providers that have a key. If
-// there are none, it is the listed simulated provider. If that is missing too, and Redis is
-// embedded, it is the built-in simulated provider.
+// chooseProviders stores the usable providers in the Set. These are the real providers with a key.
+// Without a real provider with a key, the listed simulated provider is usable. If the file lists no
+// simulated provider and Redis is embedded, the built-in simulated provider is usable.
 func (r *reader) chooseProviders(v value, all []providerEntry, set *Set) {
 	var listed *providerEntry
 	var unset []string
@@ -192,7 +191,7 @@ func (r *reader) chooseProviders(v value, all []providerEntry, set *Set) {
 	}
 }
 
-// agedRules refuses targets whose tokens may expire earlier than this poold computes. In the legacy
+// agedRules refuses targets whose tokens may expire earlier than this poold computes: in the legacy
 // protocol, another poold does not report the age of a token.
 func (r *reader) agedRules(set *Set) {
 	aged := slices.ContainsFunc(set.Providers, func(p Provider) bool { return p.Profile == profilePoold && p.API == APILegacy })

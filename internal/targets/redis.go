@@ -16,7 +16,7 @@ func (d *Redis) check(e entry) {
 		e.firstEntry("url").fail("is empty: write embedded or an address%s", e.firstEntry("url").remedy())
 	}
 	if e.hasInvalid("url", "sentinel_master") || d.URL == "" {
-		d.URL = "" // unknown, so that rules that depend on the URL report nothing
+		d.URL = "" // an unknown URL, so that rules about the URL report nothing
 		return
 	}
 	addresses := strings.Split(d.URL.Reveal(), ",")
@@ -30,8 +30,8 @@ func (d *Redis) check(e entry) {
 	}
 }
 
-// redisURL parses one address, several addresses, or the word "embedded"; it may be empty. No
-// message quotes an address, because it may contain a password.
+// redisURL parses one address, several addresses, the word "embedded" or an empty text. No message
+// quotes an address, because it may contain a password.
 func redisURL(e scalar) (any, string) {
 	if e.text == "" || e.text == embeddedRedis {
 		return e.text, ""

@@ -26,7 +26,7 @@ func (t *targetEntry) refillRules(inherited entry) {
 	}
 	if t.Refill == RefillFixed {
 		for _, name := range []string{"min", "hit_rate", "max_waste"} {
-			// Only the target's own keys count. The defaults may have such a key for other targets.
+			// Only the target's own keys count, because the defaults may have such a key for other targets.
 			if t.has(name) {
 				t.firstEntry(name).fail("belongs to refill: adaptive: remove it, or set refill")
 			}
@@ -74,20 +74,21 @@ const (
 	LongestWindow  = 24 * time.Hour
 )
 
-// Warm is a repeated window of the file. During the window at least Tokens tokens are kept ready. A
-// Warm must not be changed, because targets share the windows of the defaults.
+// Warm is a repeated window of the file. During the window at least Tokens tokens are kept ready.
+// Do not change a Warm, because targets share the windows of the defaults.
 type Warm struct {
 	Cron   cron.Schedule `key:"cron" must:"yes" as:"cron" doc:"When the window begins: 'minute hour day month weekday', or @hourly, @daily, @weekly, @monthly, @yearly; UTC unless it begins with CRON_TZ=Europe/Berlin or another zone."`
 	Tokens int           `key:"tokens" must:"yes" range:"1 10000" doc:"How many tokens are kept ready."`
 	For    time.Duration `key:"for" must:"yes" range:"1s 24h" doc:"How long the window lasts."`
 }
 
-// Next returns the first window that ends after the time at; see cron.Schedule.Window.
+// Next returns the first window that ends after at; see cron.Schedule.Window.
 func (w Warm) Next(at time.Time) (from, until time.Time) {
 	return w.Cron.Window(at, w.For)
 }
 
-// windowRules warns about windows that never end, because the next window begins earlier.
+// windowRules warns about windows that never end, because the next window starts before the
+// previous window ends.
 func (t *targetEntry) windowRules() {
 	for i, item := range t.firstEntry("warm").items {
 		w := t.Warm[i]
@@ -98,7 +99,8 @@ func (t *targetEntry) windowRules() {
 	}
 }
 
-// warmRules warns about windows without an effect, because the target always keeps as many tokens.
+// warmRules warns about a window without an effect. A window has no effect if the target always
+// keeps that many tokens.
 func (t *targetEntry) warmRules(inherited entry) {
 	others := []string{"refill", "depth", "min", "idle_after"}
 	// Windows of the defaults get no warning, because they apply to targets of different depths.
@@ -110,7 +112,7 @@ func (t *targetEntry) warmRules(inherited entry) {
 	case t.Refill == RefillAdaptive:
 		always, key = t.Min, "min"
 	case t.IdleAfter > 0:
-		return // outside its windows the target may keep no tokens, so every window has an effect
+		return // outside the windows the target may keep no tokens, so every window has an effect
 	}
 	for i, w := range t.Warm {
 		if w.Tokens <= always {

@@ -13,7 +13,7 @@ import (
 
 const submit = "/in.php?key=k&method=turnstile&sitekey=0x4AAAAAAAAAAAAAAAAAAAAA&pageurl=https%3A%2F%2Fexample.com%2F"
 
-// hangingUp is a caller that hangs up behind some writes.
+// hangingUp is a caller that disconnects after some writes.
 type hangingUp struct {
 	http.ResponseWriter
 	takes, writes int
@@ -26,7 +26,7 @@ func (h *hangingUp) Write(p []byte) (int, error) {
 	return h.ResponseWriter.Write(p)
 }
 
-// A long answer ends as soon as the caller hangs up.
+// A long answer ends as soon as the caller disconnects.
 func TestLongAnswersEndWithTheCaller(t *testing.T) {
 	for kind, took := range map[simulated.Kind]time.Duration{simulated.Slow: 2 * time.Second, simulated.Huge: 0} {
 		for takes := range 3 {

@@ -11,7 +11,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// A submit is judged by its key before its parameters, and is counted once.
+// A submit's key is checked before the parameters, and the submit is counted once.
 func TestRefusedSubmits(t *testing.T) {
 	for query, code := range map[string]string{
 		recaptchaQuery("key", ""):                     wire.CodeNoKey,
@@ -43,7 +43,7 @@ func TestRefusedSubmits(t *testing.T) {
 	}
 }
 
-// The life of a task in the words of the legacy protocol.
+// This test runs through the life of a task in the legacy protocol.
 func TestLegacyLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(optionsWith(func(o *Options) { o.Ledger = true }))
@@ -66,7 +66,7 @@ func TestLegacyLife(t *testing.T) {
 		want(t, "again", get(t, s, "/res.php?key=k&action=reportgood&id="+id), "ERROR_DUPLICATE_REPORT")
 		want(t, "report in the ledger", s.Sold()[0].Report, "bad")
 
-		// Callers cannot poll a task five minutes after it was due. The ledger keeps it.
+		// Callers cannot poll a task five minutes after its due time, but the task stays in the ledger.
 		time.Sleep(5*time.Minute - time.Nanosecond)
 		want(t, "old", poll(t, s, id), "OK|"+sale.Token)
 		time.Sleep(time.Nanosecond)
@@ -102,7 +102,8 @@ func TestLegacyResultActions(t *testing.T) {
 		get(t, New(Options{Flavour: TwoCaptcha, Threads: 3}), "/res.php?key=k&action=threadsinfo"), wire.CodeBadParams)
 }
 
-// The flavours differ in the type of a reCAPTCHA's id and the name of the user agent.
+// The flavours differ in the JSON type of a reCAPTCHA's task id and in the field name of the user
+// agent.
 func TestLegacyFlavours(t *testing.T) {
 	for flavour, field := range map[Flavour]string{CaptchaAI: "user_agent", TwoCaptcha: "useragent"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -178,7 +179,7 @@ func TestTasksOtherCalls(t *testing.T) {
 	}
 }
 
-// Each path of the tasks protocol takes reports about some types, each once.
+// Each report path of the tasks protocol accepts some types of CAPTCHA, and one report per task.
 func TestTasksReports(t *testing.T) {
 	picture := `{"clientKey":"k","task":{"type":"ImageToTextTask","body":"R0lGODlh"}}`
 	of := func(kind string) string { return createBody(`"type":"` + kind + `TaskProxyless"`) }
@@ -223,7 +224,7 @@ func TestTasksReports(t *testing.T) {
 	}
 }
 
-// A GeeTest's values have the form of each service and protocol.
+// The values of a GeeTest have the form of the service and the protocol.
 func TestGeeTestValues(t *testing.T) {
 	quick := Options{Sigma: 0.1, Ledger: true, UserAgent: "U"}
 	for flavour, row := range map[Flavour]struct{ plain, json string }{

@@ -13,12 +13,12 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// Each fault, seen from the caller's side of a real connection, and whether the task was bought.
+// The caller sees each fault on a real connection. The table says whether the task was bought.
 func TestFaultsOnTheWire(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault  Fault
 		status int    // 0 = the call ends in an error
-		part   string // is part of what could be read
+		part   string // expected part of the readable response
 		sold   int
 	}{
 		"dropped before accepting": {Fault{Kind: Drop}, 0, "", 0},
@@ -55,7 +55,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 			if c.fault.Kind == Huge && len(body) < hugeBody {
 				t.Errorf("%d bytes", len(body))
 			}
-			// The service may notice later than the caller that a call is over.
+			// The service may notice the end of a call later than the caller.
 			for s.Totals().Submitted+s.Totals().Refused == 0 {
 				time.Sleep(time.Millisecond)
 			}
@@ -66,7 +66,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 	}
 }
 
-// A code is in the spelling of the caller's protocol.
+// An error code has the spelling of the caller's protocol.
 func TestCodeFaultSpeaksBothProtocols(t *testing.T) {
 	s := New(constantOptions)
 	id := buy(t, s)
@@ -92,7 +92,8 @@ func TestOtherTask(t *testing.T) {
 	want(t, "submitted", s.Totals().Submitted, 2)
 }
 
-// Times, Share and When choose the calls; the first fault that matches acts.
+// Times, Share and When choose the calls on which a fault acts. If several faults match, the first
+// one acts.
 func TestFaultsChooseTheirCalls(t *testing.T) {
 	s := New(constantOptions)
 	failed := func(n int) (hit []int) {
@@ -131,7 +132,7 @@ func TestFaultsChooseTheirCalls(t *testing.T) {
 	want(t, "all", len(failed(20)), 20)
 }
 
-// Faults change while calls run; this is for the race detector.
+// For the race detector: faults change during calls.
 func TestFaultsChangeUnderLoad(t *testing.T) {
 	s := New(constantOptions)
 	var callers sync.WaitGroup
@@ -151,7 +152,7 @@ func TestFaultsChangeUnderLoad(t *testing.T) {
 	want(t, "calls", totals.ByAction[Submit], 800)
 }
 
-// Close ends a call that a fault delays, and drops pingbacks that are not due.
+// Close ends a call that a fault delays, and drops pingbacks that are not due yet.
 func TestClose(t *testing.T) {
 	s := New(constantOptions)
 	server := serve(t, s)

@@ -26,7 +26,7 @@ const (
 // constantOptions has the same lead time for all tasks.
 var constantOptions = Options{Seed: 1, Median: 10 * time.Second}
 
-// optionsWith returns constant, changed.
+// optionsWith returns a changed copy of constantOptions.
 func optionsWith(change func(*Options)) Options {
 	o := constantOptions
 	change(&o)
@@ -76,8 +76,8 @@ func decode(t *testing.T, text string) map[string]any {
 	return v
 }
 
-// recaptchaQuery is a submit's query. more replaces or adds parameters, in pairs, and an empty
-// value removes one.
+// recaptchaQuery returns the query of a submit. Pairs in the argument more replace or add
+// parameters, and an empty value removes a parameter.
 func recaptchaQuery(more ...string) string {
 	v := url.Values{
 		"key": {"k"}, "method": {"userrecaptcha"}, "googlekey": {testSitekey}, "pageurl": {testPage},
@@ -102,18 +102,18 @@ func buy(t *testing.T, s *Service, more ...string) string {
 	return id
 }
 
-// poll asks for one task in plain text.
+// poll polls a task and returns the answer in plain text.
 func poll(t *testing.T, s *Service, id string) string {
 	t.Helper()
 	return get(t, s, "/res.php?key=k&action=get&id="+id)
 }
 
-// createBody is a createTask body around the fields of a task.
+// createBody returns a body of createTask with the given fields of the task.
 func createBody(fields string) string {
 	return `{"clientKey":"k","task":{"websiteURL":"` + testPage + `","websiteKey":"` + testSitekey + `",` + fields + `}}`
 }
 
-// orderTask submits by the tasks protocol and returns the task's id.
+// orderTask submits a task by the tasks protocol and returns the task id.
 func orderTask(t *testing.T, s *Service, body string) string {
 	t.Helper()
 	id, ok := post(t, s, "/createTask", body)["taskId"].(float64)
@@ -123,7 +123,6 @@ func orderTask(t *testing.T, s *Service, body string) string {
 	return strconv.FormatInt(int64(id), 10)
 }
 
-// want compares values that print well.
 func want[T comparable](t *testing.T, what string, got, expected T) {
 	t.Helper()
 	if got != expected {
@@ -131,16 +130,17 @@ func want[T comparable](t *testing.T, what string, got, expected T) {
 	}
 }
 
-// serve puts a service on a real socket.
+// serve starts a server for the service on a real socket.
 func serve(t *testing.T, s *Service) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(s)
-	// The server waits for its calls, so delayed calls must end first.
+	// Close of the server waits for calls, so the service must end delayed calls first.
 	t.Cleanup(func() { s.Close(); server.Close() })
 	return server
 }
 
-// newHTTPClient keeps no connection, so that nothing is sent twice and nothing leaks.
+// newHTTPClient returns a client without idle connections, so that no request is sent twice and no
+// connection leaks.
 func newHTTPClient(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout:       timeout,
@@ -149,7 +149,7 @@ func newHTTPClient(timeout time.Duration) *http.Client {
 	}
 }
 
-// fetch gets a URL and reads at most limit bytes of the answer.
+// fetch requests a URL and reads a limited part of the answer.
 func fetch(t *testing.T, c *http.Client, address string, limit int64) (int, string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)

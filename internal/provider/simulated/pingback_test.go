@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// received is one pingback as its receiver saw it.
+// received is one pingback at the receiver.
 type received struct{ method, uri, kind, body string }
 
-// receiver answers pingbacks with a status and passes them on.
+// receiver starts a server that answers pingbacks with a status and sends them to the returned channel.
 func receiver(t *testing.T, status int) (string, <-chan received) {
 	t.Helper()
 	got := make(chan received, 1000)
@@ -28,7 +28,7 @@ func receiver(t *testing.T, status int) (string, <-chan received) {
 	return server.URL, got
 }
 
-// nextPingback waits for a pingback, with a limit that only a broken service reaches.
+// nextPingback waits for a pingback, with a generous time limit.
 func nextPingback(t *testing.T, got <-chan received) received {
 	t.Helper()
 	select {
@@ -44,7 +44,7 @@ func TestPingbackForms(t *testing.T) {
 	quick := Options{Seed: 5, Median: time.Millisecond, Ledger: true}
 	address, got := receiver(t, http.StatusOK)
 
-	// captchaai: GET. The query of the address is kept.
+	// Flavour captchaai sends a GET and keeps the query of the address.
 	s := New(quick)
 	id := buy(t, s, "pingback", address+"/cb?secret=s%20x")
 	r := nextPingback(t, got)
@@ -53,7 +53,7 @@ func TestPingbackForms(t *testing.T) {
 	want(t, "delivered", s.Sold()[0].Pinged, 1)
 	want(t, "a pingback collects nothing", s.Totals().Collected, 0)
 
-	// 2captcha: POST form.
+	// Flavour 2captcha sends a POST with a form.
 	quick.Flavour = TwoCaptcha
 	s = New(quick)
 	id = buy(t, s, "pingback", address+"/cb")
@@ -63,7 +63,7 @@ func TestPingbackForms(t *testing.T) {
 		http.MethodPost, "/cb", "application/x-www-form-urlencoded", "code=" + s.Sold()[0].Token + "&id=" + id,
 	})
 
-	// tasks: POST JSON, as getTaskResult answers.
+	// The tasks protocol sends a POST with the JSON of getTaskResult.
 	s = New(quick)
 	id = orderTask(t, s, strings.Replace(createBody(`"type":"TurnstileTaskProxyless"`), `{`, `{"callbackUrl":"`+address+`/cb",`, 1))
 	r = nextPingback(t, got)
@@ -74,7 +74,7 @@ func TestPingbackForms(t *testing.T) {
 	want(t, "token", sol["token"], any(s.Sold()[0].Token))
 	want(t, "task", fmt.Sprintf("%.0f", v["taskId"]), id)
 
-	// A failed task's code takes the place of the token.
+	// For a failed task, the pingback has the error code instead of the token.
 	quick.FailShare = 1
 	s = New(quick)
 	id = buy(t, s, "pingback", address)
@@ -82,7 +82,7 @@ func TestPingbackForms(t *testing.T) {
 	s.Close()
 }
 
-// Nothing is delivered twice or before its time, and a task stays collectable.
+// A pingback is delivered once and not before the due time. The task can still be collected by a poll.
 func TestPingbackComesOnceWhenDue(t *testing.T) {
 	address, got := receiver(t, http.StatusServiceUnavailable)
 	var log bytes.Buffer
@@ -114,13 +114,13 @@ func TestUndeliverablePingbackHidesItsAddress(t *testing.T) {
 	}
 }
 
-// closeWhenSent waits until every pingback was delivered or given up, and closes.
+// closeWhenSent waits until every pingback is delivered or abandoned, and then closes the service.
 func closeWhenSent(s *Service) {
 	s.running.Wait()
 	s.Close()
 }
 
-// A share is drawn for each task, and equal seeds give equal draws.
+// PingShare selects tasks at random, and equal seeds select the same tasks.
 func TestPingShare(t *testing.T) {
 	const n = 200
 	run := func(share float64) (pinged string) {
@@ -144,7 +144,7 @@ func TestPingShare(t *testing.T) {
 	want(t, "same seed", run(0.5), half)
 }
 
-// Close ends a delivery that is under way.
+// Close ends a delivery in progress.
 func TestCloseEndsPingbacks(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -30,7 +30,7 @@ func TestThreadCap(t *testing.T) {
 			v := post(t, s, "/createTask", createBody(`"type":"RecaptchaV2TaskProxyless"`))
 			want(t, "tasks", v["errorCode"], any(code))
 
-			// A thread is free when its task is due, also without a poll.
+			// A thread is free at the due time of its task, even without a poll.
 			time.Sleep(constantOptions.Median - time.Second)
 			buy(t, s)
 			want(t, "one more", get(t, s, recaptchaQuery()), code)
@@ -44,7 +44,7 @@ func TestThreadCap(t *testing.T) {
 	}
 }
 
-// The same seed and the same sequence of orders give the same tasks, regardless of other options.
+// Equal seeds and equal sequences of orders give equal tasks, whatever the other options.
 func TestSeedsRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := func(change func(*Options)) (lots []string) {
@@ -138,7 +138,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// The ledger has exact numbers, in the process and over HTTP, and no secret.
+// The ledger has exact numbers and no secret, both in the process and over HTTP.
 func TestLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(optionsWith(func(o *Options) { o.Ledger, o.LedgerHTTP = true, true }))
@@ -183,7 +183,7 @@ func TestLedger(t *testing.T) {
 	})
 }
 
-// Without the ledger a forgotten task leaves nothing behind.
+// Without the ledger, deleted tasks occupy no memory.
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(constantOptions)
@@ -193,7 +193,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			}
 			time.Sleep(31 * time.Second)
 		}
-		if n := len(s.books.tasks); n > 110 { // five minutes and ten seconds of submits
+		if n := len(s.books.tasks); n > 110 { // number of submits in five minutes and ten seconds
 			t.Errorf("%d tasks are known", n)
 		}
 		time.Sleep(time.Hour)
@@ -202,7 +202,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// Many concurrent callers, for the race detector: each token is unique, and the cap holds.
+// With many concurrent callers, each token is unique and the cap of threads holds. This test is for
+// the race detector.
 func TestParallelCallers(t *testing.T) {
 	s := New(Options{Median: 5 * time.Millisecond, Sigma: 0.5, Threads: 8, Ledger: true})
 	var callers sync.WaitGroup
@@ -235,7 +236,6 @@ func TestParallelCallers(t *testing.T) {
 	want(t, "different tokens", len(tokens), 400)
 }
 
-// listen opens a free port.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	var config net.ListenConfig
@@ -246,7 +246,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// A call that is delayed when the service stops ends with it.
+// When the service stops, it ends calls that a fault delays.
 func TestServe(t *testing.T) {
 	s := New(Options{Median: time.Millisecond, Ledger: true})
 	c := newHTTPClient(5 * time.Second)

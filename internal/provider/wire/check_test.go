@@ -16,7 +16,7 @@ func TestInvalidParametersAreRefusedWithTheirCode(t *testing.T) {
 	}
 	small, large := gif(100), gif(largestPicture+1)
 	for _, row := range []struct {
-		legacy, want        string // fields after the page; a later value replaces an earlier one; "" = not tried
+		legacy, want        string // additional fields, which replace earlier values; "" = not tested
 		tasks, wantForTasks string
 	}{
 		{"method=", CodeNoMethod, `"minScore":0.3`, CodeNotSupported},
@@ -88,7 +88,8 @@ func TestInvalidParametersAreRefusedWithTheirCode(t *testing.T) {
 	}
 }
 
-// readTask reads createTask with the fields of a task. A repeated field replaces the page and key.
+// readTask parses a createTask call with the given fields of the task. These fields can replace the
+// page and the site key.
 func readTask(t *testing.T, fields string) Order {
 	t.Helper()
 	task := ""

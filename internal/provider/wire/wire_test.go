@@ -11,7 +11,7 @@ import (
 
 const page = "https://staging.example.com/login"
 
-// A submit has the same identity in each form that a client may send it in.
+// A submit has the same identity in each form that a client may use.
 func TestFormsOfASubmitAreEquivalent(t *testing.T) {
 	want := captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "key", Pageurl: page, Action: "login", MinScore: 0.3, Enterprise: true}
 	query := "key=k&method=userrecaptcha&version=v3&googlekey=key&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&action=login&min_score=0.3&enterprise=1&invisible=false"
@@ -46,8 +46,8 @@ func TestFormsOfASubmitAreEquivalent(t *testing.T) {
 	}
 }
 
-// Fields that the server cannot carry out are listed, so that it can refuse the order. A task
-// without a proxy in its type is such a task if it names one, and it is not bought with that proxy.
+// Unknown fields are listed, so that the server can refuse the order. A proxy counts as an unknown
+// field if the task type excludes proxies.
 func TestUnknownFieldsAreListed(t *testing.T) {
 	c := ReadLegacy(Request{Method: http.MethodGet, Path: "/in.php",
 		RawQuery: "method=turnstile&sitekey=s&pageurl=https://e.example/&pagedata=p&cookies=c&debug=0&soft_id=4&pingback=https://h.example/"})
@@ -70,7 +70,7 @@ func TestUnknownFieldsAreListed(t *testing.T) {
 	}
 }
 
-// Malformed calls are bad. The parser still reads the key of a malformed call.
+// A malformed call has an error code in Bad, but the parser still reads the key.
 func TestMalformedCallsAreBad(t *testing.T) {
 	post := func(kind, query, body string) Request {
 		return Request{Method: http.MethodPost, Path: "/in.php", ContentType: kind, RawQuery: query, Body: []byte(body)}
@@ -164,8 +164,8 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 	}
 }
 
-// A server reads the orders that a client writes: both protocols carry each field of an identity,
-// in the fields of each service.
+// A server reads the orders that a client writes. Both protocols carry each field of an identity,
+// with the field names of each service.
 func TestServersReadWhatClientsWrite(t *testing.T) {
 	const hex32 = "0123456789abcdef0123456789abcdef"
 	image := []byte("GIF89a and more")
@@ -258,7 +258,7 @@ func TestServersReadTheNamesOfAllServices(t *testing.T) {
 	if err != nil || fields["languagePool"] != "rn" {
 		t.Errorf("the pool of Russian workers is %v, %v", fields["languagePool"], err)
 	}
-	// The largest picture, with captchaai's other names of its options.
+	// The form has the largest picture and captchaai's other field names.
 	form, err := LegacyForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...), captchaAI)
 	if err != nil {
 		t.Fatal(err)

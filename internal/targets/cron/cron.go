@@ -8,22 +8,22 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // because the container image has no time zone files
+	_ "time/tzdata" // the container image has no time zone files
 )
 
 // Schedule is a parsed cron expression. The zero value has no windows.
 type Schedule struct {
 	text                              string
 	minute, hour, day, month, weekday uint64         // bit n is set if the value n of the field matches
-	either                            bool           // day and weekday are both restricted, so a match of either suffices
-	repeats                           bool           // a time that the clocks show twice counts twice
+	either                            bool           // both day and weekday are restricted, so a match of either suffices
+	repeats                           bool           // a clock time that occurs twice counts twice
 	zone                              *time.Location // nil for the zero value
 }
 
 // Error says why an expression is invalid.
 type Error struct {
 	Rule  string // the broken rule; never quotes the expression
-	Value string // the invalid name of the zone, or else the whole expression
+	Value string // the invalid zone, or else the whole expression
 }
 
 // Error returns the broken rule and the invalid value.
@@ -32,8 +32,8 @@ func (e *Error) Error() string { return e.Rule + ", not " + strconv.Quote(e.Valu
 const (
 	anyTime = "*"
 
-	// longestSearch is the number of years that are searched for the next window. The next 29
-	// February on a given weekday may be 40 years away.
+	// The search for the next window ends after longestSearch years. The next 29 February on a given
+	// weekday may be 40 years away.
 	longestSearch = 50
 
 	maxText = 1024 // maximum length of an expression in bytes
@@ -62,9 +62,9 @@ func Parse(text string) (Schedule, error) {
 // String returns the expression as it was parsed.
 func (s Schedule) String() string { return s.text }
 
-// Window returns begin and end of the first window of the given length that ends after the time at.
-// The window may have begun before that time. Both results are in UTC. If windows overlap, Window
-// returns the earliest of them. A zero Schedule returns zero times.
+// Window returns the start and the end, in UTC, of the first window of the given length that ends
+// after at. The window may start before at. If windows overlap, Window returns the earliest window.
+// A zero Schedule returns zero times.
 func (s Schedule) Window(at time.Time, length time.Duration) (from, until time.Time) {
 	if s.zone == nil {
 		return time.Time{}, time.Time{}
@@ -73,17 +73,17 @@ func (s Schedule) Window(at time.Time, length time.Duration) (from, until time.T
 	return from, from.Add(length)
 }
 
-// nextBegin returns the begin of the first window after the time t, in UTC.
+// nextBegin returns the start of the first window after t, in UTC.
 //
-// The method next finds the next matching clock time, without a zone. The method after converts it
-// to the time at which the clocks of the zone show it. The package comment says what happens when
-// these clocks are set.
+// The method nextTime finds the next matching clock time without a zone. Then nextBegin finds the
+// time at which the zone's clocks show this clock time. The package comment says what happens when
+// the clocks are set.
 func (s Schedule) nextBegin(t time.Time) time.Time {
 	at := t.In(s.zone)
 	from := clockTime(at)
 	if set, _ := at.ZoneBounds(); !s.repeats && !set.IsZero() {
 		if last := clockTime(set.Add(-1)); last.After(from) {
-			from = last // the clocks have shown the times up to here before
+			from = last // the clocks have already shown the times up to here
 		}
 	}
 	for {
@@ -104,9 +104,9 @@ func (s Schedule) nextBegin(t time.Time) time.Time {
 	}
 }
 
-// clocksSet returns the time until which the clocks in the zone of at are not set, or the zero time
-// if they are never set again. On the last day of a leap year time.ZoneBounds returns a time that
-// is not after at. Without the guard, the method after would then loop forever.
+// clocksSet returns the next time at which the clocks in the zone of at are set, or the zero time
+// if there is none. On the last day of a leap year time.ZoneBounds may return a time that is not
+// after at. Without the check nextBegin would then loop forever.
 func clocksSet(at time.Time) time.Time {
 	_, set := at.ZoneBounds()
 	if !set.IsZero() && !set.After(at) {
@@ -121,7 +121,7 @@ func clockTime(t time.Time) time.Time {
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// nextTime returns the first matching clock time after from, or the zero time if there is none.
+// nextTime returns the first matching clock time after the given time, or the zero time.
 func (s Schedule) nextTime(from time.Time) time.Time {
 	t := from.Truncate(time.Minute).Add(time.Minute)
 	for end := t.AddDate(longestSearch, 0, 0); t.Before(end); {
@@ -152,8 +152,8 @@ func (s Schedule) onDay(t time.Time) bool {
 
 func holds(values uint64, n int) bool { return values>>n&1 == 1 }
 
-// LongestGap returns the longest time between the beginnings of two consecutive windows, or 0 if
-// this time is longer than a day. It ignores changes of the clocks.
+// LongestGap returns the longest time between the starts of two consecutive windows, or 0 if this
+// time is longer than a day. It ignores clock changes.
 func (s Schedule) LongestGap() time.Duration {
 	anyDay, anyWeekday := bits.OnesCount64(s.day) == 31, bits.OnesCount64(s.weekday) == 7
 	everyDay := anyDay && anyWeekday || s.either && (anyDay || anyWeekday)
@@ -180,7 +180,7 @@ func (s Schedule) LongestGap() time.Duration {
 var cronFields = []struct {
 	name, values string
 	least, most  int
-	names        []string // names of the values, beginning with the minimum
+	names        []string // names of the values; the first name means the minimum
 }{
 	{"minute", "0 to 59", 0, 59, nil},
 	{"hour", "0 to 23", 0, 23, nil},
@@ -200,8 +200,8 @@ var cronNames = []struct{ name, fields string }{
 	{"@monthly", "0 0 1 * *"}, {"@yearly", "0 0 1 1 *"}, {"@annually", "0 0 1 1 *"},
 }
 
-// parse parses an expression without its zone prefix, in lower case and with single spaces. It
-// returns the rule that the text breaks, or "".
+// parse parses an expression in lower case, with single spaces and without a zone prefix. It
+// returns the broken rule, or "".
 func (s *Schedule) parse(text string) (rule string) {
 	fields := strings.Fields(text)
 	if strings.HasPrefix(text, "@") {
@@ -244,7 +244,7 @@ func (s *Schedule) parse(text string) (rule string) {
 }
 
 // cronValues parses a field of an expression. The argument number is the index of the field in
-// cronFields. For a valid field, rule is "".
+// cronFields. For a valid field the result rule is "".
 func cronValues(number int, field string) (values uint64, rule string) {
 	f := cronFields[number]
 	rule = "the " + f.name + " must be *, " + f.values + ", or a list, range or step of these such as 1,3-5 or */2"
@@ -285,8 +285,7 @@ func cronValues(number int, field string) (values uint64, rule string) {
 		if step > 1 && step > through {
 			return 0, stepRule
 		}
-		// A step that crosses the wrap-around would be wrong, because it would count the eight
-		// values 0 to 7.
+		// A step across the wrap-around would be wrong, because the eight values 0 to 7 would count.
 		if number == weekdayField && parts[4] != "" && from > to {
 			return 0, "a weekday range with a step must not go past Saturday: list the days"
 		}
@@ -309,8 +308,8 @@ func zoneOf(name string) *time.Location {
 	if zone, ok := zones.Load(name); ok {
 		return zone.(*time.Location)
 	}
-	// The name Local depends on the machine, and time.LoadLocation reads "" as UTC, so both are
-	// refused.
+	// The names Local and "" are refused: Local depends on the machine, and time.LoadLocation reads ""
+	// as UTC.
 	if name == "" || name == "Local" {
 		return nil
 	}

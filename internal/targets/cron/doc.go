@@ -1,7 +1,7 @@
-// Package cron computes when the warm windows of a target begin and end.
+// Package cron computes the start and the end of the warm windows of a target.
 //
-// Package targets uses it to parse the expressions in pools.yaml, and package refill gets the
-// windows through targets.Warm. The package imports no other package of poold.
+// Package targets uses package cron to parse the expressions in pools.yaml, and package refill gets
+// the windows through targets.Warm. Package cron imports no other package of poold.
 //
 // # Expressions
 //

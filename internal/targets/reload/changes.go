@@ -7,12 +7,12 @@ import (
 	"poold/internal/targets"
 )
 
-// maxNamed is the maximum number of names in one attribute of a log line.
+// maxNamed is the maximum number of names per attribute of a log line.
 const maxNamed = 20
 
-// changeAttributes returns the attributes of the log line about a reload: the targets that were added,
-// changed or removed, and the other sections that changed. The result is empty if only comments
-// changed, or if old is nil.
+// changeAttributes returns the attributes of the log line about a reload: the targets that were
+// added, changed or removed, and the other sections that changed. The result is empty if only
+// comments changed, or if there is no old Set.
 func changeAttributes(old, set *targets.Set) (attributes []any) {
 	if old == nil {
 		return nil

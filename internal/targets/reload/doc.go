@@ -7,18 +7,18 @@
 //
 // # Watching
 //
-// A File watches the directory, because a rename can replace the file by a different one. It also
-// polls every 30 seconds, because some changes cause no event. If the file is invalid, empty, half
-// written or missing, only the Status changes.
+// A File watches the directory, because a rename can replace the file by a different file. It also
+// polls the file every 30 seconds, because some changes cause no event. If the file is invalid,
+// empty, half written or missing, only the Status changes.
 //
 // A File reads only regular files, and opening the file does not wait for a writer. A network disk
-// may hang, so the File waits at most 5 s for a read and then reports this in the Status. It starts
-// no second read before the first read has ended. When Run returns, it does not wait for a read that
-// hangs.
+// may hang, so the File waits at most 5 s for a read and then reports the hanging read in the
+// Status. It starts no second read before the first read has ended. Run does not wait for a hanging
+// read before it returns.
 //
 // # Invariants
 //
-//   - A Set that was returned never changes; a reload replaces it by a new Set.
+//   - A returned Set never changes; a reload makes a new Set.
 //   - Current returns a new Set only after the function of OnApply has returned.
 //   - Settings that need a restart keep their values from the start; see targets.Set.Succeed.
 package reload

@@ -17,20 +17,20 @@ type File struct {
 	lookup func(string) (string, bool)
 	log    *slog.Logger
 	apply  func(ctx context.Context, s *targets.Set)
-	listen string // listen address that overrides that of the file; "" = no override
+	listen string // listen address that overrides the file's address; "" = no override
 
-	quiet  time.Duration // time without an event after which the file is read
+	quiet  time.Duration // the file is read after this time without an event
 	latest time.Duration // maximum time from the first event to the read, while events continue
 	every  time.Duration // interval of the polls
 	limit  time.Duration // timeout for one read
 
-	// turn is a lock: it has one element while a goroutine reads and applies the file, so that an
-	// older Set cannot replace a newer one. It is a channel and not a mutex, because a caller of
-	// Reload may stop waiting for it.
+	// turn is a lock for reading and applying the file, so that an older Set cannot replace a newer
+	// Set. The channel has one element while a goroutine has the lock. A mutex is not possible,
+	// because a caller of Reload may stop waiting for the lock.
 	turn    chan struct{}
-	refused string           // why the last attempt was refused; "" if it was not; guarded by turn
-	remarks targets.Problems // the changes that the current Set lacks until a restart; guarded by turn
-	reading *reading         // the last read that was started; nil before the first; guarded by turn
+	refused string           // why the last attempt was refused; "" = not refused; guarded by turn
+	remarks targets.Problems // changes in the file that need a restart; guarded by turn
+	reading *reading         // the last started read; nil before the first read; guarded by turn
 
 	content func(path string) ([]byte, error) // reads the file; tests replace it to simulate a disk that hangs
 
@@ -43,8 +43,7 @@ type state struct {
 	status  targets.Status
 }
 
-// NewFile returns a File that has not been read yet. The function lookup returns environment
-// variables like os.LookupEnv.
+// NewFile returns a File that has not been read yet. The argument lookup is like os.LookupEnv.
 func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) *File {
 	f := &File{
 		path: path, lookup: lookup, log: log,
@@ -61,7 +60,7 @@ func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) 
 func (f *File) OverrideListen(listen string) { f.listen = listen }
 
 // OnApply sets the function that applies each valid Set of a reload, but not the first Set. Current
-// and Status return the new Set after this function has returned. OnApply must be called before
+// and Status publish the new Set after the function has returned. OnApply must be called before
 // Run, and at most once.
 func (f *File) OnApply(fn func(ctx context.Context, s *targets.Set)) { f.apply = fn }
 
@@ -94,8 +93,8 @@ func (f *File) Current() *targets.Set { return f.state.Load().current }
 func (f *File) Status() targets.Status { return f.state.Load().status }
 
 // Reload reads the file and applies it. It returns
-//   - nil, also if the file is unchanged,
-//   - targets.Problems if the file is invalid, so that the last valid Set stays in use,
+//   - nil if the file is valid, changed or not,
+//   - targets.Problems if the file is invalid; the last valid Set stays in use,
 //   - ctx.Err() if ctx ends before the file was read.
 //
 // A repeated failure is logged once.
@@ -109,7 +108,8 @@ func (f *File) Reload(ctx context.Context) error {
 	return f.attempt(ctx, nil)
 }
 
-// attempt calls the function before, reads the file and applies it. The caller must hold turn.
+// attempt reads the file and applies the new Set. It calls the function before first. The caller
+// must have the lock turn.
 func (f *File) attempt(ctx context.Context, before func()) error {
 	old := f.Current()
 	data, err := f.read(ctx, before)
@@ -156,8 +156,8 @@ func (f *File) refuse(err error) {
 	}
 }
 
-// noteRecovery is called if the content of the file is that of the current Set. If the last attempt was
-// refused, recover publishes and logs that the file is valid again.
+// noteRecovery is called if the file has the content of the current Set. If the last attempt was
+// refused, noteRecovery publishes and logs that the file is valid again.
 func (f *File) noteRecovery(inUse *targets.Set) {
 	if f.refused == "" {
 		return
@@ -167,7 +167,7 @@ func (f *File) noteRecovery(inUse *targets.Set) {
 	f.log.Info("the configuration file matches the configuration in use again")
 }
 
-// publish makes a new state visible to Current and Status. The caller must hold turn.
+// publish makes a new state visible to Current and Status. The caller must have the lock turn.
 func (f *File) publish(set *targets.Set, status targets.Status) { f.state.Store(&state{set, status}) }
 
 // warn logs the warnings of the new Set that the old Set lacks.

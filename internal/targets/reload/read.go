@@ -16,9 +16,9 @@ import (
 
 var errIrregular = errors.New("it is not a regular file, but a directory, a pipe, a socket or a device")
 
-// reading is one read of the file in its own goroutine. A network disk that hangs may block this
-// goroutine forever in the kernel. Therefore every wait for a reading has a timeout, and no second
-// reading begins before the first has ended.
+// reading is one read of the file in its own goroutine. If a network disk hangs, the kernel may
+// block this goroutine forever. Therefore every wait for a reading has a timeout, and no second
+// reading starts before the first reading has ended.
 type reading struct {
 	began time.Time
 	ended chan struct{} // closed when data and err are set
@@ -27,7 +27,7 @@ type reading struct {
 }
 
 // wait returns nil when the reading has ended. It returns an error if the timeout passes or ctx
-// ends before.
+// ends first.
 func (r *reading) wait(ctx context.Context, limit time.Duration) error {
 	timer := time.NewTimer(time.Until(r.began.Add(limit)))
 	defer timer.Stop()
@@ -40,7 +40,7 @@ func (r *reading) wait(ctx context.Context, limit time.Duration) error {
 		err = fmt.Errorf("it is still being read after %s: its disk or network does not answer", limit)
 	}
 	select {
-	case <-r.ended: // the result counts, even if the timeout has passed
+	case <-r.ended: // the result counts, even after the timeout
 		return nil
 	default:
 		return err
@@ -48,14 +48,14 @@ func (r *reading) wait(ctx context.Context, limit time.Duration) error {
 }
 
 // read returns the bytes of the file. It reads at most one byte more than Parse accepts, so that
-// Parse reports a larger file. The goroutine of the reading first calls the function before,
-// because that function uses the disk too. The error is targets.Problems or ctx.Err(). The caller
-// must hold turn.
+// Parse reports a larger file. The goroutine of the reading first calls the function `before`,
+// which uses the disk too. The error is targets.Problems or ctx.Err(). The caller must have the
+// lock turn.
 func (f *File) read(ctx context.Context, before func()) ([]byte, error) {
 	data, err := f.bytes(ctx, before)
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err() // the caller cancelled, so the file is not the cause
+		return nil, ctx.Err() // the caller cancelled the read, so the file is not at fault
 	case err != nil:
 		return nil, targets.Problems{{File: f.path, Text: "the file cannot be read: " + reason(err)}}
 	}
@@ -84,8 +84,8 @@ func (f *File) bytes(ctx context.Context, before func()) ([]byte, error) {
 	return r.data, r.err
 }
 
-// readFile reads a regular file. It refuses other kinds of files, because reading them may never
-// end. It opens the file without blocking, because opening a pipe may wait for a writer.
+// readFile reads a regular file. It refuses other kinds of files, because a read may never end. It
+// opens the file without blocking, because opening a pipe may wait for a writer.
 func readFile(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // G304: the operator names the file
 	if err != nil {

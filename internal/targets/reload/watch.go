@@ -10,16 +10,16 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Run reloads the file whenever it changes, until ctx ends, and then returns nil. It begins with a
+// Run reloads the file after each change until ctx ends, and then returns nil. It starts with a
 // read, because the file may have changed since Load.
 //
 // Every event in the directory causes a read, regardless of the name in the event. For instance,
-// Kubernetes replaces a ConfigMap by renaming a link, and these events do not contain the name of
-// the file. A read of unchanged bytes has no effect.
+// Kubernetes replaces a ConfigMap by renaming a link, and the events do not contain the name of the
+// file. A read of unchanged bytes has no effect.
 func (f *File) Run(ctx context.Context) error {
-	var events <-chan fsnotify.Event // nil, which never delivers, if the system cannot watch files
+	var events <-chan fsnotify.Event // if the system cannot watch files, a nil channel, which never delivers
 	var lost <-chan error
-	following := make(chan struct{}, 1) // a lock: has one element while the function follow uses the disk
+	following := make(chan struct{}, 1) // a lock; has one element while addWatches uses the disk
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		f.log.Warn("the configuration file is polled, because the system gives no events", "err", err, "every", f.every)
@@ -28,7 +28,7 @@ func (f *File) Run(ctx context.Context) error {
 		defer unwatch(watcher, following)
 	}
 	dirs := make(map[string]bool)
-	// The watch must start before the read, so that no write between the two is missed.
+	// The watch must start before the read, or a write between them would be missed.
 	follow := func() {
 		following <- struct{}{}
 		f.addWatches(watcher, dirs)
@@ -39,13 +39,13 @@ func (f *File) Run(ctx context.Context) error {
 }
 
 // watch reads the file after events and at intervals, until ctx ends. Each attempt logs its result
-// and stores it in the Status.
+// and updates the Status.
 func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-chan error, follow func()) {
 	poll := time.NewTicker(f.every)
 	defer poll.Stop()
 	settled := time.NewTimer(0) // fires at once for the first read
 	defer settled.Stop()
-	var deadline time.Time // latest time of the read for which the timer settled waits; zero = no read is due
+	var deadline time.Time // latest time of the next read; zero = no read is due
 
 	for {
 		due := false
@@ -53,7 +53,7 @@ func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-c
 		case <-ctx.Done():
 			return
 		case <-events:
-		case err := <-lost: // some events were lost, perhaps one about the file
+		case err := <-lost: // some events were lost, perhaps an event about the file
 			f.log.Debug("events of the file system were lost", "err", err)
 		case <-poll.C:
 			due = true
@@ -81,8 +81,8 @@ func (f *File) watch(ctx context.Context, events <-chan fsnotify.Event, lost <-c
 	}
 }
 
-// unwatch closes the watcher. If the disk hangs, closing would hang too, so unwatch then abandons
-// the watcher.
+// unwatch closes the watcher. If the disk hangs, unwatch abandons the watcher, because closing
+// would hang too.
 func unwatch(watcher *fsnotify.Watcher, following chan struct{}) {
 	select {
 	case following <- struct{}{}:
@@ -93,8 +93,8 @@ func unwatch(watcher *fsnotify.Watcher, following chan struct{}) {
 }
 
 // addWatches adds the directory of the file to the watcher. If the file is a link, it also adds the
-// directory of the link's target. It adds directories again that were removed and created again.
-// After a failure the next poll tries again. With a nil watcher follow does nothing.
+// directory of the link's target. If a directory was removed and created again, addWatches adds it
+// again. After a failure the next poll tries again. With a nil watcher addWatches does nothing.
 func (f *File) addWatches(watcher *fsnotify.Watcher, dirs map[string]bool) {
 	if watcher == nil {
 		return

@@ -91,8 +91,8 @@ func TestATrialEndsOrProlongsAnOutage(t *testing.T) {
 	})
 }
 
-// A submit with the turn of an outage is made even if the client adopts the shared state, without
-// that turn, before the submit is sent.
+// A submit with the turn of an outage is made even if the client first adopts the shared state, in
+// which this turn is taken.
 func TestAGrantedTrialSurvivesSharing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _, says := newScriptedClient(t, Config{})

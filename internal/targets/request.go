@@ -31,7 +31,7 @@ const (
 )
 
 // SolveRequest is the parsed body of POST /solve. Solve.Allows decides whether a caller may make
-// this request. The Identity contains only fields that belong to its type, and the hash of Image.
+// this request. The Identity contains only fields of its type, and the hash of Image.
 type SolveRequest struct {
 	Identity   captcha.Identity `inline:"yes"`
 	Image      []byte           `key:"image" must:"yes" as:"picture" of:"image" doc:"The picture as base64, at most 1 MiB of bytes."`
@@ -43,10 +43,9 @@ type SolveRequest struct {
 // solveSection describes the fields of the body of POST /solve.
 var solveSection = sectionOf(reflect.TypeFor[SolveRequest](), viewRequest)
 
-// ReadSolve parses the body of POST /solve, a JSON object, by the same rules as the keys of a
-// target. The error is of type Problems and lists all problems, each as "field: rule and remedy".
-// The problems quote neither proxies nor pictures. ReadSolve does not replace references to the
-// environment.
+// ReadSolve parses the body of POST /solve, a JSON object, by the rules for the keys of a target.
+// The error has the type Problems and lists all problems in the form "field: rule and remedy". No
+// problem quotes a proxy or a picture. ReadSolve does not replace references to the environment.
 func ReadSolve(body []byte) (SolveRequest, error) {
 	r := &reader{request: true}
 	if object := r.object(body); object != nil {
@@ -55,16 +54,16 @@ func ReadSolve(body []byte) (SolveRequest, error) {
 	return SolveRequest{}, r.problems
 }
 
-// SolveOf checks an identity by the rules of ReadSolve and returns a request for it. The error is
-// of type Problems. The caller must have checked the image, which is nil for types without a
-// picture.
+// SolveOf checks an identity by the rules of ReadSolve and returns a request for this identity. The
+// error has the type Problems. The caller must check the image before; it is nil for types without
+// a picture.
 func SolveOf(id captcha.Identity, image []byte) (SolveRequest, error) {
 	object := &yaml.Node{Kind: yaml.MappingNode}
 	from := reflect.ValueOf(id)
 	for _, f := range identityFields {
 		switch v := from.FieldByIndex(f.index); {
 		case v.IsZero():
-		case v.Kind() == reflect.String: // not by fmt, which would redact a secret
+		case v.Kind() == reflect.String: // fmt would redact a secret
 			addField(object, f.key, textNode(v.String()))
 		default:
 			addField(object, f.key, bareNode(fmt.Sprint(v)))
@@ -78,8 +77,8 @@ func SolveOf(id captcha.Identity, image []byte) (SolveRequest, error) {
 	return request, err
 }
 
-// solve reads the fields of a request. The argument hasImage says that the caller has the image,
-// although it is not one of the fields. The error is of type Problems.
+// solve reads the fields of a request. The argument hasImage is true if the caller has the image
+// separately. The error has the type Problems.
 func (r *reader) solve(object *yaml.Node, hasImage bool) (request SolveRequest, err error) {
 	e := solveSection.read(value{r: r, node: object}, reflect.ValueOf(&request).Elem())
 	if hasImage {
@@ -93,13 +92,13 @@ func (r *reader) solve(object *yaml.Node, hasImage bool) (request SolveRequest, 
 }
 
 // maxFields is the maximum number of fields of a request, including unknown fields. It limits the
-// memory that a request takes.
+// memory for a request.
 const maxFields = 64
 
 var errManyFields = fmt.Errorf("the body must not have more than %d fields", maxFields)
 
-// object parses a JSON object of single values into a YAML mapping without line numbers. If the
-// body is invalid, object reports the problem and returns nil.
+// object parses a JSON object of single values into a YAML mapping without line numbers. For an
+// invalid body it reports the problem and returns nil.
 func (r *reader) object(body []byte) *yaml.Node {
 	object := &yaml.Node{Kind: yaml.MappingNode}
 	err := strictjson.Object(body, func(name string, token json.Token) error {
@@ -116,7 +115,7 @@ func (r *reader) object(body []byte) *yaml.Node {
 		case nil:
 			addField(object, name, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"})
 		}
-		return nil // strictjson.Object refuses the field after this
+		return nil // strictjson.Object then refuses the field
 	})
 	whole := value{r: r}
 	fault, ok := errors.AsType[*strictjson.FieldError](err)
@@ -186,8 +185,8 @@ var otherNames = map[string]string{
 	"textinstructions": "instructions", "comment": "instructions", "minlen": "min_length", "maxlen": "max_length", "numeric": "charset",
 }
 
-// otherSpelling returns a suggestion if an unknown key is the name that solving services use for a
-// field. Otherwise it returns "".
+// otherSpelling returns a suggestion if solving services use an unknown key as the name of a field.
+// Otherwise it returns "".
 func otherSpelling(key string) string {
 	if field := otherNames[normalise(key)]; field != "" {
 		return fmt.Sprintf("unknown field: did you mean %s?", field)
@@ -199,8 +198,8 @@ func otherSpelling(key string) string {
 type RequestField struct {
 	Key string
 	Doc string
-	// Default is a string, bool, int, float64 or time.Duration. It is the zero value of the type if
-	// the field has no default.
+	// Default is a string, bool, int, float64 or time.Duration. Without a default it is the zero value
+	// of the field's type.
 	Default any
 }
 

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// lastingSetting is a setting of the file that takes effect only after a restart.
+// lastingSetting is a setting whose change takes effect only after a restart.
 type lastingSetting struct {
 	key   string // the path of its key
 	value any    // the setting, of a comparable type
-	text  string // the setting without secrets, for people
+	text  string // the setting for people, without secrets
 }
 
-// lastingSettings lists the settings that take effect only after a restart.
+// lastingSettings lists the settings whose changes need a restart.
 func (s *Set) lastingSettings() []lastingSetting {
 	items := ""
 	if s.History.Backend == HistoryDynamoDB && !s.History.ActiveItems {
@@ -35,7 +35,7 @@ func (s *Set) lastingSettings() []lastingSetting {
 	}
 }
 
-// OverrideListen replaces the listen address of the file. It returns an error if the address would
+// OverrideListen replaces the listen address of the file. It returns an error if the daemon would
 // be open to the network without keys.
 func (s *Set) OverrideListen(file, listen string) error {
 	s.Server.Listen, s.listenGiven = listen, true
@@ -45,9 +45,9 @@ func (s *Set) OverrideListen(file, listen string) error {
 	return nil
 }
 
-// Succeed prepares the Set s to replace the Set old in a running daemon. It copies the settings that
-// need a restart from old; the remarks name those that differ. Succeed returns an error if this
-// mixture is invalid, although the file is valid.
+// Succeed prepares s to replace the previous Set of a running daemon. It copies the settings that
+// need a restart from the previous Set. Each remark is about a copied setting that differs in the
+// file. Succeed returns an error if the resulting Set is invalid, although the file is valid.
 func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
 	inUse := old.lastingSettings()
 	for i, part := range s.lastingSettings() {
@@ -69,9 +69,9 @@ func (s *Set) Succeed(old *Set, file string) (remarks Problems, err error) {
 	return remarks.sorted(), nil
 }
 
-// Lasting returns the settings that need a restart, as texts for people, by the path of the key.
-// The texts omit users, passwords and queries, so two different addresses may have equal texts. The
-// map omits the listen address if --listen or POOLD_LISTEN overrides it.
+// Lasting returns the settings that need a restart: it maps paths of keys to texts for people. The
+// texts omit users, passwords and queries, so two different addresses may have equal texts. The map
+// omits a listen address from --listen or POOLD_LISTEN.
 func (s *Set) Lasting() map[string]string {
 	all := map[string]string{}
 	for _, part := range s.lastingSettings() {

@@ -17,8 +17,8 @@ type schema map[string]any
 const reference = `\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}`
 
 // Schema returns the JSON Schema (draft 2020-12) of the file: the keys with their types, ranges and
-// defaults. The schema accepts every file that Parse accepts. Only Parse checks the ranges of
-// durations, the forms of addresses and cron expressions, and the rules between keys.
+// defaults. The schema accepts every file that Parse accepts. The schema does not check the ranges
+// of durations, the forms of addresses and cron expressions, and the rules between keys.
 func Schema() []byte {
 	s := pools.schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -40,7 +40,7 @@ func Schema() []byte {
 func (f field) schema() schema {
 	s := f.kind.schema()
 	s["description"] = f.doc
-	if d, ok := f.kind.(duration); ok { // in the description, because JSON Schema has no keyword for the range of a duration
+	if d, ok := f.kind.(duration); ok { // JSON Schema has no keyword for the range of a duration, so the description has the range
 		s["description"] = fmt.Sprintf("%s From %s to %s.", f.doc, short(d.lo), short(d.hi))
 	}
 	if !f.preset.IsValid() {
@@ -58,8 +58,8 @@ func (f field) schema() schema {
 	return s
 }
 
-// orReference returns the schema for a number or a boolean, or for a text with a reference instead.
-// In JSON Schema, a pattern applies only to texts, and a minimum only to numbers.
+// orReference returns the schema for a number or a boolean that a text with a reference may
+// replace. In JSON Schema, a pattern applies only to texts, and a minimum only to numbers.
 func orReference(kind string) schema {
 	return schema{"type": []string{kind, "string"}, "pattern": reference}
 }

@@ -38,7 +38,7 @@ func (s section) read(v value, dst reflect.Value) entry {
 		return e
 	}
 	target, is := dst.Addr().Interface().(*Target)
-	// If the type cannot be pooled, its own problem explains why sitekey and pageurl are missing.
+	// If the type cannot be pooled, the problem of the type also explains missing sitekeys and pageurls.
 	if !is || unpoolableType(string(target.Identity.Type)) == "" {
 		for _, f := range s.fields {
 			if f.must && (f.of == nil || s.view == viewTarget) {
@@ -50,15 +50,15 @@ func (s section) read(v value, dst reflect.Value) entry {
 	return e
 }
 
-// The views to which the code refers.
+// These views are mentioned in the code.
 const (
 	viewDefaults = "defaults"
 	viewTarget   = "target"
 	viewRequest  = "request"
 )
 
-// explanations has, for each view, a function that explains why an unknown key cannot be in the
-// section. The function returns "" if it has no explanation.
+// explanations has a function for each view. The function explains why the section cannot have an
+// unknown key, or returns "".
 var explanations = map[string]func(key string) string{
 	"total": noHourlyTotal, "types": unpoolableType, viewDefaults: unknownDefault, viewTarget: unpoolableField, viewRequest: otherSpelling,
 }
@@ -101,8 +101,8 @@ func (s section) schema() schema {
 	return all
 }
 
-// A mapping maps names to values and has at least one name. It is read into a slice of structs with
-// a field Name.
+// A mapping has names as keys, and at least one of them. It is read into a slice of structs with a
+// field Name.
 type mapping struct {
 	item kind
 	form *regexp.Regexp // pattern of the names
@@ -128,7 +128,7 @@ func (k mapping) read(v value, dst reflect.Value) entry {
 	return e
 }
 
-// grow appends a zero element to a slice and returns this element.
+// grow appends a zero element to a slice and returns the element.
 func grow(slice reflect.Value) reflect.Value {
 	slice.Set(reflect.Append(slice, reflect.Zero(slice.Type().Elem())))
 	return slice.Index(slice.Len() - 1)
@@ -143,7 +143,7 @@ func (k mapping) schema() schema {
 // item by its name.
 type list struct {
 	item     kind
-	set      bool // the list must have at least one item, and no item twice
+	set      bool // the list must have at least one item and no equal items
 	maxItems int  // maximum number of items; 0 = no limit
 }
 
@@ -192,8 +192,8 @@ func (k list) schema() schema {
 	return s
 }
 
-// withName returns the item of a list with a path that contains the item's name instead of its number,
-// if the item has a name.
+// withName returns an item of a list. If the item has a name, the path contains the name instead of
+// the item's number.
 func (v value) withName(list string) value {
 	if v.node.Kind != yaml.MappingNode {
 		return v
@@ -209,7 +209,7 @@ func (v value) withName(list string) value {
 }
 
 // eachKey calls the function fn for every key of a mapping, in the order of the file. It reports
-// repeated keys, and nodes that are no mappings. The argument example is a line of such a mapping,
+// repeated keys, and nodes that are no mappings. The argument example is a line of such a mapping
 // for the message.
 func (v value) eachKey(example string, fn func(key string, item value)) bool {
 	if !v.noTags() {
@@ -238,7 +238,7 @@ func (v value) eachKey(example string, fn func(key string, item value)) bool {
 		item := at.child(key.Value)
 		item.node = v.node.Content[i+1]
 		if line, twice := first[key.Value]; twice {
-			item.fail("is written twice; the first time is in line %d: remove one", line) // only for files: in a request, strictjson refuses repeated fields
+			item.fail("is written twice; the first time is in line %d: remove one", line) // this happens only in files, because strictjson refuses repeated fields of a request
 			continue
 		}
 		first[key.Value] = key.Line

@@ -11,14 +11,14 @@ import (
 	"strconv"
 )
 
-// An attacker who reaches the port can try keys, so short keys are unsafe. A key with fewer than
-// leastKey characters is refused; a key with fewer than soundKey characters causes a warning.
+// Short keys are unsafe, because an attacker can try keys at the open port. A key with fewer than
+// leastKey characters is refused. A key with fewer than soundKey characters causes a warning.
 const (
 	leastKey = 8
 	soundKey = 16
 )
 
-// newKey is the remedy that messages about weak keys give.
+// newKey is the remedy in messages about weak keys.
 const newKey = "make one with `openssl rand -hex 16`"
 
 var errListenForm = errors.New("must be host:port, such as 127.0.0.1:8080 or :8080")
@@ -27,8 +27,8 @@ var errOpenWithoutKeys = errors.New("without server.keys the daemon listens on l
 	"because any client that reaches the port could take tokens and spend money: " +
 	"listen on 127.0.0.1 or [::1], or give server.keys an entry whose key is not empty")
 
-// CheckListen returns an error if a daemon with this number of usable server keys must not listen
-// on an address. With keys, any host:port is allowed; without keys, only a loopback address.
+// CheckListen returns an error if a daemon with the given number of usable server keys must not
+// listen on an address. With keys, any host:port is allowed; without keys, only a loopback address.
 func CheckListen(listen string, keys int) error {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -43,8 +43,8 @@ func CheckListen(listen string, keys int) error {
 	return nil
 }
 
-// isLoopback reports whether a host is reachable only from this machine. An empty host means all
-// addresses of the machine, so the result is false.
+// isLoopback reports whether a host is reachable only from this machine. It returns false for an
+// empty host, which means all addresses of the machine.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -62,7 +62,7 @@ func (s *serverSection) check(e entry, set *Set) {
 	valid := s.checkKeys(e.firstEntry("keys"), set.Targets) && !e.hasInvalid("keys")
 	count := len(s.Keys)
 	if !valid {
-		count++ // counts the invalid key, so that only the key is reported, and not the address too
+		count++ // the invalid key counts, so that only this key is reported and not also the address
 	}
 	if !e.hasInvalid("listen") {
 		if err := CheckListen(s.Listen, count); err != nil {
@@ -103,7 +103,7 @@ type rawKey struct {
 	digest bool // whether SHA256 is set; false if the key is empty or invalid
 }
 
-// hashKey checks the key of the entry and replaces it by its digest.
+// hashKey checks the entry's key and replaces the key by its digest.
 func (k *rawKey) hashKey() {
 	bearer, hash := k.Bearer, k.Hash
 	switch at := k.firstEntry("key", "key_sha256"); {
@@ -132,18 +132,18 @@ func (k *rawKey) hashKey() {
 			return
 		}
 		k.SHA256, k.digest = [sha256.Size]byte(sum), true
-		// The hash of the empty text would let callers in with an empty bearer token.
+		// The hash of the empty text would accept callers with an empty bearer token.
 		if k.SHA256 == sha256.Sum256(nil) {
 			k.digest = at.fail("is the hash of an empty key")
 		}
 	}
 }
 
-// clientKey is the length that clients of solving services demand of keys.
+// clientKey is the length of keys that clients of solving services require.
 const clientKey = 32
 
 // warnLength warns about a key that clients of solving services may refuse because of its length.
-// It warns only if the scopes of the key suffice for such a client.
+// It warns only if the key has all scopes that such a client needs.
 func (k *rawKey) warnLength() {
 	if k.has("key") && len(k.Bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve) {
 		k.firstEntry("key").warn("does not have %d characters: the clients of solving services may refuse to send it to the compatible endpoints", clientKey)
@@ -158,12 +158,12 @@ func glob(e scalar) (any, string) {
 	return e.text, ""
 }
 
-// warnGlobs warns about patterns that match no target. Such patterns are usually mistakes, but are
-// allowed, because a matching target may be added later.
+// warnGlobs warns about patterns that match no target. Such patterns are usually mistakes. They are
+// allowed because a matching target may be added later.
 func (k *rawKey) warnGlobs(targets []Target) {
 	for i, glob := range k.Targets {
 		used := slices.ContainsFunc(targets, func(t Target) bool {
-			ok, _ := path.Match(glob, t.Name) // no error is possible, because the pattern was checked before
+			ok, _ := path.Match(glob, t.Name) // no error is possible, because the pattern is already checked
 			return ok
 		})
 		if !used {

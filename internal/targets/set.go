@@ -6,8 +6,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// Set is the content of a valid pools.yaml, with applied defaults and replaced references. It is
-// immutable after Parse returns it.
+// Set is the content of a valid pools.yaml, with applied defaults and replaced references. A Set
+// from Parse is immutable.
 //
 // The struct tags describe the keys (see tags.go). Providers contains only the usable providers.
 // Budget.PerHour is 0. Solve is nil if only the identities of targets may be bought. Targets are
@@ -20,9 +20,9 @@ type Set struct {
 	Solve       *Solve     `key:"solve" doc:"What POST /solve may buy beyond the identities of targets. Without this section: nothing."`
 	Dedup       Dedup      `key:"dedup" doc:"The store in which equal requests to POST /solve with 'dedup: identity' find each other. Needs a restart."`
 	History     History    `key:"history" doc:"The store of the history: how orders ended and who took their tokens. Needs a restart."`
-	DeadLetters string     // folder for callbacks that could not be stored; never ""; a change needs a restart
+	DeadLetters string     // folder for callbacks that Redis did not store; never ""; a change needs a restart
 	Targets     []Target   `key:"targets" must:"yes" view:"target" names:"[a-z0-9][a-z0-9._-]{0,62}" want:"a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit" doc:"The stocks to keep ready. The name appears in the URL, GET /pool/NAME/token."`
-	Warnings    []Problem  // allowed but unusual settings, and entries that were omitted because their key is empty
+	Warnings    []Problem  // allowed but unusual settings, and entries without a key that were omitted
 	Digest      string     // SHA-256 of the bytes of the file, in hex; independent of the environment
 
 	lifetimes map[captcha.Type]life // lifetimes and margins of the poolable types; read-only
@@ -31,7 +31,7 @@ type Set struct {
 	listenGiven bool // whether --listen or POOLD_LISTEN set the listen address
 }
 
-// file has the keys of pools.yaml as they are written, before the rules turn them into a Set.
+// file has the keys of pools.yaml before the rules make a Set of them.
 type file struct {
 	Set      `inline:"yes"`
 	Listener serverSection `key:"server" doc:"Where the daemon listens, and who may call it."`
@@ -56,19 +56,19 @@ func (s *Set) Demo() bool { return s.Redis.Embedded() && s.Simulated() }
 type Server struct {
 	Listen          string           `key:"listen" as:"filled" default:"127.0.0.1:8080" doc:"host:port to listen on; --listen and POOLD_LISTEN take precedence. Without a usable key only loopback addresses are allowed. Needs a restart."`
 	TLS             TLS              `key:"tls" doc:"Certificate and key, both or neither. Default: plain HTTP. Needs a restart."`
-	Keys            []Key            // the entries that have a key, in the order of the file; if there are none, callers need no key
+	Keys            []Key            // the entries with a key, in the order of the file; if there are none, callers need no key
 	BodyBudget      Size             `key:"body_budget" range:"4MiB 1024GiB" default:"256MiB" doc:"The most bytes that bodies above 64 KiB, such as pictures, may occupy at a replica until their requests end; beyond it 503 with Retry-After."`
 	CallbackSecrets []captcha.Secret `key:"callback_secrets" doc:"Secrets that sign the callback addresses of providers: the first signs, all verify; at least 16 characters each. Default: derived from each provider's key."`
 }
 
-// TLS names the files of the certificate and of its key. Both or neither are set. Parse does not
-// read the files.
+// TLS names the files of the certificate and of the certificate's key. Both or neither are set.
+// Parse does not read the files.
 type TLS struct {
 	Cert string `key:"cert" doc:"File with the certificate chain."`
 	Key  string `key:"key" doc:"File with the key of the certificate."`
 }
 
-// serverSection has the keys of the section server as they are written.
+// serverSection has the keys of the section server before the rules apply.
 type serverSection struct {
 	Server  `inline:"yes"`
 	Entries []keyEntry `key:"keys" doc:"Who may call. Without an entry whose key is not empty, callers on this machine need no key."`
@@ -89,13 +89,13 @@ const (
 // patterns in the syntax of path.Match.
 type Key struct {
 	Name    string   `key:"name" must:"yes" form:"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}" want:"1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit" doc:"The caller's name in the log."`
-	SHA256  [32]byte // hash of the key; never the hash of ""; the key itself is not kept
+	SHA256  [32]byte // hash of the key; never the hash of ""; the key is not stored
 	Scopes  []Scope  `key:"scopes" must:"yes" set:"yes" words:"token solve status admin" doc:"What the caller may do. token: take tokens and report on them; solve: POST /solve, and on_empty: solve; status: read; admin: pause, resume, flush, reload, dead letters."`
 	Targets []string `key:"targets" set:"yes" as:"glob" doc:"Names or patterns of the targets that this key may use. Default: all."`
 	Rate    Rate     `key:"rate" doc:"Most requests, such as 50/s, 30/m or 500/h, for each replica. Default: no limit."`
 }
 
-// keyEntry has the keys of one entry of server.keys as they are written.
+// keyEntry has the keys of one entry of server.keys before the rules apply.
 type keyEntry struct {
 	Key    `inline:"yes"`
 	Bearer captcha.Secret `key:"key" doc:"What the caller sends as 'Authorization: Bearer'; at least 8 characters, better 16 or more. Either this or key_sha256."`
@@ -107,12 +107,12 @@ type Redis struct {
 	URL            captcha.Secret `key:"url" as:"redis" default:"embedded" doc:"embedded (inside the daemon, keeps nothing), redis://, rediss:// or unix://; several addresses, separated by commas, are a cluster."`
 	SentinelMaster string         `key:"sentinel_master" doc:"The master's name, if the addresses are addresses of sentinels."`
 
-	// Prefix must not contain braces. They would override the hash tags that keep the keys of one
+	// Prefix must not contain braces. Braces would override the hash tags that keep the keys of an
 	// identity in one slot of a cluster.
 	Prefix string `key:"prefix" form:"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}" want:"1 to 63 letters, digits, ., _, : and -, beginning with a letter or digit" default:"captcha" doc:"First part of every key in Redis."`
 }
 
-// Embedded reports whether the daemon must run the Redis inside its own process.
+// Embedded reports whether the daemon must run Redis inside its own process.
 func (r Redis) Embedded() bool { return r.URL == "embedded" }
 
 // API is the protocol of a provider.
@@ -127,7 +127,7 @@ const (
 
 // Provider is one entry of the section providers. A reload applies all its fields. Providers can be
 // compared with ==. Names are unique, and URLs have no final slash. A simulated provider is the
-// only provider of a Set, and its URL and Key are "". If FirstPoll, PollInterval or FallbackAfter
+// only provider of a Set and has an empty URL and Key. If FirstPoll, PollInterval or FallbackAfter
 // is zero, the default in the doc tag applies.
 type Provider struct {
 	Name         string         `key:"name" must:"yes" form:"[a-z0-9][a-z0-9-]{0,30}" want:"1 to 31 of a-z, 0-9 and -, beginning with a letter or digit" doc:"A name of your choice."`
@@ -180,7 +180,7 @@ func (p Prices) For(t captcha.Type) float64 {
 	return 0
 }
 
-// Known reports whether the file has a price for the type.
+// Known reports whether the file states a price for the type.
 func (p Prices) Known(t captcha.Type) bool {
 	per := p.of(t)
 	return per != nil && per.Known
@@ -215,14 +215,14 @@ func (r Rate) PerSecond() float64 {
 	return r.Count / r.Per.Seconds()
 }
 
-// OnEmpty says what happens to a request without ?wait= if no token is ready.
+// OnEmpty decides about a request without ?wait= if no token is ready.
 type OnEmpty string
 
 // The values of `on_empty`.
 const (
 	OnEmptyFail  OnEmpty = "fail"  // the response is 503 at once
 	OnEmptyWait  OnEmpty = "wait"  // the caller waits, as with ?wait=20s
-	OnEmptySolve OnEmpty = "solve" // a token is bought for the caller; like fail for a key without ScopeSolve
+	OnEmptySolve OnEmpty = "solve" // a token is bought for the caller; the same as fail for a key without ScopeSolve
 )
 
 // Refill is the policy that decides how many tokens of a target are kept.
@@ -234,10 +234,10 @@ const (
 	RefillAdaptive Refill = "adaptive" // the number of kept tokens follows the demand
 )
 
-// Target is one wanted stock of tokens, or the section defaults. A reload applies all its fields. The
-// stock belongs to the Identity: a changed Identity begins a new stock, and a changed Name keeps the
-// stock. Targets can be compared with reflect.DeepEqual. Name and Identity are unique, Owner is never
-// "", and Min is 0 if Refill is fixed. Warm is read-only, because targets share it.
+// Target is one wanted stock of tokens, or the section defaults. A reload applies all its fields.
+// The stock belongs to the Identity: a new Identity gets a new stock, and a new Name keeps the
+// stock. Targets can be compared with reflect.DeepEqual. Name and Identity are unique, Owner is
+// never "", and Min is 0 if Refill is fixed. Warm is read-only, because targets share it.
 type Target struct {
 	Name     string           // unique in a Set
 	Identity captcha.Identity `inline:"yes"`

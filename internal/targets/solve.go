@@ -7,8 +7,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// Solve is the section solve, which says what POST /solve may buy for identities without a target.
-// A reload applies all its fields. Owner is never "".
+// Solve is the section solve, which limits purchases by POST /solve for identities without a
+// target. A reload applies all its fields. Owner is never "".
 type Solve struct {
 	Owner    string   `key:"owner" as:"filled" doc:"The person or team responsible for these solves; required, here or in the defaults."`
 	Pages    []page   `key:"pages" must:"yes" set:"yes" as:"page" doc:"Patterns of the pages that callers may request, such as https://*.example.com/*. A * in the host crosses no dot, one in the path crosses slashes; queries are not compared."`
@@ -18,17 +18,17 @@ type Solve struct {
 	Rate     Rate     `key:"rate" doc:"Most requests for these identities, such as 20/s, 30/m or 500/h, over all replicas; requests that share a solve count once. Default: no limit."`
 }
 
-// These errors say why callers cannot request an identity. They name the field and the remedy, and
-// quote nothing of the request.
+// These errors say why callers cannot request an identity. Their texts contain the field and the
+// remedy, and quote nothing of the request.
 var (
 	errNoSolve   = errors.New("type: only the identities of targets can be requested: add the section solve, with pages and budget, to the configuration")
 	errNoImages  = errors.New("image: pictures cannot be requested: set solve.images to true")
 	errOtherPage = errors.New("pageurl: matches no pattern of solve.pages: request a page that matches, or add a pattern")
 )
 
-// Allows returns an error with the reason if callers cannot request an identity that has no target.
-// A nil Solve, of a file without the section, allows nothing. The page of the identity is only a
-// claim of the caller: poold cannot check on which page the token is used.
+// Allows returns nil if callers may request an identity without a target, and otherwise an error
+// with the reason. A nil Solve (the file lacks the section) allows no identity. The page of the
+// identity is only a claim of the caller: poold cannot check on which page the token is used.
 func (s *Solve) Allows(id captcha.Identity) error {
 	if s == nil {
 		return errNoSolve

@@ -18,24 +18,24 @@ import (
 //
 //	key      the key in the file; a Go field without this tag has no key
 //	inline   the fields of this struct are keys of the same section
-//	must     the key is required; with the tag of, only for these types
+//	must     the key is required; with the tag `of`, only for its types
 //	default  the value if the key is absent, in the form of the file
 //	range    minimum and maximum value
 //	words    all valid texts
 //	form     a regular expression for the whole text; the tag want describes it in messages
 //	as       the name of a kind of text in the map texts (kinds.go)
-//	set      the list must have at least one item, and no item twice
+//	set      the list must have at least one item and no equal items
 //	max      the maximum number of items of a list
 //	names    a regular expression for the names of a mapping; a name is stored in the field Name
-//	of       the types of CAPTCHA to which the key belongs; all types without this tag
-//	view     a name for one of several sections with the same Go type
+//	of       the types of CAPTCHA to which the key belongs; without this tag all types
+//	view     a name that distinguishes sections with the same Go type
 //	not      the views whose section lacks this key
-//	doc      one line for people who write the file; editors show it
+//	doc      one line of explanation, which editors show
 type field struct {
 	key, doc string
 	kind     kind
 	index    []int          // index of the Go field for package reflect
-	preset   reflect.Value  // the default; the zero reflect.Value if there is none
+	preset   reflect.Value  // the default; the zero reflect.Value = no default
 	must     bool           // see the tag must
 	of       []captcha.Type // see the tag of; nil = all types
 }
@@ -115,8 +115,8 @@ func kindOf(t reflect.Type, tag reflect.StructTag, view string) kind {
 	return textOf(tag, view)
 }
 
-// textOf returns the kind for a Go field whose values are texts. A view may define a different kind
-// for the same value of the tag `as`.
+// textOf returns the kind for a Go field whose values are texts. In different views, the same value
+// of the tag `as` may stand for different kinds.
 func textOf(tag reflect.StructTag, view string) textual {
 	if form := tag.Get("form"); form != "" {
 		return patternText("^"+form+"$", tag.Get("want"))
@@ -159,13 +159,13 @@ func (s section) preset(dst reflect.Value) {
 	}
 }
 
-// inherit copies the fields of the struct from to dst for which the entry e has no valid value.
+// inherit copies fields from one struct to another if the entry e has no valid values for these fields.
 func (s section) inherit(e entry, dst, from reflect.Value) {
 	for _, f := range s.fields {
 		given, to, inherited := e.keys[f.key], dst.FieldByIndex(f.index), from.FieldByIndex(f.index)
 		if inner, is := f.kind.(section); is && given.read {
 			inner.inherit(given, to, inherited)
-		} else if !given.ok && given.items == nil { // an invalid list keeps its items, because rules still check them
+		} else if !given.ok && given.items == nil { // an invalid list keeps its items, because rules still check the items
 			to.Set(inherited)
 		}
 	}

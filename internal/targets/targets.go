@@ -10,7 +10,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// IsName reports whether text is a valid name of a target.
+// IsName reports whether a text is a valid name of a target.
 func IsName(text string) bool {
 	return pools.field("targets").kind.(mapping).form.MatchString(text)
 }
@@ -21,13 +21,13 @@ type targetEntry struct {
 	entry
 }
 
-// The sections whose keys are those of a target.
+// These sections have the keys of a target.
 var (
 	targetSection   = sectionOf(reflect.TypeFor[Target](), viewTarget)
 	defaultsSection = sectionOf(reflect.TypeFor[Target](), viewDefaults)
 )
 
-// unknownDefault explains why the section defaults cannot have a key.
+// unknownDefault explains why the section `defaults` cannot have a key.
 func unknownDefault(key string) string {
 	if targetSection.field(key) != nil {
 		return "belongs in each target, not in the defaults"
@@ -35,7 +35,7 @@ func unknownDefault(key string) string {
 	return unpoolableField(key)
 }
 
-// outlives checks that the margin is below the lifetime. Otherwise no token could ever be handed
+// outlives checks that the margin is less than the lifetime. Otherwise no token could be handed
 // out.
 func (e entry) outlives(l life) bool {
 	if l.Margin < l.Lifetime {
@@ -72,7 +72,7 @@ func (r *reader) checkTargets(items []entry, set *Set, defaults *targetEntry) {
 		// discards the Set later.
 		set.Targets = append(set.Targets, *t.Target)
 	}
-	// YAML mappings have no order, so sorting keeps the order on /status stable.
+	// YAML mappings have no order. Sorting keeps the order on /status stable.
 	slices.SortFunc(set.Targets, func(a, b Target) int { return strings.Compare(a.Name, b.Name) })
 }
 
@@ -108,9 +108,9 @@ func (t *targetEntry) hasValidIdentity(inherited entry) bool {
 // identityFields describes the keys of an identity.
 var identityFields = sectionOf(reflect.TypeFor[captcha.Identity](), "").fields
 
-// typeRules refuses keys that do not belong to the type of the identity. A service would ignore such
-// keys, but they would make a different identity with a separate stock. In a request, typeRules also
-// reports missing keys that the type needs.
+// typeRules refuses keys that do not belong to the type of the identity. A service would ignore
+// such keys, but they would change the identity and so create a separate stock. In a request,
+// typeRules also reports keys that the type needs and the request lacks.
 func (e entry) typeRules(id *captcha.Identity, fields []field) {
 	for _, f := range fields {
 		switch has, belongs := e.has(f.key), f.belongs(id.Type); {
@@ -125,7 +125,7 @@ func (e entry) typeRules(id *captcha.Identity, fields []field) {
 	}
 }
 
-// noHourlyTotal explains that the overall budget lacks the key per_hour, which other budgets have.
+// noHourlyTotal explains that only other budgets have the key per_hour.
 func noHourlyTotal(key string) string {
 	if key == "per_hour" {
 		return "the overall budget has only per_day: write per_day, or set per_hour in targets or defaults"
@@ -133,29 +133,29 @@ func noHourlyTotal(key string) string {
 	return ""
 }
 
-// budgetRules warns if the hourly limit is higher than the daily limit. A section without a budget
-// of its own gets no warning, because the defaults get it.
+// budgetRules warns if the hourly limit is higher than the daily limit. A section with an inherited
+// budget gets no warning, because the defaults get the warning.
 func (e entry) budgetRules(b Budget) {
 	if e = e.firstEntry("budget"); len(e.keys) > 0 && b.PerDay > 0 && b.PerHour > b.PerDay {
 		e.r.warn(e.firstEntry("per_hour", "per_day").line, "%s.per_hour: is above per_day (%d of %d), so an hour can never use it up", e.path, b.PerHour, b.PerDay)
 	}
 }
 
-// settleLife sets the lifetime and the margin of a target's tokens. The values of the target have
+// settleLife sets the lifetime and the margin of a target's tokens. The target's own values have
 // precedence over the defaults, and the defaults over the type.
 func (t *targetEntry) settleLife(l life, inherited entry) {
 	if t.hasInvalid("lifetime", "margin") || inherited.hasInvalid("lifetime", "margin") {
 		return
 	}
 	t.Lifetime = cmp.Or(t.Lifetime, l.Lifetime)
-	if !t.has("margin") && !inherited.has("margin") { // not by the value, because a margin of 0s is valid
+	if !t.has("margin") && !inherited.has("margin") { // the value does not decide, because a margin of 0s is valid
 		t.Margin = l.Margin
 	}
 	t.outlives(life{t.Lifetime, t.Margin})
 }
 
 // proxyRules checks that proxy and proxy_type are both set or both missing. An empty proxy, for
-// instance from an unset variable, switches off the proxy of the defaults.
+// instance from an unset variable, removes the proxy of the defaults.
 func (e entry) proxyRules(inherited entry, id *captcha.Identity) {
 	both := []string{"proxy", "proxy_type"}
 	has := func(name string) bool { return e.has(name) || inherited.has(name) }
@@ -172,8 +172,8 @@ func (e entry) proxyRules(inherited entry, id *captcha.Identity) {
 	}
 }
 
-// proxy parses the address of a proxy; it may be empty. No message quotes the address, because it
-// may contain a password.
+// proxy parses the address of a proxy. The address may be empty. No message quotes the address,
+// because it may contain a password.
 func proxy(e scalar) (any, string) {
 	const form = "must be host:port or user:password@host:port"
 	text := e.text

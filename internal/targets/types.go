@@ -28,9 +28,9 @@ type turnstileLife struct {
 	Margin   time.Duration `key:"margin" range:"0s 24h" default:"50s" doc:"A token is not handed out in this last part of its lifetime; below the lifetime."`
 }
 
-// byType returns the life of each poolable type. If the margin of a type is not below its lifetime,
-// byType reports that once and uses the default life. Otherwise each target of the type would be
-// reported too.
+// byType returns the life of each poolable type. If the margin of a type is not less than the
+// lifetime, byType reports one problem and uses the default life. With the invalid life, each
+// target of the type would have a problem too.
 func (l *lifetimes) byType(e entry) map[captcha.Type]life {
 	all := make(map[captcha.Type]life)
 	for i, l := range []life{l.RecaptchaV2, l.RecaptchaV3, l.HCaptcha, life(l.Turnstile)} {
@@ -43,9 +43,9 @@ func (l *lifetimes) byType(e entry) map[captcha.Type]life {
 	return all
 }
 
-// Life returns the lifetime and the margin of the tokens of a type, from the section types or else
-// from the built-in values. A target may override both. Types that cannot be pooled always have 120
-// s and 40 s.
+// Life returns the lifetime and the margin of the tokens of a type, from the section `types` or
+// else from the built-in values. A target may override both. Types that cannot be pooled always
+// have a lifetime of 120 s and a margin of 40 s.
 func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 	l, known := s.lifetimes[t]
 	if !known {
@@ -55,7 +55,7 @@ func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 }
 
 // builtIn has the defaults of the section types. The lifetimes are those that the vendors document.
-// The margins leave enough time to use a token at the site.
+// The margins give callers enough time to use a token at the site.
 var builtIn = func() (l lifetimes) {
 	sectionOf(reflect.TypeFor[lifetimes](), "").preset(reflect.ValueOf(&l).Elem())
 	return l
@@ -69,7 +69,7 @@ func builtInLife(t captcha.Type) life {
 }
 
 // poolableType is the kind of types whose tokens can be bought ahead of time. Another type is an
-// error, but is stored, because it explains why other keys are missing.
+// error, but is stored, because the type explains why other keys are missing.
 var poolableType = textual{words: poolableWord.words, parse: func(e scalar) (any, string) {
 	if reason := unpoolableType(e.text); reason != "" {
 		return e.text, reason
@@ -108,8 +108,8 @@ func unpoolableType(name string) string {
 	return "this type cannot be pooled: " + reason
 }
 
-// unpoolableField returns why a target cannot have a key that belongs to an unpoolable type. It
-// returns "" for other keys.
+// unpoolableField returns why a target cannot have a key, if the key belongs to an unpoolable type.
+// It returns "" for other keys.
 func unpoolableField(name string) string {
 	var reason string
 	switch normalise(name) {

@@ -21,7 +21,7 @@ const (
 type reader struct {
 	file     string // name of the file in messages; "" for a request
 	lookup   func(string) (string, bool)
-	request  bool // whether a request is read, in which texts are always in quotes
+	request  bool // whether this is a request, in which all texts are in quotes
 	problems Problems
 	warnings Problems
 }
@@ -48,11 +48,11 @@ type value struct {
 	node *yaml.Node // nil if the value is not in the file
 
 	path string // path of keys, such as targets.login.depth; "" for the whole file
-	key  string // the last key of the path; "" for the whole file and for an item of a list
+	key  string // the last key of the path; "" for the whole file and for list items
 	line int    // line of the key, or of the item of a list
 }
 
-// fail reports a problem of this value. It returns false, so that callers can write `return
+// fail reports a problem of this value and returns false, so that callers can write `return
 // v.fail(…)`.
 func (v value) fail(format string, args ...any) bool {
 	v.r.fail(v.line, "%s", v.message(format, args))
@@ -66,11 +66,11 @@ func (v value) message(format string, args []any) string {
 	return strings.TrimPrefix(v.path+": ", ": ") + fmt.Sprintf(format, args...)
 }
 
-// entry is a value that the file contains, with the entries inside it.
+// entry is a value of the file with the entries inside the value.
 type entry struct {
 	value
 	ok    bool             // whether the value is valid
-	read  bool             // whether the field keys is complete, that is, the value is a mapping or null
+	read  bool             // whether the field keys is complete: the value is a mapping or null
 	keys  map[string]entry // entries of a section, by key
 	items []entry          // entries of a list, or of a mapping of names
 }
@@ -81,8 +81,8 @@ func (e entry) has(key string) bool {
 	return written
 }
 
-// hasInvalid reports whether one of these keys has an invalid value. Rules between several keys then
-// report nothing, because the invalid value was reported before.
+// hasInvalid reports whether one of these keys has an invalid value. Rules between several keys
+// then report nothing, because the invalid value is already reported.
 func (e entry) hasInvalid(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return e.has(key) && !e.keys[key].ok })
 }
@@ -96,8 +96,8 @@ func (e entry) requireKeys(keys ...string) {
 	}
 }
 
-// checkUnique reports a problem if an earlier entry has the same name. The map lines contains the names
-// so far, with their lines.
+// checkUnique reports a problem if an earlier entry has the same name. The map lines contains the
+// lines of the names so far.
 func (e entry) checkUnique(what, name string, lines map[string]int) {
 	if line := lines[name]; line > 0 {
 		e.fail("has the same name as the %s in line %d: names are unique", what, line)
@@ -106,8 +106,9 @@ func (e entry) checkUnique(what, name string, lines map[string]int) {
 	}
 }
 
-// firstEntry returns the entry of the first of these keys that the file contains. If the file contains
-// none, at returns an entry for the last key, with the line of the section.
+// firstEntry returns the entry of the first of these keys that the file contains. If the file
+// contains none of them, firstEntry returns an entry for the last key, with the line of the
+// section.
 func (e entry) firstEntry(keys ...string) entry {
 	for _, key := range keys {
 		if e.has(key) {
@@ -117,14 +118,14 @@ func (e entry) firstEntry(keys ...string) entry {
 	return entry{value: e.child(keys[len(keys)-1])}
 }
 
-// child returns a value for a key below this value. The value has the same line and no node.
+// child returns a value for a key below this value, with the same line and no node.
 func (v value) child(key string) value {
 	key = pathPart(key)
 	return value{r: v.r, path: strings.TrimPrefix(v.path+"."+key, "."), key: key, line: v.line}
 }
 
 // noTags reports a problem and returns false if the value is an alias, or has an anchor or a tag.
-// This also refuses an unquoted secret that begins with one of their characters.
+// An unquoted secret that begins with *, & or ! is refused too.
 func (v value) noTags() bool {
 	switch {
 	case v.node == nil:
@@ -137,7 +138,7 @@ func (v value) noTags() bool {
 }
 
 // scalar returns the single value of the node, with replaced references. The argument want
-// describes the expected value in messages.
+// describes the expected value for messages.
 func (v value) scalar(want string) (scalar, bool) {
 	if !v.noTags() {
 		return scalar{}, false
@@ -159,9 +160,9 @@ func (v value) scalar(want string) (scalar, bool) {
 	return e, true
 }
 
-// text returns the value as a text. No message quotes it, because it may be a secret. Numbers and
-// booleans count as texts too, because an identifier may look like one. The text of a key without a
-// value is "".
+// text returns the value as a text. No message quotes the text, because it may be a secret. Numbers
+// and booleans count as texts too, because an identifier may look like a number or a boolean. The
+// text of a key without a value is "".
 func (v value) text(maximum int) (scalar, bool) {
 	e, ok := v.scalar("text")
 	if !ok {
@@ -174,7 +175,7 @@ func (v value) text(maximum int) (scalar, bool) {
 	switch {
 	case v.r.request && !e.quoted:
 		return e, v.fail("must be text, in quotes")
-	case !ascii && v.r.request && strings.ContainsRune(e.text, utf8.RuneError): // the JSON decoder replaces invalid bytes by this rune
+	case !ascii && v.r.request && strings.ContainsRune(e.text, utf8.RuneError): // the JSON decoder replaces invalid bytes by RuneError
 		return e, v.fail("must be valid UTF-8")
 	case !ascii && TextFault(e.text) != "":
 		return e, v.fail("%s", TextFault(e.text))
@@ -201,9 +202,9 @@ func TextFault(text string) string {
 	return ""
 }
 
-// isPrintable reports whether a text consists of ASCII characters from least to '~'. With the least
-// character '!' the text has no spaces. The function must be fast, because a picture in base64 may
-// have 1.4 million bytes.
+// isPrintable reports whether a text consists of ASCII characters from the minimum to '~'. The
+// minimum '!' excludes spaces. The function must be fast, because a picture in base64 may have 1.4
+// million bytes.
 func isPrintable(text string, minimum byte) bool {
 	for i := range len(text) {
 		if text[i] < minimum || text[i] > '~' {
@@ -215,9 +216,9 @@ func isPrintable(text string, minimum byte) bool {
 
 const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 
-// bareScalar returns the value of a number or a boolean as a scalar. It refuses an empty value, and a
-// value in quotes without a reference, which is a text in YAML. A reference may be in quotes,
-// because YAML demands quotes inside { } and [ ].
+// bareScalar returns the value of a number or a boolean as a scalar. It refuses an empty value and
+// a quoted value without a reference, which is a text in YAML. A reference may be in quotes,
+// because YAML requires quotes inside { } and [ ].
 func (v value) bareScalar(want string) (scalar, bool) {
 	e, ok := v.scalar(want)
 	switch {
@@ -231,7 +232,7 @@ func (v value) bareScalar(want string) (scalar, bool) {
 	return e, true
 }
 
-// remedy returns the end of a message, which names the environment variables to set.
+// remedy returns the end of a message with the environment variables to set.
 func (v value) remedy() string { return toSet(v.variables()) }
 
 func toSet(variables []string) string {

@@ -1,5 +1,5 @@
 // Package syntax parses a configuration file into a tree of YAML nodes. If the file has a syntax
-// error, the package finds the wrong line and an explanation for the people who write the file.
+// error, the package finds the wrong line and an explanation for the author of the file.
 //
 // Package targets reads the tree. The explanations never quote the file, because any part of the
 // file may be a secret.
@@ -55,11 +55,11 @@ func Document(data []byte) (*yaml.Node, *Problem) {
 	return nil, &Problem{second.Line, "a second YAML document begins here; the file holds one: remove the line with ---"}
 }
 
-// IsNull reports whether a node is the null value, as after a key without a value.
+// IsNull reports whether a node is the null value, like the value of a key without text.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// nextDocument decodes the next document into nodes, which expands no aliases. It converts a panic
-// of the library to an error, because a half-written file must not end the daemon.
+// nextDocument decodes the next document into nodes and does not expand aliases. It converts a
+// panic of the library to an error, because a half-written file must not end the daemon.
 func nextDocument(d *yaml.Decoder) (node *yaml.Node, err error) {
 	defer func() {
 		if recover() != nil {
@@ -74,8 +74,8 @@ func nextDocument(d *yaml.Decoder) (node *yaml.Node, err error) {
 	return node, err
 }
 
-// unreadableText returns the line and the reason if the bytes cannot be YAML text. Otherwise the reason
-// is "". The library refuses most of such files too, but does not report the line.
+// unreadableText returns the line and the reason if the bytes cannot be YAML text. Otherwise the
+// reason is "". The library refuses most of these files too, but does not report the line.
 func unreadableText(data []byte) (line int, text string) {
 	switch {
 	case len(data) > MaxSize:
@@ -106,8 +106,8 @@ func unreadableText(data []byte) (line int, text string) {
 // IsControl reports whether c is a C0 or C1 control character.
 func IsControl(c rune) bool { return c < 0x20 || 0x7f <= c && c < 0xa0 }
 
-// explain converts an error of the YAML library to a line and an explanation. The text of the error
-// itself is not used, because it may quote the file ("unknown anchor …").
+// explain converts an error of the YAML library to a line and an explanation. The explanation does
+// not contain the error's text, because that text may quote the file ("unknown anchor …").
 func explain(data []byte, err error) (line int, text string) {
 	if at := unquotedReference(data); at > 0 {
 		return at, `a reference inside { } or [ ] must be quoted: "${NAME}"`
@@ -116,15 +116,14 @@ func explain(data []byte, err error) (line int, text string) {
 		return at, "the quote that is opened here is not closed in its line: add the closing quote"
 	}
 	message := err.Error()
-	// The line in the library's error is only approximately right, and may be after the last line
-	// of the file.
+	// The line in the library's error is only approximate, and may be after the last line of the file.
 	inside := func(line int) int {
 		return min(max(1, line), bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n"))+1)
 	}
 	has := func(part string) bool { return strings.Contains(message, part) }
 	switch {
 	case has("',' or '}'"), has("',' or ']'"):
-		// The library reports the line before the bracket.
+		// The library reports the line before the line with the opening bracket.
 		return inside(namedLine(message) + 1), "the { or [ that opens here is not closed correctly: look for a missing bracket, comma or quote"
 	case has("could not find expected ':'"):
 		return inside(namedLine(message)), "the line has no `key: value`: add the colon and a space, or quote the text"
@@ -152,7 +151,7 @@ func explain(data []byte, err error) (line int, text string) {
 	return line, text
 }
 
-// hasTab reports whether the indentation of a line contains a tab.
+// hasTab reports whether a line has a tab in its indentation.
 func hasTab(data []byte, line int) bool {
 	for ; line > 1; line-- {
 		_, data, _ = bytes.Cut(data, []byte("\n"))
@@ -173,8 +172,8 @@ func namedLine(message string) int {
 }
 
 // errorLine finds the line of a syntax error. For most errors the library reports only the start of
-// the surrounding block. Therefore errorLine feeds the file to the library line by line. The
-// library fails at the wrong line or, because it reads ahead, a few lines later. The wrong line is
+// the surrounding block. Therefore errorLine passes the file to the library line by line. The
+// library fails at the wrong line or a few lines later, because it reads ahead. The wrong line is
 // the last line whose removal changes the error.
 func errorLine(data []byte, message string) int {
 	lines := bytes.SplitAfter(data, []byte("\n"))
@@ -227,9 +226,9 @@ func (f *lineFeed) Read(p []byte) (int, error) {
 // without a closing quote extends to the end of the file.
 var quoteToken = regexp.MustCompile(`(?m)(?:^|\s)#.*$|(?:^|[\s,:\[{])((?:"(?:[^"\\]|\\[\s\S])*(?:"|\z)|'(?:[^']|'')*(?:'|\z))(.*))`)
 
-// openQuote returns the line with an unclosed quote, or 0 if there is none. YAML treats the next
-// quote, in a later line, as the closing quote, and then fails at the text after that quote.
-// openQuote is called only for files with a syntax error.
+// openQuote returns the line with an unclosed quote, or 0 if there is none. YAML takes the next
+// quote, in a later line, for the closing quote, and fails at the text after that quote. Call
+// openQuote only for files with a syntax error.
 func openQuote(data []byte) int {
 	for _, at := range quoteToken.FindAllSubmatchIndex(data, -1) {
 		if at[2] < 0 { // a comment
@@ -250,9 +249,9 @@ func openQuote(data []byte) int {
 var flowToken = regexp.MustCompile(`(?m)(?:^|[\s,:\[{])(?:"(?:[^"\\]|\\[\s\S])*"|'(?:[^']|'')*')|(?:^|\s)#.*$|\$\{[^}\n]*\}|[\[\]{}]|\n`)
 
 // unquotedReference returns the line of the first unquoted ${ inside { } or [ ], or 0 if there is
-// none. YAML treats the brace of such a reference as a mapping, and its error misleads.
-// unquotedReference is called only for files with a syntax error, and may return a wrong line for
-// unusual files.
+// none. YAML treats the brace of such a reference as a mapping and returns a misleading error. Call
+// unquotedReference only for files with a syntax error. It may return a wrong line for unusual
+// files.
 func unquotedReference(data []byte) int {
 	line, depth := 1, 0
 	for _, at := range flowToken.FindAllIndex(data, -1) {
@@ -264,7 +263,7 @@ func unquotedReference(data []byte) int {
 				return line
 			}
 		case len(first) == 1 && (first[0] == '[' || first[0] == '{'), len(first) > 1 && (token[0] == '[' || token[0] == '{'):
-			// The token is a bracket, alone or with the quoted text after it.
+			// The token is a bracket, perhaps with a quoted text after the bracket.
 			depth++
 		case len(first) == 1 && (first[0] == ']' || first[0] == '}'):
 			depth = max(0, depth-1)

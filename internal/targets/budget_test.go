@@ -8,8 +8,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// A target inherits each key of a budget that it lacks from the defaults. 0 is a value and
-// removes the cap of the defaults.
+// A target inherits the missing keys of its budget from the defaults. The value 0 removes the cap
+// of the defaults.
 func TestTargetBudgetOverridesTheDefaultsKeyByKey(t *testing.T) {
 	const defaults = "defaults: {budget: {per_hour: 10, per_day: 100}}\n"
 	for _, tc := range []struct {
@@ -37,7 +37,7 @@ func TestTargetBudgetOverridesTheDefaultsKeyByKey(t *testing.T) {
 	}
 }
 
-// A price is known, free or unknown for each type, also for those that cannot be pooled.
+// A price is known, free or unknown for each type, also for unpoolable types.
 func TestPricesAreKnownFreeOrUnknown(t *testing.T) {
 	each := func(per1000 float64) Prices {
 		p := Costs(per1000)
@@ -72,7 +72,7 @@ func TestPricesAreKnownFreeOrUnknown(t *testing.T) {
 	}
 }
 
-// A rate has one unit for all periods.
+// PerSecond converts the rates of all periods to events per second.
 func TestRatePerSecond(t *testing.T) {
 	for rate, want := range map[Rate]float64{{}: 0, {20, time.Second}: 20, {30, time.Minute}: 0.5, {36, time.Hour}: 0.01} {
 		if got := rate.PerSecond(); got != want {

@@ -9,7 +9,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// withProviderKeys is the minimal file with more keys for its provider.
+// withProviderKeys returns the minimal file with additional keys of the provider.
 func withProviderKeys(keys string) string {
 	return strings.Replace(minimal(), "key: k1", "key: k1, "+keys, 1)
 }
@@ -18,7 +18,7 @@ func TestCallbackKeysFollowTheirRules(t *testing.T) {
 	for _, tc := range []struct {
 		keys, url       string
 		fallback, delay time.Duration
-		warning         string // "" = none but that of the embedded Redis
+		warning         string // "" = only the warning about the embedded Redis
 	}{
 		{"callback_url: ''", "", 0, 10 * time.Second, ""},
 		{"callback_url: ", "", 0, 10 * time.Second, ""},
@@ -45,7 +45,7 @@ func TestCallbackKeysFollowTheirRules(t *testing.T) {
 	}
 }
 
-// The simulated provider delivers callbacks and has prices as a real one.
+// A simulated provider may have callbacks and prices like a real provider.
 func TestSimulatedProviderKeepsCallbacksAndPrices(t *testing.T) {
 	set := mustParse(t, strings.Replace(minimal(), `url: "https://solver.example.com", key: k1`,
 		"api: simulated, callback_url: 'http://127.0.0.1:1/', fallback_after: 1s, callback_delay: 2s, price_per_1000: 3", 1), nil)
@@ -56,7 +56,7 @@ func TestSimulatedProviderKeepsCallbacksAndPrices(t *testing.T) {
 	if got := warnings(set); strings.Contains(got, "is not used") {
 		t.Errorf("warnings\n%s", got)
 	}
-	// The built-in one is as if it were listed with its name and api alone.
+	// The built-in provider equals an entry that has only name and api.
 	bare := mustParse(t, strings.Replace(minimal(), `url: "https://solver.example.com", key: k1`, "api: simulated", 1), nil).Providers[0]
 	built := mustParse(t, strings.Replace(minimal(), "key: k1", "key: ''", 1), nil).Providers[0]
 	if bare.Name, bare.Line, built.Line = built.Name, 0, 0; bare != built {
@@ -64,7 +64,7 @@ func TestSimulatedProviderKeepsCallbacksAndPrices(t *testing.T) {
 	}
 }
 
-// Parse reports all faults of one provider, except faults that follow from another one.
+// Parse reports all faults of a provider, except faults that follow from a reported fault.
 func TestCallbackRulesReportNoFollowUps(t *testing.T) {
 	_, err := Parse("pools.yaml", []byte(withProviderKeys("callback_url: nowhere, fallback_after: 1h, timeout: soon")), nil)
 	want := "pools.yaml:2: providers.acme.callback_url: must be an http:// or https:// address with a host\n" +
@@ -74,8 +74,8 @@ func TestCallbackRulesReportNoFollowUps(t *testing.T) {
 	}
 }
 
-// The first secret signs, so a new one is written in front while the old one still verifies.
-// Empty secrets are left out.
+// The first secret signs. So a new secret comes first in the list while the old secret is still
+// accepted. Empty secrets are omitted.
 func TestEmptyCallbackSecretsAreLeftOut(t *testing.T) {
 	const older, newer = "the-older-one-of-the-two", "the-newer-one-of-the-two"
 	for secrets, want := range map[string][]captcha.Secret{
@@ -88,7 +88,7 @@ func TestEmptyCallbackSecretsAreLeftOut(t *testing.T) {
 	}
 }
 
-// A secret may have exactly 16 characters, and a space inside.
+// A secret may have exactly 16 characters and may contain a space.
 func TestShortestCallbackSecretIsAccepted(t *testing.T) {
 	for secret, good := range map[captcha.Secret]bool{
 		"0123456789abcde":         false,

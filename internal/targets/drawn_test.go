@@ -10,13 +10,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawn is a random file made from the tags: each value is valid by itself, except for one
-// random fault.
+// drawn makes a random file from the tags. Each value is valid by itself, except for one random
+// fault.
 type drawn struct {
 	*rapid.T
 	fault func(k kind) []string // texts that are invalid values of a kind
 	left  bool                  // whether the fault has not been placed yet
-	what  string                // where it was
+	what  string                // the place of the fault
 }
 
 // validTexts has valid values of the kinds without a pattern.
@@ -31,7 +31,7 @@ var validTexts = map[string][]string{
 	"cron":     {"55 8 * * 1-5", "@daily", "CRON_TZ=Asia/Tokyo 0 8 * * *"},
 }
 
-// value returns the random text of a value of this key, in flow style.
+// value returns a random value of this key as a text in flow style.
 func (d *drawn) value(k kind, key string) string {
 	if d.left && rapid.IntRange(0, 5).Draw(d.T, "fault here") == 0 {
 		if bad := d.fault(k); len(bad) > 0 {
@@ -76,7 +76,7 @@ func (d *drawn) fields(s section) (texts []string) {
 			switch {
 			case key == "url" && f.preset.IsValid():
 				key = "redis.url"
-			case key == "url" && s.fields[0].key == "backend": // of history too
+			case key == "url" && s.fields[0].key == "backend": // the section history too
 				key = "dedup.url"
 			}
 			texts = append(texts, f.key+": "+d.value(f.kind, key))
@@ -122,7 +122,7 @@ func (d *drawn) scalar(k kind, key string) string {
 	return ""
 }
 
-// faults returns faults that both reader and schema detect.
+// faults returns invalid texts that both the reader and the schema refuse.
 func faults(k kind) []string {
 	switch k := k.(type) {
 	case section:
@@ -165,7 +165,7 @@ func faults(k kind) []string {
 	return nil
 }
 
-// oddValues returns values of all kinds, valid for some keys.
+// oddValues returns values that are valid for only some keys.
 func oddValues(kind) []string {
 	return []string{"null", "~", "''", "5", "0", "-1", "1.5", "0.5", "010", "0x10", "1e3", "1_000", ".5", "5.", "+5", ".inf", "true", "TRUE", "yes", "'5'", "'true'",
 		"5s", "1.s", ".5m", "1h30m", "1us", "1µs", "1d", "'0'", "20/s", "1/h", "00/s", "'${UNSET:-5}'", "'${UNSET:-}'", "'x${UNSET:-5s}'", "'$${UNSET}'", "'${UNSET:-$5}'",

@@ -34,7 +34,6 @@ func TestHistoryDefaultsDependOnTheBackend(t *testing.T) {
 	}
 }
 
-// Only DynamoDB has active items.
 func TestActiveItemsNeedDynamoDB(t *testing.T) {
 	for _, text := range []string{"history: {active_items: true}\n", "history: {backend: none, active_items: false}\n"} {
 		_, err := Parse("pools.yaml", []byte(text+minimal()), lookupOf())

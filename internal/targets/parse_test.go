@@ -12,7 +12,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// lookupOf makes a lookup of fixed variables.
+// lookupOf returns a lookup function for fixed variables.
 func lookupOf(pairs ...string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		for i := 0; i+1 < len(pairs); i += 2 {
@@ -24,7 +24,7 @@ func lookupOf(pairs ...string) func(string) (string, bool) {
 	}
 }
 
-// minimal is the smallest good file; extra lines belong to its target.
+// minimal returns the smallest valid file. The extra lines belong to the target.
 func minimal(extra ...string) string {
 	lines := ""
 	for _, line := range extra {
@@ -183,8 +183,8 @@ func TestParseFillsInDefaults(t *testing.T) {
 	}
 }
 
-// The lifetime comes from the target, else the defaults, else the types, else the built-in
-// values.
+// The lifetime comes from the target, the defaults, the types or the built-in values, in this
+// order.
 func TestTargetLifetimeOverridesDefaultsAndTypes(t *testing.T) {
 	const types = "types: {recaptcha_v2: {lifetime: 100s, margin: 10s}}\n"
 	const defaults = "defaults: {lifetime: 90s, margin: 0s}\n"
@@ -221,7 +221,7 @@ func TestExpandReplacesReferences(t *testing.T) {
 		{"${SET:-x}", "value", ""},
 		{"${UNSET:-a:-b}", "a:-b", ""},
 		{"${UNSET:-$5}", "$5", ""},
-		{"${BRACES}", "${SET}", ""}, // what the environment gives is not read again
+		{"${BRACES}", "${SET}", ""}, // references in the value of a variable are not replaced
 		{"$${SET}", "${SET}", ""},
 		{"$$${SET}", "$${SET}", ""},
 		{"$${", "${", ""},
@@ -239,7 +239,7 @@ func TestExpandReplacesReferences(t *testing.T) {
 	}
 }
 
-// An invalid default leaves open which solve a target shapes, so targets are not compared then.
+// With an invalid default, the identities of targets are unknown, so targets are not compared.
 func TestInvalidDefaultsAreTheOnlyProblem(t *testing.T) {
 	again := "  again:" + strings.SplitAfterN(minimal(), "  login:", 2)[1]
 	_, err := Parse("pools.yaml", []byte("defaults: {user_agent: ' a'}\n"+minimal()+again), nil)
@@ -251,7 +251,7 @@ func TestInvalidDefaultsAreTheOnlyProblem(t *testing.T) {
 	}
 }
 
-// 10,000 targets are parsed at each reload of the largest installations.
+// BenchmarkParse parses a file with 10,000 targets.
 func BenchmarkParse(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("providers:\n  - {name: acme, url: 'https://solver.example.com', key: k1}\ndefaults: {owner: qa@example.com, budget: {per_day: 500}}\ntargets:\n")

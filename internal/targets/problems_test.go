@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/*.want from what the code says; review the difference")
 
-// canary takes the place of a secret. No problem may show it.
+// canary stands for a secret. No problem may contain this text.
 const canary = "CANARY"
 
 // environment reads the lines "# env NAME=value" of a test file.
@@ -28,7 +28,7 @@ func environment(data []byte) func(string) (string, bool) {
 	}
 }
 
-// Every bad file gives its exact messages.
+// Every invalid file gives its exact messages.
 func TestBadFilesGiveExactProblems(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad-*.yaml")
 	if err != nil || len(files) < 50 {
@@ -66,7 +66,7 @@ func TestBadFilesGiveExactProblems(t *testing.T) {
 	}
 }
 
-// Syntax errors beside the files in testdata.
+// The problem of a syntax error has the right line.
 func TestSyntaxErrorsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"server: |\n  x\n\tlisten: 127.0.0.1:8080\n": "pools.yaml:3: a tab indents the line: indent with spaces",
@@ -79,7 +79,7 @@ func TestSyntaxErrorsNameTheLine(t *testing.T) {
 	}
 }
 
-// A file with very many faults gives at most 200 problems and a count of the others.
+// A file with very many faults gives at most 200 problems and a count of the other faults.
 func TestProblemsAreCapped(t *testing.T) {
 	_, err := Parse("pools.yaml", []byte(minimal()+strings.Repeat("    x y: 1\n    z: 2\n", 400)), nil)
 	var problems Problems

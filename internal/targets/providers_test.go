@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// The choice between real, listed simulated and built-in simulated providers.
+// Parse chooses between the real providers, the listed simulated provider and the built-in
+// simulated provider.
 func TestParseChoosesUsableProviders(t *testing.T) {
 	const redis = "redis: {url: 'redis://redis.example.com:6379'}\n"
 	real := func(key string) string {
@@ -40,7 +41,7 @@ func TestParseChoosesUsableProviders(t *testing.T) {
 	}
 }
 
-// Values that are unusual for a vendor are accepted, with a warning.
+// Unusual values for a vendor are accepted with a warning.
 func TestUnusualValuesAreAcceptedWithWarnings(t *testing.T) {
 	base := strings.Replace(minimal(), "key: k1", "key: k1, profile: captchaai, poll_interval: 100ms", 1)
 	set := mustParse(t, strings.Replace(base, "recaptcha_v2", "hcaptcha", 1)+"    lifetime: 1h\n", nil)
@@ -59,8 +60,8 @@ func TestUnusualValuesAreAcceptedWithWarnings(t *testing.T) {
 	}
 }
 
-// The address of a provider is a base address. One that names a method of a protocol is
-// refused; with a slash behind the method it is accepted, with a warning.
+// The address of a provider must be a base address. An address that ends in a method of a protocol
+// is refused. If a slash follows the method, the address is accepted with a warning.
 func TestProviderURLIsABaseAddress(t *testing.T) {
 	const (
 		refused = "pools.yaml:2: providers.acme.url: must be the base address, without in.php, createTask and the like"

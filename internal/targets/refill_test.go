@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The defaults may have keys of adaptive targets. Fixed targets ignore them.
+// The defaults may have keys for adaptive targets, which fixed targets ignore.
 func TestFixedTargetsIgnoreAdaptiveDefaults(t *testing.T) {
 	text := strings.Replace(minimal("depth: 60", "refill: adaptive"), "targets:\n",
 		"defaults: {min: 2, hit_rate: 0.99, max_waste: 7.5, idle_after: 1h}\ntargets:\n", 1) + `  plain:

@@ -133,7 +133,7 @@ func TestReadSolveReportsFaults(t *testing.T) {
 		{image(`"CANARY!!"`), notBase64},
 		{image(`"CANA-_=="`), notBase64},
 		{image(`"QQ"`), notBase64},
-		{image(`"QR=="`), notBase64}, // bits that no byte has
+		{image(`"QR=="`), notBase64}, // the last character has unused bits
 		{image(`"data:image/png;base64,CANARY=="`), "image: must be base64 alone: remove all up to the first comma"},
 		{image(`"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"`), "image: must be at most 1048576 bytes (1 MiB), not 1048577"},
 		{image(`"` + strings.Repeat("CANA", 1<<19+1) + `"`), "image: must not be longer than 2097152 bytes"},
@@ -198,7 +198,7 @@ func largest() (body, data []byte) {
 	return []byte(`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(data) + `"}`), data
 }
 
-// Any body takes at most 12 times its size in memory.
+// Parsing any body takes at most 12 times the body's size in memory.
 func TestReadSolveBoundsItsMemory(t *testing.T) {
 	for name, body := range map[string]string{
 		"fields": `{` + strings.Repeat(`"a":1,`, 300_000) + `"b":1}`,
@@ -233,8 +233,8 @@ func BenchmarkReadSolve(b *testing.B) {
 	}
 }
 
-// FuzzReadSolve looks for a panic, for an error of another type than Problems, and for an
-// identity with a field that its type lacks.
+// FuzzReadSolve looks for a panic, an error of another type than Problems, and an identity with a
+// field that does not belong to its type.
 func FuzzReadSolve(f *testing.F) {
 	for _, more := range []string{"", `,"data_s":"a"`, `,"proxy":"u:p@h:1","proxy_type":"socks5"`, `,"timeout":"5s","dedup":"identity"`, `,"a":{}`, `,"data_s":"\ud800"`} {
 		f.Add([]byte(`{"type":"recaptcha_v2","sitekey":"k",` + onPage + more + `}`))
@@ -270,7 +270,7 @@ func FuzzReadSolve(f *testing.F) {
 	})
 }
 
-// RequestFields describes each field, with a default of the type of its values.
+// RequestFields describes each field, and each default has the type of the field.
 func TestRequestFieldsDescribeEachField(t *testing.T) {
 	of := map[string]RequestField{}
 	for _, f := range RequestFields() {
@@ -280,7 +280,7 @@ func TestRequestFieldsDescribeEachField(t *testing.T) {
 		default:
 			t.Errorf("%s: the default is a %T", f.Key, f.Default)
 		}
-		if f.Doc == "" || strings.Contains(f.Doc, "`") { // which the package flag reads as a name
+		if f.Doc == "" || strings.Contains(f.Doc, "`") { // the package flag treats a text in backquotes as a name
 			t.Errorf("%s: %q", f.Key, f.Doc)
 		}
 	}
@@ -314,7 +314,7 @@ func TestDocsNameEveryRequestField(t *testing.T) {
 	}
 }
 
-// SolveOf accepts what ReadSolve reads, and reports the same faults.
+// SolveOf accepts the same identities as ReadSolve and reports the same faults.
 func TestSolveOfAgreesWithReadSolve(t *testing.T) {
 	const page = "https://staging.example.com/login"
 	v2 := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "k", Pageurl: page}

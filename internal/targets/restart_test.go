@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Lasting shows no secret, also if a password has a comma, and no address that does not come from the file.
+// Lasting contains no secret, even if a password has a comma. It contains no address that is not
+// from the file.
 func TestLastingShowsNoSecret(t *testing.T) {
 	const file = "redis: {url: 'rediss://user:canary@a:1,rediss://:canary@b:2', prefix: p}\nproviders: [{name: s, api: simulated}]\n" +
 		"dedup: {backend: postgres, url: 'postgres://u:with,canary@db,127.0.0.2:5433/x?password=canary'}\n" +
@@ -30,7 +31,7 @@ func TestLastingShowsNoSecret(t *testing.T) {
 	}
 }
 
-// An address that cannot be read is hidden.
+// Lasting hides an address that cannot be parsed.
 func TestUnreadableAddressIsHidden(t *testing.T) {
 	if got := withoutSecrets("postgres://user:canary@host/%zz"); got != "…" {
 		t.Errorf("shown as %s", got)

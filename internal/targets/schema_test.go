@@ -19,7 +19,7 @@ import (
 	"poold/internal/targets/syntax"
 )
 
-// compiledSchema is the schema, checked against the schema of its draft.
+// compiledSchema returns the compiled schema after a check against the draft's schema.
 func compiledSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
@@ -37,8 +37,8 @@ func compiledSchema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// asEditorsSee decodes a file into the values that an editor checks against the schema:
-// references are texts. ok is false if the file has no tree.
+// asEditorsSee decodes a file into the values that an editor checks against the schema, with
+// references as texts. It returns false if the file is not valid YAML.
 func asEditorsSee(data []byte) (doc any, ok bool) {
 	node, problem := syntax.Document(data)
 	if problem != nil {
@@ -87,8 +87,8 @@ func readsAlone(data []byte) bool {
 	return len(r.problems) == 0
 }
 
-// The schema accepts every good file. It refuses all bad ones except those listed here, whose
-// faults a schema cannot express.
+// The schema accepts every valid file. It refuses all invalid files except those in the list,
+// because a schema cannot express their faults.
 func TestSchemaJudgesTheTestFiles(t *testing.T) {
 	s := compiledSchema(t)
 	files, err := filepath.Glob("testdata/*.yaml")
@@ -103,7 +103,7 @@ func TestSchemaJudgesTheTestFiles(t *testing.T) {
 		}
 		doc, ok := asEditorsSee(data)
 		if !ok {
-			continue // an editor reports syntax errors itself
+			continue // editors report syntax errors without the schema
 		}
 		err = s.Validate(doc)
 		name, bad := strings.CutPrefix(strings.TrimSuffix(filepath.Base(file), ".yaml"), "bad-")
@@ -125,7 +125,7 @@ func TestSchemaJudgesTheTestFiles(t *testing.T) {
 
 const publishedSchema = "../../docs/pools.schema.json"
 
-// The schema that the shipped files name in their first line is the one of this program.
+// The first line of the shipped files contains the address of this program's schema.
 func TestSchemaIsPublished(t *testing.T) {
 	if *update {
 		if err := os.WriteFile(publishedSchema, Schema(), 0o644); err != nil {
@@ -150,9 +150,9 @@ func TestSchemaIsPublished(t *testing.T) {
 	}
 }
 
-// The schema accepts every example of pools.yaml in README and docs. An example without all
-// sections gets the others from the shipped example. An example of another file begins with a
-// line such as "# compose.yaml".
+// The schema accepts every example of pools.yaml in README and docs. An example with some sections
+// gets the other sections from the shipped example. Examples of other files begin with a line such
+// as "# compose.yaml".
 func TestSchemaAcceptsTheExamplesOfTheDocs(t *testing.T) {
 	s := compiledSchema(t)
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -196,15 +196,15 @@ func TestSchemaAcceptsTheExamplesOfTheDocs(t *testing.T) {
 	}
 }
 
-// Parse and the schema accept the same values, and both refuse a fault that both can detect,
-// anywhere in the file.
+// Parse and the schema accept the same values. Anywhere in the file, both refuse a fault that both
+// can detect.
 func TestSchemaAgreesWithParse(t *testing.T) {
 	s := compiledSchema(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		d := &drawn{T: rt, fault: faults, left: rapid.Bool().Draw(rt, "with a fault")}
 		wanted := d.left
 		text := []byte(d.value(pools, "file"))
-		sound := !wanted || d.left // the fault found no place
+		sound := !wanted || d.left // the file has no place for the fault
 		doc, ok := asEditorsSee(text)
 		if !ok && sound {
 			rt.Fatalf("no tree: %s", text)
@@ -219,7 +219,7 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 	})
 }
 
-// The schema accepts every file that the reader accepts.
+// The schema accepts every random file that the reader accepts.
 func TestSchemaAcceptsWhatParseAccepts(t *testing.T) {
 	s := compiledSchema(t)
 	const enough, most = 10, 50

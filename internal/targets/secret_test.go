@@ -13,8 +13,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// No problem and no warning shows a secret: literal, from the environment, in a value of
-// the wrong kind, or in a line that is not YAML.
+// No problem and no warning contains a secret. The secret may be literal, from the environment, in
+// a value of the wrong kind, or in a line that is not YAML.
 func TestNoSecretInAnyProblem(t *testing.T) {
 	testkit.WithoutRace(t)
 	const secret = "CANARY"
@@ -69,8 +69,8 @@ func TestNoSecretInAnyProblem(t *testing.T) {
 	}
 }
 
-// No message shows a value of the environment, even for a key that is not a secret: the
-// variable may hold something else.
+// No message contains a value of the environment, even for a key without a secret, because a wrong
+// variable may be a secret.
 func TestNoEnvironmentValueInAnyProblem(t *testing.T) {
 	for _, text := range []string{
 		"server: {listen: '${V}'}\n", "server: {keys: [{name: '${V}', key: 0123456789abcdef, scopes: ['${V}'], targets: ['${V}'], rate: '${V}'}]}\n",
@@ -95,8 +95,8 @@ func TestNoEnvironmentValueInAnyProblem(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for a panic, for an error of another type than Problems, and for a value of
-// the environment in a message.
+// FuzzParse looks for a panic, an error of another type than Problems, and a value of the
+// environment in a message.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {
@@ -183,7 +183,7 @@ func checkSet(t *testing.T, set *Set) {
 			t.Fatalf("unusable callbacks: %+v", p)
 		}
 		for _, kind := range captcha.Types() {
-			if price := p.Price.For(kind); !(price >= 0 && price <= 1e6) { // also refuses NaN, which equals nothing
+			if price := p.Price.For(kind); !(price >= 0 && price <= 1e6) { // this form also refuses NaN
 				t.Fatalf("an unusable price: %v", price)
 			}
 		}
@@ -193,7 +193,7 @@ func checkSet(t *testing.T, set *Set) {
 	}
 }
 
-// checkWarm checks a window of a valid file, at any moment.
+// checkWarm checks a window of a valid file at the given time.
 func checkWarm(t *testing.T, w Warm, at time.Time) {
 	t.Helper()
 	from, until := w.Next(at)

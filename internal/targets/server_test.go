@@ -43,8 +43,8 @@ func TestCheckListenNeedsKeysBeyondLoopback(t *testing.T) {
 	}
 }
 
-// A key of less than 8 characters is refused; less than 16 cause a warning. The length of a
-// hashed key is unknown. No message quotes a key.
+// A key with fewer than 8 characters is refused, and a key with fewer than 16 characters causes a
+// warning. The length of a hashed key is unknown. No message quotes a key.
 func TestShortKeysAreRefusedOrWarnedOf(t *testing.T) {
 	const (
 		refused = "pools.yaml:4: server.keys.ci.key: must be at least 8 characters long, or it can be guessed: make one with `openssl rand -hex 16`"

@@ -19,7 +19,7 @@ func shipped(t *testing.T) []byte {
 	return data
 }
 
-// The shipped file works unchanged, and three variables make it production.
+// The shipped file works unchanged. Three environment variables configure it for production.
 func TestShippedFileIsValid(t *testing.T) {
 	data := shipped(t)
 	set, err := Parse("pools.yaml", data, lookupOf())
@@ -55,7 +55,7 @@ func TestShippedFileIsValid(t *testing.T) {
 	}
 }
 
-// Every key that Parse knows is explained in the shipped file.
+// The shipped file explains every key that Parse knows.
 func TestShippedFileNamesEveryKey(t *testing.T) {
 	data := shipped(t)
 	known := fieldsOf(pools)
@@ -72,7 +72,7 @@ func TestShippedFileNamesEveryKey(t *testing.T) {
 	}
 }
 
-// The defaults that the shipped file names equal the tags.
+// The defaults in the shipped file equal the defaults in the tags.
 func TestShippedFileNamesDefaults(t *testing.T) {
 	data := shipped(t)
 	named := regexp.MustCompile(`(?m)^[ #]*([a-z0-9_]+): .*[Dd]efault ([0-9][0-9a-z.]*|true|false|captcha)\b`).FindAllStringSubmatch(string(data), -1)

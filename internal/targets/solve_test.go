@@ -11,7 +11,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// withSolve is the smallest good file with a section `solve`.
+// withSolve returns the smallest valid file with a section `solve`.
 func withSolve(lines ...string) string {
 	return "solve:\n  owner: qa@example.com\n  budget: {per_day: 5}\n  " + strings.Join(lines, "\n  ") + "\n" + minimal()
 }
@@ -71,7 +71,7 @@ func TestPatternsCompareEachPartOfAPage(t *testing.T) {
 	}
 }
 
-// Addresses that programs parse in different ways are refused, with the reason.
+// hostile maps addresses that programs parse in different ways to the reason of the refusal.
 var hostile = map[string]string{
 	"https://staging.example.com@evil.example/":    "must not hold a user and password",
 	"https://a:b@staging.example.com/":             "must not hold a user and password",
@@ -156,13 +156,13 @@ func TestAmbiguousPagesAreRefused(t *testing.T) {
 	}
 }
 
-// Beside the page, Allows checks pictures and site keys.
+// Allows checks pictures and site keys too.
 func TestAllowsChecksPicturesAndSiteKeys(t *testing.T) {
 	const page = "https://a.example/"
 	all, some := solveOf(t, "pages: ['https://a.example/*']"), solveOf(t, "pages: ['https://a.example/*']", "sitekeys: [6Le*x, '*test']", "images: true")
 	for _, tc := range []struct {
 		id        captcha.Identity
-		all, some string // the fields that are named; "" = allowed
+		all, some string // the fields in the error; "" = allowed
 	}{
 		{captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6Lex", Pageurl: page}, "", ""},
 		{captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6Ley", Pageurl: page}, "", "sitekey"},
@@ -225,7 +225,7 @@ func hostsOf(address string) map[string]string {
 	return hosts
 }
 
-// All programs find an allowed host in an allowed address, and a path that path.Clean does not
+// In an allowed address, all programs find an allowed host and a path that path.Clean does not
 // change.
 func FuzzAllows(f *testing.F) {
 	for address := range hostile {
@@ -259,7 +259,7 @@ func FuzzAllows(f *testing.F) {
 		if err != nil || u.User != nil || u.Fragment != "" || strings.ToLower(u.Scheme) != "https" {
 			t.Fatalf("%q: %v", address, err)
 		}
-		// Two slashes are one to some servers, and neither leads elsewhere.
+		// Some servers treat two slashes as one slash. Neither form leads to another path.
 		once := regexp.MustCompile(`/+`).ReplaceAllString(u.Path, "/")
 		if clean := path.Clean("/" + once); strings.TrimSuffix(once, "/") != strings.TrimSuffix(clean, "/") {
 			t.Errorf("%q: the path %q is cleaned to %q", address, u.Path, clean)

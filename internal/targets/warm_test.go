@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// windowText is the text of an item of `warm`.
+// windowText returns the text of an item of `warm`.
 func windowText(cron string, tokens int, long string) string {
 	return fmt.Sprintf("{cron: %q, tokens: %d, for: %s}", cron, tokens, long)
 }
@@ -45,8 +45,8 @@ func TestTargetReplacesTheWindowsOfTheDefaults(t *testing.T) {
 	}
 }
 
-// Two parses of one file give equal targets, because a reload restarts the workers of targets
-// that differ. A different key of a window makes a target differ.
+// Two parses of one file give equal targets, because a reload restarts the workers of changed
+// targets. Targets are not equal if a key of a window differs.
 func TestTargetsAreEqualAfterAnotherParse(t *testing.T) {
 	parse := func(lines ...string) Target { return mustParse(t, minimal(lines...), nil).Targets[0] }
 	base := "warm: [" + windowText("CRON_TZ=Asia/Tokyo 0 8 * * *", 10, "30m") + "]"

@@ -14,22 +14,22 @@ import (
 	"poold/internal/testkit"
 )
 
-// drawnField is one field of a random expression: its text, and the values that it means.
+// drawnField is one field of a random expression: the text and the matching values.
 type drawnField struct {
 	text   string
 	values map[int]bool
 }
 
-// star reports whether the field is a * or a step of it.
+// star reports whether the field is a star, with or without a step.
 func (f drawnField) star() bool { return strings.HasPrefix(f.text, "*") }
 
-// drawField draws a field with values from lo to hi.
+// drawField returns a random field with values from lo to hi.
 func drawField(t *rapid.T, lo, hi int, label string) drawnField {
 	f := drawnField{values: map[int]bool{}}
 	number := func(from int, label string) int { return rapid.IntRange(from, hi).Draw(t, label) }
 	kinds := []string{"*", "*/n", "list", "range", "range/n", "range/n"}
 	if label == "month" || label == "day" || label == "weekday" {
-		kinds = append(kinds, "*", "*", "*", "*") // else most windows come in another month
+		kinds = append(kinds, "*", "*", "*", "*") // without more stars, most windows would come in another month
 	}
 	switch rapid.SampledFrom(kinds).Draw(t, label) {
 	case "*":
@@ -67,7 +67,7 @@ func (f drawnField) add(from, to, step int) {
 	}
 }
 
-// oracle finds windows by reading a clock every minute.
+// oracle finds windows by testing the clock time of every minute.
 type oracle struct{ minute, hour, day, month, weekday drawnField }
 
 func drawOracle(t *rapid.T) oracle {
@@ -81,7 +81,7 @@ func (o oracle) text() string {
 	return strings.Join([]string{o.minute.text, o.hour.text, o.day.text, o.month.text, o.weekday.text}, " ")
 }
 
-// beginsAt reports whether a window begins when a clock shows this time.
+// beginsAt reports whether a window starts at this clock time.
 func (o oracle) beginsAt(shown time.Time) bool {
 	day, weekday := o.day.values[shown.Day()], o.weekday.values[int(shown.Weekday())]
 	if o.day.star() || o.weekday.star() {
@@ -92,8 +92,8 @@ func (o oracle) beginsAt(shown time.Time) bool {
 	return day && o.month.values[int(shown.Month())] && o.hour.values[shown.Hour()] && o.minute.values[shown.Minute()]
 }
 
-// windowBegins walks the minutes from one moment to another, with a clock of the
-// zone on the wall.
+// windowBegins returns the starts of windows in a period. It tests each minute of the period with
+// the clock time of the zone.
 func (o oracle) windowBegins(from, to time.Time, zone *time.Location) []time.Time {
 	var all []time.Time
 	wall := func(at time.Time) time.Time {
@@ -119,7 +119,7 @@ func (o oracle) windowBegins(from, to time.Time, zone *time.Location) []time.Tim
 	return all
 }
 
-// clockChanges is a zone, and days shortly before its clocks are set.
+// clockChanges lists zones, with days shortly before the zone's clocks are set.
 var clockChanges = []struct {
 	zone string
 	days []string
@@ -134,7 +134,7 @@ var clockChanges = []struct {
 	{"Pacific/Apia", []string{"2011-12-28"}},                   // a day
 }
 
-// compareWindows checks Window at each moment against the oracle's windows until end.
+// compareWindows compares the result of Window at each given time with the oracle's windows.
 func compareWindows(t failer, w window, begins []time.Time, end time.Time, moments ...time.Time) {
 	for _, at := range moments {
 		from, until := w.Next(at)
@@ -152,7 +152,7 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// Window agrees with an oracle that reads the clock every minute for a week.
+// Window agrees with an oracle that tests every minute of a week.
 func TestWindowAgreesWithAClock(t *testing.T) {
 	testkit.WithoutRace(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -179,7 +179,7 @@ func TestWindowAgreesWithAClock(t *testing.T) {
 	})
 }
 
-// The same during the hours in which clocks are set, for expressions that depend on them.
+// Window agrees with the oracle in the hours around clock changes, for expressions about these hours.
 func TestWindowAgreesWithAClockThatIsSet(t *testing.T) {
 	testkit.WithoutRace(t)
 	some := func(values ...int) drawnField {
@@ -241,7 +241,7 @@ func FuzzCron(f *testing.F) {
 			}
 			return
 		}
-		// From 1970 to 2200, which is far beyond what any daemon sees.
+		// The times are from 1970 to 2200.
 		const span = 230 * 365 * 24 * 60 * 60
 		now := time.Unix((at%span+span)%span, 999)
 		from, until := s.Window(now, time.Minute)

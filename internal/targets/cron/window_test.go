@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// window is a schedule whose windows have one length.
+// window is a schedule with the length of its windows.
 type window struct {
 	Schedule
 	length time.Duration
@@ -26,7 +26,7 @@ func parsed(t failer, text, length string) window {
 	return window{s, long}
 }
 
-// parseClock reads a moment such as "2026-03-29 02:30:00 +01:00".
+// parseClock parses a time such as "2026-03-29 02:30:00 +01:00".
 func parseClock(t *testing.T, text string) time.Time {
 	t.Helper()
 	at, err := time.Parse("2006-01-02 15:04:05 -07:00", text)
@@ -72,8 +72,7 @@ func TestWindowReturnsTheNextOne(t *testing.T) {
 	}
 }
 
-// On days on which clocks are set, each case walks through the windows one by one, asking
-// Window at the end of each.
+// Each case has a day on which clocks are set. The test calls Window at the end of each window.
 func TestWindowWhenClocksAreSet(t *testing.T) {
 	for _, tc := range []struct {
 		name, cron, long, at string
@@ -122,8 +121,8 @@ func TestWindowWhenClocksAreSet(t *testing.T) {
 	}
 }
 
-// On the last day of a leap year time.ZoneBounds returns an end that is not after the moment
-// asked for. Window neither loops nor skips a window then.
+// On the last day of a leap year time.ZoneBounds returns an end that is not after the given time.
+// Window then neither loops nor skips a window.
 func TestWindowAtTheEndOfALeapYear(t *testing.T) {
 	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Sydney"} {
 		w := parsed(t, "CRON_TZ="+zone+" 0 9 * * *", "1h")
@@ -145,7 +144,8 @@ func TestZeroScheduleHasNoWindows(t *testing.T) {
 	}
 }
 
-// A zone that is loaded again after the clocks were set is not deeply equal to the first.
+// Zones are cached, because a zone that is loaded again after a clock change is not deeply equal to
+// the first.
 func TestZonesAreLoadedOnce(t *testing.T) {
 	if first, again := zoneOf("Asia/Tokyo"), zoneOf("Asia/Tokyo"); first == nil || first != again {
 		t.Error("a zone is not kept")

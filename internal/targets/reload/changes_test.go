@@ -9,7 +9,7 @@ import (
 	"poold/internal/targets"
 )
 
-// The log line of a reload names the changed targets and sections, and no others.
+// The log line of a reload contains only the names of the changed targets and sections.
 func TestReloadLogsItsChanges(t *testing.T) {
 	const target = "  %s: {type: turnstile, sitekey: x, pageurl: 'https://example.com/%s', owner: qa@example.com, depth: %d}\n"
 	file := func(head string, names ...string) *targets.Set {
@@ -55,15 +55,15 @@ func TestReloadLogsItsChanges(t *testing.T) {
 	}
 }
 
-// A demo does not log the warnings that only explain why it is one. Other files do.
+// A demo does not log the warnings that only explain why it is a demo. Other files log these warnings.
 func TestDemoDoesNotWarnThatItIsOne(t *testing.T) {
 	const list = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, lifetime: 1h}\n"
 	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n  - {name: one, url: 'https://s.example.com', key: ''}\n"
 	for text, want := range map[string]int{
 		keyless + list: 1, // of the lifetime
 		keyless + "  - {name: own, api: simulated}\n" + list:                           1,
-		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + list:     4, // both that are left out, and the embedded Redis
-		"redis: {url: 'redis://h'}\nproviders: [{name: own, api: simulated}]\n" + list: 2, // worthless tokens go into a real Redis
+		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + list:     4, // warnings about both omitted providers and about the embedded Redis
+		"redis: {url: 'redis://h'}\nproviders: [{name: own, api: simulated}]\n" + list: 2, // warning about simulated tokens in a real Redis
 	} {
 		b := newBench(t, text)
 		if _, err := b.Load(context.Background()); err != nil {

@@ -21,13 +21,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func env(string) (string, bool) { return "", false }
 
-// minimal is the smallest good file; extra lines belong to its target.
+// minimal returns the smallest valid file. The extra lines belong to the target.
 func minimal(extra ...string) string {
 	return "providers: [{name: acme, url: 'https://solver.example.com', key: k1}]\ntargets:\n  login:\n    type: recaptcha_v2\n    sitekey: k\n" +
 		"    pageurl: https://staging.example.com/login\n    owner: qa@example.com\n    " + strings.Join(extra, "\n    ") + "\n"
 }
 
-// testFile is a File in a temporary directory.
+// testFile is a File in a temporary directory, with its log.
 type testFile struct {
 	*File
 	t   *testing.T
@@ -81,7 +81,7 @@ func (b *testFile) load() *targets.Set {
 	return set
 }
 
-// startWatch watches until the test ends.
+// startWatch runs the File until the test ends.
 func (b *testFile) startWatch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -150,7 +150,7 @@ func TestLoadFails(t *testing.T) {
 	}
 }
 
-// An invalid file changes nothing, is logged once however often it is read, and the Status
+// An invalid file changes nothing and is logged only once, even after repeated reads. The Status
 // recovers when the valid content is back.
 func TestInvalidFileChangesNothing(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
@@ -202,7 +202,7 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 		t.Error("a warning that was there before is repeated")
 	}
 
-	// After a recovery, by the old content or by a new one, the same fault is logged again.
+	// After a recovery by old or new content, the same fault is logged again.
 	for i, content := range []string{minimal("depth: 4"), minimal("depth: 5")} {
 		b.write(minimal("depth: many"))
 		for range 2 {
@@ -218,9 +218,9 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 	}
 }
 
-// Reloads take turns, and a caller may give up waiting for its turn. A caller that hangs up
-// does not stop a Set from being applied whole. Readers see a Set only after it was applied,
-// so that a target that /status no longer shows has no worker left.
+// Reloads take turns, and a caller may give up waiting. A Set is applied completely even if the
+// caller disconnects. Readers see a Set only after it was applied, so a target that is missing on
+// /status has no worker.
 func TestReloadTakesTurns(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
 	old := b.load()
@@ -249,8 +249,8 @@ func TestReloadTakesTurns(t *testing.T) {
 	}
 }
 
-// server.listen, server.tls, redis, dead_letters, dedup and history keep their values from the
-// start. A reload applies the other sections and reports these once.
+// The settings server.listen, server.tls, redis, dead_letters, dedup and history keep their values
+// from the start. A reload applies the other settings, and reports once that these need a restart.
 func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
 	b.load()
@@ -276,7 +276,7 @@ func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 		t.Error("the need of a restart is not said exactly once")
 	}
 
-	// The remark survives an invalid file, and ends when the old values are back.
+	// The remark survives an invalid file. It disappears when the old values are back.
 	b.write("bad")
 	_ = b.Reload(context.Background())
 	b.write(changed + minimal("depth: 4"))
@@ -291,12 +291,12 @@ func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 	}
 }
 
-// A file that is valid for a fresh start may be refused by a running daemon.
+// A running daemon may refuse a file that is valid at a start.
 func TestReloadDoesNotOpenTheDaemon(t *testing.T) {
 	open := "server: {listen: ':8080', keys: [{name: ci, key: 0123456789abcdef, scopes: [token]}]}\n"
 	b := newBench(t, open+minimal())
 	b.load()
-	b.write(minimal()) // loopback and no keys: but the socket is open to the network
+	b.write(minimal()) // the file has a loopback address and no keys, but the daemon still listens on the network
 	if err := b.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "still listens where it did at the start") {
 		t.Errorf("taking the last key away: %v", err)
 	}
@@ -306,13 +306,13 @@ func TestReloadDoesNotOpenTheDaemon(t *testing.T) {
 
 	b = newBench(t, "redis: {url: 'redis://redis.example.com'}\n"+minimal())
 	b.load()
-	b.write(strings.Replace(minimal(), "key: k1", "key: ''", 1)) // embedded, so simulated would do
+	b.write(strings.Replace(minimal(), "key: k1", "key: ''", 1)) // the embedded Redis in the file would allow simulated tokens
 	if err := b.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "no simulated token may go there") {
 		t.Errorf("simulated tokens into a real Redis: %v", err)
 	}
 }
 
-// The address of a flag beats the file, at the start and later.
+// The address of a flag overrides the file at the start and in reloads.
 func TestOverrideListen(t *testing.T) {
 	key := "server: {keys: [{name: ci, key: 0123456789abcdef, scopes: [token]}]}\n"
 	b := newBench(t, minimal())

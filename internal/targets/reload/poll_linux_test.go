@@ -7,7 +7,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// Without events of the file system the file is polled, and the log says so once.
+// If the file system has no events, the file is polled, and this is logged once.
 func TestFileIsPolledWithoutEvents(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()

@@ -51,16 +51,15 @@ func TestIrregularFilesAreRefused(t *testing.T) {
 	}
 }
 
-// startCall runs a function that may never return.
+// startCall runs a function, which may never return, in a goroutine.
 func startCall(run func() error) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- run() }()
 	return ended
 }
 
-// hangReads makes reads block, as a network disk does after its server failed: in the kernel,
-// where nothing interrupts them. It returns a counter of the reads, and a function that
-// unblocks them.
+// hangReads makes reads block without a time limit, like a network disk whose server has failed. It
+// returns a counter of the reads, and a function that unblocks the reads.
 func (b *testFile) hangReads() (begun *atomic.Int32, goOn func()) {
 	begun, alive := new(atomic.Int32), make(chan struct{})
 	b.content = func(path string) ([]byte, error) {
@@ -73,8 +72,8 @@ func (b *testFile) hangReads() (begun *atomic.Int32, goOn func()) {
 
 const hangs = "the file cannot be read: it is still being read after 50ms: its disk or network does not answer"
 
-// A disk that hangs delays no caller beyond the limit. It gets one read until it answers,
-// and that stale result is discarded.
+// A hanging disk delays no caller beyond the limit. No second read starts until the first read
+// ends, and the stale result of the first read is discarded.
 func TestHangingReadIsBounded(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
@@ -104,19 +103,18 @@ func TestHangingReadIsBounded(t *testing.T) {
 	}
 }
 
-// A read that ended in time does not count as hanging, however long ago it began.
+// A read that ended in time does not count as hanging, however long ago it started.
 func TestOldReadIsNotTakenForAHangingOne(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
 	b.reading.began = time.Now().Add(-time.Hour)
-	for range 50 { // of two channels that are ready, either may be chosen
+	for range 50 { // a select chooses randomly between two ready channels
 		b.must(b.reading.wait(context.Background(), b.limit))
 	}
 	b.must(b.Reload(context.Background()))
 }
 
-// If a caller gives up on a reload, neither that reload nor the next one reports a hanging
-// disk.
+// If a caller cancels a reload, neither this reload nor the next reload reports a hanging disk.
 func TestReadOutlivesItsCaller(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
@@ -139,12 +137,12 @@ func TestReadOutlivesItsCaller(t *testing.T) {
 	}
 }
 
-// A stop waits neither for a read that hangs nor for a watch that hangs.
+// A stop does not wait for a hanging read or a hanging watch.
 func TestStopDoesNotWaitForAHangingDisk(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
 	begun, goOn := b.hangReads()
-	defer func() { goOn(); <-b.reading.ended }() // so that it does not run into the next test
+	defer func() { goOn(); <-b.reading.ended }() // so that the read does not continue in the next test
 	ctx, stop := context.WithCancel(context.Background())
 	watching := startCall(func() error { return b.Run(ctx) })
 	b.waitUntil("the read", func() bool { return begun.Load() == 1 })
@@ -154,7 +152,7 @@ func TestStopDoesNotWaitForAHangingDisk(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(4 * time.Second): // below the limit of a read
+	case <-time.After(4 * time.Second): // less than the limit of a read
 		t.Fatal("the stop waits for the disk")
 	}
 	loading, cancel := context.WithCancel(context.Background())

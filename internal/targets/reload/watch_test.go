@@ -13,8 +13,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// An editor writes in place, or renames a new file over the old one. A watch on the file
-// itself would miss the second rename.
+// An editor writes in place, or renames a new file over the old file. A watch of the file itself
+// would miss the second rename.
 func TestWatchSeesWritesAndRenames(t *testing.T) {
 	for name, save := range map[string]func(b *testFile, text string){
 		"in place": (*testFile).write,
@@ -35,8 +35,8 @@ func TestWatchSeesWritesAndRenames(t *testing.T) {
 	}
 }
 
-// A Kubernetes ConfigMap: the file leads to ..data/pools.yaml, ..data to a
-// directory with a date, and an update renames a new link over ..data.
+// In a Kubernetes ConfigMap, the file is a link to ..data/pools.yaml, and ..data is a link to a
+// directory. An update renames a new link over ..data.
 func TestWatchSeesAConfigMapUpdate(t *testing.T) {
 	b := newBench(t, "")
 	b.must(os.Remove(b.path("pools.yaml")))
@@ -58,8 +58,8 @@ func TestWatchSeesAConfigMapUpdate(t *testing.T) {
 	b.untilDepth(3)
 }
 
-// The file may be a link into another directory. Changes there are noticed, also after the
-// link was changed to a third one.
+// The file may be a link into another directory. Changes in that directory are noticed, also after
+// the link changes to a third directory.
 func TestWatchFollowsLinks(t *testing.T) {
 	b := newBench(t, "")
 	b.must(os.Remove(b.path("pools.yaml")))
@@ -67,7 +67,7 @@ func TestWatchFollowsLinks(t *testing.T) {
 		b.must(os.Mkdir(b.path(dir), 0o700))
 		b.put(b.path(dir+"/real.yaml"), minimal("depth: 1"))
 	}
-	// The link is alone in its directory, so that only the directory of its target has events.
+	// The directory of the link has no other file, so only the directory of the link's target has events.
 	b.must(os.Mkdir(b.path("etc"), 0o700))
 	b.File.path = b.path("etc/pools.yaml")
 	b.must(os.Symlink("../one/real.yaml", b.File.path))
@@ -79,13 +79,13 @@ func TestWatchFollowsLinks(t *testing.T) {
 	b.must(os.Symlink("../two/real.yaml", b.path("etc/new")))
 	b.must(os.Rename(b.path("etc/new"), b.File.path))
 	b.untilDepth(3)
-	// The link changed before the watch followed it; from here on it sees changes.
+	// The link changed before the watch of the new directory. From here on, the watch sees changes.
 	b.put(b.path("two/real.yaml"), minimal("depth: 4"))
 	b.untilDepth(4)
 }
 
-// A file that cannot be used is reported and leaves the last valid Set in use. The Status
-// recovers when the file is back.
+// An unusable file is reported, and the last valid Set stays in use. The Status recovers when a
+// valid file is back.
 func TestWatchRecoversFromAnUnusableFile(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
@@ -113,13 +113,13 @@ func TestWatchRecoversFromAnUnusableFile(t *testing.T) {
 		if b.depth() != i+1 {
 			t.Errorf("%s: the set is gone with the file", c.want)
 		}
-		_ = os.Remove(b.path("pools.yaml")) // writing into a pipe would wait for a reader
+		_ = os.Remove(b.path("pools.yaml")) // a write into a pipe would wait for a reader
 		b.write(minimal("depth: " + strconv.Itoa(i+2)))
 		b.untilDepth(i + 2)
 	}
 }
 
-// Run sees a change that was made between Load and Run.
+// Run notices a change between Load and Run.
 func TestWatchReadsAtItsStart(t *testing.T) {
 	b := newBench(t, minimal("depth: 1"))
 	b.load()
@@ -128,8 +128,8 @@ func TestWatchReadsAtItsStart(t *testing.T) {
 	b.untilDepth(2)
 }
 
-// inBubble runs a test in virtual time on a File with the daemon's intervals, after the
-// first read. The test sends the events.
+// inBubble runs a test in virtual time on a File with the daemon's intervals. The test starts after
+// the first read and sends the events.
 func inBubble(t *testing.T, test func(b *testFile, events chan<- fsnotify.Event)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, minimal("depth: 1"))
@@ -151,8 +151,8 @@ func inBubble(t *testing.T, test func(b *testFile, events chan<- fsnotify.Event)
 	})
 }
 
-// readAfter checks that the file is read after this time, give or take 20 ms, and not
-// before. It calls meanwhile every 10 ms.
+// readAfter checks that the file is read after the given time, within 20 ms, and not earlier. It
+// calls the function meanwhile every 10 ms.
 func (b *testFile) readAfter(d time.Duration, depth int, meanwhile func()) {
 	b.t.Helper()
 	b.write(minimal("depth: " + strconv.Itoa(depth)))
@@ -169,20 +169,20 @@ func (b *testFile) readAfter(d time.Duration, depth int, meanwhile func()) {
 	}
 }
 
-// A file that is being written is read after a quiet time. If other files in the directory
-// change all the time, it is read after the latest delay.
+// A file is read after a quiet time without events. If other files in the directory change
+// constantly, the file is read after the maximum delay.
 func TestWatchReadsInABusyDirectory(t *testing.T) {
 	inBubble(t, func(b *testFile, events chan<- fsnotify.Event) {
 		event := func() { events <- fsnotify.Event{} }
 		event()
 		b.readAfter(200*time.Millisecond, 2, func() {})
 		b.readAfter(2*time.Second, 3, event)
-		time.Sleep(time.Second) // for the last event to be forgotten
+		time.Sleep(time.Second) // longer than the effect of the last event
 		b.readAfter(2*time.Second, 4, event)
 	})
 }
 
-// Without events, as on some network file systems, the poll finds the change.
+// On a file system without events, such as some network disks, the poll finds the change.
 func TestWatchPollsWithoutEvents(t *testing.T) {
 	inBubble(t, func(b *testFile, _ chan<- fsnotify.Event) {
 		b.readAfter(30*time.Second, 2, func() {})
@@ -190,7 +190,7 @@ func TestWatchPollsWithoutEvents(t *testing.T) {
 	})
 }
 
-// A directory that was replaced is watched again after the next poll.
+// A replaced directory is watched again after the next poll.
 func TestFollowWatchesAReplacedDirectory(t *testing.T) {
 	b := newBench(t, minimal())
 	b.must(os.MkdirAll(b.path("conf"), 0o700))

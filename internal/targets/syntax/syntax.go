@@ -123,7 +123,7 @@ func explain(data []byte, err error) (line int, text string) {
 	has := func(part string) bool { return strings.Contains(message, part) }
 	switch {
 	case has("',' or '}'"), has("',' or ']'"):
-		// The library reports the line before the line with the opening bracket.
+		// The library's line number is one less than the number of the line with the bracket.
 		return inside(namedLine(message) + 1), "the { or [ that opens here is not closed correctly: look for a missing bracket, comma or quote"
 	case has("could not find expected ':'"):
 		return inside(namedLine(message)), "the line has no `key: value`: add the colon and a space, or quote the text"

@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// ArrivalsKept is the time for which arrivals can be read.
+	// ArrivalsKept is how long arrivals can be read.
 	ArrivalsKept = 24 * time.Hour
 	// ArrivalStep is the resolution of the arrivals: requests in the same step have the same time.
 	ArrivalStep = 100 * time.Millisecond
 	// arrivalsEvery is the interval between two writes. A killed process loses the arrivals since its last write.
 	arrivalsEvery = 10 * time.Second
-	// arrivalsHeld is the number of minutes whose arrivals are in memory, written or not. Note is called at most a second
-	// after the arrival of a request. The further minutes are for an outage of Redis, during which writes fail.
+	// arrivalsHeld is the number of minutes whose arrivals are in memory, written or not. Note is
+	// called at most a second after the arrival of a request, so two minutes would suffice. The other
+	// minutes are for an outage of Redis, during which writes fail.
 	arrivalsHeld = 5
 
 	stepsAMinute = int64(time.Minute / ArrivalStep)
@@ -50,7 +51,7 @@ type Arrivals struct {
 
 	mu     sync.Mutex
 	byID   map[captcha.ID]*demand // the targets of the configuration file
-	byName map[string]*demand     // the targets of byID, and removed targets with minutes in memory
+	byName map[string]*demand     // the targets of byID, and of removed targets that have minutes in memory
 	oldest int64                  // first minute in memory; requests of earlier minutes are not counted
 }
 
@@ -87,7 +88,8 @@ func NewArrivals(store ArrivalStore, log *slog.Logger) *Arrivals {
 	}}
 }
 
-// SetTargets sets the identities whose requests are counted, and the name of each identity's target.
+// SetTargets sets the identities whose requests are counted, and the name of the target of each
+// identity.
 func (a *Arrivals) SetTargets(names map[captcha.ID]string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,28 +114,29 @@ func (a *Arrivals) Note(id captcha.ID, arrived time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if d := a.byID[id]; d != nil && steps/stepsAMinute >= a.oldest {
-		d.at(steps / stepsAMinute).add(uint16(steps % stepsAMinute)) //nolint:gosec // G115: below 600
+		d.minuteAt(steps / stepsAMinute).addRequest(uint16(steps % stepsAMinute)) //nolint:gosec // G115: below 600
 	}
 }
 
-// at returns the minute with a number. It adds the minute if the demand lacks it.
-func (d *demand) at(number int64) *minute {
+// minuteAt returns the minute with a number. It adds the minute if the demand lacks it.
+func (d *demand) minuteAt(number int64) *minute {
 	var i int
 	d.minutes, i = findOrInsert(d.minutes, minute{number: number}, func(m minute) int64 { return m.number })
 	return &d.minutes[i]
 }
 
-// add counts a request in a step.
-func (m *minute) add(number uint16) {
+// addRequest counts a request in a step.
+func (m *minute) addRequest(number uint16) {
 	var i int
 	m.steps, i = findOrInsert(m.steps, step{number: number}, func(s step) int64 { return int64(s.number) })
 	m.steps[i].count++
 	m.count++
 }
 
-// findOrInsert returns the index of the element of an ascending list that has the same number as the argument element.
-// It inserts the argument if the list has no such element, and returns the list after the insertion. It searches from
-// the end of the list, because most requests belong to the last element.
+// findOrInsert returns the index of the element that has the same number as the argument element. The
+// list is ascending. If it has no such element, findOrInsert inserts the argument and returns the
+// longer list. It searches from the end of the list, because most requests belong to the last
+// element.
 func findOrInsert[T any](list []T, element T, number func(T) int64) (with []T, at int) {
 	at = len(list)
 	for at > 0 && number(list[at-1]) > number(element) {
@@ -145,7 +148,7 @@ func findOrInsert[T any](list []T, element T, number func(T) int64) (with []T, a
 	return slices.Insert(list, at, element), at
 }
 
-// Run writes the arrivals periodically until ctx ends, and then a last time.
+// Run writes the arrivals periodically until ctx ends, and a last time after that.
 func (a *Arrivals) Run(ctx context.Context) error {
 	ticker := time.NewTicker(arrivalsEvery)
 	defer ticker.Stop()
@@ -180,7 +183,7 @@ func (a *Arrivals) write(ctx context.Context, at time.Time) {
 		if err == nil {
 			a.markWritten(batch)
 		}
-		if err == nil || ctx.Err() == nil { // an ended ctx is not a fault of the store
+		if err == nil || ctx.Err() == nil { // the end of ctx is not a fault of the store
 			a.down.note(err)
 		}
 	}
@@ -207,11 +210,12 @@ func (a *Arrivals) markWritten(batch []unwritten) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, u := range batch {
-		u.of.at(u.number).written = u.count
+		u.of.minuteAt(u.number).written = u.count
 	}
 }
 
-// forget drops the minutes before the minute oldest from memory. It returns the number of unwritten requests in them.
+// forget drops all minutes before the given minute from memory. It returns the number of their
+// unwritten requests.
 func (a *Arrivals) forget(oldest int64) (lost int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -230,13 +234,14 @@ func (a *Arrivals) forget(oldest int64) (lost int) {
 	return lost
 }
 
-// Read returns the arrivals of a target in [from, to) that all replicas have written, oldest first.
+// Read returns the arrivals of a target from the time `from` until before the time `to`, oldest
+// first. It returns only arrivals that replicas have written.
 func (a *Arrivals) Read(ctx context.Context, target string, from, to time.Time) ([]Arrival, error) {
 	minutes, err := a.store.Read(ctx, target, from, to)
 	if err != nil {
 		return nil, err
 	}
-	counts := map[int64]int{} // by Unix ms
+	counts := map[int64]int{} // counts by Unix ms
 	for _, m := range minutes {
 		steps, err := decodeSteps(m.Text)
 		if err != nil {

@@ -27,8 +27,8 @@ type counter struct {
 	stop  func()
 }
 
-// count starts a replica that counts requests. Its target is identity 1.
-func (p *place) count() *counter {
+// startReplica starts a replica that counts requests. Its target is identity 1.
+func (p *place) startReplica() *counter {
 	c := new(counter)
 	stock, err := pool.Open(pool.Options{
 		Addresses: "redis://bubble", Dial: p.dial.Dial, Prefix: "history", Log: slog.New(slog.DiscardHandler),
@@ -47,10 +47,10 @@ func (p *place) count() *counter {
 func (p *place) runCounter(store history.ArrivalStore) (a *history.Arrivals, stop func()) {
 	a = history.NewArrivals(store, slog.New(slog.NewTextHandler(&p.log, nil)))
 	a.SetTargets(map[captcha.ID]string{identity(1).ID(): "login"})
-	return a, p.running(a.Run)
+	return a, p.runUntilStopped(a.Run)
 }
 
-// ask requests n tokens of an empty stock.
+// ask requests n tokens of identity i, whose stock is empty.
 func (c *counter) ask(t *testing.T, i, n int) {
 	t.Helper()
 	for range n {
@@ -61,8 +61,8 @@ func (c *counter) ask(t *testing.T, i, n int) {
 	}
 }
 
-// came returns the arrivals of a target from a time on, as "second*count".
-func (c *counter) came(t *testing.T, target string, from time.Time) (texts []string) {
+// arrivalsSince returns the arrivals of a target since a time, as "second*count".
+func (c *counter) arrivalsSince(t *testing.T, target string, from time.Time) (texts []string) {
 	t.Helper()
 	found, err := c.Read(t.Context(), target, from, time.Now().Add(time.Nanosecond))
 	if err != nil {
@@ -74,29 +74,29 @@ func (c *counter) came(t *testing.T, target string, from time.Time) (texts []str
 	return texts
 }
 
-// Requests at two replicas are counted together, in steps of a tenth of a second. This holds across the end of a
-// minute, and if a replica restarts within a minute.
+// Requests at two replicas are counted together, in steps of a tenth of a second. The counts are also
+// right across the end of a minute, and after a replica restarts within a minute.
 func TestArrivalsOfReplicasAreCountedTogether(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
+	inPlace(t, func(t *testing.T, p *place) {
 		from := time.Now().Truncate(time.Minute).Add(time.Minute)
 		time.Sleep(time.Until(from))
-		one, two := p.count(), p.count()
+		one, two := p.startReplica(), p.startReplica()
 		one.ask(t, 1, 2)
-		one.ask(t, 2, 1) // of an identity without a target
+		one.ask(t, 2, 1) // this identity has no target
 		time.Sleep(100 * time.Millisecond)
 		two.ask(t, 1, 1)
-		time.Sleep(99 * time.Millisecond) // the same tenth
+		time.Sleep(99 * time.Millisecond) // still in the same tenth of a second
 		one.ask(t, 1, 1)
-		if got := two.came(t, "login", from); got != nil {
+		if got := two.arrivalsSince(t, "login", from); got != nil {
 			t.Errorf("before anything was written: %v", got)
 		}
-		time.Sleep(10 * time.Second) // written at 10
-		if got, want := two.came(t, "login", from), []string{"0*2", "0.1*2"}; !slices.Equal(got, want) {
+		time.Sleep(10 * time.Second) // the replica writes at 10 s
+		if got, want := two.arrivalsSince(t, "login", from), []string{"0*2", "0.1*2"}; !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
-		one.ask(t, 1, 1) // at 10.199
+		one.ask(t, 1, 1) // this request arrives at 10.199 s
 		one.stop()
-		one = p.count()
+		one = p.startReplica()
 		one.ask(t, 1, 1)
 		time.Sleep(time.Until(from.Add(time.Minute - time.Millisecond)))
 		one.ask(t, 1, 1)
@@ -104,16 +104,16 @@ func TestArrivalsOfReplicasAreCountedTogether(t *testing.T) {
 		one.ask(t, 1, 3)
 		one.stop()
 		want := []string{"0*2", "0.1*2", "10.1*2", "59.9*1", "60*3"}
-		if got := two.came(t, "login", from); !slices.Equal(got, want) {
+		if got := two.arrivalsSince(t, "login", from); !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
-		if got := two.came(t, "login", from.Add(100*time.Millisecond)); !slices.Equal(got, []string{"0*2", "10*2", "59.8*1", "59.9*3"}) {
+		if got := two.arrivalsSince(t, "login", from.Add(100*time.Millisecond)); !slices.Equal(got, []string{"0*2", "10*2", "59.8*1", "59.9*3"}) {
 			t.Errorf("from a tenth on: %v", got)
 		}
 		if found, err := two.Read(t.Context(), "login", from, from.Add(time.Minute)); err != nil || len(found) != 4 {
 			t.Errorf("before the second minute: %v, %v", found, err)
 		}
-		if got := two.came(t, "other", from); got != nil {
+		if got := two.arrivalsSince(t, "other", from); got != nil {
 			t.Errorf("of another target: %v", got)
 		}
 		if p.log.Len() > 0 {
@@ -122,16 +122,16 @@ func TestArrivalsOfReplicasAreCountedTogether(t *testing.T) {
 	})
 }
 
-// Requests in random order at three replicas are read back as they arrived.
+// Requests arrive at random times at three replicas. The arrivals that are read have the same times.
 func TestArrivalsAreReadAsTheyCame(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
+	inPlace(t, func(t *testing.T, p *place) {
 		random := rand.New(rand.NewPCG(1, 2))
 		from := time.Now().Truncate(time.Second)
-		replicas := []*counter{p.count(), p.count(), p.count()}
+		replicas := []*counter{p.startReplica(), p.startReplica(), p.startReplica()}
 		counts := map[int64]int{}
 		for range 2000 {
 			time.Sleep(time.Duration(random.ExpFloat64() * float64(300*time.Millisecond)))
-			came := time.Now().Add(-time.Duration(random.IntN(1000)) * time.Millisecond) // as Redis has answered late
+			came := time.Now().Add(-time.Duration(random.IntN(1000)) * time.Millisecond) // as if Redis had answered late
 			if came.Before(from) {
 				continue
 			}
@@ -159,27 +159,28 @@ func TestArrivalsAreReadAsTheyCame(t *testing.T) {
 	})
 }
 
-// A target keeps its arrivals when a reload gives it another identity. A removed target keeps its unwritten arrivals.
+// A target keeps its arrivals when a reload changes the identity of the target. A removed target
+// keeps its unwritten arrivals.
 func TestArrivalsSurviveAReload(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
+	inPlace(t, func(t *testing.T, p *place) {
 		from := time.Now().Truncate(time.Minute).Add(time.Minute)
 		time.Sleep(time.Until(from))
-		c := p.count()
-		time.Sleep(time.Millisecond) // after the writes at whole ten seconds
+		c := p.startReplica()
+		time.Sleep(time.Millisecond) // so that the writes are done, which happen every ten seconds
 		c.ask(t, 1, 1)
 		c.SetTargets(map[captcha.ID]string{identity(2).ID(): "login"})
-		c.ask(t, 1, 1) // of an identity without a target
+		c.ask(t, 1, 1) // this identity has no target
 		c.ask(t, 2, 1)
 		c.SetTargets(nil)
 		c.ask(t, 2, 1)
 		time.Sleep(10 * time.Second)
-		if got := c.came(t, "login", from); !slices.Equal(got, []string{"0*2"}) {
+		if got := c.arrivalsSince(t, "login", from); !slices.Equal(got, []string{"0*2"}) {
 			t.Errorf("%v", got)
 		}
 		c.SetTargets(map[captcha.ID]string{identity(2).ID(): "login"})
 		c.ask(t, 2, 1)
 		time.Sleep(10 * time.Minute)
-		if got := c.came(t, "login", from); !slices.Equal(got, []string{"0*2", "10*1"}) {
+		if got := c.arrivalsSince(t, "login", from); !slices.Equal(got, []string{"0*2", "10*1"}) {
 			t.Errorf("%v", got)
 		}
 	})
@@ -194,8 +195,8 @@ type unwritable struct {
 	writes int
 }
 
-// fail makes writes fail, or succeed if err is nil.
-func (u *unwritable) fail(err error) {
+// setFault makes all later writes fail with err. If err is nil, they succeed.
+func (u *unwritable) setFault(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.err = err
@@ -210,45 +211,46 @@ func (u *unwritable) Write(ctx context.Context, minutes []history.StoredMinute) 
 	return u.ArrivalStore.Write(ctx, minutes)
 }
 
-// Unwritten arrivals stay in memory for some minutes; then the log reports them as lost. A request of an earlier minute
-// is not counted, because it would replace the stored minute by a part of it.
+// Unwritten arrivals stay in memory for some minutes. Then the log reports them as lost. A request of
+// an earlier minute is not counted, because a count of only later requests would replace the stored
+// minute.
 func TestUnwrittenArrivalsAreKeptForMinutes(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
+	inPlace(t, func(t *testing.T, p *place) {
 		from, id := time.Now().Truncate(time.Minute).Add(time.Minute), identity(1).ID()
 		time.Sleep(time.Until(from))
 		store := &unwritable{ArrivalStore: redisstore.NewArrivals(p.stock.DB), err: errors.New("full")}
 		a, stop := p.runCounter(store)
 		c := &counter{Arrivals: a}
-		time.Sleep(time.Millisecond) // after the writes at whole ten seconds
+		time.Sleep(time.Millisecond) // so that the writes are done, which happen every ten seconds
 		a.Note(id, time.Now())
 		a.Note(id, time.Now())
 		time.Sleep(4 * time.Minute)
 		a.Note(id, time.Now())
-		store.fail(nil)
+		store.setFault(nil)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if got := c.came(t, "login", from); !slices.Equal(got, []string{"0*2", "240*1"}) {
+		if got := c.arrivalsSince(t, "login", from); !slices.Equal(got, []string{"0*2", "240*1"}) {
 			t.Errorf("%v", got)
 		}
 		writes := store.writes
-		time.Sleep(time.Minute) // 5:10
+		time.Sleep(time.Minute) // until 5:10
 		if synctest.Wait(); store.writes != writes {
 			t.Errorf("with nothing new there were %d writes", store.writes-writes)
 		}
-		a.Note(id, from)                  // of a minute that is no longer in memory
-		a.Note(id, from.Add(time.Minute)) // of the oldest minute in memory
+		a.Note(id, from)                  // this minute is no longer in memory
+		a.Note(id, from.Add(time.Minute)) // the oldest minute in memory
 		time.Sleep(10 * time.Second)
-		if got := c.came(t, "login", from); !slices.Equal(got, []string{"0*2", "60*1", "240*1"}) {
+		if got := c.arrivalsSince(t, "login", from); !slices.Equal(got, []string{"0*2", "60*1", "240*1"}) {
 			t.Errorf("%v", got)
 		}
-		store.fail(errors.New("full again"))
+		store.setFault(errors.New("full again"))
 		a.Note(id, time.Now())
 		a.Note(id, time.Now())
 		time.Sleep(6 * time.Minute)
-		store.fail(nil)
+		store.setFault(nil)
 		a.Note(id, time.Now())
 		stop()
-		if got := c.came(t, "login", from); !slices.Equal(got, []string{"0*2", "60*1", "240*1", "680*1"}) {
+		if got := c.arrivalsSince(t, "login", from); !slices.Equal(got, []string{"0*2", "60*1", "240*1", "680*1"}) {
 			t.Errorf("%v", got)
 		}
 		var said []string
@@ -280,9 +282,9 @@ func (h *hanging) Write(ctx context.Context, minutes []history.StoredMinute) err
 	return h.ArrivalStore.Write(ctx, minutes)
 }
 
-// A stop that interrupts a write repeats it, and the log does not report an outage.
+// If a stop interrupts a write, the write is repeated, and the log does not report an outage.
 func TestStopRepeatsAnInterruptedWriteOfArrivals(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
+	inPlace(t, func(t *testing.T, p *place) {
 		from := time.Now().Truncate(time.Minute)
 		a, stop := p.runCounter(&hanging{ArrivalStore: redisstore.NewArrivals(p.stock.DB)})
 		at := time.Now()
@@ -298,22 +300,22 @@ func TestStopRepeatsAnInterruptedWriteOfArrivals(t *testing.T) {
 	})
 }
 
-// kept is a store with one minute.
-type kept struct {
+// oneMinute is a store with one minute.
+type oneMinute struct {
 	history.ArrivalStore
 	text string
-	err  error // the result of Read; nil = the minute
+	err  error // error of Read; nil = Read returns the minute
 }
 
-func (k kept) Read(_ context.Context, target string, from, _ time.Time) ([]history.StoredMinute, error) {
+func (k oneMinute) Read(_ context.Context, target string, from, _ time.Time) ([]history.StoredMinute, error) {
 	return []history.StoredMinute{{Target: target, Minute: from.Truncate(time.Minute), Text: k.text}}, k.err
 }
 
-// A text in Redis that is not in the stored format is an error with the target and the minute.
+// If a text in Redis is not in the stored format, the error names the target and the minute.
 func TestUnreadableArrivalsAreAnError(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
 	read := func(text string) (string, error) {
-		found, err := history.NewArrivals(kept{text: text}, slog.New(slog.DiscardHandler)).Read(t.Context(), "login", at, at.Add(time.Minute))
+		found, err := history.NewArrivals(oneMinute{text: text}, slog.New(slog.DiscardHandler)).Read(t.Context(), "login", at, at.Add(time.Minute))
 		return fmt.Sprint(found), err
 	}
 	if got, err := read("0*3 599"); err != nil || got != "[{2026-01-02 03:04:00 +0000 UTC 3} {2026-01-02 03:04:59.9 +0000 UTC 1}]" {
@@ -324,19 +326,20 @@ func TestUnreadableArrivalsAreAnError(t *testing.T) {
 			t.Errorf("%q: %s, %v", text, got, err)
 		}
 	}
-	away := kept{text: "0*3", err: redisdb.ErrDown}
+	away := oneMinute{text: "0*3", err: redisdb.ErrDown}
 	if found, err := history.NewArrivals(away, slog.New(slog.DiscardHandler)).Read(t.Context(), "login", at, at.Add(time.Minute)); !errors.Is(err, redisdb.ErrDown) || found != nil {
 		t.Errorf("without the store: %v, %v", found, err)
 	}
 }
 
-// Counting a request does not allocate, so that a take costs next to nothing more.
+// Counting a request does not allocate memory, so that it does not slow down a take.
 func TestCountingDoesNotAllocate(t *testing.T) {
 	a := history.NewArrivals(nil, slog.New(slog.DiscardHandler))
 	id := identity(1).ID()
 	a.SetTargets(map[captcha.ID]string{id: "login"})
 	at := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
-	// 10,000 requests of a minute: the list of steps grows ten times, which AllocsPerRun rounds to 0.
+	// The loop adds 10,000 requests of a minute. The list of steps grows ten times, which
+	// AllocsPerRun rounds to 0.
 	if n := testing.AllocsPerRun(10_000, func() {
 		a.Note(id, at)
 		at = at.Add(5 * time.Millisecond)

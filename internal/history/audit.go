@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Entry is one line of the audit: an action of a key on a token. It contains neither the token's value nor a picture.
+// Entry is one line of the audit: an action of a key on a token. An entry contains neither the
+// token's value nor a picture.
 type Entry struct {
 	ID     string    // unique ID of letters and digits
 	At     time.Time // time of the replica's clock, UTC, in whole milliseconds
@@ -15,10 +16,10 @@ type Entry struct {
 	Token  string // the token id in the response, which begins with the order's id
 	Source string // the source of a taken token in the response
 	Image  string // for the solve of a picture: "sha256:<hex>, <n> bytes"
-	Price  int64  // price of a token bought for this call, in billionths of the currency; negative = unknown; else 0
+	Price  int64  // price in billionths of the currency if the token was bought for this call, else 0; negative = unknown
 }
 
-// Keyless stands in Entry.Key for a call without a key. No key has this name.
+// Keyless is the value of Entry.Key for a call without a key. No key has this name.
 const Keyless = "-"
 
 // Action is an action of a key.
@@ -27,20 +28,22 @@ type Action string
 // The actions.
 const (
 	Taken    Action = "taken"
-	Bought   Action = "bought"   // taken, after it was bought for this call
+	Bought   Action = "bought"   // the caller took a token that was bought for this call
 	Accepted Action = "accepted" // the caller reported that the site accepted the token
 	Rejected Action = "rejected" // the caller reported that the site rejected the token
 )
 
 // Audit keeps entries. Its methods are safe for concurrent use, and return the same errors as the methods of Store.
 //
-// An Audit accepts any text. It may return U+FFFD for invalid UTF-8 and zero bytes, and may cut a text after 500 bytes.
+// An Audit accepts any text. It may return U+FFFD for invalid UTF-8 and for zero bytes. It may
+// shorten a text to 500 bytes.
 type Audit interface {
-	// WriteEntries adds a batch of at most MostBatch entries. Like Store.Write, it adds and counts each entry once.
+	// WriteEntries adds a batch of at most MostBatch entries. Like Store.Write, it adds and counts
+	// each entry only once.
 	WriteEntries(ctx context.Context, batch []Entry) error
-	// Entries returns entries of a key. The times of the Query select entries by Entry.At.
+	// Entries returns entries of a key. The times of the Query refer to Entry.At.
 	Entries(ctx context.Context, key string, q Query) (Entries, error)
-	// KeyDay returns the figures of a UTC day by key. It ignores the time of day.
+	// KeyDay returns the figures by key for the UTC day of the argument day.
 	KeyDay(ctx context.Context, day time.Time) (map[string]KeyFigures, error)
 }
 
@@ -50,7 +53,7 @@ type Entries struct {
 	More bool // older entries follow
 }
 
-// KeyFigures counts entries, and sums up the prices of their tokens.
+// KeyFigures has the numbers of a key's entries, and the sum of the prices of the tokens.
 type KeyFigures struct {
 	HandedOut int64 // tokens that were taken or bought
 	Bought    int64
@@ -64,7 +67,7 @@ type KeyFigures struct {
 func (e Entry) Figures() KeyFigures {
 	switch e.Action {
 	case Bought:
-		spent, unpriced := costs(e.Price)
+		spent, unpriced := splitPrice(e.Price)
 		return KeyFigures{HandedOut: 1, Bought: 1, Spent: spent, Unpriced: unpriced}
 	case Taken:
 		return KeyFigures{HandedOut: 1}

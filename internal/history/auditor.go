@@ -10,14 +10,16 @@ import (
 )
 
 const (
-	// mostQueued limits the entries in memory to about 3 MB. This is enough for ten seconds at 1,000 hand-outs a second.
+	// mostQueued limits the memory of the queue to about 3 MB. This is enough for ten seconds at
+	// 1,000 hand-outs a second.
 	mostQueued = 10_000
-	// gather is the longest time that an entry is queued before its write. A killed process loses the entries of that time.
-	gather = 500 * time.Millisecond
+	// gatherTime is the longest time that an entry is queued before its write. A killed process loses
+	// the entries of that time.
+	gatherTime = 500 * time.Millisecond
 	// lastWrites limits the time for the writes after the end of Run's context.
 	lastWrites = 3 * time.Second
-	// logDrops is the minimum interval between two log lines about dropped entries.
-	logDrops = time.Minute
+	// dropLogEvery is the minimum interval between two log lines about dropped entries.
+	dropLogEvery = time.Minute
 )
 
 // EntryWriter is the part of an Audit that an Auditor needs.
@@ -37,7 +39,7 @@ type Auditor struct {
 	written, dropped int64
 
 	// Only the goroutine of Run uses the following fields.
-	refusal  error     // why the store last refused an entry; nil = it refused none since the last log line
+	refusal  error     // why the store last refused an entry; nil = the store refused none since the last log line
 	logged   int64     // number of dropped entries at the last log line about them
 	loggedAt time.Time // time of the last log line about dropped entries
 }
@@ -83,7 +85,7 @@ func (a *Auditor) Health() AuditHealth {
 
 // Run writes the queued entries until ctx ends. Then it writes the rest of the queue within the time lastWrites.
 func (a *Auditor) Run(ctx context.Context) error {
-	ticker := time.NewTicker(gather)
+	ticker := time.NewTicker(gatherTime)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		select {
@@ -93,7 +95,7 @@ func (a *Auditor) Run(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		err := a.writeAll(ctx)
-		a.logDropped(logDrops)
+		a.logDropped(dropLogEvery)
 		if err != nil {
 			a.down.wait(ctx)
 		}
@@ -115,27 +117,28 @@ func (a *Auditor) writeAll(ctx context.Context) error {
 			dropped++
 			a.refusal = fmt.Errorf("entry %s: %w", e.ID, err)
 		})
-		if err == nil || ctx.Err() == nil { // an ended ctx is not a fault of the store
+		if err == nil || ctx.Err() == nil { // the end of ctx is not a fault of the store
 			a.down.note(err)
 		}
 		if err != nil {
 			return err
 		}
-		a.remove(len(batch), dropped)
+		a.removeOldest(len(batch), dropped)
 		left -= len(batch)
 	}
 	return nil
 }
 
-// oldest returns the first n entries of the queue. They stay in the queue.
+// oldest returns the first n entries of the queue. These entries stay in the queue.
 func (a *Auditor) oldest(n int) []Entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.queue[:n:n]
 }
 
-// remove removes the first n entries of the queue. The argument refused is the number of them that the store refused.
-func (a *Auditor) remove(n, refused int) {
+// removeOldest removes the first n entries of the queue. The argument refused is the number of these
+// entries that the store refused.
+func (a *Auditor) removeOldest(n, refused int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.written += int64(n - refused)
@@ -145,8 +148,8 @@ func (a *Auditor) remove(n, refused int) {
 	}
 }
 
-// logDropped logs the number of entries dropped since its last log line. It does nothing if no entry was dropped since
-// then, or if that line is newer than the duration after.
+// logDropped logs how many entries were dropped since its last log line. It does nothing if no entry
+// was dropped since that line. It also does nothing if that line is newer than the duration after.
 func (a *Auditor) logDropped(after time.Duration) {
 	dropped := a.Health().Dropped
 	if dropped == a.logged || time.Since(a.loggedAt) < after {
@@ -160,7 +163,8 @@ func (a *Auditor) logDropped(after time.Duration) {
 	a.logged, a.loggedAt, a.refusal = dropped, time.Now(), nil
 }
 
-// write writes entries. It returns a panic of the store as an error, so that the panic does not end the daemon.
+// write writes entries. If the store panics, write returns the panic as an error, so that the daemon
+// survives.
 func (a *Auditor) write(ctx context.Context, batch []Entry) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

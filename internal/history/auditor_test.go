@@ -22,12 +22,13 @@ type shelf struct {
 	log bytes.Buffer
 
 	mu     sync.Mutex
-	ids    []string // of the kept entries
-	writes int      // including failed ones
+	ids    []string // IDs of the kept entries
+	writes int      // number of writes, including failed writes
 	fault  func(ctx context.Context, batch []history.Entry) error
 }
 
-// WriteEntries keeps a batch, or nothing of it if fault returns an error.
+// WriteEntries keeps a batch. If the function fault returns an error, WriteEntries keeps nothing of
+// the batch.
 func (s *shelf) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	s.mu.Lock()
 	s.writes++
@@ -49,7 +50,7 @@ func (s *shelf) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	for _, e := range batch {
 		s.ids = append(s.ids, e.ID)
 	}
-	_ = append(batch, history.Entry{ID: "of the store"}) // a store may overwrite the memory after its batch
+	_ = append(batch, history.Entry{ID: "of the store"}) // a store may append to the slice of its batch
 	return nil
 }
 
@@ -64,15 +65,16 @@ func away(context.Context, []history.Entry) error {
 	return fmt.Errorf("%w: not now", history.ErrDown)
 }
 
-// tries returns the number of writes.
-func (s *shelf) tries() int {
+// countWrites returns the number of writes.
+func (s *shelf) countWrites() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.writes
 }
 
-// has checks that the shelf has the entries in [first, last) except without, each once and in order.
-func (s *shelf) has(first, last int, without ...string) {
+// checkEntries checks that the shelf has the entries from first to last-1 except the entries in
+// without, each once and in order.
+func (s *shelf) checkEntries(first, last int, without ...string) {
 	s.t.Helper()
 	var want []string
 	for i := first; i < last; i++ {
@@ -89,8 +91,8 @@ func (s *shelf) has(first, last int, without ...string) {
 
 func name(i int) string { return fmt.Sprintf("e%06d", i) }
 
-// auditing runs a test with an auditor in a bubble.
-func auditing(t *testing.T, do func(t *testing.T, s *shelf, a *history.Auditor, stop func())) {
+// withAuditor runs a test with an auditor in a bubble.
+func withAuditor(t *testing.T, do func(t *testing.T, s *shelf, a *history.Auditor, stop func())) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{t: t}
 		a, stop := s.auditor(slog.NewTextHandler(&s.log, nil))
@@ -122,27 +124,28 @@ func noteAll(a *history.Auditor, first, last int) {
 	}
 }
 
-// While the store is down, the auditor queues entries, and drops and counts those that do not fit. The log reports both.
-// After the recovery each queued entry arrives once.
+// While the store is down, the auditor queues entries. It drops and counts entries that do not fit in
+// the queue. The log reports the outage and the drops. After the recovery each queued entry arrives
+// once.
 func TestAuditorOutlivesAnOutage(t *testing.T) {
-	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
+	withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
 		s.setFault(away)
-		for i := range 1070 { // more than fit
+		for i := range 1070 { // more entries than fit
 			noteAll(a, 10*i, 10*i+10)
 			time.Sleep(560 * time.Millisecond)
 		}
 		if h := a.Health(); h.Queued != 10_000 || h.Dropped != 700 || h.Written != 0 || !strings.Contains(h.Down, "not now") {
 			t.Errorf("health %+v", h)
 		}
-		if n := s.tries(); n < 20 || n > 60 {
+		if n := s.countWrites(); n < 20 || n > 60 {
 			t.Errorf("tried %d times in ten minutes", n)
 		}
 		s.setFault(nil)
 		time.Sleep(time.Minute)
-		s.has(0, 10_000)
+		s.checkEntries(0, 10_000)
 		noteAll(a, 10_000, 10_050)
 		time.Sleep(time.Second)
-		s.has(0, 10_050)
+		s.checkEntries(0, 10_050)
 		if h := a.Health(); h != (history.AuditHealth{Written: 10_050, Dropped: 700}) {
 			t.Errorf("health %+v", h)
 		}
@@ -154,15 +157,16 @@ func TestAuditorOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// After a recovery a second outage begins anew: with a pause of a second and its own two log lines.
+// After a recovery a second outage begins like the first: with a pause of a second and with two log
+// lines.
 func TestSecondOutageOfTheAuditBeginsAnew(t *testing.T) {
-	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
+	withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
 		for n := range 2 {
 			down, began := new(refusals), time.Now()
 			s.setFault(func(context.Context, []history.Entry) error { return down.refuse() })
 			noteAll(a, n, n+1)
 			time.Sleep(5 * time.Minute) // the pauses grow to 30 s
-			down.begun(t, began, 500*time.Millisecond)
+			down.checkStart(t, began, 500*time.Millisecond)
 			if h := a.Health(); h.Queued != 1 || h.Down == "" {
 				t.Errorf("in outage %d: health %+v", n, h)
 			}
@@ -176,18 +180,18 @@ func TestSecondOutageOfTheAuditBeginsAnew(t *testing.T) {
 				t.Errorf("after outage %d the log has\n%s", n, log)
 			}
 		}
-		s.has(0, 2)
+		s.checkEntries(0, 2)
 	})
 }
 
-// If the store refuses an entry or panics at it, the auditor drops this entry alone.
+// If the store refuses an entry or panics because of an entry, the auditor drops only this entry.
 func TestAuditorDropsRefusedEntriesAlone(t *testing.T) {
 	for what, refuse := range map[string]func() error{
 		"refused": func() error { return errors.New("not like this") },
 		"a panic": func() error { panic("not like this") },
 	} {
 		t.Run(what, func(t *testing.T) {
-			auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
+			withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
 				s.setFault(func(_ context.Context, batch []history.Entry) error {
 					if slices.ContainsFunc(batch, func(e history.Entry) bool { return e.ID == name(137) }) {
 						return refuse()
@@ -196,7 +200,7 @@ func TestAuditorDropsRefusedEntriesAlone(t *testing.T) {
 				})
 				noteAll(a, 0, 250)
 				time.Sleep(time.Second)
-				s.has(0, 250, name(137))
+				s.checkEntries(0, 250, name(137))
 				if h := a.Health(); h != (history.AuditHealth{Written: 249, Dropped: 1}) {
 					t.Errorf("health %+v", h)
 				}
@@ -208,9 +212,9 @@ func TestAuditorDropsRefusedEntriesAlone(t *testing.T) {
 	}
 }
 
-// The log gives the reason of the drops that it reports, not the reason of earlier ones.
+// The log gives the reason of the drops that it reports, and not the reason of earlier drops.
 func TestAuditorLogsTheReasonOfEachDrop(t *testing.T) {
-	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
+	withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
 		s.setFault(func(context.Context, []history.Entry) error { return errors.New("not like this") })
 		noteAll(a, 0, 1)
 		time.Sleep(2 * time.Minute)
@@ -226,9 +230,9 @@ func TestAuditorLogsTheReasonOfEachDrop(t *testing.T) {
 	})
 }
 
-// A store that refuses each entry does not fill the log, which accounts for all of them.
+// If the store refuses every entry, the log stays short but counts all refused entries.
 func TestRefusedEntriesDoNotFillTheLog(t *testing.T) {
-	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, stop func()) {
+	withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, stop func()) {
 		s.setFault(func(context.Context, []history.Entry) error { return errors.New("never") })
 		for i := range 100 {
 			noteAll(a, 10*i, 10*i+10)
@@ -252,28 +256,28 @@ func TestRefusedEntriesDoNotFillTheLog(t *testing.T) {
 	})
 }
 
-// A batch is written when it is full, or half a second after its first entry. The next batch gathers during a slow
-// write.
+// A batch is written when it is full, or half a second after its first entry. During a slow write the
+// auditor gathers the next batch.
 func TestEntriesAreWrittenInBatches(t *testing.T) {
-	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
+	withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, _ func()) {
 		time.Sleep(10 * time.Millisecond)
 		noteAll(a, 0, history.MostBatch-1)
 		synctest.Wait()
-		s.has(0, 0)
+		s.checkEntries(0, 0)
 		noteAll(a, history.MostBatch-1, history.MostBatch)
 		synctest.Wait()
-		s.has(0, history.MostBatch)
+		s.checkEntries(0, history.MostBatch)
 		noteAll(a, history.MostBatch, history.MostBatch+1)
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait()
-		s.has(0, history.MostBatch+1)
+		s.checkEntries(0, history.MostBatch+1)
 
 		s.setFault(func(context.Context, []history.Entry) error {
 			time.Sleep(5 * time.Millisecond)
 			return nil
 		})
-		before := s.tries()
-		for i := range 2000 { // one each ms
+		before := s.countWrites()
+		for i := range 2000 { // one entry each ms
 			time.Sleep(time.Millisecond)
 			noteAll(a, history.MostBatch+1+i, history.MostBatch+2+i)
 			if n := a.Health().Queued; n > 2*history.MostBatch {
@@ -281,46 +285,46 @@ func TestEntriesAreWrittenInBatches(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		s.has(0, history.MostBatch+2001)
-		if n := s.tries() - before; n > 40 {
+		s.checkEntries(0, history.MostBatch+2001)
+		if n := s.countWrites() - before; n > 40 {
 			t.Errorf("%d writes of 2000 entries", n)
 		}
 	})
 }
 
-// A stop writes the queued entries.
+// When an auditor stops, it writes the queued entries.
 func TestStopWritesTheQueue(t *testing.T) {
-	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, stop func()) {
+	withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, stop func()) {
 		noteAll(a, 0, 1050)
 		stop()
-		s.has(0, 1050)
+		s.checkEntries(0, 1050)
 		if s.log.Len() > 0 {
 			t.Errorf("logged:\n%s", s.log.String())
 		}
 	})
 }
 
-// A stop writes the queued entries even if it interrupts a write or a pause.
+// When a stop interrupts a write or a pause, the auditor still writes the queued entries.
 func TestStopWritesTheQueueAfterAnInterruption(t *testing.T) {
 	for what, c := range map[string]struct {
 		fault func(ctx context.Context, batch []history.Entry) error
-		lines int // of the log
+		lines int // number of log lines
 	}{
 		"of a write": {func(ctx context.Context, _ []history.Entry) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}, 0},
-		"of a pause": {away, 2}, // the outage and the recovery
+		"of a pause": {away, 2}, // one line for the outage, one for the recovery
 	} {
 		t.Run(what, func(t *testing.T) {
-			auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, stop func()) {
+			withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, stop func()) {
 				s.setFault(c.fault)
 				noteAll(a, 0, 250)
 				synctest.Wait()
 				s.setFault(nil)
 				began := time.Now()
 				stop()
-				s.has(0, 250)
+				s.checkEntries(0, 250)
 				if took := time.Since(began); took != 0 || strings.Count(s.log.String(), "\n") != c.lines {
 					t.Errorf("took %v, logged:\n%s", took, s.log.String())
 				}
@@ -329,9 +333,9 @@ func TestStopWritesTheQueueAfterAnInterruption(t *testing.T) {
 	}
 }
 
-// A stop waits three seconds for a slow store, and logs the number of lost entries.
+// An auditor that stops waits three seconds for a slow store, and logs the number of lost entries.
 func TestStopGivesUpAfterThreeSeconds(t *testing.T) {
-	auditing(t, func(t *testing.T, s *shelf, a *history.Auditor, stop func()) {
+	withAuditor(t, func(t *testing.T, s *shelf, a *history.Auditor, stop func()) {
 		s.setFault(func(ctx context.Context, _ []history.Entry) error {
 			select {
 			case <-ctx.Done():
@@ -345,25 +349,25 @@ func TestStopGivesUpAfterThreeSeconds(t *testing.T) {
 		if took := time.Since(began); took != 3*time.Second {
 			t.Errorf("took %v", took)
 		}
-		s.has(0, 200)
+		s.checkEntries(0, 200)
 		if h := a.Health(); h.Queued != 800 || h.Down != "" || strings.Count(s.log.String(), "\n") != 1 || !strings.Contains(s.log.String(), "entries=800") {
 			t.Errorf("health %+v, logged:\n%s", h, s.log.String())
 		}
 	})
 }
 
-// stuck is a log whose writes block until it is closed.
-type stuck struct {
+// stuckLog is a log whose writes block until it is closed.
+type stuckLog struct {
 	slog.Handler
 	read chan struct{}
 }
 
-func (l stuck) Handle(context.Context, slog.Record) error {
+func (l stuckLog) Handle(context.Context, slog.Record) error {
 	<-l.read
 	return nil
 }
 
-// Note blocks neither on a silent store nor on a blocked log.
+// Note does not block if the store does not respond or if the log blocks.
 func TestNoteDoesNotBlock(t *testing.T) {
 	for what, fault := range map[string]func(ctx context.Context, batch []history.Entry) error{
 		"the store": func(ctx context.Context, _ []history.Entry) error {
@@ -375,7 +379,7 @@ func TestNoteDoesNotBlock(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, read := &shelf{t: t}, make(chan struct{})
-				a, stop := s.auditor(stuck{slog.DiscardHandler, read})
+				a, stop := s.auditor(stuckLog{slog.DiscardHandler, read})
 				defer stop()
 				defer close(read)
 				s.setFault(fault)
@@ -383,8 +387,8 @@ func TestNoteDoesNotBlock(t *testing.T) {
 				noteAll(a, 0, 20_000)
 				synctest.Wait()
 				noteAll(a, 0, 100)
-				if h := a.Health(); h.Queued != 10_000 || h.Dropped != 10_100 || !time.Now().Equal(began) || s.tries() != 1 {
-					t.Errorf("health %+v after %v and %d tries", h, time.Since(began), s.tries())
+				if h := a.Health(); h.Queued != 10_000 || h.Dropped != 10_100 || !time.Now().Equal(began) || s.countWrites() != 1 {
+					t.Errorf("health %+v after %v and %d tries", h, time.Since(began), s.countWrites())
 				}
 			})
 		})

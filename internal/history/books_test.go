@@ -14,7 +14,7 @@ import (
 	"poold/internal/pool"
 )
 
-// books list the sold orders and how each of them ended.
+// books lists the sold orders and how each order ended.
 type books struct {
 	stock      *pool.Store
 	identities int
@@ -27,7 +27,7 @@ type sale struct {
 	about pool.Facts
 	how   history.How
 	price int64
-	value string // of its token
+	value string // value of the order's token
 }
 
 // subject returns the facts of the orders of the i-th identity.
@@ -39,7 +39,7 @@ func subject(i int) pool.Facts {
 	}
 }
 
-// sell places orders and ends them by the scripts that end orders.
+// sell places orders and ends them with the scripts that end orders.
 func sell(t *testing.T, address string, orders, identities int) *books {
 	t.Helper()
 	hows := []history.How{history.Solved, history.Failed, history.Refused, history.Lost, history.Discarded}
@@ -51,19 +51,19 @@ func sell(t *testing.T, address string, orders, identities int) *books {
 			about: about, how: hows[(i+i/identities)%len(hows)], price: int64(1000 + i), value: fmt.Sprint("token ", i),
 		})
 	}
-	b.each(t, b.place)
+	b.forEach(t, b.place)
 	time.Sleep(5 * time.Millisecond) // the tokens of discarded orders expire
-	b.each(t, b.end)
-	time.Sleep(5 * time.Millisecond)                    // the deadlines of lost orders pass
-	b.each(t, func(ctx context.Context, s sale) error { // a look purges the stock
+	b.forEach(t, b.end)
+	time.Sleep(5 * time.Millisecond)                       // the deadlines of lost orders pass
+	b.forEach(t, func(ctx context.Context, s sale) error { // a look purges the stock
 		_, err := b.stock.Tokens.Look(ctx, s.Identity, 0, 0)
 		return err
 	})
 	return b
 }
 
-// each calls do for each order, by eight goroutines.
-func (b *books) each(t *testing.T, do func(ctx context.Context, s sale) error) {
+// forEach calls the function do for each order, in eight goroutines.
+func (b *books) forEach(t *testing.T, do func(ctx context.Context, s sale) error) {
 	t.Helper()
 	var group sync.WaitGroup
 	for part := range slices.Chunk(b.sold, (len(b.sold)+7)/8) {
@@ -123,7 +123,7 @@ func (b *books) lines(t *testing.T) (all []pool.EndedOrder) {
 	return all
 }
 
-// days returns the figures that a store must have, by date. The times come from the ends.
+// days returns the figures that a store must have, by date. It takes the times from the ends.
 func (b *books) days(t *testing.T, lines []pool.EndedOrder) map[string]history.Day {
 	t.Helper()
 	line := map[string]pool.EndedOrder{}
@@ -148,8 +148,8 @@ func (b *books) days(t *testing.T, lines []pool.EndedOrder) map[string]history.D
 	return days
 }
 
-// equal compares a store with the books: the figures of each day, and one record of each order.
-func (b *books) equal(t *testing.T, store history.Store, days map[string]history.Day) {
+// compare compares a store with the books: the figures of each day, and the one record of each order.
+func (b *books) compare(t *testing.T, store history.Store, days map[string]history.Day) {
 	t.Helper()
 	for date, want := range days {
 		at, err := time.Parse(time.DateOnly, date)

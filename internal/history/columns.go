@@ -1,7 +1,7 @@
 package history
 
-// Column is a stored field of a record or of an entry. Field points to a string, a time.Time, an int, an int64 or a
-// bool; a store reads and writes the field through this pointer.
+// Column is a stored field of a record or of an entry. Field points to a string, a time.Time, an int,
+// an int64 or a bool. A store reads and writes the field through this pointer.
 type Column struct {
 	Name  string
 	Field any
@@ -30,7 +30,7 @@ func (e *Entry) Columns() []Column {
 	}
 }
 
-// Count is a stored figure. N points to the field of the Figures or KeyFigures.
+// Count is a stored figure. N points to a field of the Figures or KeyFigures.
 type Count struct {
 	Name string
 	N    *int64
@@ -52,21 +52,21 @@ func (f *KeyFigures) Counts() []Count {
 	}
 }
 
-// add adds each count to the element of the list to with the same index. Both lists must have the same names.
-func add(to, counts []Count) {
+// addCounts adds the counts to the sums. Both lists must have the same names in the same order.
+func addCounts(sums, counts []Count) {
 	for i, c := range counts {
-		*to[i].N += *c.N
+		*sums[i].N += *c.N
 	}
 }
 
 // Plus returns the sum of f and g.
 func (f Figures) Plus(g Figures) Figures {
-	add(f.Counts(), g.Counts())
+	addCounts(f.Counts(), g.Counts())
 	return f
 }
 
 // Plus returns the sum of f and g.
 func (f KeyFigures) Plus(g KeyFigures) KeyFigures {
-	add(f.Counts(), g.Counts())
+	addCounts(f.Counts(), g.Counts())
 	return f
 }

@@ -36,7 +36,8 @@ func TestCountsListEachFigure(t *testing.T) {
 	}
 }
 
-// The names are columns of the stores, and redisstore identifies columns by their position: neither may change.
+// Neither the names nor the order of the columns may change. Stores use the names, and redisstore
+// identifies columns by their position.
 func TestColumnsStay(t *testing.T) {
 	for what, c := range map[string]struct{ columns, want []string }{
 		"a record": {names(new(history.Record).Columns()), []string{

@@ -1,16 +1,18 @@
-// Package history records how each order ended, the figures of each day, and which key used which token.
+// Package history records how each order ended, the figures of each day, and which key used which
+// token.
 //
-// The Redis scripts of package pool that end an order append a line to an outbox beside the stock, in the same atomic
-// step (pool.Endings). A Sender copies these lines to a Store and then removes them from the outbox, so that neither a
-// crash nor an outage of the store loses a line. A line may be sent twice; a Store counts it once. A Mirror copies the
-// orders in flight to stores that other programs read.
+// The Redis scripts of package pool that end an order append a line to an outbox beside the stock, in
+// the same atomic step (pool.Endings). A Sender copies these lines to a Store and then removes them
+// from the outbox, so that neither a crash nor an outage of the store loses a line. If a line is sent
+// twice, a Store counts it once. A Mirror copies the orders in flight to stores that other programs
+// read.
 //
-// The audit records which key took which token. An Auditor queues the entries of the audit in memory, so that no caller
-// waits, and writes them to an Audit in batches. A killed process loses its queue. If the queue is full, new entries are
-// dropped and counted.
+// The audit records which key took which token. An Auditor queues the entries of the audit in memory
+// and writes them to an Audit in batches, so that no caller waits. A killed process loses its queue.
+// If the queue is full, new entries are dropped and counted.
 //
-// Arrivals counts requests by their time of arrival and keeps the counts for a day. It writes the counts to Redis
-// periodically, also when the records are in another store.
+// Arrivals counts requests by their time of arrival and keeps the counts for a day. It writes the
+// counts to Redis periodically, even if the records are in another store.
 //
 // Three packages implement Store and Audit, and pass the suites of historytest:
 //

@@ -26,14 +26,15 @@ import (
 	"poold/internal/testkit"
 )
 
-// late is a replica that read all ends, hung, and continues at last. It is its own outbox.
-type late struct {
+// lateReplica is a replica that read all ends, then hung, and now continues. It is also its own
+// outbox.
+type lateReplica struct {
 	mu    sync.Mutex
 	lines []pool.EndedOrder
 }
 
 // Kept implements history.Outbox.
-func (l *late) Kept(_ context.Context, ids []captcha.ID, _ int) (kept []pool.EndedOrder, _ map[captcha.ID]error, _ error) {
+func (l *lateReplica) Kept(_ context.Context, ids []captcha.ID, _ int) (kept []pool.EndedOrder, _ map[captcha.ID]error, _ error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range l.lines {
@@ -45,7 +46,7 @@ func (l *late) Kept(_ context.Context, ids []captcha.ID, _ int) (kept []pool.End
 }
 
 // Forget implements history.Outbox.
-func (l *late) Forget(_ context.Context, orders []pool.EndedOrder) error {
+func (l *lateReplica) Forget(_ context.Context, orders []pool.EndedOrder) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines = slices.DeleteFunc(l.lines, func(o pool.EndedOrder) bool {
@@ -55,17 +56,17 @@ func (l *late) Forget(_ context.Context, orders []pool.EndedOrder) error {
 }
 
 // Sweep implements history.Outbox.
-func (*late) Sweep(context.Context) ([]captcha.ID, error) { return nil, nil }
+func (*lateReplica) Sweep(context.Context) ([]captcha.ID, error) { return nil, nil }
 
-// sent reports whether all ends are sent.
-func (l *late) sent() bool {
+// allSent reports whether all ends are sent.
+func (l *lateReplica) allSent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.lines) == 0
 }
 
 // send runs a sender until all ends are sent.
-func (l *late) send(t *testing.T, to history.Writer) {
+func (l *lateReplica) send(t *testing.T, to history.Writer) {
 	t.Helper()
 	s := history.NewSender(l, to, slog.New(slog.DiscardHandler))
 	for _, o := range l.lines {
@@ -74,27 +75,27 @@ func (l *late) send(t *testing.T, to history.Writer) {
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() { _ = s.Run(ctx) })
-	testkit.Within(t, patience, "all to be sent a second time", l.sent)
+	testkit.Within(t, patience, "all to be sent a second time", l.allSent)
 	stop()
 	group.Wait()
 }
 
 // child is a process that runs a sender.
 type child struct {
-	sending
+	instructions
 	command *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Scanner
 }
 
 // spawn starts a process.
-func spawn(ctx context.Context, t *testing.T, told sending) *child {
+func spawn(ctx context.Context, t *testing.T, told instructions) *child {
 	t.Helper()
 	text, err := json.Marshal(told)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &child{sending: told, command: exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSendersAreKilled$")}
+	c := &child{instructions: told, command: exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSendersAreKilled$")}
 	c.command.Env = append(os.Environ(), sendingEnv+"="+string(text))
 	c.command.Stderr = os.Stderr
 	out, err := c.command.StdoutPipe()
@@ -111,8 +112,8 @@ func spawn(ctx context.Context, t *testing.T, told sending) *child {
 	return c
 }
 
-// says waits until the process prints a word, and returns the number after it.
-func (c *child) says(t *testing.T, word string) (n int) {
+// waitForWord waits until the process prints a word, and returns the number that follows the word.
+func (c *child) waitForWord(t *testing.T, word string) (n int) {
 	t.Helper()
 	for c.out.Scan() {
 		if said, is := strings.CutPrefix(c.out.Text(), word); is {
@@ -125,21 +126,21 @@ func (c *child) says(t *testing.T, word string) (n int) {
 	return 0
 }
 
-// died waits until the process has killed itself.
-func (c *child) died(t *testing.T) {
+// waitForDeath waits until the process has killed itself.
+func (c *child) waitForDeath(t *testing.T) {
 	t.Helper()
-	c.says(t, "dies")
+	c.waitForWord(t, "dies")
 	var killed *exec.ExitError
 	if err := c.command.Wait(); !errors.As(err, &killed) || killed.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Errorf("a process that kills itself: %v", err)
 	}
 }
 
-// end ends a process and returns the number of records that it sent.
-func (c *child) end(t *testing.T) (sent int) {
+// stop ends a process and returns the number of records that it sent.
+func (c *child) stop(t *testing.T) (sent int) {
 	t.Helper()
 	_ = c.in.Close()
-	sent = c.says(t, "sent")
+	sent = c.waitForWord(t, "sent")
 	if err := c.command.Wait(); err != nil {
 		t.Error(err)
 	}
@@ -149,16 +150,17 @@ func (c *child) end(t *testing.T) (sent int) {
 // size is the number of orders and of processes.
 type size struct{ orders, identities, living, dying int }
 
-// deaths lists where and at which pass the first processes die. The next ones die two passes later.
+// deaths lists the points and passes at which the first processes die. The other processes die two
+// passes later.
 var deaths = []struct {
 	at   string
 	pass int
 }{{halfWritten, 1}, {whileSending, 2}, {notForgotten, 1}, {halfWritten, 2}}
 
-// spawn starts the processes. Each has read its first ends.
+// spawn starts the processes and waits until each process has read its first ends.
 func (n size) spawn(ctx context.Context, t *testing.T, redis, store string) (living, dying []*child) {
 	t.Helper()
-	told := sending{Redis: redis, Store: store, Identities: n.identities}
+	told := instructions{Redis: redis, Store: store, Identities: n.identities}
 	for range n.living {
 		living = append(living, spawn(ctx, t, told))
 	}
@@ -167,16 +169,17 @@ func (n size) spawn(ctx context.Context, t *testing.T, redis, store string) (liv
 		dying = append(dying, spawn(ctx, t, told))
 	}
 	for _, c := range slices.Concat(living, dying) {
-		if held := c.says(t, "holds"); held < history.MostBatch {
+		if held := c.waitForWord(t, "holds"); held < history.MostBatch {
 			t.Fatalf("a process begins with %d lines", held)
 		}
 	}
 	return living, dying
 }
 
-// Processes send the ends of orders concurrently. Some are killed: in the middle of a request, of a batch, or between the
-// write and the removal. At last a hung replica sends all ends again. Each order has one record, the figures of the days
-// are exact, and Redis has no ends left.
+// Several processes send the ends of orders concurrently. Some are killed in the middle of a request,
+// in the middle of a batch, or between the write and the removal. At last a replica that was hung
+// sends all ends again. Each order has one record, the figures of the days are exact, and Redis has
+// no ends left.
 //
 // Without -short there are 10,000 orders and 20 processes:
 //
@@ -221,7 +224,7 @@ func testSendersAreKilled(t *testing.T, n size, address string) {
 		}
 	}
 	for _, c := range dying {
-		c.died(t)
+		c.waitForDeath(t)
 	}
 	testkit.Within(t, patience, "nothing to be left", func() bool {
 		left, err := b.stock.Endings.Sweep(ctx)
@@ -229,10 +232,10 @@ func testSendersAreKilled(t *testing.T, n size, address string) {
 	})
 	sent := 0
 	for _, c := range living {
-		sent += c.end(t)
+		sent += c.stop(t)
 	}
-	b.equal(t, store, days)
-	(&late{lines: lines}).send(t, store)
-	b.equal(t, store, days)
+	b.compare(t, store, days)
+	(&lateReplica{lines: lines}).send(t, store)
+	b.compare(t, store, days)
 	t.Logf("of %d orders %d were sent by the %d processes that lived", n.orders, sent, n.living)
 }

@@ -12,16 +12,17 @@ import (
 // two updates.
 const mirrorEvery = 5 * time.Second
 
-// ActiveStore publishes the orders in flight for other programs that read the store.
+// ActiveStore publishes the orders in flight for programs that read the store.
 type ActiveStore interface {
-	// PutActive publishes orders. It ignores the fields that only an ended order has. The IDs of the orders must differ.
+	// PutActive publishes orders. It ignores the fields that only an ended order has. The IDs of the
+	// orders must differ.
 	PutActive(ctx context.Context, orders []Record) error
 	// RemoveActive removes published orders. It ignores unknown IDs.
 	RemoveActive(ctx context.Context, ids []string) error
 }
 
-// Mirror copies this replica's orders in flight to an ActiveStore. The daemon itself never reads the copies: it reads
-// the journal in Redis.
+// Mirror copies this replica's orders in flight to an ActiveStore. The daemon itself never reads
+// these copies, but the journal in Redis.
 type Mirror struct {
 	list  func(ctx context.Context) ([]Record, error)
 	to    ActiveStore
@@ -29,15 +30,15 @@ type Mirror struct {
 	shown map[string]bool // IDs of published orders; false = the store may lack the order; only Run uses the map
 }
 
-// NewMirror returns a Mirror that copies the orders that the function list returns.
+// NewMirror returns a Mirror. The function list returns the orders to copy.
 func NewMirror(list func(ctx context.Context) ([]Record, error), to ActiveStore, log *slog.Logger) *Mirror {
 	return &Mirror{list: list, to: to, shown: map[string]bool{}, down: outage{
 		log: log, began: "the history's store cannot show the orders under way", ended: "the history's store shows the orders under way again",
 	}}
 }
 
-// Run copies the orders in flight until ctx ends. Then it leaves the published orders in the store. A replica that
-// adopts an order publishes it too, and the store drops old orders by itself.
+// Run copies the orders in flight until ctx ends. Then it leaves the published orders in the store. A
+// replica that adopts such an order publishes the order too. The store itself drops old orders.
 func (m *Mirror) Run(ctx context.Context) error {
 	ticker := time.NewTicker(mirrorEvery)
 	defer ticker.Stop()

@@ -16,7 +16,8 @@ import (
 	"poold/internal/history"
 )
 
-// board is an ActiveStore that counts writes. With fails set, a call does its first item and fails.
+// board is an ActiveStore that counts writes. If the field fails is true, each call processes its
+// first item and then fails.
 type board struct {
 	shows         map[string]bool
 	puts, removes int
@@ -104,7 +105,7 @@ func TestMirrorShowsOrdersUnderWay(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		// The steps have three outages.
+		// The store is down three times in these steps.
 		if log := log.String(); strings.Count(log, "cannot show") != 3 || strings.Count(log, "under way again") != 3 {
 			t.Errorf("the log has\n%s", log)
 		}

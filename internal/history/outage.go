@@ -11,23 +11,23 @@ import (
 	"poold/internal/redisdb"
 )
 
-// retries has the pauses between two attempts while a store does not respond.
+// retries contains the pauses between two attempts while a store does not respond.
 var retries = backoff.Doubling{First: time.Second, Most: 30 * time.Second}
 
-// outage records whether a store responds to its writer, and logs each change. Only the goroutine of the writer may call
-// the methods note and wait.
+// outage records whether a store responds to its writer, and logs each change. Only the goroutine of
+// the writer may call the methods note and wait.
 type outage struct {
 	log          *slog.Logger
 	began, ended string // log messages
 	failures     int    // number of failed attempts since the last success
 
 	mu     sync.Mutex
-	reason string    // why the last attempt failed; "" = it succeeded
+	reason string    // why the last attempt failed; "" = the attempt succeeded
 	since  time.Time // first failure after the last success
 }
 
-// note records the result of an attempt. It releases the lock before it logs, so that a slow log does not block callers
-// of state.
+// note records the result of an attempt. It releases the lock before it logs, so that a slow log does
+// not block callers of the method state.
 func (o *outage) note(err error) {
 	o.mu.Lock()
 	was := o.reason
@@ -50,7 +50,8 @@ func (o *outage) note(err error) {
 	}
 }
 
-// state returns why the store does not respond, and since when. The reason is "" if the last attempt succeeded.
+// state returns the reason and the start of an outage. The reason is "" if the last attempt
+// succeeded.
 func (o *outage) state() (reason string, since time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,9 +64,10 @@ func (o *outage) wait(ctx context.Context) {
 	_ = retries.Wait(ctx, o.failures)
 }
 
-// writeParts writes a batch with the function write. If the store refuses the content of the batch, writeParts writes
-// each half of it separately, and so on. It passes each single item that the store refuses to the function refuse. It
-// returns an error if the store does not respond or ctx ends.
+// writeParts writes a batch with the function write. If the store refuses the content of the batch,
+// writeParts halves the batch repeatedly and writes the halves separately. It passes each single item
+// that the store refuses to the function refuse. It returns an error if the store does not respond or
+// ctx ends.
 func writeParts[T any](ctx context.Context, batch []T, write func(context.Context, []T) error, refuse func(T, error)) error {
 	err := write(ctx, batch)
 	if err == nil || errors.Is(err, ErrDown) || errors.Is(err, redisdb.ErrDown) || ctx.Err() != nil {

@@ -28,9 +28,10 @@ func (r *refusals) refuse() error {
 	return fmt.Errorf("%w: not now", history.ErrDown)
 }
 
-// begun checks that an outage began with a refusal at a time and that its first pause was about a second. slack is the
-// longest time from the end of a pause to the next attempt.
-func (r *refusals) begun(t *testing.T, at time.Time, slack time.Duration) {
+// checkStart checks that an outage began with a refusal at the given time and that the first pause
+// was about a second. The argument slack is the longest time from the end of a pause to the next
+// attempt.
+func (r *refusals) checkStart(t *testing.T, at time.Time, slack time.Duration) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,9 +43,10 @@ func (r *refusals) begun(t *testing.T, at time.Time, slack time.Duration) {
 	}
 }
 
-// While the store is down, orders go on ending, and the log has one line. All records arrive after the recovery.
+// While the store is down, orders continue to end, and the log has one line about the outage. All
+// records arrive after the recovery.
 func TestSenderOutlivesAnOutage(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
+	inPlace(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(p.stock.Endings)
 		var tries atomic.Int64
 		p.setFault(func([]history.Record) error {
@@ -66,8 +68,8 @@ func TestSenderOutlivesAnOutage(t *testing.T) {
 		if h := s.Health(); h.Down != "" || h.Sent != 100 || h.Dropped != 0 {
 			t.Errorf("health %+v", h)
 		}
-		p.counted()
-		if n := p.listed(); n != 100 {
+		p.checkFigures()
+		if n := p.checkRecords(); n != 100 {
 			t.Errorf("%d records are listed", n)
 		}
 		if n := strings.Count(p.log.String(), "\n"); n != 2 {
@@ -81,17 +83,17 @@ type unswept struct{ history.Outbox }
 
 func (unswept) Sweep(context.Context) ([]captcha.ID, error) { return nil, nil }
 
-// half is an outbox whose sweeps fail after they found one identity.
-type half struct{ history.Outbox }
+// halfSweep is an outbox whose sweeps find one identity and then fail.
+type halfSweep struct{ history.Outbox }
 
-func (half) Sweep(context.Context) ([]captcha.ID, error) {
+func (halfSweep) Sweep(context.Context) ([]captcha.ID, error) {
 	return []captcha.ID{identity(1).ID()}, errors.New("half of it is not known")
 }
 
-// A sweep that fails in the middle has found some ends, which are sent.
+// A sweep that fails halfway has already found some ends. These ends are sent.
 func TestFailedSweepSendsItsFindings(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
-		s, _ := p.sender(half{p.stock.Endings})
+	inPlace(t, func(t *testing.T, p *place) {
+		s, _ := p.sender(halfSweep{p.stock.Endings})
 		p.order(1, "found", history.Solved)
 		time.Sleep(time.Minute)
 		if h := s.Health(); h.Sent != 1 {
@@ -100,16 +102,17 @@ func TestFailedSweepSendsItsFindings(t *testing.T) {
 	})
 }
 
-// After a recovery a second outage begins anew: with a pause of a second, its own Since and its own two log lines.
+// After a recovery a second outage begins like the first: with a pause of a second, a new time in
+// Since and two log lines.
 func TestSecondOutageOfTheStoreBeginsAnew(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
-		s, _ := p.sender(unswept{p.stock.Endings}) // a sweep would repair what the sender forgot
+	inPlace(t, func(t *testing.T, p *place) {
+		s, _ := p.sender(unswept{p.stock.Endings}) // a sweep would hide what the sender forgets
 		for n := range 2 {
 			down, began := new(refusals), time.Now()
 			p.setFault(func([]history.Record) error { return down.refuse() })
 			s.Ended(p.order(1, fmt.Sprint("o", n), history.Failed))
 			time.Sleep(5 * time.Minute) // the pauses grow to 30 s
-			down.begun(t, began, 10*time.Millisecond)
+			down.checkStart(t, began, 10*time.Millisecond)
 			if h := s.Health(); h.Down == "" || h.Since.Sub(began) > 10*time.Millisecond {
 				t.Errorf("outage %d began at %v: health %+v", n, began, h)
 			}
@@ -123,7 +126,7 @@ func TestSecondOutageOfTheStoreBeginsAnew(t *testing.T) {
 				t.Errorf("after outage %d the log has\n%s", n, log)
 			}
 		}
-		p.counted()
+		p.checkFigures()
 	})
 }
 
@@ -131,7 +134,7 @@ func TestSecondOutageOfTheStoreBeginsAnew(t *testing.T) {
 type memory struct {
 	mu      sync.Mutex
 	records map[string]history.Record
-	after   func() // runs once, after the next write
+	after   func() // called once, after the next write
 }
 
 func (m *memory) Write(_ context.Context, batch []history.Record) error {
@@ -147,8 +150,8 @@ func (m *memory) Write(_ context.Context, batch []history.Record) error {
 	return nil
 }
 
-// set replaces after.
-func (m *memory) set(after func()) {
+// setAfter sets the function that runs after the next write.
+func (m *memory) setAfter(after func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.after = after
@@ -161,10 +164,10 @@ func (m *memory) count() int {
 	return len(m.records)
 }
 
-// An outage of Redis is not an outage of the store: neither the health nor the log reports the store as down. Redis may
-// leave before the ends are read, or before they are removed.
+// During an outage of Redis, neither the health nor the log reports the store as down. Redis may fail
+// before the ends are read, or before they are removed.
 func TestRedisOutageLeavesTheStoreUp(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
+	inPlace(t, func(t *testing.T, p *place) {
 		store := &memory{records: map[string]history.Record{}}
 		s, _ := p.senderTo(unswept{p.stock.Endings}, store)
 		for n, begin := range []func(captcha.ID){
@@ -173,7 +176,7 @@ func TestRedisOutageLeavesTheStoreUp(t *testing.T) {
 				s.Ended(id)
 			},
 			func(id captcha.ID) {
-				store.set(func() { p.dial.SetDown(true) })
+				store.setAfter(func() { p.dial.SetDown(true) })
 				s.Ended(id)
 			},
 		} {

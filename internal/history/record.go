@@ -23,7 +23,8 @@ type Record struct {
 	// Placed, Submitted and Ended are times of Redis' clock, in UTC and whole milliseconds. Submitted is zero if the order
 	// was not submitted.
 	Placed, Submitted, Ended time.Time
-	// Solved is the earliest time at which the service may have solved the task; zero = no token.
+	// Solved is the earliest time at which the service may have solved the task; zero = the order
+	// brought no token.
 	Solved   time.Time
 	Polls    int   // number of polls by the replica that ended the order
 	Callback bool  // a callback ended the order
@@ -38,7 +39,8 @@ func (r Record) Elapsed() time.Duration {
 	return r.Ended.Sub(r.Submitted)
 }
 
-// IsOrder reports whether id has the form of a record's ID. Store.Task finds no record for a task id of this form.
+// IsOrder reports whether id has the form of a record's ID. Store.Task finds no record if its
+// argument has this form.
 func IsOrder(id string) bool {
 	_, ok := pool.ParseRef(id)
 	return ok

@@ -9,9 +9,9 @@ import (
 	"poold/internal/pool"
 )
 
-// A record has the facts of its order and what the end adds. The end's provider comes before the facts' provider, because
-// an order may move to another provider. A lost order has the code TIMEOUT, and an order that cannot have cost anything
-// has the price 0.
+// A record contains the facts of the order and the data of its end. The provider of the end takes
+// precedence over the provider of the facts, because an order may move to another provider. A lost
+// order has the code TIMEOUT. An order that cannot have cost anything has the price 0.
 func TestRecordHasFactsAndEnd(t *testing.T) {
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "site", Pageurl: "https://example.com/"}
 	placed := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
@@ -48,7 +48,7 @@ func TestRecordHasFactsAndEnd(t *testing.T) {
 			c.end(&o)
 			c.want(&want)
 			store := &memory{records: map[string]history.Record{}}
-			(&late{lines: []pool.EndedOrder{o}}).send(t, store)
+			(&lateReplica{lines: []pool.EndedOrder{o}}).send(t, store)
 			if got := store.records[want.ID]; got != want {
 				t.Errorf("the record is\n%+v, want\n%+v", got, want)
 			}
@@ -56,8 +56,8 @@ func TestRecordHasFactsAndEnd(t *testing.T) {
 	}
 }
 
-// Each kind of end adds to the figure with its name. Only orders with a token have a duration, and only orders that may have cost something have
-// a price.
+// Each kind of end is counted in the figure of the same name. Only orders with a token have a
+// duration. Only orders that may have cost something have a price.
 func TestFiguresOfARecord(t *testing.T) {
 	placed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -86,7 +86,7 @@ func TestFiguresOfARecord(t *testing.T) {
 	}
 }
 
-// Each action counts as itself, and only a bought token has a price.
+// Each action is counted in the figure of this action, and only a bought token has a price.
 func TestFiguresOfAnEntry(t *testing.T) {
 	for name, c := range map[string]struct {
 		action history.Action

@@ -41,10 +41,10 @@ type Health struct {
 	Sent    int64     // records that this process has written to the store
 	Dropped int64     // records whose content the store refused
 	Unread  int       // identities whose ended orders Redis cannot return, so that these orders are not sent
-	Why     string    // why one of these identities cannot be read; "" = there is no such identity
+	Why     string    // why Redis cannot return the orders of one of these identities; "" = Unread is 0
 }
 
-// Sender brings the ends of orders to a store.
+// Sender copies the ends of orders to a store.
 type Sender struct {
 	from Outbox
 	to   Writer
@@ -54,7 +54,7 @@ type Sender struct {
 
 	mu            sync.Mutex
 	due           map[captcha.ID]bool
-	unread        map[captcha.ID]error // identities that cannot be read; only a sweep makes them due again
+	unread        map[captcha.ID]error // identities whose ended orders cannot be read; only a sweep makes these identities due again
 	sent, dropped int64
 }
 
@@ -91,7 +91,7 @@ func (s *Sender) Health() Health {
 	health := Health{Sent: s.sent, Dropped: s.dropped, Unread: len(s.unread)}
 	health.Down, health.Since = s.down.state()
 	for _, err := range s.unread {
-		if why := err.Error(); health.Why == "" || why < health.Why { // each call must choose the same reason
+		if why := err.Error(); health.Why == "" || why < health.Why { // choose the same reason in each call
 			health.Why = why
 		}
 	}
@@ -139,7 +139,7 @@ func (s *Sender) sendAll(ctx context.Context) {
 		again, err := s.send(ctx, ids)
 		s.add(again...)
 		if ctx.Err() != nil {
-			return // an ended ctx is not a fault of the store
+			return // the end of ctx is not a fault of the store
 		}
 		if !errors.Is(err, redisdb.ErrDown) { // package pool logs outages of Redis
 			s.down.note(err)
@@ -188,9 +188,10 @@ func (s *Sender) send(ctx context.Context, ids []captcha.ID) (again []captcha.ID
 	return again, nil
 }
 
-// setAside records the identities that cannot be read, so that they do not block other identities. The next sweep makes
-// them due again. If the argument failed is not nil, the identities that the argument unread lacks may be unreadable too.
-func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, failed error) {
+// setAside records the identities whose ended orders cannot be read, so that they do not block other
+// identities. The next sweep makes these identities due again. If the argument readErr is not nil,
+// identities that are not in the argument unread may be unreadable too.
+func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, readErr error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
@@ -202,7 +203,7 @@ func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, failed 
 			if !was {
 				s.log.Error("the ended orders of an identity cannot be read and are missing in the history", "identity", id, "err", err)
 			}
-		case was && failed == nil:
+		case was && readErr == nil:
 			delete(s.unread, id)
 			s.log.Info("the ended orders of an identity can be read again", "identity", id)
 		}
@@ -213,7 +214,7 @@ func (s *Sender) setAside(ids []captcha.ID, unread map[captcha.ID]error, failed 
 func (s *Sender) sendBatch(ctx context.Context, orders []pool.EndedOrder) error {
 	records := make([]Record, 0, len(orders))
 	for _, order := range orders {
-		if err := order.Unreadable; err != nil { // the record has the other facts of the order
+		if err := order.Unreadable; err != nil { // the record contains all other facts of the order
 			s.log.Error("the facts of an order cannot be read", "order", order.String(), "err", err)
 		}
 		records = append(records, recordOf(order))

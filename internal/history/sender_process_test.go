@@ -24,30 +24,31 @@ import (
 	"poold/internal/postgres"
 )
 
-// patience is the limit of any step on a busy machine.
+// patience limits each step on a busy machine.
 const patience = 2 * time.Minute
 
-// sendingEnv turns TestSendersAreKilled into one of its processes.
+// sendingEnv is an environment variable. If it is set, the test process is one of the processes of
+// TestSendersAreKilled.
 const sendingEnv = "POOLD_TEST_SENDER"
 
-// sending has the instructions of a process.
-type sending struct {
+// instructions has the instructions of a process.
+type instructions struct {
 	Redis, Store string // addresses
 	Identities   int    // the number of identities with ended orders
-	Dies         string // the point at which it kills itself; "" = none
-	Pass         int    // the pass of the point
+	Dies         string // point at which the process kills itself; "" = none
+	Pass         int    // at which pass of this point the process kills itself
 }
 
 // The points at which a process dies.
 const (
-	whileSending = "sending"  // a part of a request is sent
-	halfWritten  = "answered" // the store answered a part of a Write; the answer is lost
-	notForgotten = "written"  // the store has the batch, and so has Redis
+	whileSending = "sending"  // a part of a request has been sent
+	halfWritten  = "answered" // the store has answered a part of a Write, and the answer is lost
+	notForgotten = "written"  // the batch is in the store and still in Redis
 )
 
-// dying is a process that may kill itself. It wraps the outbox and the store of its sender.
-type dying struct {
-	sending
+// dyingProcess is a process that may kill itself. It wraps the outbox and the store of its sender.
+type dyingProcess struct {
+	instructions
 	from    *pool.Endings
 	to      history.Store
 	held    []pool.EndedOrder
@@ -57,8 +58,8 @@ type dying struct {
 	passed  atomic.Int64
 }
 
-// pass kills the process with SIGKILL at its point and pass.
-func (d *dying) pass(point string) {
+// dieAt kills the process with SIGKILL if this is its point and pass.
+func (d *dyingProcess) dieAt(point string) {
 	if point == d.Dies && d.passed.Add(1) == int64(d.Pass) {
 		fmt.Println("dies")
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -66,9 +67,10 @@ func (d *dying) pass(point string) {
 	}
 }
 
-// Kept implements history.Outbox. It holds the first ends until all processes have some. A process that dies returns
-// these ends until then, even if others have sent them.
-func (d *dying) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, map[captcha.ID]error, error) {
+// Kept implements history.Outbox. It returns the first ends only when all processes have ends. A
+// process that is going to die gets these ends again until then, even if other processes have sent
+// them.
+func (d *dyingProcess) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, map[captcha.ID]error, error) {
 	if d.Dies != "" && d.held != nil {
 		return d.held, nil, nil
 	}
@@ -82,23 +84,23 @@ func (d *dying) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.En
 }
 
 // Forget implements history.Outbox.
-func (d *dying) Forget(ctx context.Context, orders []pool.EndedOrder) error {
-	d.pass(notForgotten)
+func (d *dyingProcess) Forget(ctx context.Context, orders []pool.EndedOrder) error {
+	d.dieAt(notForgotten)
 	return d.from.Forget(ctx, orders)
 }
 
 // Sweep implements history.Outbox.
-func (d *dying) Sweep(ctx context.Context) ([]captcha.ID, error) { return d.from.Sweep(ctx) }
+func (d *dyingProcess) Sweep(ctx context.Context) ([]captcha.ID, error) { return d.from.Sweep(ctx) }
 
 // Write implements history.Writer.
-func (d *dying) Write(ctx context.Context, batch []history.Record) error {
+func (d *dyingProcess) Write(ctx context.Context, batch []history.Record) error {
 	d.writing.Store(true)
 	defer d.writing.Store(false)
 	return d.to.Write(ctx, batch)
 }
 
-// wire starts a proxy before a store and returns its address.
-func (d *dying) wire(t *testing.T, address string) string {
+// startProxy starts a proxy before a store and returns the address of the proxy.
+func (d *dyingProcess) startProxy(t *testing.T, address string) string {
 	t.Helper()
 	to, err := url.Parse(address)
 	if err != nil {
@@ -129,9 +131,9 @@ func (d *dying) wire(t *testing.T, address string) string {
 	return to.String()
 }
 
-// carry copies one direction. During a Write it passes the point before ahead of each answer, and the point after
-// behind each part of a request.
-func (d *dying) carry(to, from net.Conn, before, after string) {
+// carry copies one direction of a connection. During a Write it calls dieAt with the point before
+// ahead of each answer. It calls dieAt with the point after behind each part of a request.
+func (d *dyingProcess) carry(to, from net.Conn, before, after string) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	buffer := make([]byte, 64<<10)
 	for {
@@ -141,7 +143,7 @@ func (d *dying) carry(to, from net.Conn, before, after string) {
 		}
 		writing := d.writing.Load()
 		if before != "" && d.asked.Swap(false) && writing {
-			d.pass(before)
+			d.dieAt(before)
 		}
 		if after != "" {
 			d.asked.Store(true)
@@ -150,18 +152,19 @@ func (d *dying) carry(to, from net.Conn, before, after string) {
 			return
 		}
 		if after != "" && writing {
-			d.pass(after)
+			d.dieAt(after)
 		}
 	}
 }
 
-// send is the main function of a process: it sends ends until its input closes or it dies.
+// send is the main function of a process. It sends ends until its input closes or the process kills
+// itself.
 func send(t *testing.T, text string) {
-	d := &dying{start: make(chan struct{})}
-	if err := json.Unmarshal([]byte(text), &d.sending); err != nil {
+	d := &dyingProcess{start: make(chan struct{})}
+	if err := json.Unmarshal([]byte(text), &d.instructions); err != nil {
 		t.Fatal(err)
 	}
-	d.from, d.to = stockAt(t, d.Redis).Endings, storeAt(t, d.wire(t, d.Store))
+	d.from, d.to = stockAt(t, d.Redis).Endings, storeAt(t, d.startProxy(t, d.Store))
 	if _, err := d.to.Day(t.Context(), time.Now()); err != nil { // connects
 		t.Fatal(err)
 	}
@@ -182,7 +185,7 @@ func send(t *testing.T, text string) {
 	fmt.Println("sent", s.Health().Sent)
 }
 
-// stockAt opens the Redis of an address.
+// stockAt opens the Redis at an address.
 func stockAt(t *testing.T, address string) *pool.Store {
 	t.Helper()
 	stock, err := pool.Open(pool.Options{Addresses: address, Prefix: "killed", Endings: 1000, Log: slog.New(slog.DiscardHandler)})
@@ -193,7 +196,7 @@ func stockAt(t *testing.T, address string) *pool.Store {
 	return stock
 }
 
-// storeAt opens the store of an address.
+// storeAt opens the store at an address.
 func storeAt(t *testing.T, address string) history.Store {
 	t.Helper()
 	scheme, _, _ := strings.Cut(address, ":")

@@ -33,8 +33,8 @@ type place struct {
 	fault func(batch []history.Record) error
 }
 
-// in runs a test in a bubble.
-func in(t *testing.T, do func(t *testing.T, p *place)) {
+// inPlace runs a test with a place in a bubble.
+func inPlace(t *testing.T, do func(t *testing.T, p *place)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &place{t: t, dial: redistest.InBubble(t), sold: map[string]history.How{}}
 		p.stock = p.open()
@@ -54,7 +54,7 @@ func (p *place) open() *pool.Store {
 	return stock
 }
 
-// Write calls the store's Write, unless the test's fault returns an error.
+// Write calls the store's Write, unless the function fault returns an error.
 func (p *place) Write(ctx context.Context, batch []history.Record) error {
 	p.mu.Lock()
 	fault := p.fault
@@ -81,11 +81,12 @@ func (p *place) sender(from history.Outbox) (s *history.Sender, stop func()) {
 // senderTo runs a sender until it is stopped.
 func (p *place) senderTo(from history.Outbox, to history.Writer) (s *history.Sender, stop func()) {
 	s = history.NewSender(from, to, slog.New(slog.NewTextHandler(&p.log, nil)))
-	return s, p.running(s.Run)
+	return s, p.runUntilStopped(s.Run)
 }
 
-// running calls run until stop is called or the test ends.
-func (p *place) running(run func(context.Context) error) (stop func()) {
+// runUntilStopped calls the function run. The context of run ends when stop is called or the test
+// ends.
+func (p *place) runUntilStopped(run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -124,7 +125,7 @@ func (p *place) order(i int, name string, how history.How) captcha.ID {
 	case history.Failed, history.Refused:
 		_, err = p.stock.Orders.Fail(p.t.Context(), pool.Failure{Ref: ref, Bought: how == history.Failed, Asked: asked})
 	case history.Lost:
-		_, err = p.stock.Orders.MarkSubmitting(p.t.Context(), ref) // nothing else happens to it: it is lost
+		_, err = p.stock.Orders.MarkSubmitting(p.t.Context(), ref) // the order then stays as it is and becomes lost
 	}
 	if err != nil {
 		p.t.Fatal(err)
@@ -133,8 +134,9 @@ func (p *place) order(i int, name string, how history.How) captcha.ID {
 	return ref.Identity
 }
 
-// counted compares the figures of today with the sold orders, and checks that the outbox is empty.
-func (p *place) counted() {
+// checkFigures compares the figures of today with the sold orders, and checks that the outbox is
+// empty.
+func (p *place) checkFigures() {
 	p.t.Helper()
 	var want, got history.Figures
 	for _, how := range p.sold {
@@ -158,8 +160,8 @@ func (p *place) counted() {
 	}
 }
 
-// listed returns the number of records, and checks how each ended and its code.
-func (p *place) listed() (n int) {
+// checkRecords returns the number of records, and checks the end and the code of each record.
+func (p *place) checkRecords() (n int) {
 	p.t.Helper()
 	for id, how := range p.sold {
 		r, there, err := p.store.Solve(p.t.Context(), id)
@@ -178,17 +180,18 @@ func (p *place) listed() (n int) {
 
 var ends = []history.How{history.Solved, history.Failed, history.Refused, history.Lost}
 
-// An order that ends at a replica is sent at once. Sweeps find lost orders and the ends of replicas without a sender.
+// When an order ends at a replica, its end is sent at once. Sweeps find lost orders and the ends of
+// replicas without a sender.
 func TestEndsAreSent(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
+	inPlace(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(p.stock.Endings)
 		other, _ := p.sender(p.open().Endings)
 		id := p.order(1, "first", history.Solved)
 		s.Ended(id)
 		other.Ended(id)
 		synctest.Wait()
-		p.counted()
-		if n := p.listed(); n != 1 {
+		p.checkFigures()
+		if n := p.checkRecords(); n != 1 {
 			t.Errorf("%d records are listed", n)
 		}
 		for i := range 300 {
@@ -201,8 +204,8 @@ func TestEndsAreSent(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Minute)
-		p.counted()
-		if n := p.listed(); n != 5*50 { // the newest 50 of each site
+		p.checkFigures()
+		if n := p.checkRecords(); n != 5*50 { // the 50 newest records of each site
 			t.Errorf("%d records are listed", n)
 		}
 	})
@@ -210,23 +213,24 @@ func TestEndsAreSent(t *testing.T) {
 
 // One wake-up sends several batches of an identity.
 func TestSenderSendsAllBatchesOfAnIdentity(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
+	inPlace(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(p.stock.Endings)
 		for i := range 250 {
 			p.order(1, fmt.Sprint("o", i), history.Failed)
 		}
 		s.Ended(identity(1).ID())
 		synctest.Wait()
-		p.counted()
+		p.checkFigures()
 		if h := s.Health(); h.Sent != 250 {
 			t.Errorf("health %+v", h)
 		}
 	})
 }
 
-// An identity whose ends cannot be read does not block others. The health reports it until it can be read again.
+// If the ends of an identity cannot be read, other identities are not blocked. The health reports
+// this identity until its ends can be read again.
 func TestUnreadableKeyDoesNotBlockOthers(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
+	inPlace(t, func(t *testing.T, p *place) {
 		raw := p.stock.DB.Slow
 		broken := p.order(1, "a", history.Solved)
 		key := "history:ended:{" + string(broken) + "}"
@@ -242,11 +246,11 @@ func TestUnreadableKeyDoesNotBlockOthers(t *testing.T) {
 			s.Ended(p.order(i, "b", history.Solved))
 		}
 		s.Ended(broken)
-		time.Sleep(3 * time.Minute) // sweeps find it again and again
+		time.Sleep(3 * time.Minute) // several sweeps find the identity
 		if h := s.Health(); h.Sent != 3 || h.Down != "" || h.Unread != 1 || !strings.Contains(h.Why, "the key "+key+" holds a string") {
 			t.Errorf("%+v", h)
 		}
-		p.dial.SetDown(true) // an outage of Redis says nothing about the key
+		p.dial.SetDown(true) // during an outage of Redis the key stays unreadable
 		s.Ended(broken)
 		time.Sleep(time.Minute)
 		if h := s.Health(); h.Unread != 1 {
@@ -257,7 +261,7 @@ func TestUnreadableKeyDoesNotBlockOthers(t *testing.T) {
 		if err := raw.Del(t.Context(), key).Err(); err != nil {
 			t.Fatal(err)
 		}
-		p.order(1, "c", history.Solved) // found by a sweep
+		p.order(1, "c", history.Solved) // a sweep finds this order
 		time.Sleep(3 * time.Minute)
 		if h := s.Health(); h.Sent != 4 || h.Unread != 0 || h.Why != "" {
 			t.Errorf("afterwards %+v", h)
@@ -269,13 +273,13 @@ func TestUnreadableKeyDoesNotBlockOthers(t *testing.T) {
 		if n := strings.Count(p.log.String(), "can be read again"); n != 1 {
 			t.Errorf("the log reports %d recoveries, want one:\n%s", n, p.log.String())
 		}
-		p.counted()
+		p.checkFigures()
 	})
 }
 
-// A record that the store refuses for its contents does not block others.
+// A record whose contents the store refuses does not block other records.
 func TestRefusedRecordDoesNotBlockOthers(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
+	inPlace(t, func(t *testing.T, p *place) {
 		s, _ := p.sender(p.stock.Endings)
 		p.setFault(func(batch []history.Record) error {
 			if slices.ContainsFunc(batch, func(r history.Record) bool { return strings.HasPrefix(r.ID, "bad.") }) {
@@ -293,16 +297,16 @@ func TestRefusedRecordDoesNotBlockOthers(t *testing.T) {
 			t.Errorf("health %+v", h)
 		}
 		delete(p.sold, "bad."+string(id))
-		p.counted()
+		p.checkFigures()
 		if n := strings.Count(p.log.String(), "refuses a record"); n != 1 {
 			t.Errorf("logged:\n%s", p.log.String())
 		}
 	})
 }
 
-// An outage of the store while a refused batch is split is an outage: no record is dropped because of it.
+// If the store goes down while a refused batch is split, no record is dropped.
 func TestOutageWhileABatchIsSplit(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
+	inPlace(t, func(t *testing.T, p *place) {
 		calls := 0
 		p.setFault(func(batch []history.Record) error {
 			switch calls++; {
@@ -324,7 +328,7 @@ func TestOutageWhileABatchIsSplit(t *testing.T) {
 			t.Errorf("health %+v", h)
 		}
 		delete(p.sold, "bad."+string(id))
-		p.counted()
+		p.checkFigures()
 		for _, message := range []string{"history cannot be written", "history is written again", "refuses a record"} {
 			if n := strings.Count(p.log.String(), message); n != 1 {
 				t.Errorf("%d times %q in the log:\n%s", n, message, p.log.String())
@@ -333,12 +337,12 @@ func TestOutageWhileABatchIsSplit(t *testing.T) {
 	})
 }
 
-// later is an outbox whose orders have facts in the form of a later version.
-type later struct{ history.Outbox }
+// laterVersion is an outbox whose orders have facts in the form of a later version.
+type laterVersion struct{ history.Outbox }
 
 var errLater = errors.New("the facts of a later version")
 
-func (l later) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, map[captcha.ID]error, error) {
+func (l laterVersion) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.EndedOrder, map[captcha.ID]error, error) {
 	kept, unread, err := l.Outbox.Kept(ctx, ids, most)
 	for i := range kept {
 		kept[i].Facts.Owner, kept[i].Unreadable = "", errLater
@@ -346,14 +350,15 @@ func (l later) Kept(ctx context.Context, ids []captcha.ID, most int) ([]pool.End
 	return kept, unread, err
 }
 
-// An order whose facts can be read only in part has a record of that part, and a line in the log.
+// If the facts of an order can be read only in part, the record contains this part, and the log
+// reports the order.
 func TestUnreadableFactsAreLogged(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
-		s, _ := p.sender(later{p.stock.Endings})
+	inPlace(t, func(t *testing.T, p *place) {
+		s, _ := p.sender(laterVersion{p.stock.Endings})
 		id := p.order(1, "new", history.Solved)
 		s.Ended(id)
 		synctest.Wait()
-		p.counted()
+		p.checkFigures()
 		if r, found, err := p.store.Solve(t.Context(), "new."+string(id)); err != nil || !found || r.Target != "target-1" || r.Owner != "" || r.How != history.Solved {
 			t.Errorf("%+v, %v, %v", r, found, err)
 		}
@@ -363,14 +368,15 @@ func TestUnreadableFactsAreLogged(t *testing.T) {
 	})
 }
 
-// cutOff is an outbox from which nothing can be removed: its replica dies before that.
+// cutOff is the outbox of a replica that dies before it removes anything from the outbox.
 type cutOff struct{ history.Outbox }
 
 func (cutOff) Forget(context.Context, []pool.EndedOrder) error { return errors.New("killed") }
 
-// If a replica dies between the write and the removal, another one writes the records again, and each counts once.
+// A replica dies between the write and the removal. Another replica writes the records again, and
+// each record counts once.
 func TestRecordsOfADeadReplicaCountOnce(t *testing.T) {
-	in(t, func(t *testing.T, p *place) {
+	inPlace(t, func(t *testing.T, p *place) {
 		dying, kill := p.sender(cutOff{p.stock.Endings})
 		for i := range 40 {
 			dying.Ended(p.order(i%5, fmt.Sprint("o", i), ends[i%3]))
@@ -380,6 +386,6 @@ func TestRecordsOfADeadReplicaCountOnce(t *testing.T) {
 		kill()
 		_, _ = p.sender(p.open().Endings)
 		time.Sleep(2 * time.Minute)
-		p.counted()
+		p.checkFigures()
 	})
 }

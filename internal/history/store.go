@@ -12,24 +12,26 @@ import (
 // ErrDown reports that a store does not respond or cannot complete a call. The caller may repeat the call.
 var ErrDown = errors.New("history: the store does not answer")
 
-// Store keeps records. Its methods are safe for concurrent use. If ctx has ended, they return its error. Otherwise they
-// return an ErrDown whose text contains no addresses and no credentials.
+// Store keeps records. Its methods are safe for concurrent use. If ctx has ended, a method returns
+// the error of ctx. All other errors are an ErrDown whose text contains no addresses and no
+// credentials.
 type Store interface {
-	// Write adds a batch of at most MostBatch records. It ignores a record whose ID exists, so that each record counts
-	// once in the figures of its day. After an error any part of the batch may be written; the caller repeats the whole
-	// batch.
+	// Write adds a batch of at most MostBatch records. It ignores a record whose ID is already in the
+	// store, so that each record counts once in the figures of its day. After an error any part of
+	// the batch may be in the store, and the caller repeats the whole batch.
 	Write(ctx context.Context, batch []Record) error
-	// Site returns the records with a sitekey.
+	// Site returns the records with a given sitekey.
 	Site(ctx context.Context, sitekey string, q Query) (Page, error)
-	// Tasks returns the records with a status, which must be StatusSolved or StatusError. For any other status it returns
-	// an error that is not an ErrDown.
+	// Tasks returns the records with a given status, which must be StatusSolved or StatusError. For
+	// any other status it returns an error that is not an ErrDown.
 	Tasks(ctx context.Context, status Status, q Query) (Page, error)
-	// Day returns the figures of a UTC day. It ignores the time of day.
+	// Day returns the figures for the UTC day of the argument day.
 	Day(ctx context.Context, day time.Time) (Day, error)
-	// Solve returns the record with an ID. It returns false if there is no such record.
+	// Solve returns the record with an ID. If there is no such record, Solve returns false.
 	Solve(ctx context.Context, id string) (Record, bool, error)
-	// Task returns the record of a provider's task. It returns false if there is no such record. If two services use the
-	// same task id, it returns the record that ended last or the record that was written last.
+	// Task returns the record of a provider's task. If there is no such record, Task returns false.
+	// If two services use the same task id, Task returns the record that ended last or the record
+	// that was written last.
 	Task(ctx context.Context, task string) (Record, bool, error)
 }
 
@@ -41,7 +43,8 @@ type Query struct {
 	From, To time.Time // selects records with From <= Ended < To; zero = no limit
 	Limit    int       // maximum number of records on the page, from 1 to MostLimit
 	Before   Position  // position of the last record on the previous page; zero = the first page
-	// Targets lists the targets whose records are returned. A nil list selects all targets, an empty list none.
+	// Targets lists the targets whose records are returned. A nil list selects all targets, and an
+	// empty list selects none.
 	Targets []string
 }
 
@@ -69,7 +72,7 @@ type Day struct {
 // Owned identifies a target and the owner that it had when its orders were placed.
 type Owned struct{ Target, Owner string }
 
-// Figures counts records by how their orders ended, and sums up their times and prices.
+// Figures has the number of records for each end, and the sums of their times and prices.
 type Figures struct {
 	Solved    int64
 	Discarded int64
@@ -84,8 +87,8 @@ type Figures struct {
 // Orders returns the number of records that the figures count.
 func (f Figures) Orders() int64 { return f.Solved + f.Discarded + f.Failed + f.Refused + f.Lost }
 
-// Costs reports whether the order has a price: the service solved it, or may have solved it. An order that timed out at
-// this replica may still be solved by the service.
+// Costs reports whether the order has a price, because the service has solved the task or may still
+// solve it. The service may still solve a task that timed out at this replica.
 func (r Record) Costs() bool {
 	switch r.How {
 	case Solved, Discarded, Lost:
@@ -100,7 +103,7 @@ func (r Record) Costs() bool {
 // Figures returns the figures of one record.
 func (r Record) Figures() (f Figures) {
 	if r.Costs() {
-		f.Spent, f.Unpriced = costs(r.Price)
+		f.Spent, f.Unpriced = splitPrice(r.Price)
 	}
 	switch r.How {
 	case Solved:
@@ -117,11 +120,12 @@ func (r Record) Figures() (f Figures) {
 	return f
 }
 
-// PriceUnknown is the price of a token whose price is not in the configuration file.
+// PriceUnknown is the price of a token if the configuration file does not contain the price.
 const PriceUnknown = pool.PriceUnknown
 
-// costs returns the figures that a price adds to. A negative price is unknown.
-func costs(price int64) (spent, unpriced int64) {
+// splitPrice returns the amounts that a price adds to the figures Spent and Unpriced. A negative
+// price is unknown.
+func splitPrice(price int64) (spent, unpriced int64) {
 	if price < 0 {
 		return 0, 1
 	}

@@ -19,7 +19,8 @@ import (
 const (
 	// mostConnections limits the connections, including the connection that listens for notifications.
 	mostConnections = 4
-	// DefaultLimit is the default time limit of a call. It leaves the caller time to respond to a request within a second.
+	// DefaultLimit is the default time limit of a call. With this limit the caller can still respond
+	// to a request within a second.
 	DefaultLimit = 900 * time.Millisecond
 )
 
@@ -36,19 +37,19 @@ type DB struct {
 	log    *slog.Logger
 	limit  time.Duration
 	prefix string                    // Options.Prefix
-	fault  atomic.Pointer[fault]     // why the schema cannot be used; nil = it can be used
+	fault  atomic.Pointer[fault]     // why the schema cannot be used; nil = the schema can be used
 	heard  atomic.Pointer[listening] // the receiver that Run sets; nil before Run
 	state  string                    // the last logged state; "" = the server serves; only Run uses it
 }
 
-// listening has the channel on which Run listens, and the function that receives its notifications.
+// listening has the channel on which Run listens, and the function that receives the notifications.
 type listening struct {
 	channel string
 	heard   func(payload string)
 }
 
-// Open returns a DB for an address of the form postgres://user:password@host:port/database. It does not connect. Its
-// errors do not quote the address. The caller closes the DB.
+// Open returns a DB for an address of the form postgres://user:password@host:port/database. It does
+// not connect. Its errors do not quote the address. The caller must close the DB.
 func Open(url string, o Options) (*DB, error) {
 	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
 		return nil, errors.New("postgres address: must begin with postgres:// or postgresql://")
@@ -81,7 +82,8 @@ func (db *DB) tune(config *pgxpool.Config) {
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		return conn.PgConn().Conn().SetDeadline(time.Time{}) // removes the deadline that dial set
 	}
-	// Statements are not prepared under a name: a pooler may send the next call to a connection without that statement.
+	// Statements are not prepared under a name, because a pooler may send the next call to a
+	// connection without the prepared statement.
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	config.ConnConfig.StatementCacheCapacity, config.ConnConfig.DescriptionCacheCapacity = 0, 0
 	// A pooler may deliver a notification on any connection.
@@ -95,9 +97,10 @@ func (db *DB) tune(config *pgxpool.Config) {
 // Close closes the connections. No call of another method may be running.
 func (db *DB) Close() { db.pool.Close() }
 
-// dial makes a connection on which each read and write gives up within the limit if the server is silent. Without this,
-// the driver would keep a broken connection, one of only four, for 15 s. In that time it requests a cancellation of the
-// statement on another connection, and waits for the rest of the response.
+// dial makes a connection on which each read and write gives up within the limit if the server is
+// silent. Otherwise the driver would keep a broken connection, one of only four, for 15 s. In that
+// time it would request a cancellation of the statement on another connection, and wait for the rest
+// of the response.
 func (db *DB) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: db.limit}
 	conn, err := dialer.DialContext(ctx, network, address)
@@ -114,8 +117,8 @@ type limitedConn struct {
 	limit time.Duration
 }
 
-// SetDeadline sets the earlier of two deadlines: the argument at, and the time after the limit. The zero time removes the
-// deadline.
+// SetDeadline sets the earlier of two deadlines: the argument at, or the present time plus the limit.
+// The zero time removes the deadline.
 func (c *limitedConn) SetDeadline(at time.Time) error {
 	if latest := time.Now().Add(c.limit); at.After(latest) {
 		at = latest

@@ -52,8 +52,8 @@ func TestOpenNamesAnUnreadableCertificate(t *testing.T) {
 	}
 }
 
-// If the server cannot be used, each call fails within the limit with an ErrDown that says why and contains no part of
-// the address. Each change is logged once.
+// If the server cannot be used, each call fails within the limit with an ErrDown. The error gives the
+// reason and contains no part of the address. Each change is logged once.
 func testDown(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	frozen := func() { server.Freeze() }
@@ -78,15 +78,15 @@ func testDown(t *testing.T, server *postgrestest.Server) {
 			if !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), c.reason) {
 				t.Errorf("migrating: %v", err)
 			}
-			run(t, db)
+			runNews(t, db)
 			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), c.reason) })
-			if err := one(t.Context(), db); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), c.reason) {
+			if err := selectOne(t.Context(), db); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), c.reason) {
 				t.Errorf("calling: %v", err)
 			}
-			time.Sleep(2 * time.Second) // in which Run tries again
+			time.Sleep(2 * time.Second) // Run tries again meanwhile
 			n := 0
 			for line := range strings.Lines(l.String()) {
-				if strings.Contains(line, c.reason) { // a busy server may also be late, which is another reason
+				if strings.Contains(line, c.reason) { // on a busy machine the reason may also be a timeout
 					n++
 				}
 			}
@@ -99,28 +99,28 @@ func testDown(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// After an outage the server is used again without a restart, whether it ended, was silent, or the network was. No
-// goroutine is left.
+// After an outage the server is used again without a restart. In an outage the server ends, the
+// server is silent, or the network is silent. No goroutine is left.
 func testHeals(t *testing.T, server *postgrestest.Server) {
 	thief, through := postgrestest.Through(t, server.Database(t))
 	ways := server.Outages(t)
-	// Requests on the old connections never arrive.
+	// Requests on the old connections never reach the server.
 	ways["lost on the way"] = postgrestest.Outage{Begin: func() { thief.Silence(true) }, End: func() { thief.Silence(false) }}
 	for name, c := range ways {
 		t.Run(name, func(t *testing.T) {
 			// These goroutines of the server end with the test.
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
 				goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2"))
-			db, l := migrated(t, through, 0)
-			_, stop := run(t, db)
-			testkit.Within(t, postgrestest.Patience, "the first call", func() bool { return one(t.Context(), db) == nil })
+			db, l := openMigrated(t, through, 0)
+			_, stop := runNews(t, db)
+			testkit.Within(t, postgrestest.Patience, "the first call", func() bool { return selectOne(t.Context(), db) == nil })
 			c.Begin()
 			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), `"postgres does not serve"`) })
 			testkit.InASecond(t, func() {
 				var group sync.WaitGroup
 				for range 50 {
 					group.Go(func() {
-						if err := one(t.Context(), db); !errors.Is(err, ErrDown) {
+						if err := selectOne(t.Context(), db); !errors.Is(err, ErrDown) {
 							t.Errorf("calling: %v", err)
 						}
 					})
@@ -129,7 +129,7 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 			})
 			c.End()
 			began := time.Now()
-			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return one(t.Context(), db) == nil })
+			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return selectOne(t.Context(), db) == nil })
 			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("healed after %v", took)
 			}
@@ -143,12 +143,13 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// Run connects again at once after a break, even if it has recovered from many breaks: its pauses begin anew after each.
+// After a break, Run connects again at once, even if many breaks came before: after each recovery its
+// pauses start again with the shortest pause.
 func testReconnectsSoon(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	db, _ := migrated(t, address, postgrestest.Patience)
-	other, _ := migrated(t, address, postgrestest.Patience)
-	heard, _ := run(t, db)
+	db, _ := openMigrated(t, address, postgrestest.Patience)
+	other, _ := openMigrated(t, address, postgrestest.Patience)
+	heard, _ := runNews(t, db)
 	do := func(work func(context.Context, Tx) error) {
 		t.Helper()
 		if err := other.Do(t.Context(), work); err != nil {
@@ -171,7 +172,7 @@ func testReconnectsSoon(t *testing.T, server *postgrestest.Server) {
 	}
 	listens("first")
 	soonest := time.Hour
-	for n := range 12 { // without new pauses the last six would be about a second
+	for n := range 12 { // if the pauses kept growing, each of the last six would be about a second
 		do(func(ctx context.Context, tx Tx) error {
 			_, err := tx.Exec(ctx, endOthers)
 			return err
@@ -186,15 +187,15 @@ func testReconnectsSoon(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// A restart of the server breaks all connections. No call fails.
+// A restart of the server breaks all connections, but no call fails.
 func testCallsOutliveARestart(t *testing.T, server *postgrestest.Server) {
-	db, _ := migrated(t, server.Database(t), postgrestest.Patience)
+	db, _ := openMigrated(t, server.Database(t), postgrestest.Patience)
 	all := func() {
 		t.Helper()
 		var group sync.WaitGroup
 		for range 20 {
 			group.Go(func() {
-				if err := one(t.Context(), db); err != nil {
+				if err := selectOne(t.Context(), db); err != nil {
 					t.Errorf("calling: %v", err)
 				}
 			})
@@ -205,7 +206,7 @@ func testCallsOutliveARestart(t *testing.T, server *postgrestest.Server) {
 	for range 3 {
 		server.Restart(t)
 		for range 8 {
-			if err := one(t.Context(), db); err != nil {
+			if err := selectOne(t.Context(), db); err != nil {
 				t.Errorf("calling: %v", err)
 			}
 		}
@@ -213,11 +214,11 @@ func testCallsOutliveARestart(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// Concurrent calls use at most four connections, including the listening one.
+// Concurrent calls use at most four connections, including the connection that listens.
 func testFourConnections(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	db, _ := migrated(t, address+"?pool_max_conns=50", postgrestest.Patience)
-	run(t, db)
+	db, _ := openMigrated(t, address+"?pool_max_conns=50", postgrestest.Patience)
+	runNews(t, db)
 	var most atomic.Int32
 	var group sync.WaitGroup
 	for range 200 {
@@ -246,14 +247,15 @@ func testFourConnections(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// A pooler shares the server's connections between transactions, so no statement may stay prepared on one.
+// A pooler shares the server's connections between transactions, so no statement may stay prepared on
+// a connection.
 func testNothingIsPrepared(t *testing.T, server *postgrestest.Server) {
 	address, err := url.Parse(server.Database(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	address.RawQuery = "default_query_exec_mode=cache_statement&statement_cache_capacity=100"
-	db, _ := migrated(t, address.String(), postgrestest.Patience)
+	db, _ := openMigrated(t, address.String(), postgrestest.Patience)
 	var prepared int
 	if err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
 		for i := range 3 {

@@ -9,12 +9,14 @@
 //
 // # Faults
 //
-// A call ends within Options.Limit. Within this limit the call is repeated in two cases: the connection broke, or another
-// transaction holds the lock of the key. After a restart of the server each old connection fails once. If the server
-// cannot be used, the error is an ErrDown. While DB.Run runs, the log has one line for each change between serving and not
-// serving. If an error shows that the server is not the primary or stops (SQLSTATE 25006, 57P01 to 57P03), the DB drops
-// all connections. DB.Run checks each second whether the server accepts changes. No error contains the driver's text,
-// which names host, user and database, and sometimes the whole URL; errors.go replaces this text.
+// A call ends within Options.Limit. Within this limit the call is repeated in two cases: the
+// connection broke, or another transaction holds the lock of the key. After a restart of the server
+// each old connection fails once. If the server cannot be used, the error is an ErrDown. While DB.Run
+// runs, the log has one line for each change between serving and not serving. If an error shows that
+// the server is not the primary or stops (SQLSTATE 25006, 57P01 to 57P03), the DB drops all
+// connections. DB.Run checks each second whether the server accepts changes. No error contains the
+// driver's text, which names host, user and database, and sometimes the whole URL. The file errors.go
+// replaces this text.
 //
 // # Schema
 //

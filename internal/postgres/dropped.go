@@ -51,9 +51,9 @@ func tables(of []step) []string {
 	return slices.Compact(names)
 }
 
-// dropped returns those statements of applied steps that create or change a table that the database lacks. They are in
-// the order of the steps.
-func dropped(ctx context.Context, tx Tx, applied []step) ([]statement, error) {
+// droppedStatements returns statements of applied steps, in the order of the steps. Each statement
+// creates or changes a table that is missing in the database.
+func droppedStatements(ctx context.Context, tx Tx, applied []step) ([]statement, error) {
 	if len(applied) == 0 {
 		return nil, nil
 	}
@@ -75,9 +75,9 @@ func dropped(ctx context.Context, tx Tx, applied []step) ([]statement, error) {
 // released has the names of the tables in the files in sql/.
 var released = tables(steps())
 
-// missing returns the error for a missing table, with the name of the table. It finds the name by a search for each
-// released name in the server's text, which may be in any language.
-func missing(answer *pgconn.PgError) *fault {
+// missingTable returns the error for a missing table, with the name of the table. It searches the
+// server's text, which may be in any language, for each released name.
+func missingTable(answer *pgconn.PgError) *fault {
 	named := ""
 	for _, table := range released {
 		if len(table) > len(named) && strings.Contains(answer.Message, table) {
@@ -90,7 +90,7 @@ func missing(answer *pgconn.PgError) *fault {
 	return noTable(named)
 }
 
-// noTable returns the error for the missing table with this name.
+// noTable returns the error for the missing table with the given name.
 func noTable(name string) *fault {
 	return &fault{reason: "the table " + name + " does not exist: poold history init makes it", down: true, lost: true}
 }

@@ -15,11 +15,11 @@ const shape = `select table_name, column_name, data_type, is_nullable, column_de
 	from information_schema.columns where table_schema = 'public' order by table_name, column_name;
 	select indexdef from pg_indexes where schemaname = 'public' order by 1`
 
-// Each call without a dropped table fails with the name of the table and the remedy. Migrate makes the table again as
-// it was. The rows of other tables stay.
+// If a table was dropped, each call that needs it fails with the name of the table and the remedy.
+// Migrate recreates the table unchanged. The rows of other tables stay.
 func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	db, _ := migrated(t, address, postgrestest.Patience)
+	db, _ := openMigrated(t, address, postgrestest.Patience)
 	whole := server.SQL(t, address, shape)
 	server.SQL(t, address, "insert into captcha_figures values ('2026-01-02', 'login', 'qa', 'turnstile', 1, 2, 3, 4, 5, 6, 7)")
 	tables := strings.Fields(server.SQL(t, address, "select tablename from pg_tables where schemaname = 'public' and tablename not in ('poold_schema', 'captcha_figures')"))
@@ -42,7 +42,7 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("without %s it becomes\n%s\nwant\n%s", table, got, whole)
 		}
 	}
-	if got := versions(t, server, address); got != all {
+	if got := versions(t, server, address); got != allVersions {
 		t.Errorf("applied %q", got)
 	}
 	if got := server.SQL(t, address, "select lost from captcha_figures"); got != "5" {
@@ -50,7 +50,7 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// A dropped table of an earlier version is made before the next step, which may change it.
+// A dropped table of an earlier version is created before the next step, which may change the table.
 func testDroppedTableOfAnEarlierVersion(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	db, _ := open(t, address, postgrestest.Patience)
@@ -73,7 +73,7 @@ func testDroppedTableOfAnEarlierVersion(t *testing.T, server *postgrestest.Serve
 	}
 }
 
-// Each statement of the released files names its table, so that a dropped table can be made again.
+// Each statement of the released files names its table, so that Migrate can recreate a dropped table.
 func TestStatementsNameTheirTables(t *testing.T) {
 	for _, step := range steps() {
 		if len(step.statements()) == 0 {

@@ -17,7 +17,8 @@ import (
 var (
 	// ErrDown reports that the server does not respond or cannot execute the call now. A later attempt may succeed.
 	ErrDown = errors.New("postgres does not serve")
-	// ErrNoTable reports that a table of the schema was dropped. An error that is ErrNoTable is ErrDown, too.
+	// ErrNoTable reports that a table of the schema was dropped. For such an error errors.Is also
+	// reports ErrDown.
 	ErrNoTable = errors.New("a table of the schema does not exist")
 	// ErrNewer reports that a newer program has changed the schema of the database.
 	ErrNewer = errors.New("the database's schema is newer than this program")
@@ -43,7 +44,8 @@ func (f *fault) Is(target error) bool {
 	return f.down && target == ErrDown || f.lost && target == ErrNoTable
 }
 
-// away reports whether the server is unreachable. During one outage, different calls may give different reasons.
+// away reports whether the server is unreachable. Different calls may give different reasons during
+// one outage.
 func (f *fault) away() bool { return f.again || f.reason == silence }
 
 // readOnly is the SQLSTATE of a change that a standby or a read-only server refuses.
@@ -55,13 +57,14 @@ const silence = "no answer in time"
 // errBusy reports that another transaction holds the lock of the key that DB.Alone needs.
 var errBusy = &fault{reason: "another transaction holds the lock of this key", down: true, again: true}
 
-// again reports whether an immediate retry may succeed.
-func again(err error) bool {
+// mayRetry reports whether an immediate retry may succeed.
+func mayRetry(err error) bool {
 	var f *fault
 	return errors.As(err, &f) && f.again
 }
 
-// translate replaces an error of the driver by an error without the driver's text, which may contain secrets and names.
+// translate replaces an error of the driver by an error without the driver's text. That text may
+// contain secrets and names.
 func translate(err error) error {
 	var known *fault
 	var answer *pgconn.PgError
@@ -72,7 +75,7 @@ func translate(err error) error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &answer) && answer.Code == undefinedTable:
-		return missing(answer)
+		return missingTable(answer)
 	case errors.As(err, &answer):
 		return refusal(answer.Code)
 	case errors.As(err, &scan), errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrNoRows):
@@ -86,8 +89,8 @@ func translate(err error) error {
 	}
 }
 
-// refusals lists the server's errors that no change of the statement can avoid, by the prefix of the SQLSTATE. The first
-// matching prefix applies.
+// refusals lists errors of the server by the prefix of their SQLSTATE. No change of the statement can
+// avoid these errors. The first matching prefix applies.
 var refusals = []struct {
 	code  string
 	fault fault

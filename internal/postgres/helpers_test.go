@@ -25,8 +25,9 @@ func open(t *testing.T, address string, limit time.Duration) (*DB, *testkit.Log)
 	return db, l
 }
 
-// run calls Run on the channel "news" until stop is called or the test ends. heard gets the payloads.
-func run(t *testing.T, db *DB) (heard chan string, stop func()) {
+// runNews calls Run on the channel "news" until stop is called or the test ends. The channel heard
+// receives the payloads.
+func runNews(t *testing.T, db *DB) (heard chan string, stop func()) {
 	t.Helper()
 	heard = make(chan string, 1000)
 	return heard, postgrestest.Run(t, func(ctx context.Context) error {
@@ -34,8 +35,8 @@ func run(t *testing.T, db *DB) (heard chan string, stop func()) {
 	})
 }
 
-// migrated opens a database and brings its schema up to date.
-func migrated(t *testing.T, address string, limit time.Duration) (*DB, *testkit.Log) {
+// openMigrated opens a database and brings its schema up to date.
+func openMigrated(t *testing.T, address string, limit time.Duration) (*DB, *testkit.Log) {
 	t.Helper()
 	db, l := open(t, address, limit)
 	if err := db.Migrate(t.Context()); err != nil {
@@ -44,8 +45,8 @@ func migrated(t *testing.T, address string, limit time.Duration) (*DB, *testkit.
 	return db, l
 }
 
-// one is a call that selects the number 1.
-func one(ctx context.Context, db *DB) error {
+// selectOne executes a statement that selects the number 1.
+func selectOne(ctx context.Context, db *DB) error {
 	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
 		var n int
 		return tx.First(ctx, []any{&n}, "select 1")

@@ -47,10 +47,11 @@ func (db *DB) steps() []step {
 	return all
 }
 
-// Migrate brings the schema to this program's version. Until Migrate or Run has done so, every call fails. If Migrate
-// returns an ErrDown, Run can still succeed later. If it returns an ErrNewer, this program cannot use the database.
+// Migrate brings the schema to this program's version. Until Migrate or Run has succeeded, every call
+// fails. If Migrate returns an ErrDown, Run can still succeed later. If Migrate returns an ErrNewer,
+// this program cannot use the database.
 func (db *DB) Migrate(ctx context.Context) error {
-	conn, err := db.usable(ctx)
+	conn, err := db.acquireMigrated(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,11 +59,11 @@ func (db *DB) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// usable acquires a connection and brings the schema up to date. Until its first success it stores its error in
-// db.fault, and all calls return this error. After the first success it does not, for two reasons: one broken connection
-// does not affect the other connections, and after a newer program has changed the schema, the replicas of the older
-// version continue until they are replaced.
-func (db *DB) usable(ctx context.Context) (*pgxpool.Conn, error) {
+// acquireMigrated acquires a connection and brings the schema up to date. Until its first success it
+// stores its error in db.fault, and all calls return this error. Later errors are not stored, for two
+// reasons. One broken connection does not affect the other connections. After a newer program has
+// changed the schema, the replicas of the older version continue until they are replaced.
+func (db *DB) acquireMigrated(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := db.connect(ctx)
 	if err == nil {
 		err = db.migrate(ctx, conn, db.steps())
@@ -81,7 +82,8 @@ func (db *DB) usable(ctx context.Context) (*pgxpool.Conn, error) {
 	return nil, err
 }
 
-// unusable returns an ErrDown with the reason of the argument err. All calls return it while the schema cannot be used.
+// unusable returns an ErrDown with the reason of the argument err. All calls return this ErrDown
+// while the schema cannot be used.
 func unusable(err error) *fault {
 	var known *fault
 	if errors.As(err, &known) {
@@ -90,17 +92,17 @@ func unusable(err error) *fault {
 	return &fault{reason: err.Error(), down: true}
 }
 
-// migrate applies missing steps and creates dropped tables again. If there is nothing to do, it ends within the limit of
-// a call.
+// migrate applies missing steps and recreates dropped tables. If there is nothing to do, migrate ends
+// within the limit of a call.
 func (db *DB) migrate(ctx context.Context, on beginner, all []step) error {
 	for {
 		var version, lost int
 		if err := within(ctx, db.limit, func(ctx context.Context) error {
 			return transact(ctx, on, func(ctx context.Context, tx Tx) (err error) {
-				if version, err = applied(ctx, tx); err != nil || version > len(all) {
+				if version, err = lastApplied(ctx, tx); err != nil || version > len(all) {
 					return err
 				}
-				again, err := dropped(ctx, tx, all[:version])
+				again, err := droppedStatements(ctx, tx, all[:version])
 				lost = len(again)
 				return err
 			})
@@ -121,8 +123,8 @@ func (db *DB) migrate(ctx context.Context, on beginner, all []step) error {
 	}
 }
 
-// applied returns the number of the last applied step.
-func applied(ctx context.Context, tx Tx) (version int, err error) {
+// lastApplied returns the number of the last applied step.
+func lastApplied(ctx context.Context, tx Tx) (version int, err error) {
 	var made bool // to_regclass is not used, because it caches the absence of a table until the transaction ends
 	if err := tx.First(ctx, []any{&made}, "select exists (select from pg_class where relname = 'poold_schema' and pg_table_is_visible(oid))"); err != nil || !made {
 		return 0, err
@@ -131,22 +133,23 @@ func applied(ctx context.Context, tx Tx) (version int, err error) {
 	return version, err
 }
 
-// advance creates dropped tables again and applies the next step, unless another replica has already done so.
+// advance recreates dropped tables and applies the next step, unless another replica has already done
+// so.
 func advance(ctx context.Context, tx Tx, all []step) error {
 	if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(lockMigrate)); err != nil {
 		return err
 	}
-	version, err := applied(ctx, tx)
+	version, err := lastApplied(ctx, tx)
 	if err != nil || version > len(all) {
 		return err
 	}
-	again, err := dropped(ctx, tx, all[:version])
+	again, err := droppedStatements(ctx, tx, all[:version])
 	if err != nil {
 		return err
 	}
 	for _, s := range again {
 		if _, err := tx.Exec(ctx, s.sql); err != nil {
-			return named(err, "the table "+s.table)
+			return withName(err, "the table "+s.table)
 		}
 	}
 	if version == len(all) {
@@ -159,14 +162,14 @@ func advance(ctx context.Context, tx Tx, all []step) error {
 	}
 	// Only the simple protocol accepts several statements in one call.
 	if _, err := tx.Exec(ctx, all[version].sql, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return named(err, all[version].name)
+		return withName(err, all[version].name)
 	}
 	_, err = tx.Exec(ctx, "insert into poold_schema (version, applied_at) values ($1, clock_timestamp())", version+1)
 	return err
 }
 
-// named adds the name of a file or table to an error, because the server refused a statement of it.
-func named(err error, name string) error {
+// withName adds to an error the name of the file or table whose statement the server refused.
+func withName(err error, name string) error {
 	var f *fault
 	if !errors.As(err, &f) {
 		return err

@@ -17,8 +17,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// all is the result of versions after each file was applied.
-var all = func() string {
+// allVersions is the result of versions after all files were applied.
+var allVersions = func() string {
 	var numbers []string
 	for i := range steps() {
 		numbers = append(numbers, strconv.Itoa(i+1))
@@ -41,7 +41,7 @@ func TestFilesAreNumberedInOrder(t *testing.T) {
 	}
 }
 
-// failing makes the n-th statement of its transactions fail with an error.
+// failing wraps a database so that the n-th statement of its transactions fails with an error.
 type failing struct {
 	beginner
 	n   *int
@@ -86,7 +86,7 @@ func (x failingTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Ro
 	return x.Tx.QueryRow(ctx, sql, args...)
 }
 
-// failingRow is a row, or no rows, with an error.
+// failingRow is a row or a list of rows that returns an error.
 type failingRow struct {
 	pgx.Rows
 	err error
@@ -97,16 +97,16 @@ func (r failingRow) Err() error        { return r.err }
 func (failingRow) Next() bool          { return false }
 func (failingRow) Close()              {}
 
-// A statement of a migration that fails leaves the schema as it was or, behind the last step, whole. The error is the
-// fault, and the next migration succeeds.
+// A statement of a migration fails. The schema then is unchanged, or complete if the failed statement
+// comes after the last step. The error is a fault, and the next migration succeeds.
 func testMigrationFails(t *testing.T, server *postgrestest.Server) {
 	made := server.Database(t)
-	migrated(t, made, postgrestest.Patience)
+	openMigrated(t, made, postgrestest.Patience)
 	whole := server.SQL(t, made, shape)
 	for want, fault := range map[error]error{ErrDown: io.ErrUnexpectedEOF, context.Canceled: context.Canceled} {
 		address := server.Database(t)
-		migratedTo(t, address, len(steps())-1)
-		server.SQL(t, address, "drop table captcha_audit") // of an earlier step
+		migrateTo(t, address, len(steps())-1)
+		server.SQL(t, address, "drop table captcha_audit") // this table is from an earlier step
 		before := server.SQL(t, address, shape)
 		db, _ := open(t, address, postgrestest.Patience)
 		conn, err := db.connect(t.Context())
@@ -118,7 +118,7 @@ func testMigrationFails(t *testing.T, server *postgrestest.Server) {
 		for ; n < 100; n++ {
 			left := n
 			err := db.migrate(t.Context(), failing{conn, &left, fault}, db.steps())
-			if left > 0 { // it has fewer statements
+			if left > 0 { // the migration has fewer statements
 				if err != nil {
 					t.Errorf("migrating without a fault: %v", err)
 				}
@@ -131,16 +131,17 @@ func testMigrationFails(t *testing.T, server *postgrestest.Server) {
 				t.Errorf("statement %d failed with %v, and the schema is in part\n%s", n, fault, got)
 			}
 		}
-		if got := versions(t, server, address); got != all || n < 10 {
+		if got := versions(t, server, address); got != allVersions || n < 10 {
 			t.Errorf("applied %q after %d faults", got, n-1)
 		}
 	}
 }
 
-// An answer to one statement is lost. Try reports it, Run connects again, and Alone runs the work once.
+// The reply to one statement is lost. Try returns an error, Run connects again, and Alone runs the
+// function work once.
 func testLostAnswers(t *testing.T, server *postgrestest.Server) {
 	thief, through := postgrestest.Through(t, server.Database(t))
-	db, l := migrated(t, through, postgrestest.Patience)
+	db, l := openMigrated(t, through, postgrestest.Patience)
 	thief.Steal("server_version")
 	if _, err := db.Try(t.Context()); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "the connection broke") {
 		t.Errorf("trying: %v", err)
@@ -151,7 +152,7 @@ func testLostAnswers(t *testing.T, server *postgrestest.Server) {
 		t.Errorf("alone: ran %d times, %v", runs, err)
 	}
 	thief.Steal("listen ")
-	heard, _ := run(t, db)
+	heard, _ := runNews(t, db)
 	testkit.Within(t, postgrestest.Patience, "heard", func() bool {
 		_ = db.Do(t.Context(), func(ctx context.Context, tx Tx) error { return tx.Notify(ctx, "news", "new") })
 		return len(heard) > 0
@@ -176,7 +177,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 			})
 		}
 		group.Wait()
-		if got := versions(t, server, address); got != all {
+		if got := versions(t, server, address); got != allVersions {
 			t.Errorf("applied %q", got)
 		}
 	})
@@ -211,30 +212,30 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 
 	t.Run("a newer schema", func(t *testing.T) {
 		address := server.Database(t)
-		old, _ := migrated(t, address, postgrestest.Patience)
-		heard, _ := run(t, old)
+		old, _ := openMigrated(t, address, postgrestest.Patience)
+		heard, _ := runNews(t, old)
 		server.SQL(t, address, "insert into poold_schema values (99, now())")
 		db, l := open(t, address, postgrestest.Patience)
 		err := db.Migrate(t.Context())
 		if !errors.Is(err, ErrNewer) || errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "99") {
 			t.Errorf("migrating: %v", err)
 		}
-		run(t, db)
+		runNews(t, db)
 		testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), "start a newer program") })
-		if err := one(t.Context(), db); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "newer") {
+		if err := selectOne(t.Context(), db); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "newer") {
 			t.Errorf("calling: %v", err)
 		}
-		// A running program of the former version goes on while its replicas are replaced.
+		// A running program of the earlier version continues while its replicas are replaced.
 		server.SQL(t, address, endOthers)
 		testkit.Within(t, postgrestest.Patience, "heard by the old program", func() bool {
 			server.SQL(t, address, "notify news, 'new'")
 			return len(heard) > 0
 		})
-		if err := one(t.Context(), old); err != nil {
+		if err := selectOne(t.Context(), old); err != nil {
 			t.Errorf("calling by the old program: %v", err)
 		}
 		server.SQL(t, address, "delete from poold_schema where version = 99")
-		testkit.Within(t, postgrestest.Patience, "healed", func() bool { return one(t.Context(), db) == nil })
+		testkit.Within(t, postgrestest.Patience, "healed", func() bool { return selectOne(t.Context(), db) == nil })
 	})
 
 	t.Run("the prefix of an installation", func(t *testing.T) {
@@ -261,7 +262,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		if err := db.Migrate(t.Context()); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "lacks a right") {
 			t.Errorf("an empty database: %v", err)
 		}
-		migrated(t, address, postgrestest.Patience)
+		openMigrated(t, address, postgrestest.Patience)
 		server.SQL(t, address, "grant select on poold_schema to guest_test")
 		if err := db.Migrate(t.Context()); err != nil {
 			t.Errorf("a database that is made: %v", err)
@@ -276,10 +277,10 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		if err := db.Migrate(t.Context()); !errors.Is(err, ErrDown) {
 			t.Errorf("migrating: %v", err)
 		}
-		run(t, db)
+		runNews(t, db)
 		server.Up(t)
-		testkit.Within(t, postgrestest.Patience, "used", func() bool { return one(t.Context(), db) == nil })
-		if got := versions(t, server, address); got != all {
+		testkit.Within(t, postgrestest.Patience, "used", func() bool { return selectOne(t.Context(), db) == nil })
+		if got := versions(t, server, address); got != allVersions {
 			t.Errorf("applied %q", got)
 		}
 	})

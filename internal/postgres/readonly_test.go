@@ -18,8 +18,8 @@ func change(ctx context.Context, db *DB) error {
 	})
 }
 
-// When a read-only server takes changes again, it is used without a restart, even by connections that were made
-// meanwhile and would refuse changes until they end.
+// When a read-only server accepts changes again, the program uses the server without a restart.
+// Connections that were made while the server was read-only refuse changes until they end.
 func testReadOnly(t *testing.T, server *postgrestest.Server) {
 	elsewhere := server.Database(t)
 	for name, c := range map[string]struct{ demote, promote string }{
@@ -34,8 +34,8 @@ func testReadOnly(t *testing.T, server *postgrestest.Server) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := server.Database(t)
-			db, l := migrated(t, address, 0)
-			run(t, db)
+			db, l := openMigrated(t, address, 0)
+			runNews(t, db)
 			testkit.Within(t, postgrestest.Patience, "the first change", func() bool { return change(t.Context(), db) == nil })
 			database := server.SQL(t, address, "select current_database()")
 			set := func(statement string) {
@@ -57,7 +57,7 @@ func testReadOnly(t *testing.T, server *postgrestest.Server) {
 				t.Errorf("changing: %v", err)
 			}
 			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), "it takes no changes") })
-			testkit.Within(t, postgrestest.Patience, "a reading", func() bool { return one(t.Context(), db) == nil })
+			testkit.Within(t, postgrestest.Patience, "a reading", func() bool { return selectOne(t.Context(), db) == nil })
 			set(c.promote)
 			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return change(t.Context(), db) == nil })
 			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
@@ -65,17 +65,18 @@ func testReadOnly(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// Without Run, too, a refused change drops the connections, so that the next call uses a new one.
+// A refused change drops the connections even if Run does not run. The next call then uses a new
+// connection.
 func testReadOnlyWithoutRun(t *testing.T, server *postgrestest.Server) {
 	address, elsewhere := server.Database(t), server.Database(t)
-	migrated(t, address, postgrestest.Patience)
+	openMigrated(t, address, postgrestest.Patience)
 	database := server.SQL(t, address, "select current_database()")
 	server.SQL(t, elsewhere, "alter database "+database+" set default_transaction_read_only = on")
-	db, _ := migrated(t, address, postgrestest.Patience)
+	db, _ := openMigrated(t, address, postgrestest.Patience)
 	if err := change(t.Context(), db); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), readOnly) {
 		t.Fatalf("changing: %v", err)
 	}
-	if err := one(t.Context(), db); err != nil { // opens a connection that refuses changes
+	if err := selectOne(t.Context(), db); err != nil { // this call opens a connection that refuses changes
 		t.Fatal(err)
 	}
 	server.SQL(t, elsewhere, "alter database "+database+" reset default_transaction_read_only")

@@ -14,25 +14,25 @@ import (
 // probeEvery is the interval between two probes on Run's connection.
 const probeEvery = time.Second
 
-// reconnects has the pauses before Run connects again.
+// reconnects contains the pauses before Run connects again.
 var reconnects = backoff.Doubling{First: 50 * time.Millisecond, Most: time.Second}
 
 // Run keeps one connection until ctx ends. It brings the schema up to date, and logs when the server
-// stops serving and when it serves again. It calls heard(payload) for each notification on the channel.
-// With an empty channel it listens to none. The function heard must not block. Run must be called at
-// most once.
+// stops serving and when the server serves again. It calls heard(payload) for each notification on
+// the channel. If the channel is empty, Run does not listen. The function heard must not block. Run
+// must be called at most once.
 func (db *DB) Run(ctx context.Context, channel string, heard func(payload string)) error {
 	db.heard.Store(&listening{channel, heard})
 	for failures := 1; ; failures++ {
 		err := db.attend(ctx, channel, func() {
-			db.turn(nil)
+			db.logState(nil)
 			failures = 1
 		})
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the end of ctx is how Run is stopped
 		}
 		db.renew(err)
-		db.turn(err)
+		db.logState(err)
 		if reconnects.Wait(ctx, failures) != nil {
 			return nil //nolint:nilerr // the end of ctx is how Run is stopped
 		}
@@ -65,7 +65,7 @@ func (db *DB) Sweep(ctx context.Context, interval time.Duration, clean func(cont
 // attend listens on one connection and probes it until it breaks. It calls the function serves after the first
 // successful probe.
 func (db *DB) attend(ctx context.Context, channel string, serves func()) error {
-	conn, err := db.usable(ctx)
+	conn, err := db.acquireMigrated(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,9 +98,9 @@ func (db *DB) attend(ctx context.Context, channel string, serves func()) error {
 	}
 }
 
-// probe checks that the server responds and accepts changes. It reads whether a transaction is
-// read-only, which needs no right on a table. It is read-only on a standby and on a server whose
-// transactions are read-only by default.
+// probe checks that the server responds and accepts changes. For this it reads whether a transaction
+// is read-only, which needs no right on a table. A transaction is read-only on a standby, and on a
+// server whose transactions are read-only by default.
 func (db *DB) probe(ctx context.Context, conn *pgxpool.Conn) error {
 	var refuses bool
 	err := within(ctx, db.limit, func(ctx context.Context) error {
@@ -112,8 +112,8 @@ func (db *DB) probe(ctx context.Context, conn *pgxpool.Conn) error {
 	return err
 }
 
-// renew drops all connections if the error shows that they lead to a server that is not the primary or stops. The next
-// call then connects to the new primary.
+// renew drops all connections if the error shows that their server is not the primary or stops. The
+// next call then connects to the new primary.
 func (db *DB) renew(err error) {
 	var f *fault
 	if errors.As(err, &f) && f.stale {
@@ -158,8 +158,8 @@ func within(ctx context.Context, limit time.Duration, call func(context.Context)
 	return translate(err)
 }
 
-// turn logs a change of the server's state. The server serves if the argument err is nil.
-func (db *DB) turn(err error) {
+// logState logs a change of the server's state. The server serves if the argument err is nil.
+func (db *DB) logState(err error) {
 	was, now := db.state, ""
 	var f *fault
 	switch {

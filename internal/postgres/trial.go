@@ -22,9 +22,9 @@ const (
 	SchemaNone                // Migrate can create the schema
 )
 
-// Try checks whether poold can use the database, and changes nothing. It returns an error if Migrate or a later call
-// would fail: if the server does not respond or is read-only, if the schema is newer, if a table was dropped, or if a
-// right is missing.
+// Try checks whether poold can use the database, and changes nothing. It returns an error if Migrate
+// or a later call would fail. The possible reasons: the server does not respond or is read-only, the
+// schema is newer, a table was dropped, or a right is missing.
 func (db *DB) Try(ctx context.Context) (found Trial, err error) {
 	conn, err := db.connect(ctx)
 	if err != nil {
@@ -37,22 +37,22 @@ func (db *DB) Try(ctx context.Context) (found Trial, err error) {
 	var unusable error
 	err = within(ctx, db.limit, func(ctx context.Context) error {
 		return transact(ctx, conn, func(ctx context.Context, tx Tx) (err error) {
-			found, unusable, err = try(ctx, tx, db.steps())
+			found, unusable, err = readTrial(ctx, tx, db.steps())
 			return err
 		})
 	})
 	return found, cmp.Or(err, unusable)
 }
 
-// try reads the state of a database. The result unusable is the reason why poold could not use the database; nil = it
-// can. The result err is the error of the check itself.
-func try(ctx context.Context, tx Tx, all []step) (found Trial, unusable, err error) {
+// readTrial reads the state of a database. The result unusable is the reason why poold cannot use the
+// database; nil = poold can use it. The result err is the error of the check itself.
+func readTrial(ctx context.Context, tx Tx, all []step) (found Trial, unusable, err error) {
 	var makes bool
 	if err := tx.First(ctx, []any{&found.Server, &makes}, `select split_part(current_setting('server_version'), ' ', 1),
 		coalesce(has_schema_privilege(current_schema(), 'create'), false)`); err != nil {
 		return found, nil, err
 	}
-	version, err := applied(ctx, tx)
+	version, err := lastApplied(ctx, tx)
 	switch {
 	case err != nil:
 		return found, nil, err
@@ -63,7 +63,7 @@ func try(ctx context.Context, tx Tx, all []step) (found Trial, unusable, err err
 	case version < len(all):
 		found.Schema = SchemaOld
 	}
-	lost, err := dropped(ctx, tx, all[:version])
+	lost, err := droppedStatements(ctx, tx, all[:version])
 	switch {
 	case err != nil:
 		return found, nil, err

@@ -8,17 +8,18 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// Try reports the server's version and the state of the schema, and why a later call would fail. It changes nothing.
+// Try changes nothing. It returns the server's version and the state of the schema, or the reason why
+// a later call would fail.
 func testTry(t *testing.T, server *postgrestest.Server) {
 	server.SQL(t, "postgres", "create role guest_try login password '"+postgrestest.Password+"'")
 	version := strings.Fields(server.SQL(t, "postgres", "show server_version"))[0]
 	guest := func(address string) string { return strings.Replace(address, "postgrestest:", "guest_try:", 1) }
 	same := func(address string) string { return address }
 	for name, c := range map[string]struct {
-		prepare string // SQL on a migrated database; "none" = the database is empty, "old" = it lacks the last step
+		prepare string // SQL on a migrated database; "none" = the database is empty, "old" = the last step is missing
 		as      func(address string) string
 		schema  Schema
-		is      error  // with errors.Is
+		is      error  // tested with errors.Is
 		reason  string // "" = no error
 	}{
 		"ready":                             {"", same, SchemaReady, nil, ""},
@@ -44,10 +45,10 @@ func testTry(t *testing.T, server *postgrestest.Server) {
 			case strings.HasPrefix(prepare, "none"):
 				prepare = strings.TrimPrefix(prepare, "none")
 			case strings.HasPrefix(prepare, "old"):
-				migratedTo(t, address, len(steps())-1)
+				migrateTo(t, address, len(steps())-1)
 				prepare = strings.TrimPrefix(strings.TrimPrefix(prepare, "old"), ";")
 			default:
-				migrated(t, address, postgrestest.Patience)
+				openMigrated(t, address, postgrestest.Patience)
 			}
 			if prepare != "" {
 				server.SQL(t, address, strings.ReplaceAll(prepare, "%s", address[strings.LastIndex(address, "/")+1:]))
@@ -74,8 +75,8 @@ func testTry(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// migratedTo applies the first n steps to a database.
-func migratedTo(t *testing.T, address string, n int) {
+// migrateTo applies the first n steps to a database.
+func migrateTo(t *testing.T, address string, n int) {
 	t.Helper()
 	db, _ := open(t, address, postgrestest.Patience)
 	conn, err := db.connect(t.Context())

@@ -9,7 +9,7 @@ import (
 	"poold/internal/backoff"
 )
 
-// retries has the pauses before a call is tried again.
+// retries contains the pauses before a call is repeated.
 var retries = backoff.Doubling{First: 2 * time.Millisecond, Most: 50 * time.Millisecond}
 
 // Tx is a transaction. It ends when the function that received it returns.
@@ -21,9 +21,10 @@ func (t Tx) Exec(ctx context.Context, sql string, args ...any) (rows int64, err 
 	return tag.RowsAffected(), translate(err)
 }
 
-// Each scans each row of a query into the pointers in the argument into, and then calls the function row.
+// Each calls the function row once for each row of a query. Before each call it scans the row into
+// the pointers in the argument into.
 func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args ...any) error {
-	rows, _ := t.tx.Query(ctx, sql, args...) // ForEachRow returns its error too
+	rows, _ := t.tx.Query(ctx, sql, args...) // ForEachRow also returns the error
 	_, err := pgx.ForEachRow(rows, into, func() error {
 		row()
 		return nil
@@ -31,26 +32,29 @@ func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args .
 	return translate(err)
 }
 
-// First scans the first row of a query into the pointers in the argument into. It returns an error if there is no row.
+// First scans the first row of a query into the pointers in the argument into. It returns an error if
+// the query has no row.
 func (t Tx) First(ctx context.Context, into []any, sql string, args ...any) error {
 	return translate(t.tx.QueryRow(ctx, sql, args...).Scan(into...))
 }
 
-// Notify sends a notification to the listeners of the channel on all replicas when the transaction is committed.
+// Notify sends a notification to the listeners of the channel on all replicas. It is sent when the
+// transaction is committed.
 func (t Tx) Notify(ctx context.Context, channel, payload string) error {
 	_, err := t.Exec(ctx, "select pg_notify($1, $2)", channel, payload)
 	return err
 }
 
-// Do runs the function work in a transaction within the limit, and repeats the transaction if the connection breaks. If
-// the connection breaks during the commit, the transaction may have been committed before it is repeated. If this
-// matters, the function work must detect it.
+// Do runs the function work in a transaction within the limit, and repeats the transaction if the
+// connection breaks. If the connection breaks during the commit, the transaction may have been
+// committed before it is repeated. The function work must detect this case if it matters.
 func (db *DB) Do(ctx context.Context, work func(context.Context, Tx) error) error {
-	return db.try(ctx, func(ctx context.Context) error { return transact(ctx, db.pool, work) })
+	return db.retry(ctx, func(ctx context.Context) error { return transact(ctx, db.pool, work) })
 }
 
-// Alone runs a transaction as Do does, and never at the same time as another transaction of Alone with the same key, on
-// all replicas. It waits within the limit for the lock of the key, and uses no connection while it waits.
+// Alone runs a transaction as Do does. On all replicas, no two transactions of Alone with the same
+// key run at the same time. Alone waits within the limit for the lock of the key, and uses no
+// connection while it waits.
 func (db *DB) Alone(ctx context.Context, key string, work func(context.Context, Tx) error) error {
 	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
 		var mine bool
@@ -64,20 +68,21 @@ func (db *DB) Alone(ctx context.Context, key string, work func(context.Context, 
 	})
 }
 
-// try calls the function once again and again until it succeeds, its error is permanent, or the limit has passed.
-func (db *DB) try(ctx context.Context, once func(context.Context) error) error {
+// retry calls the function attempt repeatedly until a call succeeds, its error is permanent, or the
+// limit has passed.
+func (db *DB) retry(ctx context.Context, attempt func(context.Context) error) error {
 	if unusable := db.fault.Load(); unusable != nil {
 		return unusable
 	}
 	limited, cancel := context.WithTimeout(ctx, db.limit)
 	defer cancel()
 	for failures := 1; ; failures++ {
-		err := once(limited)
+		err := attempt(limited)
 		db.renew(err)
 		if ctx.Err() != nil && err != nil {
 			return ctx.Err()
 		}
-		if !again(err) {
+		if !mayRetry(err) {
 			return err
 		}
 		if retries.Wait(limited, failures) != nil {
@@ -91,8 +96,8 @@ type beginner interface {
 	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
 }
 
-// transact runs the function work in a transaction in which each statement sees all earlier commits. It returns the
-// errors of work unchanged.
+// transact runs the function work in a transaction in which each statement sees all earlier commits.
+// It returns the errors of this function unchanged.
 func transact(ctx context.Context, on beginner, work func(context.Context, Tx) error) error {
 	var own error
 	err := pgx.BeginTxFunc(ctx, on, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {

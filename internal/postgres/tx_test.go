@@ -17,7 +17,7 @@ func scratch(t *testing.T, server *postgrestest.Server) (db *DB, address string)
 	t.Helper()
 	address = server.Database(t)
 	server.SQL(t, address, "create table numbers (n integer primary key)")
-	db, _ = migrated(t, address, postgrestest.Patience)
+	db, _ = openMigrated(t, address, postgrestest.Patience)
 	return db, address
 }
 
@@ -87,11 +87,11 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 		address := server.Database(t)
 		server.SQL(t, address, "create table numbers (n integer primary key)")
 		thief, through := postgrestest.Through(t, address)
-		db, _ := migrated(t, through, postgrestest.Patience)
+		db, _ := openMigrated(t, through, postgrestest.Patience)
 		for i, c := range []struct {
 			word string
 			runs int
-		}{{"begin", 1}, {"insert", 2}, {"commit\x00", 2}} { // not "read committed"
+		}{{"begin", 1}, {"insert", 2}, {"commit\x00", 2}} { // the 0 byte excludes "read committed"
 			thief.Steal(c.word)
 			runs := 0
 			if err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
@@ -113,7 +113,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 	t.Run("a call is repeated if an error may be gone at once", func(t *testing.T) {
 		db, _ := scratch(t, server)
 		for code, runs := range map[string]int{
-			"40001": 2, "40P01": 2, "53300": 2, "08006": 2, // another transaction, connections
+			"40001": 2, "40P01": 2, "53300": 2, "08006": 2, // codes of conflicts with other transactions and of broken connections
 			"42501": 1, "53100": 1, "57014": 1, "58030": 1, "XX000": 1, "23505": 1,
 		} {
 			n := 0
@@ -135,7 +135,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 
 	t.Run("transactions of one key exclude each other", func(t *testing.T) {
 		db, address := scratch(t, server)
-		other, _ := migrated(t, address, postgrestest.Patience)
+		other, _ := openMigrated(t, address, postgrestest.Patience)
 		var inside, entered int
 		var mu sync.Mutex
 		var group sync.WaitGroup
@@ -168,7 +168,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 
 	t.Run("waiting for a lock longer than the limit is an ErrDown", func(t *testing.T) {
 		db, address := scratch(t, server)
-		hasty, _ := migrated(t, address, postgrestest.Patience)
+		hasty, _ := openMigrated(t, address, postgrestest.Patience)
 		hasty.limit = 100 * time.Millisecond
 		if err := db.Alone(t.Context(), "key", func(context.Context, Tx) error {
 			if err := hasty.Alone(t.Context(), "key", func(context.Context, Tx) error { return nil }); !errors.Is(err, ErrDown) {
@@ -187,14 +187,14 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 	})
 }
 
-// A notification of a transaction reaches every replica after the commit, and none without it. A replica receives again
-// after its connection broke.
+// When a transaction commits, its notification reaches every replica. Without a commit it reaches no
+// replica. A replica receives notifications again after its connection broke.
 func testNotifications(t *testing.T, server *postgrestest.Server) {
 	db, address := scratch(t, server)
-	other, _ := migrated(t, address, postgrestest.Patience)
+	other, _ := openMigrated(t, address, postgrestest.Patience)
 	news := map[string]chan string{}
-	news["the same"], _ = run(t, db)
-	news["the other"], _ = run(t, other)
+	news["the same"], _ = runNews(t, db)
+	news["the other"], _ = runNews(t, other)
 	tell := func(payload string, result error) {
 		t.Helper()
 		if err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
@@ -209,7 +209,7 @@ func testNotifications(t *testing.T, server *postgrestest.Server) {
 			t.Fatal(err)
 		}
 	}
-	// hears repeats a notification until each replica has received it.
+	// hears repeats a notification until each replica has received this notification.
 	hears := func(word string) {
 		t.Helper()
 		for name, heard := range news {

@@ -10,13 +10,14 @@ import (
 	"poold/internal/history"
 )
 
-// An entry is one item. The figures of its key are another one, which is not in the figures of the day.
+// An entry is one item. The figures of its key are a second item, which is not in the figures of the
+// day.
 func TestItemsOfTheAudit(t *testing.T) {
-	s, _ := through(t, nil)
+	s, _ := openThrough(t, nil)
 	s.keepAudit = 48 * time.Hour
 	e := entries(yesterday(), 1)[0]
 	e.Action, e.Source, e.Image, e.Price = history.Bought, "solve", "sha256:00, 5 bytes", 2_990_000
-	note(t, s, e)
+	mustNote(t, s, e)
 	found := query(t, s, nil, "PK = :pk", map[string]string{":pk": "KEY#ci-login"}, true, 10)
 	if len(found) != 1 {
 		t.Fatalf("%d items, want 1", len(found))
@@ -45,14 +46,14 @@ func TestItemsOfTheAudit(t *testing.T) {
 	}
 }
 
-// No read shows an entry past its ttl, though its item still exists.
+// No read returns an entry after its ttl, even if its item still exists.
 func TestExpiredEntriesNeverShow(t *testing.T) {
-	s, _ := through(t, nil)
+	s, _ := openThrough(t, nil)
 	s.keepAudit = time.Hour
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	note(t, s, append(entries(now.Add(-time.Hour-30*time.Second), 30), entries(now.Add(-time.Hour+time.Minute), 3)...)...)
+	mustNote(t, s, append(entries(now.Add(-time.Hour-30*time.Second), 30), entries(now.Add(-time.Hour+time.Minute), 3)...)...)
 	old := entries(now.Add(-50*time.Hour), 1)[0]
-	note(t, s, old)
+	mustNote(t, s, old)
 	if raw := query(t, s, nil, "PK = :pk", map[string]string{":pk": "KEY#ci-login"}, false, 100); len(raw) != 34 {
 		t.Fatalf("%d items, want 34", len(raw))
 	}
@@ -67,21 +68,22 @@ func TestExpiredEntriesNeverShow(t *testing.T) {
 	}
 	s.keepAudit = 99 * time.Hour
 	late := entries(old.At, 1)[0]
-	note(t, s, late)
+	mustNote(t, s, late)
 	if keys, err := s.KeyDay(t.Context(), old.At); err != nil || keys["ci-login"].HandedOut == 0 {
 		t.Errorf("a day that is kept: %v, %v", keys, err)
 	}
 }
 
-// A batch that needs several transactions, because each entry has another key, is written completely.
+// Each entry of a batch has a different key, so the batch needs several transactions. It is written
+// completely.
 func TestEntriesOfManyKeys(t *testing.T) {
-	s, _ := through(t, nil)
+	s, _ := openThrough(t, nil)
 	all := entries(yesterday(), history.MostBatch)
 	for i := range all {
 		all[i].Key = fmt.Sprint("key-", i)
 	}
-	note(t, s, all...)
-	note(t, s, all...)
+	mustNote(t, s, all...)
+	mustNote(t, s, all...)
 	keys, err := s.KeyDay(t.Context(), yesterday())
 	if err != nil || len(keys) != len(all) {
 		t.Errorf("%d keys, %v", len(keys), err)

@@ -51,7 +51,7 @@ func (s *Store) PutActive(ctx context.Context, orders []history.Record) error {
 		i.setNumber("ttl", r.Submitted.Add(activeFor).Unix())
 		writes[n].PutRequest = &types.PutRequest{Item: i}
 	}
-	return s.down(ctx, "writing active orders", s.writeAll(ctx, writes))
+	return s.downError(ctx, "writing active orders", s.writeAll(ctx, writes))
 }
 
 // RemoveActive implements history.ActiveStore.
@@ -62,5 +62,5 @@ func (s *Store) RemoveActive(ctx context.Context, ids []string) error {
 		key.setKey(activePrefix+id, task)
 		writes[n].DeleteRequest = &types.DeleteRequest{Key: key}
 	}
-	return s.down(ctx, "removing active orders", s.writeAll(ctx, writes))
+	return s.downError(ctx, "removing active orders", s.writeAll(ctx, writes))
 }

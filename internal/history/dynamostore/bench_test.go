@@ -11,11 +11,12 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// How many records a second go into the emulator, new ones and repeated ones.
+// BenchmarkWrite measures how many records a second the emulator accepts. The records are new or
+// repeated.
 func BenchmarkWrite(b *testing.B) {
 	for _, size := range []int{1, 10, history.MostBatch} {
 		b.Run(fmt.Sprint("batches of ", size), func(b *testing.B) {
-			s, _ := through(b, func(string, []byte) dynamotest.Fate { return dynamotest.Fate{} })
+			s, _ := openThrough(b, func(string, []byte) dynamotest.Fate { return dynamotest.Fate{} })
 			written := 0
 			for b.Loop() {
 				if err := s.Write(b.Context(), records(yesterday().Add(time.Duration(written)*time.Millisecond), size)); err != nil {
@@ -27,7 +28,7 @@ func BenchmarkWrite(b *testing.B) {
 		})
 	}
 	b.Run("batches of 100 that are there", func(b *testing.B) {
-		s, _ := through(b, func(string, []byte) dynamotest.Fate { return dynamotest.Fate{} })
+		s, _ := openThrough(b, func(string, []byte) dynamotest.Fate { return dynamotest.Fate{} })
 		batch := records(yesterday(), 100)
 		if err := s.Write(b.Context(), batch); err != nil {
 			b.Fatal(err)
@@ -43,12 +44,12 @@ func BenchmarkWrite(b *testing.B) {
 	})
 }
 
-// How many entries of the audit a second go into the emulator.
+// BenchmarkWriteEntries measures how many entries of the audit a second the emulator accepts.
 func BenchmarkWriteEntries(b *testing.B) {
-	s, _ := through(b, func(string, []byte) dynamotest.Fate { return dynamotest.Fate{} })
+	s, _ := openThrough(b, func(string, []byte) dynamotest.Fate { return dynamotest.Fate{} })
 	written := 0
 	for b.Loop() {
-		note(b, s, entries(yesterday().Add(time.Duration(written)*time.Millisecond), history.MostBatch)...)
+		mustNote(b, s, entries(yesterday().Add(time.Duration(written)*time.Millisecond), history.MostBatch)...)
 		written += history.MostBatch
 	}
 	b.ReportMetric(float64(written)/b.Elapsed().Seconds(), "entries/s")

@@ -22,16 +22,17 @@ const (
 	partitionUnits  = 1000
 )
 
-// limits models two limits of DynamoDB that the emulator lacks. A transaction holds its items for transactionTime;
-// another transaction with one of them is cancelled. A partition takes partitionUnits write units a second.
+// limits models two limits of DynamoDB that the emulator lacks. A transaction holds its items for
+// transactionTime, and a transaction with a held item is cancelled. A partition accepts
+// partitionUnits write units a second.
 type limits struct {
-	held                 map[string]time.Time // until when, by key
-	second               time.Time            // when units began
-	units                map[string]int       // by partition
+	held                 map[string]time.Time // end of the hold, by key
+	second               time.Time            // start of the second that the field units counts
+	units                map[string]int       // used units by partition
 	conflicts, throttled int
 }
 
-// judge judges one request after the other.
+// judge judges the requests one after another.
 func (l *limits) judge(operation string, body []byte) dynamotest.Fate {
 	if operation != "TransactWriteItems" {
 		return dynamotest.Fate{Delay: transactionTime / 2}
@@ -84,19 +85,19 @@ func (l *limits) judge(operation string, body []byte) dynamotest.Fate {
 	return dynamotest.Fate{Answer: "TransactionCanceledException", Reasons: reasons, Delay: transactionTime / 4}
 }
 
-// Twenty replicas write 400 records a second for 400 targets. As a Sender does, each writes the records that ended
-// during its last write in one batch. All add to the same items of the day. No write fails, and no replica falls far
-// behind.
+// Twenty replicas write 400 records a second for 400 targets. Like a Sender, each replica writes in
+// one batch the records that ended during its last write. All replicas update the same items of the
+// day. No write fails, and no replica falls far behind.
 func TestOneItemOfADayTakesManyReplicas(t *testing.T) {
 	const (
 		replicas = 20
-		rate     = 20 // records a second of a replica
+		rate     = 20 // records a second for each replica
 		lasts    = 3 * time.Second
 		most     = rate * int(lasts/time.Second)
 		targets  = 400
 	)
 	model := &limits{held: map[string]time.Time{}, units: map[string]int{}}
-	s, proxy := through(t, model.judge)
+	s, proxy := openThrough(t, model.judge)
 	var (
 		group   sync.WaitGroup
 		batches atomic.Int64
@@ -104,7 +105,7 @@ func TestOneItemOfADayTakesManyReplicas(t *testing.T) {
 		all     [replicas][]history.Record
 	)
 	for k := range replicas {
-		replica := opened(t, Options{Table: s.table, Endpoint: proxy.URL})
+		replica := openStore(t, Options{Table: s.table, Endpoint: proxy.URL})
 		all[k] = records(yesterday().Add(time.Duration(k)*time.Minute), most)
 		for i := range all[k] {
 			all[k][i].Target, all[k][i].Type = fmt.Sprint("target-", (i*replicas+k)%targets), captcha.Types()[i%2]

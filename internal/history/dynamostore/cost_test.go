@@ -10,9 +10,9 @@ import (
 	"poold/internal/captcha"
 )
 
-// The write units of records, as the emulator counts them.
+// The table has the write units of records, as the emulator counts them.
 func TestCost(t *testing.T) {
-	s, proxy := through(t, nil)
+	s, proxy := openThrough(t, nil)
 	units := func() float64 { return proxy.Units("TransactWriteItems") + proxy.Units("BatchWriteItem") }
 	for _, c := range []struct {
 		name    string
@@ -31,7 +31,7 @@ func TestCost(t *testing.T) {
 			all[i].Target, all[i].Type = fmt.Sprint("target-", i%c.targets), captcha.Turnstile
 		}
 		for i := 0; i < c.n; i += c.size {
-			write(t, s, all[i:i+c.size]...)
+			mustWrite(t, s, all[i:i+c.size]...)
 		}
 		each := (units() - before) / float64(c.n)
 		t.Logf("%s: %.2f write units a record", c.name, each)
@@ -41,9 +41,10 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// The write units of an entry of the audit, which is in no index and adds to one item.
+// The table has the write units of an entry of the audit. An entry is in no index and updates one
+// item of figures.
 func TestCostOfTheAudit(t *testing.T) {
-	s, proxy := through(t, nil)
+	s, proxy := openThrough(t, nil)
 	for _, c := range []struct {
 		name          string
 		n, size, keys int // entries, in batches
@@ -59,7 +60,7 @@ func TestCostOfTheAudit(t *testing.T) {
 			all[i].Key = fmt.Sprint("key-", i%c.keys)
 		}
 		for batch := range slices.Chunk(all, c.size) {
-			note(t, s, batch...)
+			mustNote(t, s, batch...)
 		}
 		each := (proxy.Units("TransactWriteItems") + proxy.Units("BatchWriteItem") - before) / float64(c.n)
 		t.Logf("%s: %.2f write units an entry", c.name, each)

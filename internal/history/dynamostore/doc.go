@@ -1,6 +1,7 @@
-// Package dynamostore keeps the history in one table of Amazon DynamoDB, which other programs may query too. The keys of
-// the table are PK and SK. The keys of its index GSI1, which projects all attributes, are GSI1PK and GSI1SK. The
-// attribute ttl is the time when an item expires, in Unix seconds.
+// Package dynamostore keeps the history in one table of Amazon DynamoDB. Other programs may query
+// this table. The keys of the table are PK and SK. The keys of its index GSI1, which projects all
+// attributes, are GSI1PK and GSI1SK. The attribute ttl is the time when an item expires, in Unix
+// seconds.
 //
 //	PK                          SK                          one item for each
 //	SOLVE#{order}               META                        record
@@ -12,9 +13,10 @@
 //	KEY#{key}                   {timestamp}#{entry}         entry of the audit
 //	STATS#{date}                KEY#{key}                   day and key: the key's figures
 //
-// A timestamp is the end of an order, or the submission of an order in flight. It is in UTC and in milliseconds, such
-// as 2026-01-02T03:04:05.678Z, so that timestamps sort as times do. The index has the records, under STATUS#solved and
-// STATUS#error, and the orders in flight, under STATUS#polling. Their sort key in the index is {timestamp}#{order}.
+// A timestamp is the end of an order or, for an order in flight, its submission. It is in UTC and in
+// milliseconds, such as 2026-01-02T03:04:05.678Z, so that timestamps sort as times do. The index has
+// the records, under STATUS#solved and STATUS#error, and the orders in flight, under STATUS#polling.
+// Their sort key in the index is {timestamp}#{order}.
 //
 // The item of a record has the columns of history.Record.Columns as attributes, except empty ones. The figures of a day
 // are:
@@ -32,15 +34,17 @@
 //
 // # Counting once
 //
-// One transaction puts records, on condition that they are new, and adds to the figures of their day. If DynamoDB cancels
-// the transaction because some records exist, the store repeats the transaction without these records. So each record
-// counts exactly once, in spite of retries and crashes. After the transaction the store puts the copies by site and by
-// task. It also puts the copies of a record that existed, because the writer of that record may have crashed before it
-// put them. Putting a copy twice changes nothing.
+// One transaction puts records, on condition that they are new, and adds to the figures of their day.
+// If DynamoDB cancels the transaction because some records exist, the store repeats the transaction
+// without these records. So each record counts exactly once, in spite of retries and crashes. After
+// the transaction the store puts the copies by site and by task. It also puts these copies for a
+// record that existed, because the writer of that record may have crashed before it put the copies.
+// Putting a copy twice changes nothing.
 //
-// The item of a task has the attribute order, which is the ID of the record. If two services use the same task id, the
-// item has the record that was written last. A task id that has the form of an order's ID gets no item, because this
-// item would replace the record of that order. Entries of the audit are put by transactions in the same way.
+// The item of a task has the attribute order, which is the ID of the record. If two services use the
+// same task id, the item has the record that was written last. A task id that has the form of an
+// order's ID gets no item, because this item would replace the record of that order. Transactions put
+// entries of the audit in the same way.
 //
 // A transaction has at most 100 items. Before the store cuts a batch into transactions, it sorts records by day, type
 // and target, and entries by day and key, so that each transaction updates few items of figures.
@@ -54,16 +58,19 @@
 //
 // # Cost
 //
-// A record of up to 1 KB costs 5 write units: 2 for its item in the transaction, 1 in the index, 1 for the copy by site
-// and 1 for the copy by task. A transaction also costs 2 units for each type, and 2 for each pair of target and owner. So
-// a record that is written alone costs 9 units; in a batch of a hundred records of few targets, each costs little more
-// than 5. Putting an order in flight costs 2 units, and removing it costs 2, unless the operator turns these items off.
-// An order that ends within five seconds of its submission is seldom put (history.Mirror). An entry of the audit costs
-// 2 units, and a transaction costs 2 units for each key. So an entry that is written alone costs 4 units; in a batch of
-// a hundred entries of few keys, each costs little more than 2.
+// A record of up to 1 KB costs 5 write units: 2 for its item in the transaction, 1 in the index, 1
+// for the copy by site and 1 for the copy by task. A transaction also costs 2 units for each type,
+// and 2 for each pair of target and owner. So a record that is written alone costs 9 units. In a
+// batch of a hundred records of few targets, each record costs little more than 5. Putting an order
+// in flight costs 2 units, and removing it costs 2, unless the operator turns these items off. An
+// order that ends within five seconds of its submission is seldom put (history.Mirror). An entry of
+// the audit costs 2 units, and a transaction costs 2 units for each key. So an entry that is written
+// alone costs 4 units. In a batch of a hundred entries of few keys, each entry costs little more than
+// 2.
 //
 // # Reading
 //
-// Reads are eventually consistent. They skip expired items, because DynamoDB deletes these hours or days late. They also
-// skip the items of other programs, which lack the attributes of a record.
+// Reads are eventually consistent. They skip expired items, because DynamoDB deletes expired items
+// hours or days late. They also skip the items of other programs, which lack the attributes of a
+// record.
 package dynamostore

@@ -34,7 +34,7 @@ func page(t *testing.T) string {
 	return section
 }
 
-// rows returns the cells of the table of the page that has a header.
+// rows returns the cells of the page's table with the given header.
 func rows(t *testing.T, header string) (all [][]string) {
 	t.Helper()
 	_, table, found := strings.Cut(page(t), header+"\n")
@@ -52,7 +52,7 @@ func rows(t *testing.T, header string) (all [][]string) {
 	return all
 }
 
-// forms are the placeholders of the page, as the records of the tests have them.
+// forms maps the placeholders of the page to patterns of the values in the test records.
 var forms = map[string]string{
 	"order": `[A-Z0-9]+\.[0-9a-f]{32}`, "task": `[0-9]+`, "sitekey": `6L[\w-]+`, "date": `\d{4}-\d\d-\d\d`, "type": `[a-z_0-9]+`,
 	"timestamp": `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`, "target": `target-\d+`, "owner": `qa@example\.com`, "key": "ci-login", "entry": `[A-Z0-9]+`,
@@ -66,14 +66,14 @@ func matches(cell, key string) bool {
 	return regexp.MustCompile("^" + pattern + "$").MatchString(key)
 }
 
-// used makes each call that a daemon makes.
-func used(t *testing.T, s *Store) {
+// makeAllCalls makes each call that a daemon makes.
+func makeAllCalls(t *testing.T, s *Store) {
 	t.Helper()
 	r := record(yesterday(), 0, func(r *history.Record) { r.Code = "A_CODE" })
-	write(t, s, r)
+	mustWrite(t, s, r)
 	e := entries(yesterday(), 1)[0]
 	e.Image = "sha256:00, 5 bytes"
-	note(t, s, e)
+	mustNote(t, s, e)
 	other := record(yesterday(), 1)
 	if err := s.PutActive(t.Context(), []history.Record{other, record(yesterday(), 2)}); err != nil {
 		t.Fatal(err)
@@ -93,10 +93,10 @@ func used(t *testing.T, s *Store) {
 	}
 }
 
-// The table has the items that the page lists, with these attributes, and no others.
+// The table in DynamoDB has the items that the page lists, with exactly these attributes.
 func TestThePageListsTheItems(t *testing.T) {
-	s, _ := through(t, nil)
-	used(t, s)
+	s, _ := openThrough(t, nil)
+	makeAllCalls(t, s)
 	out, err := s.client.Scan(t.Context(), &dynamodb.ScanInput{TableName: aws.String(s.table)})
 	if err != nil {
 		t.Fatal(err)
@@ -139,8 +139,8 @@ func TestThePageListsThePermissions(t *testing.T) {
 		t.Fatalf("the policy: %v, %d statements", err, len(policy.Statement))
 	}
 	asked := map[string]bool{}
-	s, proxy := through(t, func(operation string, _ []byte) dynamotest.Fate {
-		// A transaction needs the permissions of its parts.
+	s, proxy := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
+		// A transaction needs the permissions of all its operations.
 		if operation == "TransactWriteItems" {
 			asked["dynamodb:PutItem"], asked["dynamodb:UpdateItem"] = true, true
 		} else {
@@ -149,9 +149,9 @@ func TestThePageListsThePermissions(t *testing.T) {
 		return dynamotest.Fate{}
 	})
 	for n, do := range []func(){
-		func() { used(t, s) },
+		func() { makeAllCalls(t, s) },
 		func() {
-			fresh := opened(t, Options{Table: "fresh", Endpoint: proxy.URL})
+			fresh := openStore(t, Options{Table: "fresh", Endpoint: proxy.URL})
 			for _, stream := range []bool{false, true} {
 				if err := fresh.Init(t.Context(), stream); err != nil {
 					t.Fatal(err)
@@ -168,32 +168,32 @@ func TestThePageListsThePermissions(t *testing.T) {
 	}
 }
 
-// The costs of the page are those that the emulator counts.
+// The costs on the page equal the costs that the emulator counts.
 func TestThePageListsTheCosts(t *testing.T) {
-	s, proxy := through(t, nil)
+	s, proxy := openThrough(t, nil)
 	together := func(targets int) {
 		all := records(yesterday(), history.MostBatch)
 		for i := range all {
 			all[i].Target, all[i].Type = fmt.Sprint("target-", i%targets), "turnstile"
 		}
-		write(t, s, all...)
+		mustWrite(t, s, all...)
 	}
 	audited := func(keys int) {
 		all := entries(yesterday(), history.MostBatch)
 		for i := range all {
 			all[i].Key = fmt.Sprint("key-", i%keys)
 		}
-		note(t, s, all...)
+		mustNote(t, s, all...)
 	}
 	type deed struct {
 		records int
 		do      func()
 	}
 	deeds := [][]deed{
-		{{1, func() { write(t, s, record(yesterday(), 0)) }}},
+		{{1, func() { mustWrite(t, s, record(yesterday(), 0)) }}},
 		{
-			{1, func() { write(t, s, record(yesterday(), 0, func(r *history.Record) { r.Sitekey = "" })) }},
-			{1, func() { write(t, s, record(yesterday(), 0, func(r *history.Record) { r.Task = "" })) }},
+			{1, func() { mustWrite(t, s, record(yesterday(), 0, func(r *history.Record) { r.Sitekey = "" })) }},
+			{1, func() { mustWrite(t, s, record(yesterday(), 0, func(r *history.Record) { r.Task = "" })) }},
 		},
 		{{history.MostBatch, func() { together(5) }}, {history.MostBatch, func() { together(40) }}},
 		{{1, func() {
@@ -205,7 +205,7 @@ func TestThePageListsTheCosts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}}},
-		{{1, func() { note(t, s, entries(yesterday(), 1)...) }}},
+		{{1, func() { mustNote(t, s, entries(yesterday(), 1)...) }}},
 		{{history.MostBatch, func() { audited(1) }}, {history.MostBatch, func() { audited(5) }}},
 	}
 	listed := rows(t, "| What | Units |")

@@ -16,7 +16,7 @@ import (
 	"poold/internal/history/historytest"
 )
 
-// Three replicas pass the suites.
+// A store with three replicas passes the suites.
 func TestStore(t *testing.T) {
 	server := dynamotest.Start(t)
 	dynamotest.Credentials(t)
@@ -30,7 +30,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// An option that is not set has its default, whatever the other one is.
+// An option that is not set has its default, even if the other option is set.
 func TestDefaultOptions(t *testing.T) {
 	dynamotest.Credentials(t)
 	const quarter = 90 * 24 * time.Hour
@@ -41,7 +41,7 @@ func TestDefaultOptions(t *testing.T) {
 		{Options{}, quarter, quarter}, {Options{Keep: time.Hour}, time.Hour, quarter}, {Options{KeepAudit: time.Hour}, quarter, time.Hour},
 	} {
 		c.of.Region = "eu-central-1"
-		if s := opened(t, c.of); s.keep != c.keep || s.keepAudit != c.keepAudit || s.table != "CaptchaSolves" {
+		if s := openStore(t, c.of); s.keep != c.keep || s.keepAudit != c.keepAudit || s.table != "CaptchaSolves" {
 			t.Errorf("%+v: keeps for %v and %v in %s, want %v and %v", c.of, s.keep, s.keepAudit, s.table, c.keep, c.keepAudit)
 		}
 	}
@@ -52,12 +52,13 @@ func TestKeepingTimes(t *testing.T) {
 	server := dynamotest.Start(t)
 	dynamotest.Credentials(t)
 	historytest.TestKeepingTimes(t, func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
-		s := opened(t, Options{Table: newTable(t, server.URL), Endpoint: server.URL, Keep: keep, KeepAudit: keepAudit})
+		s := openStore(t, Options{Table: newTable(t, server.URL), Endpoint: server.URL, Keep: keep, KeepAudit: keepAudit})
 		return s, s
 	})
 }
 
-// Two replicas pass random stories. An outage cuts each request off, before or after the server has it.
+// A store with two replicas passes random stories. An outage cuts the connection of each request,
+// before or after the request reaches the server.
 func TestStories(t *testing.T) {
 	server := dynamotest.Start(t)
 	dynamotest.Credentials(t)
@@ -71,7 +72,7 @@ func TestStories(t *testing.T) {
 		o := Options{Table: newTable(t, server.URL), Endpoint: proxy.URL, Keep: historytest.StoryKeep, KeepAudit: historytest.StoryKeep}
 		place := historytest.Place{Down: down.Store}
 		for range 2 {
-			s := opened(t, o)
+			s := openStore(t, o)
 			place.Stores, place.Audits = append(place.Stores, s), append(place.Audits, s)
 			place.Delete = func() { deleteExpired(t, s) }
 		}
@@ -79,7 +80,7 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// deleteExpired deletes all items past their ttl, as DynamoDB does sooner or later.
+// deleteExpired deletes all items whose ttl has passed, as DynamoDB does after some time.
 func deleteExpired(t testing.TB, s *Store) {
 	t.Helper()
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{TableName: aws.String(s.table)})
@@ -104,7 +105,7 @@ func deleteExpired(t testing.TB, s *Store) {
 func replicas(t testing.TB, server *dynamotest.Server) (stores [3]*Store) {
 	table := newTable(t, server.URL)
 	for n := range stores {
-		stores[n] = opened(t, Options{Table: table, Endpoint: server.URL})
+		stores[n] = openStore(t, Options{Table: table, Endpoint: server.URL})
 	}
 	return stores
 }

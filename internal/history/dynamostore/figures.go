@@ -18,14 +18,14 @@ const (
 	statsPrefix  = "STATS#"
 	typePrefix   = "TYPE#"
 	targetPrefix = "TARGET#"
-	dayPrefix    = "T" // typePrefix and targetPrefix begin with this letter, and no other sort key of figures does
+	dayPrefix    = "T" // first letter of typePrefix and targetPrefix, and of no other sort key of figures
 
 	// shards is the number of partitions over which earlier versions spread a day's figures.
 	shards      = 10
 	shardSuffix = "#shard"
 )
 
-// sum identifies an item that has figures.
+// sum is the key of an item that has figures.
 type sum struct{ day, sortKey string }
 
 // amounts maps the names of attributes to figures.
@@ -46,7 +46,7 @@ func additions(r history.Record) []addition {
 	by["failed"] += f.Discarded + f.Lost
 	return []addition{
 		{sum{day, typePrefix + string(r.Type)}, item{"captcha_type": &types.AttributeValueMemberS{Value: string(r.Type)}}, by},
-		{sum{day, keyed(targetPrefix+unbroken.Replace(r.Target)+"#", r.Owner, mostSortKey)}, item{
+		{sum{day, prefixedKey(targetPrefix+unbroken.Replace(r.Target)+"#", r.Owner, mostSortKey)}, item{
 			"target":  &types.AttributeValueMemberS{Value: r.Target},
 			"project": &types.AttributeValueMemberS{Value: r.Owner},
 		}, by},
@@ -68,7 +68,7 @@ func statsKeys(day string) []string {
 // unbroken escapes the character that separates the parts of a key.
 var unbroken = strings.NewReplacer("%", "%25", "#", "%23")
 
-// figureAttribute returns the name of the attribute that has a figure.
+// figureAttribute returns the name of the attribute that contains a figure.
 func figureAttribute(name string) string {
 	switch name {
 	case "solved":
@@ -89,7 +89,8 @@ func increments(counts []history.Count) amounts {
 	return by
 }
 
-// readCounts sets the figures that counts points to from their attributes.
+// readCounts reads the figures from their attributes. It sets them through the pointers in the
+// argument counts.
 func (i item) readCounts(counts []history.Count) {
 	for _, c := range counts {
 		*c.N = i.number(figureAttribute(c.Name))
@@ -133,16 +134,17 @@ func (a addition) update(table string) *types.Update {
 func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	found := history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
 	of := []string{"PK", "SK", "captcha_type", "target", "project"}
-	err := s.sums(ctx, day, dayPrefix, of, new(history.Figures).Counts(), func(i item) { add(found, i) })
+	err := s.readSums(ctx, day, dayPrefix, of, new(history.Figures).Counts(), func(i item) { addToDay(found, i) })
 	if err != nil {
-		return history.Day{}, s.down(ctx, "reading the figures of a day", err)
+		return history.Day{}, s.downError(ctx, "reading the figures of a day", err)
 	}
 	return found, nil
 }
 
-// sums reads the figures of a day from the items whose sort keys begin with the argument prefix, and calls the function
-// add with each item. An item has the attributes of counts and the attributes that the argument others lists.
-func (s *Store) sums(ctx context.Context, day time.Time, prefix string, others []string, counts []history.Count, add func(item)) error {
+// readSums reads the figures of a day from the items whose sort keys begin with the argument prefix,
+// and calls the function add with each item. It reads the attributes of the argument counts and the
+// attributes in the argument others.
+func (s *Store) readSums(ctx context.Context, day time.Time, prefix string, others []string, counts []history.Count, add func(item)) error {
 	for _, c := range counts {
 		others = append(others, figureAttribute(c.Name))
 	}
@@ -169,8 +171,9 @@ func (s *Store) sums(ctx context.Context, day time.Time, prefix string, others [
 	return nil
 }
 
-// add adds an item of figures to the day. It skips the items of other programs, which lack the attribute spent.
-func add(day history.Day, i item) {
+// addToDay adds an item of figures to the day. It skips the items of other programs, which lack the
+// attribute spent.
+func addToDay(day history.Day, i item) {
 	if i["spent"] == nil {
 		return
 	}

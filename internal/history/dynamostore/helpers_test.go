@@ -17,8 +17,8 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// opened opens a store until the test ends.
-func opened(t testing.TB, o Options) *Store {
+// openStore opens a store until the test ends.
+func openStore(t testing.TB, o Options) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), o)
 	if err != nil {
@@ -32,22 +32,23 @@ func opened(t testing.TB, o Options) *Store {
 func newTable(t testing.TB, endpoint string) string {
 	t.Helper()
 	table := "test-" + rand.Text()
-	if err := opened(t, Options{Table: table, Endpoint: endpoint}).Init(t.Context(), false); err != nil {
+	if err := openStore(t, Options{Table: table, Endpoint: endpoint}).Init(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	return table
 }
 
-// through starts an emulator and a store on a new table of it, behind a proxy that judge rules.
-func through(t testing.TB, judge func(operation string, body []byte) dynamotest.Fate) (*Store, *dynamotest.Proxy) {
+// openThrough starts an emulator and opens a store on a new table there. A proxy stands between the
+// store and the emulator; the function judge decides the fate of each request.
+func openThrough(t testing.TB, judge func(operation string, body []byte) dynamotest.Fate) (*Store, *dynamotest.Proxy) {
 	t.Helper()
 	dynamotest.Credentials(t)
 	server := dynamotest.Start(t)
 	proxy := dynamotest.Through(t, server, judge)
-	return opened(t, Options{Table: newTable(t, server.URL), Endpoint: proxy.URL}), proxy
+	return openStore(t, Options{Table: newTable(t, server.URL), Endpoint: proxy.URL}), proxy
 }
 
-// query is a plain call of the SDK on the table or an index.
+// query makes a plain call of the SDK that queries the table or an index.
 func query(t testing.TB, s *Store, index *string, condition string, values map[string]string, newestFirst bool, limit int32) []item {
 	t.Helper()
 	in := &dynamodb.QueryInput{
@@ -68,7 +69,7 @@ func query(t testing.TB, s *Store, index *string, condition string, values map[s
 	return items
 }
 
-// put puts an item by a plain call of the SDK.
+// put puts an item with a plain call of the SDK.
 func put(t testing.TB, s *Store, i item) {
 	t.Helper()
 	if _, err := s.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(s.table), Item: i}); err != nil {
@@ -76,7 +77,7 @@ func put(t testing.TB, s *Store, i item) {
 	}
 }
 
-// get reads an item by a plain call of the SDK.
+// get reads an item with a plain call of the SDK.
 func get(t testing.TB, s *Store, key item) item {
 	t.Helper()
 	out, err := s.client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String(s.table), Key: key})
@@ -86,7 +87,8 @@ func get(t testing.TB, s *Store, key item) item {
 	return out.Item
 }
 
-// record returns the record of a solve. n selects its identity, target, type, task and end.
+// record returns the record of a solve. The argument n selects its identity, target, type, task and
+// end.
 func record(ended time.Time, n int, changes ...func(*history.Record)) history.Record {
 	hows := []history.How{history.Solved, history.Solved, history.Failed, history.Discarded, history.Refused, history.Lost}
 	r := history.Record{
@@ -143,8 +145,8 @@ func site(t testing.TB, s *Store, sitekey string) (found []history.Record) {
 	}
 }
 
-// write writes records, which must succeed.
-func write(t testing.TB, s *Store, records ...history.Record) {
+// mustWrite writes records and fails the test after an error.
+func mustWrite(t testing.TB, s *Store, records ...history.Record) {
 	t.Helper()
 	if err := s.Write(t.Context(), records); err != nil {
 		t.Fatal(err)
@@ -163,8 +165,8 @@ func entries(at time.Time, n int) []history.Entry {
 	return all
 }
 
-// note writes entries, which must succeed.
-func note(t testing.TB, s *Store, entries ...history.Entry) {
+// mustNote writes entries and fails the test after an error.
+func mustNote(t testing.TB, s *Store, entries ...history.Entry) {
 	t.Helper()
 	if err := s.WriteEntries(t.Context(), entries); err != nil {
 		t.Fatal(err)

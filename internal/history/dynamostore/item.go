@@ -25,7 +25,8 @@ func attribute(column string) string {
 	}
 }
 
-// attributes returns the names of the attributes of columns, followed by the argument others.
+// attributes returns the names of the attributes of the columns, followed by the names in the
+// argument others.
 func attributes(columns []history.Column, others ...string) []string {
 	var names []string
 	for _, c := range columns {
@@ -36,8 +37,8 @@ func attributes(columns []history.Column, others ...string) []string {
 	return append(names, others...)
 }
 
-// write sets the attributes of columns. It omits empty texts and zero times.
-func (i item) write(columns []history.Column) {
+// setColumns sets the attributes of the columns. It omits empty texts and zero times.
+func (i item) setColumns(columns []history.Column) {
 	for _, c := range columns {
 		name := attribute(c.Name)
 		if name == "" {
@@ -60,9 +61,9 @@ func (i item) write(columns []history.Column) {
 	}
 }
 
-// read sets the fields of columns from their attributes. It sets a field to its zero value if the attribute is missing
-// or has another type.
-func (i item) read(columns []history.Column) {
+// readColumns sets the fields of the columns from their attributes. It sets a field to its zero value
+// if the attribute is missing or has another type.
+func (i item) readColumns(columns []history.Column) {
 	for _, c := range columns {
 		name := attribute(c.Name)
 		if name == "" {
@@ -84,7 +85,7 @@ func (i item) read(columns []history.Column) {
 	}
 }
 
-// timestamp is the format of a time, in whole milliseconds.
+// timestamp is the format of a time in whole milliseconds.
 const timestamp = "2006-01-02T15:04:05.000Z"
 
 // position returns the text by which items sort in the order of a history.Query, oldest first.
@@ -97,7 +98,7 @@ func (i item) setKey(pk, sk string) {
 	i.setText("SK", sk)
 }
 
-// setIndex sets the keys of the index, and the attribute status, which the partition key contains.
+// setIndex sets the keys of the index and the attribute status, which is part of the partition key.
 func (i item) setIndex(status history.Status, sk string) {
 	i.setText("status", string(status))
 	i.setText("GSI1PK", statusPrefix+string(status))

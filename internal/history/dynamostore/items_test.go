@@ -18,13 +18,13 @@ import (
 	"poold/internal/history"
 )
 
-// Programs that know only the table query the newest solves of a site, the figures of a day, the active tasks and the
-// tasks of a status, by plain calls.
+// A program that knows only the table needs one plain query for each of four lists. These are the
+// newest solves of a site, the figures of a day, the active tasks and the tasks of a status.
 func TestOtherProgramsReadTheTable(t *testing.T) {
-	s, _ := through(t, nil)
+	s, _ := openThrough(t, nil)
 	all := records(yesterday(), 60)
-	all[59].Ended = all[58].Ended // two records of one millisecond
-	write(t, s, all...)
+	all[59].Ended = all[58].Ended // two records in the same millisecond
+	mustWrite(t, s, all...)
 	active := record(time.Time{}, 7)
 	active.Placed, active.Submitted = time.Now().Add(-time.Second), time.Now()
 	if err := s.PutActive(t.Context(), []history.Record{active}); err != nil {
@@ -75,14 +75,14 @@ func TestOtherProgramsReadTheTable(t *testing.T) {
 	}
 }
 
-// A solve has the attributes that such programs know, and no empty ones.
+// The item of a solve has the attributes that other programs expect, and no empty attributes.
 func TestAttributes(t *testing.T) {
-	s, _ := through(t, nil)
+	s, _ := openThrough(t, nil)
 	r := record(yesterday(), 0)
 	refused := record(yesterday(), 4, func(r *history.Record) {
 		r.How, r.Code, r.Task, r.Sitekey, r.Submitted, r.Solved = history.Refused, "ERROR_ZERO_BALANCE", "", "", time.Time{}, time.Time{}
 	})
-	write(t, s, r, refused)
+	mustWrite(t, s, r, refused)
 	got := solve(t, s, r.ID)
 	for name, want := range map[string]string{
 		"PK": "SOLVE#" + r.ID, "SK": "META", "GSI1PK": "STATUS#solved", "GSI1SK": r.Ended.Format(timestamp) + "#" + r.ID,
@@ -124,7 +124,7 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// solve returns the item of a solve by a plain call of the SDK.
+// solve returns the item of a solve with a plain call of the SDK.
 func solve(t testing.TB, s *Store, id string) item {
 	t.Helper()
 	key := item{}
@@ -132,13 +132,14 @@ func solve(t testing.TB, s *Store, id string) item {
 	return get(t, s, key)
 }
 
-// If a batch has two records of one task, as of two services, both are kept and the newest is found by the task.
+// A batch has two records with the same task, as if from two services. Both records are kept, and the
+// task leads to the newest record.
 func TestOneTaskTwiceInABatch(t *testing.T) {
-	s, _ := through(t, nil)
+	s, _ := openThrough(t, nil)
 	for _, names := range [][2]string{{"42", "42"}, {"a\xff", "a\xfe"}} {
 		one := record(yesterday(), 0, func(r *history.Record) { r.Provider, r.Task = "one", names[0] })
 		two := record(yesterday().Add(time.Second), 0, func(r *history.Record) { r.Provider, r.Task = "two", names[1] })
-		write(t, s, two, one)
+		mustWrite(t, s, two, one)
 		for _, name := range names {
 			if got, found, err := s.Task(t.Context(), name); err != nil || !found || got.ID != two.ID {
 				t.Errorf("task %q: %v, %v, %v; want %s", name, got, found, err, two.ID)
@@ -152,9 +153,10 @@ func TestOneTaskTwiceInABatch(t *testing.T) {
 	}
 }
 
-// No read shows a record past its ttl, though its item still exists. The figures of the day include it.
+// No read returns a record after its ttl, even if its item still exists. The figures of the day
+// include this record.
 func TestExpiredItemsNeverShow(t *testing.T) {
-	s, _ := through(t, nil)
+	s, _ := openThrough(t, nil)
 	s.keep = time.Hour
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	var expired, kept []history.Record
@@ -164,7 +166,7 @@ func TestExpiredItemsNeverShow(t *testing.T) {
 	for n := range 3 {
 		kept = append(kept, record(now.Add(-time.Hour+time.Minute+time.Duration(n)*time.Second), 0))
 	}
-	write(t, s, append(expired, kept...)...)
+	mustWrite(t, s, append(expired, kept...)...)
 	if raw := query(t, s, nil, "PK = :pk", map[string]string{":pk": "SITE#" + kept[0].Sitekey}, false, 100); len(raw) != 33 {
 		t.Fatalf("%d items, want 33", len(raw))
 	}
@@ -184,7 +186,7 @@ func TestExpiredItemsNeverShow(t *testing.T) {
 		}
 	}
 	orders := int64(0)
-	for _, day := range []time.Time{now, now.Add(-24 * time.Hour)} { // the records may be of both
+	for _, day := range []time.Time{now, now.Add(-24 * time.Hour)} { // the records may be on both days
 		d, err := s.Day(t.Context(), day)
 		if err != nil {
 			t.Fatal(err)
@@ -198,9 +200,9 @@ func TestExpiredItemsNeverShow(t *testing.T) {
 
 // The times of a query may be finer than a millisecond.
 func TestFinerThanAMillisecond(t *testing.T) {
-	s, _ := through(t, nil)
+	s, _ := openThrough(t, nil)
 	r := record(yesterday(), 0)
-	write(t, s, r)
+	mustWrite(t, s, r)
 	for _, c := range []struct {
 		from, to time.Duration
 		want     int
@@ -212,11 +214,11 @@ func TestFinerThanAMillisecond(t *testing.T) {
 	}
 }
 
-// Items of other programs, and of an earlier program in the same table, are skipped.
+// Reads skip items of other programs, and of an earlier program in the same table.
 func TestForeignItemsAreLeftOut(t *testing.T) {
-	s, _ := through(t, nil)
+	s, _ := openThrough(t, nil)
 	r := record(yesterday(), 0)
-	write(t, s, r)
+	mustWrite(t, s, r)
 	for _, sk := range []string{"SOLVE#2026-01-02T03:04:05.678901", "SOLVE#2026-01-02T03:04:05.678Z#", "SOLVE#" + stamp(yesterday()) + "#old"} {
 		i := item{}
 		i.setKey("SITE#"+r.Sitekey, sk)
@@ -236,12 +238,12 @@ func TestForeignItemsAreLeftOut(t *testing.T) {
 	}
 }
 
-// Figures that an earlier version wrote to ten shards, where failed includes refused, are added to the current item,
-// even while it goes on writing.
+// An earlier version wrote figures to ten shards, where failed includes refused. These figures are
+// added to the current item, even while the earlier version still writes.
 func TestShardsOfAnEarlierVersionCount(t *testing.T) {
-	s, _ := through(t, nil)
+	s, _ := openThrough(t, nil)
 	all := records(yesterday(), 60)
-	write(t, s, all[:30]...)
+	mustWrite(t, s, all[:30]...)
 	for n, r := range all[30:] {
 		for _, a := range additions(r) {
 			a.by = maps.Clone(a.by)
@@ -261,9 +263,9 @@ func TestShardsOfAnEarlierVersionCount(t *testing.T) {
 	}
 }
 
-// An active order expires ten minutes after its submit, unless it is removed earlier.
+// An active order expires ten minutes after its submit, unless a replica removes it earlier.
 func TestActiveOrders(t *testing.T) {
-	s, _ := through(t, nil)
+	s, _ := openThrough(t, nil)
 	var active []history.Record
 	var ids []string
 	submitted := time.Now().UTC().Truncate(time.Millisecond)
@@ -292,28 +294,28 @@ func TestActiveOrders(t *testing.T) {
 	}
 }
 
-// A record with an invalid or long text is written, and so are the records beside it.
+// A record with an invalid or long text is written, and so are the other records of the batch.
 func TestAnyTextIsTaken(t *testing.T) {
-	s, _ := through(t, nil)
+	s, _ := openThrough(t, nil)
 	for _, text := range []string{"a\x00b", "a\xffb", "\xc3", strings.Repeat("k", 2043), strings.Repeat("k", 2044), strings.Repeat("é", 5000)} {
 		r := record(yesterday(), 0, func(r *history.Record) {
 			r.Sitekey, r.Pageurl, r.Owner, r.Code, r.Provider, r.Task = text, text, text, text, text, text
 		})
-		write(t, s, r)
+		mustWrite(t, s, r)
 		if found := site(t, s, text); len(found) != 1 || found[0].Pageurl != strings.ToValidUTF8(text, "\uFFFD") {
 			t.Errorf("%.10q: %d records", text, len(found))
 		}
 	}
 }
 
-// Two pairs of target and owner never share a key, neither in one transaction nor in several. An owner may be longer
-// than a key.
+// Two pairs of target and owner never share a key, neither in one transaction nor in several. The
+// name of an owner may be longer than a key.
 func TestOwners(t *testing.T) {
-	s, _ := through(t, nil)
+	s, _ := openThrough(t, nil)
 	owned := func(target, owner string) func(*history.Record) {
 		return func(r *history.Record) { r.Target, r.Owner = target, owner }
 	}
-	write(t, s, record(yesterday().Add(-24*time.Hour), 0, owned("a", "b#c")), record(yesterday().Add(-24*time.Hour), 0, owned("a#b", "c")),
+	mustWrite(t, s, record(yesterday().Add(-24*time.Hour), 0, owned("a", "b#c")), record(yesterday().Add(-24*time.Hour), 0, owned("a#b", "c")),
 		record(yesterday().Add(-24*time.Hour), 0, owned("a%23b", "c")),
 		record(yesterday().Add(-24*time.Hour), 0, func(r *history.Record) { r.Target, r.Owner, r.Type = "", "", "" }))
 	if day, err := s.Day(t.Context(), yesterday().Add(-24*time.Hour)); err != nil || len(day.Targets) != 4 || len(day.Types) != 2 || day.Types[""].Orders() != 1 {
@@ -321,7 +323,7 @@ func TestOwners(t *testing.T) {
 	}
 	long := strings.Repeat("o", 1100)
 	a, b := record(yesterday(), 0, func(r *history.Record) { r.Owner = long + "a" }), record(yesterday(), 0, func(r *history.Record) { r.Owner = long + "b" })
-	write(t, s, a, b)
+	mustWrite(t, s, a, b)
 	day, err := s.Day(t.Context(), yesterday())
 	if err != nil || len(day.Targets) != 2 || day.Targets[history.Owned{Target: a.Target, Owner: a.Owner}] != a.Figures() {
 		t.Errorf("%v, %v", day.Targets, err)

@@ -19,8 +19,9 @@ const index = "GSI1"
 // afterAll is a text that sorts after every timestamp.
 const afterAll = ":"
 
-// shown lists the attributes that queries for records read, including the keys that contain the ID of the record.
-var shown = attributes(new(history.Record).Columns(), "PK", "SK", "order", "ttl")
+// recordAttributes lists the attributes that queries for records read, including the keys that
+// contain the ID of the record.
+var recordAttributes = attributes(new(history.Record).Columns(), "PK", "SK", "order", "ttl")
 
 // list is a partition of the table or of an index. Each sort key is a prefix followed by a position.
 type list struct {
@@ -33,7 +34,7 @@ type list struct {
 // Site implements history.Store.
 func (s *Store) Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error) {
 	page, err := s.records(ctx, list{pk: "PK", sk: "SK", partition: siteKey(sitekey), prefix: solvePrefix}, q)
-	return page, s.down(ctx, "reading the records of a site", err)
+	return page, s.downError(ctx, "reading the records of a site", err)
 }
 
 // Tasks implements history.Store.
@@ -42,17 +43,17 @@ func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Quer
 		return history.Page{}, fmt.Errorf("reading the records of a status: no record has the status %q", status)
 	}
 	page, err := s.records(ctx, list{aws.String(index), "GSI1PK", "GSI1SK", statusPrefix + string(status), ""}, q)
-	return page, s.down(ctx, "reading the records of a status", err)
+	return page, s.downError(ctx, "reading the records of a status", err)
 }
 
 // records reads a page of records.
 func (s *Store) records(ctx context.Context, l list, q history.Query) (history.Page, error) {
-	records, more, err := readPage(ctx, s, l, shown, q, item.record, func(r history.Record) (id, target string) { return r.ID, r.Target })
+	records, more, err := readPage(ctx, s, l, recordAttributes, q, item.record, func(r history.Record) (id, target string) { return r.ID, r.Target })
 	return history.Page{Records: records, More: more}, err
 }
 
-// readPage reads a page of a list. The function decode returns false for an item to skip. The function of returns the ID
-// and the target of a decoded item.
+// readPage reads a page of a list. The function decode returns false for an item that is not part of
+// the page. The function of returns the ID and the target of a decoded item.
 func readPage[T any](
 	ctx context.Context, s *Store, l list, attributes []string, q history.Query,
 	decode func(item, time.Time) (T, bool), of func(T) (id, target string),
@@ -71,8 +72,8 @@ func readPage[T any](
 	return found, more, err
 }
 
-// walk calls the function see with each item of a list that a query selects, newest first, until see returns false. The
-// items include the item at the position q.Before.
+// walk calls the function see with the items that a query selects from a list, newest first. It stops
+// when see returns false. The items include the item at the position q.Before.
 func (s *Store) walk(ctx context.Context, l list, attributes []string, q history.Query, see func(item) bool) error {
 	low, high := l.prefix+stamp(ceil(q.From)), l.prefix+afterAll
 	if !q.To.IsZero() {
@@ -110,8 +111,9 @@ func (s *Store) walk(ctx context.Context, l list, attributes []string, q history
 	return nil
 }
 
-// pageSize returns the number of items that one call to DynamoDB reads: the page and two more. If the query selects
-// targets, it returns the largest page size, because many items may be skipped.
+// pageSize returns the number of items that one call to DynamoDB reads: the page and two more items.
+// If the query selects targets, pageSize returns the largest page size, because the caller may skip
+// many items.
 func pageSize(q history.Query) int32 {
 	if q.Targets != nil {
 		return history.MostLimit
@@ -124,8 +126,8 @@ func ceil(at time.Time) time.Time {
 	return at.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
 
-// projection returns the projection expression for attributes, and the map from its aliases to the names. It uses an
-// alias for each name, because DynamoDB reserves many words.
+// projection returns the projection expression for attributes, and the map from its aliases to the
+// names. Each name has an alias, because DynamoDB reserves many words.
 func projection(attributes ...string) (expression string, names map[string]string) {
 	names = map[string]string{}
 	for _, name := range attributes {
@@ -139,7 +141,7 @@ func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, err
 	if !history.IsOrder(id) { // such an id could be the key of a task's item
 		return history.Record{}, false, nil
 	}
-	return s.one(ctx, solvePrefix+id)
+	return s.onlyRecord(ctx, solvePrefix+id)
 }
 
 // Task implements history.Store.
@@ -147,20 +149,20 @@ func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, er
 	if history.IsOrder(task) {
 		return history.Record{}, false, nil
 	}
-	return s.one(ctx, taskKey(task))
+	return s.onlyRecord(ctx, taskKey(task))
 }
 
-// one reads the record in a partition that has a single item.
-func (s *Store) one(ctx context.Context, partition string) (history.Record, bool, error) {
+// onlyRecord reads the record in a partition that has a single item.
+func (s *Store) onlyRecord(ctx context.Context, partition string) (history.Record, bool, error) {
 	key := item{}
 	key.setKey(partition, meta)
-	expression, names := projection(shown...)
+	expression, names := projection(recordAttributes...)
 	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: aws.String(s.table), Key: key,
 		ProjectionExpression: aws.String(expression), ExpressionAttributeNames: names,
 	})
 	if err != nil {
-		return history.Record{}, false, s.down(ctx, "reading a solve", err)
+		return history.Record{}, false, s.downError(ctx, "reading a solve", err)
 	}
 	if r, ok := item(out.Item).record(time.Now()); ok {
 		return r, true, nil

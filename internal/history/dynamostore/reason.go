@@ -25,9 +25,10 @@ var refusedCodes = []string{
 	"MissingAuthenticationTokenException", "ExpiredTokenException", "ExpiredToken",
 }
 
-// down adds the operation to an error and makes it a history.ErrDown. If ctx has ended, it returns the error of ctx
-// instead. It omits the SDK's text, which contains addresses and account names.
-func (s *Store) down(ctx context.Context, doing string, err error) error {
+// downError adds the operation to an error and makes it a history.ErrDown. If ctx has ended,
+// downError returns the error of ctx instead. It omits the SDK's text, which contains addresses and
+// account names.
+func (s *Store) downError(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -50,7 +51,7 @@ func (s *Store) reason(err error) string {
 	case errors.As(err, &cancelled):
 		return "DynamoDB cancels the transaction (" + codes(cancelled) + ")"
 	case errors.As(err, &answer):
-		return answered(answer.ErrorCode())
+		return codeText(answer.ErrorCode())
 	case errors.As(err, &unknown):
 		return "the host of DynamoDB is not known"
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -73,8 +74,8 @@ func codes(cancelled *types.TransactionCanceledException) string {
 	return strings.Join(found, ", ")
 }
 
-// answered returns a text for an error code of DynamoDB.
-func answered(code string) string {
+// codeText returns a text for an error code of DynamoDB.
+func codeText(code string) string {
 	switch {
 	case slices.Contains(refusedCodes, code):
 		return "DynamoDB refuses the credentials (" + code + ")"

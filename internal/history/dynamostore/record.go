@@ -26,10 +26,10 @@ const (
 	mostSortKey      = 1024
 )
 
-// keyed returns the argument prefix followed by a text. If the key would be longer than `most` bytes, it replaces the
-// text by its hash.
-func keyed(prefix, text string, most int) string {
-	if len(prefix)+len(text) > most {
+// prefixedKey returns the argument prefix followed by a text. If the key would be longer than the
+// maximum in bytes, prefixedKey replaces the text by its hash.
+func prefixedKey(prefix, text string, maximum int) string {
+	if len(prefix)+len(text) > maximum {
 		hash := sha256.Sum256([]byte(text))
 		text = hex.EncodeToString(hash[:])
 	}
@@ -37,7 +37,7 @@ func keyed(prefix, text string, most int) string {
 }
 
 // siteKey returns the partition key of a site's records.
-func siteKey(sitekey string) string { return keyed(sitePrefix, sitekey, mostPartitionKey) }
+func siteKey(sitekey string) string { return prefixedKey(sitePrefix, sitekey, mostPartitionKey) }
 
 // item is an item of the table, or the key of an item.
 type item map[string]types.AttributeValue
@@ -48,7 +48,7 @@ var endAttributes = []string{"ended_at", "solved_at", "how", "code", "polls", "c
 // activeItem returns the item of an order in flight, without its key.
 func activeItem(r history.Record) item {
 	i := item{}
-	i.write(r.Columns())
+	i.setColumns(r.Columns())
 	for _, name := range endAttributes {
 		delete(i, name)
 	}
@@ -58,7 +58,7 @@ func activeItem(r history.Record) item {
 // solveItem returns the item of a record, which expires after the duration keep.
 func solveItem(r history.Record, keep time.Duration) item {
 	i := item{}
-	i.write(r.Columns())
+	i.setColumns(r.Columns())
 	i.setKey(solvePrefix+r.ID, meta)
 	i.setIndex(r.Status(), position(r.Ended, r.ID))
 	i.setNumber("elapsed_ms", r.Elapsed().Milliseconds())
@@ -66,7 +66,8 @@ func solveItem(r history.Record, keep time.Duration) item {
 	return i
 }
 
-// siteItem returns the copy of a record's item for its site. It returns nil if the record has no sitekey.
+// siteItem returns a copy of a record's item under the key of its site. It returns nil if the record
+// has no sitekey.
 func siteItem(solve item) item {
 	if solve.text("sitekey") == "" {
 		return nil
@@ -78,8 +79,8 @@ func siteItem(solve item) item {
 	return i
 }
 
-// taskItem returns the copy of a record's item for its task. It returns nil if the record has no task, or if the task
-// id has the form of an order's ID.
+// taskItem returns a copy of a record's item under the key of its task. It returns nil if the record
+// has no task, or if the task id has the form of an order's ID.
 func taskItem(solve item) item {
 	name := solve.text("task")
 	if name == "" || history.IsOrder(name) {
@@ -93,23 +94,23 @@ func taskItem(solve item) item {
 	return i
 }
 
-// taskKey returns the partition key of a task. It replaces invalid UTF-8 as the SDK does, because two different keys that
-// the SDK makes equal must not be in one batch.
+// taskKey returns the partition key of a task. It replaces invalid UTF-8 in the same way as the SDK.
+// Otherwise a batch could contain two keys that only become equal in the SDK.
 func taskKey(name string) string {
-	return keyed(solvePrefix, strings.ToValidUTF8(name, "\uFFFD"), mostPartitionKey)
+	return prefixedKey(solvePrefix, strings.ToValidUTF8(name, "\uFFFD"), mostPartitionKey)
 }
 
-// record reads the item of a record, or its copy by site or by task. It returns false if the item has expired or was
-// written by another program.
+// record reads a record from its item, or from the copy for its site or task. It returns false if the
+// item has expired or was written by another program.
 func (i item) record(now time.Time) (history.Record, bool) {
 	r := history.Record{ID: i.id()}
-	i.read(r.Columns())
+	i.readColumns(r.Columns())
 	_, identity, _ := strings.Cut(r.ID, ".")
 	r.Identity = captcha.ID(identity)
 	return r, i.number("ttl") > now.Unix() && r.ID != "" && r.How != "" && !r.Ended.IsZero()
 }
 
-// id returns the ID of the record that an item has or copies.
+// id returns the ID of the record in an item.
 func (i item) id() string {
 	if order := i.text("order"); order != "" {
 		return order

@@ -12,7 +12,7 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// Check and Init end at the first call that DynamoDB does not allow, with its name, and make no later call. A
+// Check and Init stop at the first call that DynamoDB does not allow. Their error names this call. A
 // repeated Init completes the table.
 func TestRefusedCallsEndCheckAndInit(t *testing.T) {
 	dynamotest.Credentials(t)
@@ -23,7 +23,7 @@ func TestRefusedCallsEndCheckAndInit(t *testing.T) {
 	for _, c := range []struct {
 		refused, says string
 		call          func(*Store) error
-		exists        bool // the table, without a stream
+		exists        bool // the table exists, without a stream
 	}{
 		{"CreateTable", "making the table", prepare, false},
 		{"DescribeTable", "waiting for the table", prepare, false},
@@ -37,13 +37,13 @@ func TestRefusedCallsEndCheckAndInit(t *testing.T) {
 			return dynamotest.Fate{Answer: map[bool]string{true: "AccessDeniedException"}[operation == c.refused]}
 		})
 		table := "test-" + rand.Text()
-		direct := opened(t, Options{Table: table, Endpoint: server.URL})
+		direct := openStore(t, Options{Table: table, Endpoint: server.URL})
 		if c.exists {
 			if err := direct.Init(t.Context(), false); err != nil {
 				t.Fatal(err)
 			}
 		}
-		err := c.call(opened(t, Options{Table: table, Endpoint: proxy.URL}))
+		err := c.call(openStore(t, Options{Table: table, Endpoint: proxy.URL}))
 		want := c.says + ": " + history.ErrDown.Error() + ": the credentials do not allow it (AccessDeniedException)"
 		if !errors.Is(err, history.ErrDown) || err.Error() != want {
 			t.Errorf("%s is refused: %v, want %s", c.refused, err, want)

@@ -13,13 +13,13 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// Twenty replicas write records over a bad network, each record by four of them. Connections break before a request
-// arrives or before its answer, and transactions conflict. Each record counts once.
+// Twenty replicas write records over a bad network, and four replicas write each record. Connections
+// break before a request or its response arrives, and transactions conflict. Each record counts once.
 func TestReplicasOnABadNetwork(t *testing.T) {
 	const replicas, n = 20, 1000
 	var before, after, met atomic.Int64
 	var healed atomic.Bool
-	s, proxy := through(t, func(operation string, _ []byte) dynamotest.Fate {
+	s, proxy := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
 		if healed.Load() {
 			return dynamotest.Fate{}
 		}
@@ -43,7 +43,7 @@ func TestReplicasOnABadNetwork(t *testing.T) {
 	var failed atomic.Int64
 	var group sync.WaitGroup
 	for k := range replicas {
-		replica := opened(t, Options{Table: s.table, Endpoint: proxy.URL})
+		replica := openStore(t, Options{Table: s.table, Endpoint: proxy.URL})
 		var mine []history.Record
 		for i := k % 5; i < n; i += 5 {
 			mine = append(mine, all[i])
@@ -53,7 +53,7 @@ func TestReplicasOnABadNetwork(t *testing.T) {
 			for len(mine) > 0 {
 				size := min(1+rand.IntN(history.MostBatch), len(mine))
 				if err := replica.Write(t.Context(), mine[:size]); err != nil {
-					failed.Add(1) // it is written again as a whole
+					failed.Add(1) // a replica writes the whole batch again
 					continue
 				}
 				mine = mine[size:]

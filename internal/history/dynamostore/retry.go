@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// mostBusy limits the attempts of a call while DynamoDB is busy. They take about ten seconds; then the call fails.
+	// mostBusy limits the attempts of a call while DynamoDB is busy. The attempts take about ten
+	// seconds. Then the call fails.
 	mostBusy = 20
 	// mostBroken limits the attempts of a call if its connections break.
 	mostBroken = 3
@@ -32,11 +33,12 @@ var busyCodes = []string{
 	"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError",
 }
 
-// retryer limits the attempts of a call to mostBusy if DynamoDB throttles the call or the call conflicts with another
-// transaction. It limits them to mostBroken if connections break. The SDK's standard retryer has one limit for both
-// cases, pauses for up to a second at first, and ignores the reasons of cancelled transactions. The SDK sends the same
-// request token with all attempts of a transaction. So if an attempt succeeded and its response was lost, DynamoDB
-// reports success for the next attempt and does not apply it again.
+// retryer limits the attempts of a call to mostBusy if DynamoDB throttles the call or the call
+// conflicts with another transaction. It limits them to mostBroken if connections break. The SDK's
+// standard retryer has one limit for both cases, pauses for up to a second at first, and ignores the
+// reasons of cancelled transactions. The SDK sends the same request token with all attempts of a
+// transaction. If the response to a successful attempt is lost, DynamoDB therefore reports success
+// for the next attempt and does not apply it again.
 type retryer struct{ aws.NopRetryer }
 
 // MaxAttempts implements aws.Retryer. It returns 0, which means no limit, because RetryDelay enforces the limits.
@@ -68,8 +70,8 @@ func busy(err error) bool {
 	return errors.As(err, &answer) && slices.Contains(busyCodes, answer.ErrorCode())
 }
 
-// broken reports whether the response is missing, incomplete or a server error. It returns false for a timeout, because
-// another attempt could take as long again.
+// broken reports whether the response is missing, incomplete or a server error. It returns false for
+// a timeout, because another attempt could take equally long.
 func broken(err error) bool {
 	send, read, silence := (*smithyhttp.RequestSendError)(nil), (*smithy.DeserializationError)(nil), net.Error(nil)
 	switch answer := (*smithyhttp.ResponseError)(nil); {

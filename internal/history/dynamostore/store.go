@@ -18,11 +18,13 @@ import (
 
 const (
 	dialLimit = 2 * time.Second
-	// callLimit limits one attempt of a call. It is generous, because a slow response is better than an outage.
+	// callLimit limits one attempt of a call. The limit is generous, because a slow response is
+	// better than an outage.
 	callLimit = 5 * time.Second
 
-	// emulated is the region used if the options have an endpoint and no region. The SDK needs a region.
-	emulated = "us-east-1"
+	// emulatedRegion is the region if the options have an endpoint and no region. The SDK needs a
+	// region.
+	emulatedRegion = "us-east-1"
 )
 
 // Options are the options of Open.
@@ -48,8 +50,8 @@ type Store struct {
 	keep, keepAudit time.Duration
 }
 
-// Open reads AWS's configuration from the environment and the shared files. It does not connect. The caller closes
-// the store.
+// Open reads AWS's configuration from the environment and the shared files. It does not connect. The
+// caller must close the store.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	var load []func(*config.LoadOptions) error
 	if o.Region != "" {
@@ -66,7 +68,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		if o.Endpoint == "" {
 			return nil, errors.New("dynamodb: no region is known: set the region of the history, or AWS_REGION")
 		}
-		c.Region = emulated
+		c.Region = emulatedRegion
 	}
 	c.Credentials = credentials{c.Credentials}
 	const quarter = 90 * 24 * time.Hour
@@ -75,7 +77,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		keep: cmp.Or(o.Keep, quarter), keepAudit: cmp.Or(o.KeepAudit, quarter),
 	}
 	s.client = dynamodb.NewFromConfig(c, func(d *dynamodb.Options) {
-		d.HTTPClient = &http.Client{Transport: s.transport, Timeout: callLimit, CheckRedirect: stay}
+		d.HTTPClient = &http.Client{Transport: s.transport, Timeout: callLimit, CheckRedirect: refuseRedirect}
 		d.Retryer = retryer{}
 		d.Logger = logging.Nop{}
 		if o.Endpoint != "" {
@@ -99,12 +101,12 @@ func transport() *http.Transport {
 	}
 }
 
-// stay is the CheckRedirect function of the HTTP client. It follows no redirect, because a signed request is valid for
-// one host only.
-func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// refuseRedirect is the CheckRedirect function of the HTTP client. The client follows no redirect,
+// because a signed request is valid for one host only.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// credentials is a provider of AWS credentials that returns errNoCredentials if there are none. The SDK's own error
-// would name the files and addresses that the SDK searched.
+// credentials is a provider of AWS credentials that returns errNoCredentials if none were found. The
+// SDK's own error would contain the files and addresses that the SDK searched.
 type credentials struct{ aws.CredentialsProvider }
 
 func (c credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {

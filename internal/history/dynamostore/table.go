@@ -16,46 +16,46 @@ const (
 	ttlAttribute = "ttl"
 	tableKeys    = "PK (S), SK (S)"
 	indexKeys    = "GSI1PK (S), GSI1SK (S)"
-	// creating limits the wait until a new table can be used.
-	creating = 5 * time.Minute
+	// createLimit limits the wait until a new table can be used.
+	createLimit = 5 * time.Minute
 )
 
-// Check compares the table with the shape that the store needs. If the table cannot be read, the error
-// is a history.ErrDown. If the table differs, its error names all differences.
+// Check compares the table with the shape that the store needs. If the table cannot be read, the
+// error is a history.ErrDown. If the table has another shape, the error names all differences.
 func (s *Store) Check(ctx context.Context) error {
 	const doing = "looking at the table"
 	table, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String(s.table)})
 	if err != nil {
-		return s.down(ctx, doing, err)
+		return s.downError(ctx, doing, err)
 	}
 	expiry, err := s.expiry(ctx)
 	if err != nil {
-		return s.down(ctx, doing, err)
+		return s.downError(ctx, doing, err)
 	}
-	return s.differs(append(shape(table.Table), expiryDiffers(expiry)...))
+	return s.differenceError(append(shapeDifferences(table.Table), expiryDifferences(expiry)...))
 }
 
-// Init creates the table, its index, its time to live and, if the argument stream is true, a stream of
-// new images. It keeps existing parts. If an existing part has another shape, Init changes nothing and
-// its error names all differences.
+// Init creates the table, its index and its time to live. If the argument stream is true, Init also
+// creates a stream of new images. Init keeps existing parts. If an existing part has another shape,
+// Init changes nothing and its error names all differences.
 func (s *Store) Init(ctx context.Context, stream bool) error {
 	if err := s.create(ctx, stream); err != nil {
-		return s.down(ctx, "making the table", err)
+		return s.downError(ctx, "making the table", err)
 	}
-	table, err := s.active(ctx)
+	table, err := s.waitActive(ctx)
 	if err != nil {
-		return s.down(ctx, "waiting for the table", err)
+		return s.downError(ctx, "waiting for the table", err)
 	}
 	expiry, err := s.expiry(ctx)
 	if err != nil {
-		return s.down(ctx, "looking at the table", err)
+		return s.downError(ctx, "looking at the table", err)
 	}
-	differences := shape(table)
+	differences := shapeDifferences(table)
 	if b := table.BillingModeSummary; b == nil || b.BillingMode != types.BillingModePayPerRequest {
 		differences = append(differences, "its billing is provisioned, not on demand")
 	}
 	if expiry != "" {
-		differences = append(differences, expiryDiffers(expiry)...)
+		differences = append(differences, expiryDifferences(expiry)...)
 	}
 	view := table.StreamSpecification
 	streams := view != nil && aws.ToBool(view.StreamEnabled)
@@ -63,19 +63,19 @@ func (s *Store) Init(ctx context.Context, stream bool) error {
 		differences = append(differences, fmt.Sprintf("its stream shows %s, not %s", view.StreamViewType, types.StreamViewTypeNewImage))
 	}
 	if len(differences) > 0 {
-		return s.differs(differences)
+		return s.differenceError(differences)
 	}
 	if expiry == "" {
 		if _, err := s.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
 			TableName:               aws.String(s.table),
 			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(ttlAttribute), Enabled: aws.Bool(true)},
 		}); err != nil {
-			return s.down(ctx, "setting the table's time to live", err)
+			return s.downError(ctx, "setting the table's time to live", err)
 		}
 	}
 	if stream && !streams {
 		_, err := s.client.UpdateTable(ctx, &dynamodb.UpdateTableInput{TableName: aws.String(s.table), StreamSpecification: newImages})
-		return s.down(ctx, "adding a stream to the table", err)
+		return s.downError(ctx, "adding a stream to the table", err)
 	}
 	return nil
 }
@@ -112,12 +112,12 @@ func (s *Store) create(ctx context.Context, stream bool) error {
 	return err
 }
 
-// active waits until the table can be used.
-func (s *Store) active(ctx context.Context) (*types.TableDescription, error) {
+// waitActive waits until the table can be used.
+func (s *Store) waitActive(ctx context.Context) (*types.TableDescription, error) {
 	waiter := dynamodb.NewTableExistsWaiter(s.client, func(o *dynamodb.TableExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = time.Second, 5*time.Second
 	})
-	out, err := waiter.WaitForOutput(ctx, &dynamodb.DescribeTableInput{TableName: aws.String(s.table)}, creating)
+	out, err := waiter.WaitForOutput(ctx, &dynamodb.DescribeTableInput{TableName: aws.String(s.table)}, createLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -138,8 +138,9 @@ func (s *Store) expiry(ctx context.Context) (string, error) {
 	}
 }
 
-// shape describes how the table's keys and index differ from those that the store needs.
-func shape(table *types.TableDescription) (differences []string) {
+// shapeDifferences describes how the table's keys and index differ from the keys and index that the
+// store needs.
+func shapeDifferences(table *types.TableDescription) (differences []string) {
 	if keys := keyText(table.KeySchema, table.AttributeDefinitions); keys != tableKeys {
 		differences = append(differences, "its keys are "+keys+", not "+tableKeys)
 	}
@@ -172,8 +173,9 @@ func keyText(schema []types.KeySchemaElement, definitions []types.AttributeDefin
 	return strings.Join(keys, ", ")
 }
 
-// expiryDiffers describes how the table's time to live differs from the one that the store needs.
-func expiryDiffers(expiry string) []string {
+// expiryDifferences describes how the table's time to live differs from the time to live that the
+// store needs.
+func expiryDifferences(expiry string) []string {
 	switch expiry {
 	case ttlAttribute:
 		return nil
@@ -184,8 +186,9 @@ func expiryDiffers(expiry string) []string {
 	}
 }
 
-// differs returns an error that names the differences of the table, or nil if there are none.
-func (s *Store) differs(differences []string) error {
+// differenceError returns an error that names the differences of the table. It returns nil if there
+// are no differences.
+func (s *Store) differenceError(differences []string) error {
 	if len(differences) == 0 {
 		return nil
 	}

@@ -21,12 +21,12 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// Init makes the table, its index and its time to live. It may be repeated, even concurrently, and adds the parts that
-// a crash left out.
+// Init makes the table, its index and its time to live. Init may be repeated, even concurrently. A
+// repeated Init adds the parts that are missing after a crash.
 func TestInit(t *testing.T) {
 	dynamotest.Credentials(t)
 	server := dynamotest.Start(t)
-	s := opened(t, Options{Endpoint: server.URL})
+	s := openStore(t, Options{Endpoint: server.URL})
 	if err := s.Check(t.Context()); !errors.Is(err, history.ErrDown) || !strings.Contains(err.Error(), "the table CaptchaSolves does not exist: poold history init") {
 		t.Errorf("before: %v", err)
 	}
@@ -43,7 +43,7 @@ func TestInit(t *testing.T) {
 		t.Errorf("after: %v", err)
 	}
 	r := record(yesterday(), 0)
-	write(t, s, r)
+	mustWrite(t, s, r)
 	describe := func() *types.TableDescription {
 		out, err := s.client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String("CaptchaSolves")})
 		if err != nil {
@@ -66,13 +66,13 @@ func TestInit(t *testing.T) {
 	if d := describe().StreamSpecification; d == nil || !aws.ToBool(d.StreamEnabled) || d.StreamViewType != types.StreamViewTypeNewImage {
 		t.Errorf("the stream: %+v", d)
 	}
-	if err := s.Init(t.Context(), false); err != nil { // which does not take the stream away
+	if err := s.Init(t.Context(), false); err != nil { // this call keeps the stream
 		t.Fatal(err)
 	}
 	if found, ok, err := s.Solve(t.Context(), r.ID); err != nil || !ok || found != r {
 		t.Errorf("what was there: %v, %v, %v", found, ok, err)
 	}
-	streamed := opened(t, Options{Table: "streamed", Endpoint: server.URL})
+	streamed := openStore(t, Options{Table: "streamed", Endpoint: server.URL})
 	if err := errors.Join(streamed.Init(t.Context(), true), streamed.Check(t.Context())); err != nil {
 		t.Error(err)
 	}
@@ -94,7 +94,7 @@ func TestOtherShapesAreNamed(t *testing.T) {
 		name        string
 		change      func(*dynamodb.CreateTableInput)
 		expires     string
-		init, check []string // what each of them says; nil = nothing
+		init, check []string // texts in the errors of Init and Check; nil = no error
 	}{
 		{"another key", func(in *dynamodb.CreateTableInput) {
 			in.KeySchema = schema("id", "SK")
@@ -129,7 +129,7 @@ func TestOtherShapesAreNamed(t *testing.T) {
 		}, "ttl", []string{"its stream shows KEYS_ONLY, not NEW_IMAGE"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := opened(t, Options{Table: "test-" + rand.Text(), Endpoint: server.URL})
+			s := openStore(t, Options{Table: "test-" + rand.Text(), Endpoint: server.URL})
 			in := &dynamodb.CreateTableInput{
 				TableName: aws.String(s.table), BillingMode: types.BillingModePayPerRequest, KeySchema: schema("PK", "SK"),
 				AttributeDefinitions: []types.AttributeDefinition{
@@ -152,8 +152,8 @@ func TestOtherShapesAreNamed(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			says(t, "check", s.table, s.Check(t.Context()), c.check)
-			says(t, "init", s.table, s.Init(t.Context(), true), c.init)
+			checkShapeError(t, "check", s.table, s.Check(t.Context()), c.check)
+			checkShapeError(t, "init", s.table, s.Init(t.Context(), true), c.init)
 			expiry, err := s.expiry(t.Context())
 			if want := c.expires; err != nil || c.init != nil && expiry != want || c.init == nil && expiry != "ttl" {
 				t.Errorf("now it expires by %q, %v", expiry, err)
@@ -162,8 +162,9 @@ func TestOtherShapesAreNamed(t *testing.T) {
 	}
 }
 
-// says fails the test unless an error is about the shape of a table and contains all texts.
-func says(t *testing.T, what, table string, err error, texts []string) {
+// checkShapeError fails the test unless an error is about the shape of a table and contains all
+// texts.
+func checkShapeError(t *testing.T, what, table string, err error, texts []string) {
 	t.Helper()
 	if texts == nil {
 		if err != nil {
@@ -183,7 +184,8 @@ func says(t *testing.T, what, table string, err error, texts []string) {
 	}
 }
 
-// In an outage a call fails soon. Its error says why and contains neither address nor secret.
+// During an outage a call fails soon. Its error gives the reason and contains neither an address nor
+// a secret.
 func TestErrorsOfOutages(t *testing.T) {
 	dynamotest.Credentials(t)
 	server := dynamotest.Start(t)
@@ -194,7 +196,7 @@ func TestErrorsOfOutages(t *testing.T) {
 	for _, c := range []struct{ name, endpoint, reason string }{
 		{"nobody there", "http://127.0.0.1:1", "connection refused"},
 		{"no such host", "http://no-such.invalid", "the host of DynamoDB is not known"},
-		{"silence", silent(t), "no answer in time"},
+		{"silence", silentServer(t), "no answer in time"},
 		{"cut", cut.URL, "the connection broke or could not be made"},
 		{"other credentials", answer("UnrecognizedClientException"), "DynamoDB refuses the credentials (UnrecognizedClientException)"},
 		{"old credentials", answer("ExpiredTokenException"), "DynamoDB refuses the credentials (ExpiredTokenException)"},
@@ -204,7 +206,7 @@ func TestErrorsOfOutages(t *testing.T) {
 		{"another answer", answer("ReplicatedWriteConflictException"), "DynamoDB answers ReplicatedWriteConflictException"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := opened(t, Options{Table: "t", Endpoint: c.endpoint})
+			s := openStore(t, Options{Table: "t", Endpoint: c.endpoint})
 			began := time.Now()
 			err := s.Write(t.Context(), records(yesterday(), 1))
 			if took := time.Since(began); took > callLimit+2*time.Second {
@@ -213,7 +215,7 @@ func TestErrorsOfOutages(t *testing.T) {
 			if !errors.Is(err, history.ErrDown) || !strings.HasPrefix(err.Error(), "writing records: ") || !strings.Contains(err.Error(), c.reason) {
 				t.Errorf("writing: %v", err)
 			}
-			quiet(t, err)
+			checkNoSecret(t, err)
 		})
 	}
 	if n := cut.Requests("TransactWriteItems"); n != mostBroken {
@@ -221,8 +223,8 @@ func TestErrorsOfOutages(t *testing.T) {
 	}
 }
 
-// quiet fails the test if an error contains an address or a secret.
-func quiet(t *testing.T, err error) {
+// checkNoSecret fails the test if an error contains an address or a secret.
+func checkNoSecret(t *testing.T, err error) {
 	t.Helper()
 	for _, text := range []string{dynamotest.Secret, "127.0.0.1", "http", "no-such", "dynamotest", "injected"} {
 		if strings.Contains(err.Error(), text) {
@@ -231,8 +233,8 @@ func quiet(t *testing.T, err error) {
 	}
 }
 
-// silent returns the address of a server that accepts connections and does not answer.
-func silent(t *testing.T) string {
+// silentServer returns the address of a server that accepts connections and does not respond.
+func silentServer(t *testing.T) string {
 	t.Helper()
 	var config net.ListenConfig
 	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -243,11 +245,11 @@ func silent(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-// Without credentials or without a region the error says so, without the text of the SDK.
+// Without credentials or without a region, the error gives this reason and omits the text of the SDK.
 func TestNoCredentials(t *testing.T) {
 	dynamotest.NoCredentials(t)
 	server := dynamotest.Start(t)
-	s := opened(t, Options{Endpoint: server.URL})
+	s := openStore(t, Options{Endpoint: server.URL})
 	for what, err := range map[string]error{
 		"check": s.Check(t.Context()), "init": s.Init(t.Context(), false), "writing": s.Write(t.Context(), records(yesterday(), 1)),
 	} {
@@ -258,14 +260,14 @@ func TestNoCredentials(t *testing.T) {
 	if _, err := Open(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), "no region is known") {
 		t.Errorf("without a region: %v", err)
 	}
-	opened(t, Options{Region: "eu-central-1"})
+	openStore(t, Options{Region: "eu-central-1"})
 	t.Setenv("AWS_PROFILE", "no-such")
 	if _, err := Open(t.Context(), Options{Region: "eu-central-1"}); err == nil || err.Error() != "dynamodb: the AWS profile no-such does not exist" {
 		t.Errorf("another profile: %v", err)
 	}
 }
 
-// A closed store leaves no goroutine.
+// After a store is closed, none of its goroutines runs.
 func TestCloseLeavesNoGoroutine(t *testing.T) {
 	dynamotest.Credentials(t)
 	server := dynamotest.Start(t)
@@ -277,6 +279,6 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	if err := s.Init(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	write(t, s, records(yesterday(), 3)...)
+	mustWrite(t, s, records(yesterday(), 3)...)
 	s.Close()
 }

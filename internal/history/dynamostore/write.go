@@ -16,7 +16,8 @@ import (
 // mostItems is the maximum number of items that DynamoDB accepts in a transaction.
 const mostItems = 100
 
-// newcomer is an item to put if the table lacks it, and what it then adds to figures.
+// newcomer is an item to put if the table lacks the item, with the amounts that it then adds to
+// figures.
 type newcomer struct {
 	item item
 	adds []addition
@@ -28,16 +29,16 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 	for n, r := range batch {
 		newcomers[n] = newcomer{solveItem(r, s.keep), additions(r)}
 	}
-	there, err := s.enter(ctx, newcomers)
+	there, err := s.putNew(ctx, newcomers)
 	if err != nil {
-		return s.down(ctx, "writing records", err)
+		return s.downError(ctx, "writing records", err)
 	}
-	return s.down(ctx, "writing the records of sites and tasks", s.writeAll(ctx, copies(there)))
+	return s.downError(ctx, "writing the records of sites and tasks", s.writeAll(ctx, copyWrites(there)))
 }
 
-// copies returns the writes of the copies by site and by task, sites first. If several records have the same task, it
-// copies the newest of them.
-func copies(solves []item) (writes []types.WriteRequest) {
+// copyWrites returns the writes of the copies by site and by task, sites first. If several records
+// have the same task, copyWrites copies only the newest of these records.
+func copyWrites(solves []item) (writes []types.WriteRequest) {
 	slices.SortFunc(solves, func(a, b item) int { return -cmp.Compare(a.text("GSI1SK"), b.text("GSI1SK")) })
 	put := func(i item) {
 		writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: i}})
@@ -57,12 +58,12 @@ func copies(solves []item) (writes []types.WriteRequest) {
 	return writes
 }
 
-// enter puts the items that the table lacks, and adds to the figures for these items only. It returns all items of the
-// batch as the table has them.
-func (s *Store) enter(ctx context.Context, batch []newcomer) (there []item, err error) {
-	for batch = arranged(batch); len(batch) > 0; {
-		n := fitting(batch)
-		entered, err := s.enterTogether(ctx, batch[:n])
+// putNew puts the items that the table lacks, and adds to the figures for these items only. It
+// returns all items of the batch as they are in the table.
+func (s *Store) putNew(ctx context.Context, batch []newcomer) (there []item, err error) {
+	for batch = arrange(batch); len(batch) > 0; {
+		n := countFitting(batch)
+		entered, err := s.putTogether(ctx, batch[:n])
 		if err != nil {
 			return nil, err
 		}
@@ -71,8 +72,9 @@ func (s *Store) enter(ctx context.Context, batch []newcomer) (there []item, err 
 	return there, nil
 }
 
-// arranged removes items with the same key from the batch, and sorts the batch by the figures that its items add to.
-func arranged(batch []newcomer) []newcomer {
+// arrange removes items with the same key from the batch, and sorts the batch by the figures that its
+// items add to.
+func arrange(batch []newcomer) []newcomer {
 	seen := map[[2]string]bool{}
 	var once []newcomer
 	for _, c := range batch {
@@ -89,8 +91,8 @@ func arranged(batch []newcomer) []newcomer {
 	return once
 }
 
-// fitting returns how many of the first items of the batch fit into one transaction.
-func fitting(batch []newcomer) int {
+// countFitting returns how many of the first items of the batch fit into one transaction.
+func countFitting(batch []newcomer) int {
 	moved := map[sum]bool{}
 	for n, c := range batch {
 		for _, a := range c.adds {
@@ -103,8 +105,8 @@ func fitting(batch []newcomer) int {
 	return len(batch)
 }
 
-// enterTogether does the work of enter for a batch that fits into one transaction.
-func (s *Store) enterTogether(ctx context.Context, batch []newcomer) (there []item, err error) {
+// putTogether does the work of putNew for a batch that fits into one transaction.
+func (s *Store) putTogether(ctx context.Context, batch []newcomer) (there []item, err error) {
 	for len(batch) > 0 {
 		_, err := s.client.TransactWriteItems(ctx, transaction(s.table, batch))
 		if err == nil {
@@ -156,8 +158,8 @@ func transaction(table string, batch []newcomer) *dynamodb.TransactWriteItemsInp
 	return &in
 }
 
-// alreadyThere returns the cancellation reasons of a transaction, one for each item, if DynamoDB cancelled it because
-// some items exist. Otherwise it returns nil.
+// alreadyThere returns the cancellation reasons of a transaction, one for each item, if DynamoDB
+// cancelled the transaction because some items exist. Otherwise it returns nil.
 func alreadyThere(err error) []types.CancellationReason {
 	cancelled := (*types.TransactionCanceledException)(nil)
 	if !errors.As(err, &cancelled) || !slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {

@@ -16,8 +16,8 @@ import (
 	"poold/internal/history/dynamotest"
 )
 
-// A writer dies between the transaction and the copies, or after some copies. The next writer of the records puts the
-// missing copies and counts nothing twice.
+// A writer dies between the transaction and the copies, or after some copies. The next writer of the
+// records puts the missing copies and counts each record once.
 func TestWriterDiesBeforeTheCopies(t *testing.T) {
 	for name, dies := range map[string]dynamotest.Fate{
 		"before": {Before: true}, "after": {After: true}, "refused": {Answer: "AccessDeniedException"},
@@ -25,7 +25,7 @@ func TestWriterDiesBeforeTheCopies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var dead atomic.Bool
 			batches := 0
-			s, _ := through(t, func(operation string, _ []byte) dynamotest.Fate {
+			s, _ := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
 				if operation != "BatchWriteItem" || !dead.Load() {
 					return dynamotest.Fate{}
 				}
@@ -43,7 +43,7 @@ func TestWriterDiesBeforeTheCopies(t *testing.T) {
 			if n := len(site(t, s, all[0].Sitekey)); n == 0 || n == 60 {
 				t.Errorf("%d items of the site were written", n)
 			}
-			write(t, s, append(all, record(yesterday(), 1))...)
+			mustWrite(t, s, append(all, record(yesterday(), 1))...)
 			if n := len(site(t, s, all[0].Sitekey)); n != 61 {
 				t.Errorf("%d items of the site, want 61", n)
 			}
@@ -55,7 +55,7 @@ func TestWriterDiesBeforeTheCopies(t *testing.T) {
 	}
 }
 
-// Throttled calls, conflicting transactions and unprocessed items are repeated.
+// The store repeats throttled calls, conflicting transactions and unprocessed items.
 func TestBusyServiceIsAskedAgain(t *testing.T) {
 	for name, fate := range map[string]dynamotest.Fate{
 		"throttled":   {Answer: "ProvisionedThroughputExceededException"},
@@ -69,7 +69,7 @@ func TestBusyServiceIsAskedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const times = mostBroken + 1
 			busy := map[string]int{}
-			s, proxy := through(t, func(operation string, _ []byte) dynamotest.Fate {
+			s, proxy := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
 				if fate.Reasons != nil && operation != "TransactWriteItems" || fate.Unprocessed > 0 && operation != "BatchWriteItem" {
 					return dynamotest.Fate{}
 				}
@@ -79,7 +79,7 @@ func TestBusyServiceIsAskedAgain(t *testing.T) {
 				return fate
 			})
 			all := records(yesterday(), 50)
-			write(t, s, all...)
+			mustWrite(t, s, all...)
 			if found := site(t, s, all[0].Sitekey); len(found) != 50 {
 				t.Errorf("%d of the site, want 50", len(found))
 			}
@@ -96,10 +96,11 @@ func TestBusyServiceIsAskedAgain(t *testing.T) {
 	}
 }
 
-// A long call does not add up its short refusals: after each finished batch the pauses and the attempts begin anew.
+// A long call has many batches, and DynamoDB refuses each batch for a short time. After each finished
+// batch the store begins again with the shortest pause and the full number of attempts.
 func TestManyShortRefusalsAreNoOutage(t *testing.T) {
 	batches := 0
-	s, _ := through(t, func(operation string, _ []byte) dynamotest.Fate {
+	s, _ := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
 		if batches++; operation == "BatchWriteItem" && batches%2 == 0 {
 			return dynamotest.Fate{Unprocessed: 1}
 		}
@@ -118,12 +119,13 @@ func TestManyShortRefusalsAreNoOutage(t *testing.T) {
 	}
 }
 
-// A call that is throttled for ever pauses for longer and longer, and fails after some seconds or with its context.
+// A call that is always throttled makes longer and longer pauses. It fails after some seconds or when
+// its context ends.
 func TestThrottledForEver(t *testing.T) {
 	for name, fate := range map[string]dynamotest.Fate{
 		"throttled": {Answer: "ProvisionedThroughputExceededException"}, "unprocessed": {Unprocessed: 25},
 	} {
-		s, proxy := through(t, func(string, []byte) dynamotest.Fate { return fate })
+		s, proxy := openThrough(t, func(string, []byte) dynamotest.Fate { return fate })
 		for _, limit := range []time.Duration{5 * time.Second, time.Minute} {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			began := time.Now()
@@ -146,27 +148,27 @@ func TestThrottledForEver(t *testing.T) {
 	}
 }
 
-// An existing record stays as it is, and so does its copy by site.
+// The table keeps an existing record and its copy by site unchanged.
 func TestFirstRecordStays(t *testing.T) {
-	s, _ := through(t, nil)
+	s, _ := openThrough(t, nil)
 	r := record(yesterday(), 0)
-	write(t, s, r)
+	mustWrite(t, s, r)
 	other := record(yesterday().Add(time.Hour), 1, func(o *history.Record) { o.ID, o.Identity, o.Sitekey = r.ID, r.Identity, r.Sitekey })
-	write(t, s, other, record(yesterday(), 2))
+	mustWrite(t, s, other, record(yesterday(), 2))
 	if found := site(t, s, r.Sitekey); len(found) != 2 || found[0] != r && found[1] != r {
 		t.Errorf("of the site: %v", found)
 	}
 }
 
-// A call is repeated if its answer is cut off.
+// If the response to a call is cut off, the store repeats the call.
 func TestCutOffAnswersAreAskedForAgain(t *testing.T) {
 	torn := map[string]int{}
-	s, _ := through(t, func(operation string, _ []byte) dynamotest.Fate {
+	s, _ := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
 		torn[operation]++
 		return dynamotest.Fate{Torn: torn[operation] < mostBroken}
 	})
 	all := records(yesterday(), 20)
-	write(t, s, all...)
+	mustWrite(t, s, all...)
 	if found := site(t, s, all[0].Sitekey); len(found) != 20 {
 		t.Errorf("%d of the site, want 20", len(found))
 	}
@@ -175,21 +177,22 @@ func TestCutOffAnswersAreAskedForAgain(t *testing.T) {
 	}
 }
 
-// A service that takes 3 s a call is slow, not down.
+// A service that takes 3 s for a call is slow, not down.
 func TestSlowServiceIsUsed(t *testing.T) {
-	s, _ := through(t, func(operation string, _ []byte) dynamotest.Fate {
+	s, _ := openThrough(t, func(operation string, _ []byte) dynamotest.Fate {
 		if operation == "TransactWriteItems" {
 			return dynamotest.Fate{Delay: 3 * time.Second}
 		}
 		return dynamotest.Fate{}
 	})
-	write(t, s, records(yesterday(), 20)...)
+	mustWrite(t, s, records(yesterday(), 20)...)
 }
 
-// The SDK gives each transaction a token, so that a repeated one whose answer was lost runs once.
+// The SDK gives each transaction a token. If the response to a transaction is lost, the repeated
+// transaction has no effect.
 func TestTransactionWithLostAnswerRunsOnce(t *testing.T) {
 	lost := 0
-	s, proxy := through(t, func(operation string, body []byte) dynamotest.Fate {
+	s, proxy := openThrough(t, func(operation string, body []byte) dynamotest.Fate {
 		if operation == "TransactWriteItems" && bytes.Contains(body, []byte("ClientRequestToken")) {
 			lost++
 			return dynamotest.Fate{After: lost < mostBroken}
@@ -197,7 +200,7 @@ func TestTransactionWithLostAnswerRunsOnce(t *testing.T) {
 		return dynamotest.Fate{}
 	})
 	all := records(yesterday(), 20)
-	write(t, s, all...)
+	mustWrite(t, s, all...)
 	if n := proxy.Requests("TransactWriteItems"); n != mostBroken {
 		t.Errorf("%d transactions, want %d", n, mostBroken)
 	}

@@ -25,7 +25,7 @@ type Fate struct {
 	// Before cuts the connection before the request is forwarded. After cuts it before the response.
 	Before, After bool
 	Torn          bool          // cuts the connection in the middle of the response
-	Delay         time.Duration // how long the proxy waits before everything else
+	Delay         time.Duration // how long the proxy waits first
 }
 
 // Proxy is a proxy between a program and an emulator of DynamoDB.
@@ -72,7 +72,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	fate := p.fate(operation, body)
+	fate := p.nextFate(operation, body)
 	select {
 	case <-time.After(fate.Delay):
 	case <-r.Context().Done():
@@ -82,19 +82,20 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if fate.Answer != "" {
-		fail(w, fate)
+		writeError(w, fate)
 		return
 	}
 	var left map[string][]json.RawMessage
 	if operation == "BatchWriteItem" && fate.Unprocessed > 0 {
 		body, left = split(body, fate.Unprocessed)
 	}
-	// The proxy does not pass the client's context on, because a real server also continues when its client has gone.
-	status, header, answer, err := p.forward(r.Header, asked(operation, body))
+	// The proxy does not pass on the client's context, because a real server also continues after its
+	// client has gone.
+	status, header, answer, err := p.forward(r.Header, askForCapacity(operation, body))
 	if err != nil || fate.After {
 		panic(http.ErrAbortHandler)
 	}
-	p.count(operation, answer)
+	p.addUnits(operation, answer)
 	if left != nil {
 		w.WriteHeader(status)
 		_ = json.NewEncoder(w).Encode(map[string]any{"UnprocessedItems": left})
@@ -111,8 +112,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-// fail writes an error response of DynamoDB.
-func fail(w http.ResponseWriter, fate Fate) {
+// writeError writes an error response of DynamoDB.
+func writeError(w http.ResponseWriter, fate Fate) {
 	answer := map[string]any{"__type": "com.amazonaws.dynamodb.v20120810#" + fate.Answer, "message": "injected"}
 	if fate.Reasons != nil {
 		var reasons []map[string]string
@@ -144,8 +145,8 @@ func split(body []byte, n int) (rest []byte, left map[string][]json.RawMessage) 
 	return rest, left
 }
 
-// fate counts a request and returns its fate.
-func (p *Proxy) fate(operation string, body []byte) Fate {
+// nextFate counts a request and returns its fate.
+func (p *Proxy) nextFate(operation string, body []byte) Fate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.requests[operation]++
@@ -170,9 +171,9 @@ func (p *Proxy) forward(header http.Header, body []byte) (int, http.Header, []by
 	return response.StatusCode, response.Header, answer, err
 }
 
-// asked adds to a request the option that makes the emulator report the consumed capacity. The changed request keeps its
-// old signature, because the emulator does not check signatures.
-func asked(operation string, body []byte) []byte {
+// askForCapacity adds the option to a request that makes the emulator report the consumed capacity.
+// The changed request keeps its old signature, because the emulator does not check signatures.
+func askForCapacity(operation string, body []byte) []byte {
 	switch operation {
 	case "TransactWriteItems", "BatchWriteItem", "Query", "GetItem":
 		return append([]byte(`{"ReturnConsumedCapacity":"TOTAL",`), bytes.TrimPrefix(body, []byte("{"))...)
@@ -181,9 +182,9 @@ func asked(operation string, body []byte) []byte {
 	}
 }
 
-// count adds the consumed capacity in a response to the units of the operation. A response has one figure, or one for
-// each table.
-func (p *Proxy) count(operation string, answer []byte) {
+// addUnits adds the consumed capacity in a response to the units of the operation. A response has one
+// figure, or one figure for each table.
+func (p *Proxy) addUnits(operation string, answer []byte) {
 	type consumed struct{ CapacityUnits float64 }
 	var one struct{ ConsumedCapacity consumed }
 	var each struct{ ConsumedCapacity []consumed }

@@ -14,10 +14,11 @@ import (
 	"poold/internal/testkit"
 )
 
-// missing is the error message on a machine without the emulator.
+// missing is the error message on a machine that lacks the emulator.
 const missing = "the emulator of DynamoDB, dynoxide, is not on this machine (scripts/test installs it)"
 
-// Secret is the secret key that Credentials sets. It is long and rare, so that a test can search errors for it.
+// Secret is the secret key that Credentials sets. This text is long and rare, so that a test can
+// search errors for the key.
 const Secret = "canary-51c0ffee7d"
 
 // Server is a running emulator. It stops with the test.
@@ -93,7 +94,8 @@ func (s *Server) serves() bool {
 	return true
 }
 
-// program returns the path of the emulator's program. It searches the PATH, and then the folder of installed Go tools.
+// program returns the path of the emulator's program. It searches the PATH first, and then the folder
+// of installed Go tools.
 func program(t testing.TB) string {
 	t.Helper()
 	const name = "dynoxide"

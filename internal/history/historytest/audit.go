@@ -55,11 +55,12 @@ func entry(at time.Time, changes ...func(*history.Entry)) history.Entry {
 	return e
 }
 
-// by returns a function that sets the key of an entry.
-func by(key string) func(*history.Entry) { return func(e *history.Entry) { e.Key = key } }
+// withKey returns a function that sets the key of an entry.
+func withKey(key string) func(*history.Entry) { return func(e *history.Entry) { e.Key = key } }
 
-// doing returns a function that sets the action of an entry, and the fields that depend on the action.
-func doing(action history.Action) func(*history.Entry) {
+// withAction returns a function that sets the action of an entry, and the fields that depend on the
+// action.
+func withAction(action history.Action) func(*history.Entry) {
 	return func(e *history.Entry) {
 		if e.Action = action; action == history.Bought {
 			e.Source, e.Image, e.Price = "solve", "sha256:9b25d5f09587e50d8e5d3b1e8c2930a4, 1234 bytes", 2_990_000
@@ -67,7 +68,7 @@ func doing(action history.Action) func(*history.Entry) {
 	}
 }
 
-// auditModel is a model of an audit: it has the entries by ID.
+// auditModel is a model of an audit. It contains the entries by ID.
 type auditModel map[string]history.Entry
 
 func (m auditModel) write(batch []history.Entry) {
@@ -76,7 +77,7 @@ func (m auditModel) write(batch []history.Entry) {
 	}
 }
 
-// forget drops the entries that are older than the time oldest.
+// forget drops the entries that are older than the argument oldest.
 func (m auditModel) forget(oldest time.Time) {
 	maps.DeleteFunc(m, func(_ string, e history.Entry) bool { return e.At.Before(oldest) })
 }
@@ -84,7 +85,7 @@ func (m auditModel) forget(oldest time.Time) {
 // entries returns the entries of a key that a query selects.
 func (m auditModel) entries(key string, q history.Query) (found []history.Entry, more bool) {
 	for _, e := range m {
-		if e.Key == key && listed(e.At, e.ID, e.Target, q) {
+		if e.Key == key && selected(e.At, e.ID, e.Target, q) {
 			found = append(found, e)
 		}
 	}
@@ -117,7 +118,7 @@ func openedAudit(t testing.TB, open OpenAudit) *auditTwin {
 	return &auditTwin{audits: open(t), model: auditModel{}}
 }
 
-// audit returns another replica at each call, in turn.
+// audit returns the replicas in turn, a different replica at each call.
 func (w *auditTwin) audit() history.Audit {
 	w.turn++
 	return w.audits[w.turn%len(w.audits)]
@@ -134,8 +135,8 @@ func (w *auditTwin) write(t tester, entries ...history.Entry) {
 	}
 }
 
-// together writes several lists of entries concurrently.
-func (w *auditTwin) together(t *testing.T, sizes []int, parts ...[]history.Entry) {
+// writeTogether writes several lists of entries concurrently.
+func (w *auditTwin) writeTogether(t *testing.T, sizes []int, parts ...[]history.Entry) {
 	writeAtOnce(t, sizes, parts, func() func(context.Context, []history.Entry) error { return w.audit().WriteEntries })
 	for _, part := range parts {
 		w.model.write(part)
@@ -155,8 +156,8 @@ func (w *auditTwin) key(key string) list[history.Entry] {
 	}
 }
 
-// day compares the figures of a day with the model.
-func (w *auditTwin) day(t tester, day time.Time) {
+// compareDay compares the figures of a day with the model.
+func (w *auditTwin) compareDay(t tester, day time.Time) {
 	t.Helper()
 	got, err := w.audit().KeyDay(t.Context(), day)
 	if want := w.model.day(day); err != nil || !maps.Equal(got, want) {
@@ -164,17 +165,17 @@ func (w *auditTwin) day(t tester, day time.Time) {
 	}
 }
 
-// all compares everything that the audit can return with the model.
-func (w *auditTwin) all(t tester) {
+// compareAll compares everything that the audit can return with the model.
+func (w *auditTwin) compareAll(t tester) {
 	t.Helper()
 	keys, days := map[string]bool{}, map[time.Time]bool{}
 	for _, e := range w.model {
 		keys[e.Key], days[dayOf(e.At)] = true, true
 	}
 	for key := range keys {
-		w.key(key).pages(t, history.Query{Limit: history.MostLimit})
+		w.key(key).comparePages(t, history.Query{Limit: history.MostLimit})
 	}
 	for day := range days {
-		w.day(t, day)
+		w.compareDay(t, day)
 	}
 }

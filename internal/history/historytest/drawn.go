@@ -23,7 +23,7 @@ var (
 	firstStory   = flag.Uint64("first-history-story", 1, "seed of the first story")
 )
 
-// Place has the stores with which a story is played. They are empty at the start.
+// Place has the stores with which a story is played. All stores are empty at the start.
 type Place struct {
 	Stores []history.Store // one store for each replica, all over the same data
 	Audits []history.Audit // one audit for each replica, all over the same data
@@ -46,10 +46,11 @@ func Stories(t *testing.T, n int, play func(t *testing.T, seed uint64)) {
 	}
 }
 
-// Play plays a random story. Replicas write records and entries in batches, and they also repeat writes, shuffle batches
-// and cut writes off. Some records and entries have already expired when they are written. In an outage of the store each
-// call fails, and the batches are written after the outage. The clock of the replicas steps back and forth, time passes,
-// and expired data is deleted. Each query must return the same result as the model.
+// Play plays a random story. Replicas write records and entries in batches. They also repeat writes,
+// shuffle batches and cut writes off. Some records and entries have already expired when they are
+// written. In an outage of the store each call fails, and the batches are written after the outage.
+// The clock of the replicas steps back and forth, time passes, and expired data is deleted. Each
+// query must return the same result as the model.
 func Play(t *testing.T, seed uint64, p Place) {
 	s := &drawn{
 		t: t, place: p, random: rand.New(rand.NewPCG(seed, 0)),
@@ -58,7 +59,7 @@ func Play(t *testing.T, seed uint64, p Place) {
 	for range 60 {
 		s.step()
 	}
-	s.heal()
+	s.endOutage()
 	s.forget()
 	s.compare()
 }
@@ -71,10 +72,10 @@ type drawn struct {
 	records *twin
 	entries *auditTwin
 	lag     time.Duration // how far the clock of the replicas is behind
-	named   int           // number of IDs that name has drawn
+	named   int           // number of IDs that newID has returned
 	sent    []batch       // written batches, some of which have expired
 	down    bool
-	pending []batch // batches that an outage has kept from being written
+	pending []batch // batches that could not be written because of an outage
 }
 
 // batch has the records of one write to the store and the entries of one write to the audit.
@@ -84,9 +85,10 @@ type batch struct {
 }
 
 const (
-	// mostLag limits the field lag, so that no record of the last three days has expired.
+	// mostLag limits the field lag, so that no record of the last three days expires.
 	mostLag = 40 * time.Hour
-	// mostWritten limits the number of records in the model. It is so small that no store drops a record.
+	// mostWritten limits the number of records in the model. With so few records no store drops a
+	// record.
 	mostWritten = 50
 )
 
@@ -107,49 +109,50 @@ func (s *drawn) step() {
 	case n == 12:
 		s.cutOff()
 	case n == 13 && s.down:
-		s.heal()
+		s.endOutage()
 	case n == 13:
 		s.place.Down(true)
 		s.down = true
 	case n == 14:
-		s.lag = s.upTo(mostLag)
+		s.lag = s.drawTime(mostLag)
 	case n == 15 && s.place.Delete != nil && !s.down:
 		s.place.Delete()
 	case n == 15 && s.place.Bubble:
-		time.Sleep(s.upTo(36 * time.Hour))
+		time.Sleep(s.drawTime(36 * time.Hour))
 	default:
-		s.read()
+		s.readRandom()
 	}
 }
 
-// upTo draws a duration of whole milliseconds.
-func (s *drawn) upTo(most time.Duration) time.Duration {
-	return time.Duration(s.random.Int64N(most.Milliseconds())) * time.Millisecond
+// drawTime draws a duration of whole milliseconds below the limit.
+func (s *drawn) drawTime(limit time.Duration) time.Duration {
+	return time.Duration(s.random.Int64N(limit.Milliseconds())) * time.Millisecond
 }
 
 // pick draws one element of a list.
 func pick[T any](s *drawn, of ...T) T { return of[s.random.IntN(len(of))] }
 
-// at draws one of few times that are at least the duration age in the past.
-func (s *drawn) at(age time.Duration) time.Time {
+// drawPast draws one of few times that are at least the duration age in the past.
+func (s *drawn) drawPast(age time.Duration) time.Time {
 	return time.Now().UTC().Truncate(time.Second).Add(-s.lag - age - time.Duration(s.random.IntN(5))*time.Millisecond)
 }
 
-// name returns a new ID. Its beginning is random, so that the order of IDs differs from the order of times.
-func (s *drawn) name() string {
+// newID returns a new ID. The start of the ID is random, so that the order of IDs differs from the
+// order of times.
+func (s *drawn) newID() string {
 	s.named++
 	return pick(s, "A", "B", "a", "aB", "a1", "1") + fmt.Sprint("n", s.named)
 }
 
-// draw draws a batch of new records and entries that are at least the duration age old. The same record or entry may be
-// in the batch twice.
+// draw draws a batch of new records and entries, all at least as old as the argument age. A record or
+// an entry may be in the batch twice.
 func (s *drawn) draw(age time.Duration) (b batch) {
 	for range min(s.random.IntN(9), mostWritten-len(s.records.model)) {
-		b.records = append(b.records, s.record(s.name(), age))
+		b.records = append(b.records, s.record(s.newID(), age))
 	}
 	for range s.random.IntN(9) {
-		b.entries = append(b.entries, entry(s.at(age), doing(pick(s, actions...)), by(pick(s, drawnKeys...)), func(e *history.Entry) {
-			e.ID, e.Target = s.name(), pick(s, storyTargets...)
+		b.entries = append(b.entries, entry(s.drawPast(age), withAction(pick(s, actions...)), withKey(pick(s, drawnKeys...)), func(e *history.Entry) {
+			e.ID, e.Target = s.newID(), pick(s, storyTargets...)
 		}))
 	}
 	if len(b.records) > 1 && s.random.IntN(4) == 0 {
@@ -161,9 +164,10 @@ func (s *drawn) draw(age time.Duration) (b batch) {
 	return b
 }
 
-// record draws a record. No other record has its task, because another test covers the records with the same task.
+// record draws a record. No other record has the same task, because another test covers the records
+// with the same task.
 func (s *drawn) record(order string, age time.Duration) history.Record {
-	return record(s.at(age), ending(pick(s, hows...)), named(order), func(r *history.Record) {
+	return record(s.drawPast(age), withEnd(pick(s, hows...)), withID(order), func(r *history.Record) {
 		r.Sitekey, r.Target, r.Owner = pick(s, storySites...), pick(s, storyTargets...), pick(s, "a@example.com", "b@example.com")
 		r.Type, r.Task = pick(s, captcha.RecaptchaV2, captcha.Turnstile), "task of "+order
 		if r.Costs() {
@@ -177,8 +181,8 @@ func (s *drawn) send(b batch) {
 	s.sent = append(s.sent, b)
 	if s.down {
 		s.pending = append(s.pending, b)
-		s.fails("writing records", func(ctx context.Context) error { return s.records.store().Write(ctx, b.records) }, len(b.records))
-		s.fails("writing entries", func(ctx context.Context) error { return s.entries.audit().WriteEntries(ctx, b.entries) }, len(b.entries))
+		s.checkFails("writing records", func(ctx context.Context) error { return s.records.store().Write(ctx, b.records) }, len(b.records))
+		s.checkFails("writing entries", func(ctx context.Context) error { return s.entries.audit().WriteEntries(ctx, b.entries) }, len(b.entries))
 		return
 	}
 	s.records.write(s.t, b.records...)
@@ -186,8 +190,9 @@ func (s *drawn) send(b batch) {
 	s.forget()
 }
 
-// fails checks that a call with n items returns an error during an outage: either soon, or when its context ends.
-func (s *drawn) fails(what string, call func(context.Context) error, n int) {
+// checkFails checks that a call with n items returns an error during an outage, either soon or when
+// its context ends.
+func (s *drawn) checkFails(what string, call func(context.Context) error, n int) {
 	s.t.Helper()
 	if n == 0 {
 		return
@@ -199,7 +204,7 @@ func (s *drawn) fails(what string, call func(context.Context) error, n int) {
 	}
 }
 
-// repeat writes an earlier batch again, with its items in another order.
+// repeat writes an earlier batch again, in another order.
 func (s *drawn) repeat() {
 	if len(s.sent) == 0 {
 		return
@@ -211,17 +216,17 @@ func (s *drawn) repeat() {
 	s.send(b)
 }
 
-// change writes a record with a known ID and other contents. The store must ignore it.
+// change writes a record with a known ID and other contents. The store must ignore this record.
 func (s *drawn) change() {
-	if old, ok := s.known(); ok && !s.down {
+	if old, ok := s.drawKnown(); ok && !s.down {
 		changed := s.record("other", 0)
 		changed.ID, changed.Identity = old.ID, old.Identity
 		s.records.write(s.t, changed)
 	}
 }
 
-// known draws one of the model's records.
-func (s *drawn) known() (history.Record, bool) {
+// drawKnown draws one of the model's records.
+func (s *drawn) drawKnown() (history.Record, bool) {
 	all, _ := s.records.model.page(func(history.Record) bool { return true }, history.Query{Limit: mostWritten})
 	if len(all) == 0 {
 		return history.Record{}, false
@@ -235,22 +240,22 @@ func (s *drawn) cutOff() {
 		return
 	}
 	b := s.draw(0)
-	ctx, cancel := context.WithTimeout(s.t.Context(), s.upTo(4*time.Millisecond))
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.drawTime(4*time.Millisecond))
 	_ = s.records.store().Write(ctx, b.records)
 	_ = s.entries.audit().WriteEntries(ctx, b.entries)
 	cancel()
 	s.send(b)
 }
 
-// heal ends an outage and writes the pending batches in random order.
-func (s *drawn) heal() {
+// endOutage ends an outage and writes the pending batches in random order.
+func (s *drawn) endOutage() {
 	if !s.down {
 		return
 	}
 	s.place.Down(false)
 	s.down = false
 	for i := range 2 * len(s.place.Stores) {
-		s.answers(s.place.Stores[i%len(s.place.Stores)], s.place.Audits[i%len(s.place.Audits)])
+		s.waitForReads(s.place.Stores[i%len(s.place.Stores)], s.place.Audits[i%len(s.place.Audits)])
 	}
 	s.random.Shuffle(len(s.pending), func(i, j int) { s.pending[i], s.pending[j] = s.pending[j], s.pending[i] })
 	for _, b := range s.pending {
@@ -259,8 +264,8 @@ func (s *drawn) heal() {
 	s.pending = nil
 }
 
-// answers waits until a replica can read from the store again.
-func (s *drawn) answers(store history.Store, audit history.Audit) {
+// waitForReads waits until a replica can read from the store again.
+func (s *drawn) waitForReads(store history.Store, audit history.Audit) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		_, records := store.Day(s.t.Context(), time.Now())
 		_, entries := audit.KeyDay(s.t.Context(), time.Now())
@@ -280,39 +285,39 @@ func (s *drawn) forget() {
 	s.entries.model.forget(oldest)
 }
 
-// read makes a random query and compares the result of the store with the model.
-func (s *drawn) read() {
+// readRandom makes a random query and compares the result of the store with the model.
+func (s *drawn) readRandom() {
 	if s.down {
-		s.fails("reading a site", func(ctx context.Context) error {
+		s.checkFails("reading a site", func(ctx context.Context) error {
 			_, err := s.records.store().Site(ctx, "site", history.Query{Limit: 1})
 			return err
 		}, 1)
-		s.fails("reading a key", func(ctx context.Context) error {
+		s.checkFails("reading a key", func(ctx context.Context) error {
 			_, err := s.entries.audit().Entries(ctx, "ci", history.Query{Limit: 1})
 			return err
 		}, 1)
 		return
 	}
-	known, found := s.known()
+	known, found := s.drawKnown()
 	switch s.random.IntN(6) {
 	case 0:
-		s.records.site(pick(s, storySites...)).pages(s.t, s.query(history.Position{Ended: known.Ended, ID: known.ID}))
+		s.records.site(pick(s, storySites...)).comparePages(s.t, s.query(history.Position{Ended: known.Ended, ID: known.ID}))
 	case 1:
-		s.records.tasks(pick(s, history.StatusSolved, history.StatusError)).pages(s.t, s.query(history.Position{Ended: known.Ended, ID: known.ID}))
+		s.records.tasks(pick(s, history.StatusSolved, history.StatusError)).comparePages(s.t, s.query(history.Position{Ended: known.Ended, ID: known.ID}))
 	case 2:
-		s.entries.key(pick(s, drawnKeys...)).pages(s.t, s.query(history.Position{Ended: s.at(0), ID: "a"}))
+		s.entries.key(pick(s, drawnKeys...)).comparePages(s.t, s.query(history.Position{Ended: s.drawPast(0), ID: "a"}))
 	case 3:
-		s.days()
+		s.compareDays()
 	case 4:
 		if found {
-			s.records.solve(s.t, known.ID)
-			s.records.task(s.t, known.Task)
+			s.records.compareSolve(s.t, known.ID)
+			s.records.compareTask(s.t, known.Task)
 		}
 	case 5:
 		if len(s.sent) > 0 {
 			for _, r := range pick(s, s.sent...).records { // some of these records have expired
-				s.records.solve(s.t, r.ID)
-				s.records.task(s.t, r.Task)
+				s.records.compareSolve(s.t, r.ID)
+				s.records.compareTask(s.t, r.Task)
 			}
 		}
 	}
@@ -322,29 +327,29 @@ func (s *drawn) read() {
 func (s *drawn) compare() {
 	pages := history.Query{Limit: 7}
 	for _, sitekey := range storySites {
-		s.records.site(sitekey).pages(s.t, pages)
+		s.records.site(sitekey).comparePages(s.t, pages)
 	}
 	for _, status := range []history.Status{history.StatusSolved, history.StatusError} {
-		s.records.tasks(status).pages(s.t, pages)
+		s.records.tasks(status).comparePages(s.t, pages)
 	}
 	for _, key := range drawnKeys {
-		s.entries.key(key).pages(s.t, pages)
+		s.entries.key(key).comparePages(s.t, pages)
 	}
 	for id, r := range s.records.model {
-		s.records.solve(s.t, id)
-		s.records.task(s.t, r.Task)
+		s.records.compareSolve(s.t, id)
+		s.records.compareTask(s.t, r.Task)
 	}
-	s.days()
+	s.compareDays()
 }
 
 // query draws a query. The query may continue after a position.
 func (s *drawn) query(after history.Position) history.Query {
 	q := history.Query{Limit: 1 + s.random.IntN(10)}
 	if s.random.IntN(3) == 0 {
-		q.From = s.at(0)
+		q.From = s.drawPast(0)
 	}
 	if s.random.IntN(3) == 0 {
-		q.To = s.at(0)
+		q.To = s.drawPast(0)
 	}
 	if s.random.IntN(3) == 0 {
 		q.Before = after
@@ -355,11 +360,12 @@ func (s *drawn) query(after history.Position) history.Query {
 	return q
 }
 
-// days compares the figures of the last three days with the model. No record of these days has expired.
-func (s *drawn) days() {
+// compareDays compares the figures of the last three days with the model. No record of these days has
+// expired.
+func (s *drawn) compareDays() {
 	for ago := range 3 {
 		day := time.Now().Add(-time.Duration(ago) * 24 * time.Hour)
-		s.records.day(s.t, day)
-		s.entries.day(s.t, day)
+		s.records.compareDay(s.t, day)
+		s.entries.compareDay(s.t, day)
 	}
 }

@@ -18,24 +18,24 @@ import (
 // A query returns all fields of an entry unchanged.
 func testEntriesComeBackWhole(t *testing.T, open OpenAudit) {
 	w, at := openedAudit(t, open), noon().Add(789*time.Millisecond)
-	w.day(t, at) // the audit has no entry of this day
-	w.key("key").page(t, history.Query{Limit: 1})
+	w.compareDay(t, at) // the audit has no entry of this day
+	w.key("key").comparePage(t, history.Query{Limit: 1})
 	var entries []history.Entry
 	for _, action := range actions {
-		entries = append(entries, entry(at, doing(action)), entry(at, doing(action), by(history.Keyless)))
+		entries = append(entries, entry(at, withAction(action)), entry(at, withAction(action), withKey(history.Keyless)))
 	}
 	entries = append(entries, entry(at, func(e *history.Entry) { e.Target, e.Token, e.Source, e.Image = "", "", "", "" }),
-		entry(at, doing(history.Bought), func(e *history.Entry) { e.Price = 1_234_567_890_123_457 }), // more digits than a float64 formatted by default
+		entry(at, withAction(history.Bought), func(e *history.Entry) { e.Price = 1_234_567_890_123_457 }), // more digits than a float64 has in the default format
 		entry(at, func(e *history.Entry) { e.Target, e.Image = "/solve", strings.Repeat("ä%", 150) }))
 	for _, text := range hostile {
-		entries = append(entries, entry(at, by(text), func(e *history.Entry) { e.Target, e.Token, e.Source, e.Image = text, text, text, text }))
+		entries = append(entries, entry(at, withKey(text), func(e *history.Entry) { e.Target, e.Token, e.Source, e.Image = text, text, text, text }))
 	}
 	w.write(t, entries...)
-	w.all(t)
+	w.compareAll(t)
 }
 
-// plain replaces each run of bytes that a store may replace by one U+FFFD.
-func plain(text string) string {
+// normalize replaces each run of bytes that a store may replace by a single U+FFFD.
+func normalize(text string) string {
 	valid := strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 	for strings.Contains(valid, "\uFFFD\uFFFD") {
 		valid = strings.ReplaceAll(valid, "\uFFFD\uFFFD", "\uFFFD")
@@ -43,13 +43,13 @@ func plain(text string) string {
 	return valid
 }
 
-// kept reports whether an audit may return the text got instead of a written text.
-func kept(got, text string) bool {
+// mayReturn reports whether an audit may return the text got for a written text.
+func mayReturn(got, text string) bool {
 	if utf8.ValidString(text) && !strings.Contains(text, "\x00") && len(text) <= 500 {
 		return got == text
 	}
-	got = plain(got)
-	return got == plain(text) || len(text) > 500 && len(got) > 490 && strings.HasPrefix(plain(text), got)
+	got = normalize(got)
+	return got == normalize(text) || len(text) > 500 && len(got) > 490 && strings.HasPrefix(normalize(text), got)
 }
 
 // An entry with an invalid text is written, and so are the other entries of its batch. A query for the key of an entry
@@ -59,9 +59,9 @@ func testInvalidTexts(t *testing.T, open OpenAudit) {
 	texts := []string{
 		"\x00", "a\x00b", "\x01\x1b[31m\x7f\r\n", "\xff", "\xfe", "\xc3", "ab\xff\xfe", strings.Repeat("long", 2500), strings.Repeat("é試", 2000) + "\xff",
 	}
-	batch := []history.Entry{entry(noon(), by("good"))}
+	batch := []history.Entry{entry(noon(), withKey("good"))}
 	for _, text := range texts {
-		batch = append(batch, entry(noon(), by(text), func(e *history.Entry) { e.Target, e.Token, e.Source, e.Image = text, text, text, text }))
+		batch = append(batch, entry(noon(), withKey(text), func(e *history.Entry) { e.Target, e.Token, e.Source, e.Image = text, text, text, text }))
 	}
 	for range 2 {
 		for _, audit := range w.audits {
@@ -77,15 +77,15 @@ func testInvalidTexts(t *testing.T, open OpenAudit) {
 			t.Fatalf("entry %d: %+v, %v", i, found, err)
 		}
 		got := found.List[at]
-		if !kept(got.Target, want.Target) || !kept(got.Token, want.Token) || !kept(got.Source, want.Source) || !kept(got.Image, want.Image) ||
-			!kept(got.Key, want.Key) || !got.At.Equal(want.At) || got.Action != want.Action {
+		if !mayReturn(got.Target, want.Target) || !mayReturn(got.Token, want.Token) || !mayReturn(got.Source, want.Source) || !mayReturn(got.Image, want.Image) ||
+			!mayReturn(got.Key, want.Key) || !got.At.Equal(want.At) || got.Action != want.Action {
 			t.Errorf("entry %d: %.999q", i, fmt.Sprint(got))
 		}
 	}
 	day, err := w.audit().KeyDay(t.Context(), noon())
 	var sum history.KeyFigures
 	for key, f := range day {
-		if !slices.ContainsFunc(batch, func(e history.Entry) bool { return kept(key, e.Key) }) {
+		if !slices.ContainsFunc(batch, func(e history.Entry) bool { return mayReturn(key, e.Key) }) {
 			t.Errorf("a key %.40q", key)
 		}
 		sum = sum.Plus(f)
@@ -103,22 +103,23 @@ func testRepeatedEntriesCountOnce(t *testing.T, open OpenAudit) {
 			t.Errorf("writing nothing: %v", err)
 		}
 	}
-	batch := used(7)
+	batch := entriesOfFewKeys(7)
 	w.write(t, batch...)
 	w.write(t, batch...)
 	w.write(t, batch[2], batch[2], batch[0])
-	w.write(t, append(used(3), batch...)...)
-	twice := entry(noon(), doing(history.Bought))
+	w.write(t, append(entriesOfFewKeys(3), batch...)...)
+	twice := entry(noon(), withAction(history.Bought))
 	w.write(t, twice, twice)
 	w.write(t, twice)
-	w.all(t)
+	w.compareAll(t)
 }
 
-// used returns entries of two days and few keys, so that all entries add to the same few figures.
-func used(n int) []history.Entry {
+// entriesOfFewKeys returns entries of two days and few keys, so that all entries add to the same few
+// figures.
+func entriesOfFewKeys(n int) []history.Entry {
 	entries := make([]history.Entry, n)
 	for i := range entries {
-		entries[i] = entry(noon().Add(-time.Duration(i%250)*13*time.Minute), doing(actions[i%len(actions)]), func(e *history.Entry) {
+		entries[i] = entry(noon().Add(-time.Duration(i%250)*13*time.Minute), withAction(actions[i%len(actions)]), func(e *history.Entry) {
 			e.Key, e.Target = []string{"a", "b", history.Keyless}[i%3], []string{"/solve", "a"}[i%2]
 		})
 	}
@@ -127,36 +128,36 @@ func used(n int) []history.Entry {
 
 // Concurrent writers may write the same entries, in overlapping batches and in different orders. Each entry counts once.
 func testManyWriteTheSameEntries(t *testing.T, open OpenAudit) {
-	w, entries := openedAudit(t, open), used(250)
+	w, entries := openedAudit(t, open), entriesOfFewKeys(250)
 	writers := [][]history.Entry{entries}
 	for range 5 {
 		mine := slices.Clone(entries)
 		rand.Shuffle(len(mine), func(a, b int) { mine[a], mine[b] = mine[b], mine[a] })
 		writers = append(writers, mine)
 	}
-	w.together(t, []int{history.MostBatch, 37, 5}, writers...)
-	w.all(t)
+	w.writeTogether(t, []int{history.MostBatch, 37, 5}, writers...)
+	w.compareAll(t)
 }
 
 // Concurrent writers of different entries add to the same figures. Every entry is counted.
 func testManyWriteEntriesAtOnce(t *testing.T, open OpenAudit) {
-	w, entries := openedAudit(t, open), used(800)
+	w, entries := openedAudit(t, open), entriesOfFewKeys(800)
 	rand.Shuffle(len(entries), func(a, b int) { entries[a], entries[b] = entries[b], entries[a] })
-	w.together(t, []int{100, 50, 25}, slices.Collect(slices.Chunk(entries, 100))...)
-	w.all(t)
+	w.writeTogether(t, []int{100, 50, 25}, slices.Collect(slices.Chunk(entries, 100))...)
+	w.compareAll(t)
 }
 
 // A write that is cut off and then repeated counts each entry of the batch once.
 func testCutOffWritesOfEntries(t *testing.T, open OpenAudit) {
 	w := openedAudit(t, open)
 	for range 15 {
-		batch := used(20)
+		batch := entriesOfFewKeys(20)
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(5*time.Millisecond))
 		_ = w.audit().WriteEntries(ctx, batch) // may write all, a part or nothing of the batch
 		cancel()
 		w.write(t, batch...)
 	}
-	w.all(t)
+	w.compareAll(t)
 }
 
 // A query returns all entries of the same millisecond. They are sorted by the bytes of their IDs.
@@ -166,9 +167,9 @@ func testEntriesOfOneMillisecond(t *testing.T, open OpenAudit) {
 		w.write(t, entry(noon(), func(e *history.Entry) { e.ID = id }))
 	}
 	for _, limit := range []int{1, 3, 12, 13, 14} {
-		w.key("key").pages(t, history.Query{Limit: limit})
+		w.key("key").comparePages(t, history.Query{Limit: limit})
 	}
-	w.key("key").pages(t, history.Query{Limit: 2, Before: history.Position{Ended: noon(), ID: "M"}})
+	w.key("key").comparePages(t, history.Query{Limit: 2, Before: history.Position{Ended: noon(), ID: "M"}})
 }
 
 // A query for a key returns only entries with exactly this key, even if other keys are similar.
@@ -177,19 +178,19 @@ func testKeysAreSeparate(t *testing.T, open OpenAudit) {
 	var entries []history.Entry
 	for name, text := range hostile {
 		for _, key := range []string{text, text + "2", "2" + text, strings.ToUpper(text) + "x", name} {
-			entries = append(entries, entry(noon(), by(key)))
+			entries = append(entries, entry(noon(), withKey(key)))
 		}
 	}
 	w.write(t, entries...)
-	w.all(t)
+	w.compareAll(t)
 	for _, key := range []string{"", "%", "*", "50%", "50%_off%", "KEY#x", "unknown", " ", "null2 "} {
-		w.key(key).page(t, history.Query{Limit: 1})
+		w.key(key).comparePage(t, history.Query{Limit: 1})
 	}
 }
 
-// some opens an audit and writes 30 entries of one key for two targets, and a few entries of other keys. Some entries
-// have the same millisecond.
-func some(t *testing.T, open OpenAudit) *auditTwin {
+// openWithEntries opens an audit and writes 30 entries of one key for two targets, and a few entries
+// of other keys. Some entries have the same millisecond.
+func openWithEntries(t *testing.T, open OpenAudit) *auditTwin {
 	w := openedAudit(t, open)
 	var entries []history.Entry
 	for i := range 30 {
@@ -197,16 +198,17 @@ func some(t *testing.T, open OpenAudit) *auditTwin {
 			e.Target = []string{"a", "a", "a", "b"}[i%4]
 		}))
 	}
-	w.write(t, append(entries, entry(noon(), by("another")), entry(noon().Add(-5*time.Second), by("key2")))...)
+	w.write(t, append(entries, entry(noon(), withKey("another")), entry(noon().Add(-5*time.Second), withKey("key2")))...)
 	return w
 }
 
-// Pages of any length have the entries newest first and without gaps, from any position and with From <= At < To. From
-// and To may contain fractions of a millisecond.
+// A reader gets the entries of a key page by page, newest first and without gaps. Pages may have any
+// length and may start at any position. The entries have times with From <= At < To. From and To may
+// contain fractions of a millisecond.
 func testPagesOfEntries(t *testing.T, open OpenAudit) {
-	w := some(t, open)
+	w := openWithEntries(t, open)
 	for _, limit := range []int{1, 2, 7, 29, 30, 31, history.MostLimit} {
-		w.key("key").pages(t, history.Query{Limit: limit})
+		w.key("key").comparePages(t, history.Query{Limit: limit})
 	}
 	in := func(off time.Duration) time.Time {
 		if off == 0 {
@@ -221,7 +223,7 @@ func testPagesOfEntries(t *testing.T, open OpenAudit) {
 				if before != 0 {
 					q.Before = history.Position{Ended: in(before), ID: "M"}
 				}
-				w.key("key").pages(t, q)
+				w.key("key").comparePages(t, q)
 			}
 		}
 	}
@@ -229,33 +231,33 @@ func testPagesOfEntries(t *testing.T, open OpenAudit) {
 
 // A query with targets returns only the entries of these targets. Entries of other targets do not make a page shorter.
 func testEntriesOfAllowedTargets(t *testing.T, open OpenAudit) {
-	w := some(t, open)
+	w := openWithEntries(t, open)
 	w.write(t, entry(noon().Add(-time.Hour), func(e *history.Entry) { e.Target = "/solve" }))
 	for _, targets := range [][]string{{}, {"b"}, {"b", "b"}, {"b", "/solve"}, {"a", "b"}, {"unknown"}, {"B"}, {""}} {
 		for _, limit := range []int{1, 3, history.MostLimit} {
-			w.key("key").pages(t, history.Query{Limit: limit, Targets: targets})
+			w.key("key").comparePages(t, history.Query{Limit: limit, Targets: targets})
 		}
-		w.key("key").pages(t, history.Query{Limit: 2, Targets: targets, To: noon(), Before: history.Position{Ended: noon().Add(-3 * time.Second), ID: "M"}})
+		w.key("key").comparePages(t, history.Query{Limit: 2, Targets: targets, To: noon(), Before: history.Position{Ended: noon().Add(-3 * time.Second), ID: "M"}})
 	}
 }
 
-// Entries may be written while a reader reads page after page. The reader still gets each entry that existed at the start
-// exactly once.
+// Entries may be written while a reader reads page after page. The reader still gets exactly once
+// each entry that existed at the start.
 func testNewEntriesBetweenPages(t *testing.T, open OpenAudit) {
-	w := some(t, open)
+	w := openWithEntries(t, open)
 	q := history.Query{Limit: 6}
 	for i := range 3 {
-		_, q.Before, _ = w.key("key").page(t, q)
+		_, q.Before, _ = w.key("key").comparePage(t, q)
 		at := q.Before.Ended
 		w.write(t, entry(noon().Add(time.Duration(i)*time.Hour)), entry(at), entry(at.Add(-500*time.Millisecond)))
 	}
-	w.key("key").pages(t, q)
+	w.key("key").comparePages(t, q)
 }
 
-// The figures of a day are the sums over its entries, by key. A day ends at midnight UTC.
+// The figures of a day are the sums over the day's entries, by key. A day ends at midnight UTC.
 func testADayByKey(t *testing.T, open OpenAudit) {
 	w, midnight := openedAudit(t, open), dayOf(noon())
-	entries := used(200)
+	entries := entriesOfFewKeys(200)
 	for i := range entries {
 		entries[i].Price *= int64(i) * 123_456
 		if entries[i].Action == history.Bought && i%3 == 0 {
@@ -266,11 +268,11 @@ func testADayByKey(t *testing.T, open OpenAudit) {
 		entries = append(entries, entry(midnight.Add(off)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(hostile)) {
-		entries = append(entries, entry(noon(), doing(history.Rejected), by(hostile[name])))
+		entries = append(entries, entry(noon(), withAction(history.Rejected), withKey(hostile[name])))
 	}
 	w.write(t, entries...)
 	for _, off := range []time.Duration{-48, -24, -1, 0, 1, 23, 24} {
-		w.day(t, midnight.Add(off*time.Hour))
+		w.compareDay(t, midnight.Add(off*time.Hour))
 	}
 }
 
@@ -285,11 +287,11 @@ func testEndedContextOfEntries(t *testing.T, open OpenAudit) {
 			"day":     func(a history.Audit) error { _, err := a.KeyDay(ctx, e.At); return err },
 		} {
 			err := call(w.audit())
-			down(t, what, err, false)
+			checkDown(t, what, err, false)
 			if !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", what, err, want)
 			}
 		}
 	}
-	w.all(t)
+	w.compareAll(t)
 }

@@ -11,8 +11,8 @@ import (
 // keepAudit. The store and the audit end with the test.
 type OpenKeeping func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit)
 
-// TestKeepingTimes checks that the time to keep records does not affect entries of the audit, and the
-// reverse. A store returns each record or entry until its time to keep has passed, and not afterwards.
+// TestKeepingTimes checks the separate times to keep records and entries of the audit. A store
+// returns each record or entry until its time to keep has passed, and not afterwards.
 func TestKeepingTimes(t *testing.T, open OpenKeeping) {
 	const short, long = 10 * time.Hour, 100 * time.Hour
 	for name, times := range map[string]struct{ keep, keepAudit time.Duration }{
@@ -23,7 +23,7 @@ func TestKeepingTimes(t *testing.T, open OpenKeeping) {
 }
 
 // testKeepingTimes writes records and entries of two ages. The younger ones are within both times to
-// keep, and the older ones are within only one of these times.
+// keep. The older ones are within only one of these times.
 func testKeepingTimes(t *testing.T, open OpenKeeping, keep, keepAudit time.Duration) {
 	store, audit := open(t, keep, keepAudit)
 	now := time.Now().UTC().Truncate(time.Millisecond)
@@ -31,7 +31,7 @@ func testKeepingTimes(t *testing.T, open OpenKeeping, keep, keepAudit time.Durat
 	var records []history.Record
 	var entries []history.Entry
 	for _, age := range ages {
-		records = append(records, record(now.Add(-age), of("site")))
+		records = append(records, record(now.Add(-age), withSitekey("site")))
 		entries = append(entries, entry(now.Add(-age)))
 	}
 	for range 2 { // a repeated write must not store expired records and entries again

@@ -1,8 +1,8 @@
 // Package historytest has the suites that every history.Store and history.Audit must pass. Only tests import it.
 //
-// A test opens empty stores, writes the same records to them and to a model, and compares the results of both. A test
-// stays within the limits of every store: it uses records of the last days, at most 50 of them with the same sitekey and
-// 1,000 with the same status.
+// A test opens empty stores, writes the same records to the stores and to a model, and compares the
+// results. A test stays within the limits of every store: it uses records of the last days, at most
+// 50 of them with the same sitekey and 1,000 with the same status.
 //
 //	Test, TestAudit    the suites, with one test for each promise
 //	TestKeepingTimes   a test that records and entries are kept for separate times
@@ -16,8 +16,8 @@ import (
 	"poold/internal/history"
 )
 
-// Open opens an empty store and returns one or more replicas over the same data. The replicas end with the test. A
-// property test opens a hundred stores, one after the other.
+// Open opens an empty store and returns one or more replicas over the same data. The replicas end
+// with the test. A property test opens a hundred stores, one after another.
 type Open func(t testing.TB) []history.Store
 
 // Suite is the suite for a history.Store. Each test may run in a separate synctest bubble.
@@ -53,7 +53,7 @@ func Test(t *testing.T, open Open) {
 	}
 }
 
-// tester is the part of testing.TB that *testing.T and rapid's run implement.
+// tester is the part of testing.TB that both *testing.T and rapid's run implement.
 type tester interface {
 	Helper()
 	Context() context.Context

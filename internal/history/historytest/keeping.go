@@ -12,7 +12,7 @@ import (
 	"poold/internal/history"
 )
 
-// hostile has texts that a store may change by mistake.
+// hostile contains texts that a faulty store could change.
 var hostile = map[string]string{
 	"percent":    "50%_off%2F%00",
 	"paths":      "/../a?b=c&d#e",
@@ -32,9 +32,9 @@ var hostile = map[string]string{
 
 // Every query returns all fields of a record unchanged.
 func testRecordsComeBackWhole(t *testing.T, open Open) {
-	w, at := opened(t, open), noon().Add(789*time.Millisecond)
+	w, at := newTwin(t, open), noon().Add(789*time.Millisecond)
 	for _, how := range hows {
-		w.write(t, record(at, ending(how)))
+		w.write(t, record(at, withEnd(how)))
 	}
 	w.write(t, record(at, func(r *history.Record) {
 		r.Type, r.Sitekey, r.Pageurl, r.Task, r.Code, r.Provider, r.Owner = captcha.Image, "", "", "", "", "", ""
@@ -42,7 +42,7 @@ func testRecordsComeBackWhole(t *testing.T, open Open) {
 	}))
 	w.write(t, record(at, func(r *history.Record) {
 		r.Pageurl, r.Code = "https://example.com/"+strings.Repeat("ä%2F?&", 600), strings.Repeat("ERROR_", 600)
-		r.Polls, r.Callback, r.Price = 1<<31-1, true, 1_234_567_890_123_457 // more digits than a float64 formatted by default
+		r.Polls, r.Callback, r.Price = 1<<31-1, true, 1_234_567_890_123_457 // more digits than a float64 has in the default format
 		r.Placed, r.Submitted, r.Solved = at.Add(-24*time.Hour), at.Add(-time.Hour), at.Add(-time.Millisecond)
 	}))
 	for _, text := range hostile {
@@ -50,124 +50,125 @@ func testRecordsComeBackWhole(t *testing.T, open Open) {
 			r.Sitekey, r.Pageurl, r.Owner, r.Task, r.Code, r.Provider = text, text, text, text, text, text
 		}))
 	}
-	w.all(t)
+	w.compareAll(t)
 }
 
 // A second write of the same record neither changes the record nor counts it again.
 func testRepeatedRecordsCountOnce(t *testing.T, open Open) {
-	w, at := opened(t, open), noon()
-	first := several(3, at, of("site"))
+	w, at := newTwin(t, open), noon()
+	first := several(3, at, withSitekey("site"))
 	w.write(t, first...)
 	w.write(t, first...)
-	w.all(t)
-	w.write(t, first[2], first[2], first[0]) // one batch with a record twice
-	w.write(t, append(several(3, at.Add(time.Hour), of("site")), first...)...)
-	twice := record(at.Add(2*time.Hour), of("site"))
+	w.compareAll(t)
+	w.write(t, first[2], first[2], first[0]) // this batch contains a record twice
+	w.write(t, append(several(3, at.Add(time.Hour), withSitekey("site")), first...)...)
+	twice := record(at.Add(2*time.Hour), withSitekey("site"))
 	w.write(t, twice, twice)
-	w.all(t)
+	w.compareAll(t)
 	// The ID alone identifies a record.
-	other := record(at.Add(-25*time.Hour), ending(history.Lost), of("another"))
+	other := record(at.Add(-25*time.Hour), withEnd(history.Lost), withSitekey("another"))
 	other.ID, other.Identity = first[0].ID, first[0].Identity
 	w.write(t, other)
-	w.all(t)
-	w.site("another").page(t, history.Query{Limit: 1})
-	w.day(t, other.Ended)
+	w.compareAll(t)
+	w.site("another").comparePage(t, history.Query{Limit: 1})
+	w.compareDay(t, other.Ended)
 }
 
 // A batch without records is not an error.
 func testEmptyBatch(t *testing.T, open Open) {
-	w := opened(t, open)
+	w := newTwin(t, open)
 	for _, batch := range [][]history.Record{nil, {}} {
 		if err := w.store().Write(t.Context(), batch); err != nil {
 			t.Errorf("writing nothing: %v", err)
 		}
 	}
-	w.day(t, noon())
+	w.compareDay(t, noon())
 }
 
-// busy returns records of two days, few targets and few types, so that all records add to the same few figures.
-func busy(n int) []history.Record {
+// recordsOfFewTargets returns records of two days, few targets and few types, so that all records add
+// to the same few figures.
+func recordsOfFewTargets(n int) []history.Record {
 	records := make([]history.Record, n)
 	for i := range records {
-		records[i] = record(noon().Add(-time.Duration(i%250)*13*time.Minute), ending(hows[i%len(hows)]), func(r *history.Record) {
+		records[i] = record(noon().Add(-time.Duration(i%250)*13*time.Minute), withEnd(hows[i%len(hows)]), func(r *history.Record) {
 			r.Target, r.Type, r.Owner = []string{"/solve", "a", "b"}[i%3], captcha.Types()[i%4], []string{"x", "y"}[i%2]
 		})
 	}
 	return records
 }
 
-// together writes several lists of records concurrently.
-func (w *twin) together(t *testing.T, sizes []int, parts ...[]history.Record) {
+// writeTogether writes several lists of records concurrently.
+func (w *twin) writeTogether(t *testing.T, sizes []int, parts ...[]history.Record) {
 	writeAtOnce(t, sizes, parts, func() func(context.Context, []history.Record) error { return w.store().Write })
 	for _, part := range parts {
 		w.model.write(part)
 	}
 }
 
-// Concurrent writers may write the same records, in overlapping batches and in different orders. No write fails, and each
-// record counts once.
+// Concurrent writers may write the same records, in overlapping batches and in different orders. No
+// write fails, and each record counts once.
 func testManyWriteTheSame(t *testing.T, open Open) {
-	w, records := opened(t, open), busy(150)
+	w, records := newTwin(t, open), recordsOfFewTargets(150)
 	writers := [][]history.Record{records}
 	for range 7 {
 		mine := slices.Clone(records)
 		rand.Shuffle(len(mine), func(a, b int) { mine[a], mine[b] = mine[b], mine[a] })
 		writers = append(writers, mine)
 	}
-	w.together(t, []int{history.MostBatch, 37, 1}, writers...)
-	w.all(t)
+	w.writeTogether(t, []int{history.MostBatch, 37, 1}, writers...)
+	w.compareAll(t)
 }
 
 // Concurrent writers of different records add to the same figures. Every record is counted.
 func testManyWriteAtOnce(t *testing.T, open Open) {
-	w, records := opened(t, open), busy(500)
+	w, records := newTwin(t, open), recordsOfFewTargets(500)
 	rand.Shuffle(len(records), func(a, b int) { records[a], records[b] = records[b], records[a] })
-	w.together(t, []int{25, 5}, slices.Collect(slices.Chunk(records, 63))...)
-	w.all(t)
+	w.writeTogether(t, []int{25, 5}, slices.Collect(slices.Chunk(records, 63))...)
+	w.compareAll(t)
 }
 
 // A write that is cut off and then repeated counts each record of the batch once.
 func testCutOffWrites(t *testing.T, open Open) {
-	w := opened(t, open)
+	w := newTwin(t, open)
 	for i := range 25 {
-		batch := several(20, noon().Add(-time.Duration(i)*time.Minute), of("site"+string(rune('a'+i))))
+		batch := several(20, noon().Add(-time.Duration(i)*time.Minute), withSitekey("site"+string(rune('a'+i))))
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(5*time.Millisecond))
 		_ = w.store().Write(ctx, batch) // may write all, a part or nothing of the batch
 		cancel()
 		w.write(t, batch...)
 	}
-	w.all(t)
+	w.compareAll(t)
 }
 
 // The store keeps all records that ended in the same millisecond, even if two services use the same task IDs.
 func testOneMillisecond(t *testing.T, open Open) {
-	w := opened(t, open)
+	w := newTwin(t, open)
 	for _, provider := range []string{"one", "two"} {
 		for _, task := range []string{"1", "2"} {
 			for range 5 {
-				w.write(t, record(noon(), of("site"), func(r *history.Record) { r.Provider, r.Task = provider, task }))
+				w.write(t, record(noon(), withSitekey("site"), func(r *history.Record) { r.Provider, r.Task = provider, task }))
 			}
 		}
 	}
 	// IDs are sorted by their bytes, so that "A" is before "a".
 	for _, order := range []string{"a", "B", "aB", "Ab", "a1", "1", "10", "9", "Z", "z", "zz", "A"} {
-		w.write(t, record(noon(), of("site"), named(order)))
+		w.write(t, record(noon(), withSitekey("site"), withID(order)))
 	}
-	w.all(t)
-	w.site("site").pages(t, history.Query{Limit: 3})
-	w.tasks(history.StatusSolved).pages(t, history.Query{Limit: 5})
+	w.compareAll(t)
+	w.site("site").comparePages(t, history.Query{Limit: 3})
+	w.tasks(history.StatusSolved).comparePages(t, history.Query{Limit: 5})
 }
 
 // A query for a sitekey returns only records with exactly this sitekey, even if other sitekeys are similar.
 func testSitekeysAreSeparate(t *testing.T, open Open) {
-	w := opened(t, open)
+	w := newTwin(t, open)
 	for name, text := range hostile {
 		for _, sitekey := range []string{text, text + "2", "2" + text, strings.ToUpper(text) + "x", name} {
-			w.write(t, record(noon(), of(sitekey)))
+			w.write(t, record(noon(), withSitekey(sitekey)))
 		}
 	}
-	w.all(t)
+	w.compareAll(t)
 	for _, sitekey := range []string{"%", "*", "50%", "50%_off%", "SITE#x", "unknown", " ", "null2 "} {
-		w.site(sitekey).page(t, history.Query{Limit: 1})
+		w.site(sitekey).comparePage(t, history.Query{Limit: 1})
 	}
 }

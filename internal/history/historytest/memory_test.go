@@ -26,7 +26,8 @@ func newMemory(keep, keepAudit time.Duration) *memory {
 	return &memory{keep: keep, keepAudit: keepAudit, records: model{}, entries: auditModel{}}
 }
 
-// use locks the store for a call, drops what is expired, and returns why the call fails. The caller unlocks the store.
+// use locks the store for a call, drops expired data, and returns why the call fails. The caller
+// unlocks the store.
 func (s *memory) use(ctx context.Context) error {
 	s.mu.Lock()
 	if s.keep > 0 {
@@ -39,7 +40,7 @@ func (s *memory) use(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// setDown begins or ends an outage, in which a write keeps a half of its batch.
+// setDown starts or ends an outage. A write during the outage keeps half of its batch.
 func (s *memory) setDown(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +129,7 @@ func TestModelOfTheAuditPasses(t *testing.T) {
 	TestAudit(t, func(testing.TB) []history.Audit { return []history.Audit{newMemory(0, 0)} })
 }
 
-// The model has separate times to keep.
+// The model keeps records and entries for separate times.
 func TestModelKeepsForSeparateTimes(t *testing.T) {
 	TestKeepingTimes(t, func(_ testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
 		s := newMemory(keep, keepAudit)

@@ -13,10 +13,10 @@ import (
 	"poold/internal/history"
 )
 
-// model is a model of a store: it has the records by ID.
+// model is a model of a store. It contains the records by ID.
 type model map[string]history.Record
 
-// write adds the records whose IDs are new.
+// write adds the records whose IDs are not in the model.
 func (m model) write(batch []history.Record) {
 	for _, r := range batch {
 		if _, known := m[r.ID]; !known {
@@ -25,7 +25,7 @@ func (m model) write(batch []history.Record) {
 	}
 }
 
-// forget drops the records that ended before the time oldest.
+// forget drops the records that ended before the argument oldest.
 func (m model) forget(oldest time.Time) {
 	maps.DeleteFunc(m, func(_ string, r history.Record) bool { return r.Ended.Before(oldest) })
 }
@@ -33,7 +33,7 @@ func (m model) forget(oldest time.Time) {
 // page returns the records that a query selects.
 func (m model) page(selects func(history.Record) bool, q history.Query) (found []history.Record, more bool) {
 	for _, r := range m {
-		if selects(r) && listed(r.Ended, r.ID, r.Target, q) {
+		if selects(r) && selected(r.Ended, r.ID, r.Target, q) {
 			found = append(found, r)
 		}
 	}
@@ -53,8 +53,8 @@ func (m model) task(task string) []history.Record {
 	return found
 }
 
-// listed reports whether a query selects a record or an entry with this time, ID and target.
-func listed(at time.Time, id, target string, q history.Query) bool {
+// selected reports whether a query selects a record or an entry with this time, ID and target.
+func selected(at time.Time, id, target string, q history.Query) bool {
 	return (q.From.IsZero() || !at.Before(q.From)) && (q.To.IsZero() || at.Before(q.To)) &&
 		(q.Before == history.Position{} || cmp.Or(at.Compare(q.Before.Ended), cmp.Compare(id, q.Before.ID)) < 0) &&
 		(q.Targets == nil || slices.Contains(q.Targets, target))
@@ -79,15 +79,16 @@ func dayOf(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 // A store returns the same results as the model for random calls in random order.
 func testRandomCalls(t *testing.T, open Open) {
 	base := dayOf(time.Now()).Add(-24 * time.Hour)
-	// The wrapper hides the method Deadline, which rapid calls on a *testing.T and which a synctest bubble does not allow.
+	// The wrapper hides the method Deadline, which rapid calls on a *testing.T. A synctest bubble
+	// does not allow this method.
 	rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) {
 		run := &run{TB: t}
 		defer run.end()
-		s := story{base, opened(run, open)}
+		s := story{base, newTwin(run, open)}
 		rt.Repeat(map[string]func(*rapid.T){
 			"write": s.write, "site": s.site, "tasks": s.tasks, "day": s.day, "solve": s.solve,
 		})
-		s.w.all(rt)
+		s.w.compareAll(rt)
 	})
 }
 
@@ -97,8 +98,8 @@ type run struct {
 	ends []func()
 }
 
-// Cleanup registers a function that is called when the run has ended. The function that was registered last is called
-// first.
+// Cleanup registers a function to call when the run has ended. The functions are called in reverse
+// order of their registration.
 func (r *run) Cleanup(f func()) { r.ends = append(r.ends, f) }
 
 func (r *run) end() {
@@ -107,11 +108,12 @@ func (r *run) end() {
 	}
 }
 
-// most is the maximum number of records in a story. It is so small that no store drops a record.
-const most = 50
+// mostRecords is the maximum number of records in a story. With so few records no store drops a
+// record.
+const mostRecords = 50
 
-// story is a random sequence of calls with times around midnight. Each field of its records has few different values, so
-// that many records have equal fields.
+// story is a random sequence of calls with times around midnight. Each field of a record has only a
+// few possible values, so that many records have equal fields.
 type story struct {
 	base time.Time
 	w    *twin
@@ -125,13 +127,13 @@ var (
 func (s story) write(rt *rapid.T) {
 	// The records of a batch have different IDs.
 	batch := rapid.SliceOfNDistinct(rapid.Custom(s.record), 1, 20, func(r history.Record) string { return r.ID }).Draw(rt, "batch")
-	if len(s.w.model)+len(batch) > most {
+	if len(s.w.model)+len(batch) > mostRecords {
 		rt.Skip("enough")
 	}
 	s.w.write(rt, batch...)
 }
 
-// record draws a record. Its ID is one of few IDs, so that some records have the same ID.
+// record draws a record. The ID is one of few IDs, so that some records have the same ID.
 func (s story) record(rt *rapid.T) history.Record {
 	return record(s.ended(rt), func(r *history.Record) {
 		r.ID = rapid.SampledFrom([]string{"A", "B", "a", "aB", "a1"}).Draw(rt, "order") +
@@ -153,7 +155,7 @@ func (s story) ended(rt *rapid.T) time.Time {
 	return s.base.Add(time.Duration(rapid.IntRange(-3, 3).Draw(rt, "ms")) * time.Millisecond)
 }
 
-// query draws a query. It may continue after any record, selected or not.
+// query draws a query. The query may start after any record, selected or not.
 func (s story) query(rt *rapid.T) history.Query {
 	q := history.Query{Limit: rapid.IntRange(1, 10).Draw(rt, "limit")}
 	if rapid.Bool().Draw(rt, "from some time on") {
@@ -183,19 +185,19 @@ func (s story) id(rt *rapid.T) string {
 }
 
 func (s story) site(rt *rapid.T) {
-	s.w.site(rapid.SampledFrom(storySites).Draw(rt, "site")).pages(rt, s.query(rt))
+	s.w.site(rapid.SampledFrom(storySites).Draw(rt, "site")).comparePages(rt, s.query(rt))
 }
 
 func (s story) tasks(rt *rapid.T) {
-	s.w.tasks(rapid.SampledFrom([]history.Status{history.StatusSolved, history.StatusError}).Draw(rt, "status")).pages(rt, s.query(rt))
+	s.w.tasks(rapid.SampledFrom([]history.Status{history.StatusSolved, history.StatusError}).Draw(rt, "status")).comparePages(rt, s.query(rt))
 }
 
-func (s story) day(rt *rapid.T) { s.w.day(rt, s.ended(rt)) }
+func (s story) day(rt *rapid.T) { s.w.compareDay(rt, s.ended(rt)) }
 
 func (s story) solve(rt *rapid.T) {
 	if len(s.w.model) == 0 || rapid.Bool().Draw(rt, "unknown") {
-		s.w.solve(rt, "unknown."+string(captcha.Identity{}.ID()))
+		s.w.compareSolve(rt, "unknown."+string(captcha.Identity{}.ID()))
 		return
 	}
-	s.w.solve(rt, s.id(rt))
+	s.w.compareSolve(rt, s.id(rt))
 }

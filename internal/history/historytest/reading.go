@@ -12,77 +12,77 @@ import (
 // lists returns two lists with the same 20 records: the records of a site, and the solved records. Some of the records
 // ended in the same millisecond.
 func lists(t *testing.T, open Open) (*twin, []list[history.Record]) {
-	w := opened(t, open)
-	w.write(t, several(16, noon(), of("site"))...)
+	w := newTwin(t, open)
+	w.write(t, several(16, noon(), withSitekey("site"))...)
 	for range 4 {
-		w.write(t, record(noon().Add(-7*time.Second), of("site")))
+		w.write(t, record(noon().Add(-7*time.Second), withSitekey("site")))
 	}
 	// The following records are in neither list.
-	w.write(t, several(5, noon(), of("another"), ending(history.Failed))...)
+	w.write(t, several(5, noon(), withSitekey("another"), withEnd(history.Failed))...)
 	return w, []list[history.Record]{w.site("site"), w.tasks(history.StatusSolved)}
 }
 
 // A query for a status returns only the records with this status.
 func testStatusesAreSeparate(t *testing.T, open Open) {
-	w := opened(t, open)
+	w := newTwin(t, open)
 	for i, how := range hows {
-		w.write(t, several(3, noon().Add(time.Duration(i)*time.Second), ending(how))...)
+		w.write(t, several(3, noon().Add(time.Duration(i)*time.Second), withEnd(how))...)
 	}
 	for _, limit := range []int{1, 2, 3, 100} {
-		w.tasks(history.StatusSolved).pages(t, history.Query{Limit: limit})
-		w.tasks(history.StatusError).pages(t, history.Query{Limit: limit})
+		w.tasks(history.StatusSolved).comparePages(t, history.Query{Limit: limit})
+		w.tasks(history.StatusError).comparePages(t, history.Query{Limit: limit})
 	}
 }
 
 // A query for a status that no record can have returns an error that is not a history.ErrDown.
 func testUnknownStatus(t *testing.T, open Open) {
-	w := opened(t, open)
+	w := newTwin(t, open)
 	w.write(t, record(noon()))
 	for _, status := range []history.Status{history.StatusPolling, "", "SOLVED", "failed", "solved "} {
 		_, err := w.store().Tasks(t.Context(), status, history.Query{Limit: 1})
-		down(t, "status "+string(status), err, false)
+		checkDown(t, "status "+string(status), err, false)
 	}
 }
 
-// Pages of any length have the records newest first and without gaps. Only the last page reports that no more records
-// follow.
+// A reader gets the records page by page, newest first and without gaps. Pages may have any length.
+// Only the last page reports that no more records follow.
 func testPagesFollowEachOther(t *testing.T, open Open) {
 	_, lists := lists(t, open)
 	for _, l := range lists {
 		for _, limit := range []int{1, 2, 7, 10, 19, 20, 21, history.MostLimit} {
-			if n := l.pages(t, history.Query{Limit: limit}); n != 20 {
+			if n := l.comparePages(t, history.Query{Limit: limit}); n != 20 {
 				t.Errorf("%s in pages of %d: %d records, want 20", l.name, limit, n)
 			}
 		}
-		// The position of a record that does not exist.
-		l.pages(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-7 * time.Second), ID: "M"}})
-		l.pages(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-6500 * time.Millisecond), ID: "M"}})
-		l.page(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-time.Hour), ID: "M"}})
+		// This is the position of a record that does not exist.
+		l.comparePages(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-7 * time.Second), ID: "M"}})
+		l.comparePages(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-6500 * time.Millisecond), ID: "M"}})
+		l.comparePage(t, history.Query{Limit: 3, Before: history.Position{Ended: noon().Add(-time.Hour), ID: "M"}})
 	}
 }
 
 // A page of the maximum length is complete, even if the records are long.
 func testTheLongestPage(t *testing.T, open Open) {
-	w := opened(t, open)
+	w := newTwin(t, open)
 	w.write(t, several(history.MostLimit, noon(), func(r *history.Record) { r.Pageurl += strings.Repeat("/path", 400) })...)
 	solved := w.tasks(history.StatusSolved)
-	solved.page(t, history.Query{Limit: history.MostLimit})
-	solved.pages(t, history.Query{Limit: history.MostLimit - 1})
+	solved.comparePage(t, history.Query{Limit: history.MostLimit})
+	solved.comparePages(t, history.Query{Limit: history.MostLimit - 1})
 }
 
-// Records may be written while a reader reads page after page. The reader still gets each record that existed at the
-// start exactly once, and also records that are written late with an old time.
+// Records may be written while a reader reads page after page. The reader still gets exactly once
+// each record that existed at the start. It also gets records that are written late with an old time.
 func testNewRecordsBetweenPages(t *testing.T, open Open) {
 	w, lists := lists(t, open)
 	for _, l := range lists {
 		q := history.Query{Limit: 6}
 		for i := range 3 {
-			_, q.Before, _ = l.page(t, q)
+			_, q.Before, _ = l.comparePage(t, q)
 			ended := q.Before.Ended
-			w.write(t, record(noon().Add(time.Duration(i)*time.Hour), of("site")), record(ended.Add(-500*time.Millisecond), of("site")),
-				record(ended, of("site")))
+			w.write(t, record(noon().Add(time.Duration(i)*time.Hour), withSitekey("site")), record(ended.Add(-500*time.Millisecond), withSitekey("site")),
+				record(ended, withSitekey("site")))
 		}
-		l.pages(t, q)
+		l.comparePages(t, q)
 	}
 }
 
@@ -94,11 +94,11 @@ func testFromAndTo(t *testing.T, open Open) {
 		for _, from := range []time.Duration{-time.Hour, -15 * time.Second, -7 * time.Second, -7*time.Second + ms, 0, ms} {
 			for _, to := range []time.Duration{-time.Hour, -7 * time.Second, -7*time.Second + ms, 0, ms, time.Hour} {
 				q := history.Query{From: noon().Add(from), To: noon().Add(to), Limit: 5}
-				l.pages(t, q)
-				l.pages(t, history.Query{From: q.From, Limit: 5})
-				l.pages(t, history.Query{To: q.To, Limit: 5})
+				l.comparePages(t, q)
+				l.comparePages(t, history.Query{From: q.From, Limit: 5})
+				l.comparePages(t, history.Query{To: q.To, Limit: 5})
 				q.Before = history.Position{Ended: noon().Add(-7 * time.Second), ID: "M"}
-				l.pages(t, q)
+				l.comparePages(t, q)
 			}
 		}
 	}
@@ -106,44 +106,45 @@ func testFromAndTo(t *testing.T, open Open) {
 
 // A query with targets returns only the records of these targets. Records of other targets do not make a page shorter.
 func testAllowedTargets(t *testing.T, open Open) {
-	w := opened(t, open)
+	w := newTwin(t, open)
 	target := func(name string) func(*history.Record) {
 		return func(r *history.Record) { r.Target = name }
 	}
-	w.write(t, several(46, noon(), of("site"), target("a"))...)
+	w.write(t, several(46, noon(), withSitekey("site"), target("a"))...)
 	w.write(t, several(300, noon().Add(-30*time.Second), target("a"))...) // each record has another site
-	w.write(t, several(2, noon().Add(-time.Hour), of("site"), target("b"))...)
-	w.write(t, record(noon().Add(-2*time.Hour), of("site"), target("/solve")), record(noon().Add(time.Hour), of("site"), target("c")))
+	w.write(t, several(2, noon().Add(-time.Hour), withSitekey("site"), target("b"))...)
+	w.write(t, record(noon().Add(-2*time.Hour), withSitekey("site"), target("/solve")), record(noon().Add(time.Hour), withSitekey("site"), target("c")))
 	for _, l := range []list[history.Record]{w.site("site"), w.tasks(history.StatusSolved)} {
 		for _, few := range [][]string{{}, {"b"}, {"b", "b"}, {"b", "/solve"}, {"c", "/solve"}, {"unknown"}, {"B"}, {""}} {
 			for _, limit := range []int{1, 2, 3, history.MostLimit} {
-				l.pages(t, history.Query{Limit: limit, Targets: few})
+				l.comparePages(t, history.Query{Limit: limit, Targets: few})
 			}
 		}
 		for _, many := range [][]string{nil, {"a"}, {"a", "b"}, {"a", "unknown"}} {
-			l.page(t, history.Query{Limit: 1, Targets: many})
-			l.pages(t, history.Query{Limit: 49, Targets: many})
-			l.pages(t, history.Query{Limit: history.MostLimit, Targets: many})
+			l.comparePage(t, history.Query{Limit: 1, Targets: many})
+			l.comparePages(t, history.Query{Limit: 49, Targets: many})
+			l.comparePages(t, history.Query{Limit: history.MostLimit, Targets: many})
 		}
-		l.pages(t, history.Query{Limit: 1, Targets: []string{"b", "/solve"}, To: noon().Add(-time.Hour)})
+		l.comparePages(t, history.Query{Limit: 1, Targets: []string{"b", "/solve"}, To: noon().Add(-time.Hour)})
 	}
 }
 
 // Solve returns false for an unknown ID.
 func testUnknownSolve(t *testing.T, open Open) {
-	w, r := opened(t, open), record(noon(), named("abc"))
+	w, r := newTwin(t, open), record(noon(), withID("abc"))
 	w.write(t, r)
-	w.solve(t, r.ID)
+	w.compareSolve(t, r.ID)
 	for _, id := range []string{"", "abc", "ABC" + r.ID[3:], r.ID[:len(r.ID)-1], r.ID + "0", "%", r.Task, record(noon()).ID} {
-		w.solve(t, id)
+		w.compareSolve(t, id)
 	}
 }
 
-// Task finds a record by its provider's task ID, which may be any text. If two services use the same ID, Task returns the
-// record that ended last and was written last. A task ID in the form of an order's ID does not replace that order's record.
+// Task finds a record by its provider's task ID, which may be any text. If two services use the same
+// ID, Task returns the record that ended last and was written last. A task ID in the form of an
+// order's ID does not replace that order's record.
 func testLookupByTask(t *testing.T, open Open) {
-	w := opened(t, open)
-	of := func(task string) func(*history.Record) {
+	w := newTwin(t, open)
+	withTask := func(task string) func(*history.Record) {
 		return func(r *history.Record) { r.Task = task }
 	}
 	tasks := []string{"73105422", "73105423", "8e4b9c1e-1f0b-4a3e-9a53-6d1d4d1c0a11", "UPPER", "upper", strings.Repeat("1", 4000), strings.Repeat("1", 4000) + "2"}
@@ -151,34 +152,34 @@ func testLookupByTask(t *testing.T, open Open) {
 		tasks = append(tasks, text)
 	}
 	for i, task := range tasks {
-		w.write(t, record(noon().Add(time.Duration(i)*time.Second), of(task), ending(hows[i%3])))
+		w.write(t, record(noon().Add(time.Duration(i)*time.Second), withTask(task), withEnd(hows[i%3])))
 	}
 	for _, task := range tasks {
-		w.task(t, task)
+		w.compareTask(t, task)
 	}
 	order := record(noon())
-	w.write(t, order, record(noon(), of(order.ID)), record(noon(), of(""), ending(history.Refused)))
+	w.write(t, order, record(noon(), withTask(order.ID)), record(noon(), withTask(""), withEnd(history.Refused)))
 	for _, task := range []string{"", "7310542", "731054222", "%", "Upper", order.ID, order.ID[:len(order.ID)-1]} {
-		w.task(t, task)
+		w.compareTask(t, task)
 	}
-	w.solve(t, order.ID)
+	w.compareSolve(t, order.ID)
 
-	one := record(noon(), of("42"), func(r *history.Record) { r.Provider = "one" })
-	two := record(noon().Add(time.Minute), of("42"), func(r *history.Record) { r.Provider = "two" })
+	one := record(noon(), withTask("42"), func(r *history.Record) { r.Provider = "one" })
+	two := record(noon().Add(time.Minute), withTask("42"), func(r *history.Record) { r.Provider = "two" })
 	w.write(t, one, two)
-	late := record(noon().Add(time.Hour), of("42"), func(r *history.Record) { r.Provider = "one" })
+	late := record(noon().Add(time.Hour), withTask("42"), func(r *history.Record) { r.Provider = "one" })
 	for _, want := range []history.Record{two, late} {
 		if got, found, err := w.store().Task(t.Context(), "42"); err != nil || !found || got != want {
 			t.Errorf("task 42: %#v, %v, %v; want %#v", got, found, err, want)
 		}
 		w.write(t, late)
 	}
-	w.all(t)
+	w.compareAll(t)
 }
 
 // If the context has ended, each method returns the error of the context, and not history.ErrDown.
 func testEndedContext(t *testing.T, open Open) {
-	w, r := opened(t, open), record(noon())
+	w, r := newTwin(t, open), record(noon())
 	w.write(t, r)
 	q := history.Query{Limit: 1}
 	for want, ctx := range endedContexts(t) {
@@ -191,11 +192,11 @@ func testEndedContext(t *testing.T, open Open) {
 			"task":    func(s history.Store) error { _, _, err := s.Task(ctx, r.Task); return err },
 		} {
 			err := call(w.store())
-			down(t, what, err, false)
+			checkDown(t, what, err, false)
 			if !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", what, err, want)
 			}
 		}
 	}
-	w.all(t)
+	w.compareAll(t)
 }

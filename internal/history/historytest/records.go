@@ -15,8 +15,9 @@ var hows = []history.How{history.Solved, history.Discarded, history.Failed, hist
 // noon returns yesterday's noon in UTC. Each store keeps the records of yesterday.
 func noon() time.Time { return dayOf(time.Now()).Add(-12 * time.Hour) }
 
-// record returns a record that ended at a time and applies the functions to it. Its sitekey and its target are unique
-// unless a function changes them. If a function sets the ID, it sets the first part only, and record appends the identity.
+// record returns a record that ended at a time and applies the functions to it. Its sitekey and its
+// target are unique unless a function changes them. If a function sets the ID, it sets only the first
+// part, and record appends the identity.
 func record(ended time.Time, changes ...func(*history.Record)) history.Record {
 	r := history.Record{
 		Target: "target-" + strings.ToLower(rand.Text()), Owner: "owner@example.com",
@@ -36,18 +37,19 @@ func record(ended time.Time, changes ...func(*history.Record)) history.Record {
 	return r
 }
 
-// of returns a function that sets the sitekey of a record.
-func of(sitekey string) func(*history.Record) {
+// withSitekey returns a function that sets the sitekey of a record.
+func withSitekey(sitekey string) func(*history.Record) {
 	return func(r *history.Record) { r.Sitekey = sitekey }
 }
 
-// named returns a function that sets the first part of a record's ID.
-func named(order string) func(*history.Record) {
+// withID returns a function that sets the first part of a record's ID.
+func withID(order string) func(*history.Record) {
 	return func(r *history.Record) { r.ID = order }
 }
 
-// ending returns a function that sets how a record's order ended, and the fields that depend on this.
-func ending(how history.How) func(*history.Record) {
+// withEnd returns a function that sets how a record's order ended, and the fields that depend on the
+// end.
+func withEnd(how history.How) func(*history.Record) {
 	return func(r *history.Record) {
 		r.How = how
 		switch how {
@@ -62,7 +64,8 @@ func ending(how history.How) func(*history.Record) {
 	}
 }
 
-// several returns n records that end one second apart, the newest first. The functions are applied to each record.
+// several returns n records that end one second apart, the newest first. It applies the functions to
+// each record.
 func several(n int, newest time.Time, changes ...func(*history.Record)) []history.Record {
 	records := make([]history.Record, n)
 	for i := range records {

@@ -12,17 +12,18 @@ import (
 	"poold/internal/history"
 )
 
-// twin has a store and its model. It writes to both, and compares each result of the store with the model.
+// twin has a store and its model. A twin writes to both, and compares each result of the store with
+// the model.
 type twin struct {
 	stores []history.Store
 	model  model
 	turn   int // number of calls of the method store
 }
 
-// opened returns a twin with an empty store and an empty model.
-func opened(t testing.TB, open Open) *twin { return &twin{stores: open(t), model: model{}} }
+// newTwin returns a twin with an empty store and an empty model.
+func newTwin(t testing.TB, open Open) *twin { return &twin{stores: open(t), model: model{}} }
 
-// store returns another replica at each call, in turn.
+// store returns the replicas in turn, a different replica at each call.
 func (w *twin) store() history.Store {
 	w.turn++
 	return w.stores[w.turn%len(w.stores)]
@@ -79,9 +80,9 @@ func (w *twin) tasks(status history.Status) list[history.Record] {
 	}
 }
 
-// page compares one page with the model. It returns the page and the position of its last item, which is zero if the page
-// is empty.
-func (l list[T]) page(t tester, q history.Query) (got []T, last history.Position, more bool) {
+// comparePage compares one page with the model. It returns the page and the position of the last item
+// on the page. The position is zero if the page is empty.
+func (l list[T]) comparePage(t tester, q history.Query) (got []T, last history.Position, more bool) {
 	t.Helper()
 	got, more, err := l.read(t, q)
 	if err != nil {
@@ -102,11 +103,11 @@ func (l list[T]) page(t tester, q history.Query) (got []T, last history.Position
 	return got, last, more
 }
 
-// pages compares all pages with the model and returns the number of items on them.
-func (l list[T]) pages(t tester, q history.Query) (n int) {
+// comparePages compares all pages with the model and returns the number of items on them.
+func (l list[T]) comparePages(t tester, q history.Query) (n int) {
 	t.Helper()
 	for {
-		page, last, more := l.page(t, q)
+		page, last, more := l.comparePage(t, q)
 		n += len(page)
 		if !more {
 			return n
@@ -115,7 +116,8 @@ func (l list[T]) pages(t tester, q history.Query) (n int) {
 	}
 }
 
-// writeAtOnce writes the parts concurrently. Each part is written by another replica, in batches of one of the sizes.
+// writeAtOnce writes the parts concurrently. Another replica writes each part, in batches of one of
+// the sizes.
 func writeAtOnce[T any](t *testing.T, sizes []int, parts [][]T, writer func() func(context.Context, []T) error) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
@@ -134,8 +136,8 @@ func writeAtOnce[T any](t *testing.T, sizes []int, parts [][]T, writer func() fu
 	all.Wait()
 }
 
-// day compares the figures of a day with the model.
-func (w *twin) day(t tester, day time.Time) {
+// compareDay compares the figures of a day with the model.
+func (w *twin) compareDay(t tester, day time.Time) {
 	t.Helper()
 	got, err := w.store().Day(t.Context(), day)
 	if err != nil {
@@ -150,8 +152,8 @@ func (w *twin) day(t tester, day time.Time) {
 	}
 }
 
-// solve compares the record with an ID with the model.
-func (w *twin) solve(t tester, id string) {
+// compareSolve compares the record with the given ID with the model.
+func (w *twin) compareSolve(t tester, id string) {
 	t.Helper()
 	got, found, err := w.store().Solve(t.Context(), id)
 	want, known := w.model[id]
@@ -160,8 +162,9 @@ func (w *twin) solve(t tester, id string) {
 	}
 }
 
-// task compares the record of a task with the model. If several records have the task, the store may return any of them.
-func (w *twin) task(t tester, task string) {
+// compareTask compares the record of a task with the model. If several records have the task, the
+// store may return any of these records.
+func (w *twin) compareTask(t tester, task string) {
 	t.Helper()
 	got, found, err := w.store().Task(t.Context(), task)
 	want := w.model.task(task)
@@ -170,39 +173,40 @@ func (w *twin) task(t tester, task string) {
 	}
 }
 
-// all compares everything that the store can return with the model.
-func (w *twin) all(t tester) {
+// compareAll compares everything that the store can return with the model.
+func (w *twin) compareAll(t tester) {
 	t.Helper()
 	whole := history.Query{Limit: history.MostLimit}
 	sitekeys, tasks, days := map[string]bool{}, map[string]bool{}, map[time.Time]bool{}
 	for id, r := range w.model {
-		w.solve(t, id)
+		w.compareSolve(t, id)
 		sitekeys[r.Sitekey], tasks[r.Task], days[dayOf(r.Ended)] = true, true, true
 	}
 	for task := range tasks {
-		w.task(t, task)
+		w.compareTask(t, task)
 	}
 	for sitekey := range sitekeys {
 		if sitekey != "" { // records without a sitekey are in no list
-			w.site(sitekey).page(t, whole)
+			w.site(sitekey).comparePage(t, whole)
 		}
 	}
 	for day := range days {
-		w.day(t, day)
+		w.compareDay(t, day)
 	}
-	w.tasks(history.StatusSolved).page(t, whole)
-	w.tasks(history.StatusError).page(t, whole)
+	w.tasks(history.StatusSolved).comparePage(t, whole)
+	w.tasks(history.StatusError).comparePage(t, whole)
 }
 
-// down fails the test unless err is an error, and it is a history.ErrDown if and only if this is wanted.
-func down(t tester, what string, err error, want bool) {
+// checkDown fails the test unless err is an error. It also fails the test unless err is a
+// history.ErrDown exactly if the argument want is true.
+func checkDown(t tester, what string, err error, want bool) {
 	t.Helper()
 	if err == nil || errors.Is(err, history.ErrDown) != want {
 		t.Fatalf("%s: %v; history.ErrDown: want %v", what, err, want)
 	}
 }
 
-// endedContexts returns a canceled context and one whose deadline has passed, each by its error.
+// endedContexts returns a canceled context and a context whose deadline has passed, by their errors.
 func endedContexts(t testing.TB) map[error]context.Context {
 	t.Helper()
 	cancelled, cancel := context.WithCancel(t.Context())

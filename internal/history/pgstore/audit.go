@@ -10,7 +10,7 @@ import (
 
 // WriteEntries implements history.Audit.
 func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
-	return failed("writing the audit", s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
+	return wrapError("writing the audit", s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		fresh, err := audit.insert(ctx, tx, batch, s.o.KeepAudit)
 		if err != nil || len(fresh) == 0 {
 			return err
@@ -32,7 +32,7 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 // Entries implements history.Audit.
 func (s *Store) Entries(ctx context.Context, key string, q history.Query) (history.Entries, error) {
 	entries, more, err := audit.page(ctx, s, "key", indexable(key), s.o.KeepAudit, q)
-	return history.Entries{List: entries, More: more}, failed("reading the audit", err)
+	return history.Entries{List: entries, More: more}, wrapError("reading the audit", err)
 }
 
 // KeyDay implements history.Audit.
@@ -44,13 +44,13 @@ func (s *Store) KeyDay(ctx context.Context, day time.Time) (map[string]history.K
 	keys := map[string]history.KeyFigures{}
 	err := keyDays.read(ctx, s, day, s.o.KeepAudit, []any{&key}, f.Counts(), func() { keys[key] = f })
 	if err != nil {
-		return nil, failed("reading the figures of keys", err)
+		return nil, wrapError("reading the figures of keys", err)
 	}
 	return keys, nil
 }
 
-// The SQL statements of forgetAudit. There are few API keys, so forgetEntries finds each key by one step in the index of
-// the primary key, and then the oldest entries of the key.
+// The SQL statements of forgetAudit. There are few API keys. So forgetEntries finds each key with one
+// step in the index of the primary key, and then finds the oldest entries of the key.
 const (
 	forgetEntries = `with recursive names as (
 			(select key from captcha_audit order by key limit 1)
@@ -66,8 +66,8 @@ const (
 
 // forgetAudit deletes rows older than Options.KeepAudit.
 func (s *Store) forgetAudit(ctx context.Context) error {
-	if err := s.delete(ctx, forgetEntries, s.o.KeepAudit); err != nil {
-		return failed("deleting old entries of the audit", err)
+	if err := s.deleteBatches(ctx, forgetEntries, s.o.KeepAudit); err != nil {
+		return wrapError("deleting old entries of the audit", err)
 	}
-	return failed("deleting old figures of keys", s.delete(ctx, forgetKeyDays, s.o.KeepAudit))
+	return wrapError("deleting old figures of keys", s.deleteBatches(ctx, forgetKeyDays, s.o.KeepAudit))
 }

@@ -13,8 +13,8 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// BenchmarkWrite reports the records a second in batches of 100, by one writer and by four, and the bytes of a record
-// with its part of the indexes.
+// BenchmarkWrite reports how many records a second one writer and four writers insert in batches of
+// 100. It also reports the bytes of a record, including its part of the indexes.
 func BenchmarkWrite(b *testing.B) {
 	for _, writers := range []int{1, 4} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
@@ -27,7 +27,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteEntries reports the same for entries of the audit and one writer.
+// BenchmarkWriteEntries reports the same values for entries of the audit and one writer.
 func BenchmarkWriteEntries(b *testing.B) {
 	benchmark(b, 1, "captcha_audit", (*Store).WriteEntries, func(n int) history.Entry {
 		return history.Entry{
@@ -40,7 +40,7 @@ func BenchmarkWriteEntries(b *testing.B) {
 func benchmark[E any](b *testing.B, writers int, table string, write func(*Store, context.Context, []E) error, element func(n int) E) {
 	server := postgrestest.Start(b)
 	address := server.Database(b)
-	s, _ := opened(b, address, postgrestest.Patience, 0)
+	s, _ := openStore(b, address, postgrestest.Patience, 0)
 	batches, done := make(chan []E, writers), make(chan error, writers)
 	for range writers {
 		go func() {

@@ -8,7 +8,8 @@ import (
 	"poold/internal/history"
 )
 
-// recordColumns returns the columns of the table captcha_solves: those of history.Record.Columns, and the status.
+// recordColumns returns the columns of the table captcha_solves: the columns of
+// history.Record.Columns, and the status.
 func recordColumns(r *history.Record) []history.Column {
 	status := string(r.Status())
 	return append(r.Columns(), history.Column{Name: "status", Field: &status})
@@ -29,7 +30,7 @@ func values(columns []history.Column) map[string]any {
 	for _, c := range columns {
 		switch field := c.Field.(type) {
 		case *string:
-			row[c.Name] = cleaned(c.Name, *field)
+			row[c.Name] = cleanText(c.Name, *field)
 		case *time.Time:
 			if !field.IsZero() {
 				row[c.Name] = *field
@@ -66,8 +67,8 @@ func (n *nullable) Scan(value any) error {
 	return nil
 }
 
-// cleaned returns a text as the server can store it in a column.
-func cleaned(column, text string) string {
+// cleanText returns a text in the form that the server can store in a column.
+func cleanText(column, text string) string {
 	switch column {
 	case "id", "target", "owner", "type", "sitekey", "key":
 		return indexable(text)
@@ -79,13 +80,13 @@ func cleaned(column, text string) string {
 // mostIndexed limits the bytes of a text in an index, because PostgreSQL limits a row of an index to 2.7 kB.
 const mostIndexed = 500
 
-// storable replaces the bytes of a text that the server refuses. A record with a refused text would block all later
-// records.
+// storable replaces the bytes of a text that the server refuses. Without this a record with such a
+// text would block all later records.
 func storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// indexable makes a text storable and cuts it to at most mostIndexed bytes.
+// indexable makes a text storable and shortens it to at most mostIndexed bytes.
 func indexable(text string) string {
 	if text = storable(text); len(text) > mostIndexed {
 		text = strings.ToValidUTF8(text[:mostIndexed], "")

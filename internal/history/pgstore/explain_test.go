@@ -16,13 +16,14 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// filled returns a store with 50,000 records of 40 days, their figures, and as many entries. Every other record is of
-// the site "large": of the target "before" until 15 days ago, since then of "now", and some of "rare". The others are
-// of 1,000 sites with a target each. One in 13 is an error.
-func filled(t *testing.T, server *postgrestest.Server) *Store {
+// openFilled returns a store with 50,000 records of 40 days, their figures, and as many entries.
+// Every other record is of the site "large". Its target is "before" until 15 days ago and "now" since
+// then, and some of its records are of the target "rare". All other records are of 1,000 sites, each
+// with its own target. One record in 13 is an error.
+func openFilled(t *testing.T, server *postgrestest.Server) *Store {
 	t.Helper()
 	address := server.Database(t)
-	s, _ := opened(t, address, postgrestest.Patience, 30*24*time.Hour)
+	s, _ := openStore(t, address, postgrestest.Patience, 30*24*time.Hour)
 	server.SQL(t, address, `insert into captcha_solves (id, identity, target, owner, type, sitekey, pageurl, provider, task, how,
 				status, code, placed, submitted, ended, solved, polls, callback, price)
 			select md5(n::text) || '.' || md5(site), md5(site),
@@ -47,14 +48,14 @@ func filled(t *testing.T, server *postgrestest.Server) *Store {
 	return s
 }
 
-// statement is a statement for the server, perhaps after unsorted.
+// statement is a statement for the server. It may follow the statement unsorted.
 type statement struct {
 	sql     string
 	args    []any
 	ordered bool
 }
 
-// plan returns the server's plan and the number of pages of 8 kB that it reads.
+// plan returns the server's plan and the number of 8 kB pages that the plan reads.
 func (q statement) plan(t *testing.T, s *Store) (text string, pages int) {
 	t.Helper()
 	var lines []string
@@ -78,9 +79,9 @@ func (q statement) plan(t *testing.T, s *Store) (text string, pages int) {
 	return text, pages
 }
 
-// Each query uses its index and reads few pages beside its result.
+// Each query uses its index. It reads only a few pages more than its result has.
 func testIndexes(t *testing.T, server *postgrestest.Server) {
-	s := filled(t, server)
+	s := openFilled(t, server)
 	now, days := time.Now(), 24*time.Hour
 	top := history.Query{Limit: 50}
 	page := history.Query{
@@ -107,7 +108,7 @@ func testIndexes(t *testing.T, server *postgrestest.Server) {
 	for name, c := range map[string]struct {
 		statement
 		index string
-		pages int // at most
+		pages int // maximum number of pages
 	}{
 		"a site":                     {query("sitekey", "large", top), "captcha_solves_site", 100},
 		"a site of few records":      {query("sitekey", "1001", top), "captcha_solves_site", 100},

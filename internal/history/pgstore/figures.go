@@ -11,20 +11,20 @@ import (
 	"poold/internal/postgres"
 )
 
-// days is a table with the figures of UTC days.
+// days is the table with the figures of UTC days.
 type days struct {
 	name   string
-	key    string   // the other columns of the primary key, after day
+	key    string   // columns of the primary key after the column day
 	counts []string // the columns with figures
 }
 
 var (
-	figured = days{"captcha_figures", "target, owner, type", counted(new(history.Figures).Counts())}
-	keyDays = days{"captcha_audit_figures", "key", counted(new(history.KeyFigures).Counts())}
+	figured = days{"captcha_figures", "target, owner, type", figureNames(new(history.Figures).Counts())}
+	keyDays = days{"captcha_audit_figures", "key", figureNames(new(history.KeyFigures).Counts())}
 )
 
-// counted returns the names of the columns with figures.
-func counted(counts []history.Count) []string {
+// figureNames returns the names of the columns with figures.
+func figureNames(counts []history.Count) []string {
 	names := make([]string, len(counts))
 	for i, c := range counts {
 		names[i] = c.Name
@@ -32,8 +32,8 @@ func counted(counts []history.Count) []string {
 	return names
 }
 
-// figuresRow returns a row by the names of its columns. The argument key has the columns of the primary key, and counts
-// has the figures.
+// figuresRow returns a row by the names of its columns. The argument key has the columns of the
+// primary key. The argument counts has the figures.
 func figuresRow(key map[string]any, counts []history.Count) map[string]any {
 	row := maps.Clone(key)
 	for _, c := range counts {
@@ -42,7 +42,8 @@ func figuresRow(key map[string]any, counts []history.Count) map[string]any {
 	return row
 }
 
-// add adds the figures of each row to the stored row with the same key, or stores the row if there is none.
+// add adds the figures of each row to the stored row with the same key. If there is no such row, add
+// stores the new row.
 func (d days) add(ctx context.Context, tx postgres.Tx, rows []map[string]any) error {
 	text, err := json.Marshal(rows)
 	if err != nil {
@@ -59,8 +60,8 @@ func (d days) add(ctx context.Context, tx postgres.Tx, rows []map[string]any) er
 	return err
 }
 
-// read reads the figures of a day, unless they have expired. It scans each row into the pointers of key and counts, and
-// then calls the function row.
+// read reads the figures of a day, unless they have expired. It scans each row into the pointers in
+// the arguments key and counts, and then calls the function row.
 func (d days) read(ctx context.Context, s *Store, day time.Time, keep time.Duration, key []any, counts []history.Count, row func()) error {
 	for _, c := range counts {
 		key = append(key, c.N)
@@ -70,7 +71,7 @@ func (d days) read(ctx context.Context, s *Store, day time.Time, keep time.Durat
 	})
 }
 
-// query returns the SQL statement of read.
+// query returns the SQL statement of the method read.
 func (d days) query() string {
 	return `select ` + d.key + `, ` + strings.Join(d.counts, ", ") + ` from ` + d.name + `
 		where day = $1::date and day >= ((now() - $2::interval) at time zone 'UTC')::date`

@@ -24,17 +24,17 @@ func record(id string, ended time.Time) history.Record {
 	}
 }
 
-// must writes records and fails the test on an error.
-func must(t *testing.T, s *Store, records ...history.Record) {
+// mustWrite writes records and fails the test after an error.
+func mustWrite(t *testing.T, s *Store, records ...history.Record) {
 	t.Helper()
 	if err := s.Write(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// shown returns what each method shows of records: the number by site, by status and by ID, and the orders in the
-// figures of their days.
-func shown(t *testing.T, s *Store, records ...history.Record) (site, tasks, solves int, orders int64) {
+// countShown returns how many of the records each method returns: by site, by status, by ID, and in
+// the figures of their days.
+func countShown(t *testing.T, s *Store, records ...history.Record) (site, tasks, solves int, orders int64) {
 	t.Helper()
 	site = len(read(t, s, records[0].Sitekey))
 	page, err := s.Tasks(t.Context(), history.StatusSolved, history.Query{Limit: history.MostLimit})
@@ -70,15 +70,15 @@ func read(t *testing.T, s *Store, sitekey string) []history.Record {
 	return page.Records
 }
 
-// Records older than Options.Keep are neither shown nor written again. They are deleted in small batches, without the
-// audit. The figures of the first kept day stay.
+// Records older than Options.Keep are neither returned nor written again. They are deleted in small
+// batches, and the audit stays. The figures of the first kept day also stay.
 func testExpiredRecords(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	now := time.Now()
-	first := now.UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour) // the first kept day; the time to keep begins at its noon
+	first := now.UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour) // first kept day; the time to keep begins at noon of this day
 	noon := first.Add(12 * time.Hour)
-	old, _ := opened(t, address, postgrestest.Patience, 90*24*time.Hour)
-	s, _ := opened(t, address, postgrestest.Patience, now.Sub(noon))
+	old, _ := openStore(t, address, postgrestest.Patience, 90*24*time.Hour)
+	s, _ := openStore(t, address, postgrestest.Patience, now.Sub(noon))
 	records := []history.Record{
 		record("kept1", now), record("kept2", noon.Add(10*time.Minute)),
 		record("gone1", noon.Add(-time.Minute)), record("gone2", first.Add(-time.Millisecond)), record("gone3", now.Add(-10*24*time.Hour)),
@@ -87,19 +87,20 @@ func testExpiredRecords(t *testing.T, server *postgrestest.Server) {
 	if err := old.WriteEntries(t.Context(), []history.Entry{{ID: "kept", Key: "key", At: records[4].Ended, Action: history.Taken}}); err != nil {
 		t.Fatal(err)
 	}
-	must(t, old, records...)
+	mustWrite(t, old, records...)
 	check := func(s *Store, kept int, counted int64) {
 		t.Helper()
-		if site, tasks, solves, orders := shown(t, s, records...); site != kept || tasks != kept || solves != kept || orders != counted {
+		if site, tasks, solves, orders := countShown(t, s, records...); site != kept || tasks != kept || solves != kept || orders != counted {
 			t.Errorf("shown: %d of the site, %d of the status, %d by ID, %d orders; want %d, %d orders", site, tasks, solves, orders, kept, counted)
 		}
 	}
 	check(old, 5, 5)
 	check(s, 2, 3)
-	must(t, s, records...)
+	mustWrite(t, s, records...)
 	check(s, 2, 3)
 	check(old, 5, 5)
-	// More old records, some of them errors, with figures of many days. A trigger notes each deletion.
+	// The statement adds more old records, some of them errors, with figures of many days. A trigger
+	// notes each deletion.
 	server.SQL(t, address, `insert into captcha_solves (id, identity, target, owner, type, sitekey, pageurl, provider, task, how, status,
 				code, placed, submitted, ended, solved, polls, callback, price)
 			select 'old' || n, identity, target, owner, type, 'others', pageurl, provider, task, how, case when n % 4 = 0 then 'error' else 'solved' end,
@@ -125,24 +126,24 @@ func testExpiredRecords(t *testing.T, server *postgrestest.Server) {
 		t.Errorf("deleted at once at most, and enough: %s", got)
 	}
 	check(s, 2, 3)
-	must(t, s, records...) // again after the deletion
+	mustWrite(t, s, records...) // written again after the deletion
 	check(s, 2, 3)
 	check(old, 2, 3)
-	must(t, old, records...)
-	postgrestest.Run(t, s.Run) // deletes periodically
+	mustWrite(t, old, records...)
+	postgrestest.Run(t, s.Run) // Run deletes expired rows periodically
 	testkit.Within(t, postgrestest.Patience, "deleted", func() bool { return left() == "2|2|1|1" })
 }
 
-// Entries older than Options.KeepAudit are neither shown nor written again. They are deleted in small batches, for each
-// key. The figures of the first kept day stay, and so do the records and their figures, which have another time to
-// keep.
+// Entries older than Options.KeepAudit are neither returned nor written again. They are deleted in
+// small batches, for each key. The figures of the first kept day stay. The records and their figures
+// also stay, because they have another time to keep.
 func testExpiredEntries(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	now := time.Now()
 	first := now.UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour)
 	noon := first.Add(12 * time.Hour)
-	old, _ := opened(t, address, postgrestest.Patience, 90*24*time.Hour)
-	s, _ := opened(t, address, postgrestest.Patience, 90*24*time.Hour)
+	old, _ := openStore(t, address, postgrestest.Patience, 90*24*time.Hour)
+	s, _ := openStore(t, address, postgrestest.Patience, 90*24*time.Hour)
 	s.o.KeepAudit = now.Sub(noon)
 	var batch []history.Entry
 	for i, at := range []time.Time{now, noon.Add(10 * time.Minute), noon.Add(-time.Minute), first.Add(-time.Millisecond), now.Add(-10 * 24 * time.Hour)} {
@@ -177,7 +178,7 @@ func testExpiredEntries(t *testing.T, server *postgrestest.Server) {
 			}
 		}
 	}
-	must(t, old, record("kept", now.Add(-20*24*time.Hour)))
+	mustWrite(t, old, record("kept", now.Add(-20*24*time.Hour)))
 	write(old)
 	check(old, 5, 5)
 	check(s, 2, 3)
@@ -191,7 +192,7 @@ func testExpiredEntries(t *testing.T, server *postgrestest.Server) {
 		create function note() returns trigger language plpgsql as $$ begin insert into deletions select count(*) from gone; return null; end $$;
 		create trigger note after delete on captcha_audit referencing old table as gone for each statement execute function note();
 		create trigger note after delete on captcha_audit_figures referencing old table as gone for each statement execute function note()`)
-	postgrestest.Run(t, s.Run) // deletes periodically
+	postgrestest.Run(t, s.Run) // Run deletes expired rows periodically
 	left := `select (select count(*) from captcha_audit), (select count(*) from captcha_audit_figures),
 		(select count(*) from captcha_solves), (select count(*) from captcha_figures)`
 	testkit.Within(t, postgrestest.Patience, "deleted", func() bool {
@@ -200,17 +201,18 @@ func testExpiredEntries(t *testing.T, server *postgrestest.Server) {
 	if got := server.SQL(t, address, "select max(n), sum(n) >= 4500 from deletions"); got != "1000|t" {
 		t.Errorf("deleted at once at most, and enough: %s", got)
 	}
-	write(s) // again after the deletion
+	write(s) // written again after the deletion
 	check(s, 2, 3)
 	check(old, 2, 3)
 }
 
-// A record with invalid UTF-8, or with texts too long for an index, is written with the part that the server accepts.
-// It does not block others, and a query for such a text is no error.
+// For a record with invalid UTF-8, or with texts too long for an index, the store writes the part
+// that the server accepts. This record does not block other records, and a query for such a text
+// returns no error.
 func testInvalidTexts(t *testing.T, server *postgrestest.Server) {
-	s, _ := opened(t, server.Database(t), postgrestest.Patience, 0)
+	s, _ := openStore(t, server.Database(t), postgrestest.Patience, 0)
 	long := ""
-	for n := range 20_000 { // not compressible
+	for n := range 20_000 { // the text must not be compressible
 		long += string(rune('!' + n*n%7919%90))
 	}
 	good := record("good", time.Now())
@@ -220,7 +222,7 @@ func testInvalidTexts(t *testing.T, server *postgrestest.Server) {
 		bad.Sitekey, bad.Pageurl, bad.Provider, bad.Task, bad.How, bad.Code = text, text, text, text, history.How(text), text
 		again := bad
 		again.ID, again.Owner = "again"+bad.ID, text+"\xff"
-		must(t, s, bad, good, again)
+		mustWrite(t, s, bad, good, again)
 		got := read(t, s, text)
 		if len(got) < 2 {
 			t.Errorf("%.10q: %d records", text, len(got))

@@ -20,8 +20,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// made returns n records of the last hours for few targets.
-func made(n int) []history.Record {
+// makeRecords returns n records of the last hours for few targets.
+func makeRecords(n int) []history.Record {
 	records := make([]history.Record, n)
 	for i := range records {
 		r := record(fmt.Sprint(i), time.Now().Add(-time.Duration(i)*10*time.Second))
@@ -32,8 +32,8 @@ func made(n int) []history.Record {
 	return records
 }
 
-// exact checks that each record exists and that the figures are the sums of the records.
-func exact(t *testing.T, s *Store, records []history.Record) {
+// checkExact checks that each record exists and that the figures are the sums of the records.
+func checkExact(t *testing.T, s *Store, records []history.Record) {
 	t.Helper()
 	want := map[string]map[history.Owned]history.Figures{}
 	for _, r := range records {
@@ -57,8 +57,8 @@ func exact(t *testing.T, s *Store, records []history.Record) {
 	}
 }
 
-// again repeats a write until it succeeds.
-func again(t *testing.T, s *Store, batch []history.Record) {
+// writeAgain repeats a write until it succeeds.
+func writeAgain(t *testing.T, s *Store, batch []history.Record) {
 	t.Helper()
 	for began := time.Now(); ; {
 		err := s.Write(t.Context(), batch)
@@ -72,13 +72,13 @@ func again(t *testing.T, s *Store, batch []history.Record) {
 	}
 }
 
-// Two replicas write the same records while connections break in the middle of batches and answers to commits are lost.
-// Each record counts once.
+// Two replicas write the same records while connections break in the middle of batches and the
+// replies to commits are lost. Each record counts once.
 func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
-	killer, _ := opened(t, address, postgrestest.Patience, 0)
-	records := made(1000)
+	killer, _ := openStore(t, address, postgrestest.Patience, 0)
+	records := makeRecords(1000)
 	var writers sync.WaitGroup
 	enough := make(chan struct{})
 	killed := 0
@@ -89,7 +89,7 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 			if i%5 == 0 {
 				thief.Steal("commit\x00")
 			}
-			// All connections in a transaction.
+			// The statement ends all connections that are in a transaction.
 			if err := killer.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
 				n := 0
 				defer func() { killed += n }()
@@ -101,33 +101,33 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 		}
 	})
 	for i := range 2 {
-		// With 100 ms some calls give up and are repeated.
-		s, _ := opened(t, through, []time.Duration{postgrestest.Patience, 100 * time.Millisecond}[i], 0)
+		// With a limit of 100 ms some calls fail and are repeated.
+		s, _ := openStore(t, through, []time.Duration{postgrestest.Patience, 100 * time.Millisecond}[i], 0)
 		testkit.Within(t, postgrestest.Patience, "a schema", func() bool { return s.db.Migrate(t.Context()) == nil })
 		mine := slices.Clone(records)
 		if i == 1 {
 			slices.Reverse(mine)
 		}
 		writers.Go(func() {
-			for over := false; !over; { // once more after the last broken connection
+			for over := false; !over; { // the loop writes once more after the last broken connection
 				select {
 				case <-enough:
 					over = true
 				default:
 				}
 				for batch := range slices.Chunk(mine, history.MostBatch) {
-					again(t, s, batch)
+					writeAgain(t, s, batch)
 				}
 			}
 		})
 	}
 	writers.Wait()
 	t.Logf("%d connections were ended, and %d answers lost", killed, thief.Stolen())
-	exact(t, killer, records)
+	checkExact(t, killer, records)
 }
 
-// all calls each method and returns the errors.
-func all(t *testing.T, s *Store, batch []history.Record) []error {
+// callAll calls each method and returns the errors.
+func callAll(t *testing.T, s *Store, batch []history.Record) []error {
 	t.Helper()
 	q := history.Query{Limit: 1}
 	_, site := s.Site(t.Context(), "site", q)
@@ -140,13 +140,14 @@ func all(t *testing.T, s *Store, batch []history.Record) []error {
 	return []error{s.Write(t.Context(), batch), site, tasks, day, solve, entries, keys, note}
 }
 
-// In an outage each call fails soon with a history.ErrDown that says why. No error and no log line contains a part of
-// the address. After the recovery all calls succeed, and the earlier records are complete.
+// In an outage each call fails soon with a history.ErrDown that gives the reason. No error and no log
+// line contains a part of the address. After the recovery all calls succeed, and the earlier records
+// are complete.
 func testOutages(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	s, logs := opened(t, address, 0, 0)
+	s, logs := openStore(t, address, 0, 0)
 	postgrestest.Run(t, s.Run)
-	records := made(400)
+	records := makeRecords(400)
 	testkit.Within(t, postgrestest.Patience, "the first batch", func() bool { return s.Write(t.Context(), records[:100]) == nil })
 	written := 100
 	for name, outage := range server.Outages(t) {
@@ -155,7 +156,7 @@ func testOutages(t *testing.T, server *postgrestest.Server) {
 			written += 100
 			outage.Begin()
 			began := time.Now()
-			errs := all(t, s, batch)
+			errs := callAll(t, s, batch)
 			if took := time.Since(began); took > time.Duration(len(errs))*3*time.Second {
 				t.Errorf("%d calls took %v", len(errs), took)
 			}
@@ -167,10 +168,10 @@ func testOutages(t *testing.T, server *postgrestest.Server) {
 				postgrestest.Hidden(t, "the error", err.Error())
 			}
 			outage.End()
-			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return errors.Join(all(t, s, batch)...) == nil })
+			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return errors.Join(callAll(t, s, batch)...) == nil })
 		})
 	}
-	calm, _ := opened(t, address, postgrestest.Patience, 0)
-	exact(t, calm, records)
+	calm, _ := openStore(t, address, postgrestest.Patience, 0)
+	checkExact(t, calm, records)
 	postgrestest.Hidden(t, "the log", logs.String())
 }

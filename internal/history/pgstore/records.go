@@ -12,7 +12,7 @@ import (
 
 // Write implements history.Store.
 func (s *Store) Write(ctx context.Context, batch []history.Record) error {
-	return failed("writing records", s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
+	return wrapError("writing records", s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		fresh, err := solves.insert(ctx, tx, batch, s.o.Keep)
 		if err != nil || len(fresh) == 0 {
 			return err
@@ -48,10 +48,10 @@ func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Quer
 	return s.page(ctx, "status", string(status), q)
 }
 
-// page reads a page of the records that have the argument value in the column `by`.
+// page reads a page of the records whose column `by` has the given value.
 func (s *Store) page(ctx context.Context, by, value string, q history.Query) (history.Page, error) {
 	records, more, err := solves.page(ctx, s, by, value, s.o.Keep, q)
-	return history.Page{Records: records, More: more}, failed("reading records", err)
+	return history.Page{Records: records, More: more}, wrapError("reading records", err)
 }
 
 // Day implements history.Store.
@@ -67,14 +67,14 @@ func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 		sums.Targets[owned] = sums.Targets[owned].Plus(f)
 	})
 	if err != nil {
-		return history.Day{}, failed("reading the figures of a day", err)
+		return history.Day{}, wrapError("reading the figures of a day", err)
 	}
 	return sums, nil
 }
 
 // Solve implements history.Store.
 func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, error) {
-	return s.one(ctx, readSolve, indexable(id))
+	return s.firstRecord(ctx, readSolve, indexable(id))
 }
 
 // Task implements history.Store.
@@ -82,20 +82,21 @@ func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, er
 	if history.IsOrder(task) {
 		return history.Record{}, false, nil
 	}
-	return s.one(ctx, readTask, storable(task))
+	return s.firstRecord(ctx, readTask, storable(task))
 }
 
-// one returns the first record that an SQL statement selects. The argument name is the first parameter of the statement.
-func (s *Store) one(ctx context.Context, sql, name string) (history.Record, bool, error) {
+// firstRecord returns the first record that an SQL statement selects. The argument name is the first
+// parameter of the statement.
+func (s *Store) firstRecord(ctx context.Context, sql, name string) (history.Record, bool, error) {
 	records, err := solves.read(ctx, s, sql, name, s.o.Keep)
 	if err != nil || len(records) == 0 {
-		return history.Record{}, false, failed("reading a record", err)
+		return history.Record{}, false, wrapError("reading a record", err)
 	}
 	return records[0], true, nil
 }
 
 var (
-	readSolve = `select ` + solves.list() + ` from captcha_solves where id = $1 and ended >= now() - $2::interval`
-	readTask  = `select ` + solves.list() + ` from captcha_solves where left(task, 100) = left($1, 100) and task = $1 and task <> ''
+	readSolve = `select ` + solves.columnList() + ` from captcha_solves where id = $1 and ended >= now() - $2::interval`
+	readTask  = `select ` + solves.columnList() + ` from captcha_solves where left(task, 100) = left($1, 100) and task = $1 and task <> ''
 		and ended >= now() - $2::interval order by ended desc, id desc limit 1`
 )

@@ -31,7 +31,8 @@ type Store struct {
 	o  Options
 }
 
-// New returns the store of a database. Store.Run calls postgres.DB.Run, so the caller must not.
+// New returns the store of a database. Store.Run calls postgres.DB.Run, so the caller must not call
+// postgres.DB.Run.
 func New(db *postgres.DB, o Options) *Store {
 	o.Keep, o.KeepAudit = cmp.Or(o.Keep, quarter), cmp.Or(o.KeepAudit, quarter)
 	o.Clean = cmp.Or(o.Clean, time.Minute)
@@ -54,8 +55,9 @@ func (s *Store) Run(ctx context.Context) error {
 	return s.db.Run(ctx, "", nil)
 }
 
-// The SQL statements of the method forget. They skip rows that another transaction has locked; a later call deletes
-// these. The order makes the server use an index; without it, the server may read the whole table.
+// The SQL statements of the method forget. They skip rows that another transaction has locked. A
+// later call deletes these rows. The order by time makes the server use an index. Otherwise the
+// server may read the whole table.
 const (
 	forgetSolves = `delete from captcha_solves where id in (select id from captcha_solves
 		where status = $3 and ended < now() - $1::interval order by ended limit $2 for update skip locked)`
@@ -67,15 +69,16 @@ const (
 // forget deletes rows older than Options.Keep.
 func (s *Store) forget(ctx context.Context) error {
 	for _, status := range []history.Status{history.StatusSolved, history.StatusError} {
-		if err := s.delete(ctx, forgetSolves, s.o.Keep, status); err != nil {
-			return failed("deleting old records", err)
+		if err := s.deleteBatches(ctx, forgetSolves, s.o.Keep, status); err != nil {
+			return wrapError("deleting old records", err)
 		}
 	}
-	return failed("deleting old figures", s.delete(ctx, forgetFigures, s.o.Keep))
+	return wrapError("deleting old figures", s.deleteBatches(ctx, forgetFigures, s.o.Keep))
 }
 
-// delete repeats an SQL statement that deletes at most mostDeleted rows until it finds no more rows.
-func (s *Store) delete(ctx context.Context, statement string, keep time.Duration, more ...any) error {
+// deleteBatches repeats an SQL statement that deletes at most mostDeleted rows until the statement
+// finds no more rows.
+func (s *Store) deleteBatches(ctx context.Context, statement string, keep time.Duration, more ...any) error {
 	args := append([]any{keep, mostDeleted}, more...)
 	for deleted := int64(mostDeleted); deleted == mostDeleted; {
 		if err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) (err error) {
@@ -95,14 +98,15 @@ func (e downError) Is(target error) bool { return target == history.ErrDown }
 
 func (e downError) Unwrap() error { return e.error }
 
-// failed adds the name of the operation to an error and makes it a history.ErrDown, unless the context of the caller
-// ended or the content cannot be written. The error text quotes nothing from the server, because the errors of package postgres do not.
-func failed(doing string, err error) error {
+// wrapError adds the name of the operation to an error. It makes the error a history.ErrDown, unless
+// the context of the caller ended or the content cannot be written. The error text quotes nothing
+// from the server, because the errors of package postgres do not.
+func wrapError(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
 	err = fmt.Errorf("%s: %w", doing, err)
-	var content *json.MarshalerError // of a time that JSON cannot express
+	var content *json.MarshalerError // error of a time that JSON cannot express
 	if errors.As(err, &content) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}

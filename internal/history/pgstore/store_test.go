@@ -16,9 +16,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// opened returns the store of one daemon until the test ends. It makes the schema if the server answers, and deletes
-// nothing.
-func opened(t testing.TB, address string, limit, keep time.Duration) (*Store, *testkit.Log) {
+// openStore returns the store of one daemon until the test ends. If the server responds, openStore
+// makes the schema. It deletes nothing.
+func openStore(t testing.TB, address string, limit, keep time.Duration) (*Store, *testkit.Log) {
 	t.Helper()
 	l := &testkit.Log{}
 	log := l.Logger()
@@ -31,21 +31,21 @@ func opened(t testing.TB, address string, limit, keep time.Duration) (*Store, *t
 	return New(db, Options{Keep: keep, KeepAudit: keep, Clean: 300 * time.Millisecond}), l
 }
 
-// Two replicas pass the suites while both delete expired rows, without a deadlock.
+// Two replicas pass the suites while both replicas delete expired rows. No deadlock occurs.
 func testRecords(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	stores := make([]*Store, 2)
 	for i := range stores {
-		s, _ := opened(t, address, postgrestest.Patience, 7*24*time.Hour)
+		s, _ := openStore(t, address, postgrestest.Patience, 7*24*time.Hour)
 		postgrestest.Run(t, s.Run)
 		stores[i] = s
 	}
 	historytest.Test(t, func(t testing.TB) []history.Store {
-		empty(t, stores[0])
+		deleteRows(t, stores[0])
 		return []history.Store{stores[0], stores[1]}
 	})
 	historytest.TestAudit(t, func(t testing.TB) []history.Audit {
-		empty(t, stores[0])
+		deleteRows(t, stores[0])
 		return []history.Audit{stores[0], stores[1]}
 	})
 	if n := server.SQL(t, address, "select deadlocks from pg_stat_database where datname = current_database()"); n != "0" {
@@ -53,18 +53,18 @@ func testRecords(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// Records are in the order of their IDs' bytes, even if the database sorts texts by a language.
+// Records are sorted by the bytes of their IDs, even if the database sorts texts by a language.
 func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 	server.SQL(t, "postgres", "create database english template template0 locale_provider icu icu_locale 'en'")
 	if got := server.SQL(t, "english", "select 'a' < 'B'"); got != "t" {
 		t.Fatalf("a < B: %s", got)
 	}
-	s, _ := opened(t, server.Address("english"), postgrestest.Patience, 0)
+	s, _ := openStore(t, server.Address("english"), postgrestest.Patience, 0)
 	historytest.Suite["OneMillisecond"](t, func(testing.TB) []history.Store { return []history.Store{s} })
 	historytest.AuditSuite["EntriesOfOneMillisecond"](t, func(testing.TB) []history.Audit { return []history.Audit{s} })
 }
 
-// An option that is not set has its default, whatever the other ones are.
+// An option that is not set has its default, even if another option is set.
 func TestDefaultOptions(t *testing.T) {
 	for _, c := range []struct{ of, want Options }{
 		{Options{}, Options{quarter, quarter, time.Minute}},
@@ -78,19 +78,19 @@ func TestDefaultOptions(t *testing.T) {
 	}
 }
 
-// Records and entries have separate times to keep.
+// Records and entries are kept for separate times.
 func testKeepingTimes(t *testing.T, server *postgrestest.Server) {
 	historytest.TestKeepingTimes(t, func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
-		s, _ := opened(t, server.Database(t), postgrestest.Patience, keep)
+		s, _ := openStore(t, server.Database(t), postgrestest.Patience, keep)
 		s.o.KeepAudit = keepAudit
 		return s, s
 	})
 }
 
-// A record with a time that JSON cannot express is refused for its content. An ErrDown would be retried and
-// would block the records behind it. Nothing of its batch is written.
+// A record with a time that JSON cannot express is refused for its content. An ErrDown would be
+// retried and would block all later records. Nothing of the batch with this record is written.
 func testInvalidTimes(t *testing.T, server *postgrestest.Server) {
-	s, _ := opened(t, server.Database(t), postgrestest.Patience, 0)
+	s, _ := openStore(t, server.Database(t), postgrestest.Patience, 0)
 	good, bad := record("good", time.Now()), record("bad", time.Now().AddDate(9000, 0, 0))
 	entry := history.Entry{ID: "e", Key: "key", At: bad.Ended, Action: history.Taken}
 	for what, err := range map[string]error{
@@ -109,18 +109,18 @@ func testInvalidTimes(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// Random stories by two replicas. An outage ends their connections.
+// Two replicas play random stories. An outage ends their connections.
 func testStories(t *testing.T, server *postgrestest.Server) {
 	thief, through := postgrestest.Through(t, server.Database(t))
 	var place historytest.Place
 	var s *Store
 	for range 2 {
-		s, _ = opened(t, through, postgrestest.Patience, historytest.StoryKeep)
+		s, _ = openStore(t, through, postgrestest.Patience, historytest.StoryKeep)
 		place.Stores, place.Audits = append(place.Stores, s), append(place.Audits, s)
 	}
 	place.Down = thief.Close
 	historytest.Stories(t, 1, func(t *testing.T, seed uint64) {
-		empty(t, s)
+		deleteRows(t, s)
 		place.Delete = func() {
 			if err := errors.Join(s.forget(t.Context()), s.forgetAudit(t.Context())); err != nil {
 				t.Fatal(err)
@@ -131,7 +131,7 @@ func testStories(t *testing.T, server *postgrestest.Server) {
 }
 
 // empty deletes all rows. For the few rows of a test this is faster than truncate.
-func empty(t testing.TB, s *Store) {
+func deleteRows(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
 		_, err := tx.Exec(ctx, "delete from captcha_solves; delete from captcha_figures; delete from captcha_audit; delete from captcha_audit_figures")

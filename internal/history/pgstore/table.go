@@ -14,7 +14,7 @@ import (
 type table[R any] struct {
 	name    string
 	key     string // columns of the primary key, in the order of the key
-	at      string // column with the time from which the age of a row counts
+	at      string // column with the time at which the age of a row is 0
 	columns func(*R) []history.Column
 }
 
@@ -23,10 +23,11 @@ var (
 	audit  = table[history.Entry]{"captcha_audit", "key, at, id", "at", (*history.Entry).Columns}
 )
 
-// list returns the names of the table's columns, separated by commas.
-func (t table[R]) list() string { return strings.Join(names(t.columns(new(R))), ", ") }
+// columnList returns the names of the table's columns, separated by commas.
+func (t table[R]) columnList() string { return strings.Join(names(t.columns(new(R))), ", ") }
 
-// insert inserts the rows that the table lacks, except rows older than the argument keep. It returns the inserted rows.
+// insert inserts the rows that the table lacks, except rows older than the argument keep. It returns
+// the inserted rows.
 func (t table[R]) insert(ctx context.Context, tx postgres.Tx, rows []R, keep time.Duration) ([]R, error) {
 	members := make([]map[string]any, len(rows))
 	for i := range rows {
@@ -36,21 +37,22 @@ func (t table[R]) insert(ctx context.Context, tx postgres.Tx, rows []R, keep tim
 	if err != nil {
 		return nil, err
 	}
-	return t.scan(ctx, tx, `insert into `+t.name+` (`+t.list()+`)
-			select `+t.list()+` from json_populate_recordset(null::`+t.name+`, $1::json)
+	return t.scan(ctx, tx, `insert into `+t.name+` (`+t.columnList()+`)
+			select `+t.columnList()+` from json_populate_recordset(null::`+t.name+`, $1::json)
 			where `+t.at+` >= now() - $2::interval order by `+t.key+`
-		on conflict (`+t.key+`) do nothing returning `+t.list(), string(text), keep)
+		on conflict (`+t.key+`) do nothing returning `+t.columnList(), string(text), keep)
 }
 
-// scan executes an SQL statement and returns its rows. The statement must return the columns that the method list names.
+// scan executes an SQL statement and returns its rows. The statement must return the columns that
+// columnList names.
 func (t table[R]) scan(ctx context.Context, tx postgres.Tx, sql string, args ...any) (rows []R, err error) {
 	var row R
 	err = tx.Each(ctx, destinations(t.columns(&row)), func() { rows = append(rows, row) }, sql, args...)
 	return rows, err
 }
 
-// unsorted is an SQL statement that makes the server read the first rows in the order of an index. Otherwise, if the
-// server expects few rows, it may read all rows of a target and sort them.
+// unsorted is an SQL statement that makes the server read the first rows in the order of an index.
+// Without unsorted, a server that expects few rows may read all rows of a target and sort them.
 const unsorted = "set local enable_bitmapscan = off"
 
 // read executes a query that selects the first rows in the order of an index, and returns these rows.
@@ -64,7 +66,7 @@ func (t table[R]) read(ctx context.Context, s *Store, sql string, args ...any) (
 	return rows, err
 }
 
-// page reads a page of rows. The result more reports whether older rows follow.
+// page reads a page of rows. Its result more reports whether older rows follow.
 func (t table[R]) page(ctx context.Context, s *Store, by, value string, keep time.Duration, q history.Query) (rows []R, more bool, err error) {
 	sql, args := t.query(by, value, keep, q)
 	if rows, err = t.read(ctx, s, sql, args...); len(rows) > q.Limit {
@@ -73,18 +75,19 @@ func (t table[R]) page(ctx context.Context, s *Store, by, value string, keep tim
 	return rows, false, err
 }
 
-// mostPages limits the number of rows that a query may read if it reads a page of each target.
+// mostPages limits the number of rows that a query may read if the query reads a page of each target.
 const mostPages = 20_000
 
-// always is a time later than the time of any row.
-var always = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+// latestTime is later than the time of any row.
+var latestTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// query returns the SQL statement that reads a page, newest first, and one more row. The statement selects the rows that
-// have the argument value in the column `by` and have not expired. The table has an index on this column, the time and
-// the ID, and another index on this column, the target, the time and the ID.
+// query returns the SQL statement that reads a page, newest first, and one more row. The statement
+// selects the rows whose column `by` has the given value and that have not expired. The table has an
+// index on this column, the time and the ID. Another index is on this column, the target, the time
+// and the ID.
 func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (sql string, args []any) {
-	// The time of a row is before q.To if and only if the position of the row is before (q.To, "").
-	end := history.Position{Ended: always}
+	// A row's time is before q.To if and only if the row's position is before (q.To, "").
+	end := history.Position{Ended: latestTime}
 	if !q.To.IsZero() {
 		end.Ended = q.To
 	}
@@ -93,7 +96,7 @@ func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (
 	}
 	newest := ` order by ` + t.at + ` desc, id desc limit $6`
 	args = []any{value, q.From, keep, end.Ended, indexable(end.ID), q.Limit + 1}
-	sql = `select ` + t.list() + ` from ` + t.name + ` where ` + by + ` = $1 and ` + t.at + ` >= greatest($2::timestamptz, now() - $3::interval)
+	sql = `select ` + t.columnList() + ` from ` + t.name + ` where ` + by + ` = $1 and ` + t.at + ` >= greatest($2::timestamptz, now() - $3::interval)
 		and (` + t.at + `, id) < ($4::timestamptz, $5::text)`
 	if q.Targets == nil {
 		return sql + newest, args
@@ -104,7 +107,7 @@ func (t table[R]) query(by, value string, keep time.Duration, q history.Query) (
 	}
 	args = append(args, targets)
 	if len(targets)*q.Limit > mostPages {
-		// A query for so many targets reads the rows of all targets until the page is full.
+		// For so many targets the query reads the rows of all targets until the page is full.
 		return sql + ` and target = any($7::text[])` + newest, args
 	}
 	return `select page.* from (select distinct unnest($7::text[]) as name) seen

@@ -19,8 +19,8 @@ const (
 	arrivalsBatch = 200
 )
 
-// Arrivals is a history.ArrivalStore. Its keys contain the name of the target instead of the identity, so that a
-// target keeps its arrivals when its identity changes.
+// Arrivals is a history.ArrivalStore. Its keys contain the name of the target, so that a target keeps
+// its arrivals when its identity changes.
 type Arrivals struct{ db *redisdb.DB }
 
 // NewArrivals returns an Arrivals that uses db. The caller opens, runs and closes db.
@@ -34,8 +34,7 @@ func (s *Arrivals) key(target string, hour time.Time) string {
 	return s.db.Prefix + ":arrivals:{" + target + "}:" + hour.UTC().Format("2006-01-02T15")
 }
 
-// Write implements history.ArrivalStore. After an error some of the minutes may have been
-// written.
+// Write implements history.ArrivalStore. After an error some of the minutes may be in Redis.
 func (s *Arrivals) Write(ctx context.Context, minutes []history.StoredMinute) error {
 	for len(minutes) > 0 {
 		n := min(len(minutes), arrivalsBatch)
@@ -58,8 +57,8 @@ func (s *Arrivals) write(ctx context.Context, minutes []history.StoredMinute) er
 	return err
 }
 
-// Read returns the minutes of a target from all replicas. Read begins with the UTC hour that contains the time from,
-// and ends with the UTC hour that contains the time to.
+// Read returns the minutes of a target from all replicas. The first minutes are those of the UTC hour
+// that contains the time from. The last minutes are those of the UTC hour that contains the time to.
 func (s *Arrivals) Read(ctx context.Context, target string, from, to time.Time) ([]history.StoredMinute, error) {
 	var all []history.StoredMinute
 	for hour := from.UTC().Truncate(time.Hour); !hour.After(to); hour = hour.Add(time.Hour) {

@@ -14,17 +14,17 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// The test runs on every kind of server.
+// TestArrivalsAreKept runs on every kind of server.
 func TestArrivalsAreKept(t *testing.T) {
 	const name = "ArrivalsAreKept"
 	redistest.OnEvery(t, map[string]func(*testing.T, redistest.Place){name: testArrivalsAreKept}, []string{name})
 }
 
-// A rewritten minute replaces the minute of the same replica, and is read beside those of other replicas. Each hour
-// expires after 25 hours.
+// A rewritten minute replaces the minute of the same replica, and does not replace the minute of
+// another replica. Each hour expires after 25 hours.
 func testArrivalsAreKept(t *testing.T, p redistest.Place) {
 	prefix := "test-" + t.Name()
-	first, second := opened(t, p, prefix), opened(t, p, prefix)
+	first, second := openDB(t, p, prefix), openDB(t, p, prefix)
 	one, two := redisstore.NewArrivals(first), redisstore.NewArrivals(second)
 	key := func(target, hour string) string { return prefix + ":arrivals:{" + target + "}:" + hour }
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)

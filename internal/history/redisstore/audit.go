@@ -7,11 +7,11 @@ import (
 	"poold/internal/history"
 )
 
-// mostEntries limits the audit entries of a caller's key; the oldest entries are removed.
+// mostEntries limits the audit entries of a caller's key. The oldest entries are removed.
 const mostEntries = 10_000
 
-// WriteEntries implements history.Audit. It ignores an entry that already exists with the same text, and an entry
-// that is older than Options.KeepAudit.
+// WriteEntries implements history.Audit. It ignores an entry that already exists with the same text.
+// It also ignores an entry that is older than Options.KeepAudit.
 func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 	if len(batch) == 0 {
 		return nil
@@ -28,12 +28,12 @@ func (s *Store) WriteEntries(ctx context.Context, batch []history.Entry) error {
 		args = appendFigures(args, f.Counts(), []string{e.Key})
 	}
 	_, err := s.db.Eval(ctx, scripts.Get("archive_lines"), keys, args...)
-	return failed(ctx, err)
+	return storeError(ctx, err)
 }
 
 // Entries implements history.Audit. It finds the newest 10,000 entries of each key.
 func (s *Store) Entries(ctx context.Context, key string, q history.Query) (history.Entries, error) {
-	from, to := since(q.From, s.o.KeepAudit), q.To
+	from, to := laterStart(q.From, s.o.KeepAudit), q.To
 	if behind := q.Before.Ended.Add(time.Millisecond); !q.Before.Ended.IsZero() && (to.IsZero() || behind.Before(to)) {
 		to = behind
 	}
@@ -42,15 +42,15 @@ func (s *Store) Entries(ctx context.Context, key string, q history.Query) (histo
 		err := decode(l.text, e.Columns()[3:])
 		return e, err
 	}
-	// One read is usually enough. A longer read starts again at the first entry, so that it reads one state of the
-	// list.
-	for most := q.Limit + 2; ; most *= 4 {
-		lines, err := s.lines(ctx, keysOf(s.db).audit+hashed(key), from, to, most, " ")
+	// One read is usually enough. A longer read starts again at the first entry, so that all returned
+	// entries are from one state of the list.
+	for maximum := q.Limit + 2; ; maximum *= 4 {
+		lines, err := s.lines(ctx, keysOf(s.db).audit+hashed(key), from, to, maximum, " ")
 		if err != nil {
-			return history.Entries{}, failed(ctx, err)
+			return history.Entries{}, storeError(ctx, err)
 		}
-		list, more, err := matching(lines, q, decode, func(e history.Entry) string { return e.Target })
-		if err != nil || more || len(lines) < most {
+		list, more, err := selectItems(lines, q, decode, func(e history.Entry) string { return e.Target })
+		if err != nil || more || len(lines) < maximum {
 			return history.Entries{List: list, More: more}, err
 		}
 	}
@@ -60,7 +60,7 @@ func (s *Store) Entries(ctx context.Context, key string, q history.Query) (histo
 func (s *Store) KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error) {
 	found, err := s.figures(ctx, keysOf(s.db).usage+dateOf(day))
 	if err != nil {
-		return nil, failed(ctx, err)
+		return nil, storeError(ctx, err)
 	}
 	keys := map[string]history.KeyFigures{}
 	for name, n := range found {

@@ -17,12 +17,12 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// measured is a store, and how many bytes its Redis uses.
-func measured(b *testing.B) (store *redisstore.Store, used func() int64) {
+// openMeasured opens a store. The function used returns the number of bytes that its Redis uses.
+func openMeasured(b *testing.B) (store *redisstore.Store, used func() int64) {
 	address := redistest.Server(b)
 	client := redis.NewClient(&redis.Options{Addr: address})
 	b.Cleanup(func() { _ = client.Close() })
-	return redisstore.New(opened(b, redistest.Place{Addresses: "redis://" + address}, "bench"), redisstore.Options{}), func() int64 {
+	return redisstore.New(openDB(b, redistest.Place{Addresses: "redis://" + address}, "bench"), redisstore.Options{}), func() int64 {
 		info := client.Info(b.Context(), "memory").Val()
 		_, rest, _ := strings.Cut(info, "used_memory:")
 		n, err := strconv.ParseInt(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 10, 64)
@@ -33,10 +33,10 @@ func measured(b *testing.B) (store *redisstore.Store, used func() int64) {
 	}
 }
 
-// BenchmarkWrite reports the records a second in batches of 100, and the bytes of a record in Redis once the lists of
-// its site and status are full.
+// BenchmarkWrite reports how many records a second are written in batches of 100. It also reports the
+// bytes of a record in Redis when the lists of the record's site and status are full.
 func BenchmarkWrite(b *testing.B) {
-	store, used := measured(b)
+	store, used := openMeasured(b)
 	written := 0
 	write := func(n int) {
 		for n > 0 {
@@ -68,10 +68,11 @@ func BenchmarkWrite(b *testing.B) {
 	b.ReportMetric(float64(before)/2000, "B/record-first-2000")
 }
 
-// BenchmarkWriteEntries reports the entries of the audit a second in batches of 100, and the bytes of an entry in
-// Redis. A key keeps 10,000 entries, so the benchmark uses one key for each 5,000.
+// BenchmarkWriteEntries reports how many entries of the audit a second are written in batches of 100.
+// It also reports the bytes of an entry in Redis. A key keeps 10,000 entries, so the benchmark uses
+// one key for every 5,000 entries.
 func BenchmarkWriteEntries(b *testing.B) {
-	store, used := measured(b)
+	store, used := openMeasured(b)
 	before, written := used(), 0
 	for b.Loop() {
 		batch := make([]history.Entry, history.MostBatch)

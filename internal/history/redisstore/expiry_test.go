@@ -18,11 +18,11 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// Records and entries have separate times to keep.
+// Records and entries are kept for separate times.
 func TestKeepingTimes(t *testing.T) {
 	place := redistest.Place{Addresses: "redis://" + redistest.Server(t)}
 	historytest.TestKeepingTimes(t, func(t testing.TB, keep, keepAudit time.Duration) (history.Store, history.Audit) {
-		db := opened(t, place, fmt.Sprint("history", prefixes.Add(1)))
+		db := openDB(t, place, fmt.Sprint("history", prefixes.Add(1)))
 		s := redisstore.New(db, redisstore.Options{Keep: keep, KeepAudit: keepAudit})
 		return s, s
 	})
@@ -36,7 +36,8 @@ type expiring struct {
 	now time.Time
 }
 
-// write writes two records of each end and two entries of each action, of two days, and arrivals.
+// write writes two records of each end, two entries of each action, and arrivals. The records and
+// entries are of two days.
 func (e expiring) write(round int) {
 	e.t.Helper()
 	now := e.now
@@ -69,8 +70,8 @@ func (e expiring) write(round int) {
 	}
 }
 
-// lives returns the remaining life of each key.
-func (e expiring) lives() map[string]time.Duration {
+// remainingLives returns the remaining life of each key.
+func (e expiring) remainingLives() map[string]time.Duration {
 	e.t.Helper()
 	lives := map[string]time.Duration{}
 	for _, key := range e.db.Slow.Keys(e.t.Context(), "*").Val() {
@@ -79,8 +80,9 @@ func (e expiring) lives() map[string]time.Duration {
 	return lives
 }
 
-// Each key that a write makes expires after the time to keep of its kind, and a later write to a key renews its life. A
-// mark of a record is not renewed: it only has to outlive the record.
+// Each key of a write expires after the time to keep of its kind. A later write to a key renews the
+// life of the key. A write does not renew the mark of a record, because the mark only has to outlive
+// the record.
 func TestEachKeyExpires(t *testing.T) {
 	db, err := redisdb.Open(redisdb.Options{
 		Addresses: "redis://" + redistest.Server(t), Prefix: "p", Log: slog.New(slog.DiscardHandler),
@@ -101,7 +103,7 @@ func TestEachKeyExpires(t *testing.T) {
 	for round := range 2 {
 		e.write(round)
 		keys := map[string]int{}
-		for key, left := range e.lives() {
+		for key, left := range e.remainingLives() {
 			kind := strings.Split(key, ":")[1]
 			if kind == "solve" && strings.Contains(key, ":o0") && round > 0 {
 				continue
@@ -110,7 +112,7 @@ func TestEachKeyExpires(t *testing.T) {
 			if want := kinds[kind].keep; left > want || left < want-time.Minute {
 				t.Errorf("round %d: %s expires in %v, want %v", round, key, left, want)
 			}
-			if err := db.Slow.PExpire(t.Context(), key, time.Hour).Err(); err != nil { // as if it was old
+			if err := db.Slow.PExpire(t.Context(), key, time.Hour).Err(); err != nil { // as if the key was old
 				t.Fatal(err)
 			}
 		}
@@ -122,7 +124,7 @@ func TestEachKeyExpires(t *testing.T) {
 	}
 }
 
-// An option that is not set has its default, whatever the other one is.
+// An option that is not set has its default, even if the other option is set.
 func TestDefaultTimesToKeep(t *testing.T) {
 	place := redistest.Place{Addresses: "redis://" + redistest.Server(t)}
 	const week = 7 * 24 * time.Hour
@@ -134,10 +136,10 @@ func TestDefaultTimesToKeep(t *testing.T) {
 		"of records":   {redisstore.Options{Keep: time.Hour}, time.Hour, week},
 		"of the audit": {redisstore.Options{KeepAudit: time.Hour}, week, time.Hour},
 	} {
-		e := expiring{t, opened(t, place, strings.ReplaceAll(name, " ", "-")), nil, time.Now().UTC().Truncate(time.Millisecond)}
+		e := expiring{t, openDB(t, place, strings.ReplaceAll(name, " ", "-")), nil, time.Now().UTC().Truncate(time.Millisecond)}
 		e.s = redisstore.New(e.db, c.Options)
 		e.write(0)
-		for key, left := range e.lives() {
+		for key, left := range e.remainingLives() {
 			prefix, rest, _ := strings.Cut(key, ":")
 			want := c.keep
 			switch kind, _, _ := strings.Cut(rest, ":"); {
@@ -153,10 +155,11 @@ func TestDefaultTimesToKeep(t *testing.T) {
 	}
 }
 
-// The lists keep their newest members: 50 records of a site, 1,000 of a status, 10,000 entries of a key.
+// The lists keep their newest members: 50 records of a site, 1,000 records of a status, and 10,000
+// entries of a key.
 func TestListsKeepTheNewest(t *testing.T) {
 	place := redistest.Place{Addresses: "redis://" + redistest.Server(t)}
-	s := redisstore.New(opened(t, place, "p"), redisstore.Options{})
+	s := redisstore.New(openDB(t, place, "p"), redisstore.Options{})
 	began := time.Now().UTC().Truncate(time.Second).Add(-time.Hour)
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "site"}.ID()
 	for batch := range 101 { // the newest record is the last one

@@ -18,8 +18,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// stored is a history with one record and one entry of the key "alice", in a bubble.
-type stored struct {
+// storedHistory is a history in a bubble, with one record and one entry of the key "alice".
+type storedHistory struct {
 	*redisstore.Store
 
 	arrivals *redisstore.Arrivals
@@ -27,11 +27,11 @@ type stored struct {
 	record   history.Record
 }
 
-func store(t *testing.T) stored {
+func store(t *testing.T) storedHistory {
 	t.Helper()
 	redis := redistest.InBubble(t)
-	db := opened(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "faults")
-	s := stored{redisstore.New(db, redisstore.Options{}), redisstore.NewArrivals(db), redis, solved("site", 1)}
+	db := openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "faults")
+	s := storedHistory{redisstore.New(db, redisstore.Options{}), redisstore.NewArrivals(db), redis, solvedRecord("site", 1)}
 	for name, write := range writes {
 		if err := write(t.Context(), s); err != nil {
 			t.Fatal(name, err)
@@ -40,57 +40,57 @@ func store(t *testing.T) stored {
 	return s
 }
 
-type call = func(ctx context.Context, s stored) error
+type call = func(ctx context.Context, s storedHistory) error
 
-// writes and reads are the methods of the stores.
+// The methods of the stores that write and that read.
 var (
 	writes = map[string]call{
-		"Write": func(ctx context.Context, s stored) error { return s.Write(ctx, []history.Record{s.record}) },
-		"WriteEntries": func(ctx context.Context, s stored) error {
+		"Write": func(ctx context.Context, s storedHistory) error { return s.Write(ctx, []history.Record{s.record}) },
+		"WriteEntries": func(ctx context.Context, s storedHistory) error {
 			return s.WriteEntries(ctx, []history.Entry{{ID: "entry", At: time.Now(), Key: "alice", Action: history.Taken, Target: "login"}})
 		},
-		"Arrivals.Write": func(ctx context.Context, s stored) error {
+		"Arrivals.Write": func(ctx context.Context, s storedHistory) error {
 			return s.arrivals.Write(ctx, []history.StoredMinute{{Target: "login", Minute: time.Now(), Text: "1"}})
 		},
 	}
 	reads = map[string]call{
-		"Site": func(ctx context.Context, s stored) error {
+		"Site": func(ctx context.Context, s storedHistory) error {
 			_, err := s.Site(ctx, "site", history.Query{Limit: 9})
 			return err
 		},
-		"Tasks": func(ctx context.Context, s stored) error {
+		"Tasks": func(ctx context.Context, s storedHistory) error {
 			_, err := s.Tasks(ctx, history.StatusSolved, history.Query{Limit: 9})
 			return err
 		},
-		"Day": func(ctx context.Context, s stored) error {
+		"Day": func(ctx context.Context, s storedHistory) error {
 			_, err := s.Day(ctx, time.Now())
 			return err
 		},
-		"Solve": func(ctx context.Context, s stored) error {
+		"Solve": func(ctx context.Context, s storedHistory) error {
 			_, _, err := s.Solve(ctx, s.record.ID)
 			return err
 		},
-		"Task": func(ctx context.Context, s stored) error {
+		"Task": func(ctx context.Context, s storedHistory) error {
 			_, _, err := s.Task(ctx, s.record.Task)
 			return err
 		},
-		"Entries": func(ctx context.Context, s stored) error {
+		"Entries": func(ctx context.Context, s storedHistory) error {
 			_, err := s.Entries(ctx, "alice", history.Query{Limit: 9})
 			return err
 		},
-		"KeyDay": func(ctx context.Context, s stored) error {
+		"KeyDay": func(ctx context.Context, s storedHistory) error {
 			_, err := s.KeyDay(ctx, time.Now())
 			return err
 		},
-		"Arrivals.Read": func(ctx context.Context, s stored) error {
+		"Arrivals.Read": func(ctx context.Context, s storedHistory) error {
 			_, err := s.arrivals.Read(ctx, "login", time.Now(), time.Now())
 			return err
 		},
 	}
 )
 
-// A call of the history fails with history.ErrDown if Redis refuses any of its commands, and a call
-// of the arrivals with redisdb.ErrDown. A refused write changes nothing.
+// If Redis refuses any command of a call, the call fails. A call of the history fails with
+// history.ErrDown, and a call of the arrivals with redisdb.ErrDown. A refused write changes nothing.
 func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 	calls := maps.Clone(reads)
 	maps.Copy(calls, writes)
@@ -116,11 +116,12 @@ func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 	}
 }
 
-// A stored value that cannot be read is an error of each call that needs it, and is not an outage.
+// If a stored value cannot be read, each call that needs this value returns an error, which does not
+// report an outage.
 func TestUnreadableValuesAreErrors(t *testing.T) {
 	for name, c := range map[string]struct {
-		kind  string // of the spoiled keys: a part of their names
-		value string // in place of the text behind the ID, or of the figure and its name
+		kind  string // a part of the names of the spoiled keys
+		value string // replaces the text behind the ID, or the figure and its name
 		fails []string
 		says  string
 	}{

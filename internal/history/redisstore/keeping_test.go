@@ -15,18 +15,18 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// kept is a store in a bubble with times to keep that differ.
-func kept(t *testing.T, test func(t *testing.T, redis *redistest.Bubble, s *redisstore.Store)) {
+// withStore runs a test in a bubble with a store that has two different times to keep.
+func withStore(t *testing.T, test func(t *testing.T, redis *redistest.Bubble, s *redisstore.Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
-		db := opened(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "kept")
+		db := openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "kept")
 		test(t, redis, redisstore.New(db, redisstore.Options{Keep: 48 * time.Hour, KeepAudit: 24 * time.Hour}))
 	})
 }
 
-// solved is a record that ends now.
-func solved(sitekey string, n int) history.Record {
+// solvedRecord returns a record that ends now.
+func solvedRecord(sitekey string, n int) history.Record {
 	id := captcha.Identity{Type: captcha.Turnstile, Sitekey: sitekey}.ID()
 	return history.Record{
 		ID: fmt.Sprintf("order%d.%s", n, id), Identity: id, Target: "login", Type: captcha.Turnstile, Sitekey: sitekey,
@@ -34,8 +34,8 @@ func solved(sitekey string, n int) history.Record {
 	}
 }
 
-// counted returns the number of members of the keys with this part.
-func counted(t *testing.T, redis *redistest.Bubble, part string) (n int) {
+// countMembers returns the number of members of the keys whose names contain the argument part.
+func countMembers(t *testing.T, redis *redistest.Bubble, part string) (n int) {
 	t.Helper()
 	for _, key := range redis.Keys() {
 		if strings.Contains(key, part) {
@@ -49,13 +49,13 @@ func counted(t *testing.T, redis *redistest.Bubble, part string) (n int) {
 	return n
 }
 
-// Each key of the history lives as long as its newest value is kept, and a write removes older
-// values from the lists.
+// Each key of the history lives as long as its newest value is kept. A write removes older values
+// from the lists.
 func TestHistoryIsKeptForItsTime(t *testing.T) {
-	kept(t, func(t *testing.T, redis *redistest.Bubble, s *redisstore.Store) {
+	withStore(t, func(t *testing.T, redis *redistest.Bubble, s *redisstore.Store) {
 		write := func(n int) {
 			t.Helper()
-			if err := s.Write(t.Context(), []history.Record{solved("site", n)}); err != nil {
+			if err := s.Write(t.Context(), []history.Record{solvedRecord("site", n)}); err != nil {
 				t.Fatal(err)
 			}
 			entry := history.Entry{ID: fmt.Sprint("entry", n), At: time.Now(), Key: "alice", Action: history.Taken, Target: "login"}
@@ -77,37 +77,37 @@ func TestHistoryIsKeptForItsTime(t *testing.T) {
 			if strings.HasPrefix(key, "kept:audit:") || strings.HasPrefix(key, "kept:usage:") {
 				want = 24 * time.Hour
 			}
-			// The marks, aliases and days of the first two writes are older.
+			// The marks, aliases and days of the first two writes are older than the last write.
 			if life == want {
 				newest++
 			} else if life <= 0 || life > want {
 				t.Errorf("%s lives for %v, want at most %v", key, life, want)
 			}
 		}
-		if newest != 7 { // mark, alias, site, status, day; entries, their day
+		if newest != 7 { // keys: mark, alias, site, status, day, entries, day of the entries
 			t.Errorf("%d keys live as long as the newest value: %v", newest, lives)
 		}
 		for part, want := range map[string]int{":records:{history}:site:": 2, ":records:{history}:solved": 2, ":audit:": 1} {
-			if got := counted(t, redis, part); got != want {
+			if got := countMembers(t, redis, part); got != want {
 				t.Errorf("%d members in %s, want %d", got, part, want)
 			}
 		}
 	})
 }
 
-// A sitekey keeps 50 records and a status more.
+// A sitekey keeps 50 records, and a status keeps more records.
 func TestListsOfRecordsHaveTheirOwnLimits(t *testing.T) {
-	kept(t, func(t *testing.T, redis *redistest.Bubble, s *redisstore.Store) {
+	withStore(t, func(t *testing.T, redis *redistest.Bubble, s *redisstore.Store) {
 		var batch []history.Record
 		for n := range 60 {
 			time.Sleep(time.Second)
-			batch = append(batch, solved("site", n))
+			batch = append(batch, solvedRecord("site", n))
 		}
 		if err := s.Write(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}
 		for part, want := range map[string]int{":records:{history}:site:": 50, ":records:{history}:solved": 60} {
-			if got := counted(t, redis, part); got != want {
+			if got := countMembers(t, redis, part); got != want {
 				t.Errorf("%d members in %s, want %d", got, part, want)
 			}
 		}

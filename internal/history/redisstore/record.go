@@ -10,8 +10,9 @@ import (
 	"poold/internal/history"
 )
 
-// appendFigures appends the figures that are not 0 to the arguments of a script: first their number, then the name and
-// the value of each. appendFigures repeats the figures for each owner. An owner is a list of texts that begins the names.
+// appendFigures appends the figures that are not 0 to the arguments of a script: first their number,
+// then the name and value of each figure. It repeats the figures for each owner. An owner is a list
+// of texts that are put before the names.
 func appendFigures(args []any, counts []history.Count, owners ...[]string) []any {
 	at := len(args)
 	args = append(args, 0)
@@ -61,14 +62,14 @@ func encode(columns []history.Column) string {
 	return escape(texts)
 }
 
-// decode parses a text that encode returned into columns.
+// decode parses a text that encode returned, and sets the columns.
 func decode(text string, columns []history.Column) error {
 	texts, err := unescape(text)
 	if err == nil && len(texts) != len(columns) {
 		err = fmt.Errorf("it has %d fields", len(texts))
 	}
 	for i := 0; i < len(columns) && err == nil; i++ {
-		err = set(columns[i].Field, texts[i])
+		err = parseInto(columns[i].Field, texts[i])
 	}
 	if err != nil {
 		return fmt.Errorf("history: a record or an entry in Redis cannot be read: %w", err)
@@ -76,8 +77,8 @@ func decode(text string, columns []history.Column) error {
 	return nil
 }
 
-// set parses a text into a field.
-func set(field any, text string) (err error) {
+// parseInto parses a text and sets a field.
+func parseInto(field any, text string) (err error) {
 	switch field := field.(type) {
 	case *string:
 		*field = text
@@ -105,7 +106,7 @@ func escape(texts []string) string {
 	return strings.Join(escaped, "|")
 }
 
-// unescape returns the texts that escape joined.
+// unescape returns the texts that escape has joined.
 func unescape(text string) (texts []string, err error) {
 	texts = strings.Split(text, "|")
 	for i := range texts {

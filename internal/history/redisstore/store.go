@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// mostOfSite and mostOfStatus limit the records of a site and of a status; the oldest records are removed.
+	// mostOfSite and mostOfStatus limit the records of a site and of a status. The oldest records are
+	// removed.
 	mostOfSite   = 50
 	mostOfStatus = 1000
 	week         = 7 * 24 * time.Hour
@@ -68,7 +69,7 @@ func (s *Store) Write(ctx context.Context, batch []history.Record) error {
 		args = appendFigures(args, f.Counts(), []string{"type", string(r.Type)}, []string{"target", r.Target, r.Owner})
 	}
 	_, err := s.db.Eval(ctx, scripts.Get("archive_add"), keys, args...)
-	return failed(ctx, err)
+	return storeError(ctx, err)
 }
 
 // Site implements history.Store. It finds the newest 50 records of a site.
@@ -85,11 +86,11 @@ func (s *Store) Tasks(ctx context.Context, status history.Status, q history.Quer
 }
 
 func (s *Store) page(ctx context.Context, key string, q history.Query) (history.Page, error) {
-	lines, err := s.lines(ctx, key, since(q.From, s.o.Keep), q.To, 0, "|")
+	lines, err := s.lines(ctx, key, laterStart(q.From, s.o.Keep), q.To, 0, "|")
 	if err != nil {
-		return history.Page{}, failed(ctx, err)
+		return history.Page{}, storeError(ctx, err)
 	}
-	records, more, err := matching(lines, q, decodeRecord, func(r history.Record) string { return r.Target })
+	records, more, err := selectItems(lines, q, decodeRecord, func(r history.Record) string { return r.Target })
 	return history.Page{Records: records, More: more}, err
 }
 
@@ -100,8 +101,9 @@ func decodeRecord(l line) (history.Record, error) {
 	return r, err
 }
 
-// since returns the later of two times: the argument from, and the time that was keep ago on this process' clock.
-func since(from time.Time, keep time.Duration) time.Time {
+// laterStart returns the later of two times: the argument from, and the present time on this process'
+// clock minus the duration keep.
+func laterStart(from time.Time, keep time.Duration) time.Time {
 	if oldest := time.Now().Add(-keep); from.Before(oldest) {
 		return oldest
 	}
@@ -115,10 +117,11 @@ type line struct {
 	text string
 }
 
-// lines returns the lines of a list whose times are in [from, to), newest first. Zero times do not limit the range. The
-// argument most limits the number of lines; 0 = no limit. Lines of the same millisecond are in descending order of
-// their IDs. The separator is the text between the ID and the rest of a line.
-func (s *Store) lines(ctx context.Context, key string, from, to time.Time, most int, separator string) ([]line, error) {
+// lines returns the lines of a list whose times are in [from, to), newest first. Zero times do not
+// limit the range. The argument maximum limits the number of lines; 0 = no limit. Lines of the same
+// millisecond are in descending order of their IDs. The argument separator is the text between the ID
+// and the rest of a line.
+func (s *Store) lines(ctx context.Context, key string, from, to time.Time, maximum int, separator string) ([]line, error) {
 	first, last := "-inf", "+inf"
 	if !from.IsZero() {
 		first = strconv.FormatInt(ceilMilli(from), 10)
@@ -127,7 +130,7 @@ func (s *Store) lines(ctx context.Context, key string, from, to time.Time, most 
 		last = "(" + strconv.FormatInt(ceilMilli(to), 10)
 	}
 	members, err := s.db.Slow.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
-		Key: key, Start: last, Stop: first, ByScore: true, Rev: true, Count: int64(most),
+		Key: key, Start: last, Stop: first, ByScore: true, Rev: true, Count: int64(maximum),
 	}).Result()
 	if err != nil {
 		return nil, err
@@ -141,13 +144,13 @@ func (s *Store) lines(ctx context.Context, key string, from, to time.Time, most 
 	return found, nil
 }
 
-// ceilMilli rounds up to whole Unix milliseconds.
+// ceilMilli rounds a time up to whole Unix milliseconds.
 func ceilMilli(at time.Time) int64 { return at.Add(time.Millisecond - time.Nanosecond).UnixMilli() }
 
-// matching returns the first q.Limit items that a query selects, and whether more items follow.
-func matching[T any](lines []line, q history.Query, decode func(line) (T, error), target func(T) string) (found []T, more bool, _ error) {
+// selectItems returns the first q.Limit items that a query selects, and whether more items follow.
+func selectItems[T any](lines []line, q history.Query, decode func(line) (T, error), target func(T) string) (found []T, more bool, _ error) {
 	for _, l := range lines {
-		if !q.Before.Ended.IsZero() && !before(l, q.Before) {
+		if !q.Before.Ended.IsZero() && !follows(l, q.Before) {
 			continue
 		}
 		item, err := decode(l)
@@ -165,8 +168,8 @@ func matching[T any](lines []line, q history.Query, decode func(line) (T, error)
 	return found, false, nil
 }
 
-// before reports whether a line comes after a position in a list that begins with the newest line.
-func before(l line, p history.Position) bool {
+// follows reports whether a line comes after a position in a list that begins with the newest line.
+func follows(l line, p history.Position) bool {
 	return l.at.Before(p.Ended) || l.at.Equal(p.Ended) && l.id < p.ID
 }
 
@@ -174,7 +177,7 @@ func before(l line, p history.Position) bool {
 func (s *Store) Day(ctx context.Context, day time.Time) (history.Day, error) {
 	found, err := s.figures(ctx, keysOf(s.db).day+dateOf(day))
 	if err != nil {
-		return history.Day{}, failed(ctx, err)
+		return history.Day{}, storeError(ctx, err)
 	}
 	d := history.Day{Types: map[captcha.Type]history.Figures{}, Targets: map[history.Owned]history.Figures{}}
 	for name, n := range found {
@@ -217,14 +220,14 @@ func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, err
 	k := keysOf(s.db)
 	mark, err := s.get(ctx, k.mark+id)
 	if err != nil || mark == "" {
-		return history.Record{}, false, failed(ctx, err)
+		return history.Record{}, false, storeError(ctx, err)
 	}
 	site, text, _ := strings.Cut(mark, "|")
 	ended, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return history.Record{}, false, errors.New("history: the mark of a record in Redis has no time")
 	}
-	if time.UnixMilli(ended).Before(since(time.Time{}, s.o.Keep)) { // no later record of the site has removed the expired one
+	if time.UnixMilli(ended).Before(laterStart(time.Time{}, s.o.Keep)) { // the expired record is still in the list of its site
 		return history.Record{}, false, nil
 	}
 	lines, err := s.lines(ctx, k.site+site, time.UnixMilli(ended), time.UnixMilli(ended+1), 0, "|")
@@ -234,19 +237,19 @@ func (s *Store) Solve(ctx context.Context, id string) (history.Record, bool, err
 			return r, err == nil, err
 		}
 	}
-	return history.Record{}, false, failed(ctx, err)
+	return history.Record{}, false, storeError(ctx, err)
 }
 
 // Task implements history.Store. It finds only records that are still in the list of their site.
 func (s *Store) Task(ctx context.Context, task string) (history.Record, bool, error) {
 	id, err := s.get(ctx, keysOf(s.db).alias+hashed(task))
 	if err != nil || id == "" {
-		return history.Record{}, false, failed(ctx, err)
+		return history.Record{}, false, storeError(ctx, err)
 	}
 	return s.Solve(ctx, id)
 }
 
-// get reads the text of a key; "" if the key does not exist.
+// get reads the text of a key. It returns "" if the key does not exist.
 func (s *Store) get(ctx context.Context, key string) (string, error) {
 	text, err := s.db.Slow.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
@@ -255,8 +258,8 @@ func (s *Store) get(ctx context.Context, key string) (string, error) {
 	return text, err
 }
 
-// failed converts an error to one of the errors that history.Store defines.
-func failed(ctx context.Context, err error) error {
+// storeError converts an error to one of the errors that history.Store defines.
+func storeError(ctx context.Context, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()

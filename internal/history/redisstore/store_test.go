@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 
 var prefixes atomic.Int64
 
-// opened opens a Redis until the test ends.
-func opened(t testing.TB, p redistest.Place, prefix string) *redisdb.DB {
+// openDB opens a Redis until the test ends.
+func openDB(t testing.TB, p redistest.Place, prefix string) *redisdb.DB {
 	t.Helper()
 	db, err := redisdb.Open(redisdb.Options{
 		Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial, Prefix: prefix, Log: slog.New(slog.DiscardHandler),
@@ -37,41 +37,41 @@ func opened(t testing.TB, p redistest.Place, prefix string) *redisdb.DB {
 	return db
 }
 
-// A single server and a cluster pass the suites.
+// Stores on a single server and on a cluster pass the suites.
 func TestStore(t *testing.T) {
 	for name, addresses := range map[string]string{
 		"single":  "redis://" + redistest.Server(t),
 		"cluster": "redis://" + strings.Join(redistest.Cluster(t), ",redis://"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			historytest.Test(t, over(redistest.Place{Addresses: addresses}))
-			historytest.TestAudit(t, auditOver(redistest.Place{Addresses: addresses}))
+			historytest.Test(t, openStores(redistest.Place{Addresses: addresses}))
+			historytest.TestAudit(t, openAudits(redistest.Place{Addresses: addresses}))
 		})
 	}
 }
 
-// The embedded server passes a part of the suites, because it is slow.
+// A store on the embedded server passes a part of the suites, because this server is slow.
 func TestEmbedded(t *testing.T) {
-	open := over(redistest.Place{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial})
+	open := openStores(redistest.Place{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial})
 	for _, name := range []string{"RecordsComeBackWhole", "RepeatedRecordsCountOnce", "PagesFollowEachOther", "FromAndTo", "FiguresOfADay"} {
 		t.Run(name, func(t *testing.T) { historytest.Suite[name](t, open) })
 	}
-	openAudit := auditOver(redistest.Place{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial})
+	openAudit := openAudits(redistest.Place{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial})
 	for _, name := range []string{"EntriesComeBackWhole", "RepeatedEntriesCountOnce", "EntriesOfOneMillisecond", "PagesOfEntries", "ADayByKey"} {
 		t.Run(name, func(t *testing.T) { historytest.AuditSuite[name](t, openAudit) })
 	}
 }
 
-// over opens two stores of one Redis under a new prefix.
-func over(p redistest.Place) historytest.Open {
+// openStores returns a function that opens two stores of one Redis under a new prefix.
+func openStores(p redistest.Place) historytest.Open {
 	return func(t testing.TB) []history.Store {
 		s := stores(t, p)
 		return []history.Store{s[0], s[1]}
 	}
 }
 
-// auditOver opens two audits in the same way.
-func auditOver(p redistest.Place) historytest.OpenAudit {
+// openAudits returns a function that opens two audits of one Redis under a new prefix.
+func openAudits(p redistest.Place) historytest.OpenAudit {
 	return func(t testing.TB) []history.Audit {
 		s := stores(t, p)
 		return []history.Audit{s[0], s[1]}
@@ -81,12 +81,12 @@ func auditOver(p redistest.Place) historytest.OpenAudit {
 func stores(t testing.TB, p redistest.Place) (s [2]*redisstore.Store) {
 	prefix := fmt.Sprint("history", prefixes.Add(1))
 	for i := range s {
-		s[i] = redisstore.New(opened(t, p, prefix), redisstore.Options{})
+		s[i] = redisstore.New(openDB(t, p, prefix), redisstore.Options{})
 	}
 	return s
 }
 
-// Random stories on the embedded server, whose clock they move.
+// Random stories run on the embedded server, and they move its clock.
 func TestStories(t *testing.T) {
 	historytest.Stories(t, 5, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestStories(t *testing.T) {
 			o := redisstore.Options{Keep: historytest.StoryKeep, KeepAudit: historytest.StoryKeep}
 			place := historytest.Place{Down: server.SetDown, Bubble: true}
 			for range 2 {
-				s := redisstore.New(opened(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: server.Dial}, "history"), o)
+				s := redisstore.New(openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: server.Dial}, "history"), o)
 				place.Stores, place.Audits = append(place.Stores, s), append(place.Audits, s)
 			}
 			historytest.Play(t, seed, place)

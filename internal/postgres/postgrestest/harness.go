@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Patience is a time limit for calls in tests that is long enough for a busy machine.
+// Patience is a time limit for calls in tests that is long enough on a busy machine.
 const Patience = 20 * time.Second
 
-// On starts one server and runs each of the tests on it.
+// On starts one server and runs all the tests on this server.
 func On(t *testing.T, tests map[string]func(*testing.T, *Server)) {
 	t.Helper()
 	server := Start(t)
@@ -27,10 +27,10 @@ func On(t *testing.T, tests map[string]func(*testing.T, *Server)) {
 	}
 }
 
-// Outage is a kind of outage of a server. The functions Begin and End begin and end it.
+// Outage is a kind of outage of a server. The functions Begin and End start and stop the outage.
 type Outage struct{ Begin, End func() }
 
-// Outages returns the different kinds of outages that a test can cause at this server, by name.
+// Outages returns, by name, the kinds of outages that a test can cause at this server.
 func (s *Server) Outages(t *testing.T) map[string]Outage {
 	up := func() { s.Up(t) }
 	return map[string]Outage{

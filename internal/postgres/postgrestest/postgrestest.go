@@ -1,6 +1,6 @@
-// Package postgrestest starts a real PostgreSQL server for tests, on a free port, with its files in a new folder.
-// PostgreSQL refuses to run as root, so root's tests run the server as the user postgres or nobody. Only tests import
-// this package.
+// Package postgrestest starts a real PostgreSQL server for tests, on a free port, with its files in a
+// new folder. PostgreSQL refuses to run as root. If root runs the tests, the server runs as the user
+// postgres or nobody. Only tests import this package.
 package postgrestest
 
 import (
@@ -26,11 +26,11 @@ import (
 	"poold/internal/testkit"
 )
 
-// missing is the error message on a machine without the server.
+// missing is the error message on a machine that lacks the server.
 const missing = "PostgreSQL's server is not on this machine (scripts/test installs it; Debian: apt-get install postgresql)"
 
-// Password is the superuser's password on every server. It is long and rare, so that a test can search logs and errors
-// for it.
+// Password is the superuser's password on every server. This text is long and rare, so that a test
+// can search logs and errors for the password.
 const Password = "canary-7f3e1c52"
 
 const (
@@ -62,18 +62,19 @@ func Start(t testing.TB) *Server {
 		s.Stop(t) // kill -9 would leave the shared memory of the processes behind
 		_ = os.RemoveAll(s.dir)
 	})
-	s.as = other(t)
-	s.own(t, s.dir)
+	s.as = otherUser(t)
+	s.giveFolder(t, s.dir)
 	if err := os.CopyFS(s.data(), os.DirFS(s.cluster(t))); err != nil {
 		t.Fatal(err)
 	}
-	s.own(t, s.dir)
+	s.giveFolder(t, s.dir)
 	s.Up(t)
 	return s
 }
 
-// cluster returns the folder of an empty database cluster as initdb creates it. A call of initdb takes a second of CPU
-// time, so the first server on a machine creates the folder, and all later servers copy it.
+// cluster returns the folder of an empty database cluster as initdb creates it. A call of initdb
+// takes a second of CPU time. So the first server on a machine creates the folder, and all later
+// servers copy the folder.
 func (s *Server) cluster(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "postgrestest")
@@ -98,9 +99,10 @@ func (s *Server) cluster(t testing.TB) string {
 	if err := os.MkdirAll(filepath.Dir(made), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s.own(t, dir)
+	s.giveFolder(t, dir)
 	s.run(t, "initdb", append(options, "--pgdata", data, "--pwfile", password)...)
-	// A rename creates the complete folder or nothing. If several processes rename at the same time, one of them succeeds.
+	// A rename creates the complete folder or nothing. If several processes rename at the same time,
+	// one process succeeds.
 	half, err := os.MkdirTemp(filepath.Dir(made), "half")
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +152,7 @@ func (s *Server) Connections(t testing.TB, database string) int {
 	return n
 }
 
-// Up starts the server if it is down, and waits until it accepts connections.
+// Up starts the server if the server is down, and waits until the server accepts connections.
 func (s *Server) Up(t testing.TB) {
 	t.Helper()
 	if s.process != nil {
@@ -209,7 +211,7 @@ func (s *Server) serves(t testing.TB, exited <-chan struct{}, deadline time.Time
 	return false
 }
 
-// Stop stops the server at once, like pg_ctl stop -m immediate. Its data stays.
+// Stop stops the server at once, like pg_ctl stop -m immediate. The server's data stays.
 func (s *Server) Stop(t testing.TB) { s.end(t, syscall.SIGQUIT) }
 
 // Kill kills each process of the server with SIGKILL.
@@ -272,8 +274,8 @@ func (s *Server) Thaw() {
 	s.frozen = nil
 }
 
-// children returns the children of the main process that are not frozen. It reads every process of the machine, because
-// the kernel's own list of children may omit some while others end.
+// children returns the children of the main process that are not frozen. It reads every process of
+// the machine, because the kernel's own list of children may omit some while other processes end.
 func (s *Server) children() (found []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	for _, folder := range all {
@@ -285,7 +287,8 @@ func (s *Server) children() (found []int) {
 	return found
 }
 
-// stat returns the state of a process, such as "T" for stopped, and the id of its parent; "" and 0 if it has ended.
+// stat returns the state of a process, such as "T" for stopped, and the id of its parent. It returns
+// "" and 0 if the process has ended.
 func stat(pid int) (state string, parent int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // an error means that the process has ended
 	// The name in brackets may contain spaces and brackets.
@@ -313,8 +316,8 @@ func (s *Server) run(t testing.TB, program string, args ...string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// programs returns the folder with PostgreSQL's programs. If several versions are installed and none is on the PATH, it
-// returns the folder of the newest version.
+// programs returns the folder with PostgreSQL's programs. It prefers the folder on the PATH.
+// Otherwise, it returns the folder of the newest installed version.
 func programs(t testing.TB) string {
 	t.Helper()
 	if path, err := exec.LookPath("initdb"); err == nil {
@@ -336,9 +339,9 @@ func programs(t testing.TB) string {
 	return newest
 }
 
-// other returns the attributes that make a process run as another user than root. It returns nil if this process does
-// not run as root.
-func other(t testing.TB) *syscall.SysProcAttr {
+// otherUser returns the attributes that make a process run as another user than root. It returns nil
+// if this process does not run as root.
+func otherUser(t testing.TB) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return nil
@@ -361,9 +364,9 @@ func other(t testing.TB) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 }
 
-// own gives the server's user a folder and its contents, and takes all rights from other users. PostgreSQL requires
-// this.
-func (s *Server) own(t testing.TB, dir string) {
+// giveFolder gives a folder and its contents to the server's user, and removes the rights of all
+// other users. PostgreSQL requires this.
+func (s *Server) giveFolder(t testing.TB, dir string) {
 	t.Helper()
 	if err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

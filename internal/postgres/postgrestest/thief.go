@@ -17,8 +17,8 @@ type Thief struct {
 	closed atomic.Bool
 }
 
-// Through starts a Thief in front of the server with an address, and returns the Thief and its own address. The Thief
-// ends with the test.
+// Through starts a Thief in front of the server at the given address. It returns the Thief and the
+// Thief's address. The Thief ends with the test.
 func Through(t testing.TB, address string) (*Thief, string) {
 	t.Helper()
 	to, err := url.Parse(address)
@@ -52,12 +52,12 @@ func (f *Thief) Steal(word string) { f.word.Store(&word) }
 // Stolen returns the number of responses that Steal dropped.
 func (f *Thief) Stolen() int { return int(f.stolen.Load()) }
 
-// Silence makes the Thief drop all data on old and new connections if the argument on is true. Otherwise new connections
-// work again; a connection that was silent once stays silent.
+// Silence makes the Thief drop all data on old and new connections if the argument on is true.
+// Otherwise new connections work again. A connection that was silent once stays silent.
 func (f *Thief) Silence(on bool) { f.silent.Store(on) }
 
-// Close makes the Thief close each new connection at once, and each old connection at its next request, if the argument
-// on is true. Otherwise new connections work again.
+// Close changes the Thief if the argument on is true: it then closes each new connection at once, and
+// each old connection at its next request. Otherwise new connections work again.
 func (f *Thief) Close(on bool) { f.closed.Store(on) }
 
 func (f *Thief) carry(client net.Conn, address string) {
@@ -79,7 +79,7 @@ func (f *Thief) carry(client net.Conn, address string) {
 	silent()
 	go func() {
 		defer func() { _ = server.Close() }()
-		pass(server, client, func(request []byte) action {
+		copyDirection(server, client, func(request []byte) action {
 			if f.closed.Load() {
 				return cut
 			}
@@ -92,7 +92,7 @@ func (f *Thief) carry(client net.Conn, address string) {
 			return forward
 		})
 	}()
-	pass(client, server, func([]byte) action {
+	copyDirection(client, server, func([]byte) action {
 		switch {
 		case silent():
 			return swallow
@@ -105,7 +105,7 @@ func (f *Thief) carry(client net.Conn, address string) {
 	})
 }
 
-// action is what the function pass does with data.
+// action is what copyDirection does with a piece of data.
 type action int
 
 const (
@@ -114,9 +114,9 @@ const (
 	cut
 )
 
-// pass copies the data of one direction of a connection. The function judge decides what happens to each piece of data.
-// The function pass returns when the direction ends or judge returns cut.
-func pass(to, from net.Conn, judge func([]byte) action) {
+// copyDirection copies the data of one direction of a connection. The function judge decides what
+// happens to each piece of data. copyDirection returns when the direction ends or judge returns cut.
+func copyDirection(to, from net.Conn, judge func([]byte) action) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)

@@ -1,4 +1,4 @@
-// Package panics keeps a panic in one goroutine from ending the daemon.
+// Package panics recovers from panics in goroutines, so that a panic does not end the daemon.
 package panics
 
 import (
@@ -11,8 +11,8 @@ import (
 // ErrFault is the error of a part that panicked.
 var ErrFault = errors.New("internal fault, see the log")
 
-// Contain calls do. If do panics, Contain logs the message with the cause and the stack, and
-// returns ErrFault.
+// Contain calls the function do. If this function panics, Contain logs the message with the cause and
+// the stack, and returns ErrFault.
 func Contain(log *slog.Logger, message string, do func()) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

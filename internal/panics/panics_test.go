@@ -8,7 +8,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A panic is logged with its cause and its stack, and is an error. Without a panic nothing is logged.
+// A panic is logged with its cause and its stack, and Contain returns an error. Without a panic
+// nothing is logged.
 func TestAPanicIsLoggedAndReturned(t *testing.T) {
 	var log testkit.Log
 	if err := panics.Contain(log.Logger(), "panic in a part", func() {}); err != nil || log.String() != "" {

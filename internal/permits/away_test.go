@@ -16,10 +16,10 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// order has a permit in each test.
+// The order that has a permit in each test.
 var order = pool.Ref{Identity: captcha.Identity{Type: captcha.Turnstile, Sitekey: "x"}.ID(), Order: "order"}
 
-// calls are the methods of Permits, by their names.
+// The methods of Permits, by their names.
 var calls = map[string]func(ctx context.Context, s *permits.Permits) error{
 	"Acquire": func(ctx context.Context, s *permits.Permits) error {
 		_, err := s.Acquire(ctx, "p", pool.Ref{Identity: order.Identity, Order: "new"}, 9, time.Minute, -1)
@@ -55,8 +55,8 @@ var calls = map[string]func(ctx context.Context, s *permits.Permits) error{
 	"ReportAccepted": func(ctx context.Context, s *permits.Permits) error { return s.ReportAccepted(ctx, "p") },
 }
 
-// A call fails with ErrDown if Redis refuses any of its commands. No order then gets a permit, and a
-// call of which Redis refuses every command changes nothing.
+// A call fails with ErrDown if Redis refuses any command of the call. No order then gets a permit. If
+// Redis refuses every command, the call changes nothing.
 func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 	of := reflect.TypeFor[*permits.Permits]()
 	for i := range of.NumMethod() {

@@ -37,7 +37,7 @@ const (
 	// nameEvery is the minimum interval between two writes of a provider's name by one process.
 	nameEvery = time.Hour
 	// nameKept is how long Redis keeps a provider's name after a write. It exceeds the sum of
-	// nameEvery and the longest permit, because a task may take a day.
+	// nameEvery and of the life of the longest permit, which is a day.
 	nameKept = 26 * time.Hour
 )
 
@@ -61,25 +61,26 @@ func (s *Permits) keys(provider string) keys {
 	return keys{permits: s.db.Prefix + ":places" + tag, standing: s.db.Prefix + ":standing" + tag}
 }
 
-// providers is the key of the list of providers that may have permits in use.
-func (s *Permits) providers() string { return s.db.Prefix + ":providers" }
+// providersKey returns the key of the list of providers that may have permits in use.
+func (s *Permits) providersKey() string { return s.db.Prefix + ":providers" }
 
 // Permit is the result of Acquire.
 type Permit struct {
 	OK bool
 	At pool.RedisTime // time of the decision
-	// Wait is how long no replica may place an order at the provider, because the provider is down
-	// or refused the last submits. If OK is false and Wait is 0, all permits are in use.
+	// Wait is the time until a replica may place an order at the provider. It is positive if the
+	// provider is down or refused the last submits. If OK is false and Wait is 0, all permits are in
+	// use.
 	Wait     time.Duration
 	Refusals int // submits that the provider refused in a row
 }
 
-// Acquire gives an order a permit at a provider, if fewer than limit permits are in use over all
-// replicas. If the order already has a permit, Acquire can only shorten the permit's life to ttl. The
-// argument answered is the age of the latest call of this replica that the provider answered; below
-// 0 = there is none.
+// Acquire gives an order a permit at a provider if the number of permits in use, over all replicas,
+// is below the limit. If the order already has a permit, Acquire can only shorten the permit's life
+// to ttl. The argument answered is the age of the latest call of this replica that the provider
+// answered; below 0 = there is none.
 func (s *Permits) Acquire(ctx context.Context, provider string, order pool.Ref, limit int, ttl, answered time.Duration) (Permit, error) {
-	if err := s.note(ctx, provider); err != nil {
+	if err := s.writeName(ctx, provider); err != nil {
 		return Permit{}, err
 	}
 	if answered < 0 {
@@ -94,14 +95,14 @@ func (s *Permits) Acquire(ctx context.Context, provider string, order pool.Ref, 
 	return Permit{OK: r.Is("outcome"), At: pool.RedisTime(r.Int("now")), Wait: r.Duration("wait_ms"), Refusals: r.Int("refusals")}, r.Err
 }
 
-// note writes the provider's name to Redis, so that even replicas whose pools.yaml lacks the provider
-// find its permits. It costs one exchange with Redis in each nameEvery.
-func (s *Permits) note(ctx context.Context, provider string) error {
+// writeName writes the provider's name to Redis. Even replicas whose pools.yaml lacks the provider
+// then find its permits. writeName costs one exchange with Redis in each nameEvery.
+func (s *Permits) writeName(ctx context.Context, provider string) error {
 	return s.noted.Do(provider, func(at time.Time) error {
 		pipe := s.db.Slow.Pipeline()
-		pipe.ZAdd(ctx, s.providers(), redis.Z{Score: float64(at.Add(nameKept).UnixMilli()), Member: provider})
-		pipe.ZRemRangeByScore(ctx, s.providers(), "-inf", strconv.FormatInt(at.UnixMilli(), 10))
-		pipe.PExpire(ctx, s.providers(), nameKept)
+		pipe.ZAdd(ctx, s.providersKey(), redis.Z{Score: float64(at.Add(nameKept).UnixMilli()), Member: provider})
+		pipe.ZRemRangeByScore(ctx, s.providersKey(), "-inf", strconv.FormatInt(at.UnixMilli(), 10))
+		pipe.PExpire(ctx, s.providersKey(), nameKept)
 		_, err := pipe.Exec(ctx)
 		return err
 	})
@@ -111,7 +112,7 @@ func (s *Permits) note(ctx context.Context, provider string) error {
 // process' clock.
 func (s *Permits) Providers(ctx context.Context) ([]string, error) {
 	return s.db.Slow.ZRangeArgs(ctx, redis.ZRangeArgs{
-		Key: s.providers(), ByScore: true, Start: strconv.FormatInt(time.Now().UnixMilli(), 10), Stop: "+inf",
+		Key: s.providersKey(), ByScore: true, Start: strconv.FormatInt(time.Now().UnixMilli(), 10), Stop: "+inf",
 	}).Result()
 }
 
@@ -136,7 +137,7 @@ func (s *Permits) Holders(ctx context.Context, provider string) ([]pool.Ref, err
 }
 
 // InFlight returns the number of permits in use at each provider, by this process' clock. A number is
-// -1 if it cannot be read. InFlight fails if it can read no number.
+// -1 if it cannot be read. If no number can be read, InFlight returns an error.
 func (s *Permits) InFlight(ctx context.Context, providers []string) ([]int, error) {
 	from := strconv.FormatInt(time.Now().UnixMilli(), 10)
 	counts := make([]int, len(providers))

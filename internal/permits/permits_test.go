@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// suite is what every kind of server must pass.
+// Every kind of server must pass the tests of suite.
 var suite = map[string]func(*testing.T, redisdb.Options){
 	"Permits":  testPermits,
 	"Standing": testStanding,
@@ -38,7 +38,7 @@ func TestOnEveryServer(t *testing.T) {
 // open opens the permits of one replica, which watches Redis until the test ends.
 func open(t *testing.T, o redisdb.Options) *Permits {
 	t.Helper()
-	s := idle(t, o)
+	s := openIdle(t, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = s.db.Run(ctx) })
@@ -49,8 +49,9 @@ func open(t *testing.T, o redisdb.Options) *Permits {
 	return s
 }
 
-// idle opens the permits of one replica, which does not watch Redis, so that days pass quickly.
-func idle(t *testing.T, o redisdb.Options) *Permits {
+// openIdle opens the permits of one replica. The replica does not watch Redis, so that days pass
+// quickly.
+func openIdle(t *testing.T, o redisdb.Options) *Permits {
 	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
 	db, err := redisdb.Open(o)
@@ -67,11 +68,11 @@ func inBubble(t *testing.T, test func(t *testing.T, redis *redistest.Bubble, one
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
 		o := redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "test", Dial: redis.Dial}
-		test(t, redis, idle(t, o), idle(t, o))
+		test(t, redis, openIdle(t, o), openIdle(t, o))
 	})
 }
 
-// order names an order.
+// order returns a reference to an order with the given name.
 func order(name string) pool.Ref {
 	return pool.Ref{Identity: captcha.Identity{Type: captcha.Turnstile, Sitekey: "x"}.ID(), Order: name}
 }
@@ -104,7 +105,7 @@ func testPermits(t *testing.T, o redisdb.Options) {
 	if !acquire("c", time.Hour) {
 		t.Fatal("refused after a release")
 	}
-	// A permit ends with its time, which can become shorter.
+	// A permit ends after its life, which can become shorter.
 	if !acquire("c", 30*time.Millisecond) || !acquire("c", time.Hour) {
 		t.Fatal("has no permit any more")
 	}
@@ -118,7 +119,7 @@ func testPermits(t *testing.T, o redisdb.Options) {
 	}
 }
 
-// A longer permit prolongs the life of the list, and a shorter one does not shorten it.
+// A longer permit prolongs the life of the list, and a shorter permit does not shorten it.
 func TestPermitsLiveAsLongAsTheLongest(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, s, _ *Permits) {
 		for i, lasts := range []time.Duration{time.Minute, 10 * time.Minute, 2 * time.Minute} {
@@ -136,7 +137,8 @@ func TestPermitsLiveAsLongAsTheLongest(t *testing.T) {
 	})
 }
 
-// The permits at a node without an answer are unknown; the others are counted.
+// If a Redis node does not respond, the numbers of its permits are unknown. The other permits are
+// counted.
 func TestInFlightMarksUnknownCounts(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, s, _ *Permits) {
 		if err := redis.Set("test:places:{b}", "of another type"); err != nil {
@@ -151,8 +153,8 @@ func TestInFlightMarksUnknownCounts(t *testing.T) {
 	})
 }
 
-// A replica that acquires a permit writes the name of the provider for the others, once an hour.
-// The name lives longer than any permit.
+// A replica that acquires a permit writes the name of the provider for the other replicas once an
+// hour. The name lives longer than any permit.
 func TestReplicasShareProviderNames(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, buys, looks *Permits) {
 		acquire := func(provider string) {
@@ -180,7 +182,7 @@ func TestReplicasShareProviderNames(t *testing.T) {
 		acquire("one")
 		found("one")
 		time.Sleep(nameEvery - time.Minute)
-		acquire("one") // within the hour it costs nothing more
+		acquire("one") // within the hour a replica writes no name
 		if got := written("one"); got != nameKept-nameEvery+time.Minute {
 			t.Errorf("written down for another %v", got)
 		}
@@ -191,11 +193,11 @@ func TestReplicasShareProviderNames(t *testing.T) {
 		if got := written("one"); got != nameKept {
 			t.Errorf("written down for another %v, want it written anew", got)
 		}
-		time.Sleep(24*time.Hour + time.Minute) // the longest permit
+		time.Sleep(24*time.Hour + time.Minute) // life of the longest permit
 		found("one", "two")
 		time.Sleep(2*time.Hour - 2*time.Minute)
 		found("one")
-		acquire("three") // which removes expired names
+		acquire("three") // also removes expired names
 		if kept, err := redis.ZMembers("test:providers"); err != nil || slices.Contains(kept, "two") {
 			t.Errorf("names that are over are kept: %q, %v", kept, err)
 		}

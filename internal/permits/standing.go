@@ -17,7 +17,7 @@ const MostRefusals = 20
 // standingKept is how long Redis keeps a provider's standing after the last change.
 const standingKept = 24 * time.Hour
 
-// Fault says why a provider is down. All replicas share it.
+// Fault says why a provider is down. All replicas share the fault.
 type Fault struct {
 	Kind   string        // "account" or "outage"
 	Code   string        // error code of the provider, or a short code of poold
@@ -44,10 +44,10 @@ func (s *Permits) ReportFault(ctx context.Context, provider string, f Fault) err
 	return err
 }
 
-// ReportUp records that a provider is up, because it answered a call. The argument sent is the time
-// since the call was sent. ReportUp ends only a fault that is older than the call.
-func (s *Permits) ReportUp(ctx context.Context, provider string, sent time.Duration) error {
-	return s.ReportFault(ctx, provider, Fault{Since: sent})
+// ReportUp records that a provider is up, because the provider answered a call. The argument age is
+// the time since this call was sent. ReportUp ends only a fault that is older than the call.
+func (s *Permits) ReportUp(ctx context.Context, provider string, age time.Duration) error {
+	return s.ReportFault(ctx, provider, Fault{Since: age})
 }
 
 // ReportRefusal counts a submit that a provider refused.
@@ -55,7 +55,7 @@ func (s *Permits) ReportRefusal(ctx context.Context, provider string) error {
 	return s.setRefusals(ctx, provider, func(pipe redis.Pipeliner, key string) { pipe.HIncrBy(ctx, key, "refusals", 1) })
 }
 
-// ReportAccepted records that a provider accepted a submit after it had refused others.
+// ReportAccepted records that a provider accepted a submit after refusing other submits.
 func (s *Permits) ReportAccepted(ctx context.Context, provider string) error {
 	return s.setRefusals(ctx, provider, func(pipe redis.Pipeliner, key string) { pipe.HSet(ctx, key, "refusals", 0) })
 }
@@ -77,8 +77,8 @@ func (s *Permits) Standing(ctx context.Context, provider string) (Standing, erro
 	return readStanding(redisdb.HashOf(r.Items("fields")), int64(r.Int("now"))), r.Err
 }
 
-// ProbeNow lets a replica place the next order at a provider at once. ProbeNow reports whether orders had to
-// wait before, because the provider was down or had refused the last submits.
+// ProbeNow allows the next order at a provider at once. ProbeNow reports whether orders had to wait
+// before, because the provider was down or had refused the last submits.
 func (s *Permits) ProbeNow(ctx context.Context, provider string) (waited bool, err error) {
 	n, err := s.db.CallNumber(ctx, scripts.Get("standing_probe"), s.keys(provider), nil)
 	return n == 1, err

@@ -9,7 +9,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// All replicas know the fault of a provider, and one of them gets the probe.
+// All replicas know the fault of a provider, and one replica gets the probe.
 func testStanding(t *testing.T, o redisdb.Options) {
 	o.Prefix = "standings"
 	one, two := open(t, o), open(t, o)
@@ -38,7 +38,7 @@ func testStanding(t *testing.T, o redisdb.Options) {
 	if p := acquire(two, "a", 0); p.OK || p.Wait <= 50*time.Second || p.Wait > time.Minute {
 		t.Errorf("during the fault: %+v", p)
 	}
-	// An outage that another replica meets now is not the cause.
+	// The standing keeps its cause although another replica now reports an outage.
 	if err := two.ReportFault(t.Context(), "main", Fault{Kind: "outage", Code: "timeout", Next: time.Second, Every: time.Second}); err != nil {
 		t.Fatal(err)
 	}
@@ -51,14 +51,14 @@ func testStanding(t *testing.T, o redisdb.Options) {
 	if p := acquire(one, "b", -1); p.OK || p.Wait <= 50*time.Second {
 		t.Errorf("beside the probe: %+v", p)
 	}
-	// A probe that was not placed is another order's.
+	// If a probe was not placed, another order may be the probe.
 	if err := two.ReleaseUnplaced(t.Context(), "main", order("probe")); err != nil {
 		t.Fatal(err)
 	}
 	if p := acquire(one, "c", -1); !p.OK {
 		t.Errorf("after the probe came back: %+v", p)
 	}
-	// An answer to a call that was sent before the fault proves nothing.
+	// An answer to a call that was sent before the fault does not end the fault.
 	if err := two.ReportUp(t.Context(), "main", time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func testStanding(t *testing.T, o redisdb.Options) {
 	if waited, err := two.ProbeNow(t.Context(), "main"); err != nil || waited {
 		t.Errorf("a provider that is up: %v, %v", waited, err)
 	}
-	// A replica that missed the end of the fault reports that polls are answered.
+	// A replica that missed the end of the fault reports that the provider still answers polls.
 	late := fault
 	late.Since, late.Polls = time.Hour, true
 	if err := one.ReportFault(t.Context(), "main", late); err != nil {
@@ -98,7 +98,7 @@ func testStanding(t *testing.T, o redisdb.Options) {
 	}
 }
 
-// An outage that one replica meets stops no replica that reaches the provider.
+// If one replica cannot reach a provider, the other replicas still place orders there.
 func TestOutageOfOneReplicaStopsNoOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redistest.Bubble, one, two *Permits) {
 		fault := Fault{Kind: "outage", Code: "unreachable", Next: 10 * time.Second, Every: 10 * time.Second}
@@ -118,8 +118,8 @@ func TestOutageOfOneReplicaStopsNoOther(t *testing.T) {
 	})
 }
 
-// After 20 refused submits in a row a provider gets one submit in 5 s. An accepted one ends the
-// bound.
+// After 20 refused submits in a row a provider gets one submit in 5 s. An accepted submit ends this
+// limit.
 func TestRefusalsBoundAProvider(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, one, two *Permits) {
 		for range MostRefusals {
@@ -158,8 +158,8 @@ func TestRefusalsBoundAProvider(t *testing.T) {
 	})
 }
 
-// The turn of a bounded provider goes to one order. Only this order can give it back, once, and
-// ProbeNow grants the next one.
+// While a provider is limited, only one order at a time may be placed there. Only this order can give
+// its turn back, and only once. ProbeNow grants the next turn.
 func TestTurnsOfABoundedProvider(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redistest.Bubble, one, two *Permits) {
 		for range MostRefusals {
@@ -186,7 +186,7 @@ func TestTurnsOfABoundedProvider(t *testing.T) {
 		granted(two, "second", false)
 		giveBack(one, "first")
 		granted(two, "second", true)
-		giveBack(one, "first") // it has no turn any more
+		giveBack(one, "first") // this order has no turn any more
 		granted(one, "third", false)
 		if waited, err := one.ProbeNow(t.Context(), "main"); err != nil || !waited {
 			t.Error(waited, err)
@@ -196,8 +196,8 @@ func TestTurnsOfABoundedProvider(t *testing.T) {
 	})
 }
 
-// Replicas that meet the same fault agree on its begin and its next probe. A fault that began
-// after the answered call was sent is a new one.
+// Replicas that meet the same fault agree on its start and its next probe. A fault that began after
+// the answered call was sent is a new fault.
 func TestReportsOfOneFault(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, one, two *Permits) {
 		report := func(s *Permits, f Fault) {
@@ -242,8 +242,8 @@ func TestReportsOfOneFault(t *testing.T) {
 	})
 }
 
-// Redis' clock is set back by a day. A provider that is down or bounded does not wait for the day
-// to pass, and a fault that is met now is noted.
+// Redis' clock is set back by a day. A provider that is down or limited does not wait for a day, and
+// a new fault is recorded.
 func TestStandingAfterRedisClockIsSetBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis *redistest.Bubble, s, _ *Permits) {
 		wait := func(provider string) time.Duration {

@@ -70,10 +70,10 @@ func compare(ctx context.Context, base policy.Simulation, per1000 float64, bar *
 	return rows, nil
 }
 
-// bar is a progress bar on a terminal. If the output is not a terminal, it writes nothing.
+// bar is a progress bar on a terminal. If the output is not a terminal, bar writes nothing.
 type bar struct {
 	w     io.Writer // nil = the output is not a terminal
-	shown int       // percent; -1 = the line is empty
+	shown int       // displayed percentage; -1 = the line is empty
 }
 
 const barWidth = 40
@@ -103,7 +103,7 @@ func (b *bar) clear() {
 	}
 }
 
-// These are the measures of the plot in pixels.
+// The measures of the plot in pixels.
 const (
 	plotWidth, plotHeight = 720.0, 440.0
 	plotLeft, plotRight   = 70.0, 20.0
@@ -117,9 +117,9 @@ const (
 // plotWastes are the possible ticks of the waste axis.
 var plotWastes = []float64{0, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100}
 
-// plot draws the hit rate against the waste as SVG. Fixed depths are a line, adaptive
-// runs are points, and each run has a label. The waste axis has a square-root scale, because the
-// interesting part is near zero.
+// plot draws the hit rate against the waste as SVG. Fixed depths are a line, adaptive runs are
+// points, and each run has a label. The waste axis has a square-root scale, because the interesting
+// part is near zero.
 func plot(rows []Row) string {
 	most, least := 0.1, 1.0
 	for _, r := range rows {

@@ -20,7 +20,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// run runs `poold simulate`, and returns what it prints.
+// run runs `poold simulate` and returns the output.
 func run(ctx context.Context, args ...string) (printed string, err error) {
 	var out strings.Builder
 	err = runTo(ctx, &out, args...)
@@ -34,35 +34,35 @@ func runTo(ctx context.Context, out io.Writer, args ...string) error {
 	return command.ExecuteContext(ctx)
 }
 
-// counted is a context that ends at the n-th look at its error.
-type counted struct {
+// countdown is a context that ends at the n-th call of its method Err.
+type countdown struct {
 	context.Context
 	looks, ends int
 }
 
-func (c *counted) Err() error {
+func (c *countdown) Err() error {
 	if c.looks++; c.looks >= c.ends {
 		return context.Canceled
 	}
 	return nil
 }
 
-// An interrupt ends each part of a simulation, and prints nothing: the run, the need, the comparison with the
-// other policy, and the rows of a comparison. It writes no plot.
+// An interrupt ends each part of a simulation: the run, the need, the comparison with the other
+// policy, and the rows of a comparison. The command then prints nothing and writes no plot.
 func TestInterruptPrintsNothing(t *testing.T) {
 	testkit.WithoutRace(t)
 	file := filepath.Join(t.TempDir(), "plot.svg")
 	model := []string{"--demand", "poisson:0.5", "--length", "40m", "--refill", "adaptive", "--depth", "30", "--min", "0", "--max-waste", "0.1"}
 	for name, more := range map[string][]string{"verdict": {"--hit-rate", "0.5"}, "need": {"--hit-rate", "0.97", "--json"}, "plot": {"--plot", file}} {
 		args := append(slices.Clone(model), more...)
-		whole := &counted{t.Context(), 0, 1 << 30}
+		whole := &countdown{t.Context(), 0, 1 << 30}
 		want, err := run(whole, args...)
 		if err != nil || want == "" || whole.looks < 2 {
 			t.Fatalf("%s: %d looks, %v", name, whole.looks, err)
 		}
 		_ = os.Remove(file)
 		for _, n := range []int{1, whole.looks/2 + 1, whole.looks} {
-			printed, err := run(&counted{t.Context(), 0, n}, args...)
+			printed, err := run(&countdown{t.Context(), 0, n}, args...)
 			_, plotted := os.Lstat(file)
 			if !errors.Is(err, context.Canceled) || printed != "" || plotted == nil {
 				t.Errorf("%s, interrupted at look %d of %d: %v, plot %v\n%s", name, n, whole.looks, err, plotted == nil, printed)
@@ -71,12 +71,12 @@ func TestInterruptPrintsNothing(t *testing.T) {
 	}
 }
 
-// full is a disk without room.
-type full struct{}
+// fullDisk is a disk without free space.
+type fullDisk struct{}
 
-func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// A fault outside is reported with its place, and nothing is printed.
+// An error outside the simulation is reported with its place, and nothing is printed.
 func TestFaultsAreReported(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "trace")
@@ -106,7 +106,7 @@ func TestFaultsAreReported(t *testing.T) {
 		}
 	}
 	for _, more := range []string{"", " --json", " --compare", " --compare --json"} {
-		if err := runTo(t.Context(), full{}, strings.Fields(demand+more)...); !errors.Is(err, syscall.ENOSPC) {
+		if err := runTo(t.Context(), fullDisk{}, strings.Fields(demand+more)...); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("a full disk, %s: %v", more, err)
 		}
 	}

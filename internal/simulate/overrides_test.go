@@ -19,8 +19,8 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// based returns the simulation of a command line, and the price.
-func based(t *testing.T, args ...string) (policy.Simulation, float64) {
+// baseOf returns the simulation of a command line, and the price.
+func baseOf(t *testing.T, args ...string) (policy.Simulation, float64) {
 	t.Helper()
 	console := &cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: io.Discard, Stderr: io.Discard}
 	command := &cobra.Command{Use: "simulate"}
@@ -35,7 +35,7 @@ func based(t *testing.T, args ...string) (policy.Simulation, float64) {
 	return base, s.price
 }
 
-// A simulation has every setting of its target, and a flag beats each of them.
+// A simulation has every setting of its target. A flag overrides the setting.
 func TestFlagsOverrideTheTarget(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pools.yaml")
 	const text = `providers:
@@ -75,7 +75,7 @@ targets:
 			s.Wait, s.Length, s.Seed = 30*time.Second, 7200, 4
 		}, 3},
 	} {
-		got, price := based(t, append(target, x.args...)...)
+		got, price := baseOf(t, append(target, x.args...)...)
 		want := usual
 		x.change(&want)
 		if len(got.Warm) != 1 || got.Warm[0].Tokens != 6 || len(got.Arrivals) < 400 {
@@ -87,9 +87,9 @@ targets:
 	}
 }
 
-// A recorded demand begins at the begin of the answer, and has each request.
+// A recorded demand begins at the start of the recorded list, and contains each request.
 func TestRecordedDemandIsReplayed(t *testing.T) {
-	got, err := replayed(historyapi.ArrivalList{
+	got, err := demandOf(historyapi.ArrivalList{
 		From: "2026-01-06T14:00:00Z", To: "2026-01-06T15:30:00Z", Requests: 4, Arrivals: []historyapi.ArrivalStep{{At: 610, N: 3}, {At: 4210.5, N: 1}},
 	})
 	want := demand{arrivals: []float64{610, 610, 610, 4210.5}, start: time.Date(2026, 1, 6, 14, 0, 0, 0, time.UTC), length: 90 * time.Minute}
@@ -98,9 +98,10 @@ func TestRecordedDemandIsReplayed(t *testing.T) {
 	}
 }
 
-// A comparison has each value of max_waste once, also the target's own, and ends with the error of a run.
+// A comparison contains each value of max_waste once, including the target's own value. If a run
+// fails, the comparison returns its error.
 func TestComparisonHasEachPriceOnce(t *testing.T) {
-	base, _ := based(t, "--refill", "adaptive", "--depth", "20", "--demand", "poisson:0.1", "--length", "1h")
+	base, _ := baseOf(t, "--refill", "adaptive", "--depth", "20", "--demand", "poisson:0.1", "--length", "1h")
 	for own, want := range map[float64][]float64{3: {1, 3, 10}, 5: {1, 3, 5, 10}} {
 		base.Params.MaxWaste = own
 		rows, err := compare(t.Context(), base, 0, newBar(io.Discard))
@@ -121,13 +122,13 @@ func TestComparisonHasEachPriceOnce(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	base, _ = based(t, "--depth", "20", "--demand", "poisson:0.1")
+	base, _ = baseOf(t, "--depth", "20", "--demand", "poisson:0.1")
 	if _, err := compare(ctx, base, 0, newBar(io.Discard)); !errors.Is(err, context.Canceled) {
 		t.Errorf("a comparison that was interrupted ends with %v", err)
 	}
 }
 
-// In the plot more hits are further up, and more waste is further right.
+// In the plot a higher hit rate is further up, and a higher waste is further right.
 func TestPlotAxes(t *testing.T) {
 	row := func(hits, waste float64) Row {
 		return Row{Refill: "fixed", Result: policy.Result{HitRate: hits, WastePerRequest: waste}}

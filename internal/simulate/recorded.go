@@ -55,11 +55,11 @@ func (r *recording) load(ctx context.Context) (demand, error) {
 	if err := json.Unmarshal(body, &list); err != nil {
 		return demand{}, fmt.Errorf("reading the daemon's answer: %w", err)
 	}
-	return replayed(list)
+	return demandOf(list)
 }
 
-// replayed converts the daemon's response to a demand.
-func replayed(list historyapi.ArrivalList) (demand, error) {
+// demandOf converts the daemon's response to a demand.
+func demandOf(list historyapi.ArrivalList) (demand, error) {
 	from, err := time.Parse(time.RFC3339, list.From)
 	if err != nil {
 		return demand{}, fmt.Errorf("reading the daemon's answer: from: %w", err)

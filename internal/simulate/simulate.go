@@ -153,13 +153,13 @@ func (s *simulation) runOne(ctx context.Context, base policy.Simulation, bar *ba
 	return printResult(w, result, newMoney(result, s.price), need, says)
 }
 
-// base returns the simulation described by the flags and the file.
+// base returns the simulation that the flags and the file describe.
 func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag string) bool) (policy.Simulation, error) {
 	none := policy.Simulation{}
-	if err := s.complete(ctx, c, given); err != nil {
+	if err := s.fillDefaults(ctx, c, given); err != nil {
 		return none, err
 	}
-	if err := s.check(); err != nil {
+	if err := s.validate(); err != nil {
 		return none, err
 	}
 	solves := policy.Solves{Fail: s.fail}
@@ -185,9 +185,9 @@ func (s *simulation) base(ctx context.Context, c *cli.Console, given func(flag s
 	}, nil
 }
 
-// complete sets the value of each missing flag to the target's setting. If no target is given, it
-// uses the default of each setting.
-func (s *simulation) complete(ctx context.Context, c *cli.Console, given func(flag string) bool) error {
+// fillDefaults sets the value of each missing flag to the target's setting. If no target is given,
+// fillDefaults uses the default of each setting.
+func (s *simulation) fillDefaults(ctx context.Context, c *cli.Console, given func(flag string) bool) error {
 	t := targets.Target{Lifetime: 120 * time.Second, Margin: 40 * time.Second, Refill: targets.RefillFixed,
 		HitRate: targets.DefaultHitRate, MaxWaste: targets.DefaultMaxWaste}
 	// As in the daemon, the provider's poll times give the assumed lead time before the first solve.
@@ -233,8 +233,8 @@ func (s *simulation) complete(ctx context.Context, c *cli.Console, given func(fl
 	return nil
 }
 
-// check rejects flags outside the ranges of pools.yaml.
-func (s *simulation) check() error {
+// validate rejects flags outside the ranges of pools.yaml.
+func (s *simulation) validate() error {
 	k := s.params
 	for _, rule := range []struct {
 		holds bool

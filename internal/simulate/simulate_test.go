@@ -9,8 +9,8 @@ import (
 	"poold/internal/cli"
 )
 
-// Before its first solve a simulated target expects the same lead time as in the daemon: the
-// pace of the file's first provider, or the default of the type.
+// Before its first solve a simulated target expects the same lead time as in the daemon. The lead
+// time comes from the file's first provider, or from the default of the type.
 func TestSimulateBeginsAsTheDaemon(t *testing.T) {
 	none := func(string) (string, bool) { return "", false }
 	for name, c := range map[string]struct {
@@ -34,7 +34,7 @@ func TestSimulateBeginsAsTheDaemon(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := s.complete(t.Context(), &cli.Console{Lookup: none}, func(flag string) bool { return flag == "depth" || flag == "target" }); err != nil {
+			if err := s.fillDefaults(t.Context(), &cli.Console{Lookup: none}, func(flag string) bool { return flag == "depth" || flag == "target" }); err != nil {
 				t.Fatal(err)
 			}
 			if k := s.params; k.FirstPoll != c.first || k.PollInterval != c.interval {

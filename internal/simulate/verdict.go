@@ -36,21 +36,21 @@ func newMoney(r policy.Result, per1000 float64) *Money {
 	}
 }
 
-// verdict compares a run of the simulation base with the other way of refilling on the
-// same demand, in one sentence. An adaptive policy is compared with the nearest fixed depth, and a
-// fixed depth with the adaptive policy.
+// verdict returns one sentence that compares a run of the simulation base with the other policy on
+// the same demand. It compares an adaptive policy with the nearest fixed depth, and a fixed depth
+// with the adaptive policy.
 func verdict(ctx context.Context, base policy.Simulation, r policy.Result, per1000 float64) (string, error) {
-	own, k := worth(r, per1000), base.Params
+	own, k := worthOf(r, per1000), base.Params
 	if k.Adaptive {
 		depth, fixed, err := base.NearestFixed(ctx, r)
-		return fmt.Sprintf("adaptive, max_waste %g: %s; the nearest fixed depth is %d: %s", k.MaxWaste, own, depth, worth(fixed, per1000)), err
+		return fmt.Sprintf("adaptive, max_waste %g: %s; the nearest fixed depth is %d: %s", k.MaxWaste, own, depth, worthOf(fixed, per1000)), err
 	}
 	adaptive, err := base.Adaptive(k.MaxWaste).Run(ctx)
-	return fmt.Sprintf("fixed, depth %d: %s; adaptive, max_waste %g: %s", k.Depth, own, k.MaxWaste, worth(adaptive, per1000)), err
+	return fmt.Sprintf("fixed, depth %d: %s; adaptive, max_waste %g: %s", k.Depth, own, k.MaxWaste, worthOf(adaptive, per1000)), err
 }
 
-// worth returns the part of a verdict that is about one run.
-func worth(r policy.Result, per1000 float64) string {
+// worthOf returns the part of a verdict that describes one run.
+func worthOf(r policy.Result, per1000 float64) string {
 	text := fmt.Sprintf("%.1f %% hits, none served", 100*r.HitRate)
 	if r.Served > 0 {
 		text = fmt.Sprintf("%.1f %% hits, %.2f bought each", 100*r.HitRate, r.BoughtEach)

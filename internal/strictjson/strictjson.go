@@ -1,5 +1,5 @@
-// Package strictjson reads JSON more strictly than encoding/json. The package refuses a repeated
-// field, also in another letter case, and data after the value. The caller must limit the size of the
+// Package strictjson reads JSON more strictly than encoding/json. It refuses data after the value,
+// and fields that are repeated, also in another letter case. The caller must limit the size of the
 // body and check the values. Encode writes JSON.
 package strictjson
 
@@ -55,10 +55,10 @@ func (e *FieldError) Error() string { return "a field " + e.Err.Error() }
 func (e *FieldError) Unwrap() error { return e.Err }
 
 // Object reads a body that must be one JSON object without nested objects or lists. It calls the
-// function field once for each field, in order, with a string, json.Number, bool or nil as the
-// value. Object stops at the first error of that function. For a nested object or list the function
-// gets the opening json.Delim; if it returns nil, Object refuses the field with ErrNested.
-func Object(body []byte, field func(name string, value json.Token) error) error {
+// function handle once for each field, in order, with a string, json.Number, bool or nil as the
+// value. Object stops at the first error of this function. For a nested object or list, handle gets
+// the opening json.Delim. If handle returns nil, Object refuses the field with ErrNested.
+func Object(body []byte, handle func(name string, value json.Token) error) error {
 	r := newReader(body)
 	start, err := r.token()
 	if err != nil {
@@ -69,7 +69,7 @@ func Object(body []byte, field func(name string, value json.Token) error) error 
 	}
 	seen := map[string]bool{}
 	for r.decoder.More() {
-		name, err := r.name(seen)
+		name, err := r.readName(seen)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func Object(body []byte, field func(name string, value json.Token) error) error 
 		if err != nil {
 			return err
 		}
-		if err := field(name, value); err != nil {
+		if err := handle(name, value); err != nil {
 			return err
 		}
 		if _, nested := value.(json.Delim); nested {
@@ -87,17 +87,17 @@ func Object(body []byte, field func(name string, value json.Token) error) error 
 	if _, err := r.token(); err != nil { // the closing brace
 		return err
 	}
-	return r.end()
+	return r.checkEnd()
 }
 
 // Check returns an error unless the body is exactly one JSON value of any kind. It also returns an
 // error if an object at any depth contains a field twice.
 func Check(body []byte) error {
 	r := newReader(body)
-	if err := r.value(0); err != nil {
+	if err := r.readValue(0); err != nil {
 		return err
 	}
-	return r.end()
+	return r.checkEnd()
 }
 
 // Encode returns v as JSON. It panics if v has no JSON form, for example NaN or a channel.
@@ -128,9 +128,9 @@ func (r reader) token() (json.Token, error) {
 	return nil, &SyntaxError{r.decoder.InputOffset()}
 }
 
-// name reads the name of the next field and adds it to the set seen. Two names are duplicates if
-// encoding/json treats them as equal, that is, regardless of case.
-func (r reader) name(seen map[string]bool) (string, error) {
+// readName reads the name of the next field and adds it to the argument seen. Two names are
+// duplicates if encoding/json treats them as equal, that is, regardless of case.
+func (r reader) readName(seen map[string]bool) (string, error) {
 	token, err := r.token()
 	if err != nil {
 		return "", err
@@ -144,8 +144,8 @@ func (r reader) name(seen map[string]bool) (string, error) {
 	return name, nil
 }
 
-// value reads one JSON value with all nested values.
-func (r reader) value(depth int) error {
+// readValue reads one JSON value with all nested values.
+func (r reader) readValue(depth int) error {
 	token, err := r.token()
 	if err != nil {
 		return err
@@ -160,11 +160,11 @@ func (r reader) value(depth int) error {
 	seen := map[string]bool{}
 	for r.decoder.More() {
 		if start == '{' {
-			if _, err := r.name(seen); err != nil {
+			if _, err := r.readName(seen); err != nil {
 				return err
 			}
 		}
-		if err := r.value(depth + 1); err != nil {
+		if err := r.readValue(depth + 1); err != nil {
 			return err
 		}
 	}
@@ -172,8 +172,8 @@ func (r reader) value(depth int) error {
 	return err
 }
 
-// end returns ErrTrailing if anything except white space is left of the body.
-func (r reader) end() error {
+// checkEnd returns ErrTrailing if the body continues with anything except white space.
+func (r reader) checkEnd() error {
 	if _, err := r.decoder.Token(); !errors.Is(err, io.EOF) {
 		return ErrTrailing
 	}

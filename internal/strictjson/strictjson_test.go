@@ -78,7 +78,7 @@ func TestSyntaxErrorDoesNotQuoteTheBody(t *testing.T) {
 	}
 }
 
-// Encode panics with the cause if a value has no JSON form, instead of an empty text.
+// If a value has no JSON form, Encode panics with the cause and does not return an empty text.
 func TestEncodeRefusesValuesWithoutAJSONForm(t *testing.T) {
 	if got := string(strictjson.Encode(map[string]any{"a": 1.5, "b": "<"})); got != `{"a":1.5,"b":"\u003c"}` {
 		t.Errorf("%s", got)

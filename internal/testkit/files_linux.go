@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// WithFiles calls the function do while this process can open n more files: opening another one
-// fails with EMFILE. No other goroutine may open files meanwhile.
+// WithFiles calls the function do while this process can open only n more files. To open one file
+// more fails with EMFILE. No other goroutine may open files at the same time.
 func WithFiles(t testing.TB, n int, do func()) {
 	t.Helper()
 	file, err := os.Open(os.DevNull) // starts the poller of the runtime, which opens files too
@@ -16,7 +16,7 @@ func WithFiles(t testing.TB, n int, do func()) {
 		t.Fatal(err)
 	}
 	_ = file.Close()
-	// A file gets the lowest free number below the limit.
+	// The system gives a new file the lowest free number below the limit.
 	limit := uintptr(0)
 	for ; n >= 0; limit++ {
 		if _, _, fault := syscall.Syscall(syscall.SYS_FCNTL, limit, syscall.F_GETFD, 0); fault == syscall.EBADF {
@@ -26,7 +26,7 @@ func WithFiles(t testing.TB, n int, do func()) {
 	withLimit(t, syscall.RLIMIT_NOFILE, uint64(limit-1), do)
 }
 
-// withLimit calls the function do while this process has a lower limit of a resource.
+// withLimit calls the function do while this process has a lower limit for a resource.
 func withLimit(t testing.TB, resource int, limit uint64, do func()) {
 	t.Helper()
 	var before syscall.Rlimit
@@ -44,8 +44,8 @@ func withLimit(t testing.TB, resource int, limit uint64, do func()) {
 	do()
 }
 
-// WithFullDisk calls the function do while files can have at most one byte: a longer write fails with
-// EFBIG.
+// WithFullDisk calls the function do while a file can have at most one byte. A longer write fails
+// with EFBIG.
 func WithFullDisk(t testing.TB, do func()) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ) // otherwise a signal for the write would end the process

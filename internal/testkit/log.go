@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// Log collects the text that a daemon writes while a test reads it. The zero value is an empty log.
+// Log collects the text that a daemon writes. A test may read the log at the same time. The zero
+// value is an empty log.
 type Log struct {
 	mu   sync.Mutex
 	text strings.Builder

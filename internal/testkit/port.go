@@ -7,8 +7,8 @@ import (
 )
 
 // FreePort returns a TCP port of the loopback address on which no server listens. It reserves the
-// port until the test ends. For that it keeps the UDP port of the same number open, which FreePort
-// tries first in every process. The port is below 20000, because the system does not choose such
+// port until the test ends by keeping the UDP port of the same number open. FreePort in another
+// process then skips this port. The port is below 20000, because the system does not choose such
 // ports for outgoing connections.
 func FreePort(t testing.TB) int {
 	t.Helper()

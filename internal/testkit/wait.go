@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Within fails the test unless the condition becomes true within the given limit. The argument is
-// reports whether the condition is true. Within checks the condition often at first, and then less
-// and less often. The argument what names the condition in the failure.
-func Within(t testing.TB, limit time.Duration, what string, is func() bool) {
+// Within fails the test unless the function condition returns true within the given limit. Within
+// calls condition often at first, and then less and less often. The argument what names the condition
+// in the failure.
+func Within(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
 	pause, longest := 5*time.Millisecond, max(250*time.Millisecond, limit/100)
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(pause) {
-		if is() {
+		if condition() {
 			return
 		}
 		pause = min(pause*5/4, longest)
@@ -20,8 +20,8 @@ func Within(t testing.TB, limit time.Duration, what string, is func() bool) {
 	t.Fatalf("waited %v for %s in vain", limit, what)
 }
 
-// InASecond repeats do until it takes less than a second. A busy machine may need several attempts; after
-// five of them the test fails.
+// InASecond repeats the function do until one run takes less than a second. A busy machine may need
+// several attempts. After five attempts the test fails.
 func InASecond(t testing.TB, do func()) {
 	t.Helper()
 	var took time.Duration

@@ -5,8 +5,9 @@
 // model. The other tests cover what the model lacks: concurrency, real time, values of any bytes,
 // notifications and the deletion of ended claims.
 //
-// A test opens a store with the time limits that it needs. Tests that depend on time measure the elapsed
-// time, so that they pass on a busy machine, only later. In a synctest bubble they take no real time.
+// A test opens a store with the time limits that it needs. Tests that depend on time measure the
+// elapsed time, so on a busy machine they take longer but still pass. In a synctest bubble they take
+// no real time.
 package claimtest
 
 import (
@@ -32,7 +33,7 @@ type Claims interface {
 // Backend is the claim store of one test.
 type Backend struct {
 	Replicas []Claims // three or more replicas over the same data
-	// Exact means that time passes only while a test sleeps, as in a bubble.
+	// Exact reports that time passes only while a test sleeps, as in a bubble.
 	Exact bool
 	// Woken reports whether a replica was woken with a key since the store was opened.
 	Woken func(replica int, key captcha.ID) bool
@@ -72,16 +73,16 @@ func Test(t *testing.T, open Open) {
 	}
 }
 
-// long contains time limits that outlast a test even on a busy machine. Each two of them differ by more
-// than the largest clock step that a store tolerates, so that a test notices a store that uses the wrong
-// limit.
-var long = dedup.ClaimTimes{
+// longTimes are time limits that outlast a test even on a busy machine. Any two of these limits
+// differ by more than the largest clock step that a store tolerates. A test therefore notices a store
+// that uses the wrong limit.
+var longTimes = dedup.ClaimTimes{
 	Lease: 55 * time.Second, Wanted: 25 * time.Second, Longest: 3 * time.Minute, Solved: 70 * time.Second, Failed: 40 * time.Second,
 }
 
-// with returns a copy of the time limits in long after the function change.
-func with(change func(*dedup.ClaimTimes)) dedup.ClaimTimes {
-	times := long
+// longTimesWith returns a copy of longTimes that the function change has modified.
+func longTimesWith(change func(*dedup.ClaimTimes)) dedup.ClaimTimes {
+	times := longTimes
 	change(&times)
 	return times
 }
@@ -113,8 +114,8 @@ func identityOf(key captcha.ID) captcha.ID {
 	return captcha.Identity{Type: captcha.HCaptcha, Sitekey: string(key)}.ID()
 }
 
-// begin makes a replica the holder of a free key.
-func begin(t *testing.T, c Claims, key captcha.ID) dedup.Claim {
+// makeHolder makes a replica the holder of a free key and returns the claim.
+func makeHolder(t *testing.T, c Claims, key captcha.ID) dedup.Claim {
 	t.Helper()
 	got := enter(t, c, key, "")
 	if got.State != dedup.ClaimHeld || got.Solve == "" || got.Fence <= 0 {
@@ -123,8 +124,8 @@ func begin(t *testing.T, c Claims, key captcha.ID) dedup.Claim {
 	return got
 }
 
-// is fails the test unless the claim has this state and this solve.
-func is(t *testing.T, what string, got dedup.Claim, state dedup.ClaimState, solve string) {
+// checkClaim fails the test unless the claim has the given state and solve.
+func checkClaim(t *testing.T, what string, got dedup.Claim, state dedup.ClaimState, solve string) {
 	t.Helper()
 	if got.State != state || got.Solve != solve {
 		t.Fatalf("%s: %+v; want %s of %q", what, got, state, solve)
@@ -165,20 +166,21 @@ func token(value string, lasts time.Duration) dedup.ClaimEnd {
 // failure returns an end without a token.
 func failure(value string) dedup.ClaimEnd { return dedup.ClaimEnd{Value: []byte(value), Failed: true} }
 
-// rounding is how much too early a time limit may end, because a store may round times to milliseconds.
+// rounding is the tolerance for a time limit that ends too early, because a store may round times to
+// milliseconds.
 const rounding = 2 * time.Millisecond
 
-// after polls is until it returns true. The test fails if that happens earlier than least after began,
-// or more than ten seconds later than that.
-func after(t *testing.T, what string, began time.Time, least time.Duration, is func() bool) {
+// pollUntil calls condition until condition returns true. The test fails if, counted from began, this
+// takes less than the shortest time or over ten seconds more.
+func pollUntil(t *testing.T, what string, began time.Time, shortest time.Duration, condition func() bool) {
 	t.Helper()
-	for !is() {
-		if time.Since(began) > least+10*time.Second {
+	for !condition() {
+		if time.Since(began) > shortest+10*time.Second {
 			t.Fatalf("%s: not within %v", what, time.Since(began))
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if took := time.Since(began); took < least-rounding {
-		t.Fatalf("%s: after %v already, want %v", what, took, least)
+	if took := time.Since(began); took < shortest-rounding {
+		t.Fatalf("%s: after %v already, want %v", what, took, shortest)
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// crowd makes 50 concurrent calls of Enter, distributed over all replicas, and returns their results.
-func crowd(t *testing.T, b Backend, key captcha.ID, solve string) []dedup.Claim {
+// enterConcurrently makes 50 concurrent calls of Enter, distributed over all replicas, and returns
+// their results.
+func enterConcurrently(t *testing.T, b Backend, key captcha.ID, solve string) []dedup.Claim {
 	t.Helper()
 	answers := make([]dedup.Claim, 50)
 	var all sync.WaitGroup
@@ -30,8 +31,9 @@ func crowd(t *testing.T, b Backend, key captcha.ID, solve string) []dedup.Claim 
 	return answers
 }
 
-// held returns the only claim in the state ClaimHeld, and checks that all others wait for the same solve.
-func held(t *testing.T, answers []dedup.Claim) dedup.Claim {
+// heldClaim returns the only claim in the state ClaimHeld, and checks that all other claims wait for
+// the same solve.
+func heldClaim(t *testing.T, answers []dedup.Claim) dedup.Claim {
 	t.Helper()
 	var holder dedup.Claim
 	n := 0
@@ -54,27 +56,28 @@ func held(t *testing.T, answers []dedup.Claim) dedup.Claim {
 
 // Exactly one of many concurrent callers becomes the holder.
 func testOneOfManyHolds(t *testing.T, open Open) {
-	b := open(t, long)
+	b := open(t, longTimes)
 	key := newKey()
-	got := held(t, crowd(t, b, key, ""))
+	got := heldClaim(t, enterConcurrently(t, b, key, ""))
 	if got.Identity != identityOf(key) || got.Fence <= 0 || got.Solve == "" || got.Value != nil {
 		t.Errorf("held: %+v", got)
 	}
-	if got.Left <= long.Longest/2 || got.Left > long.Longest {
-		t.Errorf("may go on for %v of %v", got.Left, long.Longest)
+	if got.Left <= longTimes.Longest/2 || got.Left > longTimes.Longest {
+		t.Errorf("may go on for %v of %v", got.Left, longTimes.Longest)
 	}
 }
 
-// Each holder has a higher fence than the holders before, even after the store has deleted the claim.
+// Each holder has a higher fence than all earlier holders, even after the store has deleted the
+// claim.
 func testFencesGrow(t *testing.T, open Open) {
-	b := open(t, with(func(c *dedup.ClaimTimes) {
+	b := open(t, longTimesWith(func(c *dedup.ClaimTimes) {
 		c.Lease, c.Solved, c.Failed = 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond
 	}))
 	key, last := newKey(), int64(0)
 	for i := range 20 {
 		c := b.Replicas[i%len(b.Replicas)]
 		var got dedup.Claim
-		after(t, "held", time.Now(), 0, func() bool { got = enter(t, c, key, ""); return got.State == dedup.ClaimHeld })
+		pollUntil(t, "held", time.Now(), 0, func() bool { got = enter(t, c, key, ""); return got.State == dedup.ClaimHeld })
 		if got.Fence <= last {
 			t.Fatalf("fence %d after %d", got.Fence, last)
 		}
@@ -89,19 +92,19 @@ func testFencesGrow(t *testing.T, open Open) {
 			end(t, c, key, got.Fence, token("t", 0), true) // the token is not shared
 		case 4:
 			end(t, c, key, got.Fence, failure("no"), true)
-			after(t, "forgotten", time.Now(), 0, func() bool { return b.Left(t) == 0 })
+			pollUntil(t, "forgotten", time.Now(), 0, func() bool { return b.Left(t) == 0 })
 		}
 	}
 }
 
-// Another replica becomes the holder when the lease expires, and not earlier. The new holder gets the name
-// of the solve and the identity that the old holder noted last.
+// When the lease expires, and not earlier, another replica becomes the holder. The new holder gets
+// the name of the solve and the identity that the old holder noted last.
 func testTakeoverAfterTheLease(t *testing.T, open Open) {
-	times := with(func(c *dedup.ClaimTimes) { c.Lease = 300 * time.Millisecond })
+	times := longTimesWith(func(c *dedup.ClaimTimes) { c.Lease = 300 * time.Millisecond })
 	for _, waits := range []bool{true, false} {
 		b := open(t, times)
 		key, other := newKey(), newKey()
-		first := begin(t, b.Replicas[0], key)
+		first := makeHolder(t, b.Replicas[0], key)
 		solve := ""
 		if waits {
 			solve = first.Solve
@@ -112,11 +115,11 @@ func testTakeoverAfterTheLease(t *testing.T, open Open) {
 			t.Fatal(mine, err)
 		}
 		var got dedup.Claim
-		after(t, "taken over", asked, times.Lease, func() bool {
+		pollUntil(t, "taken over", asked, times.Lease, func() bool {
 			got = enter(t, b.Replicas[1], key, solve)
 			return got.State != dedup.ClaimSolving
 		})
-		is(t, "taken over", got, dedup.ClaimHeld, first.Solve)
+		checkClaim(t, "taken over", got, dedup.ClaimHeld, first.Solve)
 		if got.Identity != other || got.Fence <= first.Fence || got.Left <= 0 || got.Left > times.Longest-times.Lease+rounding {
 			t.Errorf("taken over: %+v from %+v", got, first)
 		}
@@ -127,11 +130,11 @@ func testTakeoverAfterTheLease(t *testing.T, open Open) {
 
 // A holder that renews its lease keeps the claim.
 func testARenewedLeaseKeepsTheClaim(t *testing.T, open Open) {
-	times := with(func(c *dedup.ClaimTimes) { c.Lease = time.Second })
+	times := longTimesWith(func(c *dedup.ClaimTimes) { c.Lease = time.Second })
 	b := open(t, times)
 	inTime(t, times.Lease, func() (longest time.Duration) {
 		key := newKey()
-		first := begin(t, b.Replicas[0], key)
+		first := makeHolder(t, b.Replicas[0], key)
 		for began := time.Now(); time.Since(began) < 2*times.Lease && longest < times.Lease; {
 			time.Sleep(times.Lease / 10)
 			renewed := time.Now()
@@ -139,14 +142,15 @@ func testARenewedLeaseKeepsTheClaim(t *testing.T, open Open) {
 			got := enter(t, b.Replicas[1], key, first.Solve)
 			longest = max(longest, time.Since(renewed))
 			if longest < times.Lease {
-				is(t, "while it is held", got, dedup.ClaimSolving, first.Solve)
+				checkClaim(t, "while it is held", got, dedup.ClaimSolving, first.Solve)
 			}
 		}
 		return longest
 	})
 }
 
-// inTime repeats a test until one run takes less than the limit. A run on a busy machine may exceed the limit.
+// inTime repeats a test until one run takes less than the limit, because a run on a busy machine may
+// take longer.
 func inTime(t *testing.T, limit time.Duration, do func() (took time.Duration)) {
 	t.Helper()
 	for range 10 {
@@ -159,17 +163,17 @@ func inTime(t *testing.T, limit time.Duration, do func() (took time.Duration)) {
 
 // When the lease has expired, exactly one of many concurrent callers becomes the new holder.
 func testOneOfManyTakesOver(t *testing.T, open Open) {
-	times := with(func(c *dedup.ClaimTimes) { c.Lease = time.Second })
+	times := longTimesWith(func(c *dedup.ClaimTimes) { c.Lease = time.Second })
 	b := open(t, times)
 	inTime(t, times.Lease, func() time.Duration {
 		key := newKey()
-		first := begin(t, b.Replicas[0], key)
+		first := makeHolder(t, b.Replicas[0], key)
 		time.Sleep(times.Lease + rounding)
 		began := time.Now()
-		answers := crowd(t, b, key, first.Solve)
+		answers := enterConcurrently(t, b, key, first.Solve)
 		took := time.Since(began)
 		if took < times.Lease {
-			if got := held(t, answers); got.Solve != first.Solve || got.Identity != first.Identity || got.Fence <= first.Fence {
+			if got := heldClaim(t, answers); got.Solve != first.Solve || got.Identity != first.Identity || got.Fence <= first.Fence {
 				t.Errorf("taken over: %+v from %+v", got, first)
 			}
 		}
@@ -179,13 +183,13 @@ func testOneOfManyTakesOver(t *testing.T, open Open) {
 
 // Neither a replaced holder nor a replica that never held the claim can renew the lease or end the solve.
 func testAnOldHolderChangesNothing(t *testing.T, open Open) {
-	b := open(t, with(func(c *dedup.ClaimTimes) { c.Lease = 50 * time.Millisecond }))
+	b := open(t, longTimesWith(func(c *dedup.ClaimTimes) { c.Lease = 50 * time.Millisecond }))
 	key := newKey()
 	end(t, b.Replicas[0], key, 7, token("of nothing", time.Minute), false)
 	hold(t, b.Replicas[0], key, 7, false)
-	first := begin(t, b.Replicas[0], key)
+	first := makeHolder(t, b.Replicas[0], key)
 	var second dedup.Claim
-	after(t, "taken over", time.Now(), 0, func() bool {
+	pollUntil(t, "taken over", time.Now(), 0, func() bool {
 		second = enter(t, b.Replicas[1], key, first.Solve)
 		return second.State == dedup.ClaimHeld
 	})
@@ -199,7 +203,7 @@ func testAnOldHolderChangesNothing(t *testing.T, open Open) {
 	end(t, now, key, second.Fence, token("in time", time.Minute), true)
 	end(t, old, key, first.Fence, token("late", time.Minute), false)
 	got := enter(t, b.Replicas[2], key, first.Solve)
-	is(t, "the token", got, dedup.ClaimShared, first.Solve)
+	checkClaim(t, "the token", got, dedup.ClaimShared, first.Solve)
 	if string(got.Value) != "in time" {
 		t.Errorf("told %q", got.Value)
 	}
@@ -207,17 +211,17 @@ func testAnOldHolderChangesNothing(t *testing.T, open Open) {
 
 // A solve ends after the time Longest, even if its lease is renewed.
 func testASolveHasALimit(t *testing.T, open Open) {
-	times := with(func(c *dedup.ClaimTimes) { c.Longest = 500 * time.Millisecond })
+	times := longTimesWith(func(c *dedup.ClaimTimes) { c.Longest = 500 * time.Millisecond })
 	b := open(t, times)
 	key, began := newKey(), time.Now()
-	first := begin(t, b.Replicas[0], key)
-	after(t, "lost", began, times.Longest, func() bool {
+	first := makeHolder(t, b.Replicas[0], key)
+	pollUntil(t, "lost", began, times.Longest, func() bool {
 		mine, _, err := b.Replicas[0].Hold(t.Context(), key, first.Fence, identityOf(key))
 		return err == nil && !mine
 	})
 	end(t, b.Replicas[0], key, first.Fence, token("late", time.Minute), false)
 	got := enter(t, b.Replicas[1], key, first.Solve)
-	is(t, "who waited", got, dedup.ClaimError, first.Solve)
+	checkClaim(t, "who waited", got, dedup.ClaimError, first.Solve)
 	if got.Value != nil {
 		t.Errorf("told %q", got.Value)
 	}
@@ -228,13 +232,13 @@ func testASolveHasALimit(t *testing.T, open Open) {
 	hold(t, b.Replicas[0], key, first.Fence, false)
 }
 
-// Hold reports whether a replica called Enter within the time Wanted.
+// Hold reports that the claim is wanted if a replica called Enter within the time Wanted.
 func testWantedWhileReplicasEnter(t *testing.T, open Open) {
-	times := with(func(c *dedup.ClaimTimes) { c.Wanted = 500 * time.Millisecond })
+	times := longTimesWith(func(c *dedup.ClaimTimes) { c.Wanted = 500 * time.Millisecond })
 	b := open(t, times)
 	for _, waits := range []bool{true, false} {
 		key := newKey()
-		got := begin(t, b.Replicas[0], key)
+		got := makeHolder(t, b.Replicas[0], key)
 		if hold(t, b.Replicas[0], key, got.Fence, true) {
 			t.Error("wanted, and nobody asked")
 		}
@@ -243,11 +247,11 @@ func testWantedWhileReplicasEnter(t *testing.T, open Open) {
 			solve = got.Solve
 		}
 		asked := time.Now()
-		is(t, "who asks", enter(t, b.Replicas[1], key, solve), dedup.ClaimSolving, got.Solve)
+		checkClaim(t, "who asks", enter(t, b.Replicas[1], key, solve), dedup.ClaimSolving, got.Solve)
 		wanted := hold(t, b.Replicas[0], key, got.Fence, true)
 		if !wanted && time.Since(asked) < times.Wanted {
 			t.Error("asked for, and not wanted")
 		}
-		after(t, "not wanted", asked, times.Wanted, func() bool { return !hold(t, b.Replicas[0], key, got.Fence, true) })
+		pollUntil(t, "not wanted", asked, times.Wanted, func() bool { return !hold(t, b.Replicas[0], key, got.Fence, true) })
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// outcome is the end of a solve, which the model keeps until the time ends.
+// outcome is the end of a solve, which the model keeps until the time in the field ends.
 type outcome struct {
 	solve string
 	value string
@@ -26,7 +26,7 @@ func (o outcome) known(solve string, now time.Time) bool {
 // model is a claim in memory.
 type model struct {
 	times         dedup.ClaimTimes
-	solve         string // in flight; "" = none
+	solve         string // name of the solve in flight; "" = none
 	identity      captcha.ID
 	fence         int64 // the latest fence
 	lease, stops  time.Time
@@ -40,8 +40,8 @@ type model struct {
 // running reports whether a solve is in flight.
 func (m *model) running(now time.Time) bool { return m.solve != "" && now.Before(m.stops) }
 
-// enter returns the claim that Enter should return, without the fence of a holder and without the name of
-// a new solve: the store chooses both.
+// enter returns the claim that Enter should return, without the fence of a holder and the name of a
+// new solve. The store chooses these two values.
 func (m *model) enter(e dedup.ClaimEntry, now time.Time) dedup.Claim {
 	share := func(as dedup.SavingsSource) dedup.Claim {
 		if e.Callers > 0 {
@@ -104,11 +104,11 @@ func (m *model) end(fence int64, e dedup.ClaimEnd, now time.Time) bool {
 	return true
 }
 
-// A store returns the same results as the model for random calls in random order. In a synctest bubble,
-// time passes between the calls.
+// For random calls in random order, a store returns the same results as the model. In a synctest
+// bubble, time passes between the calls.
 func testRandomCallsMatchTheModel(t *testing.T, open Open) {
-	times := long
-	b := open(t, long)
+	times := longTimes
+	b := open(t, longTimes)
 	if b.Exact {
 		times = dedup.ClaimTimes{
 			Lease: 50 * time.Millisecond, Wanted: 30 * time.Millisecond, Longest: 200 * time.Millisecond,
@@ -116,8 +116,8 @@ func testRandomCallsMatchTheModel(t *testing.T, open Open) {
 		}
 		b = open(t, times)
 	}
-	// The wrapper hides the method Deadline, which rapid calls on a *testing.T and which a bubble does not
-	// allow.
+	// A bubble does not allow the method Deadline, which rapid calls on a *testing.T. The wrapper
+	// hides this method.
 	rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) {
 		before := saved(t, b.Replicas[0])
 		story := story{t: t, b: b, key: newKey(), m: model{times: times, saved: before}, solves: []string{"", "unknown"}, fences: []int64{0, 7}}
@@ -152,13 +152,13 @@ func (s *story) identity(rt *rapid.T) captcha.ID {
 	return captcha.ID(rapid.SampledFrom([]string{"one", "two"}).Draw(rt, "identity"))
 }
 
-// late draws an item of the list, most often one near its end.
-func late[T any](rt *rapid.T, list []T, name string) T {
+// drawLate draws an item of the list, most often an item near the end of the list.
+func drawLate[T any](rt *rapid.T, list []T, name string) T {
 	return list[max(0, len(list)-1-rapid.IntRange(0, len(list)-1).Draw(rt, name))]
 }
 
 func (s *story) enter(rt *rapid.T) {
-	e := dedup.ClaimEntry{Key: s.key, Solve: rapid.SampledFrom([]string{"", late(rt, s.solves, "solve")}).Draw(rt, "new or not"),
+	e := dedup.ClaimEntry{Key: s.key, Solve: rapid.SampledFrom([]string{"", drawLate(rt, s.solves, "solve")}).Draw(rt, "new or not"),
 		Identity: s.identity(rt), Callers: rapid.IntRange(0, 3).Draw(rt, "callers")}
 	want := s.m.enter(e, time.Now())
 	got, err := s.replica(rt).Enter(s.t.Context(), e)
@@ -192,7 +192,7 @@ func (s *story) enter(rt *rapid.T) {
 }
 
 func (s *story) hold(rt *rapid.T) {
-	fence, identity := late(rt, s.fences, "fence"), s.identity(rt)
+	fence, identity := drawLate(rt, s.fences, "fence"), s.identity(rt)
 	mine, wanted := s.m.hold(fence, identity, time.Now())
 	gotMine, gotWanted, err := s.replica(rt).Hold(s.t.Context(), s.key, fence, identity)
 	if err != nil || gotMine != mine || gotWanted != wanted {
@@ -201,7 +201,7 @@ func (s *story) hold(rt *rapid.T) {
 }
 
 func (s *story) release(rt *rapid.T) {
-	fence, identity := late(rt, s.fences, "fence"), s.identity(rt)
+	fence, identity := drawLate(rt, s.fences, "fence"), s.identity(rt)
 	s.m.release(fence, identity, time.Now())
 	if err := s.replica(rt).Release(s.t.Context(), s.key, fence, identity); err != nil {
 		rt.Fatalf("letting go by %d: %v", fence, err)
@@ -209,7 +209,7 @@ func (s *story) release(rt *rapid.T) {
 }
 
 func (s *story) end(rt *rapid.T) {
-	fence := late(rt, s.fences, "fence")
+	fence := drawLate(rt, s.fences, "fence")
 	e := dedup.ClaimEnd{
 		Value:  []byte(rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "value")),
 		Failed: rapid.Bool().Draw(rt, "failed"),

@@ -10,33 +10,33 @@ import (
 	"poold/internal/ondemand/dedup"
 )
 
-// Waiting callers and new callers get the token unchanged, whatever bytes it contains.
+// Waiting callers and new callers get the token unchanged, even if it contains arbitrary bytes.
 func testATokenIsShared(t *testing.T, open Open) {
-	b := open(t, long)
+	b := open(t, longTimes)
 	for _, value := range [][]byte{[]byte("token"), {0, 255, '\n', '|', '\r', 0}, bytes.Repeat([]byte("long"), 10_000), {}} {
 		key := newKey()
-		first := begin(t, b.Replicas[0], key)
+		first := makeHolder(t, b.Replicas[0], key)
 		end(t, b.Replicas[0], key, first.Fence, dedup.ClaimEnd{Value: value, Lasts: time.Hour}, true)
 		for i, c := range b.Replicas {
 			for _, solve := range []string{first.Solve, ""} {
 				got := enter(t, c, key, solve)
-				is(t, "the token", got, dedup.ClaimShared, first.Solve)
-				if got.Value == nil || !bytes.Equal(got.Value, value) || got.Left > long.Solved || got.Left < long.Solved/2 {
+				checkClaim(t, "the token", got, dedup.ClaimShared, first.Solve)
+				if got.Value == nil || !bytes.Equal(got.Value, value) || got.Left > longTimes.Solved || got.Left < longTimes.Solved/2 {
 					t.Errorf("replica %d: %+v", i, got)
 				}
 			}
 		}
 		got := enter(t, b.Replicas[1], key, "another solve")
-		is(t, "who waited for another one", got, dedup.ClaimError, "another solve")
+		checkClaim(t, "who waited for another one", got, dedup.ClaimError, "another solve")
 		if got.Value != nil {
 			t.Errorf("told %q", got.Value)
 		}
 	}
 }
 
-// A token is shared for the time Lasts of its end, but at most for the time Solved.
+// A token is shared for the duration in ClaimEnd.Lasts, but at most for the time Solved.
 func testATokenIsSharedForItsTime(t *testing.T, open Open) {
-	times := with(func(c *dedup.ClaimTimes) { c.Solved = time.Second })
+	times := longTimesWith(func(c *dedup.ClaimTimes) { c.Solved = time.Second })
 	b := open(t, times)
 	for lasts, shared := range map[time.Duration]time.Duration{
 		400 * time.Millisecond: 400 * time.Millisecond,
@@ -45,68 +45,68 @@ func testATokenIsSharedForItsTime(t *testing.T, open Open) {
 		-time.Second:           0,
 	} {
 		key := newKey()
-		first := begin(t, b.Replicas[0], key)
+		first := makeHolder(t, b.Replicas[0], key)
 		ended := time.Now()
 		end(t, b.Replicas[0], key, first.Fence, token("t", lasts), true)
 		got := enter(t, b.Replicas[2], key, first.Solve)
 		if shared > 0 && time.Since(ended) < shared {
-			is(t, "at once", got, dedup.ClaimShared, first.Solve)
+			checkClaim(t, "at once", got, dedup.ClaimShared, first.Solve)
 		}
-		after(t, "over for who waited", ended, shared, func() bool {
+		pollUntil(t, "over for who waited", ended, shared, func() bool {
 			got = enter(t, b.Replicas[1], key, first.Solve)
 			return got.State != dedup.ClaimShared
 		})
-		is(t, "who comes late", got, dedup.ClaimError, first.Solve)
+		checkClaim(t, "who comes late", got, dedup.ClaimError, first.Solve)
 		if got.Value != nil {
 			t.Errorf("told %q", got.Value)
 		}
-		if next := begin(t, b.Replicas[2], key); next.Solve == first.Solve {
+		if next := makeHolder(t, b.Replicas[2], key); next.Solve == first.Solve {
 			t.Errorf("the solve that is over begins again: %+v", next)
 		}
 	}
 }
 
-// The store returns a failure for the time Failed, and no longer.
+// The store returns a failure for the time Failed. After that time it returns no failure.
 func testAnErrorIsForgotten(t *testing.T, open Open) {
-	times := with(func(c *dedup.ClaimTimes) { c.Failed = 400 * time.Millisecond })
+	times := longTimesWith(func(c *dedup.ClaimTimes) { c.Failed = 400 * time.Millisecond })
 	b := open(t, times)
 	key := newKey()
-	first := begin(t, b.Replicas[0], key)
+	first := makeHolder(t, b.Replicas[0], key)
 	ended := time.Now()
 	end(t, b.Replicas[0], key, first.Fence, failure("why"), true)
-	after(t, "forgotten", ended, times.Failed, func() bool {
+	pollUntil(t, "forgotten", ended, times.Failed, func() bool {
 		got := enter(t, b.Replicas[1], key, first.Solve)
-		is(t, "who waited", got, dedup.ClaimError, first.Solve)
+		checkClaim(t, "who waited", got, dedup.ClaimError, first.Solve)
 		return got.Value == nil
 	})
 }
 
 // The end of one key's solve does not affect another key.
 func testKeysAreApart(t *testing.T, open Open) {
-	b := open(t, long)
+	b := open(t, longTimes)
 	one, two := newKey(), newKey()
-	first, second := begin(t, b.Replicas[0], one), begin(t, b.Replicas[0], two)
+	first, second := makeHolder(t, b.Replicas[0], one), makeHolder(t, b.Replicas[0], two)
 	if first.Solve == second.Solve {
 		t.Error("two keys have one solve")
 	}
 	end(t, b.Replicas[0], one, first.Fence, failure("why"), true)
 	hold(t, b.Replicas[0], two, second.Fence, true)
-	is(t, "the other key", enter(t, b.Replicas[1], two, ""), dedup.ClaimSolving, second.Solve)
+	checkClaim(t, "the other key", enter(t, b.Replicas[1], two, ""), dedup.ClaimSolving, second.Solve)
 }
 
 // End and Release wake every replica, including the replica that makes the call.
 func testAllReplicasAreWoken(t *testing.T, open Open) {
-	b := open(t, long)
+	b := open(t, longTimes)
 	for _, wake := range []func(key captcha.ID, fence int64){
 		func(key captcha.ID, fence int64) { end(t, b.Replicas[0], key, fence, token("t", time.Minute), true) },
 		func(key captcha.ID, fence int64) { end(t, b.Replicas[0], key, fence, failure("why"), true) },
 		func(key captcha.ID, fence int64) { release(t, b.Replicas[0], key, fence, identityOf(key)) },
 	} {
 		woken := make([]bool, len(b.Replicas))
-		// At the first call a replica may not listen for notifications yet.
+		// At the time of the first call a replica may not yet listen for notifications.
 		for began := time.Now(); slices.Contains(woken, false); time.Sleep(5 * time.Millisecond) {
 			key := newKey()
-			got := begin(t, b.Replicas[0], key)
+			got := makeHolder(t, b.Replicas[0], key)
 			wake(key, got.Fence)
 			for since := time.Now(); time.Since(since) < 500*time.Millisecond && slices.Contains(woken, false); time.Sleep(time.Millisecond) {
 				for i := range woken {
@@ -131,21 +131,21 @@ func testNothingIsLeft(t *testing.T, open Open) {
 	})
 	for i := range 20 {
 		key := captcha.ID(newKey())
-		got := begin(t, b.Replicas[i%len(b.Replicas)], key)
+		got := makeHolder(t, b.Replicas[i%len(b.Replicas)], key)
 		enter(t, b.Replicas[0], key, got.Solve)
 		switch i % 4 {
-		case 0: // its holder died
+		case 0: // the holder has died
 		case 1:
 			_, _ = b.Replicas[0].End(t.Context(), key, got.Fence, token("t", time.Minute))
 		case 2:
 			_, _ = b.Replicas[0].End(t.Context(), key, got.Fence, failure("why"))
 		case 3:
 			_, _ = b.Replicas[0].End(t.Context(), key, got.Fence, failure("why"))
-			enter(t, b.Replicas[1], key, "") // a new solve begins, and its holder died
+			enter(t, b.Replicas[1], key, "") // begins a new solve, whose holder has died
 		}
 	}
 	if b.Left(t) == 0 {
 		t.Error("Left sees nothing of claims that live")
 	}
-	after(t, "nothing left", time.Now(), 0, func() bool { return b.Left(t) == 0 })
+	pollUntil(t, "nothing left", time.Now(), 0, func() bool { return b.Left(t) == 0 })
 }

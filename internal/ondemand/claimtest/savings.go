@@ -28,9 +28,9 @@ func saved(t *testing.T, c Claims) map[dedup.SavingsSource]int64 {
 
 // Concurrent requests are counted exactly.
 func testRequestsAreCountedExactly(t *testing.T, open Open) {
-	b := open(t, long)
+	b := open(t, longTimes)
 	key := newKey()
-	first := begin(t, b.Replicas[0], key)
+	first := makeHolder(t, b.Replicas[0], key)
 	end(t, b.Replicas[0], key, first.Fence, token("t", time.Minute), true)
 	const workers, each = 9, 6
 	var all sync.WaitGroup
@@ -63,12 +63,12 @@ func testRequestsAreCountedExactly(t *testing.T, open Open) {
 	}
 }
 
-// A request that shares a token is counted by its arrival: during the solve, or after the end of the
-// solve. A request that gets no token is not counted, and an entry without callers counts nothing.
+// A request that shares a token is counted by its arrival: during the solve or after the solve has
+// ended. A request that gets no token is not counted. An entry without callers counts nothing.
 func testRequestsCountByArrival(t *testing.T, open Open) {
-	b := open(t, long)
+	b := open(t, longTimes)
 	key, other := newKey(), newKey()
-	solved, failed := begin(t, b.Replicas[0], key), begin(t, b.Replicas[0], other)
+	solved, failed := makeHolder(t, b.Replicas[0], key), makeHolder(t, b.Replicas[0], other)
 	counts := func(what string, key captcha.ID, solve string, callers int, state dedup.ClaimState, want map[dedup.SavingsSource]int64) {
 		t.Helper()
 		for i, c := range b.Replicas {
@@ -105,12 +105,12 @@ func testRequestsCountByArrival(t *testing.T, open Open) {
 	counts("callers of a failed solve", other, failed.Solve, 2, dedup.ClaimError, nil)
 }
 
-// Days returns today first, and the six days before it, which have no requests in this test.
+// Days returns today first and then the six days before today, which have no requests in this test.
 func testDaysBeginWithToday(t *testing.T, open Open) {
 	var today time.Time
 	var days []dedup.SavingsDay
 	for again := true; again; { // repeat if midnight passed during the test
-		b := open(t, long)
+		b := open(t, longTimes)
 		today = time.Now().UTC()
 		for _, requests := range []map[dedup.SavingsSource]int{nil, {dedup.SavedReplay: 4}} {
 			if err := b.Replicas[0].Count(t.Context(), requests); err != nil {

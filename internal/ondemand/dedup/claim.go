@@ -47,14 +47,15 @@ const (
 // ClaimEntry is a replica's request for the solve of a key.
 type ClaimEntry struct {
 	Key captcha.ID
-	// Solve names the solve that the callers wait for; "" = they are new callers, which join any solve.
+	// Solve names the solve that the callers wait for; "" = these are new callers, which join any
+	// solve.
 	Solve string
 	// Identity names the stock that a new solve takes from.
 	Identity captcha.ID
 	// Sitekey and Pageurl are for operators who read the table in PostgreSQL.
 	Sitekey, Pageurl string
-	// Callers is the number of requests of this replica. If Enter returns a token, it serves all of them
-	// and the savings count all of them.
+	// Callers is the number of requests of this replica. If Enter returns a token, all these requests
+	// share the token and are counted in the savings.
 	Callers int
 }
 
@@ -63,22 +64,24 @@ type Claim struct {
 	State ClaimState
 	Solve string // name of the solve, which stays the same when another replica becomes the holder
 	Fence int64  // set in the state ClaimHeld: only the holder with the latest fence can end the solve
-	// Identity names the stock from which the solve takes its token, as its last holder noted it.
+	// Identity names the stock from which the solve takes its token, as noted by the last holder.
 	Identity captcha.ID
-	// Left is the time left to solve, or in the state ClaimShared the time left to share the token.
+	// Left is the remaining time of the solve, or in the state ClaimShared the remaining time for
+	// sharing the token.
 	Left time.Duration
-	// Value is ClaimEnd.Value in the states ClaimShared and ClaimError; nil = the store no longer has it.
+	// Value is ClaimEnd.Value in the states ClaimShared and ClaimError; nil = the store has deleted
+	// the value.
 	Value []byte
 }
 
 // ClaimEnd is the end of a solve.
 type ClaimEnd struct {
 	Value  []byte        // the encoded token or error for the waiting replicas
-	Failed bool          // only replicas that wait now get Value; later requests begin a new solve
+	Failed bool          // true: only replicas that wait now get Value, and later requests begin a new solve
 	Lasts  time.Duration // how long a token may be shared; at most ClaimSolved
 }
 
-// SavingsSource is how a request to /solve ended: with a token of that source, or without a token.
+// SavingsSource is how a request to /solve ended: with a token of this source, or without a token.
 type SavingsSource string
 
 // The sources by which savings are counted.

@@ -34,7 +34,8 @@ type Claims struct {
 	o  Options
 }
 
-// New returns the claim store of a database. Claims.Run calls postgres.DB.Run, so the caller must not.
+// New returns the claim store of a database. Claims.Run calls postgres.DB.Run, so the caller must not
+// call postgres.DB.Run.
 func New(db *postgres.DB, o Options) *Claims {
 	o.Times = o.Times.OrDefault()
 	o.Clean = cmp.Or(o.Clean, 5*time.Second)
@@ -51,8 +52,8 @@ func (e downError) Unwrap() error { return e.error }
 // Reason implements redisdb.Reason. It returns the whole error text, which quotes no text of the server.
 func (e downError) Reason() string { return e.Error() }
 
-// failed adds the name of the operation to an error.
-func failed(doing string, err error) error {
+// wrapError adds the name of the operation to an error.
+func wrapError(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -75,17 +76,17 @@ func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, er
 		claim, err = c.enter(ctx, tx, r, e, call)
 		return err
 	})
-	return claim, failed("entering a claim", err)
+	return claim, wrapError("entering a claim", err)
 }
 
-// enter decides the result of Enter by the row of the key, and changes the row. The argument call is a
-// random name for the call of Enter; all attempts of the same call have the same name.
+// enter decides the result of Enter from the row of the key, and changes the row. The argument call
+// is a random name for the call of Enter. All attempts of the same call have the same name.
 func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.ClaimEntry, call string) (dedup.Claim, error) {
 	waits := e.Solve != ""
 	left := r.ends.Sub(r.now)
 	switch {
 	case waits && (e.Solve != r.solve || !r.underWay() && !r.shared()):
-		return r.over(e.Solve), nil
+		return r.endedClaim(e.Solve), nil
 	case r.shared():
 		source := dedup.SavedAfter
 		if waits {
@@ -94,7 +95,7 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.Clai
 		claim := dedup.Claim{State: dedup.ClaimShared, Solve: r.solve, Identity: r.identity, Left: left, Value: r.solution}
 		return claim, c.count(ctx, tx, source, e.Callers)
 	case r.underWay() && r.holder == call: // an earlier attempt of this call succeeded, and its reply was lost
-		return r.held(), nil
+		return r.heldClaim(), nil
 	case r.underWay() && r.leased.After(r.now):
 		_, err := tx.Exec(ctx, "update captcha_cache set wanted_until = $2 where key = $1", r.key, r.now.Add(c.o.Times.Wanted))
 		return dedup.Claim{State: dedup.ClaimSolving, Solve: r.solve, Identity: r.identity, Left: left}, err
@@ -102,9 +103,10 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.Clai
 		r.fence++
 		_, err := tx.Exec(ctx, "update captcha_cache set fence = $2, holder = $3, leased_until = $4 where key = $1",
 			r.key, r.fence, call, r.now.Add(c.o.Times.Lease))
-		return r.held(), err
+		return r.heldClaim(), err
 	default:
-		// The clock is a lower bound, so that the fence exceeds every fence of a deleted row of this key.
+		// The clock is a lower bound for the fence. The fence therefore exceeds every fence of a
+		// deleted row of this key.
 		r.solve, r.identity, r.fence, r.ends = call, e.Identity, max(r.fence+1, r.now.UnixMilli()), r.now.Add(c.o.Times.Longest)
 		_, err := tx.Exec(ctx, `insert into captcha_cache as c
 				(key, sitekey, pageurl, created_at, ends_at, kept_until, solve, fence, holder, identity, leased_until, wanted_until, prefix)
@@ -113,13 +115,13 @@ func (c *Claims) enter(ctx context.Context, tx postgres.Tx, r *row, e dedup.Clai
 				holder = $6, identity = $8, leased_until = $9, wanted_until = $4, solution = null, outcome = null,
 				kept_until = greatest($5, c.failed_until)`,
 			r.key, e.Sitekey, e.Pageurl, r.now, r.ends, call, r.fence, string(e.Identity), r.now.Add(c.o.Times.Lease), c.o.Prefix)
-		return r.held(), err
+		return r.heldClaim(), err
 	}
 }
 
-// Hold renews the lease of a solve and records the identity from whose stock the holder takes. The result
-// mine reports whether the solve is in flight and this replica still holds it. The result wanted reports
-// whether a replica waits for the solve.
+// Hold renews the lease of a solve and records the identity from whose stock the holder takes. Its
+// result mine reports whether the solve is in flight and this replica still holds the claim. Its
+// result wanted reports whether a replica waits for the solve.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
 	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)
@@ -133,15 +135,15 @@ func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity
 		return err
 	})
 	if err != nil {
-		return false, false, failed("holding a claim", err)
+		return false, false, wrapError("holding a claim", err)
 	}
 	return mine, wanted, nil
 }
 
-// Release ends the lease of a solve that this replica holds, so that the next caller of Enter
-// continues it. It is a no-op if another replica holds the solve.
+// Release ends the lease of a solve that this replica holds. The next caller of Enter continues the
+// solve. If another replica holds the solve, Release does nothing.
 func (c *Claims) Release(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
-	return failed("letting a claim go", c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
+	return wrapError("letting a claim go", c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)
 		if err != nil || !r.heldBy(fence) {
 			return err
@@ -154,8 +156,9 @@ func (c *Claims) Release(ctx context.Context, key captcha.ID, fence int64, ident
 	}))
 }
 
-// End ends a solve and wakes the replicas that wait for it. The result ok is true if this call ended the
-// solve, or if an earlier call with the same fence and the same end did.
+// End ends a solve and wakes the replicas that wait for the solve. The result ok is true if this call
+// ended the solve. It is also true if an earlier call with the same fence and the same end ended the
+// solve.
 func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end dedup.ClaimEnd) (ok bool, err error) {
 	err = c.db.Alone(ctx, string(key), func(ctx context.Context, tx postgres.Tx) error {
 		r, err := c.read(ctx, tx, key)
@@ -170,12 +173,12 @@ func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end dedup
 		if end.Failed {
 			_, err = tx.Exec(ctx, `update captcha_cache set ends_at = $2, kept_until = greatest($3::timestamptz, $4::timestamptz), outcome = $5,
 				failed_solve = solve, failed_until = $4, failure = $6 where key = $1`,
-				r.key, ends, kept, r.now.Add(c.o.Times.Failed), digest(end), given(end.Value))
+				r.key, ends, kept, r.now.Add(c.o.Times.Failed), digest(end), nonNil(end.Value))
 		} else {
 			ends = r.now.Add(min(end.Lasts, c.o.Times.Solved))
 			_, err = tx.Exec(ctx, `update captcha_cache set ends_at = $2, kept_until = greatest($3, failed_until), outcome = $4,
 				solution = $5 where key = $1`,
-				r.key, ends, kept, digest(end), given(end.Value))
+				r.key, ends, kept, digest(end), nonNil(end.Value))
 		}
 		if err != nil {
 			return err
@@ -184,13 +187,13 @@ func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, end dedup
 		return tx.Notify(ctx, channel, string(key))
 	})
 	if err != nil {
-		return false, failed("ending a claim", err)
+		return false, wrapError("ending a claim", err)
 	}
 	return ok, nil
 }
 
-// given returns an empty slice for a nil value, because SQL's null means that there is no value.
-func given(value []byte) []byte {
+// nonNil returns an empty slice for a nil value, because null in SQL means that there is no value.
+func nonNil(value []byte) []byte {
 	if value == nil {
 		return []byte{}
 	}

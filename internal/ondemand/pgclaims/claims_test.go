@@ -20,18 +20,18 @@ import (
 type replica struct {
 	*Claims
 	logs  testkit.Log
-	woken sync.Map // by key
+	woken sync.Map // the keys with which the replica was woken
 }
 
-// running is runningAs with the usual prefix.
-func running(t *testing.T, address string, limit time.Duration, times dedup.ClaimTimes) *replica {
+// runClaims runs claims with the usual prefix on a database until the test ends.
+func runClaims(t *testing.T, address string, limit time.Duration, times dedup.ClaimTimes) *replica {
 	t.Helper()
-	return runningAs(t, address, "captcha", limit, times)
+	return runClaimsAs(t, address, "captcha", limit, times)
 }
 
-// runningAs runs the claims of an installation on a database until the test ends. It makes the schema
-// if the server answers.
-func runningAs(t *testing.T, address, prefix string, limit time.Duration, times dedup.ClaimTimes) *replica {
+// runClaimsAs runs the claims of an installation on a database until the test ends. It makes the
+// schema if the server responds.
+func runClaimsAs(t *testing.T, address, prefix string, limit time.Duration, times dedup.ClaimTimes) *replica {
 	t.Helper()
 	r := &replica{}
 	log := r.logs.Logger()
@@ -46,28 +46,28 @@ func runningAs(t *testing.T, address, prefix string, limit time.Duration, times 
 	return r
 }
 
-// pgclaims passes the suite.
+// pgclaims passes the conformance suite.
 func testClaims(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	claimtest.Test(t, func(t *testing.T, times dedup.ClaimTimes) claimtest.Backend {
 		replicas := make([]*replica, 3)
 		var b claimtest.Backend
 		for i := range replicas {
-			replicas[i] = running(t, address, postgrestest.Patience, times)
+			replicas[i] = runClaims(t, address, postgrestest.Patience, times)
 			b.Replicas = append(b.Replicas, replicas[i])
 		}
-		empty(t, replicas[0])
+		deleteRows(t, replicas[0])
 		b.Woken = func(i int, key captcha.ID) bool {
 			_, ok := replicas[i].woken.Load(key)
 			return ok
 		}
-		b.Left = func(t *testing.T) int { return rows(t, replicas[0]) }
+		b.Left = func(t *testing.T) int { return countClaims(t, replicas[0]) }
 		return b
 	})
 }
 
-// empty deletes all rows.
-func empty(t *testing.T, r *replica) {
+// deleteRows deletes all rows.
+func deleteRows(t *testing.T, r *replica) {
 	t.Helper()
 	if err := r.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
 		_, err := tx.Exec(ctx, "truncate captcha_cache, captcha_savings")
@@ -77,7 +77,7 @@ func empty(t *testing.T, r *replica) {
 	}
 }
 
-// One server serves all tests that need one.
+// All tests that need a server share one server.
 func TestOnAServer(t *testing.T) {
 	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){
 		"Claims":                testClaims,

@@ -19,25 +19,25 @@ import (
 // key names the claim of a story.
 const key = captcha.ID("0123456789abcdef")
 
-// asking is an entry for key; solve is "" for a new caller.
-func asking(solve string) dedup.ClaimEntry {
+// entryFor returns an entry for key; the argument solve is "" for a new caller.
+func entryFor(solve string) dedup.ClaimEntry {
 	return dedup.ClaimEntry{Key: key, Solve: solve, Identity: "identity", Sitekey: "sitekey", Pageurl: "https://example.com/login", Callers: 1}
 }
 
-// must enters and checks the state.
-func must(t *testing.T, c *replica, solve string, state dedup.ClaimState) dedup.Claim {
+// mustEnter calls Enter and checks the state of the claim.
+func mustEnter(t *testing.T, c *replica, solve string, state dedup.ClaimState) dedup.Claim {
 	t.Helper()
-	got, err := c.Enter(t.Context(), asking(solve))
+	got, err := c.Enter(t.Context(), entryFor(solve))
 	if err != nil || got.State != state {
 		t.Fatalf("entering: %+v, %v, want %s", got, err, state)
 	}
 	return got
 }
 
-// all calls each method and returns the errors.
-func all(t *testing.T, c *replica) []error {
+// callAll calls each method and returns the errors.
+func callAll(t *testing.T, c *replica) []error {
 	t.Helper()
-	_, entered := c.Enter(t.Context(), asking(""))
+	_, entered := c.Enter(t.Context(), entryFor(""))
 	_, _, held := c.Hold(t.Context(), key, 1, "identity")
 	letGo := c.Release(t.Context(), key, 1, "identity")
 	_, ended := c.End(t.Context(), key, 1, dedup.ClaimEnd{})
@@ -46,12 +46,12 @@ func all(t *testing.T, c *replica) []error {
 	return []error{entered, held, letGo, ended, counted, read}
 }
 
-// A lost answer changes nothing: a retry learns that the replica began, took over or ended the solve.
+// A lost reply changes nothing: a retry learns that the replica began, took over or ended the solve.
 func testLostAnswers(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
 	times := dedup.ClaimTimes{Lease: 3 * time.Second}
-	one, two := running(t, through, postgrestest.Patience, times), running(t, through, postgrestest.Patience, times)
+	one, two := runClaims(t, through, postgrestest.Patience, times), runClaims(t, through, postgrestest.Patience, times)
 	steal := func(what string, call func()) {
 		t.Helper()
 		before := thief.Stolen()
@@ -61,11 +61,11 @@ func testLostAnswers(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("%s: no answer was stolen", what)
 		}
 	}
-	// The thief may also steal the answer to a deletion of ended claims.
+	// The thief may also steal the reply to a deletion of ended claims.
 	var first, second dedup.Claim
-	steal("begin", func() { first = must(t, one, "", dedup.ClaimHeld) })
+	steal("begin", func() { first = mustEnter(t, one, "", dedup.ClaimHeld) })
 	time.Sleep(times.Lease)
-	steal("take over", func() { second = must(t, two, first.Solve, dedup.ClaimHeld) })
+	steal("take over", func() { second = mustEnter(t, two, first.Solve, dedup.ClaimHeld) })
 	if second.Solve != first.Solve || second.Fence <= first.Fence {
 		t.Errorf("taken over: %+v from %+v", second, first)
 	}
@@ -74,7 +74,7 @@ func testLostAnswers(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("ending = %v, %v", ok, err)
 		}
 	})
-	must(t, one, first.Solve, dedup.ClaimShared)
+	mustEnter(t, one, first.Solve, dedup.ClaimShared)
 	// An operator can read the table.
 	row := server.SQL(t, address, `select sitekey, pageurl, convert_from(solution, 'UTF8'), created_at between now() - interval '5 minutes' and now() from captcha_cache`)
 	if row != "sitekey|https://example.com/login|token|t" {
@@ -82,17 +82,17 @@ func testLostAnswers(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// While the server is away each call fails within a second with redisdb.ErrDown, and no error and no log
-// line quotes the address. Once it is back, calls succeed.
+// While the server is away, each call fails within a second with redisdb.ErrDown. No error and no log
+// line quotes the address. After the outage calls succeed.
 func testOutages(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, 0, dedup.ClaimTimes{})
-	must(t, c, "", dedup.ClaimHeld)
+	c := runClaims(t, address, 0, dedup.ClaimTimes{})
+	mustEnter(t, c, "", dedup.ClaimHeld)
 	for name, outage := range server.Outages(t) {
 		t.Run(name, func(t *testing.T) {
 			outage.Begin()
 			began := time.Now()
-			errs := all(t, c)
+			errs := callAll(t, c)
 			if took := time.Since(began); took > time.Duration(len(errs))*time.Second {
 				t.Errorf("%d calls took %v", len(errs), took)
 			}
@@ -104,16 +104,16 @@ func testOutages(t *testing.T, server *postgrestest.Server) {
 				postgrestest.Hidden(t, "the error", err.Error())
 			}
 			outage.End()
-			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return errors.Join(all(t, c)...) == nil })
+			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return errors.Join(callAll(t, c)...) == nil })
 		})
 	}
 	postgrestest.Hidden(t, "the log", c.logs.String())
 }
 
-// Days are deleted after the last seven.
+// The store keeps the last seven days and deletes older days.
 func testOldDays(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, postgrestest.Patience, dedup.ClaimTimes{})
+	c := runClaims(t, address, postgrestest.Patience, dedup.ClaimTimes{})
 	server.SQL(t, address, `insert into captcha_savings select (now() at time zone 'UTC')::date - ago, 'pool', ago from generate_series(1, 10) ago`)
 	testkit.Within(t, postgrestest.Patience, "deleted", func() bool {
 		return server.SQL(t, address, "select string_agg(requests::text, ' ' order by requests) from captcha_savings") == "1 2 3 4 5 6"
@@ -129,36 +129,36 @@ func testOldDays(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// A token whose end lies further away than a token is shared was written before the
-// server's clock was set back. The next caller solves anew.
+// If the end of a token is too far in the future, the server's clock was set back after the token was
+// written. The next caller begins a new solve.
 func testTheClockIsSetBack(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, postgrestest.Patience, dedup.ClaimTimes{Lease: time.Minute})
-	held := must(t, c, "", dedup.ClaimHeld)
+	c := runClaims(t, address, postgrestest.Patience, dedup.ClaimTimes{Lease: time.Minute})
+	held := mustEnter(t, c, "", dedup.ClaimHeld)
 	if ok, err := c.End(t.Context(), key, held.Fence, dedup.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
 		t.Fatalf("ending = %v, %v", ok, err)
 	}
-	must(t, c, "", dedup.ClaimShared)
-	// All times of the row move as if the clock had gone back.
+	mustEnter(t, c, "", dedup.ClaimShared)
+	// All times of the row are moved into the future, as if the clock had been set back.
 	server.SQL(t, address, `update captcha_cache set ends_at = ends_at + interval '5 minutes',
 		kept_until = kept_until + interval '5 minutes', leased_until = leased_until + interval '5 minutes'`)
-	if again := must(t, c, "", dedup.ClaimHeld); again.Fence <= held.Fence || again.Solve == held.Solve {
+	if again := mustEnter(t, c, "", dedup.ClaimHeld); again.Fence <= held.Fence || again.Solve == held.Solve {
 		t.Errorf("solved anew: %+v after %+v", again, held)
 	}
 }
 
-// Without its tables each call is a redisdb.ErrDown that names the remedy. Once the tables are
-// back, calls succeed.
+// Without its tables each call fails with a redisdb.ErrDown that names the remedy. When the tables
+// are back, calls succeed.
 func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, postgrestest.Patience, dedup.ClaimTimes{})
-	testkit.Within(t, postgrestest.Patience, "Run is connected", func() bool { // it makes missing tables when it connects
+	c := runClaims(t, address, postgrestest.Patience, dedup.ClaimTimes{})
+	testkit.Within(t, postgrestest.Patience, "Run is connected", func() bool { // Run makes missing tables when it connects
 		server.SQL(t, address, "notify "+channel+", 'connected'")
 		_, heard := c.woken.Load(captcha.ID("connected"))
 		return heard
 	})
 	server.SQL(t, address, "drop table captcha_cache, captcha_savings")
-	for i, err := range all(t, c) {
+	for i, err := range callAll(t, c) {
 		if !errors.Is(err, redisdb.ErrDown) || !strings.Contains(redisdb.Reason(err), "does not exist: poold history init makes it") {
 			t.Errorf("call %d: %v", i, err)
 		}
@@ -167,25 +167,25 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	if err := c.db.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for i, err := range all(t, c) {
+	for i, err := range callAll(t, c) {
 		if err != nil {
 			t.Errorf("call %d once the tables are back: %v", i, err)
 		}
 	}
 }
 
-// The server cannot write a claim: the call is a redisdb.ErrDown with its name and changes nothing, and no
-// replica is woken. The holder can repeat the call.
+// If the server cannot write a claim, the call fails with a redisdb.ErrDown that names the call. It
+// changes nothing and wakes no replica. The holder can repeat the call.
 func testRefusedWrites(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
-	c := running(t, address, postgrestest.Patience, dedup.ClaimTimes{})
-	held := must(t, c, "", dedup.ClaimHeld)
+	c := runClaims(t, address, postgrestest.Patience, dedup.ClaimTimes{})
+	held := mustEnter(t, c, "", dedup.ClaimHeld)
 	const row = "select solve, fence, holder, leased_until, wanted_until, ends_at, outcome from captcha_cache"
 	before := server.SQL(t, address, row)
 	server.SQL(t, address, `create function refuse() returns trigger language plpgsql as $$ begin raise exception using errcode = '53100'; end $$;
 		create trigger refuse before update on captcha_cache for each row execute function refuse()`)
 	calls := map[string]func() error{
-		"entering a claim: ":   func() error { _, err := c.Enter(t.Context(), asking(held.Solve)); return err },
+		"entering a claim: ":   func() error { _, err := c.Enter(t.Context(), entryFor(held.Solve)); return err },
 		"holding a claim: ":    func() error { _, _, err := c.Hold(t.Context(), key, held.Fence, "other"); return err },
 		"letting a claim go: ": func() error { return c.Release(t.Context(), key, held.Fence, "other") },
 		"ending a claim: ": func() error {
@@ -210,5 +210,5 @@ func testRefusedWrites(t *testing.T, server *postgrestest.Server) {
 	if ok, err := c.End(t.Context(), key, held.Fence, dedup.ClaimEnd{Value: []byte("token"), Lasts: time.Minute}); err != nil || !ok {
 		t.Errorf("ending = %v, %v", ok, err)
 	}
-	must(t, c, held.Solve, dedup.ClaimShared)
+	mustEnter(t, c, held.Solve, dedup.ClaimShared)
 }

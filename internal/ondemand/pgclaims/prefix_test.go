@@ -19,8 +19,8 @@ import (
 // predecessors is the number of schema files of the version before prefixes.
 const predecessors = 4
 
-// earlier makes a database of the version before prefixes.
-func earlier(t *testing.T, server *postgrestest.Server) (address string) {
+// makeOldDatabase makes a database of the version before prefixes.
+func makeOldDatabase(t *testing.T, server *postgrestest.Server) (address string) {
 	t.Helper()
 	address = server.Database(t)
 	server.SQL(t, address, "create table poold_schema (version integer primary key, applied_at timestamptz not null)")
@@ -38,11 +38,11 @@ func earlier(t *testing.T, server *postgrestest.Server) (address string) {
 	return address
 }
 
-// Replicas of the version before prefixes share claims and savings with the installation that replaces
-// them: each side finds the rows of the other by the bare key and source.
+// Replicas of the version before prefixes share claims and savings with the installation that
+// replaces them. Each side finds the rows of the other side by the key and source without prefix.
 func testOldAndNewReplicas(t *testing.T, server *postgrestest.Server) {
-	address := earlier(t, server)
-	begin := func(key captcha.ID, solve string) { // as a replica of that version does
+	address := makeOldDatabase(t, server)
+	begin := func(key captcha.ID, solve string) { // begins a solve as a replica of the old version does
 		t.Helper()
 		server.SQL(t, address, fmt.Sprintf(`insert into captcha_cache (key, sitekey, pageurl, created_at, ends_at, kept_until, solve, fence, holder,
 			identity, leased_until, wanted_until) select '%s', 's', 'p', n, n + interval '3 minutes', n + interval '3 minutes', '%s', 7, 'old',
@@ -55,7 +55,7 @@ func testOldAndNewReplicas(t *testing.T, server *postgrestest.Server) {
 	}
 	finishes := func(c *replica, key captcha.ID, solve string) {
 		t.Helper()
-		entry := asking(solve)
+		entry := entryFor(solve)
 		entry.Key = key
 		if got, err := c.Enter(t.Context(), entry); err != nil || got.State != dedup.ClaimSolving || got.Solve != solve {
 			t.Errorf("entering: %+v, %v", got, err)
@@ -69,13 +69,13 @@ func testOldAndNewReplicas(t *testing.T, server *postgrestest.Server) {
 	}
 	begin("before", "one")
 	count(5)
-	c := runningAs(t, address, "shop", postgrestest.Patience, dedup.ClaimTimes{Lease: time.Minute})
+	c := runClaimsAs(t, address, "shop", postgrestest.Patience, dedup.ClaimTimes{Lease: time.Minute})
 	finishes(c, "before", "one")
 	begin("after", "two")
 	count(3)
 	finishes(c, "after", "two")
 
-	held := must(t, c, "", dedup.ClaimHeld)
+	held := mustEnter(t, c, "", dedup.ClaimHeld)
 	if row := server.SQL(t, address, fmt.Sprintf("select solve, fence, leased_until > now() from captcha_cache where key = '%s'", key)); row != fmt.Sprintf("%s|%d|t", held.Solve, held.Fence) {
 		t.Errorf("the old replica reads %s of %+v", row, held)
 	}
@@ -90,21 +90,22 @@ func testOldAndNewReplicas(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// Installations with different prefixes share a database. Each sees only its claims, tokens and savings.
+// Installations with different prefixes share a database. Each installation sees only its own claims,
+// tokens and savings.
 func testInstallationsAreApart(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	var installations []*replica
 	for _, prefix := range []string{"captcha", "shop", "shop:2"} {
-		installations = append(installations, runningAs(t, address, prefix, postgrestest.Patience, dedup.ClaimTimes{}))
+		installations = append(installations, runClaimsAs(t, address, prefix, postgrestest.Patience, dedup.ClaimTimes{}))
 	}
 	solves := map[string]bool{}
 	for i, c := range installations {
-		held := must(t, c, "", dedup.ClaimHeld)
+		held := mustEnter(t, c, "", dedup.ClaimHeld)
 		solves[held.Solve] = true
 		if err := c.Release(t.Context(), key, held.Fence, "identity"); err != nil {
 			t.Fatal(err)
 		}
-		held = must(t, c, held.Solve, dedup.ClaimHeld)
+		held = mustEnter(t, c, held.Solve, dedup.ClaimHeld)
 		if mine, _, err := c.Hold(t.Context(), key, held.Fence, "identity"); err != nil || !mine {
 			t.Errorf("holding: %v, %v", mine, err)
 		}
@@ -117,7 +118,7 @@ func testInstallationsAreApart(t *testing.T, server *postgrestest.Server) {
 		}
 	}
 	for i, c := range installations {
-		if got := must(t, c, "", dedup.ClaimShared); string(got.Value) != fmt.Sprint("token ", i) {
+		if got := mustEnter(t, c, "", dedup.ClaimShared); string(got.Value) != fmt.Sprint("token ", i) {
 			t.Errorf("installation %d shares %q", i, got.Value)
 		}
 		days, err := c.Days(t.Context())
@@ -133,8 +134,8 @@ func testInstallationsAreApart(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// rows counts the claims in the table.
-func rows(t *testing.T, r *replica) (n int) {
+// countClaims counts the claims in the table.
+func countClaims(t *testing.T, r *replica) (n int) {
 	t.Helper()
 	if err := r.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
 		return tx.First(ctx, []any{&n}, "select count(*) from captcha_cache")

@@ -36,13 +36,13 @@ type row struct {
 	failedUntil time.Time
 }
 
-// marked puts the prefix of this installation before a key or a source.
-func (c *Claims) marked(text string) string { return c.o.Prefix + ":" + text }
+// withPrefix puts the prefix of this installation before a key or a source.
+func (c *Claims) withPrefix(text string) string { return c.o.Prefix + ":" + text }
 
-// unmarked returns an SQL expression that is true if a parameter, the prefix of an installation, equals
-// the default of the column prefix. The keys of that installation have no prefix; see the package
-// comment.
-func unmarked(table, parameter string) string {
+// isUnprefixed returns an SQL expression. It is true if a parameter, the prefix of an installation,
+// equals the default of the column prefix. The keys of that installation have no prefix; see the
+// package comment.
+func isUnprefixed(table, parameter string) string {
 	return `coalesce((select pg_get_expr(adbin, adrelid) = quote_literal(` + parameter + `::text) || '::text'
 		from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum
 		where adrelid = '` + table + `'::regclass and attname = 'prefix'), false)`
@@ -54,31 +54,31 @@ func (c *Claims) read(ctx context.Context, tx postgres.Tx, key captcha.ID) (*row
 	var identity string
 	err := tx.First(ctx, []any{&r.now, &r.key, &r.solve, &r.fence, &r.holder, &identity, &r.solution, &r.ends, &r.leased, &r.wanted,
 		&r.outcome, &r.failedSolve, &r.failure, &r.failedUntil},
-		`select clock_timestamp(), coalesce(key, case when `+unmarked("captcha_cache", "$3")+` then $1::text else $2::text end), coalesce(solve, ''), coalesce(fence, 0), coalesce(holder, ''), coalesce(identity, ''), solution,
+		`select clock_timestamp(), coalesce(key, case when `+isUnprefixed("captcha_cache", "$3")+` then $1::text else $2::text end), coalesce(solve, ''), coalesce(fence, 0), coalesce(holder, ''), coalesce(identity, ''), solution,
 			coalesce(ends_at, to_timestamp(0)), coalesce(leased_until, to_timestamp(0)), coalesce(wanted_until, to_timestamp(0)),
 			outcome, coalesce(failed_solve, ''), failure, coalesce(failed_until, to_timestamp(0))
 		from (values (1)) always left join captcha_cache on key in ($1::text, $2::text) and prefix = $3::text`,
-		string(key), c.marked(string(key)), c.o.Prefix)
+		string(key), c.withPrefix(string(key)), c.o.Prefix)
 	r.identity = captcha.ID(identity)
 	longest := c.o.Times.Longest
 	if r.outcome != nil {
 		longest = c.o.Times.Solved
 	}
-	r.ends = r.bounded(r.ends, longest)
-	r.leased = r.bounded(r.leased, c.o.Times.Lease)
-	r.wanted = r.bounded(r.wanted, c.o.Times.Wanted)
-	r.failedUntil = r.bounded(r.failedUntil, c.o.Times.Failed)
+	r.ends = r.boundTime(r.ends, longest)
+	r.leased = r.boundTime(r.leased, c.o.Times.Lease)
+	r.wanted = r.boundTime(r.wanted, c.o.Times.Wanted)
+	r.failedUntil = r.boundTime(r.failedUntil, c.o.Times.Failed)
 	return r, err
 }
 
-// bounded returns the argument at, or the zero time if at is further in the future than the argument
+// boundTime returns the time t, or the zero time if t is further in the future than the argument
 // longest allows. Such a time was written before the server's clock was set back, for example by a
-// failover to a server whose clock is behind. Nobody can tell how long ago it was written.
-func (r *row) bounded(at time.Time, longest time.Duration) time.Time {
-	if at.Sub(r.now) > longest+setBack {
+// failover to a server whose clock is behind. Its age is unknown.
+func (r *row) boundTime(t time.Time, longest time.Duration) time.Time {
+	if t.Sub(r.now) > longest+setBack {
 		return time.Time{}
 	}
-	return at
+	return t
 }
 
 // underWay reports whether the solve is in flight.
@@ -87,8 +87,8 @@ func (r *row) underWay() bool { return r.outcome == nil && r.ends.After(r.now) }
 // shared reports whether the solve has ended with a token that callers can still share.
 func (r *row) shared() bool { return r.solution != nil && r.ends.After(r.now) }
 
-// heldBy reports whether the fence belongs to the holder. The holder keeps the solve after the end of its
-// lease until another replica takes the solve over.
+// heldBy reports whether the fence belongs to the holder. After the end of its lease, the holder
+// keeps the solve until another replica takes over the solve.
 func (r *row) heldBy(fence int64) bool { return r.fence == fence && r.underWay() }
 
 // endedBy reports whether the holder with this fence ended the solve with the same end.
@@ -103,13 +103,13 @@ func digest(end dedup.ClaimEnd) []byte {
 	return sum[:]
 }
 
-// held returns the claim as the holder gets it.
-func (r *row) held() dedup.Claim {
+// heldClaim returns the claim as the holder gets it.
+func (r *row) heldClaim() dedup.Claim {
 	return dedup.Claim{State: dedup.ClaimHeld, Solve: r.solve, Fence: r.fence, Identity: r.identity, Left: r.ends.Sub(r.now)}
 }
 
-// over returns the claim for a caller whose solve ended and left no token for the caller.
-func (r *row) over(solve string) dedup.Claim {
+// endedClaim returns the claim for a caller whose solve ended without a token for the caller.
+func (r *row) endedClaim(solve string) dedup.Claim {
 	claim := dedup.Claim{State: dedup.ClaimError, Solve: solve}
 	if r.failedSolve == solve && r.failedUntil.After(r.now) {
 		claim.Value = r.failure

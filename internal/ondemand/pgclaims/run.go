@@ -9,18 +9,19 @@ import (
 )
 
 // Run receives the notifications about ended and released solves, and deletes ended claims, until ctx
-// ends. It also connects to a server that was down at the start; without Run all calls then keep failing.
+// ends. It also connects to a server that was down at the start. Without Run, all calls would then
+// keep failing.
 func (c *Claims) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
-	group.Go(func() { c.db.Sweep(ctx, c.o.Clean, c.forget) })
+	group.Go(func() { c.db.Sweep(ctx, c.o.Clean, c.deleteEnded) })
 	return c.db.Run(ctx, channel, func(key string) { c.o.Wake(captcha.ID(key)) })
 }
 
-// forget deletes ended claims. It skips rows that another transaction has locked; the next call deletes
-// these.
-func (c *Claims) forget(ctx context.Context) error {
-	return failed("deleting ended claims", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
+// deleteEnded deletes ended claims. It skips rows that another transaction has locked. The next call
+// deletes these rows.
+func (c *Claims) deleteEnded(ctx context.Context) error {
+	return wrapError("deleting ended claims", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		for _, statement := range []string{
 			`delete from captcha_cache where key in (select key from captcha_cache
 				where kept_until <= clock_timestamp() for update skip locked)`,

@@ -16,10 +16,10 @@ const keptDays = 7
 // today is an SQL expression: the UTC date of the server's clock when the transaction began.
 const today = "(now() at time zone 'UTC')::date"
 
-// Count adds requests to the counts of today. If the connection breaks during the commit, the requests
-// may be counted twice.
+// Count adds requests to today's counts. If the connection breaks during the commit, the requests may
+// be counted twice.
 func (c *Claims) Count(ctx context.Context, requests map[dedup.SavingsSource]int) error {
-	return failed("counting savings", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
+	return wrapError("counting savings", c.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		// All replicas lock the rows in the same order, so they cannot deadlock.
 		for _, source := range slices.Sorted(maps.Keys(requests)) {
 			if err := c.count(ctx, tx, source, requests[source]); err != nil {
@@ -35,9 +35,9 @@ func (c *Claims) count(ctx context.Context, tx postgres.Tx, source dedup.Savings
 		return nil
 	}
 	_, err := tx.Exec(ctx, `insert into captcha_savings as s (day, source, requests, prefix)
-			values (`+today+`, case when `+unmarked("captcha_savings", "$3")+` then $1::text else $4::text end, $2, $3)
+			values (`+today+`, case when `+isUnprefixed("captcha_savings", "$3")+` then $1::text else $4::text end, $2, $3)
 		on conflict (day, source) do update set requests = s.requests + excluded.requests`,
-		string(source), requests, c.o.Prefix, c.marked(string(source)))
+		string(source), requests, c.o.Prefix, c.withPrefix(string(source)))
 	return err
 }
 
@@ -53,14 +53,14 @@ func (c *Claims) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
 				days = append(days, dedup.SavingsDay{Date: date, BySource: map[dedup.SavingsSource]int64{}})
 			}
 			if source != "" {
-				days[len(days)-1].BySource[dedup.SavingsSource(strings.TrimPrefix(source, c.marked("")))] = requests
+				days[len(days)-1].BySource[dedup.SavingsSource(strings.TrimPrefix(source, c.withPrefix("")))] = requests
 			}
 		}, `select to_char(`+today+` - ago, 'YYYY-MM-DD'), coalesce(source, ''), coalesce(requests, 0)
 			from generate_series(0, $1::integer - 1) ago left join captcha_savings on day = `+today+` - ago and prefix = $2
 			order by ago`, keptDays, c.o.Prefix)
 	})
 	if err != nil {
-		return nil, failed("reading savings", err)
+		return nil, wrapError("reading savings", err)
 	}
 	return days, nil
 }

@@ -42,27 +42,27 @@ type claimKeys struct{ claim, token, failure, savings, mark string }
 
 func (c *Claims) keys(key captcha.ID) claimKeys {
 	name := c.db.Prefix + ":claim:{dedup}:" + string(key)
-	return claimKeys{claim: name, token: name + ":token", failure: name + ":failure", savings: c.today()}
+	return claimKeys{claim: name, token: name + ":token", failure: name + ":failure", savings: c.todayKey()}
 }
 
-// savings returns the key of the savings of a UTC day. The date has the form 2006-01-02.
-func (c *Claims) savings(date string) string { return c.db.Prefix + ":savings:{dedup}:" + date }
+// savingsKey returns the key of the savings of a UTC day. The date has the form 2006-01-02.
+func (c *Claims) savingsKey(date string) string { return c.db.Prefix + ":savings:{dedup}:" + date }
 
-// counted is the key that marks a call whose requests were counted.
-func (c *Claims) counted(call string) string { return c.db.Prefix + ":counted:{dedup}:" + call }
+// countedKey returns the key that marks a call whose requests were counted.
+func (c *Claims) countedKey(call string) string { return c.db.Prefix + ":counted:{dedup}:" + call }
 
 //go:embed lua/*.lua
 var sources embed.FS
 
 var scripts = redisdb.LoadScripts(sources, nil)
 
-// Enter joins the solve of a key. Enter returns a shared token or the state of the solve under way, or it
-// makes this replica the holder, which must solve. While the solve is under way at another replica,
-// call Enter again until the solve ends. If Enter returns a token, the callers are counted in the
-// savings.
+// Enter joins the solve of a key. It returns a shared token or the state of the solve under way, or
+// it makes this replica the holder, which must solve. While the solve is under way at another
+// replica, call Enter again until the solve ends. If Enter returns a token, the savings count the
+// callers.
 func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, error) {
 	k, call := c.keys(e.Key), rand.Text()
-	k.mark = c.counted(call)
+	k.mark = c.countedKey(call)
 	r, err := c.db.Call(ctx, scripts.Get("claim_enter"), k, redisdb.Args{
 		"waits_for": e.Solve, "call": call, "identity": e.Identity, "callers": e.Callers, "lease_ms": c.times.Lease,
 		"longest_ms": c.times.Longest, "shared_ms": c.times.Solved, "failure_ms": c.times.Failed,
@@ -81,8 +81,8 @@ func (c *Claims) Enter(ctx context.Context, e dedup.ClaimEntry) (dedup.Claim, er
 }
 
 // Hold renews the lease of a claim that this replica holds, and stores the identity whose stock the
-// solve uses. The result mine is false if another replica holds the claim, or if the solve has ended or
-// taken longer than ClaimLongest. The result wanted reports whether a replica called Enter within
+// solve uses. Its result mine is false if another replica holds the claim, or if the solve has ended
+// or taken longer than ClaimLongest. Its result wanted reports whether a replica called Enter within
 // ClaimWanted.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) (mine, wanted bool, err error) {
 	r, err := c.hold(ctx, key, fence, identity, c.times.Lease)
@@ -98,8 +98,8 @@ func (c *Claims) hold(ctx context.Context, key captcha.ID, fence int64, identity
 	})
 }
 
-// Release ends the lease of a claim that this replica holds, so that the next replica that calls Enter
-// continues the solve. If another replica holds the claim, the claim does not change.
+// Release ends the lease of a claim that this replica holds. The next replica that calls Enter
+// continues the solve. If another replica holds the claim, Release does nothing.
 func (c *Claims) Release(ctx context.Context, key captcha.ID, fence int64, identity captcha.ID) error {
 	_, err := c.hold(ctx, key, fence, identity, 0)
 	if err == nil {

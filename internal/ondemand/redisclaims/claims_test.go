@@ -25,20 +25,20 @@ func TestClaims(t *testing.T) {
 		tests[name] = func(t *testing.T, p redistest.Place) { test(t, backend(p)) }
 	}
 	for name, test := range suite {
-		tests[name] = func(t *testing.T, p redistest.Place) { test(t, at(p)) }
+		tests[name] = func(t *testing.T, p redistest.Place) { test(t, optionsAt(p)) }
 	}
 	redistest.OnEvery(t, tests, []string{"AClaim"})
 }
 
-// at returns the options of a DB on a server, with a random prefix.
-func at(p redistest.Place) redisdb.Options {
+// optionsAt returns the options of a DB on a server, with a random prefix.
+func optionsAt(p redistest.Place) redisdb.Options {
 	return redisdb.Options{Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial, Prefix: "test-" + rand.Text()}
 }
 
 // backend opens the claims of three replicas on one server.
 func backend(p redistest.Place) claimtest.Open {
 	return func(t *testing.T, times dedup.ClaimTimes) claimtest.Backend {
-		o := at(p)
+		o := optionsAt(p)
 		var woken [3]sync.Map
 		b := claimtest.Backend{
 			Exact: p.Addresses == redistest.BubbleAddress,
@@ -49,7 +49,7 @@ func backend(p redistest.Place) claimtest.Open {
 		}
 		for i := range woken {
 			wake := func(key captcha.ID) { woken[i].Store(key, true) }
-			db := running(t, o, func(message string) { wake(captcha.ID(message)) })
+			db := runDB(t, o, func(message string) { wake(captcha.ID(message)) })
 			b.Replicas = append(b.Replicas, New(db, Options{Wake: wake, Times: times}))
 			b.Left = func(t *testing.T) int { return len(keysOf(t, db, o.Prefix+":claim:*")) }
 		}
@@ -57,8 +57,8 @@ func backend(p redistest.Place) claimtest.Open {
 	}
 }
 
-// running opens a DB that runs and listens until the test ends.
-func running(t *testing.T, o redisdb.Options, hear func(string)) *redisdb.DB {
+// runDB opens a DB that runs and listens until the test ends.
+func runDB(t *testing.T, o redisdb.Options, hear func(string)) *redisdb.DB {
 	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
 	db, err := redisdb.Open(o)
@@ -82,11 +82,11 @@ func running(t *testing.T, o redisdb.Options, hear func(string)) *redisdb.DB {
 // open opens the claims of one replica.
 func open(t *testing.T, o redisdb.Options) *Claims {
 	t.Helper()
-	return New(running(t, o, func(string) {}), Options{})
+	return New(runDB(t, o, func(string) {}), Options{})
 }
 
-// inBubble opens the claims of a replica without running its DB.
-func inBubble(t *testing.T, server *redistest.Bubble) *Claims {
+// openInBubble opens the claims of a replica without running its DB.
+func openInBubble(t *testing.T, server *redistest.Bubble) *Claims {
 	t.Helper()
 	db, err := redisdb.Open(redisdb.Options{
 		Addresses: redistest.BubbleAddress, Prefix: "test", Dial: server.Dial, Log: slog.New(slog.DiscardHandler),
@@ -98,7 +98,7 @@ func inBubble(t *testing.T, server *redistest.Bubble) *Claims {
 	return New(db, Options{})
 }
 
-// keysOf lists the keys that match a pattern, at all masters.
+// keysOf lists the keys at all masters that match a pattern.
 func keysOf(t *testing.T, db *redisdb.DB, pattern string) []string {
 	t.Helper()
 	var mu sync.Mutex

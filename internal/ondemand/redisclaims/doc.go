@@ -1,6 +1,6 @@
-// Package redisclaims keeps claims in Redis. A claim is a solve that equal requests with
-// `dedup: identity` share, over all replicas. The package also counts the savings. Claims can be
-// stored by this package or by pgclaims. Both pass the same tests (claimtest).
+// Package redisclaims keeps claims in Redis. A claim is a solve that equal requests with `dedup:
+// identity` share, over all replicas. The package also counts the savings. Package pgclaims is the
+// other claim store. Both pass the tests of package claimtest.
 //
 // # Keys
 //

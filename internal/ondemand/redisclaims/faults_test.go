@@ -25,8 +25,8 @@ var suite = map[string]func(*testing.T, redisdb.Options){
 	"LostRepliesOfClaims":  testLostRepliesOfClaims,
 }
 
-// claimed makes a replica the holder of a free key.
-func claimed(t *testing.T, s *Claims, key captcha.ID) dedup.Claim {
+// makeHolder makes a replica the holder of a free key.
+func makeHolder(t *testing.T, s *Claims, key captcha.ID) dedup.Claim {
 	t.Helper()
 	got, err := s.Enter(t.Context(), dedup.ClaimEntry{Key: key, Identity: identity("of claims")})
 	if err != nil || got.State != dedup.ClaimHeld {
@@ -35,8 +35,8 @@ func claimed(t *testing.T, s *Claims, key captcha.ID) dedup.Claim {
 	return got
 }
 
-// counted sums the days.
-func counted(t *testing.T, s *Claims) map[dedup.SavingsSource]int64 {
+// sumSavings sums the savings of all days.
+func sumSavings(t *testing.T, s *Claims) map[dedup.SavingsSource]int64 {
 	t.Helper()
 	days, err := s.Days(t.Context())
 	if err != nil {
@@ -51,10 +51,11 @@ func counted(t *testing.T, s *Claims) map[dedup.SavingsSource]int64 {
 	return sum
 }
 
-// One claim from begin to end. This test also runs with the minimal rights of the docs.
+// This test follows one claim from its start to its end. It also runs with the minimal rights of the
+// docs.
 func testAClaim(t *testing.T, o redisdb.Options) {
 	s, key := open(t, o), identity("claim")
-	got := claimed(t, s, key)
+	got := makeHolder(t, s, key)
 	if mine, _, err := s.Hold(t.Context(), key, got.Fence, "x"); err != nil || !mine {
 		t.Errorf("holding: %v, %v", mine, err)
 	}
@@ -68,7 +69,7 @@ func testAClaim(t *testing.T, o redisdb.Options) {
 		t.Errorf("counting: %v", err)
 	}
 	want := map[dedup.SavingsSource]int64{dedup.SavedSolve: 1, dedup.SavedAfter: 2}
-	if sum := counted(t, s); !maps.Equal(sum, want) {
+	if sum := sumSavings(t, s); !maps.Equal(sum, want) {
 		t.Errorf("counted %v, want %v", sum, want)
 	}
 }
@@ -79,7 +80,7 @@ func testKeysOfClaims(t *testing.T, o redisdb.Options) {
 	ctx, k := t.Context(), s.keys(key)
 	lives := func(name string, at time.Duration) {
 		t.Helper()
-		// The keys of days and marks have a part that the test does not know.
+		// The keys of days and marks contain a part that the test does not know.
 		found := keysOf(t, s.db, name)
 		if len(found) == 0 {
 			t.Errorf("there is no %s", name)
@@ -89,14 +90,14 @@ func testKeysOfClaims(t *testing.T, o redisdb.Options) {
 			t.Errorf("%s lives for %v, want %v", found[0], ttl, at)
 		}
 	}
-	first := claimed(t, s, key)
+	first := makeHolder(t, s, key)
 	lives(k.claim, dedup.ClaimLongest+dedup.ClaimSolved)
 	if ok, err := s.End(ctx, key, first.Fence, dedup.ClaimEnd{Failed: true}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	lives(k.claim, dedup.ClaimSolved)
 	lives(k.failure, dedup.ClaimFailed)
-	second := claimed(t, s, key)
+	second := makeHolder(t, s, key)
 	lives(k.claim, dedup.ClaimLongest+dedup.ClaimSolved)
 	if ok, err := s.End(ctx, key, second.Fence, dedup.ClaimEnd{Value: []byte("v"), Lasts: 40 * time.Second}); err != nil || !ok {
 		t.Fatal(ok, err)
@@ -106,16 +107,16 @@ func testKeysOfClaims(t *testing.T, o redisdb.Options) {
 	if got, err := s.Enter(ctx, dedup.ClaimEntry{Key: key, Callers: 2}); err != nil || got.State != dedup.ClaimShared {
 		t.Fatal(got, err)
 	}
-	lives(s.savings("*"), 7*24*time.Hour)
-	lives(s.counted("*"), 10*time.Second)
+	lives(s.savingsKey("*"), 7*24*time.Hour)
+	lives(s.countedKey("*"), 10*time.Second)
 	want := []string{k.claim, k.failure, k.token}
 	if got := keysOf(t, s.db, s.db.Prefix+":claim:*"); len(got) != len(want) {
 		t.Errorf("keys %v, want %v", got, want)
 	}
 }
 
-// A key of a claim holds a foreign value of another type. Calls that need the key name it and change
-// nothing, and succeed once it is deleted.
+// A key of a claim holds a value of another type, which poold did not write. Calls that need this key
+// name the key in their error and change nothing. They succeed after the key is deleted.
 func testForeignTypesOfClaims(t *testing.T, o redisdb.Options) {
 	s, key := open(t, o), identity("foreign claim")
 	ctx, k := t.Context(), s.keys(key)
@@ -132,9 +133,9 @@ func testForeignTypesOfClaims(t *testing.T, o redisdb.Options) {
 		slices.Sort(all)
 		return strings.Join(all, "\n")
 	}
-	for _, name := range []string{k.claim, k.token, k.failure, s.today()} {
-		s.db.Slow.Del(ctx, k.claim, k.token, k.failure, s.today())
-		first := claimed(t, s, key)
+	for _, name := range []string{k.claim, k.token, k.failure, s.todayKey()} {
+		s.db.Slow.Del(ctx, k.claim, k.token, k.failure, s.todayKey())
+		first := makeHolder(t, s, key)
 		if name == k.claim {
 			s.db.Slow.Del(ctx, name)
 		}
@@ -146,7 +147,7 @@ func testForeignTypesOfClaims(t *testing.T, o redisdb.Options) {
 		if name == k.claim {
 			_, _, failures["holding"] = s.Hold(ctx, key, first.Fence, "x")
 		}
-		if name != s.today() {
+		if name != s.todayKey() {
 			_, failures["ending"] = s.End(ctx, key, first.Fence, dedup.ClaimEnd{Value: []byte("v"), Lasts: time.Minute})
 		} else {
 			failures["counting"] = s.Count(ctx, map[dedup.SavingsSource]int{dedup.SavedPool: 1})
@@ -170,8 +171,8 @@ func testForeignTypesOfClaims(t *testing.T, o redisdb.Options) {
 	}
 }
 
-// One answer in three is lost. The client retries such a call, which takes effect once and gives the
-// same answer again.
+// One reply in three is lost. The client retries the call, which takes effect once and gives the same
+// reply again.
 func testLostRepliesOfClaims(t *testing.T, o redisdb.Options) {
 	plain := open(t, o)
 	thief := redistest.NewThief(0.35, "{dedup}")
@@ -184,7 +185,7 @@ func testLostRepliesOfClaims(t *testing.T, o redisdb.Options) {
 		key := identity(fmt.Sprint("lost ", i))
 		got, err := s.Enter(ctx, dedup.ClaimEntry{Key: key, Identity: identity("lost")})
 		if err != nil {
-			continue // all tries lost their answers
+			continue // the replies to all attempts were lost
 		}
 		if begun++; got.State != dedup.ClaimHeld {
 			t.Fatalf("round %d: %+v", i, got)
@@ -211,7 +212,7 @@ func testLostRepliesOfClaims(t *testing.T, o redisdb.Options) {
 	if begun < rounds/2 || thief.Stolen() < rounds/2 {
 		t.Fatalf("%d begun, %d answers stolen", begun, thief.Stolen())
 	}
-	if got := counted(t, plain)[dedup.SavedAfter]; got < want || got > want+unknown {
+	if got := sumSavings(t, plain)[dedup.SavedAfter]; got < want || got > want+unknown {
 		t.Errorf("counted %d, want %d, and up to %d more that are unknown", got, want, unknown)
 	}
 }
@@ -220,7 +221,7 @@ func testLostRepliesOfClaims(t *testing.T, o redisdb.Options) {
 func TestClaimsOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s, key := open(t, redisdb.Options{Prefix: "test", Addresses: "redis://" + redistest.Server(t, "--maxmemory-policy", "noeviction")}), identity("memory")
-	got := claimed(t, s, key)
+	got := makeHolder(t, s, key)
 	if err := s.db.Slow.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +238,7 @@ func TestClaimsOutOfMemory(t *testing.T) {
 		t.Errorf("counting: %v", err)
 	}
 	want := map[dedup.SavingsSource]int64{dedup.SavedReplay: 1, dedup.SavedWaiting: 1}
-	if sum := counted(t, s); !maps.Equal(sum, want) {
+	if sum := sumSavings(t, s); !maps.Equal(sum, want) {
 		t.Errorf("counted %v, want %v", sum, want)
 	}
 }
@@ -260,8 +261,8 @@ func TestClaimsWithoutRedis(t *testing.T) {
 	}
 }
 
-// Redis' clock is set back. By at most 10 s, claims and tokens stay. By more, their age is unknown, and
-// they are over.
+// Redis' clock is set back. After a step of at most 10 s, claims and tokens stay. After a larger step
+// their age is unknown, and they count as ended.
 func TestClaimsAndAClockThatIsSetBack(t *testing.T) {
 	for _, c := range []struct {
 		back  time.Duration
@@ -269,10 +270,10 @@ func TestClaimsAndAClockThatIsSetBack(t *testing.T) {
 	}{{9 * time.Second, true}, {11 * time.Second, false}, {24 * time.Hour, false}} {
 		synctest.Test(t, func(t *testing.T) {
 			server := redistest.InBubble(t)
-			s := inBubble(t, server)
+			s := openInBubble(t, server)
 			solving, solved, failed := identity("solving"), identity("solved"), identity("failed")
-			under := claimed(t, s, solving)
-			token, failure := claimed(t, s, solved), claimed(t, s, failed)
+			under := makeHolder(t, s, solving)
+			token, failure := makeHolder(t, s, solved), makeHolder(t, s, failed)
 			for key, e := range map[captcha.ID]dedup.ClaimEnd{solved: {Value: []byte("v"), Lasts: time.Hour}, failed: {Value: []byte("why"), Failed: true}} {
 				fence := map[captcha.ID]int64{solved: token.Fence, failed: failure.Fence}[key]
 				if ok, err := s.End(t.Context(), key, fence, e); err != nil || !ok {
@@ -302,12 +303,13 @@ func TestClaimsAndAClockThatIsSetBack(t *testing.T) {
 	}
 }
 
-// A claim whose lease ends too far in the future is taken over, although its solve is in flight.
+// A replica takes over a claim whose lease ends too far in the future, although the solve is in
+// flight.
 func TestALeaseOfAnotherClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redistest.InBubble(t)
-		s, key := inBubble(t, server), identity("lease")
-		first := claimed(t, s, key)
+		s, key := openInBubble(t, server), identity("lease")
+		first := makeHolder(t, s, key)
 		time.Sleep(dedup.ClaimLongest - time.Second)
 		if mine, _, err := s.Hold(t.Context(), key, first.Fence, "x"); err != nil || !mine {
 			t.Fatal(mine, err)
@@ -320,11 +322,11 @@ func TestALeaseOfAnotherClock(t *testing.T) {
 	})
 }
 
-// Days are of Redis' clock, and seven are kept.
+// The savings of seven days are kept. Redis' clock decides where a day begins.
 func TestSavingsByDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redistest.InBubble(t)
-		s := inBubble(t, server)
+		s := openInBubble(t, server)
 		at := time.Date(2028, 2, 28, 23, 59, 59, 0, time.UTC)
 		server.SetTime(at)
 		count := func(n int) {
@@ -365,13 +367,13 @@ func TestSavingsByDay(t *testing.T) {
 		told(0, 0, 0, 0, 0, 6, 5)
 		pass(2 * 24 * time.Hour)
 		told(0, 0, 0, 0, 0, 0, 0)
-		if left := keysOf(t, s.db, s.savings("*")); len(left) != 0 {
+		if left := keysOf(t, s.db, s.savingsKey("*")); len(left) != 0 {
 			t.Errorf("left: %v", left)
 		}
 	})
 }
 
-// The scripts' calendar agrees with Go's over two centuries.
+// The scripts compute the same dates as Go over two centuries.
 func TestDates(t *testing.T) {
 	testkit.WithoutRace(t)
 	s := open(t, redisdb.Options{Addresses: "redis://embedded", Dial: redistest.Embedded(t).Dial})
@@ -395,16 +397,17 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// A user without the right to the channel can end a claim and let it go; only its replica is woken.
+// A user without the right to the channel can end and release a claim. Only the replica of this user
+// is woken.
 func TestWithoutTheRightToTheChannel(t *testing.T) {
 	t.Parallel()
 	words := slices.DeleteFunc(redistest.Rights(t), func(word string) bool { return strings.HasPrefix(word, "&") })
 	addr := redistest.Server(t, append([]string{"--user"}, words...)...)
-	o := at(redistest.Place{Addresses: "redis://poold:" + redistest.Password + "@" + addr})
+	o := optionsAt(redistest.Place{Addresses: "redis://poold:" + redistest.Password + "@" + addr})
 	woken := 0
-	s := New(running(t, o, func(string) {}), Options{Wake: func(captcha.ID) { woken++ }})
+	s := New(runDB(t, o, func(string) {}), Options{Wake: func(captcha.ID) { woken++ }})
 	key := identity("deaf")
-	held := claimed(t, s, key)
+	held := makeHolder(t, s, key)
 	if err := s.Release(t.Context(), key, held.Fence, "x"); err != nil || woken != 1 {
 		t.Errorf("letting go: %v, woken %d times", err, woken)
 	}

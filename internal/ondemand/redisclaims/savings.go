@@ -11,21 +11,21 @@ import (
 	"poold/internal/redisdb"
 )
 
-// Count adds requests to the savings of the current day on Redis' clock. After an error it is unknown
-// whether they were counted.
+// Count adds requests to the savings of the current day on Redis' clock. If Count returns an error,
+// it is unknown whether the requests were counted.
 func (c *Claims) Count(ctx context.Context, requests map[dedup.SavingsSource]int) error {
 	args := make([]any, 0, 2*len(requests))
 	for source, n := range requests {
 		args = append(args, string(source), n)
 	}
-	_, err := c.db.CallNumber(ctx, scripts.Get("savings_add"), redisdb.Keys{"savings": c.today(), "mark": c.counted(rand.Text())}, nil, args...)
+	_, err := c.db.CallNumber(ctx, scripts.Get("savings_add"), redisdb.Keys{"savings": c.todayKey(), "mark": c.countedKey(rand.Text())}, nil, args...)
 	return err
 }
 
-// Days returns the requests of today and of the six days before, today first. The days are UTC days on
-// Redis' clock. Sources without requests are left out.
+// Days returns the requests of today and of the six days before, today first. The days are UTC days
+// on Redis' clock. The result omits sources without requests.
 func (c *Claims) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
-	reply, err := c.db.Eval(ctx, scripts.Get("savings_days"), []string{c.today()})
+	reply, err := c.db.Eval(ctx, scripts.Get("savings_days"), []string{c.todayKey()})
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +62,6 @@ func readSavings(reply any) (map[dedup.SavingsSource]int64, error) {
 	return requests, nil
 }
 
-// today is the key of the savings of the current day on this process' clock. The scripts replace its
-// date by the date on Redis' clock, which is nearly always the same.
-func (c *Claims) today() string { return c.savings(time.Now().UTC().Format(time.DateOnly)) }
+// todayKey returns the key of the savings of the current day on this process' clock. The scripts
+// replace the date in the key by the date on Redis' clock, which is nearly always the same.
+func (c *Claims) todayKey() string { return c.savingsKey(time.Now().UTC().Format(time.DateOnly)) }

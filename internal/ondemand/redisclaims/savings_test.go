@@ -13,7 +13,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// Savings that cannot be read are an error that names what was found, and are not an outage.
+// If the savings cannot be read, the error names what was found. It does not count as an outage.
 func TestUnreadableSavingsAreErrors(t *testing.T) {
 	for says, spoil := range map[string]func(redis *redistest.Bubble){
 		"reading savings: string where a day belongs": func(redis *redistest.Bubble) {

@@ -2,17 +2,19 @@
 -- lives: the claim itself (solve, identity, fence, lease, stops, asked, call, ended), the token of
 -- the last successful solve, and the last failure (the latter two have solve, ends, value).
 
--- set_back is the largest step back of Redis' clock, in ms, that changes no time.
+-- The largest step back of Redis' clock, in ms, that changes no time.
 local set_back = 10000
 
--- left returns the ms until the time `ends`, which is at most `most` ms after it was written; nil if
--- the time has passed. A later time was written before Redis' clock was set back and counts as passed.
+-- The function left returns the ms until the time `ends`, or nil if this time has passed. The time
+-- was at most `most` ms in the future when it was written. A later time was written before Redis'
+-- clock was set back and counts as passed.
 local function left(ends, most, now)
   local rest = (tonumber(ends) or 0) - now
   return rest > 0 and rest <= most + set_back and rest or nil
 end
 
--- under_way returns the ms that the solve of a claim may still take; nil if no solve is under way.
+-- The function under_way returns the ms that the solve of a claim may still take; nil if no solve is
+-- under way.
 local function under_way(claim, longest, now)
   return not claim.ended and left(claim.stops, longest, now) or nil
 end

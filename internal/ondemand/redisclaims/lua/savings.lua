@@ -5,8 +5,8 @@
 -- The savings of today and of the six days before are kept.
 local day_ms, savings_ttl = 86400000, 604800000
 
--- date returns the UTC day of a time in Unix ms, in the form 2006-01-02. It counts in cycles of 400
--- years, and each year begins in March, so that a leap day is the last day of a year.
+-- The function date returns the UTC day of a time in Unix ms, in the form 2006-01-02. It counts in
+-- cycles of 400 years. Each year begins in March, so that a leap day is the last day of a year.
 local function date(now)
   local days = math.floor(now / day_ms) + 719468 -- since 0000-03-01
   local cycle = math.floor(days / 146097)
@@ -28,7 +28,8 @@ local function savings_of(moment)
   return string.sub(KEYS.savings, 1, -11) .. date(moment)
 end
 
--- save adds requests to the savings of a day, by source. Because of the key `mark` a retry adds nothing.
+-- The function save adds requests to the savings of a day, by source. Because of the key `mark`, a
+-- retry adds nothing.
 local function save(day, mark, requests)
   if not redis.call('SET', mark, '', 'NX', 'PX', 10000) then
     return

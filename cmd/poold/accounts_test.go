@@ -19,8 +19,8 @@ func slow() simulated.Options {
 	return o
 }
 
-// underWay starts a poold, waits until it has bought a depth of 6 and kills it.
-func (w *world) underWay(t testing.TB) {
+// killUnderWay starts a poold, waits until it has bought a depth of 6 and kills it.
+func (w *world) killUnderWay(t testing.TB) {
 	t.Helper()
 	p := w.start(t)
 	testkit.Within(t, 20*time.Second, "six orders to be under way", func() bool {
@@ -28,7 +28,7 @@ func (w *world) underWay(t testing.TB) {
 		return s.Bought == 6 && s.InFlight == 6
 	})
 	p.signal(syscall.SIGKILL)
-	p.died(5 * time.Second)
+	p.waitForDeath(5 * time.Second)
 }
 
 // edit replaces a text in the configuration file.
@@ -41,7 +41,7 @@ func (w *world) edit(t testing.TB, old, with string) {
 	writeFile(t, w.config, strings.Replace(string(text), old, with, 1))
 }
 
-// post sends a request without a body and returns the answer's status.
+// post sends a request without a body and returns the status of the response.
 func (p *process) post(path string) int {
 	p.t.Helper()
 	response, err := http.Post(p.url+path, "application/json", nil)
@@ -60,13 +60,13 @@ func (p *process) notices() string {
 	return strings.Join(status.Notices, "\n")
 }
 
-// A provider that was renamed before a restart is still the same account: all its orders in flight
+// A provider that was renamed before a restart is still the same account. All its orders in flight
 // are collected, and nothing is bought again.
 func TestARenamedProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
 	w := newWorld(t, slow(), terms{depth: 6, timeout: "60s"})
-	w.underWay(t)
+	w.killUnderWay(t)
 	w.edit(t, "name: service", "name: renamed")
 	p := w.start(t)
 	w.atRest(t, p, 20*time.Second)
@@ -81,17 +81,17 @@ func TestARenamedProvider(t *testing.T) {
 	}
 }
 
-// If a provider was renamed before a restart, callbacks for its older tasks contain the old name
-// and are signed by the same key.
+// A provider was renamed before a restart. Callbacks for its older tasks still contain the old name,
+// and the same key signs them.
 func TestCallbacksOfARenamedProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
 	door := newCallbackDoor(t)
 	w := newWorld(t, slow(), terms{depth: 6, timeout: "60s", provider: `, callback_url: "` + door.url + `", fallback_after: 7s`})
-	w.underWay(t)
+	w.killUnderWay(t)
 	w.edit(t, "name: service", "name: renamed")
 	p := w.start(t)
-	door.leadsTo(p)
+	door.setReplicas(p)
 	s := w.atRest(t, p, 20*time.Second)
 	if n := ledger(t, w.provider).Totals.Submitted; n != 6 || s.Lost != 0 {
 		t.Errorf("%d tasks were bought for a depth of 6, %d lost", n, s.Lost)
@@ -108,7 +108,7 @@ func TestARemovedProvider(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, slow(), terms{depth: 6, timeout: "60s", provider: ", concurrency: 7"})
 	other := startProvider(t, quick())
-	w.underWay(t)
+	w.killUnderWay(t)
 	w.edit(t, `url: "`+w.provider+`"`, `url: "`+other+`"`)
 	w.edit(t, "name: service", "name: another")
 	p := w.start(t)
@@ -127,7 +127,7 @@ func TestARemovedProvider(t *testing.T) {
 	if n := ledger(t, w.provider).Totals.Submitted + ledger(t, other).Totals.Submitted; n != 6 {
 		t.Errorf("%d tasks were bought for a depth of 6", n)
 	}
-	// The log reports all of them once, or twice if some of the leases expired later.
+	// The log reports all these tasks once, or twice if some of the leases expired later.
 	if n := strings.Count(p.output.String(), "paid tasks cannot be collected"); n < 1 || n > 2 {
 		t.Errorf("logged %d times", n)
 	}
@@ -136,8 +136,8 @@ func TestARemovedProvider(t *testing.T) {
 	}
 }
 
-// A reload removes the provider and one of two replicas is killed: the other replica collects the
-// orders that the killed one had bought there.
+// A reload removes the provider and one of two replicas is killed. The other replica collects the
+// orders that the killed replica had bought there.
 func TestAReloadAndAKilledReplica(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, slow(), terms{depth: 1, timeout: "60s"})
@@ -151,7 +151,8 @@ func TestAReloadAndAKilledReplica(t *testing.T) {
 			}
 		}
 	}
-	// Both run before the orders are placed, so that a slow start does not outlast the solves.
+	// Both replicas run before the orders are placed, so that a slow start does not outlast the
+	// solves.
 	w.atRest(t, living, 20*time.Second)
 	w.edit(t, "depth: 1", "depth: 7")
 	reload()

@@ -15,8 +15,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// polling returns the keys of the orders in flight. It reads them like a program that knows only
-// the table in DynamoDB.
+// polling returns the keys of the orders in flight. It reads these keys like a program that knows
+// only the table in DynamoDB.
 func polling(t *testing.T, emulator string) (keys []string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, emulator, strings.NewReader(`{"TableName":"Solves","IndexName":"GSI1",
@@ -68,11 +68,11 @@ func TestDynamoDBShowsOrdersInFlight(t *testing.T) {
 	testkit.Within(t, time.Minute, "none to be shown", func() bool { return len(polling(t, emulator.URL)) == 0 })
 }
 
-// active_items: false omits the items of orders in flight.
+// With active_items: false the table has no items of orders in flight.
 func TestActiveItemsCanBeLeftOut(t *testing.T) {
 	for wanted, runs := range map[bool]int{true: 1, false: 0} {
 		k := keeper{store: &dynamostore.Store{}}
-		k.show(targets.History{Backend: targets.HistoryDynamoDB, ActiveItems: wanted}, nil, nil)
+		k.addMirror(targets.History{Backend: targets.HistoryDynamoDB, ActiveItems: wanted}, nil, nil)
 		if len(k.runs) != runs {
 			t.Errorf("active_items: %v: %d parts run, want %d", wanted, len(k.runs), runs)
 		}

@@ -20,27 +20,27 @@ import (
 	"poold/internal/testkit"
 )
 
-// A daemon and its simulation must agree. Over 60 seeds of these demands the waste of a simulation
-// has a standard deviation of 3.7 %, and the hits one of 0.6 points. The difference between a run
-// and the mean of ten simulations has 1.05 times that, so a larger difference is not chance. A busy
+// A daemon and its simulation must agree. Over 60 seeds of these demands the standard deviation of a
+// simulation is 3.7 % of the waste and 0.6 points of the hits. For the difference between a run and
+// the mean of ten simulations it is 1.05 times that, so a larger difference is not chance. A busy
 // machine delays solves that take 1.8 s: ten processes on two cores cost 4.2 points of hits.
 const (
-	mostHitsApart  = 0.06 // of the requests
-	mostWasteApart = 0.15 // of what the simulation wastes
+	mostHitsApart  = 0.06 // as a share of the requests
+	mostWasteApart = 0.15 // as a share of the simulation's waste
 )
 
-// The comparison runs ten times as fast as usual: tokens are usable for 8 s, and a solve takes 1.8
-// s. Each target has its own demand. Many targets in one daemon give as much information as one
-// target in a long run.
+// The comparison runs ten times as fast as usual: tokens are usable for 8 s, and a solve takes 1.8 s.
+// Each target has its own demand. Many targets in one daemon give as much information as one target
+// in a long run.
 const (
 	crowd       = 6
-	crowdSeed   = 5                // seed of the first target's demand; this and the next seeds give a high demand
-	crowdSlots  = 64               // the provider's threads for each target, more than are ever needed
+	crowdSeed   = 5                // seed of the first target's demand; this seed and the next seeds give a high demand
+	crowdSlots  = 64               // number of the provider's threads for each target, more than needed
 	crowdDemand = 70 * time.Second // length of the demand
-	// crowdIdle ends the buying after the last request. Without it a target keeps buying for a
-	// minute or two in case of a further burst, and so does the simulation.
+	// crowdIdle ends the buying after the last request. Without this limit the daemon and the
+	// simulation keep buying for a minute or two in case of a further burst.
 	crowdIdle = 15 * time.Second
-	// number of simulations of each target; a simulation is cheap, and a run of the daemon is
+	// number of simulations of each target; a simulation is cheap, but a run of the daemon is
 	// expensive
 	simulations = 10
 )
@@ -52,10 +52,11 @@ var crowdProvider = simulated.Options{
 	FailShare: 0.07, Ledger: true, LedgerHTTP: true, Flavour: simulated.TwoCaptcha,
 }
 
-// crowdFile is the configuration file that both the daemon, at the given address, and the simulation
-// read. In both a target takes first poll and interval for its lead time until it has seen some, and
-// chooses the scale of its times by it. Here they are the provider's median together, so that nothing
-// is learned twice in this short time; tokens come by callbacks instead of waiting for a first poll.
+// crowdFile is the configuration file of both the daemon, at the given address, and the simulation.
+// Until a target has seen lead times, it expects the sum of first poll and interval, and it chooses
+// the scale of its times accordingly. Here this sum is the provider's median, so that nothing is
+// learned twice in this short time. Tokens come by callbacks, so that no token waits for a first
+// poll.
 func crowdFile(t *testing.T, provider, address string) string {
 	t.Helper()
 	const interval = 50 * time.Millisecond
@@ -81,7 +82,7 @@ targets:
 type customer struct {
 	target string
 	seed   uint64
-	asked  []float64 // when it did, in seconds from the start
+	asked  []float64 // times of the requests, in seconds from the start
 	hits   atomic.Int64
 }
 
@@ -89,9 +90,9 @@ func customerOf(i int) *customer {
 	return &customer{target: fmt.Sprintf("crowd-%d", i), seed: uint64(crowdSeed + i)}
 }
 
-// times draws the times of the customer's requests: about 4 requests a second for 6 s on average,
-// then none for 8 s.
-func (c *customer) times() (list []time.Duration) {
+// drawTimes draws the times of the customer's requests: about 4 requests a second for 6 s on average,
+// then no request for 8 s.
+func (c *customer) drawTimes() (list []time.Duration) {
 	const on, off, gap = 6 * time.Second, 8 * time.Second, 250 * time.Millisecond
 	random := rand.New(rand.NewPCG(c.seed, 0))
 	exp := func(mean time.Duration) time.Duration { return time.Duration(random.ExpFloat64() * float64(mean)) }
@@ -105,12 +106,12 @@ func (c *customer) times() (list []time.Duration) {
 	return list
 }
 
-// asks sends each request at its time, even if earlier requests are not answered yet. It returns
-// when all requests are answered.
-func (c *customer) asks(t *testing.T, p *process, client *http.Client, start time.Time) {
+// sendAll sends each request at its time, even if earlier requests have no response yet. It returns
+// when all requests have a response.
+func (c *customer) sendAll(t *testing.T, p *process, client *http.Client, start time.Time) {
 	var requests sync.WaitGroup
 	defer requests.Wait()
-	for _, at := range c.times() {
+	for _, at := range c.drawTimes() {
 		time.Sleep(time.Until(start.Add(at)))
 		c.asked = append(c.asked, time.Since(start).Seconds())
 		requests.Go(func() {
@@ -138,8 +139,8 @@ func (o *outcome) String() string {
 	return fmt.Sprintf("%.0f requests, hits %.2f %%, waste %.4f a request, %.1f bought", o.requests, 100*o.hits/o.requests, o.expired/o.requests, o.bought)
 }
 
-// simulated returns the mean outcome of `poold simulate` for the requests that the customer sent.
-func (c *customer) simulated(t *testing.T, file string) (mean outcome) {
+// simulate returns the mean outcome of `poold simulate` for the requests that the customer sent.
+func (c *customer) simulate(t *testing.T, file string) (mean outcome) {
 	t.Helper()
 	var lines strings.Builder
 	for _, at := range c.asked {
@@ -149,7 +150,7 @@ func (c *customer) simulated(t *testing.T, file string) (mean outcome) {
 	writeFile(t, trace, lines.String())
 	o := crowdProvider
 	for run := range simulations {
-		// Lifetime, margin, depth and idle_after are the file's.
+		// Lifetime, margin, depth and idle_after come from the file.
 		code, text, problems := simulateWith(t, "--config", file, "--target", c.target, "--trace", trace, "--json",
 			"--lead", fmt.Sprintf("lognormal:%v,%v,%v,%v", o.Median, o.Sigma, o.Min, o.Max), "--fail", fmt.Sprint(o.FailShare),
 			"--concurrency", strconv.Itoa(crowdSlots), "--seed", strconv.FormatUint(c.seed*simulations+uint64(run), 10))
@@ -184,7 +185,7 @@ func TestTheDaemonDoesAsSimulated(t *testing.T) {
 	start := time.Now()
 	for i := range customers {
 		customers[i] = customerOf(i)
-		demand.Go(func() { customers[i].asks(t, p, &http.Client{Transport: transport}, start) })
+		demand.Go(func() { customers[i].sendAll(t, p, &http.Client{Transport: transport}, start) })
 	}
 	demand.Wait()
 	last := time.Now()
@@ -193,12 +194,12 @@ func TestTheDaemonDoesAsSimulated(t *testing.T) {
 	var foretold, real outcome
 	single := make([]outcome, crowd)
 	for i, c := range customers {
-		single[i] = c.simulated(t, file)
+		single[i] = c.simulate(t, file)
 		foretold.add(single[i])
 	}
 	simulatedIn := time.Since(last)
 	for i, c := range customers {
-		o := p.outlasts(c, last)
+		o := p.waitForEnd(c, last)
 		t.Logf("%s: %v; simulated: %v", c.target, &o, &single[i])
 		real.add(o)
 	}
@@ -219,16 +220,16 @@ func TestTheDaemonDoesAsSimulated(t *testing.T) {
 	}
 }
 
-// outlasts waits until the customer's target buys nothing and has no tokens left, and returns its
-// outcome.
-func (p *process) outlasts(c *customer, last time.Time) outcome {
+// waitForEnd waits until the customer's target buys nothing and has no tokens left, and returns the
+// outcome of this target.
+func (p *process) waitForEnd(c *customer, last time.Time) outcome {
 	p.t.Helper()
 	var s targetStatus
 	testkit.Within(p.t, time.Minute, c.target+" to hold nothing", func() bool {
 		s = p.target(c.target)
 		return time.Since(last) > crowdIdle && s.Fresh == 0 && s.InFlight == 0
 	})
-	// The simulation knows only counted requests and tokens that arrived.
+	// The simulation knows only requests that were counted and tokens that arrived.
 	if int(s.Requests) != len(c.asked) || s.Hits != c.hits.Load() || s.Returned+s.Lost > 0 {
 		p.t.Errorf("%s: %d requests were sent and %d got a token: %+v", c.target, len(c.asked), c.hits.Load(), s)
 	}

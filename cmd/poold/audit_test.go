@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Once the replica that served a key has stopped, other replicas know all its hand-outs, including
-// the last one.
+// A replica that served a key has stopped. The other replicas then know all hand-outs of this
+// replica, including the last hand-out.
 func TestEveryReplicaKnowsTheAuditOfAStoppedOne(t *testing.T) {
 	t.Parallel()
 	const key = "audit-of-a-test-0123456789"

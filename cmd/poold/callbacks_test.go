@@ -20,21 +20,21 @@ import (
 	"poold/internal/testkit"
 )
 
-// Invalid callbacks of all kinds, and repetitions of all valid callbacks, are answered 200 and
-// counted, and change nothing.
+// Invalid callbacks of all kinds, and repetitions of all valid callbacks, get the status 200 and are
+// counted. They change nothing.
 func TestHostileCallbacks(t *testing.T) {
 	t.Parallel()
 	door := newCallbackDoor(t)
 	w := newWorld(t, quick(), terms{depth: 5, provider: `, callback_url: "` + door.url + `", fallback_after: 4s`})
 	p := w.start(t)
-	door.leadsTo(p)
+	door.setReplicas(p)
 	for range 5 {
 		if _, code, err := p.take(t.Context(), http.DefaultClient, "login", "?wait=20s"); code != http.StatusOK {
 			t.Fatal(code, err)
 		}
 	}
 	w.atRest(t, p, 20*time.Second)
-	passed := door.all()
+	passed := door.recorded()
 	if len(passed) < 10 {
 		t.Fatalf("%d callbacks came", len(passed))
 	}
@@ -74,7 +74,7 @@ func TestHostileCallbacks(t *testing.T) {
 			t.Errorf("%s: answered with %d, %v", name, status, err)
 		}
 	}
-	time.Sleep(300 * time.Millisecond) // longer than a snapshot is cached
+	time.Sleep(300 * time.Millisecond) // longer than the life of a cached snapshot
 	after, now := p.metrics(), p.target("login")
 	if counted := after["poold_callbacks_total"] - before["poold_callbacks_total"]; int(counted) != len(passed)+len(hostile) {
 		t.Errorf("%v callbacks were counted of %d", counted, len(passed)+len(hostile))
@@ -86,7 +86,7 @@ func TestHostileCallbacks(t *testing.T) {
 	w.drain(t, p, map[string]bool{})
 }
 
-// providerCalls counts the calls of one action, whatever their outcome.
+// providerCalls returns the number of calls with the given action. It counts all outcomes.
 func providerCalls(metrics map[string]float64, action string) (sum float64) {
 	for series, value := range metrics {
 		if strings.HasPrefix(series, "poold_provider_requests_total{") && strings.Contains(series, `action="`+action+`"`) {
@@ -108,7 +108,7 @@ func cuttable(t *testing.T) (address string, network *toxiproxy.Proxy) {
 	return "redis://" + network.Listen, network
 }
 
-// letters lists the files of the dead letters.
+// letters lists the files that contain dead letters.
 func letters(t *testing.T, w *world) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(w.letters, "*.json"))
@@ -118,8 +118,8 @@ func letters(t *testing.T, w *world) []string {
 	return files
 }
 
-// While Redis is unreachable, callbacks are stored on disk and answered 200. After Redis returns,
-// every token is in stock exactly once. The same holds if the replica is killed in between.
+// While Redis is unreachable, callbacks are stored on disk and get the status 200. After Redis
+// returns, every token is in stock exactly once, even if the replica is killed before that.
 func TestCallbacksWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	for _, kill := range []bool{false, true} {
@@ -131,10 +131,10 @@ func TestCallbacksWhileRedisIsAway(t *testing.T) {
 			door := newCallbackDoor(t)
 			o := quick()
 			o.Median, o.Min, o.Max, o.Sigma = 2*time.Second, 2*time.Second, 2*time.Second, 0
-			// Polls would collect the tokens too, so this file makes them late.
+			// Polls would collect the tokens too, so the configuration file delays the polls.
 			w := newWorld(t, o, terms{depth: depth, redis: address, provider: `, callback_url: "` + door.url + `", fallback_after: 7500ms`})
 			p := w.start(t)
-			door.leadsTo(p)
+			door.setReplicas(p)
 			testkit.Within(t, 20*time.Second, "the orders to be submitted", func() bool {
 				return ledger(t, w.provider).Totals.Submitted == depth
 			})
@@ -155,7 +155,7 @@ func TestCallbacksWhileRedisIsAway(t *testing.T) {
 			}
 			if kill {
 				p.signal(syscall.SIGKILL)
-				p.died(5 * time.Second)
+				p.waitForDeath(5 * time.Second)
 			}
 			if err := network.Start(); err != nil {
 				t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"poold/internal/status"
 )
 
-// changedDaemon is a daemon whose target a command changes. It records the requests.
+// changedDaemon is a daemon whose target a command changes. It records its requests.
 type changedDaemon struct {
 	mayLook bool // the key has the scope status
 	refuses string
@@ -60,15 +60,15 @@ func (d *changedDaemon) change(t *testing.T, args ...string) (code int, stdout, 
 	return runCommand(t, map[string]string{"POOLD_URL": server.URL, "POOLD_KEY": "key1"}, args...)
 }
 
-// Each command that changes something sends one request to the route of its name, and prints one
-// line with the result, as far as the key may see it.
+// Each command that changes something sends one request to the route with the same name. It prints
+// one line with the part of the result that the key may see.
 func TestChanges(t *testing.T) {
 	const jsonType = " application/json "
 	for _, c := range []struct {
 		args  []string
 		asked string
-		says  string // with the scope status; ends so
-		alone string // without it
+		says  string // end of the output if the key has the scope status
+		alone string // end of the output without this scope
 	}{
 		{[]string{"pause", "login"}, "POST /pool/login/pause",
 			"login: paused until it is resumed; 0 tokens ready and 2 on order are still handed out\n", "login: paused until it is resumed\n"},
@@ -108,7 +108,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// The output for a pause with an end names the time of the end.
+// The output for a pause with an end contains the time of the end.
 func TestPauseSaysItsEnd(t *testing.T) {
 	_, stdout, _ := (&changedDaemon{}).change(t, "pause", "login", "--for", "2h")
 	end, err := time.Parse(time.RFC3339, strings.TrimSpace(strings.TrimPrefix(stdout, "login: paused until ")))
@@ -117,8 +117,8 @@ func TestPauseSaysItsEnd(t *testing.T) {
 	}
 }
 
-// --json shows the target after the change. If the key may not read the target, the error says that
-// the change was made.
+// With --json the output shows the target after the change. If the key may not read the target, the
+// error says that the change was made.
 func TestChangesAsJSON(t *testing.T) {
 	for args, want := range map[string]string{
 		"pause login":              `{"name":"login",`,

@@ -27,7 +27,8 @@ const clientKey = "0123456789abcdef0123456789abcdef"
 // strangersKey is the key of another client.
 const strangersKey = "fedcba9876543210fedcba9876543210"
 
-// clientsConfig is a file for clients: Redis' address and the provider's.
+// clientsConfig is a file for clients. It has placeholders for the addresses of Redis and of the
+// provider.
 const clientsConfig = `
 server: {keys: [{name: clients, key: "` + clientKey + `", scopes: [token, solve, status, admin]}, {name: strangers, key: "` + strangersKey + `", scopes: [token]}]}
 redis: {url: "redis://%s", prefix: clients}
@@ -63,8 +64,8 @@ func startForClients(t *testing.T, prefix string) (p *process, service, redis st
 	return p, service, redis
 }
 
-// legacy makes a call of the legacy protocol and returns the text of the response.
-func (p *process) legacy(path string, fields ...string) string {
+// callLegacy makes a call of the legacy protocol and returns the text of the response.
+func (p *process) callLegacy(path string, fields ...string) string {
 	p.t.Helper()
 	values := url.Values{"key": {clientKey}}
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -80,7 +81,7 @@ func (p *process) legacy(path string, fields ...string) string {
 // submit submits the identity of the target ts and returns the id of the task.
 func (p *process) submit() string {
 	p.t.Helper()
-	said := p.legacy("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl", "https://e.example.com/ts")
+	said := p.callLegacy("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl", "https://e.example.com/ts")
 	id, ok := strings.CutPrefix(said, "OK|")
 	if !ok {
 		p.t.Fatalf("the submit: %s", said)
@@ -88,14 +89,13 @@ func (p *process) submit() string {
 	return id
 }
 
-// polled polls a task and returns the response.
-func (p *process) polled(id string) string {
+// poll polls a task and returns the response.
+func (p *process) poll(id string) string {
 	p.t.Helper()
-	return p.legacy("/res.php", "action", "get", "id", id)
+	return p.callLegacy("/res.php", "action", "get", "id", id)
 }
 
-// The client of 2captcha, untouched but for the address, gets pooled tokens at its first
-// poll.
+// The client of 2captcha, unchanged except for the address, gets a pooled token at its first poll.
 func TestTwoCaptchaClient(t *testing.T) {
 	t.Parallel()
 	p, service, _ := startForClients(t, "clients")
@@ -146,7 +146,7 @@ func TestTwoCaptchaClient(t *testing.T) {
 		}
 	}
 
-	if _, err := client.GetResult("12345678901"); err == nil || p.polled("12345678901") != "ERROR_WRONG_CAPTCHA_ID" {
+	if _, err := client.GetResult("12345678901"); err == nil || p.poll("12345678901") != "ERROR_WRONG_CAPTCHA_ID" {
 		t.Error("an unknown id is known")
 	}
 	stranger := api2captcha.NewClient(strings.Repeat("f", 32))
@@ -161,12 +161,12 @@ func TestTwoCaptchaClient(t *testing.T) {
 		t.Error("what nobody may have was bought")
 	}
 
-	operate(t, http.MethodPost, p.url+"/pool/ts/pause", clientKey, "")
-	operate(t, http.MethodDelete, p.url+"/pool/ts/tokens", clientKey, "")
+	sendAsOperator(t, http.MethodPost, p.url+"/pool/ts/pause", clientKey, "")
+	sendAsOperator(t, http.MethodDelete, p.url+"/pool/ts/tokens", clientKey, "")
 	testkit.Within(t, 20*time.Second, "a paused pool to refuse", func() bool {
-		return p.legacy("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl", "https://e.example.com/ts") == "ERROR_NO_SLOT_AVAILABLE"
+		return p.callLegacy("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl", "https://e.example.com/ts") == "ERROR_NO_SLOT_AVAILABLE"
 	})
-	operate(t, http.MethodPut, service+"/faults", "", `[{"On":"poll","Kind":"code","Code":"ERROR_CAPTCHA_UNSOLVABLE","Accepted":true}]`)
+	sendAsOperator(t, http.MethodPut, service+"/faults", "", `[{"On":"poll","Kind":"code","Code":"ERROR_CAPTCHA_UNSOLVABLE","Accepted":true}]`)
 	_, _, err = client.Solve((&api2captcha.CloudflareTurnstile{SiteKey: "guest", Url: "https://guests.example.com/"}).ToRequest())
 	if err == nil {
 		t.Error("what cannot be solved was")
@@ -177,25 +177,25 @@ func TestTwoCaptchaClient(t *testing.T) {
 	}
 }
 
-// The daemon is killed between submit and poll; at the poll, when the token is taken, and when that
-// is written down; and after the answer. The id still gives the same token, and only to its own
-// caller.
+// The daemon is killed at four points: between submit and poll, when the poll takes the token, when
+// the token is written down, and after the response. The id still gives the same token, and only to
+// its own caller.
 func TestTasksSurviveAKill(t *testing.T) {
 	t.Parallel()
 	p, _, _ := startForClients(t, "killed")
 	unpolled, taken, noted, told := p.submit(), p.submit(), p.submit(), p.submit()
-	token := p.polled(told)
+	token := p.poll(told)
 	p.signal(syscall.SIGKILL)
-	p.died(5 * time.Second)
+	p.waitForDeath(5 * time.Second)
 	for id, environment := range map[string]string{taken: crashAt("taken", 1), noted: crashAt("noted", 1)} {
 		dying := startPoold(t, p.config, clientKey, environment)
 		if answer, _, err := dying.request(t.Context(), http.DefaultClient, "/res.php?action=get&key="+clientKey+"&id="+id, ""); err == nil {
 			t.Errorf("%s: it answers %q", environment, answer)
 		}
-		dying.died(5 * time.Second)
+		dying.waitForDeath(5 * time.Second)
 	}
 	again := startPoold(t, p.config, clientKey)
-	if got := again.polled(told); got != token {
+	if got := again.poll(told); got != token {
 		t.Errorf("after the answer: %.60s, was %.60s", got, token)
 	}
 	seen := map[string]bool{token: true}
@@ -204,11 +204,11 @@ func TestTasksSurviveAKill(t *testing.T) {
 		if err != nil || string(body) != "ERROR_WRONG_CAPTCHA_ID" {
 			t.Errorf("%s: a stranger is told %.60s, %v", what, body, err)
 		}
-		got := again.polled(id)
+		got := again.poll(id)
 		if !strings.HasPrefix(got, "OK|SIMULATED.") || seen[got] {
 			t.Errorf("%s: %.60s", what, got)
 		}
-		if second := again.polled(id); second != got {
+		if second := again.poll(id); second != got {
 			t.Errorf("%s: polled twice: %.60s, was %.60s", what, second, got)
 		}
 		seen[got] = true
@@ -220,8 +220,8 @@ func TestTasksSurviveAKill(t *testing.T) {
 	again.balance()
 }
 
-// operate sends an operator's request, whose response has no body.
-func operate(t *testing.T, method, address, key string, body string) {
+// sendAsOperator sends an operator's request and expects a response without a body.
+func sendAsOperator(t *testing.T, method, address, key string, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
 	if err != nil {
@@ -239,8 +239,8 @@ func operate(t *testing.T, method, address, key string, body string) {
 	}
 }
 
-// One poold buys from another: its pools fill with tokens of the other, no token arrives twice or
-// expired, and both ledgers balance.
+// One poold buys from another poold. Its pools fill with tokens of the other poold, no token arrives
+// twice or after its end, and both ledgers balance.
 func TestPooldBuysFromPoold(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -296,8 +296,8 @@ targets:
 	first.balance()
 }
 
-// checkAges compares the hand-outs with the ledger of the service: no token has expired, and with
-// the tasks protocol no token seems younger than it is.
+// checkAges compares the hand-outs with the ledger of the service: no token has expired. With the
+// tasks protocol no token seems younger than its real age.
 func checkAges(t *testing.T, api string, books simulated.Ledger, handed map[string]handout, at map[string]time.Time, life time.Duration) {
 	t.Helper()
 	due := map[string]time.Time{}

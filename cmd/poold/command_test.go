@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// runCommand runs poold in this process and returns its exit code. Scripts depend on the codes, so
-// the tests name the numbers.
+// runCommand runs poold in this process and returns its exit code. Scripts depend on the exit codes,
+// so the tests contain the numbers.
 func runCommand(t *testing.T, env map[string]string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, log strings.Builder
@@ -28,7 +28,7 @@ func TestExitCodes(t *testing.T) {
 	for _, c := range []struct {
 		args           string
 		code           int
-		stdout, stderr string // parts
+		stdout, stderr string // parts of the output
 	}{
 		{"version", 0, "poold dev, commit ", ""},
 		{"--version", 0, "poold dev, commit ", ""},
@@ -90,8 +90,8 @@ func TestFlagsOverrideTheEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	// The checks of the file refuse an address that is open to the network. Binding fails for an
-	// address in use. The error of the start then shows the address that it used.
+	// The checks of the file refuse an address that is open to the network, and an address in use
+	// cannot be bound. The error of the start then names the address that was used.
 	const open, openText, takenText = "0.0.0.0:1", "the daemon listens on loopback addresses only", "address already in use"
 	writeFile(t, file("taken"), "server: {listen: '"+taken.Addr().String()+"'}\n"+serverless)
 	writeFile(t, file("open"), "server: {listen: '"+open+"'}\n"+serverless)

@@ -32,7 +32,8 @@ func allCommands(command *cobra.Command) (list []*cobra.Command) {
 	return list
 }
 
-// A mistake on the command line is one line that suggests the nearest name, with exit code 2.
+// For a mistake on the command line poold prints one line, with the nearest valid name, and ends with
+// the exit code 2.
 func TestMistakes(t *testing.T) {
 	for args, want := range map[string]string{
 		"tokn":                           `poold: there is no command "tokn"; did you mean token?`,
@@ -79,7 +80,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Every command has examples of itself, with existing flags, and describes each flag.
+// The help of every command has examples of this command with existing flags, and describes each
+// flag.
 func TestHelpOfEveryCommand(t *testing.T) {
 	commands := allCommands(bareRoot())
 	if len(commands) < 25 {
@@ -128,7 +130,7 @@ func helpOf(t *testing.T, command *cobra.Command) string {
 	return help
 }
 
-// The reference in docs/cli.md equals the help texts; the flag -update writes it.
+// The reference in docs/cli.md equals the help texts. The flag -update writes this reference.
 func TestReference(t *testing.T) {
 	const mark = "<!-- From here on it is made: go test ./cmd/poold -run TestReference -update -->\n"
 	page := filepath.Join("..", "..", "docs", "cli.md")
@@ -155,8 +157,8 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// The tree does not depend on the process: it ignores the arguments of the process, and reads the
-// environment only through the function lookup.
+// The tree of commands does not depend on the process. It ignores the arguments of the process, and
+// reads the environment only through the function lookup.
 func TestTreeReadsNothingGlobal(t *testing.T) {
 	os.Args = append(os.Args, "--no-such-flag")
 	defer func() { os.Args = os.Args[:len(os.Args)-1] }()
@@ -170,7 +172,7 @@ func TestTreeReadsNothingGlobal(t *testing.T) {
 	}
 }
 
-// The flags of one run do not affect the next run, and --version works without other arguments.
+// The flags of one run do not affect the next run. The flag --version works without other arguments.
 func TestRunsAreApart(t *testing.T) {
 	if code, stdout, _ := runCommand(t, nil, "--version"); code != 0 || !strings.HasPrefix(stdout, "poold dev, commit ") {
 		t.Errorf("exit %d: %s", code, stdout)
@@ -181,8 +183,8 @@ func TestRunsAreApart(t *testing.T) {
 	}
 }
 
-// Completion offers commands, flags, values of flags and the targets of the running daemon. It
-// offers no text that is not a valid name.
+// Completion offers commands, flags, values of flags and the targets of the running daemon. It offers
+// only valid names.
 func TestCompletion(t *testing.T) {
 	const document = `{"targets":[{"name":"staging-login"},{"name":"staging-$(reboot)"},{"name":"prod"},{"name":"s\u001b[2J"}]}`
 	complete := func(words ...string) []string {
@@ -227,7 +229,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// There is a man page of each command, with its flags.
+// Each command has a man page with its flags.
 func TestManPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
 	here := map[string]string{"POOLD_URL": "http://here.example.com", "POOLD_CONFIG": "/here.yaml"}

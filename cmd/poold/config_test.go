@@ -12,8 +12,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A pipe replaces the file for a while, and again at the stop: neither a reload nor the stop waits
-// for a writer.
+// A pipe replaces the file for a while, and again during the stop. Neither a reload nor the stop
+// waits for a program that writes to the pipe.
 func TestAPipeInPlaceOfTheFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pools.yaml")
@@ -54,7 +54,7 @@ func TestAPipeInPlaceOfTheFile(t *testing.T) {
 	}
 }
 
-// serverless is a file whose daemon needs no other servers.
+// serverless is a configuration file whose daemon needs no other servers.
 const serverless = `
 providers: [{name: simulated, api: simulated, concurrency: 5}]
 targets:

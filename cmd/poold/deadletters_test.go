@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// askDaemon runs a client command against a daemon that gives one answer. It returns the output,
+// askDaemon runs a client command against a daemon that gives one response. It returns the output,
 // the exit code and the request.
 func askDaemon(t *testing.T, status int, answer string, args ...string) (printed string, code int, sent string) {
 	t.Helper()

@@ -26,7 +26,7 @@ type claims struct {
 	close func()     // closes the store
 }
 
-// savings counts the requests that were served by a shared solve, and reads the counts of each day.
+// savings counts the requests that got a token from a shared solve, and reads the counts of each day.
 type savings interface {
 	ondemand.Savings
 	Days(ctx context.Context) ([]dedup.SavingsDay, error)
@@ -47,11 +47,12 @@ func openClaims(ctx context.Context, wanted targets.Dedup, prefix string, redis 
 	return claims{Claims: kept, savings: kept, look: look, run: kept.Run, close: func() { look.end(); db.Close() }}, nil
 }
 
-// openPostgres opens the PostgreSQL database at url; key is the name of that setting in pools.yaml. It
-// also starts a background check that creates the missing tables. The check fails if the schema is
-// newer than this program. An unreachable database is no failure, because it may return later.
+// openPostgres opens the PostgreSQL database with the address in the argument url. The argument key
+// is the name of this setting in pools.yaml. openPostgres also starts a background check that creates
+// the missing tables. The check fails if the schema is newer than this program. It does not fail if
+// the database is unreachable, because the database may return later.
 func openPostgres(ctx context.Context, key string, url captcha.Secret, prefix string, log *slog.Logger) (*postgres.DB, *firstLook, error) {
-	db, err := backend.Database{Key: key, URL: url, Prefix: prefix}.Open(log) //nolint:contextcheck // it connects to nothing
+	db, err := backend.Database{Key: key, URL: url, Prefix: prefix}.Open(log) //nolint:contextcheck // Open does not connect
 	if err != nil {
 		return nil, nil, err
 	}

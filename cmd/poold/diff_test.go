@@ -13,8 +13,8 @@ import (
 	"poold/internal/targets"
 )
 
-// `poold check --diff` lists targets that are added, removed, renamed or get a different stock, and
-// the changes that need a restart. It prints no control sequences from the daemon's texts.
+// `poold check --diff` lists targets that are added, removed or renamed, or whose stock changes. It
+// also lists changes that need a restart. It prints no control sequences from the daemon's texts.
 func TestCheckDiff(t *testing.T) {
 	t.Parallel()
 	target := func(name, page string) string {
@@ -67,7 +67,7 @@ func TestCheckDiff(t *testing.T) {
 	if code, out, log := differs(altered); code != 0 || out != want {
 		t.Errorf("exit %d\n%s%s\nwant\n%s", code, out, log, want)
 	}
-	delete(running.Config.Lasting, "redis") // a daemon that does not report it
+	delete(running.Config.Lasting, "redis") // as if the daemon did not report this setting
 	if code, out, log := differs(altered); code != 0 || strings.Contains(out, "! redis") || !strings.Contains(out, "! history") {
 		t.Errorf("redis is not told: exit %d\n%s%s", code, out, log)
 	}

@@ -14,9 +14,9 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// written returns README and all pages of docs except the decisions, because those also name former
-// features.
-func written(t *testing.T) (text string) {
+// readDocs returns README and all pages of docs except the decisions, because the decisions also name
+// features that no longer exist.
+func readDocs(t *testing.T) (text string) {
 	t.Helper()
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
 	if err != nil || len(pages) < 10 {
@@ -35,10 +35,10 @@ func written(t *testing.T) (text string) {
 	return text
 }
 
-// README and docs name every command and every flag, and no commands or flags that do not exist.
-// TestReference checks the reference of docs/cli.md.
+// README and docs name every command and every flag, and no others. TestReference checks the
+// reference of docs/cli.md.
 func TestDocsNameFlagsAndCommands(t *testing.T) {
-	docs := written(t)
+	docs := readDocs(t)
 	flags, names := map[string]bool{"--build-arg": true, "--help": true}, map[string]bool{"man": true, "help": true}
 	for _, command := range allCommands(bareRoot()) {
 		path := command.CommandPath()
@@ -65,11 +65,11 @@ func TestDocsNameFlagsAndCommands(t *testing.T) {
 	}
 }
 
-// Prose has short lines; tables, examples and links that are longer are left alone.
+// Prose has short lines. Tables, examples and links may have longer lines.
 func TestDocsAreWrapped(t *testing.T) {
 	const most = 120
 	inside := false
-	text := written(t)
+	text := readDocs(t)
 	for _, other := range []string{"CHANGELOG.md", "docs/decisions.md"} {
 		data, err := os.ReadFile(filepath.Join("..", "..", other))
 		if err != nil {

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// callbackDoor is the public address of the replicas, like a load balancer. It forwards callbacks
-// to the first replica that listens, and records them. It does not repeat a callback whose replica
-// died. A nil door forwards nothing.
+// callbackDoor is the public address of the replicas, like a load balancer. It forwards callbacks to
+// the first replica that listens, and records the callbacks. If the replica dies, the door does not
+// repeat the callback. A nil door forwards nothing.
 type callbackDoor struct {
 	url string
 
@@ -40,8 +40,8 @@ func newCallbackDoor(t testing.TB) *callbackDoor {
 	return d
 }
 
-// leadsTo sets the replicas that get the callbacks.
-func (d *callbackDoor) leadsTo(replicas ...*process) {
+// setReplicas sets the replicas that get the callbacks.
+func (d *callbackDoor) setReplicas(replicas ...*process) {
 	if d == nil {
 		return
 	}
@@ -50,8 +50,8 @@ func (d *callbackDoor) leadsTo(replicas ...*process) {
 	d.replicas = replicas
 }
 
-// all returns the recorded callbacks.
-func (d *callbackDoor) all() []callback {
+// recorded returns the recorded callbacks.
+func (d *callbackDoor) recorded() []callback {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]callback(nil), d.passed...)
@@ -84,7 +84,7 @@ func (d *callbackDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if err != nil {
-			status = http.StatusBadGateway // it may have been accepted
+			status = http.StatusBadGateway // the replica may have accepted the callback
 		}
 		w.WriteHeader(status)
 		return
@@ -92,7 +92,7 @@ func (d *callbackDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
-// send calls one replica.
+// send sends the callback to one replica.
 func (c callback) send(base string) (status int, err error) {
 	request, err := http.NewRequest(c.method, base+c.path, bytes.NewReader(c.body))
 	if err != nil {
@@ -110,8 +110,8 @@ func (c callback) send(base string) (status int, err error) {
 	return response.StatusCode, nil
 }
 
-// refusal requests a token from an empty pool and reads the response.
-func (p *process) refusal(target string) (code string, retry time.Duration) {
+// takeRefused requests a token from an empty pool and reads the response.
+func (p *process) takeRefused(target string) (code string, retry time.Duration) {
 	p.t.Helper()
 	response, err := http.Get(p.url + "/pool/" + target + "/token?wait=0s")
 	if err != nil {

@@ -73,7 +73,7 @@ const extraTarget = `
     depth: 3
 `
 
-// The identities of the targets above, which are compared with the identities in the tokens.
+// The identities of the targets above. The test compares them with the identities in the tokens.
 var identities = map[string]captcha.ID{
 	"login": captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
 		Pageurl: "https://staging.example.com/login"}.ID(),
@@ -85,7 +85,7 @@ var identities = map[string]captcha.ID{
 		Pageurl: "https://staging.example.com/added", Action: "login"}.ID(),
 }
 
-// The main job, from pools.yaml to the callers, with a real Redis and the solving service in
+// This is the main job, from pools.yaml to the callers, with a real Redis and the solving service in
 // another process.
 func TestEndToEnd(t *testing.T) {
 	redis := redistest.Server(t, "--requirepass", canaryRedis)
@@ -101,7 +101,7 @@ func TestEndToEnd(t *testing.T) {
 
 	warm(t, p, "login", 10*time.Second)
 	warm(t, p, "checkout", 10*time.Second)
-	// No caller took a token and none has expired, so the bought tokens are the depth.
+	// No caller took a token and no token has expired, so the number of bought tokens is the depth.
 	atRest := ledger(t, service)
 	for _, name := range []string{"login", "checkout"} {
 		if n := bought(atRest, identities[name]); n != 20 {
@@ -114,8 +114,8 @@ func TestEndToEnd(t *testing.T) {
 		began := time.Now()
 		writeFile(t, config, text+extraTarget)
 		warm(t, p, "added", 4*time.Second)
-		// The limit is a lead time (before any measurement: the first poll and an interval) and 2
-		// s.
+		// The limit is 2 s plus a lead time. Before any measurement the lead time is the first poll
+		// plus an interval.
 		if took := time.Since(began); took > 2400*time.Millisecond+time.Second {
 			t.Errorf("warm after %v", took)
 		}
@@ -176,7 +176,7 @@ func TestEndToEnd(t *testing.T) {
 	}
 }
 
-// takeMany takes n tokens with several callers at once and checks each of them.
+// takeMany takes n tokens for several concurrent callers and checks each token.
 func takeMany(t *testing.T, p *process, n, callers int) []string {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}, Timeout: 70 * time.Second}
@@ -230,7 +230,7 @@ func checkIdentity(t *testing.T, target string, h handout) {
 	}
 }
 
-// bought counts the sales for an identity that did not fail.
+// bought returns the number of sales for an identity, without the sales that failed.
 func bought(books simulated.Ledger, id captcha.ID) int {
 	n := 0
 	for _, sale := range books.Sales {
@@ -274,8 +274,8 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-// With only the shipped file, poold serves simulated tokens, and the client commands work with it.
-// This test calls the function run directly.
+// With only the shipped file, poold serves simulated tokens, and the client commands work with this
+// daemon. This test calls the function run directly.
 func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 	address := redistest.FreeAddress(t)
 	env := map[string]string{"POOLD_URL": "http://" + address, "POOLD_CONFIG": filepath.Join("..", "..", "pools.yaml")}
@@ -317,7 +317,7 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 	if text, code := command("status", "--json"); code != exitDone || !strings.HasPrefix(text, "{") {
 		t.Errorf("status --json: %d\n%s", code, text)
 	}
-	changeAll(t, command, first)
+	runAllChanges(t, command, first)
 	if text, code := command("token", "no-such-target"); code != exitFailed || !strings.Contains(text, "unknown_target") {
 		t.Errorf("an unknown target: %d %q", code, text)
 	}
@@ -354,8 +354,8 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 	}
 }
 
-// changeAll runs all commands that make changes, with a daemon that has one target.
-func changeAll(t *testing.T, command func(args ...string) (string, int), target string) {
+// runAllChanges runs all commands that make changes, with a daemon that has one target.
+func runAllChanges(t *testing.T, command func(args ...string) (string, int), target string) {
 	t.Helper()
 	taken, _ := command("token", target, "--wait", "50s", "--json", "--min-ttl", "1s")
 	var answer struct{ ID string }
@@ -387,8 +387,8 @@ func changeAll(t *testing.T, command func(args ...string) (string, int), target 
 	}
 }
 
-// Without keys the daemon may listen only on a loopback address, and the start reports an error for
-// other addresses.
+// Without keys the daemon may listen only on a loopback address. With another address the start
+// fails.
 func TestWithoutKeysOnlyLoopback(t *testing.T) {
 	var out strings.Builder
 	lookup := func(string) (string, bool) { return "", false }

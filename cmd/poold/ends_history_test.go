@@ -11,8 +11,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// Each kind of end has the right record: solved, unsolvable, refused at the submission, timed out,
-// lost, called back twice, and adopted from a dead replica.
+// Each kind of end has the right record. The kinds are: solved, unsolvable, refused at the
+// submission, timed out, lost, called back twice, and adopted from a dead replica.
 func TestEachEndHasItsRecord(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 	o.Faults = []simulated.Fault{
 		{On: simulated.Submit, When: on("refused"), Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY"},
 		{On: simulated.Submit, When: on("lost"), Kind: simulated.Drop, Accepted: true},
-		// Tasks with this last digit never end, according to the polls.
+		// Polls report that tasks with this last digit are never ready.
 		{On: simulated.Poll, When: func(c simulated.Call) bool { return strings.HasSuffix(c.Task, "1") }, Kind: simulated.Code, Code: "CAPCHA_NOT_READY"},
 	}
 	service := httptest.NewServer(simulated.New(o))
@@ -35,16 +35,16 @@ func TestEachEndHasItsRecord(t *testing.T) {
 		top: buying + "\ntypes: {turnstile: {lifetime: 5s, margin: 1s}}",
 	})
 	dying, living := w.start(t, crashAt("stored", 5)), w.start(t)
-	door.leadsTo(living)
+	door.setReplicas(living)
 	var pages []string
 	for i := range 60 {
-		kind := []string{"page", "page", "page", "page", "page", "page", "page", "page", "refused", "lost"}[i/2%10] // at both
+		kind := []string{"page", "page", "page", "page", "page", "page", "page", "page", "refused", "lost"}[i/2%10] // at both replicas
 		pages = append(pages, fmt.Sprintf("%s-%d", kind, i))
 	}
 	ask(t, []*process{dying, living}, len(pages), func(i int) string { return guest(pages[i], `,"timeout":"12s"`) }, noHeaders)
-	living.order("POST", "/pool/login/pause", "", 204) // otherwise the target would renew its tokens forever
-	// Such an order counts as lost when its token must have expired, and is detected within a
-	// minute after that.
+	living.order("POST", "/pool/login/pause", "", 204) // so that the target does not renew its tokens forever
+	// Such an order counts as lost when its token would have expired. It is detected within a minute
+	// after that.
 	testkit.Within(t, 3*time.Minute, "each order to have ended and to be in the history", func() bool {
 		bought := 0
 		for _, f := range living.day().Types {
@@ -54,7 +54,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 	})
 
 	books := ledger(t, w.provider)
-	of := map[string]endedOrder{} // by task
+	of := map[string]endedOrder{} // orders by task
 	hows := map[string]int{}
 	for _, status := range []string{"solved", "error"} {
 		for _, r := range living.records(status) {
@@ -68,7 +68,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 			}
 		}
 	}
-	unsold := 0 // bought without a known task; some of the lost orders were not bought
+	unsold := 0 // orders without a known task; some of the lost orders were not bought
 	for _, sale := range books.Sales {
 		r, recorded := of[sale.Task]
 		want, code := "solved", ""
@@ -85,7 +85,7 @@ func TestEachEndHasItsRecord(t *testing.T) {
 			t.Errorf("task %s, which %+v, is recorded as %+v", sale.Task, sale, r)
 		}
 	}
-	unknown := books.Totals.Refused - hows["refused"] // refusals whose answer was lost
+	unknown := books.Totals.Refused - hows["refused"] // refusals whose response was lost
 	if hows["refused"] == 0 || hows["lost"] == 0 || hows["lost"] < unsold+unknown || unknown < 0 || hows["solved"] == 0 || hows["failed"] < 10 {
 		t.Errorf("ends: %v; %d tasks have no record; the service: %+v", hows, unsold, books.Totals)
 	}

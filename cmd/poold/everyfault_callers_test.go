@@ -22,13 +22,13 @@ type storyCallers struct {
 	s      *everyFault
 	client *http.Client
 	over   chan struct{}
-	end    func() // waits for the last answers
+	end    func() // waits for the last responses
 	all    sync.WaitGroup
 
 	mu     sync.Mutex
-	bought map[string]int // tokens by text: how often each was handed out to one caller alone
-	shared map[string]int // how often each token was handed out as a shared or repeated one
-	codes  map[string]int // all other responses
+	bought map[string]int // by token: how often it was handed out to one caller alone
+	shared map[string]int // by token: how often it was handed out as shared or as repeated
+	codes  map[string]int // number of all other responses by code
 }
 
 // startStoryCallers starts callers of each kind.
@@ -45,20 +45,20 @@ func startStoryCallers(s *everyFault) *storyCallers {
 	})
 	s.Cleanup(c.end)
 	for range 2 {
-		c.each(300*time.Millisecond, func(i int, p *process) { c.take(p, "login", "?wait=5s") })
+		c.loop(300*time.Millisecond, func(i int, p *process) { c.take(p, "login", "?wait=5s") })
 	}
-	c.each(500*time.Millisecond, func(_ int, p *process) { c.take(p, "small", "?wait=0s") })
-	c.each(2*time.Second, func(_ int, p *process) { c.take(p, "refusable", "?wait=0s") })
-	c.each(500*time.Millisecond, func(i int, p *process) { c.solve(p, guest(fmt.Sprint("guest-", i%5))) })
-	c.each(700*time.Millisecond, func(i int, p *process) { c.solve(p, picture(fmt.Sprint("picture-", i), 2<<10)) })
-	c.each(time.Second, func(i int, p *process) {
+	c.loop(500*time.Millisecond, func(_ int, p *process) { c.take(p, "small", "?wait=0s") })
+	c.loop(2*time.Second, func(_ int, p *process) { c.take(p, "refusable", "?wait=0s") })
+	c.loop(500*time.Millisecond, func(i int, p *process) { c.solve(p, guest(fmt.Sprint("guest-", i%5))) })
+	c.loop(700*time.Millisecond, func(i int, p *process) { c.solve(p, picture(fmt.Sprint("picture-", i), 2<<10)) })
+	c.loop(time.Second, func(i int, p *process) {
 		var both sync.WaitGroup
 		for k := range 2 {
 			both.Go(func() { c.solve(s.replicas[(i+k)%3], guest(fmt.Sprint("shared-", i), sharing)) })
 		}
 		both.Wait()
 	})
-	c.each(1500*time.Millisecond, func(i int, p *process) {
+	c.loop(1500*time.Millisecond, func(i int, p *process) {
 		key := fmt.Sprint("job-", i)
 		first, code := c.solve(p, guest("repeated"), "Idempotency-Key", key)
 		again, repeated := c.solve(s.replicas[(i+1)%3], guest("repeated"), "Idempotency-Key", key)
@@ -69,8 +69,8 @@ func startStoryCallers(s *everyFault) *storyCallers {
 	return c
 }
 
-// each runs a caller that sends requests to the replicas in turn, with pauses, until the end.
-func (c *storyCallers) each(pause time.Duration, asks func(i int, p *process)) {
+// loop runs a caller that sends requests to the replicas in turn, with pauses, until the end.
+func (c *storyCallers) loop(pause time.Duration, asks func(i int, p *process)) {
 	c.all.Go(func() {
 		for i := 0; ; i++ {
 			select {
@@ -90,7 +90,7 @@ func (c *storyCallers) take(p *process, target, query string) int {
 	return code
 }
 
-// solve solves a captcha.
+// solve requests the solution of a captcha.
 func (c *storyCallers) solve(p *process, body string, headers ...string) (solveAnswer, int) {
 	a, code, err := p.solve(context.Background(), c.client, body, headers...)
 	c.note(a.Token, a.Source, code, a.Code, err)
@@ -116,8 +116,8 @@ func (c *storyCallers) note(token, source string, code int, problem string, err 
 	}
 }
 
-// picture returns a body of POST /solve with a picture of about the given size. Different names
-// give different pictures.
+// picture returns a body of POST /solve with a picture of about the given size in bytes. Different
+// names give different pictures.
 func picture(name string, size int) string {
 	pixel := []byte("\x89PNG\r\n\x1a\n" + name)
 	return fmt.Sprintf(`{"type":"image","image":%q}`, base64.StdEncoding.EncodeToString(append(pixel, make([]byte, size)...)))
@@ -128,8 +128,8 @@ func guestIdentity(name string) captcha.Identity {
 	return captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: "https://example.com/" + name}
 }
 
-// comparesBooks compares the ledger of the service with each figure of poold.
-func (s *everyFault) comparesBooks() {
+// checkLedger compares the ledger of the service with each figure of poold.
+func (s *everyFault) checkLedger() {
 	living := s.replicas[0]
 	var day struct{ Types, Targets []dayFigures }
 	var f dayFigures
@@ -151,7 +151,7 @@ func (s *everyFault) comparesBooks() {
 	if f.Solved+f.Discarded != totals.Solved || f.Failed != totals.Failed || f.Lost != 0 || totals.InFlight != 0 {
 		s.Error("the day and the ledger differ")
 	}
-	// The records, one for each task.
+	// There is one record for each task.
 	cost, tasks := 0.0, map[string]bool{}
 	hows := map[string]int{}
 	for _, status := range []string{"solved", "error"} {
@@ -180,8 +180,8 @@ func (s *everyFault) comparesBooks() {
 	if want.Orders, want.Spent = len(tasks)+want.Refused, f.Spent; want != f {
 		s.Errorf("the records say %+v, the day %+v", want, f)
 	}
-	lines, csvCost := living.csv("solved")
-	errors, errorCost := living.csv("error")
+	lines, csvCost := living.readRecords("solved")
+	errors, errorCost := living.readRecords("error")
 	if lines+errors != f.Orders {
 		s.Errorf("the CSV has %d lines, the day %d orders", lines+errors, f.Orders)
 	}
@@ -193,7 +193,7 @@ func (s *everyFault) comparesBooks() {
 			s.Errorf("%s: %v was spent, %d were solved", of, spent, totals.Solved)
 		}
 	}
-	// The tokens of callers and stock are the tokens that were sold.
+	// The tokens of callers and stock are exactly the tokens that the service sold.
 	m := living.metrics()
 	if n := int(m["poold_solved_total"] - m["poold_tokens_expired_total"] - m["poold_pool_tokens"]); n != len(s.callers.bought) {
 		s.Errorf("%d tokens were handed out, the callers got %d", n, len(s.callers.bought))
@@ -227,8 +227,9 @@ func (f *dayFigures) add(o dayFigures) {
 	f.Spent += o.Spent
 }
 
-// csv reads the records of a status as CSV, page by page, and returns their number and cost.
-func (p *process) csv(status string) (lines int, cost float64) {
+// readRecords reads the records of a status as CSV, page by page. It returns the number and the total
+// cost of the records.
+func (p *process) readRecords(status string) (lines int, cost float64) {
 	p.t.Helper()
 	for query := "?limit=100&status=" + status; ; {
 		request, err := http.NewRequest(http.MethodGet, p.url+"/history/tasks"+query, nil)
@@ -256,7 +257,7 @@ func (p *process) csv(status string) (lines int, cost float64) {
 	}
 }
 
-// readCSV counts the lines below the head, and sums their prices.
+// readCSV counts the lines below the header, and sums their prices.
 func readCSV(t testing.TB, text string) (lines int, cost float64) {
 	t.Helper()
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()

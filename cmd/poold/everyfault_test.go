@@ -19,14 +19,14 @@ import (
 	"poold/internal/testkit"
 )
 
-// The keys of the story: a key with all scopes, and one with the scope solve alone.
+// The keys of the story: a key with all scopes, and a key with only the scope solve.
 const (
 	storyKey  = "key-of-the-story-0123456789"
 	solverKey = "key-of-a-solver-0123456789"
 )
 
-// everyFault is three replicas that share a Redis, a PostgreSQL for claims and history, and a
-// solving service, and callers of each kind that never stop.
+// everyFault is a set of three replicas with callers of each kind that never stop. The replicas share
+// a solving service, a Redis, and a PostgreSQL for claims and history.
 type everyFault struct {
 	*testing.T
 
@@ -39,8 +39,8 @@ type everyFault struct {
 	callers  *storyCallers
 }
 
-// The file's targets beside the target login: the service refuses the site key of the target
-// refusable for a while, and the budget of the target small is lower than its demand.
+// The file's targets in addition to the target login. The service refuses the site key of the target
+// refusable for a while. The budget of the target small is lower than its demand.
 const (
 	smallKey     = "1x00000000000000000000CC"
 	smallBudget  = 12
@@ -57,7 +57,7 @@ func newEveryFault(t *testing.T) *everyFault {
 	o := quick()
 	o.FailShare, o.PingShare = 0.1, 0.7
 	door := newCallbackDoor(t)
-	s.service = simulated.New(o) // in this process, so that its faults can choose calls
+	s.service = simulated.New(o) // runs in this process, so that its faults can choose calls
 	listening := httptest.NewServer(s.service)
 	t.Cleanup(func() { s.service.Close(); listening.Close() })
 	address := redistest.Server(t)
@@ -77,49 +77,49 @@ server: {body_budget: 4MiB, keys: [{name: story, key: %s, scopes: [token, solve,
 	for range 3 {
 		s.replicas = append(s.replicas, startPoold(t, s.w.config, storyKey))
 	}
-	door.leadsTo(s.replicas...)
+	door.setReplicas(s.replicas...)
 	s.callers = startStoryCallers(s)
 	return s
 }
 
-// TestEveryFaultInTurn: three replicas meet each fault after the other while callers take tokens,
-// buy, share and repeat solves and send pictures. After each fault all replicas recover by
-// themselves or after an operator's action. In the end the ledger of the service, the figures of
-// /metrics and /status, and the records, CSV, days and usage of the history agree.
+// TestEveryFaultInTurn applies one fault after another to three replicas. Meanwhile callers take
+// tokens, buy, share and repeat solves and send pictures. After each fault all replicas recover by
+// themselves or after an operator's action. In the end the ledger of the service agrees with the
+// figures of /metrics and /status, and with the records, CSV, days and usage of the history.
 func TestEveryFaultInTurn(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
 	s := newEveryFault(t)
-	s.heals("the start")
+	s.waitForRecovery("the start")
 	for _, fault := range []struct {
 		name  string
 		plays func(*everyFault)
 	}{
-		{"the service refuses each submit with an unknown code", (*everyFault).refusesSubmits},
-		{"a caller reports tokens that do not exist", (*everyFault).reportsInventedTokens},
-		{"a burst of pictures", (*everyFault).sendsPictures},
-		{"PostgreSQL's clock goes back", (*everyFault).setsTheClockBack},
-		{"PostgreSQL takes no changes", (*everyFault).takesNoChanges},
-		{"PostgreSQL freezes as solves end, and a key cannot be read", (*everyFault).freezes},
-		{"a site key is refused", (*everyFault).refusesASitekey},
-		{"the account is refused", (*everyFault).refusesTheAccount},
-		{"polls are refused", (*everyFault).refusesPolls},
-		{"a replica stops and returns", (*everyFault).stopsAReplica},
+		{"the service refuses each submit with an unknown code", (*everyFault).refuseSubmits},
+		{"a caller reports tokens that do not exist", (*everyFault).reportInventedTokens},
+		{"a burst of pictures", (*everyFault).sendPictures},
+		{"PostgreSQL's clock goes back", (*everyFault).setClockBack},
+		{"PostgreSQL takes no changes", (*everyFault).makeReadOnly},
+		{"PostgreSQL freezes as solves end, and a key cannot be read", (*everyFault).freeze},
+		{"a site key is refused", (*everyFault).refuseSitekey},
+		{"the account is refused", (*everyFault).refuseAccount},
+		{"polls are refused", (*everyFault).refusePolls},
+		{"a replica stops and returns", (*everyFault).stopReplica},
 	} {
 		began := time.Now()
 		fault.plays(s)
-		s.heals(fault.name)
+		s.waitForRecovery(fault.name)
 		t.Logf("%s: %v", fault.name, time.Since(began).Round(100*time.Millisecond))
 		if t.Failed() {
 			t.Fatalf("after: %s", fault.name)
 		}
 	}
 	s.callers.end()
-	s.comparesBooks()
+	s.checkLedger()
 }
 
-// heals waits until each replica hands out a token and a shared solve.
-func (s *everyFault) heals(what string) {
+// waitForRecovery waits until each replica hands out a token and a shared solve.
+func (s *everyFault) waitForRecovery(what string) {
 	s.Helper()
 	for i, p := range s.replicas {
 		testkit.Within(s, 40*time.Second, what+fmt.Sprintf(": replica %d to hand out a token", i), func() bool {
@@ -132,8 +132,8 @@ func (s *everyFault) heals(what string) {
 	}
 }
 
-// sits waits while the callers continue.
-func (s *everyFault) sits(d time.Duration) {
+// wait waits for the duration d while the callers continue.
+func (s *everyFault) wait(d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-s.Context().Done():
@@ -144,22 +144,23 @@ func (s *everyFault) sits(d time.Duration) {
 // ones.
 func (s *everyFault) submits() int { return s.service.Totals().ByAction[simulated.Submit] }
 
-// refusesSubmits makes the service refuse each submission with a code that no profile knows.
-func (s *everyFault) refusesSubmits() {
+// refuseSubmits makes the service refuse each submission with a code that no profile knows.
+func (s *everyFault) refuseSubmits() {
 	const lasts = 12 * time.Second
 	s.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_VISIBLE_RECAPTCHA"})
 	before := s.submits()
-	s.sits(lasts)
+	s.wait(lasts)
 	// Each identity has three submissions before it is limited, and the account has 20. After that
-	// there is one submission in 5 s. Submissions in flight at the last response are additional.
+	// only one submission in 5 s is possible. Submissions in flight at the last response are
+	// additional.
 	if n := s.submits() - before; n > 50 {
 		s.Errorf("%d submits in %v", n, lasts)
 	}
 	s.service.SetFaults()
 }
 
-// reportsInventedTokens has a caller report a thousand tokens of a thousand identities.
-func (s *everyFault) reportsInventedTokens() {
+// reportInventedTokens makes a caller report a thousand invented tokens of a thousand identities.
+func (s *everyFault) reportInventedTokens() {
 	p := s.replicas[0]
 	var refused int
 	for i := range 1000 {
@@ -181,8 +182,8 @@ func (s *everyFault) reportsInventedTokens() {
 	}
 }
 
-// sendsPictures sends more pictures at once than the replicas' budgets for bodies hold.
-func (s *everyFault) sendsPictures() {
+// sendPictures sends more pictures at the same time than the replicas' budgets for bodies allow.
+func (s *everyFault) sendPictures() {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	codes := map[int]int{}
@@ -200,8 +201,8 @@ func (s *everyFault) sendsPictures() {
 	}
 }
 
-// setsTheClockBack moves all times of the claims as if PostgreSQL's clock had gone back.
-func (s *everyFault) setsTheClockBack() {
+// setClockBack moves all times of the claims as if PostgreSQL's clock had been set back.
+func (s *everyFault) setClockBack() {
 	body := guest("clock", sharing)
 	before := ""
 	testkit.Within(s, 20*time.Second, "a shared token", func() bool {
@@ -220,8 +221,8 @@ func (s *everyFault) setsTheClockBack() {
 	})
 }
 
-// takesNoChanges makes PostgreSQL read-only for a while, like a replica.
-func (s *everyFault) takesNoChanges() {
+// makeReadOnly makes PostgreSQL read-only for a while, like a standby.
+func (s *everyFault) makeReadOnly() {
 	name := s.server.SQL(s, s.database, "select current_database()")
 	admin := s.server.Database(s) + "?options=-cdefault_transaction_read_only%3Doff"
 	s.server.SQL(s, admin, "alter database "+name+" set default_transaction_read_only = on")
@@ -230,15 +231,15 @@ func (s *everyFault) takesNoChanges() {
 		a, _ := s.callers.solve(s.replicas[0], guest("refused", sharing))
 		return a.Code == "store_down"
 	})
-	s.sits(3 * time.Second)
+	s.wait(3 * time.Second)
 	s.server.SQL(s, admin, "alter database "+name+" reset default_transaction_read_only")
 }
 
-// freezes stops PostgreSQL as a shared solve ends, and puts another program's value in the
-// place of what waits for the history.
-func (s *everyFault) freezes() {
+// freeze stops PostgreSQL while a shared solve ends. It also replaces the entry that waits in Redis
+// for the history by a value of another program.
+func (s *everyFault) freeze() {
 	ended := s.historyKey(guestIdentity("frozen"))
-	s.redis.Del(s.Context(), ended) // an identity that only this fault uses, so its key is new
+	s.redis.Del(s.Context(), ended) // the key is new, because only this fault uses its identity
 	var sharers sync.WaitGroup
 	var mu sync.Mutex
 	tokens := map[string]int{}
@@ -256,16 +257,17 @@ func (s *everyFault) freezes() {
 		return s.server.SQL(s, s.database, "select count(*) from captcha_cache where pageurl like '%/frozen' and wanted_until > now()") == "1"
 	})
 	s.server.Freeze()
-	// The end of the solve waits in Redis for the history. The test moves its entry aside.
+	// The entry about the end of the solve waits in Redis for the history. The test renames the key
+	// of this entry.
 	waits := time.Now().Add(8 * time.Second)
 	for s.redis.Exists(s.Context(), ended).Val() == 0 && time.Now().Before(waits) {
-		s.sits(50 * time.Millisecond)
+		s.wait(50 * time.Millisecond)
 	}
 	aside := s.redis.RenameNX(s.Context(), ended, "aside").Val()
 	if aside {
 		s.redis.Set(s.Context(), ended, "of another program", time.Minute)
 	}
-	s.sits(2 * time.Second) // the solve's end waits for PostgreSQL too
+	s.wait(2 * time.Second) // the end of the solve also waits for PostgreSQL
 	s.server.Thaw()
 	if aside {
 		testkit.Within(s, 30*time.Second, "the status to name the key", func() bool {
@@ -287,19 +289,19 @@ func (s *everyFault) freezes() {
 	}
 }
 
-// historyKey is where the ends of an identity wait for the history.
+// historyKey returns the key at which the ends of an identity wait for the history.
 func (s *everyFault) historyKey(id captcha.Identity) string {
 	return "world:ended:{" + string(id.ID()) + "}"
 }
 
-// refusesASitekey has the service refuse one target's site key until it is corrected there.
-func (s *everyFault) refusesASitekey() {
+// refuseSitekey makes the service refuse one target's site key until the site key is corrected.
+func (s *everyFault) refuseSitekey() {
 	s.service.SetFaults(simulated.Fault{
 		On: simulated.Submit, Kind: simulated.Code, Code: "ERROR_WRONG_GOOGLEKEY",
 		When: func(c simulated.Call) bool { return c.Identity.Sitekey == refusableKey },
 	})
 	testkit.Within(s, 20*time.Second, "the target to be refused", func() bool {
-		s.callers.take(s.replicas[0], "refusable", "?wait=0s") // so that it wants some
+		s.callers.take(s.replicas[0], "refusable", "?wait=0s") // so that the target wants tokens
 		return s.replicas[1].target("refusable").State == "refused"
 	})
 	testkit.Within(s, 5*time.Second, "each replica to tell so", func() bool {
@@ -311,7 +313,7 @@ func (s *everyFault) refusesASitekey() {
 		return true
 	})
 	s.service.SetFaults()
-	// The order that is tried may be one of the few that the service cannot solve.
+	// The order of the probe may be one of the few orders that the service cannot solve.
 	var resumed time.Time
 	testkit.Within(s, 30*time.Second, "the target to be bought for", func() bool {
 		if time.Since(resumed) > 5*time.Second {
@@ -322,16 +324,16 @@ func (s *everyFault) refusesASitekey() {
 	})
 }
 
-// refusesTheAccount makes the service refuse submits while orders are in flight. The tasks that it
-// solves are still collected.
-func (s *everyFault) refusesTheAccount() {
+// refuseAccount makes the service refuse submits while orders are in flight. poold still collects the
+// tasks that the service solves.
+func (s *everyFault) refuseAccount() {
 	testkit.Within(s, 20*time.Second, "orders under way", func() bool { return s.replicas[0].target("login").InFlight > 1 })
 	s.service.SetFaults(simulated.Fault{On: simulated.Submit, Kind: simulated.Code, Code: "IP_BANNED"})
 	for i, p := range s.replicas {
 		testkit.Within(s, 15*time.Second, fmt.Sprintf("replica %d to know", i), func() bool { return p.providerState() == "down" })
 	}
 	before := s.submits()
-	s.sits(4 * time.Second)
+	s.wait(4 * time.Second)
 	if n := s.submits() - before; n > 3 {
 		s.Errorf("%d submits at an account that is refused", n)
 	}
@@ -350,22 +352,22 @@ func (p *process) providerState() string {
 	return document.Providers[0].State
 }
 
-// refusesPolls has the service refuse the account at polls only.
-func (s *everyFault) refusesPolls() {
+// refusePolls makes the service refuse the account, but only at polls.
+func (s *everyFault) refusePolls() {
 	s.service.SetFaults(simulated.Fault{On: simulated.Poll, Kind: simulated.Code, Code: "IP_BANNED"})
-	s.sits(4 * time.Second)
+	s.wait(4 * time.Second)
 	s.service.SetFaults()
 	if s.replicas[0].providerState() == "down" {
 		_, _, _ = s.replicas[0].request(s.Context(), http.DefaultClient, "/providers/service/probe", "")
 	}
 }
 
-// stopsAReplica stops one of three for a moment, again and again.
-func (s *everyFault) stopsAReplica() {
+// stopReplica repeatedly stops one of the three replicas for a short time.
+func (s *everyFault) stopReplica() {
 	longest, since := time.Duration(0), time.Time{}
 	for range 3 {
 		s.replicas[1].signal(syscall.SIGSTOP)
-		for at := time.Now(); time.Since(at) < 6*time.Second; s.sits(50 * time.Millisecond) {
+		for at := time.Now(); time.Since(at) < 6*time.Second; s.wait(50 * time.Millisecond) {
 			if time.Since(at) > 2500*time.Millisecond {
 				s.replicas[1].signal(syscall.SIGCONT)
 			}

@@ -21,21 +21,21 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// story is a page whose blocks are run.
+// story is a page of the docs whose blocks run one after another.
 type story struct {
 	t      *testing.T
 	folder string
 	env    []string
 	daemon *process
 	site   *httptest.Server
-	file   map[string]any // pools.yaml
+	file   map[string]any // content of pools.yaml
 	kept   []string       // files with programs that no command has run yet
 }
 
 const exampleKey = "0123456789abcdef0123456789abcdef"
 
-// newStory starts a daemon for a page, on pools.yaml with another service, and has it serve
-// a token.
+// newStory starts a daemon for a page, with pools.yaml and another solving service. It waits until
+// the daemon serves a token.
 func newStory(t *testing.T, blocks []block, service string) *story {
 	t.Helper()
 	s := &story{t: t, folder: t.TempDir(), site: newSite(t)}
@@ -64,7 +64,7 @@ func newStory(t *testing.T, blocks []block, service string) *story {
 
 func (s *story) path(name string) string { return filepath.Join(s.folder, name) }
 
-// use waits until the daemon has filled its pools, takes a token and reports it.
+// use waits until the daemon has filled its pools, takes a token and sends a report about this token.
 func (s *story) use() {
 	s.t.Helper()
 	h, code, err := s.daemon.take(s.t.Context(), http.DefaultClient, "staging-login", "?wait=20s")
@@ -84,7 +84,7 @@ func (s *story) use() {
 	})
 }
 
-// add puts sections into pools.yaml, and makes a running daemon read the file again.
+// add adds sections to pools.yaml, and makes a running daemon read the file again.
 func (s *story) add(text string) {
 	s.t.Helper()
 	var sections map[string]any
@@ -102,7 +102,7 @@ func (s *story) add(text string) {
 	}
 }
 
-// merge copies the values of one mapping into another, recursively.
+// merge copies the values of the mapping from into the mapping into, recursively.
 func merge(into, from map[string]any) {
 	for name, value := range from {
 		inner, is := value.(map[string]any)
@@ -133,7 +133,7 @@ func (s *story) run(b block) {
 	case "python":
 		s.program(b, "python3")
 	case "js":
-		s.modules()
+		s.linkModules()
 		b.text = strings.ReplaceAll(b.text, "https://staging.example.com/my-login", s.site.URL)
 		s.program(b, "node")
 	}
@@ -148,14 +148,14 @@ func (s *story) console(b block) {
 			continue
 		}
 		printed := s.bash(b, command)
-		if difference := differs(strings.TrimSpace(shown), strings.TrimSpace(printed)); difference != "" {
+		if difference := shapeDifference(strings.TrimSpace(shown), strings.TrimSpace(printed)); difference != "" {
 			s.t.Errorf("%s: %s: %s\nit printed\n%s", b, command, difference, printed)
 		}
 	}
 }
 
-// program runs a program. If the program begins with a comment that names a file, it is stored
-// under this name instead.
+// program runs a program. If the program begins with a comment that names a file, the program is
+// stored in this file instead.
 func (s *story) program(b block, with string) {
 	s.t.Helper()
 	if name := fileComment.FindStringSubmatch(b.text); name != nil {
@@ -186,9 +186,9 @@ func (s *story) bash(b block, commands string) string {
 	return printed.String()
 }
 
-// modules links the npm packages of scripts/setup into the story's folder, with a file that names
-// the browser for Playwright and allows for a busy machine.
-func (s *story) modules() {
+// linkModules links the npm packages of scripts/setup into the story's folder. It also writes a file
+// that names the browser for Playwright and sets limits for a busy machine.
+func (s *story) linkModules() {
 	s.t.Helper()
 	const missing = "the packages of scripts/docs are not on this machine (scripts/test installs them): %v"
 	browser, err := exec.LookPath("chromium")
@@ -229,8 +229,9 @@ func newSite(t *testing.T) *httptest.Server {
 	return site
 }
 
-// differs says how the shape of the printed text differs from the shape of the text on the page.
-func differs(shown, printed string) string {
+// shapeDifference describes how the shape of the printed text differs from the shape of the text on the
+// page.
+func shapeDifference(shown, printed string) string {
 	if shown == "" {
 		return ""
 	}
@@ -243,7 +244,7 @@ func differs(shown, printed string) string {
 		return ""
 	}
 	want, got := fields(shown), fields(printed)
-	more := regexp.MustCompile(`[,{\[]\s*…`).MatchString(shown) // members of the JSON that the page does not show
+	more := regexp.MustCompile(`[,{\[]\s*…`).MatchString(shown) // the page omits members of the JSON
 	for _, name := range want {
 		if !slices.Contains(got, name) {
 			return fmt.Sprintf("the page shows %q, which is not there", name)
@@ -255,7 +256,7 @@ func differs(shown, printed string) string {
 	return ""
 }
 
-// shapeOf returns the words of a line. All words with a digit count as equal.
+// shapeOf returns the words of a line. It replaces all words with a digit by the same word.
 func shapeOf(line string) string {
 	all := strings.Fields(line)
 	for i, word := range all {
@@ -266,7 +267,7 @@ func shapeOf(line string) string {
 	return strings.Join(all, " ")
 }
 
-// fields are the names in a JSON text, each once, in order of the alphabet.
+// fields returns the names in a JSON text, each once, in alphabetical order.
 func fields(text string) []string {
 	var names []string
 	for _, found := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(text, -1) {
@@ -276,8 +277,8 @@ func fields(text string) []string {
 	return slices.Compact(names)
 }
 
-// Blocks are found with the words after their fences, and the commands in notRun are omitted with
-// all their lines.
+// Blocks are found with the words after their fences. A command in notRun is omitted with all its
+// lines.
 func TestExamplesAreFound(t *testing.T) {
 	const page = "text\n```sh\ndocker build \\\n  .\npoold status\n```\n\n- a list\n  ```yaml add\n  a: 1\n  ```\n```js\n// a.js\n```\n"
 	blocks := blocksOf("docs/operating.md", page)
@@ -296,8 +297,8 @@ func TestExamplesAreFound(t *testing.T) {
 	}
 }
 
-// The output of a command matches the page if JSON has the same fields, or if the first line of a
-// text is equal except for words with digits.
+// The output of a command matches the page in two cases: JSON has the same fields, or the first line
+// of a text is equal except for words with digits.
 func TestExamplesAreCompared(t *testing.T) {
 	for _, c := range []struct {
 		shown, printed string
@@ -313,7 +314,7 @@ func TestExamplesAreCompared(t *testing.T) {
 		{"anything", "", false},
 		{"", "anything", true},
 	} {
-		if difference := differs(c.shown, c.printed); (difference == "") != c.same {
+		if difference := shapeDifference(c.shown, c.printed); (difference == "") != c.same {
 			t.Errorf("%q, %q: %s", c.shown, c.printed, difference)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // The examples of README.md and docs/*.md run. A page is a story: its fenced blocks run one after
-// the other, in a new folder with poold, pools.yaml and a picture, letters.png, against a running
-// daemon. The words behind a fence select how its block runs:
+// another, in a new folder with poold, pools.yaml and a picture, letters.png, against a running
+// daemon. The words after a fence select how the block runs:
 //
 //	sh           commands of bash; the first one that fails fails the test
 //	console      commands behind "$ ", and their output: the test compares the names of the
@@ -27,9 +27,10 @@ import (
 //	yaml         nothing to run; TestSchemaOverDocs checks it
 //	text         nothing to run, except the commands below "examples:" in the output of --help
 //
-// 127.0.0.1:8080 is replaced by the daemon, which POOLD_URL also names, and the page of README's
-// own target by a page of the test. If a page mentions POOLD_KEY, the daemon requires that key. A
-// curl whose response is an error fails. notRun lists the commands that cannot run in the test.
+// The test replaces 127.0.0.1:8080 by the daemon's address, which POOLD_URL also contains. It
+// replaces the page of README's own target by a page of the test. If a page mentions POOLD_KEY, the
+// daemon requires this key. A curl fails if its response is an error. notRun lists the commands that
+// cannot run in the test.
 func TestExamples(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -53,8 +54,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// notRun are the commands, by page, that the test leaves out, and why. The list contains the
-// beginning of each command.
+// notRun lists, by page, the commands that the test omits, with the reason. It contains only the
+// start of each command.
 var notRun = map[string]map[string][]string{
 	"README.md": {
 		"the test builds poold itself and starts a daemon for each page":  {"go run ./cmd/poold", "go build -o poold ./cmd/poold"},
@@ -88,15 +89,15 @@ var notRun = map[string]map[string][]string{
 	},
 }
 
-// root is the repository's.
+// The root of the repository.
 var root = filepath.Join("..", "..")
 
 // block is a fenced block of a page.
 type block struct {
 	page  string   // "docs/api.md"
-	line  int      // of its fence
-	words []string // behind the fence
-	text  string   // with each line's end
+	line  int      // line of the fence
+	words []string // words after the fence
+	text  string   // all lines, including their line ends
 }
 
 func (b block) String() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
@@ -128,7 +129,8 @@ func (b block) script() string {
 	return kept.String()
 }
 
-// usage are the commands that a --help has as examples, but for those that are not run.
+// usage returns the commands that the output of --help has as examples, without the commands in
+// notRun.
 func (b block) usage() (commands []string) {
 	_, list, _ := strings.Cut(b.text, "\nexamples:\n")
 	for line := range strings.Lines(list) {
@@ -143,7 +145,7 @@ func (b block) usage() (commands []string) {
 	return commands
 }
 
-// notRun reports whether a line begins a command that is not run.
+// notRun reports whether a line starts a command that the test omits.
 func (b block) notRun(line string) bool {
 	for _, beginnings := range notRun[b.page] {
 		if slices.ContainsFunc(beginnings, func(with string) bool { return strings.HasPrefix(line, with) }) {

@@ -30,7 +30,7 @@ targets:
 
 var faultIdentity = captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: "https://example.com/"}.ID()
 
-// startFaulty starts a Redis, a provider and a function that starts replicas.
+// startFaulty starts a Redis and a provider. It returns a function that starts a replica.
 func startFaulty(t *testing.T, concurrency, depth int) (service string, replica func() *process) {
 	t.Helper()
 	redisAddress := redistest.Server(t)
@@ -43,8 +43,8 @@ func startFaulty(t *testing.T, concurrency, depth int) (service string, replica 
 	return service, func() *process { return startPoold(t, config, "") }
 }
 
-// Four replicas start at once on an empty Redis and together keep one depth,
-// within the provider's concurrency.
+// Four replicas start at the same time on an empty Redis. Together they keep one depth, within the
+// provider's concurrency.
 func TestReplicasKeepOneDepth(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -73,10 +73,10 @@ func TestReplicasKeepOneDepth(t *testing.T) {
 	}
 }
 
-// impatient requests a token, hangs up when its patience is over, counted from the given time, and
-// reports whether a token was on its way. It closes its side of the connection only, so that it
-// sees whether anything was sent to it.
-func impatient(t *testing.T, p *process, query string, moment <-chan struct{}, patience time.Duration) (received bool) {
+// requestAndHangUp requests a token and hangs up when the duration patience has passed since the
+// given moment. It reports whether a token was on its way. It closes only its own direction of the
+// connection, so that it still sees whether the daemon sent anything.
+func requestAndHangUp(t *testing.T, p *process, query string, moment <-chan struct{}, patience time.Duration) (received bool) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 	if err != nil {
@@ -90,7 +90,7 @@ func impatient(t *testing.T, p *process, query string, moment <-chan struct{}, p
 	}
 	<-moment
 	time.Sleep(patience)
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil && !errors.Is(err, syscall.ENOTCONN) { // otherwise the response arrived before the hang-up
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil && !errors.Is(err, syscall.ENOTCONN) { // ENOTCONN: the response arrived before the hang-up
 		t.Error(err)
 	}
 	answer, err := io.ReadAll(conn)
@@ -103,8 +103,8 @@ func impatient(t *testing.T, p *process, query string, moment <-chan struct{}, p
 // Callers of two replicas hang up while they wait, and while their token is on its way from a slow
 // Redis. Every solved token reaches a caller or the stock.
 func TestHangingUpOverHTTP(t *testing.T) {
-	// A new connection's first exchange takes three delays: they must stay far below
-	// the second that an exchange may take.
+	// The first exchange on a new connection takes three delays. Together they must be far below the
+	// second that an exchange may take.
 	const depth, delay = 60, 150 // ms
 	t.Parallel()
 	address, network := cuttable(t)
@@ -114,7 +114,7 @@ func TestHangingUpOverHTTP(t *testing.T) {
 		depth: depth, redis: address, pace: "first_poll: 2500ms, poll_interval: 250ms", provider: ", concurrency: 200", timeout: "60s",
 	})
 	replicas := []*process{w.start(t), w.start(t)}
-	testkit.Within(t, 20*time.Second, "the orders to be placed", func() bool { // on a busy machine the first ones land meanwhile
+	testkit.Within(t, 20*time.Second, "the orders to be placed", func() bool { // on a busy machine the first orders land meanwhile
 		s := replicas[0].target("login")
 		return s.InFlight+s.Fresh == depth
 	})
@@ -133,7 +133,7 @@ func TestHangingUpOverHTTP(t *testing.T) {
 		for i := range callers {
 			patience := time.Duration(random.IntN(longest)) * time.Millisecond
 			all.Go(func() {
-				if impatient(t, replicas[i%2], query, now, patience) {
+				if requestAndHangUp(t, replicas[i%2], query, now, patience) {
 					received.Add(1)
 				}
 			})

@@ -21,8 +21,8 @@ type firstLook struct {
 	fault error // why this program cannot use the store; readable after the channel done is closed
 }
 
-// lookAt runs the function check in the background. The function must return an error only for a
-// permanent fault, and nil if the store does not answer.
+// lookAt runs the function check in the background. This function must return an error only for a
+// permanent fault. It must return nil if the store does not respond.
 func lookAt(ctx context.Context, store string, check func(context.Context) error) *firstLook {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l := &firstLook{store: store, stop: stop, done: make(chan struct{})}
@@ -43,9 +43,9 @@ func (l *firstLook) end() {
 	}
 }
 
-// await waits for the checks of the stores, at most lookWait for all, and returns the first fault.
-// It skips nil pointers. A store that has not answered by then does not delay the start further: a
-// goroutine logs its later fault.
+// await waits at most lookWait for the checks of all stores, and returns the first fault. It skips
+// nil pointers. If a check has not ended by then, the start continues, and a goroutine logs the later
+// fault.
 func await(ctx context.Context, log *slog.Logger, looks ...*firstLook) error {
 	limited, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// silentServer returns the address of a server that accepts connections and never answers.
+// silentServer returns the address of a server that accepts connections and never responds.
 func silentServer(t *testing.T) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,8 +37,8 @@ func silentServer(t *testing.T) (address string) {
 	return l.Addr().String()
 }
 
-// A start takes little longer if the stores of the file do not answer, and the log names these
-// stores. It runs alone, since it sets the environment.
+// If the stores of the file do not respond, a start takes only a little longer, and the log names
+// these stores. The test runs alone, because it sets the environment.
 func TestAStartWithSilentStores(t *testing.T) {
 	dynamotest.Credentials(t)
 	silent := silentServer(t)
@@ -52,7 +52,7 @@ func TestAStartWithSilentStores(t *testing.T) {
 			writeFile(t, path, c.top+"\n"+serverless)
 			var output testkit.Log
 			var took time.Duration
-			for range 3 { // a busy machine gets another try
+			for range 3 { // a busy machine may need several attempts
 				log := slog.New(slog.NewTextHandler(&output, nil))
 				file := reload.NewFile(path, func(string) (string, bool) { return "", false }, log)
 				file.OverrideListen("127.0.0.1:0")
@@ -82,8 +82,8 @@ func TestAStartWithSilentStores(t *testing.T) {
 	}
 }
 
-// A fault that is found in time fails the start; a later fault is logged. The checks of the stores
-// run at the same time, and end with the daemon.
+// A fault that is found in time fails the start, and a later fault is logged. The checks of the
+// stores run at the same time, and end with the daemon.
 func TestFirstLooks(t *testing.T) {
 	fault := errors.New("of another shape")
 	after := func(d time.Duration, err error) func(context.Context) error {
@@ -100,7 +100,7 @@ func TestFirstLooks(t *testing.T) {
 		one, two func(context.Context) error
 		took     time.Duration
 		fails    string
-		logged   []string // an hour later
+		logged   []string // logged faults after an hour
 	}{
 		"well":         {after(time.Second, nil), after(time.Second, nil), time.Second, "", nil},
 		"a fault":      {after(time.Second, nil), after(time.Second, fault), time.Second, "two: of another shape", nil},

@@ -10,9 +10,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// PostgreSQL freezes while a shared solve ends. All callers get the token that was bought, also
-// those at another replica and those that come once the server answers. One caller gets the token
-// as the buyer, and the savings count it so.
+// PostgreSQL freezes while a shared solve ends. All callers get the bought token, even callers at
+// another replica and callers that come when the server responds again. One caller counts as the
+// buyer in the savings.
 func TestPostgresFreezesAsASolveEnds(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -41,7 +41,7 @@ func TestPostgresFreezesAsASolveEnds(t *testing.T) {
 	go func() { waiting <- ask(t, []*process{other}, 3, same(guest("frozen", sharing)), noHeaders) }()
 	testkit.Within(t, 20*time.Second, "the other replica to wait", claim("wanted_until > created_at"))
 	server.Freeze()
-	add(<-begun) // the server does not answer yet
+	add(<-begun) // the server does not respond yet
 	server.Thaw()
 	add(<-waiting)
 	add(ask(t, []*process{holder, other}, 4, same(guest("frozen", sharing)), noHeaders))
@@ -54,6 +54,6 @@ func TestPostgresFreezesAsASolveEnds(t *testing.T) {
 		}
 		getJSON(t, holder.url+"/status.json", holder.key, &document)
 		d := document.Dedup
-		return d.Requests-d.Missed-d.Refused == 12 && d.Shared == 11 // a caller asks again when the store is down
+		return d.Requests-d.Missed-d.Refused == 12 && d.Shared == 11 // a caller repeats its request if the store is down
 	})
 }

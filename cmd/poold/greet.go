@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// simulatedNow warns operators who expect real tokens.
+	// simulatedNow is a warning for operators who expect real tokens.
 	simulatedNow = "the provider is simulated: no site accepts its tokens"
 	demoMode     = "demo: embedded Redis, simulated provider; no site accepts its tokens"
 )
@@ -59,7 +59,7 @@ func (d *daemon) warnOfSpending(s check.Spending) {
 	}
 }
 
-// fewOf joins the given names, and appends the number of names that it leaves out.
+// fewOf joins the given names, and appends the number of omitted names.
 func fewOf(named []string, all int) string {
 	text := strings.Join(named, "; ")
 	if all > len(named) {
@@ -81,7 +81,7 @@ func baseOf(address string, secure bool) string {
 }
 
 // curlFor returns a curl command that takes a token. It prefers a target that is not paused. The
-// command has no double quotes, because the log would escape them.
+// command has no double quotes, because they would be escaped in the log.
 func curlFor(url string, set *targets.Set) string {
 	name := set.Targets[0].Name
 	if i := slices.IndexFunc(set.Targets, func(t targets.Target) bool { return !t.Paused }); i >= 0 {

@@ -11,8 +11,8 @@ import (
 	"poold/internal/targets"
 )
 
-// At its start poold logs in a few lines how it runs, the address of the status page, and how to
-// take a token. For a demo, one line says that it is a demo.
+// When poold starts, a few log lines name its mode, the address of the status page, and a command to
+// take a token. A demo has one more line.
 func TestGreeting(t *testing.T) {
 	const (
 		login = "targets:\n  alone: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, paused: true}\n" +
@@ -67,7 +67,7 @@ func TestGreeting(t *testing.T) {
 	}
 }
 
-// With many targets the start stays brief: it names the most expensive ones.
+// With many targets the log of the start stays short, and names only the most expensive targets.
 func TestGreetingOfManyTargets(t *testing.T) {
 	file := "redis: {url: 'redis://h'}\ndefaults: {owner: q}\n" +
 		"providers: [{name: acme, profile: 2captcha, url: 'https://s.example.com', key: k1, concurrency: 100, price_per_1000: {turnstile: 1.2}}]\ntargets:\n"

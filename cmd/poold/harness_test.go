@@ -27,31 +27,31 @@ import (
 	"poold/internal/testkit"
 )
 
-// The test binary also runs as other processes. With the first variable, which holds its options as
-// JSON, it is the solving service; with the second one, set to anything, it is poold, and kills
-// itself where the third one says (crashAt).
+// The test binary also runs as other processes. The first of these environment variables makes it the
+// solving service, and contains the options as JSON. The second variable, with any value, makes it
+// poold. The third variable names the point at which this poold kills itself (crashAt).
 const (
 	providerRole = "POOLD_TEST_PROVIDER"
 	pooldRole    = "POOLD_TEST_POOLD"
 	crashPoint   = "POOLD_TEST_CRASH"
 )
 
-// program is a way to run poold: it makes a command of it.
+// program is a way to run poold. It makes a command.
 type program func(t testing.TB, args ...string) *exec.Cmd
 
-// poold is the test binary as poold, so that nothing else is compiled, and the daemon has the race
-// detector if the tests have it. Tests of many goroutines in one daemon run under it: callers at
-// tokens and at /solve, reloads, callbacks, operators, stops and other replicas. Tests that count
-// purchases while processes die, Redis is away or the service misbehaves look for lost money, not
-// for races. They run without it (testkit.WithoutRace), because their many processes then cost half
-// as much.
+// poold runs the test binary as poold, so that nothing else is compiled. The daemon has the race
+// detector if the tests have it. Tests of many goroutines in one daemon run with the race detector:
+// callers at tokens and at /solve, reloads, callbacks, operators, stops and other replicas. Tests
+// that count purchases while processes die, Redis is away or the service misbehaves look for lost
+// money, not for races. These tests run without the race detector (testkit.WithoutRace), so that
+// their many processes cost half as much.
 func poold(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	return alone(os.Args[0], args)
 }
 
-// shipped is poold as users have it, built when the first test needs it: for examples, and
-// for tests that the race detector would make too slow.
+// shipped runs poold as users have it. The first test that needs this binary builds it. It is for
+// examples, and for tests that the race detector would make too slow.
 func shipped(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := build()
@@ -79,7 +79,7 @@ var build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// builds is the folder of built binaries, until all tests have ended.
+// The folder of built binaries, which exists until all tests have ended.
 var builds string
 
 func TestMain(m *testing.M) {
@@ -90,8 +90,8 @@ func TestMain(m *testing.M) {
 		crash.Arm(os.Getenv(crashPoint))
 		main()
 	}
-	// Most tests wait for processes that wait for each other. A few more of them than processors
-	// keep the processors busy; many more would delay each other.
+	// Most tests wait for processes that wait for each other. A few more tests than processors keep
+	// the processors busy. Many more tests would delay each other.
 	flag.Parse()
 	if most := flag.Lookup("test.parallel"); most.Value.String() == most.DefValue {
 		_ = flag.Set(most.Name, strconv.Itoa(2*runtime.GOMAXPROCS(0)))
@@ -109,8 +109,7 @@ func runIn(m *testing.M) int {
 	return m.Run()
 }
 
-// playProvider serves the simulated provider, prints its address and ends with
-// SIGTERM.
+// playProvider serves the simulated provider, prints its address and ends after SIGTERM.
 func playProvider(options string) int {
 	var o simulated.Options
 	if err := json.Unmarshal([]byte(options), &o); err != nil {
@@ -169,8 +168,8 @@ func ledger(t testing.TB, provider string) simulated.Ledger {
 	return books
 }
 
-// crashAt is the environment that lets a poold kill itself at the n-th pass of a
-// point (internal/crash).
+// crashAt is an environment variable that makes a poold kill itself at the n-th pass of a point
+// (internal/crash).
 func crashAt(point string, n int) string { return fmt.Sprintf("%s=%s:%d", crashPoint, point, n) }
 
 // process is a running poold.
@@ -185,20 +184,20 @@ type process struct {
 	ended  chan error
 }
 
-// startPoold runs poold with a configuration file and an environment of
-// its own, and returns when it is ready.
+// startPoold runs poold with its own configuration file and environment, and returns when poold is
+// ready.
 func startPoold(t testing.TB, config, key string, env ...string) *process {
 	t.Helper()
 	return startProgram(t, poold, config, key, env...)
 }
 
-// startProgram is startPoold for one of the ways to run poold.
+// startProgram does the same as startPoold for one of the ways to run poold.
 func startProgram(t testing.TB, poold program, config, key string, env ...string) *process {
 	t.Helper()
 	return startAt(t, redistest.FreeAddress(t), poold, config, key, env...)
 }
 
-// startAt is startProgram with an address to listen on.
+// startAt does the same as startProgram with an address to listen on.
 func startAt(t testing.TB, address string, poold program, config, key string, env ...string) *process {
 	t.Helper()
 	p := &process{t: t, key: key, config: config, ended: make(chan error, 1)}
@@ -255,8 +254,8 @@ func (p *process) signal(which syscall.Signal) {
 	}
 }
 
-// died waits until the process ends by itself.
-func (p *process) died(limit time.Duration) {
+// waitForDeath waits until the process ends by itself.
+func (p *process) waitForDeath(limit time.Duration) {
 	p.t.Helper()
 	select {
 	case err := <-p.ended:
@@ -298,7 +297,7 @@ func (p *process) metrics() map[string]float64 {
 	return values
 }
 
-// balance checks the ledger from /metrics alone and returns the number of bought tokens.
+// balance checks the ledger by the figures of /metrics and returns the number of bought tokens.
 func (p *process) balance() int {
 	p.t.Helper()
 	m := p.metrics()
@@ -321,7 +320,7 @@ func (p *process) balance() int {
 	return int(m["poold_bought_total"])
 }
 
-// target reads one target's part of the status.
+// target reads the part of the status about one target.
 func (p *process) target(name string) targetStatus {
 	p.t.Helper()
 	var s targetStatus
@@ -340,7 +339,7 @@ type targetStatus struct {
 	Credit                                          float64
 }
 
-// handout is a token answer.
+// handout is the response to a request for a token.
 type handout struct {
 	ID, Target, Type, Token, Source, Provider string
 	SolvedAt                                  time.Time `json:"solved_at"`
@@ -348,7 +347,7 @@ type handout struct {
 	TTLms                                     int64     `json:"ttl_ms"`
 }
 
-// take asks for a token and returns the status code.
+// take requests a token and returns the status code.
 func (p *process) take(ctx context.Context, client *http.Client, target, query string, headers ...string) (handout, int, error) {
 	body, code, err := p.request(ctx, client, "/pool/"+target+"/token"+query, "", headers...)
 	if err != nil || code != http.StatusOK {
@@ -358,8 +357,8 @@ func (p *process) take(ctx context.Context, client *http.Client, target, query s
 	return h, code, json.Unmarshal(body, &h)
 }
 
-// request sends a POST with its body and headers, names and values in turn, and returns
-// the answer's.
+// request sends a POST with the given body and headers. The argument headers contains names and
+// values in turn. request returns the body and the status code of the response.
 func (p *process) request(ctx context.Context, client *http.Client, path, body string, headers ...string) (answer []byte, code int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+path, strings.NewReader(body))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// someRecords is an answer with a solve and a failure, whose code a provider chose.
+// someRecords is a response with a solve and a failure. The provider chose the code of the failure.
 const someRecords = `{"records":[
  {"id":"O1.0123","target":"login","owner":"qa","type":"turnstile","sitekey":"k","pageurl":"https://example.com/","provider":"service","task":"t1","status":"solved","how":"solved","code":"",
   "placed_at":"2026-01-02T03:04:05.000Z","submitted_at":"2026-01-02T03:04:05.100Z","solved_at":"2026-01-02T03:04:20.000Z","ended_at":"2026-01-02T03:04:23.350Z","elapsed_ms":18250,"polls":3,"by":"poll","price":0.00299},
@@ -152,7 +152,7 @@ func TestHistoryCommand(t *testing.T) {
 	}
 }
 
-// The CSV is printed unchanged; stderr says that there are more pages.
+// The command prints the CSV unchanged. stderr reports that more pages follow.
 func TestHistoryCommandAsCSV(t *testing.T) {
 	link := `<?cursor=CUR&limit=1>; rel="next"`
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -175,8 +175,8 @@ func TestHistoryCommandAsCSV(t *testing.T) {
 	}
 }
 
-// Every replica lists the orders in flight, also orders of a replica that is gone, and also without
-// a history.
+// Every replica lists the orders in flight, even orders of a dead replica, and even without a
+// history.
 func TestHistoryOfARunningDaemon(t *testing.T) {
 	t.Parallel()
 	o := quick()
@@ -217,7 +217,7 @@ func TestHistoryOfARunningDaemon(t *testing.T) {
 	}
 	testkit.Within(t, 20*time.Second, "each replica to list the five tasks", func() bool { return same(one) && same(two) })
 	one.signal(syscall.SIGKILL)
-	one.died(5 * time.Second)
+	one.waitForDeath(5 * time.Second)
 	if !same(two) {
 		list, _ := listed(two, "active", "--json")
 		t.Errorf("after the death of a replica: %+v, sold %q", list, sold())

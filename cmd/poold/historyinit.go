@@ -72,7 +72,7 @@ func initHistory(ctx context.Context, c *cli.Console, config string, stream bool
 
 // prepare creates the tables that the database lacks.
 func prepare(ctx context.Context, d backend.Database, log *slog.Logger) error {
-	db, err := d.Open(log) //nolint:contextcheck // it connects to nothing
+	db, err := d.Open(log) //nolint:contextcheck // Open does not connect
 	if err != nil {
 		return err
 	}

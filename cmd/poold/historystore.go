@@ -21,7 +21,7 @@ import (
 	"poold/internal/targets"
 )
 
-// mostEndings limits the entries about ended orders that wait in Redis, for each identity, while the
+// mostEndings limits, for each identity, the entries about ended orders that wait in Redis while the
 // store of the history is unavailable. It suffices for ten minutes if one or two orders end each
 // second.
 const mostEndings = 1000
@@ -35,7 +35,8 @@ func endings(wanted targets.History) int {
 	return mostEndings
 }
 
-// keeper has the parts of the history and of the audit. A part that the file switches off is nil.
+// keeper has the parts of the history and of the audit. A part that the configuration file switches
+// off is nil.
 type keeper struct {
 	store    store
 	look     *firstLook // nil if the start needs no check of this store
@@ -89,9 +90,9 @@ func openHistory(ctx context.Context, wanted targets.History, prefix string, sto
 // tableLimit is the timeout for the first check of the DynamoDB table.
 const tableLimit = 10 * time.Second
 
-// openTable opens the DynamoDB table of the history and starts a background check of it. The check
-// fails if the keys or settings of the table differ from those that poold needs. An unreadable table
-// is no failure, because it may become readable later.
+// openTable opens the DynamoDB table of the history and starts a background check of the table. The
+// check fails if the keys or settings of the table differ from those that poold needs. It does not
+// fail if the table is unreadable, because the table may become readable later.
 func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*dynamostore.Store, *firstLook, error) {
 	table, err := dynamostore.Open(ctx, backend.TableOptions(wanted))
 	if err != nil {
@@ -112,9 +113,10 @@ func openTable(ctx context.Context, wanted targets.History, log *slog.Logger) (*
 	}), nil
 }
 
-// show adds the part that copies the orders in flight to the store, for programs that read the
-// store directly. It does nothing unless the file sets active_items and the store supports it.
-func (k *keeper) show(wanted targets.History, buyer *purchase.Buyer, log *slog.Logger) {
+// addMirror adds the part that copies the orders in flight to the store. Other programs can read
+// these copies in the store. addMirror does nothing unless the file sets active_items and the store
+// supports it.
+func (k *keeper) addMirror(wanted targets.History, buyer *purchase.Buyer, log *slog.Logger) {
 	shows, ok := k.store.(history.ActiveStore)
 	if !ok || !wanted.ActiveItems {
 		return
@@ -133,7 +135,7 @@ func (k *keeper) show(wanted targets.History, buyer *purchase.Buyer, log *slog.L
 	}, shows, log).Run)
 }
 
-// health returns the source of the history's health, or nil without a history.
+// health returns the source of the history's health. It returns nil if no history is kept.
 func (k keeper) health() status.HistoryHealth {
 	if k.sender == nil {
 		return nil
@@ -141,7 +143,7 @@ func (k keeper) health() status.HistoryHealth {
 	return k.sender
 }
 
-// reader returns the reader of the history, or nil without a history.
+// reader returns the reader of the history. It returns nil if no history is kept.
 func (k keeper) reader() historyapi.Store {
 	if k.store == nil {
 		return nil
@@ -149,8 +151,8 @@ func (k keeper) reader() historyapi.Store {
 	return k.store
 }
 
-// audit returns the writer, the reader and the source of the health of the audit. All three are nil
-// if no audit is kept.
+// audit returns the writer, the reader and the source of the health of the audit. All three results
+// are nil if no audit is kept.
 func (k keeper) audit() (delivery.Auditor, historyapi.Audit, status.AuditHealth) {
 	if k.auditor == nil {
 		return nil, nil, nil
@@ -158,7 +160,7 @@ func (k keeper) audit() (delivery.Auditor, historyapi.Audit, status.AuditHealth)
 	return k.auditor, k.store, k.auditor
 }
 
-// recorder returns the reader of the arrivals, or nil without a history.
+// recorder returns the reader of the arrivals. It returns nil if no history is kept.
 func (k keeper) recorder() historyapi.Arrivals {
 	if k.arrivals == nil {
 		return nil

@@ -38,7 +38,7 @@ func (p *process) day() (of struct {
 	return of
 }
 
-// usage returns the sum that all owners spent today.
+// usage returns the total that all owners spent today.
 func (p *process) usage() (spent float64) {
 	p.t.Helper()
 	var of struct{ Lines []struct{ Spent float64 } }
@@ -50,7 +50,7 @@ func (p *process) usage() (spent float64) {
 	return spent
 }
 
-// spent returns the sum that /status shows as spent on targets and guests.
+// spent returns the total in /status that was spent on targets and guests.
 func (p *process) spent() (sum float64) {
 	p.t.Helper()
 	var of struct {
@@ -91,8 +91,8 @@ func (w *world) initHistory(t testing.TB, env []string) {
 	}
 }
 
-// Each order has one record, in spite of failing orders and killed replicas, and the figures of the
-// day equal the service's ledger.
+// Although orders fail and replicas are killed, each order has one record, and the figures of the day
+// equal the service's ledger.
 func TestTheHistoryEqualsTheLedger(t *testing.T) {
 	testkit.WithoutRace(t)
 	server, emulator := postgrestest.Start(t), dynamotest.Start(t)
@@ -123,10 +123,10 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 				with.redis = b.redis(t)
 			}
 			w := newWorld(t, o, with)
-			for range 2 { // the second one changes nothing
+			for range 2 { // the second call changes nothing
 				w.initHistory(t, b.env)
 			}
-			// Each of the first two kills itself in the middle of an order.
+			// Each of the first two replicas kills itself in the middle of an order.
 			replicas := []*process{
 				w.start(t, append(b.env, crashAt("stored", 6))...), w.start(t, append(b.env, crashAt("settled", 5))...), w.start(t, b.env...),
 			}
@@ -159,7 +159,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 					t.Logf("sold %+v, recorded %+v", ledger(t, w.provider).Totals, living.day())
 				}
 			}()
-			// The lines of a dead replica are found within a minute.
+			// The entries of a dead replica are found within a minute.
 			testkit.Within(t, 90*time.Second, "each task to be in the history", func() bool {
 				return living.target("login").InFlight == 0 && equal()
 			})
@@ -172,7 +172,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			if len(day.Types) != 1 {
 				t.Fatalf("figures %+v", day.Types)
 			}
-			// A submission that was interrupted by a kill may or may not have been bought.
+			// If a kill interrupts a submission, the service may or may not have sold the task.
 			f := day.Types[0]
 			if lost := len(sold) + len(failed) - f.Solved - f.Discarded - f.Failed; lost < 0 || lost > f.Lost || 4*f.Lost > f.Orders || f.Refused != 0 {
 				t.Errorf("figures %+v; %d sold, %d failed", f, len(sold), len(failed))
@@ -198,7 +198,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 					t.Errorf("%d of the service's tasks are not recorded as %s", len(tasks), status)
 				}
 			}
-			// Each order that costs costs 1.
+			// Each order with a price costs 1.
 			if day, usage, status := f.Spent, living.usage(), living.spent(); cost != float64(f.Solved+f.Discarded+f.Lost) || day != cost || usage != cost || status != cost {
 				t.Errorf("the records cost %v, the day %v, the usage %v, and /status says %v; %+v", cost, day, usage, status, f)
 			}

@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// stopGrace is how long the port stays open after a stop began. Meanwhile /readyz answers 503, so
-// that load balancers choose another replica before connections are refused.
+// stopGrace is how long the port stays open after a stop has started. Meanwhile /readyz answers 503,
+// so that load balancers choose another replica before connections are refused.
 const stopGrace = time.Second
 
-// drainLimit is how long requests in flight may take after stopGrace.
+// drainLimit limits the time of requests in flight after stopGrace.
 const drainLimit = 10 * time.Second
 
-// run starts the daemon, waits until ctx ends or a part of the daemon fails, and stops it. This
-// function shows all stages of startup and shutdown, in order.
+// run starts the daemon, waits until ctx ends or a part of the daemon fails, and stops the daemon.
+// This function shows all stages of startup and shutdown, in order.
 func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	working, failed := context.WithCancel(ctx)
 	defer failed()
-	// The parts must outlive ctx: each of them ends in its own stage of the stop.
+	// The parts must outlive ctx. Each part ends in its own stage of the stop.
 	lasting := context.WithoutCancel(ctx)
 
 	d.configure(ctx)
@@ -35,9 +35,9 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 
 	<-working.Done()
 	d.log.Info("stopping")
-	buying.end() // no new orders; a call to a provider that is in flight continues up to its own limit
+	buying.end() // no new orders; a call to a provider in flight continues up to the limit of the call
 	d.turnAway()
-	if ctx.Err() != nil { // if a part failed instead, clients get no time to leave
+	if ctx.Err() != nil { // after the failure of a part, clients get no time to leave
 		d.keepPortOpen()
 	}
 	err := d.drain(lasting)
@@ -50,7 +50,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	return err
 }
 
-// configure applies the file's Set, and from now on the Set of each reload.
+// configure applies the file's Set. After each later reload, the daemon applies the new Set.
 func (d *daemon) configure(ctx context.Context) {
 	d.apply(ctx, d.file.Current())
 	d.file.OnApply(d.reapply)
@@ -78,7 +78,7 @@ func (d *daemon) startBuying(ctx context.Context, failed func(), hangups <-chan 
 	})
 }
 
-// startServing starts the HTTP server. It runs until drain shuts it down.
+// startServing starts the HTTP server, which runs until drain shuts it down.
 func (d *daemon) startServing(ctx context.Context, failed func()) *stage {
 	return start(ctx, failed, func(context.Context) error {
 		if err := d.http.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -88,14 +88,14 @@ func (d *daemon) startServing(ctx context.Context, failed func()) *stage {
 	})
 }
 
-// turnAway makes /readyz answer 503, refuses new requests for a token, and ends the waits of the
-// pending callers.
+// turnAway makes /readyz answer 503, refuses new requests for a token, and ends the waits of pending
+// callers.
 func (d *daemon) turnAway() {
 	d.server.Stopping()
 	d.store.EndWaits()
 }
 
-// keepPortOpen waits until load balancers have noticed that /readyz answers 503.
+// keepPortOpen waits, so that load balancers can notice that /readyz answers 503.
 func (d *daemon) keepPortOpen() { time.Sleep(stopGrace) }
 
 // drain closes the port and waits for the requests in flight. After drainLimit it closes their
@@ -135,8 +135,7 @@ type stage struct {
 	end   context.CancelFunc // cancels the context of all parts
 }
 
-// start runs each part in a goroutine. If a part ends with an error, start calls the function
-// failed.
+// start runs each part in a goroutine. If a part returns an error, start calls the function failed.
 func start(ctx context.Context, failed func(), parts ...part) *stage {
 	ctx, end := context.WithCancel(ctx)
 	s := &stage{end: end}

@@ -16,7 +16,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// daemonOf builds a daemon from the text of a configuration file, without running it.
+// daemonOf builds a daemon from the text of a configuration file, but does not run it.
 func daemonOf(t *testing.T, text string, output *testkit.Log) *daemon {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pools.yaml")
@@ -35,8 +35,8 @@ func daemonOf(t *testing.T, text string, output *testkit.Log) *daemon {
 	return d
 }
 
-// A part that fails ends the daemon, in the same stages as a signal, and the daemon names the
-// part. The test is not parallel: the port of the Redis that is gone is free for the servers of
+// If a part fails, the daemon stops in the same stages as after a signal, and the daemon names this
+// part. The test is not parallel, because the port of its ended Redis is free for the servers of
 // other tests.
 func TestAPartThatFails(t *testing.T) {
 	var output testkit.Log
@@ -58,8 +58,8 @@ func TestAPartThatFails(t *testing.T) {
 	}
 }
 
-// running returns the stacks of all goroutines.
-func running() string {
+// allStacks returns the stacks of all goroutines.
+func allStacks() string {
 	stacks := make([]byte, 1<<20)
 	for {
 		if n := runtime.Stack(stacks, true); n < len(stacks) {
@@ -69,8 +69,8 @@ func running() string {
 	}
 }
 
-// TestEachPartRunsAndStops: the daemon starts each part of the table, and a stop ends each of them.
-// A part runs while a goroutine is in its function. The test is not parallel, because all
+// TestEachPartRunsAndStops checks that the daemon starts each part of the table and that a stop ends
+// each part. A part runs while a goroutine is in its function. The test is not parallel, because all
 // goroutines of the process must belong to one daemon.
 func TestEachPartRunsAndStops(t *testing.T) {
 	server := postgrestest.Start(t)
@@ -97,7 +97,7 @@ func TestEachPartRunsAndStops(t *testing.T) {
 	var output testkit.Log
 	d := daemonOf(t, fmt.Sprintf("dedup: {backend: postgres, url: %q}\nhistory: {backend: postgres, url: %q}\n%s",
 		server.Database(t), server.Database(t), serverless), &output)
-	before := running()
+	before := allStacks()
 	for _, part := range parts {
 		if strings.Contains(before, part.function) {
 			t.Errorf("before the start a goroutine already %s (%s)", part.duty, part.function)
@@ -109,7 +109,7 @@ func TestEachPartRunsAndStops(t *testing.T) {
 	go func() { ended <- d.run(ctx, nil) }()
 	for _, part := range parts {
 		testkit.Within(t, 20*time.Second, "a goroutine that "+part.duty+", in "+part.function, func() bool {
-			return strings.Contains(running(), part.function)
+			return strings.Contains(allStacks(), part.function)
 		})
 	}
 	stop()
@@ -121,7 +121,7 @@ func TestEachPartRunsAndStops(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("the daemon did not stop")
 	}
-	after := running()
+	after := allStacks()
 	for _, part := range parts {
 		if strings.Contains(after, part.function) {
 			t.Errorf("after the stop a goroutine still %s (%s)", part.duty, part.function)

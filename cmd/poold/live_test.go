@@ -13,7 +13,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// `poold check --live` tries Redis and each provider's key, buys nothing and prints one line for
+// `poold check --live` tries Redis and each provider's key. It buys nothing and prints one line for
 // each problem, without control sequences.
 func TestCheckLive(t *testing.T) {
 	t.Parallel()

@@ -10,8 +10,9 @@ import (
 	"poold/internal/postgres/postgrestest"
 )
 
-// `poold check --live` prints one line about each store of dedup and history, which says whether
-// the store works. It changes nothing in the stores. It runs alone, since it sets the environment.
+// `poold check --live` prints one line about each store of dedup and history. The line says whether
+// the store works. The command changes nothing in the stores. The test runs alone, because it sets
+// the environment.
 func TestCheckLiveTriesStores(t *testing.T) {
 	dynamotest.Credentials(t)
 	server, emulator, silent := postgrestest.Start(t), dynamotest.Start(t), silentServer(t)
@@ -30,7 +31,7 @@ func TestCheckLiveTriesStores(t *testing.T) {
 		const late = "no answer in time"
 		var got int
 		var out string
-		for range 5 { // on a busy machine a server may answer late
+		for range 5 { // on a busy machine a server may respond late
 			if got, out = run(top, "check", "--live"); !strings.Contains(out, late) || strings.Contains(want, late) {
 				break
 			}

@@ -24,8 +24,8 @@ const (
 )
 
 func main() {
-	// The first signal stops the daemon in stages and restores the default handling of signals.
-	// Therefore a second signal kills the process at once.
+	// The first signal stops the daemon in stages and restores the default handling of signals. A
+	// second signal therefore kills the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
@@ -42,10 +42,10 @@ func commands() cli.Program {
 	}
 }
 
-// run executes the command line args and returns the exit code. It blocks until the command has
-// ended; the end of ctx stops the command.
+// run executes the command line in the argument args and returns the exit code. It blocks until the
+// command has ended. The end of ctx stops the command.
 func run(ctx context.Context, args []string, lookup func(string) (string, bool), stdout, stderr io.Writer) int {
-	root := commands().Root(&cli.Console{Lookup: lookup, Stdout: stdout, Stderr: stderr}) //nolint:contextcheck // the commands get it by ExecuteContextC
+	root := commands().Root(&cli.Console{Lookup: lookup, Stdout: stdout, Stderr: stderr}) //nolint:contextcheck // ExecuteContextC passes ctx to the commands
 	root.SetArgs(append([]string{}, args...))                                             // cobra would replace nil by the arguments of the process
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {

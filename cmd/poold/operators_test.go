@@ -9,7 +9,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// order sends a request of an operator or a caller, and expects a status.
+// order sends a request of an operator or a caller, and expects the given status.
 func (p *process) order(method, path, body string, want int) {
 	p.t.Helper()
 	request, err := http.NewRequest(method, p.url+path, strings.NewReader(body))
@@ -32,8 +32,8 @@ func (p *process) order(method, path, body string, want int) {
 	}
 }
 
-// A pause, its end and a flush at one replica take effect at the other replica too. A report
-// reaches the provider from either replica.
+// A pause, its end and a flush at one replica also take effect at the other replica. A report at
+// either replica reaches the provider.
 func TestOperatorsActOnAllReplicas(t *testing.T) {
 	t.Parallel()
 	const depth = 4
@@ -57,7 +57,7 @@ func TestOperatorsActOnAllReplicas(t *testing.T) {
 		t.Errorf("%d tasks were bought, want %d", n, depth+1)
 	}
 
-	// The token is taken at one replica and reported once at the other.
+	// The token is taken at one replica and reported at the other.
 	one.order(http.MethodPost, "/pool/login/token/"+h.ID+"/report", `{"outcome":"rejected"}`, http.StatusNoContent)
 	two.order(http.MethodPost, "/pool/login/token/"+h.ID+"/report", `{"outcome":"accepted"}`, http.StatusConflict)
 	two.order(http.MethodPost, "/pool/login/token/"+h.ID+"x/report", `{"outcome":"accepted"}`, http.StatusNotFound)
@@ -82,9 +82,9 @@ func TestOperatorsActOnAllReplicas(t *testing.T) {
 	}
 }
 
-// Two replicas of an adaptive target serve a demand together: stock and orders less the pending
-// callers never exceed depth, the ledger equals the provider's, and the learned state is there for
-// the next start.
+// Two replicas serve the demand of an adaptive target together. Stock and orders less the pending
+// callers never exceed the depth, and the ledger equals the provider's ledger. The learned state is
+// kept for the next start.
 func TestAdaptiveOverReplicas(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -110,12 +110,12 @@ func TestAdaptiveOverReplicas(t *testing.T) {
 	if hits < 70 {
 		t.Errorf("%d of 120 requests found a token", hits)
 	}
-	// A new target has a credit of 15 tokens; each of 120 requests earned three.
+	// A new target has a credit of 15 tokens. Each of the 120 requests added three tokens.
 	const atFirst = 15
 	if n := replicas[1].target("login").Credit; n < 2*atFirst {
 		t.Errorf("the credit is %g", n)
 	}
-	// One is killed, the other one stops.
+	// One replica is killed, and the other replica stops.
 	_ = replicas[0].command.Process.Kill()
 	if err := replicas[1].stop(); err != nil {
 		t.Error(err)

@@ -19,8 +19,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A provider answers one target's calls in every way that a service should not.
-// The other target does not notice, calls stay bounded and nothing leaks.
+// A provider answers the calls of one target with wrong and hostile responses of all kinds. The other
+// target is not affected, the number of calls stays bounded, and no secret leaks.
 func TestARudeProvider(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -89,8 +89,8 @@ targets:
 				t.Errorf("%d tokens of the other target in %v", taken, took)
 			}
 			after := service.Totals()
-			// Each answer of unknown meaning costs an order of a depth of 3, and these
-			// end after 3 s.
+			// Each response of unknown meaning costs one order of the depth of 3. These orders end
+			// after 3 s.
 			if n := after.ByAction[simulated.Submit] - before.ByAction[simulated.Submit]; n > taken+20 {
 				t.Errorf("%d submits in 12 s for %d tokens of the other target", n, taken)
 			}
@@ -108,21 +108,21 @@ targets:
 	}
 }
 
-// load asks for tokens like a client that tries again after a 503 or a refused connection, and
+// load requests tokens like a client that repeats its request after a 503 or a refused connection. It
 // counts the outcomes.
 type load struct {
 	replicas      func() []*process
-	goes          *process // the replica that is stopped meanwhile, or nil
+	goes          *process // replica that is stopped meanwhile; nil = no replica
 	served        atomic.Int64
-	failed        atomic.Int64 // neither a token nor a reason to try again
-	why           atomic.Value // of the last of them
-	refused, cut  atomic.Int64 // connections to goes that ended without an answer: new ones, used ones
-	empty         atomic.Int64 // 503
+	failed        atomic.Int64 // number of responses with neither a token nor a reason to repeat
+	why           atomic.Value // reason of the last failure
+	refused, cut  atomic.Int64 // number of new and of used connections to the replica goes that ended without a response
+	empty         atomic.Int64 // number of responses with 503
 	slowest, next atomic.Int64
 	workers       sync.WaitGroup
 }
 
-// run starts callers that ask until ctx ends.
+// run starts concurrent callers that request tokens until ctx ends.
 func (l *load) run(ctx context.Context, callers int, pause time.Duration) {
 	for range callers {
 		l.workers.Go(func() {
@@ -159,9 +159,9 @@ func (l *load) run(ctx context.Context, callers int, pause time.Duration) {
 	}
 }
 
-// Redis is gone for ten seconds under load: 503 within its second, then at once,
-// nothing is bought, and within two seconds of its return tokens are handed out. It
-// runs alone: it measures tenths of a second.
+// Redis is gone for ten seconds under load. The first calls get a 503 within a second, and later
+// calls get it at once. Nothing is bought. Within two seconds of the return of Redis tokens are
+// handed out. The test runs alone, because it measures tenths of a second.
 func TestRedisIsGoneUnderLoad(t *testing.T) {
 	testkit.WithoutRace(t)
 	address, network := cuttable(t)
@@ -176,7 +176,7 @@ func TestRedisIsGoneUnderLoad(t *testing.T) {
 	time.Sleep(2 * time.Second)
 
 	network.Stop()
-	time.Sleep(1500 * time.Millisecond) // the first calls may take their second
+	time.Sleep(1500 * time.Millisecond) // the first calls may take a second
 	l.slowest.Store(0)
 	sold := ledger(t, w.provider).Totals.Submitted
 	before := l.served.Load()
@@ -209,8 +209,8 @@ func TestRedisIsGoneUnderLoad(t *testing.T) {
 	t.Logf("%d served, %d times 503, %d bought", l.served.Load(), l.empty.Load(), bought)
 }
 
-// A replica is stopped under load: no request of a client that tries again fails, and after the
-// next start the ledger balances. TestConnectionsOfAStop tests the connections.
+// A replica is stopped under load. If a client repeats refused requests, none of its requests fails.
+// After the next start the ledger balances. TestConnectionsOfAStop tests the connections.
 func TestStopUnderLoad(t *testing.T) {
 	const callers = 20
 	t.Parallel()
@@ -231,13 +231,13 @@ func TestStopUnderLoad(t *testing.T) {
 	if l.failed.Load() > 0 {
 		t.Errorf("%d requests failed: %v", l.failed.Load(), l.why.Load())
 	}
-	// When the port closes, each caller may have one request in flight: on a connection that is
-	// not accepted yet, of which a busy machine may have many, or on an idle one that is being
-	// closed. Neither takes a token, as the sums below show.
+	// When the port closes, each caller may have one request in flight. Its connection may not be
+	// accepted yet, which is common on a busy machine, or it may be an idle connection that is being
+	// closed. As the sums below show, such a request takes no token.
 	if refused, cut := l.refused.Load(), l.cut.Load(); refused+cut > callers {
 		t.Errorf("%d new and %d used connections of %d callers ended without an answer", refused, cut, callers)
 	}
-	// The last replica is killed too, with orders in flight, and then started again.
+	// The last replica is also killed, with orders in flight, and then started again.
 	if err := stays.stop(); err != nil {
 		t.Errorf("SIGTERM: %v", err)
 	}

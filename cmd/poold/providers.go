@@ -12,7 +12,7 @@ import (
 )
 
 // providers makes the clients for the providers of a Set. A reload keeps the clients whose settings
-// did not change. providers is not safe for concurrent use; reloads run one at a time.
+// did not change. A providers is not safe for concurrent use, because reloads run one at a time.
 type providers struct {
 	observe   func(provider string) func(action, outcome string)
 	log       *slog.Logger
@@ -28,8 +28,8 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 	var entries []purchase.Entry
 	for _, wanted := range set.Providers {
 		terms := wanted
-		// These fields do not shape the client. If only they change, the provider keeps its client,
-		// and so its state.
+		// These fields do not affect the client. If only these fields change, the provider keeps its
+		// client and the client's state.
 		wanted.Line, wanted.Concurrency, wanted.Price = 0, 0, targets.Prices{}
 		wanted.CallbackURL, wanted.FallbackAfter, wanted.CallbackDelay = "", 0, 0
 		client := old[wanted]
@@ -48,7 +48,7 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 			Callbacks: ps.callbacks(set, terms),
 		})
 	}
-	// Orders in flight still use the client of a removed provider; Close only drops idle
+	// Orders in flight still use the client of a removed provider. Close only closes idle
 	// connections.
 	for _, client := range old {
 		client.Close()

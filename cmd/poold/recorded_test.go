@@ -23,7 +23,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A recorded hour and the trace of the same requests give the same figures.
+// A simulation of a recorded hour and a simulation of the trace of the same requests have the same
+// figures.
 func TestSimulateFromHistory(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -46,14 +47,15 @@ func TestSimulateFromHistory(t *testing.T) {
 	requests := 0
 	for tenth := 13; tenth < 12000; tenth += int(random.ExpFloat64() * 200) {
 		requests++
-		// The last write of a process counts, so each minute belongs to one of the two recorders.
+		// Each minute belongs to one of the two recorders, because the last write of a minute
+		// replaces earlier writes.
 		replicas[tenth/600%2].Note(login, from.Add(time.Duration(tenth)*100*time.Millisecond+time.Duration(random.IntN(100))*time.Millisecond))
 		fmt.Fprintf(&trace, "%d.%d\n", tenth/10, tenth%10)
 	}
 	over, end := context.WithCancel(t.Context())
 	end()
 	for _, a := range replicas {
-		if err := a.Run(over); err != nil { // writes at its end
+		if err := a.Run(over); err != nil { // Run writes when it ends
 			t.Fatal(err)
 		}
 	}
@@ -93,7 +95,7 @@ func TestSimulateFromHistory(t *testing.T) {
 		}
 	}
 
-	// The requests to the daemon are recorded once it has stopped.
+	// When the daemon has stopped, the requests to it are recorded.
 	asked := time.Now()
 	for range 3 {
 		if _, status, err := p.take(t.Context(), http.DefaultClient, "login", "?wait=0s"); err != nil || status != 200 && status != 503 {
@@ -113,8 +115,8 @@ func TestSimulateFromHistory(t *testing.T) {
 	}
 }
 
-// A daemon's answer is replayed from its start: the target's windows are those of that day, and the
-// whole time counts for the spend a day.
+// The simulation replays a daemon's response from its start. The target's windows are the windows of
+// that day, and the spend per day includes the whole time of the response.
 func TestSimulateReplaysTheAnswerOfADaemon(t *testing.T) {
 	testkit.WithoutRace(t)
 	answer := ""
@@ -139,8 +141,8 @@ func TestSimulateReplaysTheAnswerOfADaemon(t *testing.T) {
 	if code, out, _ := tell("2026-01-05T14:00:00.000Z"); code != 0 || !strings.Contains(out, `"hits": 0,`) {
 		t.Errorf("on a Monday: exit %d: %s", code, out)
 	}
-	// A fixed depth also buys during hours without requests: here for 12 hours, and then for the
-	// time that --length sets.
+	// A fixed depth also buys during hours without requests. Here it buys for 12 hours, and then for
+	// the time that --length sets.
 	perDay := func(args ...string) float64 {
 		_, out, _ := tell("2026-01-07T01:59:00.000Z", append(args, "--price", "1000", "--refill", "fixed", "--depth", "1")...)
 		var of simulate.Money

@@ -19,20 +19,21 @@ import (
 	"poold/internal/testkit"
 )
 
-// world is the environment of a test of faults: a Redis, a provider and the file of the replicas.
+// world is the environment of a test of faults: a Redis, a provider and the configuration file of the
+// replicas.
 type world struct {
-	redis    string // address, or several
+	redis    string // one or more addresses
 	provider string
 	config   string
 	letters  string // folder of the dead letters
 }
 
-// terms has the lines of the configuration file in which the tests differ.
+// terms contains the lines of the configuration file in which the tests differ.
 type terms struct {
-	pace     string // first poll and interval; "" = quick ones
-	timeout  string // of a task; "" = 8s
-	provider string // more keys of the provider, beginning with a comma
-	target   string // and of the target
+	pace     string // first poll and interval; "" = short times
+	timeout  string // timeout of a task; "" = 8s
+	provider string // more keys of the provider; starts with a comma
+	target   string // more keys of the target; starts with a comma
 	top      string // whole sections
 	depth    int
 	redis    string // the address of a shared Redis; "" = a new one
@@ -80,7 +81,7 @@ func (w *world) start(t testing.TB, env ...string) *process {
 	return startPoold(t, w.config, "", env...)
 }
 
-// sales are the provider's, by the hash of their tokens.
+// sales returns the provider's sales by the hash of their tokens.
 func sales(books simulated.Ledger) map[string]simulated.Sale {
 	byToken := map[string]simulated.Sale{}
 	for _, sale := range books.Sales {
@@ -130,9 +131,9 @@ func (w *world) atRest(t testing.TB, p *process, limit time.Duration) targetStat
 	return s
 }
 
-// One of two replicas kills itself at each step of an order. The other replica takes over: nothing
-// is bought twice and every solved task is collected, except the one submission that the kill
-// interrupted.
+// One of two replicas kills itself at each step of an order, and the other replica takes over.
+// Nothing is bought twice. Every solved task is collected, except the task of a submission that the
+// kill interrupted.
 func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -141,7 +142,7 @@ func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 		point     string
 		callbacks bool
 		lost      int // orders with an unknown end
-		forgone   int // how many of those were really bought
+		forgone   int // how many orders with an unknown end were really bought
 	}{
 		{point: "placed"},
 		{point: "marked", lost: 1},
@@ -167,16 +168,16 @@ func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 			}
 			w := newWorld(t, quick(), with)
 			living := w.start(t)
-			door.leadsTo(living)
+			door.setReplicas(living)
 			w.atRest(t, living, 30*time.Second)
-			// There is one order at a time, so that the kill interrupts only this step.
+			// Only one order runs at a time, so that the kill interrupts only this step.
 			dying := w.start(t, crashAt(step.point, 1))
-			door.leadsTo(dying, living)
+			door.setReplicas(dying, living)
 			first, code, err := dying.take(t.Context(), http.DefaultClient, "login", "")
 			if code != http.StatusOK {
 				t.Fatal(code, err)
 			}
-			dying.died(20 * time.Second)
+			dying.waitForDeath(20 * time.Second)
 			testkit.Within(t, time.Second, "the other replica to show the take", func() bool { return living.target("login").Hits == 1 })
 			s := w.atRest(t, living, 40*time.Second)
 			bought := living.balance()
@@ -201,25 +202,25 @@ func TestKillAtEveryStepOfAnOrder(t *testing.T) {
 	}
 }
 
-// A single replica that is killed with orders under way collects them when it is
-// started again.
+// A single replica is killed with orders under way. When it is started again, it collects these
+// orders.
 func TestTheRestartedCollects(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
 	o := quick()
 	o.Median, o.Min, o.Max = 5*time.Second, 4*time.Second, 7*time.Second
-	// An order cannot be adopted before its lease of 5 s has expired, and on a busy machine the
-	// next start takes a while too: older orders reach their timeout.
+	// An order cannot be adopted before its lease of 5 s has expired. On a busy machine the next
+	// start also takes a while, so older orders would reach their timeout.
 	w := newWorld(t, o, terms{depth: 8, timeout: "60s"})
 	first := w.start(t)
-	// The test waits until the ids of the tasks are stored too, because a kill before that costs an
+	// The test waits until the ids of the tasks are also stored, because a kill before that costs an
 	// order (promise 6).
 	testkit.Within(t, 20*time.Second, "the orders to be under way", func() bool {
 		s := first.target("login")
 		return ledger(t, w.provider).Totals.Submitted == 8 && s.Bought == 8 && s.InFlight == 8
 	})
 	first.signal(syscall.SIGKILL)
-	first.died(5 * time.Second)
+	first.waitForDeath(5 * time.Second)
 	second := w.start(t)
 	w.atRest(t, second, 40*time.Second)
 	if n := ledger(t, w.provider).Totals.Submitted; n != 8 {
@@ -233,8 +234,8 @@ func TestTheRestartedCollects(t *testing.T) {
 	}
 }
 
-// A replica that is stopped for longer than its leases finds its orders taken
-// over when it goes on, and buys and settles nothing for them.
+// A replica is stopped for longer than its leases, and another replica takes over its orders. When
+// the replica continues, it buys and settles nothing for these orders.
 func TestAStoppedReplicaLosesItsOrders(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -244,7 +245,7 @@ func TestAStoppedReplicaLosesItsOrders(t *testing.T) {
 	stopped, other := w.start(t), w.start(t)
 	w.atRest(t, other, 30*time.Second)
 	for round := range 3 {
-		// The demand makes both replicas buy.
+		// The demand is so high that both replicas buy.
 		var callers sync.WaitGroup
 		for range 6 {
 			callers.Go(func() { _, _, _ = other.take(t.Context(), http.DefaultClient, "login", "?wait=10s") })
@@ -257,7 +258,7 @@ func TestAStoppedReplicaLosesItsOrders(t *testing.T) {
 		callers.Wait()
 		w.atRest(t, other, 20*time.Second)
 	}
-	// The replica that continues late causes nothing further.
+	// The replica that continues late changes nothing.
 	time.Sleep(time.Second)
 	s := w.atRest(t, stopped, 20*time.Second)
 	books := ledger(t, w.provider)
@@ -269,8 +270,9 @@ func TestAStoppedReplicaLosesItsOrders(t *testing.T) {
 	t.Logf("bought %d, sold %d, handed out %d, in stock %d, lost %d", bought, books.Totals.Submitted, served, s.Fresh, s.Lost)
 }
 
-// A fifth of the submits are accepted and never answered. With polling alone, bought orders never
-// exceed the wanted and the unknown ones. With callbacks all of them are collected.
+// A fifth of the submits are accepted, but their responses are lost. With polling alone, the bought
+// orders never exceed the sum of the wanted and the unknown orders. With callbacks all bought orders
+// are collected.
 func TestLostSubmitAnswers(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -288,7 +290,7 @@ func TestLostSubmitAnswers(t *testing.T) {
 			}
 			w := newWorld(t, o, with)
 			p := w.start(t)
-			door.leadsTo(p)
+			door.setReplicas(p)
 			served := 0
 			ctx, end := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer end()
@@ -322,9 +324,8 @@ func TestLostSubmitAnswers(t *testing.T) {
 	}
 }
 
-// Eight replicas start at once on an empty Redis. By the provider's ledger there
-// are never more tasks than its concurrency allows, nor orders beyond the depth
-// or a budget.
+// Eight replicas start at the same time on an empty Redis. By the provider's ledger, the number of
+// tasks never exceeds the concurrency, and the number of orders never exceeds the depth or a budget.
 func TestEightReplicasStartAtOnce(t *testing.T) {
 	testkit.WithoutRace(t)
 	const concurrency, depth, budget = 7, 25, 32
@@ -348,7 +349,7 @@ func TestEightReplicasStartAtOnce(t *testing.T) {
 			if n := ledger(t, w.provider).Totals.Submitted; n != depth {
 				t.Errorf("%d tasks were bought for a depth of %d", n, depth)
 			}
-			// All replicas get a demand that exceeds the budget.
+			// The demand at all replicas exceeds the budget.
 			for i := range depth {
 				all.Go(func() { _, _, _ = replicas[i%8].take(t.Context(), http.DefaultClient, "login", "?wait=5s") })
 			}
@@ -367,9 +368,9 @@ func TestEightReplicasStartAtOnce(t *testing.T) {
 			if bought := replicas[5].balance(); bought != books.Totals.Submitted {
 				t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)
 			}
-			// The remaining tokens are handed out, then the answer names the budget and its end.
+			// The remaining tokens are handed out. Then the response names the budget and its end.
 			w.drain(t, replicas[1], map[string]bool{})
-			problem, retry := replicas[2].refusal("login")
+			problem, retry := replicas[2].takeRefused("login")
 			if problem != "budget_exhausted" || retry < 50*time.Minute || retry > time.Hour {
 				t.Errorf("refused with %s, to be tried again in %v", problem, retry)
 			}
@@ -378,8 +379,8 @@ func TestEightReplicasStartAtOnce(t *testing.T) {
 	}
 }
 
-// A bad sitekey is corrected over a restart. The orders of the old sitekey are adopted, and their
-// polls fail because it is bad. This is no fault of the target that has the name now.
+// A wrong sitekey is corrected at a restart. The orders with the old sitekey are adopted, and their
+// polls fail because of the old sitekey. The corrected target does not count as faulty.
 func TestAdoptedOrdersSayNothingOfACorrectedTarget(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

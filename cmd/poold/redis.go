@@ -21,7 +21,8 @@ const embeddedTick = 50 * time.Millisecond
 type embeddedRedis struct{ *miniredis.Miniredis }
 
 // openRedis returns the address of the configured Redis. If the file selects the embedded Redis,
-// openRedis starts it and returns it as own; the caller must close it. Otherwise own is nil.
+// openRedis also starts it and returns it in the result own. The caller must close own. Otherwise own
+// is nil.
 func openRedis(wanted targets.Redis, log *slog.Logger) (address string, own *embeddedRedis, err error) {
 	redis.SetLogger(backend.RedisLog{Log: log})
 	if !wanted.Embedded() {
@@ -34,7 +35,7 @@ func openRedis(wanted targets.Redis, log *slog.Logger) (address string, own *emb
 	return "redis://" + own.Addr(), own, nil
 }
 
-// run advances the clock of the embedded Redis, so that keys expire, until ctx ends.
+// run advances the clock of the embedded Redis until ctx ends, so that keys expire.
 func (e *embeddedRedis) run(ctx context.Context) error {
 	ticker := time.NewTicker(embeddedTick)
 	defer ticker.Stop()

@@ -10,7 +10,7 @@ import (
 	"poold/internal/targets"
 )
 
-// apply passes a new Set to all parts of the daemon that use one.
+// apply passes a new Set to all parts of the daemon that use a Set.
 func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	d.buyer.SetProviders(d.providers.entries(ctx, set))
 	d.buyer.SetBudget(set.Budget.PerDay)
@@ -22,16 +22,16 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	if d.history.arrivals != nil {
 		d.history.arrivals.SetTargets(names)
 	}
-	// Guests that became targets must be handed over before a worker reads their stock, because the
-	// hand-over resets their figures.
+	// Guests that became targets must be handed over before a worker reads their stock, because this
+	// resets their figures.
 	if err := d.store.Guests.HandOver(ctx, ids); err != nil {
 		d.log.Debug("targets may still count as guests for some minutes", "err", err)
 	}
 	d.manager.Apply(ctx, set)
 }
 
-// reapply applies the Set of a reload. If the folder of the dead letters is not writable, the
-// daemon logs an error and continues, although the same fault ends a start.
+// reapply applies the Set of a reload. If the folder of the dead letters is not writable, the daemon
+// logs an error and continues. During a start the same fault ends the daemon.
 func (d *daemon) reapply(ctx context.Context, set *targets.Set) {
 	if set.Simulated() && !d.file.Current().Simulated() {
 		d.log.Warn(simulatedNow)
@@ -42,8 +42,8 @@ func (d *daemon) reapply(ctx context.Context, set *targets.Set) {
 	d.apply(ctx, set)
 }
 
-// openLetters opens the folder of the dead letters and finds the letters of an earlier run. It does
-// nothing if no provider has a callback URL and the folder does not exist.
+// openLetters opens the folder of the dead letters and finds the letters of earlier runs. If no
+// provider has a callback URL and the folder does not exist, openLetters does nothing.
 func (d *daemon) openLetters(set *targets.Set) error {
 	called := slices.ContainsFunc(set.Providers, func(p targets.Provider) bool { return p.CallbackURL != "" })
 	if _, err := os.Stat(d.letters); err != nil && !called {

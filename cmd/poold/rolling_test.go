@@ -14,9 +14,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// BenchmarkRollingReplacement replaces three replicas one after the other under load, by the
-// binary of POOLD_OTHER and back again, b.N times. Without the variable the other binary is
-// the same one. It fails if a token is lost, repeated, or bought and not accounted for.
+// BenchmarkRollingReplacement replaces three replicas under load, one after another, by the binary in
+// POOLD_OTHER and then back, b.N times. Without this variable it uses the same binary. It fails if a
+// token is lost or repeated, or is bought and not accounted for.
 func BenchmarkRollingReplacement(b *testing.B) {
 	other := poold
 	if path := os.Getenv("POOLD_OTHER"); path != "" {
@@ -84,27 +84,27 @@ func BenchmarkRollingReplacement(b *testing.B) {
 	b.ReportMetric(float64(load.longest.Load())/1e9, "longest-s")
 }
 
-// rollingLoad is callers that ask the replicas in turn, as a load balancer does: a replica that
-// is not there or stops is skipped.
+// rollingLoad is a set of callers that send requests to the replicas in turn, as a load balancer
+// does. They skip a replica that is not there or stops.
 type rollingLoad struct {
 	b        *testing.B
 	replicas []*atomic.Pointer[process]
 
 	tokens, solves, again atomic.Int64
-	longest               atomic.Int64 // time of one answer, tries included, ns
+	longest               atomic.Int64 // time of one response in ns, including all attempts
 
 	mu   sync.Mutex
 	seen map[string]bool // hashes of the tokens
 }
 
-// call takes tokens, and every fourth time solves a CAPTCHA of a new page, until ctx ends.
+// call takes tokens until ctx ends. Every fourth request solves a CAPTCHA of a new page instead.
 func (l *rollingLoad) call(ctx context.Context, caller int) {
 	client := &http.Client{Transport: &http.Transport{}, Timeout: 30 * time.Second}
 	defer client.CloseIdleConnections()
 	for n := 0; ctx.Err() == nil; n++ {
 		began := time.Now()
 		key := fmt.Sprintf("rolling-%d-%d", caller, n)
-		for try := 0; !l.once(client, caller+n+try, key, n%4 == 3); try++ {
+		for try := 0; !l.request(client, caller+n+try, key, n%4 == 3); try++ {
 			l.again.Add(1)
 			if time.Since(began) > 30*time.Second {
 				l.b.Errorf("no answer to %s in 30 s", key)
@@ -121,9 +121,9 @@ func (l *rollingLoad) call(ctx context.Context, caller int) {
 	}
 }
 
-// once asks one replica and reports whether it answered with a token. The idempotency key makes
-// a request that is sent again safe.
-func (l *rollingLoad) once(client *http.Client, turn int, key string, solve bool) bool {
+// request sends a request to one replica and reports whether the replica responded with a token.
+// Because of the idempotency key the request may be sent again.
+func (l *rollingLoad) request(client *http.Client, turn int, key string, solve bool) bool {
 	p := l.replicas[turn%len(l.replicas)].Load()
 	if p == nil {
 		return false

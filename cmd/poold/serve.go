@@ -76,8 +76,8 @@ func newServe(c *cli.Console) *cobra.Command {
 
 // serve runs the daemon until ctx ends.
 func serve(ctx context.Context, c *cli.Console, config, listen string, log *slog.Logger) error {
-	// The receiver stays registered until the daemon has stopped. Without a receiver, a SIGHUP during
-	// the stop would kill the process.
+	// The receiver stays registered until the daemon has stopped. Otherwise a SIGHUP during the stop
+	// would kill the process.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -100,7 +100,7 @@ type daemon struct {
 	file      *reload.File
 	log       *slog.Logger
 	listener  net.Listener
-	embedded  *embeddedRedis // nil with a real Redis
+	embedded  *embeddedRedis // nil if the daemon uses a real Redis
 	store     *pool.Store
 	buyer     *purchase.Buyer
 	mode      string // "embedded", or the redisdb.Mode of a real Redis
@@ -131,7 +131,7 @@ type orders struct {
 }
 
 // newDaemon binds the port and builds the parts, but starts none of them except the embedded Redis.
-// It binds the port first, so that a port in use fails the start at once.
+// It binds the port first, so that the start fails at once if the port is in use.
 func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, log *slog.Logger) (*daemon, error) {
 	listener, err := bind(ctx, set.Server.Listen, set.Server.TLS)
 	if err != nil {
@@ -184,7 +184,7 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 		return errors.Join(err, d.disconnect())
 	}
 	d.buyer = purchase.NewBuyer(orders{d.store.Orders, permits.New(d.store.DB)}, d.letters, observer{metrics, d.history.sender}, d.log)
-	d.history.show(set.History, d.buyer, d.log)
+	d.history.addMirror(set.History, d.buyer, d.log)
 	if err := d.openLetters(set); err != nil {
 		return errors.Join(err, d.disconnect())
 	}
@@ -217,8 +217,8 @@ func (d *daemon) build(ctx context.Context, set *targets.Set) error {
 	return nil
 }
 
-// onRequest returns the function that records the arrival of each request for a token. It returns
-// nil if no history is kept.
+// onRequest returns the function that records the arrival of each request for a token. It returns nil
+// if no history is kept.
 func (d *daemon) onRequest(wanted targets.History) func(captcha.ID, time.Time) {
 	if wanted.Backend == targets.HistoryNone {
 		return nil

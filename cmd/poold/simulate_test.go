@@ -36,8 +36,8 @@ targets:
     min: 2
 `
 
-// The output about a target has every documented field and is the same in each run, and a flag
-// overrides the file.
+// The output about a target has every documented field and is the same in each run. A flag overrides
+// the file.
 func TestSimulateTarget(t *testing.T) {
 	testkit.WithoutRace(t)
 	dir := t.TempDir()
@@ -61,7 +61,7 @@ func TestSimulateTarget(t *testing.T) {
 			t.Errorf("the answer has no %s", field)
 		}
 	}
-	if got["requests"] != 6 || got["hits"] < 2 || got["bought"] < 10 { // min: 2, for a thousand seconds
+	if got["requests"] != 6 || got["hits"] < 2 || got["bought"] < 10 { // two tokens are ready for a thousand seconds
 		t.Errorf("%v", got)
 	}
 	if _, again, _ := simulateWith(t, args...); again != out {
@@ -82,14 +82,14 @@ func TestSimulateTarget(t *testing.T) {
 	}
 }
 
-// A target's warm windows are part of its policy: second 0 is a Monday, 00:00.
+// A target's warm windows are part of its policy. Second 0 is a Monday at 00:00.
 func TestSimulateWarmWindows(t *testing.T) {
 	testkit.WithoutRace(t)
 	dir := t.TempDir()
 	file, trace := filepath.Join(dir, "pools.yaml"), filepath.Join(dir, "trace.txt")
 	slow := strings.Replace(simulatedFile, "simulated}", "simulated, first_poll: 17s}", 1)
 	text := strings.Replace(slow, "min: 2\n", "warm: [{cron: \"10 0 * * 1\", tokens: 4, for: 1m}]\n", 1)
-	arrivals := strings.Repeat("610\n", 4) + strings.Repeat("87010\n", 4) // ten past on Monday, and on Tuesday
+	arrivals := strings.Repeat("610\n", 4) + strings.Repeat("87010\n", 4) // ten past midnight on Monday and on Tuesday
 	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.WriteFile(trace, []byte(arrivals), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestSimulateWarmWindows(t *testing.T) {
 	}
 }
 
-// Without a target no file is read.
+// Without a target the command reads no file.
 func TestSimulateWithoutFile(t *testing.T) {
 	testkit.WithoutRace(t)
 	code, out, problems := simulateWith(t, "--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.2", "--length", "2h", "--config", "/nowhere")
@@ -115,8 +115,8 @@ func TestSimulateWithoutFile(t *testing.T) {
 	}
 }
 
-// If the hit rate is lower than wanted, the output says what the wanted rate needs. Otherwise it
-// says nothing about it.
+// If the hit rate is below the wanted rate, the output states how the wanted rate can be reached.
+// Otherwise this line is missing.
 func TestSimulateNeeds(t *testing.T) {
 	testkit.WithoutRace(t)
 	args := []string{"--depth", "50", "--refill", "adaptive", "--demand", "poisson:0.05", "--length", "1h"}

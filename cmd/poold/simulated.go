@@ -21,9 +21,9 @@ const (
 )
 
 // simulatedProvider runs the built-in provider inside this process, on a loopback port. The port
-// opens when a Set first uses this provider.
+// opens when a Set uses this provider for the first time.
 type simulatedProvider struct {
-	address string            // empty until a Set first uses the provider
+	address string            // empty until a Set uses the provider for the first time
 	key     captcha.Secret    // random, so that a web page in a browser of this machine cannot place orders
 	opened  chan net.Listener // passes the listener from open to run
 	log     *slog.Logger
@@ -33,7 +33,7 @@ func newSimulatedProvider(log *slog.Logger) *simulatedProvider {
 	return &simulatedProvider{key: captcha.Secret(rand.Text()), opened: make(chan net.Listener, 1), log: log}
 }
 
-// open opens the port when it is first called; further calls do nothing.
+// open opens the port at its first call. Later calls do nothing.
 func (s *simulatedProvider) open(ctx context.Context) error {
 	if s.address != "" {
 		return nil
@@ -48,7 +48,7 @@ func (s *simulatedProvider) open(ctx context.Context) error {
 	return nil
 }
 
-// run waits until open has opened the port, and serves it until ctx ends.
+// run waits until open has opened the port, and then serves the provider until ctx ends.
 func (s *simulatedProvider) run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -19,7 +19,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// The largest unit of shipping code of each kind. Tests are not measured.
+// The limits for the largest package, file, function and type. Tests are not measured.
 const (
 	mostPackageLines  = 4000
 	mostMainLines     = 1500 // cmd/poold
@@ -28,8 +28,8 @@ const (
 	mostMethods       = 30
 )
 
-// No package, file, function or type is too large. With -v the test prints the lines of each
-// package and their sum.
+// No package, file, function or type is too large. With -v the test prints the number of lines of
+// each package and their sum.
 func TestSizes(t *testing.T) {
 	testkit.WithoutRace(t)
 	sizes, err := sizesBelow(filepath.Join("..", ".."))
@@ -92,7 +92,8 @@ type size struct {
 // helps matches packages that only tests, benchmarks and scripts import.
 var helps = regexp.MustCompile(`^(bench|scripts)/|test$|testkit$`)
 
-// sizesBelow measures all Go files below root except tests and the packages that only help them.
+// sizesBelow measures all Go files in the folder root except tests and the packages that only tests
+// need.
 func sizesBelow(root string) (map[string]size, error) {
 	sizes := make(map[string]size)
 	err := filepath.WalkDir(root, func(where string, entry fs.DirEntry, err error) error {
@@ -115,8 +116,8 @@ func sizesBelow(root string) (map[string]size, error) {
 	return sizes, err
 }
 
-// measure adds the sizes of one file. If files for different builds have functions of one
-// name, the largest counts.
+// measure adds the sizes of one file. If files for different builds have functions with the same
+// name, only the largest function counts.
 func measure(sizes map[string]size, name string, source []byte) error {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)

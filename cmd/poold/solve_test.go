@@ -20,17 +20,17 @@ import (
 	"poold/internal/testkit"
 )
 
-// buying is a file in which /solve may buy.
+// buying is a section of the configuration file. It allows purchases for /solve.
 const buying = `solve: {owner: qa@example.com, pages: ["https://example.com/*"], images: true, budget: {per_day: 100000}}`
 
-// guest is a body of POST /solve, of an identity that no target has.
+// guest returns a body of POST /solve for an identity that no target has.
 func guest(name string, more ...string) string {
 	return fmt.Sprintf(`{"type":"turnstile","sitekey":"1x00000000000000000000AA","pageurl":"https://example.com/%s"%s}`, name, strings.Join(more, ""))
 }
 
 const sharing = `,"dedup":"identity"`
 
-// solveAnswer is an answer of POST /solve.
+// solveAnswer is the response to POST /solve.
 type solveAnswer struct {
 	handout
 
@@ -40,7 +40,7 @@ type solveAnswer struct {
 	Problems []string
 }
 
-// solve asks for a solve and returns the status code.
+// solve sends a POST /solve and returns the status code.
 func (p *process) solve(ctx context.Context, client *http.Client, body string, headers ...string) (solveAnswer, int, error) {
 	text, code, err := p.request(ctx, client, "/solve", body, append(headers, "Content-Type", "application/json")...)
 	if err != nil {
@@ -50,16 +50,16 @@ func (p *process) solve(ctx context.Context, client *http.Client, body string, h
 	return a, code, json.Unmarshal(text, &a)
 }
 
-// solvers are callers of /solve that ask at once, each until it has an answer from a
-// replica that lives.
+// solvers are concurrent callers of /solve. Each caller repeats its request until a living replica
+// responds.
 type solvers struct {
 	mu      sync.Mutex
 	sources map[string]int
-	tokens  map[string]int // by text, how many got it
+	tokens  map[string]int // number of callers by token
 	failed  []string
 }
 
-// ask has n callers ask, caller i with body(i); they go round the replicas.
+// ask runs n concurrent callers. Caller i sends body(i), and the callers use the replicas in turn.
 func ask(t *testing.T, replicas []*process, n int, body func(i int) string, headers func(i int) []string) *solvers {
 	t.Helper()
 	c := &solvers{sources: map[string]int{}, tokens: map[string]int{}}
@@ -97,10 +97,10 @@ func same(body string) func(int) string { return func(int) string { return body 
 
 func noHeaders(int) []string { return nil }
 
-// claimStore is a store of claims, with the crashes that are tested with it.
+// claimStore is a store of claims, and the crashes that are tested with this store.
 type claimStore struct {
-	redis, section func(t *testing.T) string // of the file; nil = the usual one
-	crashes        []string                  // points of internal/purchase; "" = none
+	redis, section func(t *testing.T) string // parts of the configuration file; nil = the usual part
+	crashes        []string                  // crash points of internal/purchase; "" = no crash
 }
 
 func claimStores(t *testing.T) map[string]claimStore {
@@ -116,8 +116,8 @@ func claimStores(t *testing.T) map[string]claimStore {
 	}
 }
 
-// Equal requests that share their solve buy one solve over all replicas, even if the replica that
-// solves is killed at any point.
+// Equal requests that share their solve buy only one solve over all replicas. The same holds if the
+// replica that solves is killed at any point.
 func TestEqualSolvesBuyOne(t *testing.T) {
 	testkit.WithoutRace(t)
 	for name, b := range claimStores(t) {
@@ -140,7 +140,7 @@ func TestEqualSolvesBuyOne(t *testing.T) {
 				}
 				first := w.start(t, env...)
 				replicas := []*process{first, w.start(t), w.start(t)}
-				// The claim is the first one's before the others ask.
+				// The first caller has the claim before the other callers send their requests.
 				begun := make(chan *solvers, 1)
 				go func() { begun <- ask(t, replicas, 1, same(guest("shared", sharing)), noHeaders) }()
 				time.Sleep(300 * time.Millisecond)
@@ -167,8 +167,8 @@ func TestEqualSolvesBuyOne(t *testing.T) {
 	}
 }
 
-// Requests that share nothing buy one solve each, also if many solves fail. Each failure goes to
-// exactly one request.
+// Requests that share nothing buy one solve each, even if many solves fail. Exactly one request gets
+// the error of each failure.
 func TestFailedSolves(t *testing.T) {
 	t.Parallel()
 	o := quick()
@@ -185,7 +185,8 @@ func TestFailedSolves(t *testing.T) {
 	}
 }
 
-// Repeated requests with one Idempotency-Key buy one solve, both at the same time and after a kill.
+// Requests with the same Idempotency-Key buy one solve, if they are sent at the same time or after a
+// kill.
 func TestRepeatedSolveBuysOne(t *testing.T) {
 	t.Parallel()
 	o := quick()
@@ -212,8 +213,8 @@ func TestRepeatedSolveBuysOne(t *testing.T) {
 	}
 }
 
-// A sharer that hangs up leaves the bought token to the others, or to the next caller if no other
-// is left.
+// If a sharer hangs up, the other sharers get the bought token. If no sharer is left, the next caller
+// gets it.
 func TestSharersHangUp(t *testing.T) {
 	t.Parallel()
 	o := quick()
@@ -243,7 +244,7 @@ func TestSharersHangUp(t *testing.T) {
 	hangUp(200, "all", time.Second)
 	time.Sleep(2500 * time.Millisecond)
 	a, code, err := replicas[0].solve(t.Context(), http.DefaultClient, guest("all", sharing))
-	// It waits in the pool, or was taken for the claim, which has no caller yet.
+	// The token waits in the pool, or it was taken for the claim, which has no caller yet.
 	if err != nil || code != http.StatusOK || a.Source != "pool" && a.Source != "solve" {
 		t.Errorf("the next call: %d %q, %v", code, a.Source, err)
 	}
@@ -253,8 +254,8 @@ func TestSharersHangUp(t *testing.T) {
 	}
 }
 
-// The budget of /solve holds over eight replicas, even if some are killed while they place an
-// order.
+// Eight replicas together keep the budget of /solve, even if some replicas are killed while they
+// place an order.
 func TestSolveBudgetHolds(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -281,8 +282,7 @@ func TestSolveBudgetHolds(t *testing.T) {
 	}
 }
 
-// At most one slot in four goes to a target without callers while callers wait for
-// guests.
+// While callers wait for guests, at most one slot in four goes to a target without callers.
 func TestGuestsComeBeforeStock(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -309,15 +309,14 @@ func TestGuestsComeBeforeStock(t *testing.T) {
 			others++
 		}
 	}
-	// The bids come one after the other; those under way when the callers came are
-	// let pass.
+	// Bids are served one after another. Bids under way when the callers came are not counted.
 	if guests != 20 || others > 20/3+8 {
 		t.Errorf("%d slots went to targets while 20 callers waited, %d to these", others, guests)
 	}
 }
 
-// A guest that becomes a target by a reload leaves its counts to the guests; the target counts
-// later events. No counter decreases, also when the target is removed.
+// A guest becomes a target by a reload. Its earlier counts stay with the guests, and the target
+// counts only later events. No counter decreases, even when the target is removed.
 func TestAGuestBecomesATarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quick(), terms{top: buying})
@@ -330,7 +329,7 @@ func TestAGuestBecomesATarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := map[string]float64{}
-	bought := func(target string) float64 { // -1 = it is not shown
+	bought := func(target string) float64 { // -1 = the target is not in the metrics
 		for name, value := range p.metrics() {
 			if counter := strings.Contains(name, "_total{"); counter && strings.Contains(name, `target="/solve"`) {
 				if value < last[name] {
@@ -368,8 +367,8 @@ func TestAGuestBecomesATarget(t *testing.T) {
 	p.balance()
 }
 
-// on_empty: solve buys while the target's budget lasts. Later callers are refused at once, but not
-// before the callers with orders in flight have their tokens.
+// With on_empty: solve a target buys while its budget lasts. Later callers are refused at once, but
+// not before the callers with orders in flight have their tokens.
 func TestOnEmptySolveWithoutABudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quick(), terms{target: `, on_empty: solve, budget: {per_day: 3}`})
@@ -403,15 +402,15 @@ func TestOnEmptySolveWithoutABudget(t *testing.T) {
 	if body, code, err := p.request(t.Context(), http.DefaultClient, "/pool/login/token", ""); err != nil || code != http.StatusServiceUnavailable || !strings.Contains(string(body), `"paused"`) {
 		t.Errorf("paused: %d %s, %v", code, body, err)
 	}
-	if took := time.Since(began); took > 30*time.Second { // a wait to the end takes a minute
+	if took := time.Since(began); took > 30*time.Second { // a wait until the timeout takes a minute
 		t.Errorf("it took %v", took)
 	}
 	p.balance()
 }
 
-// While PostgreSQL is away, a caller that wants to share gets an error within a second. Other
-// requests continue, and sharing returns with the server. An error names a dropped table, and
-// `poold history init` makes it again. A newer schema ends the start.
+// While PostgreSQL is away, a caller that wants to share gets an error within a second. All other
+// requests continue. When the server returns, callers can share again. If a table was dropped, the
+// error names the table, and `poold history init` recreates it. A start fails if the schema is newer.
 func TestPostgresGoesAway(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -426,10 +425,10 @@ func TestPostgresGoesAway(t *testing.T) {
 		}
 		return code
 	}
-	// A start does not wait long for the server, which a busy machine may make slow.
+	// On a busy machine the server may need more time than a start waits.
 	testkit.Within(t, 20*time.Second, "a shared solve", func() bool { return shared() == http.StatusOK })
 	server.Kill(t)
-	quickly := false // a busy machine gets another try
+	quickly := false // a busy machine may need several attempts
 	for range 5 {
 		began := time.Now()
 		a, code, err := p.solve(t.Context(), http.DefaultClient, guest("away", sharing))
@@ -450,7 +449,7 @@ func TestPostgresGoesAway(t *testing.T) {
 	server.Up(t)
 	testkit.Within(t, 20*time.Second, "sharing to go on", func() bool { return shared() == http.StatusOK })
 
-	// The daemon makes missing tables when it connects to watch the server.
+	// The daemon creates missing tables when it connects to the server.
 	testkit.Within(t, 20*time.Second, "the server to be watched", func() bool {
 		return server.SQL(t, address, "select count(*) > 0 from pg_stat_activity where query like '%transaction_read_only%' and pid <> pg_backend_pid()") == "t"
 	})
@@ -474,8 +473,8 @@ func TestPostgresGoesAway(t *testing.T) {
 	}
 }
 
-// Secrets of callers and of the file are in no log, metric, status or error: proxies, the
-// database's address, pictures and tokens.
+// No log, metric, status or error contains secrets of callers or of the file. The secrets are
+// proxies, the database's address, pictures and tokens.
 func TestSolvesTellNoSecrets(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

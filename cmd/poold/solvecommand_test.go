@@ -18,7 +18,7 @@ import (
 	"poold/internal/targets"
 )
 
-// solveDaemon answers POST /solve as the API does (docs/solve.md), and keeps the last request.
+// solveDaemon answers POST /solve as the API does (docs/solve.md), and stores the last request.
 type solveDaemon struct {
 	status int
 	answer string
@@ -76,7 +76,7 @@ func runSolve(t *testing.T, d *solveDaemon, env map[string]string, args ...strin
 	return runCommand(t, with, append([]string{"solve"}, args...)...)
 }
 
-// Every field of a request can be given, and arrives as it was meant.
+// Every field of a request can be given on the command line, and arrives unchanged.
 func TestSolveFields(t *testing.T) {
 	dir := t.TempDir()
 	picture, proxy := filepath.Join(dir, "picture"), filepath.Join(dir, "proxy")
@@ -131,7 +131,7 @@ func TestSolveFields(t *testing.T) {
 	}
 }
 
-// The output of `poold solve`, and its errors.
+// The test checks the output and the errors of `poold solve`.
 func TestSolveCommand(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -148,7 +148,7 @@ func TestSolveCommand(t *testing.T) {
 		answer string
 		code   int
 		stdout string
-		stderr string // begins so
+		stderr string // start of stderr
 		calls  int
 	}{
 		{v2, 200, "", 0, "03AF-token\n", "", 1},
@@ -181,8 +181,8 @@ func TestSolveCommand(t *testing.T) {
 	}
 }
 
-// Keys and proxies come from files and the environment, and are sent only to the daemon. The
-// request contains only the fields that were given.
+// Keys and proxies come from files and the environment, and are sent only to the daemon. The request
+// contains only the fields that were given.
 func TestSolveSecrets(t *testing.T) {
 	proxy := filepath.Join(t.TempDir(), "proxy")
 	writeFile(t, proxy, "file:canary@192.0.2.1:1")
@@ -205,7 +205,7 @@ func TestSolveSecrets(t *testing.T) {
 	}
 }
 
-// --help fits a screen, and names every command in a line.
+// The output of --help fits on a screen, and has one line for every command.
 func TestHelpIsShort(t *testing.T) {
 	if _, help, _ := runCommand(t, nil, "--help"); strings.Count(help, "\n") > 24 || !strings.Contains(help, "\n  solve ") {
 		t.Errorf("%d lines:\n%s", strings.Count(help, "\n"), help)

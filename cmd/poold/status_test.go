@@ -24,7 +24,7 @@ const someStatus = `{"version":"1.2.3","ready":true,"as_of":"2026-01-02T03:04:05
    "budget":{"hour":null,"day":{"used":33,"limit":300}},"reason":"redis does not answer; the figures are the last known ones"},
  "dedup":{"requests":65,"shared":19,"saved":20,"missed":3,"refused":2,"saved_pct":33.3,"reason":""}}`
 
-// `poold status` shows problems first, and the spend.
+// `poold status` shows problems first, and then the amount spent.
 func TestStatusTable(t *testing.T) {
 	const want = `PROVIDER  STATE  ORDERS  LIMIT  BALANCE  CALLBACKS
 service   ok     2       9      7.25     yes
@@ -71,12 +71,12 @@ dead letters: 3 (poold dead-letters list)
 	}
 }
 
-// A glob and a state select targets. A single selected target is shown with all its figures.
+// A glob and a state select targets. If they select a single target, all its figures are shown.
 func TestStatusOfSome(t *testing.T) {
 	for _, c := range []struct {
 		args  string
 		names []string
-		all   bool // with all figures
+		all   bool // show all figures
 	}{
 		{"", []string{"login", "checkout", "signup"}, false},
 		{"*", []string{"login", "checkout", "signup"}, false},
@@ -117,7 +117,7 @@ func TestStatusOfSome(t *testing.T) {
 	}
 }
 
-// A daemon's texts reach stderr in one line each, without control sequences.
+// Texts of a daemon are written to stderr in one line each, without control sequences.
 func TestHostileErrors(t *testing.T) {
 	answer, err := json.Marshal(map[string]any{"code": "bad\x1b[2J", "detail": strings.Repeat("漢", 10_000), "problems": []string{"a\nb\u009b"}})
 	if err != nil {

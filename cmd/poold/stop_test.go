@@ -15,7 +15,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// connection is one connection to a daemon, kept open by the client.
+// connection is a connection to a daemon that the client keeps open.
 type connection struct {
 	t *testing.T
 	net.Conn
@@ -35,7 +35,7 @@ func connect(t *testing.T, p *process) connection {
 	return connection{t, conn, bufio.NewReader(conn)}
 }
 
-// send writes a request and does not wait for its answer.
+// send writes a request and does not wait for the response.
 func (c connection) send(path string) {
 	c.t.Helper()
 	if _, err := io.WriteString(c.Conn, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"); err != nil {
@@ -43,8 +43,8 @@ func (c connection) send(path string) {
 	}
 }
 
-// answer reads an answer; last is that the server ends the connection.
-func (c connection) answer() (status int, last bool) {
+// read reads a response. The result last reports whether the server closes the connection after it.
+func (c connection) read() (status int, last bool) {
 	c.t.Helper()
 	response, err := http.ReadResponse(c.answers, nil)
 	if err != nil {
@@ -57,17 +57,17 @@ func (c connection) answer() (status int, last bool) {
 	return response.StatusCode, response.Close
 }
 
-// end waits until the server closes a connection that has no request in flight.
-func (c connection) end(what string) {
+// waitForClose waits until the server closes a connection that has no request in flight.
+func (c connection) waitForClose(what string) {
 	c.t.Helper()
 	if n, err := c.answers.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
 		c.t.Errorf("%s: read %d bytes, %v instead of the end", what, n, err)
 	}
 }
 
-// A stop and connections: for a second, requests are answered on new and on idle connections, and
-// each answer is the last one of its connection. Then idle connections close. A test of httpapi
-// covers answers to earlier requests.
+// For a second after a stop has started, requests get a response on new and on idle connections.
+// After each response the server closes the connection. Then idle connections close. A test of
+// httpapi covers responses to earlier requests.
 func TestConnectionsOfAStop(t *testing.T) {
 	t.Parallel()
 	const token = "/pool/login/token?wait=60s"
@@ -78,7 +78,7 @@ func TestConnectionsOfAStop(t *testing.T) {
 	idle, used := connect(t, p), connect(t, p)
 	for _, c := range []connection{idle, used} {
 		c.send("/no-such-path")
-		if status, last := c.answer(); status != http.StatusNotFound || last {
+		if status, last := c.read(); status != http.StatusNotFound || last {
 			t.Fatalf("before the stop: %d, last %v", status, last)
 		}
 	}
@@ -86,17 +86,17 @@ func TestConnectionsOfAStop(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	testkit.Within(t, 20*time.Second, "the stop to begin", func() bool { return strings.Contains(p.output.String(), "msg=stopping") })
 	used.send(token)
-	if status, last := used.answer(); status != http.StatusServiceUnavailable || !last {
+	if status, last := used.read(); status != http.StatusServiceUnavailable || !last {
 		t.Errorf("a request on a connection that was idle: %d, last %v", status, last)
 	}
-	used.end("a connection that was idle")
+	used.waitForClose("a connection that was idle")
 	fresh := connect(t, p)
 	fresh.send("/no-such-path")
-	if status, last := fresh.answer(); status != http.StatusNotFound || !last {
+	if status, last := fresh.read(); status != http.StatusNotFound || !last {
 		t.Errorf("a request on a new connection: %d, last %v", status, last)
 	}
-	fresh.end("a new connection")
-	idle.end("a connection that stayed idle")
+	fresh.waitForClose("a new connection")
+	idle.waitForClose("a connection that stayed idle")
 	if took := time.Since(began); took < time.Second {
 		t.Errorf("a connection that stayed idle ended %v after SIGTERM", took)
 	}
@@ -110,8 +110,8 @@ func TestConnectionsOfAStop(t *testing.T) {
 	}
 }
 
-// A caller that waits for a token when the stop begins gets 503 at once: neither its own wait of
-// 60 s nor the drain limit delays the end of the daemon.
+// A caller that waits for a token when the stop starts gets a 503 at once. Neither the caller's wait
+// of 60 s nor the drain limit delays the end of the daemon.
 func TestPendingCallersOfAStop(t *testing.T) {
 	t.Parallel()
 	slow := quick()
@@ -123,7 +123,7 @@ func TestPendingCallersOfAStop(t *testing.T) {
 	testkit.Within(t, 20*time.Second, "the caller to wait", func() bool { return p.target("login").Waiting == 1 })
 	began := time.Now()
 	p.signal(syscall.SIGTERM)
-	if status, last := caller.answer(); status != http.StatusServiceUnavailable || !last {
+	if status, last := caller.read(); status != http.StatusServiceUnavailable || !last {
 		t.Errorf("the pending caller got %d, last %v", status, last)
 	}
 	if took := time.Since(began); took > drainLimit/2 {

@@ -18,19 +18,19 @@ import (
 // storeFaults lists the faults that the store of the history can have.
 var storeFaults = []struct {
 	name string
-	fate dynamotest.Fate // of each call
+	fate dynamotest.Fate // fate of each call
 }{
 	{"dead", dynamotest.Fate{Before: true}},
 	{"slow", dynamotest.Fate{Delay: 3 * time.Second}},
 	{"throttling", dynamotest.Fate{Answer: "ThrottlingException"}},
 }
 
-// shakyStore is a DynamoDB behind a proxy that has a fate for each call.
+// shakyStore is a DynamoDB behind a proxy that decides the fate of each call.
 type shakyStore struct {
 	emulator *dynamotest.Server
 	proxy    *dynamotest.Proxy
 	fate     atomic.Pointer[dynamotest.Fate] // nil = the store has no fault
-	calls    atomic.Int64                    // that met the fate
+	calls    atomic.Int64                    // number of calls with this fate
 }
 
 func newShakyStore(t testing.TB) *shakyStore {
@@ -46,13 +46,13 @@ func newShakyStore(t testing.TB) *shakyStore {
 	return s
 }
 
-// suffer lets each call have a fate from now on; nil heals the store.
-func (s *shakyStore) suffer(fate *dynamotest.Fate) {
+// setFate sets the fate of all later calls. After setFate(nil) the store works again.
+func (s *shakyStore) setFate(fate *dynamotest.Fate) {
 	s.calls.Store(0)
 	s.fate.Store(fate)
 }
 
-// side is a daemon with a separate Redis and provider, and its hand-outs.
+// side is a daemon with a separate Redis and provider. It also has the times of the hand-outs.
 type side struct {
 	w *world
 	p *process
@@ -88,9 +88,9 @@ func (p *process) historyStatus() historyStatus {
 	return document.History
 }
 
-// arrived waits until each order that ended is in the history or is counted as not
-// recorded, and returns how many are.
-func (s *side) arrived(t testing.TB) (recorded, unrecorded int) {
+// waitForRecords waits until each ended order is in the history or is counted as not recorded. It
+// returns both numbers.
+func (s *side) waitForRecords(t testing.TB) (recorded, unrecorded int) {
 	t.Helper()
 	s.w.atRest(t, s.p, time.Minute)
 	bought := s.p.balance()
@@ -109,15 +109,15 @@ func (s *side) arrived(t testing.TB) (recorded, unrecorded int) {
 	return recorded, unrecorded
 }
 
-// ask runs callers that each ask for one token after the other, with pauses, until ctx ends or most
-// tokens were handed out.
-func (s *side) ask(ctx context.Context, callers int, pause time.Duration, most int) {
+// ask runs concurrent callers that each request one token after another, with pauses. It returns when
+// ctx ends or the maximum number of tokens was handed out.
+func (s *side) ask(ctx context.Context, callers int, pause time.Duration, maximum int) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
 	defer client.CloseIdleConnections()
 	var group sync.WaitGroup
 	for range callers {
 		group.Go(func() {
-			for ctx.Err() == nil && s.count() < most {
+			for ctx.Err() == nil && s.count() < maximum {
 				began := time.Now()
 				_, code, err := s.p.take(context.WithoutCancel(ctx), client, "login", "?wait=20s")
 				if err != nil || code != http.StatusOK {
@@ -140,7 +140,7 @@ func (s *side) count() int {
 	return len(s.took)
 }
 
-// quantile returns the maximum time in ms of the given share of the hand-outs.
+// quantile returns, for the given share of the hand-outs, their longest time in ms.
 func (s *side) quantile(share float64) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,8 +148,8 @@ func (s *side) quantile(share float64) float64 {
 	return s.took[int(share*float64(len(s.took)-1))].Seconds() * 1000
 }
 
-// A store that is dead, slow or throttling holds up no hand-out and no order, and has each
-// order in the end. bench/outage shows it for longer, beside a daemon whose store is well.
+// While the store is dead, slow or throttling, no hand-out and no order is delayed. In the end the
+// store has each order. bench/outage measures this for longer, beside a daemon whose store works.
 func TestTheStoreIsAway(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -157,23 +157,23 @@ func TestTheStoreIsAway(t *testing.T) {
 	store := newShakyStore(t)
 	s := newSide(t, "Away", store.proxy.URL)
 	for i, fault := range storeFaults {
-		store.suffer(&fault.fate)
+		store.setFate(&fault.fate)
 		s.ask(t.Context(), 10, 0, (i+1)*each)
 		testkit.Within(t, 30*time.Second, "a call to meet a "+fault.name+" store", func() bool { return store.calls.Load() > 0 })
 		if fault.name == "dead" {
 			testkit.Within(t, 20*time.Second, "the status to tell", func() bool { return !s.p.historyStatus().OK })
 		}
 	}
-	store.suffer(nil)
-	if recorded, unrecorded := s.arrived(t); recorded < len(storeFaults)*each || unrecorded > 0 {
+	store.setFate(nil)
+	if recorded, unrecorded := s.waitForRecords(t); recorded < len(storeFaults)*each || unrecorded > 0 {
 		t.Errorf("%d orders are recorded, %d are not", recorded, unrecorded)
 	}
 	testkit.Within(t, 20*time.Second, "the status to be well again", func() bool { return s.p.historyStatus().OK })
 }
 
-// BenchmarkTheStoreIsAway has two daemons hand out side by side, of which one has a store
-// that is dead, slow or throttling, for a second an operation. Then the store is healed,
-// and each order must be recorded or counted as one too many.
+// BenchmarkTheStoreIsAway runs two daemons side by side. The store of one daemon is dead, throttling,
+// or slow with a second for each operation. Then this store recovers. Each order must be recorded, or
+// counted as dropped because of a limit.
 func BenchmarkTheStoreIsAway(b *testing.B) {
 	for _, fault := range storeFaults {
 		b.Run(fault.name, func(b *testing.B) {
@@ -182,32 +182,32 @@ func BenchmarkTheStoreIsAway(b *testing.B) {
 			for _, s := range []*side{well, away} {
 				s.w.atRest(b, s.p, time.Minute)
 			}
-			store.suffer(&fault.fate)
+			store.setFate(&fault.fate)
 			sideBySide(b, well, away)
 			if told := !away.p.historyStatus().OK; told != (fault.name != "slow") && b.N > 30 {
 				b.Errorf("the status tells of a store that is away: %v", told)
 			}
-			store.suffer(nil)
+			store.setFate(nil)
 			healed := time.Now()
-			recorded, unrecorded := away.arrived(b)
+			recorded, unrecorded := away.waitForRecords(b)
 			b.ReportMetric(time.Since(healed).Seconds(), "healed-s")
 			b.ReportMetric(float64(recorded), "recorded")
 			b.ReportMetric(float64(unrecorded), "unrecorded")
 			b.ReportMetric(0, "ns/op")
-			if recorded, unrecorded := well.arrived(b); unrecorded > 0 {
+			if recorded, unrecorded := well.waitForRecords(b); unrecorded > 0 {
 				b.Errorf("a store that is well has %d orders, and lacks %d", recorded, unrecorded)
 			}
 		})
 	}
 }
 
-// sideBySide has both daemons hand out at the same time and reports how that went.
+// sideBySide makes both daemons hand out tokens at the same time and reports the results.
 func sideBySide(b *testing.B, well, away *side) {
 	b.Helper()
 	ctx, end := context.WithTimeout(b.Context(), time.Duration(b.N)*time.Second)
 	defer end()
 	var both sync.WaitGroup
-	var orders [2]float64 // a second
+	var orders [2]float64 // orders a second
 	for i, s := range []*side{well, away} {
 		both.Go(func() {
 			bought, began := s.p.metrics()["poold_bought_total"], time.Now()

@@ -14,8 +14,9 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// A page whose daemon is killed shows this, and is live again by itself when another daemon starts
-// at the same address. A daemon with a hundred open streams ends as fast as one without.
+// The page shows that its daemon was killed. When another daemon starts at the same address, the page
+// is live again by itself. A daemon with a hundred open streams ends as fast as a daemon without
+// streams.
 func TestStreamsOutliveNoDaemon(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pools.yaml")
@@ -44,14 +45,14 @@ func TestStreamsOutliveNoDaemon(t *testing.T) {
 	}
 	shows("Live")
 	p.signal(syscall.SIGKILL)
-	p.died(10 * time.Second)
+	p.waitForDeath(10 * time.Second)
 	shows("Not live")
 	p = startAt(t, address, poold, path, "")
 	began := time.Now()
 	shows("Live")
 	t.Logf("live again after %v", time.Since(began))
 	for _, trouble := range page.Troubles() {
-		if !strings.HasPrefix(trouble, "network") { // which says that the daemon was away
+		if !strings.HasPrefix(trouble, "network") { // this text says that the daemon was away
 			t.Error(trouble)
 		}
 	}
@@ -67,17 +68,17 @@ func TestStreamsOutliveNoDaemon(t *testing.T) {
 			_, _ = io.Copy(io.Discard, answer.Body)
 		})
 	}
-	with := timed(t, p.stop)
+	with := elapsed(t, p.stop)
 	ended.Wait()
-	without := timed(t, startPoold(t, path, "").stop)
+	without := elapsed(t, startPoold(t, path, "").stop)
 	t.Logf("a stop with 100 streams took %v, one without %v", with, without)
 	if with > without+5*time.Second { // a stop that waits for streams takes drainLimit, 10 s
 		t.Errorf("a stop with 100 streams took %v, one without %v", with, without)
 	}
 }
 
-// timed returns how long a function takes.
-func timed(t *testing.T, do func() error) time.Duration {
+// elapsed returns the duration of a call of the function do.
+func elapsed(t *testing.T, do func() error) time.Duration {
 	t.Helper()
 	began := time.Now()
 	if err := do(); err != nil {

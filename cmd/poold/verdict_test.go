@@ -24,13 +24,13 @@ func lastLine(t *testing.T, args ...string) string {
 	return lines[len(lines)-1]
 }
 
-// The last line is a verdict: what the run gives, and what the other way of refilling does.
+// The last line is a verdict. It describes the results of the run and of the other policy.
 func TestVerdicts(t *testing.T) {
 	testkit.WithoutRace(t)
 	trace := filepath.Join(t.TempDir(), "trace.txt")
 	writeFile(t, trace, "0\n43200\n86400\n")
-	// Each solve takes 20 s, none fails, and tokens are usable for 80 s: a depth of one buys 1080
-	// a day, and two of the three requests find its token. The adaptive policy wastes the tokens
+	// Each solve takes 20 s, no solve fails, and tokens are usable for 80 s. A depth of one buys 1080
+	// tokens a day, and two of the three requests find a token. The adaptive policy wastes the tokens
 	// that it buys after each request.
 	sure := func(args ...string) []string {
 		return append([]string{"--fail", "0", "--lead", "lognormal:20s,0,20s,20s", "--trace", trace}, args...)
@@ -54,7 +54,7 @@ func TestVerdicts(t *testing.T) {
 			"fixed, depth 0: 0.0 % hits, 1.00 bought each; adaptive, max_waste 3: 0.0 % hits, 1.67 bought each"},
 		"no hit": {sure("--refill", "adaptive", "--depth", "60", "--price", "1000"),
 			"adaptive, max_waste 3: 0.0 % hits, none served, 2.00 spent a day; the nearest fixed depth is 0: 0.0 % hits, none served, 0.00 spent a day"},
-		// At night a fixed depth buys as by day.
+		// At night a fixed depth buys as many tokens as in the daytime.
 		"office": {adaptive("office:0.2", "--price", "2.99"), "adaptive, max_waste 3: 99.6 % hits, 1.02 bought each, 17.57 spent a day; " +
 			"the nearest fixed depth is 11: 99.7 % hits, 2.31 bought each, 39.90 spent a day"},
 		"office, fixed": {[]string{"--depth", "11", "--demand", "office:0.2", "--price", "2.99"}, "fixed, depth 11: 99.7 % hits, 2.31 bought each, " +
@@ -75,7 +75,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// The example of docs/refill.md is what the command says.
+// The example of docs/refill.md equals the output of the command.
 func TestRefillPageHasAVerdict(t *testing.T) {
 	testkit.WithoutRace(t)
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "refill.md"))
@@ -91,7 +91,8 @@ func TestRefillPageHasAVerdict(t *testing.T) {
 	}
 }
 
-// As JSON money is three fields, which nothing else goes with; as text it is a line.
+// In the JSON output the money is three fields, and no other field depends on the price. In the text
+// output it is a line.
 func TestSimulatedMoney(t *testing.T) {
 	testkit.WithoutRace(t)
 	trace := filepath.Join(t.TempDir(), "trace.txt")
@@ -126,14 +127,14 @@ func TestSimulatedMoney(t *testing.T) {
 	}
 }
 
-// The price is the provider's for the target's type, unless a flag says another.
+// The price is the provider's price for the target's type, unless a flag sets another price.
 func TestSimulatedPriceOfTheFile(t *testing.T) {
 	testkit.WithoutRace(t)
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "trace.txt")
 	writeFile(t, trace, "0\n1000\n")
 	for name, c := range map[string]struct {
-		price string // in the file, of the first of two providers
+		price string // price of the first of two providers in the file
 		args  []string
 		want  float64
 	}{
@@ -163,7 +164,7 @@ func TestSimulatedPriceOfTheFile(t *testing.T) {
 	}
 }
 
-// A comparison has what each run spends a day, where there is a price.
+// If a price is known, a comparison shows how much each run spends a day.
 func TestComparedMoney(t *testing.T) {
 	testkit.WithoutRace(t)
 	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--compare"}

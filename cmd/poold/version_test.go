@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The image names its version and commit: the Dockerfile sets existing variables, and its values
-// count.
+// The image reports its version and commit. The Dockerfile sets variables that exist in the program,
+// and their values are used.
 func TestVersionOfTheImage(t *testing.T) {
 	dockerfile, err := os.ReadFile(filepath.Join("..", "..", "Dockerfile"))
 	if err != nil {

@@ -17,7 +17,7 @@ func punctual(lead time.Duration) simulated.Options {
 	}
 }
 
-// windows is the status of a target and its windows.
+// windows is the status of a target and of its windows.
 type windows struct {
 	targetStatus
 
@@ -33,8 +33,9 @@ func (p *process) windows() windows {
 	return s
 }
 
-// A window that was made by POST at one of two replicas applies at both. The tokens are ready soon,
-// and there are never more. After the window, expired tokens are not replaced.
+// A POST at one of two replicas makes a window, which applies at both replicas. The tokens are ready
+// soon, and their number never exceeds the window's minimum. After the window, expired tokens are not
+// replaced.
 func TestWarmWindowByPost(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -77,8 +78,8 @@ func TestWarmWindowByPost(t *testing.T) {
 	}
 }
 
-// An adaptive target with an endless window in the file keeps and renews its tokens without
-// requests.
+// An adaptive target with an endless window in the file keeps and renews its tokens, even if no
+// requests come.
 func TestWarmWindowOfTheFile(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -106,13 +107,13 @@ func TestWarmWindowOfTheFile(t *testing.T) {
 	p.balance()
 }
 
-// A window to come is ordered for a lead time before it begins, no earlier.
+// The tokens of a future window are ordered one lead time before the window begins, and no earlier.
 func TestWarmWindowToCome(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
 	const tokens = 4
-	// Until some are known a lead time is taken to be about first_poll + poll_interval,
-	// and at most 1.86 times that, here 1.7 s. It is 0.6 s, for the first poll.
+	// Until lead times are known, a target expects first_poll + poll_interval, and at most 1.86 times
+	// that, here 1.7 s. The actual lead time is 0.6 s, because of the first poll.
 	w := newWorld(t, punctual(200*time.Millisecond), terms{
 		depth: 8, pace: "first_poll: 600ms, poll_interval: 300ms", target: ", refill: adaptive",
 	})

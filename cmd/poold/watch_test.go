@@ -19,10 +19,10 @@ import (
 	"poold/internal/testkit"
 )
 
-// watchedDaemon streams events, as many as it is given, and answers /status.json.
+// watchedDaemon streams the given events, and answers /status.json.
 type watchedDaemon struct {
-	events chan string // "name data"; one that is empty ends the stream
-	polled string      // "" = 404
+	events chan string // "name data"; an empty text ends the stream
+	polled string      // response to a poll; "" = 404
 
 	mu     sync.Mutex
 	opened int
@@ -53,8 +53,8 @@ func (d *watchedDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// watching runs `poold status --watch` until stop, and returns its output.
-func watching(t *testing.T, d *watchedDaemon, args ...string) (printed *testkit.Log, stop func() (code int, stderr string)) {
+// startWatching runs `poold status --watch` until stop is called, and returns the output.
+func startWatching(t *testing.T, d *watchedDaemon, args ...string) (printed *testkit.Log, stop func() (code int, stderr string)) {
 	t.Helper()
 	server := httptest.NewServer(d)
 	t.Cleanup(server.Close)
@@ -72,11 +72,11 @@ func watching(t *testing.T, d *watchedDaemon, args ...string) (printed *testkit.
 	}
 }
 
-// Each change is printed as a whole, and a snapshot without a visible change is not printed. An
-// interrupt ends the command with success.
+// Each change is printed completely. A snapshot without a visible change is not printed. An interrupt
+// ends the command with success.
 func TestWatch(t *testing.T) {
 	d := &watchedDaemon{events: make(chan string)}
-	printed, stop := watching(t, d, "log*")
+	printed, stop := startWatching(t, d, "log*")
 	d.events <- `status {"as_of":"2026-01-02T03:04:05Z","ready":true,"targets":[{"name":"login","state":"ok","fresh":3},{"name":"other","state":"ok"}]}`
 	d.events <- `change {"as_of":"2026-01-02T03:04:06Z"}`
 	d.events <- `change {"as_of":"2026-01-02T03:04:07Z","targets":[{"name":"other","state":"ok","fresh":9}]}`
@@ -92,10 +92,10 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// As JSON each change is a whole document in a line.
+// With --json each change is a complete document in one line.
 func TestWatchAsJSON(t *testing.T) {
 	d := &watchedDaemon{events: make(chan string)}
-	printed, stop := watching(t, d, "--json")
+	printed, stop := startWatching(t, d, "--json")
 	d.events <- `status {"version":"1","as_of":"a","targets":[{"name":"login","state":"ok","fresh":3}]}`
 	d.events <- `change {"as_of":"b"}`
 	d.events <- `change {"as_of":"c","targets":[{"name":"login","state":"ok","fresh":2}]}`
@@ -111,10 +111,10 @@ func TestWatchAsJSON(t *testing.T) {
 	}
 }
 
-// The command polls a daemon without streams. A daemon without both is an error, and so is an
-// answer that is not a stream.
+// If a daemon has no streams, the command polls. It reports an error if the daemon has neither, or if
+// a response is not a stream.
 func TestWatchWithoutStreams(t *testing.T) {
-	printed, stop := watching(t, &watchedDaemon{polled: someStatus})
+	printed, stop := startWatching(t, &watchedDaemon{polled: someStatus})
 	testkit.Within(t, 20*time.Second, "the status", func() bool { return strings.Contains(printed.String(), "\ndead letters: 3") })
 	if code, stderr := stop(); code != exitDone || stderr != "" {
 		t.Errorf("exit %d: %s", code, stderr)
@@ -132,7 +132,7 @@ func serverOf(t *testing.T, d *watchedDaemon) string {
 	return server.URL
 }
 
-// openTerminal returns both ends of a terminal of some size.
+// openTerminal returns both ends of a terminal of the given size.
 func openTerminal(t *testing.T, columns, lines uint16) (screen, end *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -157,7 +157,7 @@ func openTerminal(t *testing.T, columns, lines uint16) (screen, end *os.File) {
 	return screen, end
 }
 
-// onTerminal runs poold with a terminal as stdout and returns what arrives there.
+// onTerminal runs poold with a terminal as stdout and returns the text that arrives there.
 func onTerminal(t *testing.T, env map[string]string, until string, args ...string) string {
 	t.Helper()
 	terminal, end := openTerminal(t, 80, 10)
@@ -188,8 +188,8 @@ func onTerminal(t *testing.T, env map[string]string, until string, args ...strin
 	return printed
 }
 
-// On a terminal the status has colours, unless NO_COLOR is set, and is drawn in place,
-// no more of it than fits; a token or a document cannot alter the terminal.
+// On a terminal the status has colours, unless NO_COLOR is set. It is drawn in place, and is cut to
+// the size of the terminal. No text of a token or a document can change the terminal.
 func TestTerminal(t *testing.T) {
 	d := &watchedDaemon{polled: someStatus}
 	server := httptest.NewServer(d)

@@ -14,7 +14,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// ProviderConfig passes on every value of the file, and completes the simulated provider.
+// ProviderConfig passes on every value in the file, and completes the simulated provider.
 func TestProviderConfigHasTheValuesOfTheFile(t *testing.T) {
 	real := targets.Provider{
 		Name: "acme", API: targets.APITasks, Profile: "captchaai", URL: "https://s.example.com", Key: "k1",
@@ -45,7 +45,7 @@ func TestProviderConfigHasTheValuesOfTheFile(t *testing.T) {
 	}
 }
 
-// Each store gets its own address, and the prefix of the installation.
+// Each store gets its own address and the prefix of the installation.
 func TestStoresHaveTheAddressesOfTheFile(t *testing.T) {
 	set := &targets.Set{
 		Redis: targets.Redis{Prefix: "mine"},
@@ -68,7 +68,7 @@ func TestStoresHaveTheAddressesOfTheFile(t *testing.T) {
 	}
 }
 
-// A fault of an address or of a certificate names the key of the file.
+// An error about an address or a certificate contains the key in the file.
 func TestFaultsNameTheKeyOfTheFile(t *testing.T) {
 	_, err := backend.Database{Key: "history.url", URL: "postgres://h:port"}.Open(slog.New(slog.DiscardHandler))
 	if err == nil || !strings.HasPrefix(err.Error(), "history.url: ") {
@@ -79,7 +79,7 @@ func TestFaultsNameTheKeyOfTheFile(t *testing.T) {
 	}
 }
 
-// The messages of the Redis client appear at level debug only.
+// The messages of the Redis client are logged at level debug.
 func TestRedisLogWritesAtDebug(t *testing.T) {
 	var log testkit.Log
 	backend.RedisLog{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}.Printf(t.Context(), "dial %d", 5)

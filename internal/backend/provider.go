@@ -7,14 +7,14 @@ import (
 	"poold/internal/targets"
 )
 
-// The default pace of polls to the simulated provider. It is short, because this provider solves
+// The default pace of polls to the simulated provider. It is fast, because this provider solves
 // quickly.
 const (
 	simulatedFirst    = 2 * time.Second
 	simulatedInterval = time.Second
 )
 
-// ProviderConfig converts a provider of the file to the configuration of its client. For a
+// ProviderConfig converts a provider in the file to the configuration of the provider's client. For a
 // simulated provider the caller must set URL and Key.
 func ProviderConfig(p targets.Provider) provider.Config {
 	config := provider.Config{

@@ -15,10 +15,10 @@ import (
 type Database struct {
 	Key    string // the key in pools.yaml that holds the address, such as "history.url"
 	URL    captcha.Secret
-	Prefix string // prefix of the names that this installation uses, redis.prefix of the file
+	Prefix string // prefix of this installation's names: redis.prefix in the file
 }
 
-// Databases lists the PostgreSQL databases that the file names.
+// Databases lists the PostgreSQL databases in the file.
 func Databases(set *targets.Set) []Database {
 	var all []Database
 	if set.Dedup.Backend == targets.DedupPostgres {
@@ -44,7 +44,7 @@ func TableOptions(wanted targets.History) dynamostore.Options {
 	return dynamostore.Options{Table: wanted.Table, Endpoint: wanted.Endpoint, Region: wanted.Region, Keep: wanted.Keep, KeepAudit: wanted.Audit}
 }
 
-// LoadCertificate reads the certificate and the key that server.tls names.
+// LoadCertificate reads the certificate and the key of server.tls.
 func LoadCertificate(files targets.TLS) (tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil {

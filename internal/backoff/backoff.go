@@ -12,8 +12,8 @@ import (
 // Doubling is a pause that doubles with each failure in a row, from First up to Most.
 type Doubling struct{ First, Most time.Duration }
 
-// Pause returns the pause after the n-th failure in a row; n counts from 1. It is a random duration
-// from 50 % to 150 % of the doubled pause.
+// Pause returns the pause after the n-th failure in a row; n counts from 1. The result is a random
+// duration from 50 % to 150 % of the doubled pause.
 func (d Doubling) Pause(n int) time.Duration {
 	pause := d.First
 	for ; n > 1 && pause < d.Most; n-- {
@@ -23,14 +23,13 @@ func (d Doubling) Pause(n int) time.Duration {
 	return Around(pause, 0.5)
 }
 
-// Wait sleeps for the pause after the n-th failure in a row. If ctx ends before the pause does,
-// Wait returns the error of ctx.
+// Wait sleeps for the pause after the n-th failure in a row. If ctx ends during the pause, Wait
+// returns the error of ctx.
 func (d Doubling) Wait(ctx context.Context, n int) error { return Sleep(ctx, d.Pause(n)) }
 
-// Around returns a random duration near d. The result differs from d by at most the share spread of
-// d.
-func Around(d time.Duration, spread float64) time.Duration {
-	most := time.Duration(float64(d) * spread)
+// Around returns a random duration near d. The share is the maximum difference from d, relative to d.
+func Around(d time.Duration, share float64) time.Duration {
+	most := time.Duration(float64(d) * share)
 	return d - most + UpTo(2*most+1)
 }
 
@@ -42,7 +41,7 @@ func UpTo(d time.Duration) time.Duration {
 	return rand.N(d) //nolint:gosec // G404: no secret depends on the random number
 }
 
-// Sleep returns nil after d, or the error of ctx if ctx ends earlier. Sleep checks ctx even if d is
+// Sleep returns nil after d, or the error of ctx if ctx ends earlier. Sleep also checks ctx if d is
 // not positive.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {

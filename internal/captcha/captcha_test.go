@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Identities that differ in one field have different IDs, whether the other fields are zero or
-// not. The test finds a new field that ID does not hash.
+// Identities that differ in one field have different IDs, even if all other fields are zero. The test
+// detects a new field that the method ID does not hash.
 func TestIDsDiffer(t *testing.T) {
 	var full Identity
 	for i, field := range leaves(reflect.ValueOf(&full).Elem()) {
@@ -60,7 +60,7 @@ func leaves(v reflect.Value) (all []reflect.Value) {
 	return all
 }
 
-// fill gives the i-th field a unique value.
+// fill sets the i-th field to a unique value.
 func fill(t *testing.T, field reflect.Value, i int) {
 	t.Helper()
 	switch field.Kind() {
@@ -77,8 +77,8 @@ func fill(t *testing.T, field reflect.Value, i int) {
 	}
 }
 
-// Stock that a former version bought must be found again: the IDs of poolable
-// identities equal the IDs of version 1. The IDs of other identities must not change either.
+// The stock that a former version bought must stay usable, so the IDs of poolable identities equal
+// the IDs of version 1. The IDs of other identities must not change either.
 func TestIDsStay(t *testing.T) {
 	const page = "https://staging.example.com/login"
 	picture := Picture{SHA256: strings.Repeat("0f", 32)}
@@ -156,7 +156,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	}
 }
 
-// Site returns the one name of the site that each type has.
+// Site returns the vendor's identifier of the site, for each type.
 func TestSiteIsTheVendorsName(t *testing.T) {
 	for want, i := range map[string]Identity{
 		"key": {Type: Turnstile, Sitekey: "key"}, "gt": {Type: GeeTest, GT: "gt", Challenge: "x"},

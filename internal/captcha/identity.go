@@ -19,11 +19,11 @@ const (
 	HCaptcha    Type = "hcaptcha"
 	Turnstile   Type = "turnstile"
 
-	// A CAPTCHA of the following types belongs to one visit of a page, so it cannot be solved ahead
-	// of time.
+	// A CAPTCHA of the following types belongs to one visit of a page, so its token cannot be bought
+	// ahead of time.
 	GeeTest   Type = "geetest"
 	GeeTestV4 Type = "geetest_v4"
-	Image     Type = "image" // a picture of characters; its solution is the text
+	Image     Type = "image" // a picture of text; the solution is the text
 )
 
 // Types lists the poolable types: the types whose tokens can be bought before they are needed.
@@ -37,9 +37,9 @@ func SolvableTypes() []Type {
 	return append(Types(), GeeTest, GeeTestV4, Image)
 }
 
-// Identity has all parameters that affect how a CAPTCHA is solved. A token bought for one identity is never handed out
-// for another identity. Identities are comparable. The zero value of a field means that the solve
-// does not specify this field. ProxyType is "" if Proxy is "".
+// Identity contains all parameters that affect how a CAPTCHA is solved. A token bought for one
+// identity is never handed out for another. Identities are comparable. The zero value of a field
+// means that the solve does not specify the field. ProxyType is "" if Proxy is "".
 //
 // The struct tags describe the fields as keys of pools.yaml, of the body of POST /solve, and of
 // submitted tasks; package targets reads the tags. The JSON encoding of an identity, which the
@@ -67,9 +67,9 @@ type Identity struct {
 	Picture   Picture `inline:"yes" json:"image,omitzero"`
 }
 
-// Picture describes the picture of a CAPTCHA of type Image, and how to read its text. The zero
-// value means that there is no picture. Picture holds only the hash of the bytes; the caller keeps
-// the bytes until the order is submitted.
+// Picture describes the picture of a CAPTCHA of type Image, and how to read the text in the picture.
+// The zero value means that there is no picture. Picture contains only the hash of the bytes. The
+// caller must keep the bytes until the order is submitted.
 type Picture struct {
 	SHA256        string  `json:"sha256"` // hash of the picture's bytes, 64 lower-case hex digits
 	Charset       Charset `key:"charset" json:"charset,omitempty" words:"digits letters digits_or_letters digits_and_letters" of:"image" not:"defaults target" doc:"The characters of a picture's text. Default: unspecified."`
@@ -93,8 +93,8 @@ const (
 	DigitsAndLetters Charset = "digits_and_letters" // digits and letters, mixed
 )
 
-// ID is the hash of an identity, 32 lower-case hex digits. It names the identity in Redis keys and
-// in the HTTP API.
+// ID is the hash of an identity, 32 lower-case hex digits. Redis keys and the HTTP API contain this
+// hash.
 type ID string
 
 // Site returns the identifier that the vendor of the CAPTCHA gave the site: the sitekey, gt or
@@ -102,11 +102,11 @@ type ID string
 func (i Identity) Site() string { return cmp.Or(i.Sitekey, i.GT, i.CaptchaID) }
 
 // ID returns the hash of the identity. Equal identities must have equal IDs on every replica and in
-// every version of poold: if this function changes, all tokens in stock become unreachable.
+// every version of poold. If this function changes, all tokens in stock become unreachable.
 func (i Identity) ID() ID {
 	var b strings.Builder
 	add := func(field string) {
-		// The length before each field distinguishes ("ab","c") from ("a","bc").
+		// The length before each field makes ("ab","c") differ from ("a","bc").
 		b.WriteString(strconv.Itoa(len(field)))
 		b.WriteByte(':')
 		b.WriteString(field)
@@ -119,8 +119,8 @@ func (i Identity) ID() ID {
 	} {
 		add(field)
 	}
-	// Fields that were added later follow with their names, and only if they are not zero. So the
-	// IDs of identities without these fields stay the same. A new field belongs in this list.
+	// Later versions append their new fields here with their names, and only if the fields are not
+	// zero. So the IDs of identities without these fields stay the same.
 	for _, field := range []struct{ name, value string }{
 		{"data_s", i.DataS}, {"rqdata", i.RQData}, {"gt", i.GT}, {"challenge", i.Challenge},
 		{"captcha_id", i.CaptchaID}, {"api_server", i.APIServer},

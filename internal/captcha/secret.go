@@ -6,14 +6,14 @@ import (
 	"log/slog"
 )
 
-// redacted is the text that is printed instead of a secret.
+// redacted is the text that is printed in place of a secret.
 const redacted = "[redacted]"
 
 // Secret is a string that prints as "[redacted]" through fmt, slog, JSON, YAML and text encoders,
-// also as a field of other values. Only Reveal returns the text.
+// also inside other values. Only Reveal returns the text.
 type Secret string
 
-// Reveal returns the secret text, for code that must send or compare it.
+// Reveal returns the secret text, for code that must send or compare the secret.
 func (s Secret) Reveal() string { return string(s) }
 
 // Format implements fmt.Formatter, so that no formatting verb prints the secret text.
@@ -25,7 +25,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.mask()) }
 // MarshalText implements encoding.TextMarshaler. The JSON and YAML encoders call it too.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.mask()), nil }
 
-// mask returns "" for an empty secret, because operators need to see that a key is missing.
+// mask returns "" for an empty secret, so that operators can see that a key is missing.
 func (s Secret) mask() string {
 	if s == "" {
 		return ""

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ValueNames returns the names of the values of which a solution of this type consists, in the
-// order in which a service lists them. It returns nil if a solution of this type is plain text.
+// ValueNames returns the names of the values in a solution of this type, in the order of the
+// services. It returns nil if a solution of this type is plain text.
 func ValueNames(t Type) []string {
 	switch t {
 	case GeeTest:
@@ -21,10 +21,10 @@ func ValueNames(t Type) []string {
 // HasNamed reports whether a solution of this type consists of named values.
 func HasNamed(t Type) bool { return ValueNames(t) != nil }
 
-// Named parses a solution into the values that ValueNames lists. The text is what the service sent:
-// a JSON object, or name:value pairs separated by commas. A name may have the prefix "geetest_".
-// Named returns nil if a value is missing, if two different texts are given for one name, or if the
-// type has no named values.
+// Named parses a solution into the values that ValueNames lists. The text comes from the service: a
+// JSON object, or name:value pairs separated by commas. A name may have the prefix "geetest_". Named
+// returns nil if a value is missing, if a name has two different texts, or if the type has no named
+// values.
 func Named(t Type, text string) map[string]string {
 	names := ValueNames(t)
 	if names == nil {
@@ -47,8 +47,8 @@ func Named(t Type, text string) map[string]string {
 	return found
 }
 
-// pairs parses a JSON object, or a list of name:value pairs, into names and texts. Members of an
-// object that are neither strings nor numbers are ignored.
+// pairs parses a JSON object, or a list of name:value pairs, into names and texts. It ignores members
+// of an object that are neither strings nor numbers.
 func pairs(text string) map[string]string {
 	all := make(map[string]string)
 	var members map[string]json.RawMessage

@@ -41,10 +41,10 @@ func Command(c *cli.Console) *cobra.Command {
 // options selects the checks beyond the validation of the file.
 type options struct {
 	live, diff bool
-	connect    func() (*cli.Client, error) // makes the client of the running daemon; used by --diff
+	connect    func() (*cli.Client, error) // makes the client of the running daemon, for --diff
 }
 
-// check validates the file and prints one line for each error, each warning and each fact.
+// check validates the file and prints one line for each error, warning and fact.
 func check(ctx context.Context, c *cli.Console, config string, with options) error {
 	set, err := reload.NewFile(config, c.Lookup, slog.New(slog.DiscardHandler)).Load(ctx)
 	var problems targets.Problems

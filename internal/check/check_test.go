@@ -9,7 +9,8 @@ import (
 	"poold/internal/cli"
 )
 
-// runCheck runs `poold check` on a file of this text. It replaces the file's path by FILE.
+// runCheck runs `poold check` on a file with this text. In the output it replaces the file's path by
+// FILE.
 func runCheck(t *testing.T, text string) (printed string, err error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pools.yaml")

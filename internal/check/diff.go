@@ -15,8 +15,8 @@ import (
 	"poold/internal/targets"
 )
 
-// diff prints what would change if a running daemon applied the file: targets that would be added or
-// removed, targets that would get a different stock, and settings that need a restart.
+// diff prints what would change if the running daemon applied the file: added and removed targets,
+// targets with a different stock, and settings that need a restart.
 func diff(ctx context.Context, w io.Writer, daemon *cli.Client, set *targets.Set) error {
 	running, err := cli.AskStatus(ctx, daemon, cli.StatusTime)
 	if err != nil {
@@ -29,8 +29,8 @@ func diff(ctx context.Context, w io.Writer, daemon *cli.Client, set *targets.Set
 	return err
 }
 
-// differences lists the changes, first those of targets. Tokens belong to an identity, so a target
-// that keeps its identity keeps its tokens.
+// differences lists the changes, beginning with the targets. Tokens belong to an identity, so a
+// target with an unchanged identity keeps its tokens.
 func differences(running *status.Document, set *targets.Set) string {
 	var text strings.Builder
 	before, names := map[string]*status.Target{}, map[captcha.ID]string{}
@@ -42,7 +42,7 @@ func differences(running *status.Document, set *targets.Set) string {
 	for i := range set.Targets {
 		after[set.Targets[i].ID] = set.Targets[i].Name
 	}
-	stockOf := func(t *status.Target) string { // describes what happens to the stock that a target leaves behind
+	stockOf := func(t *status.Target) string { // describes what happens to a target's former stock
 		if name, kept := after[captcha.ID(t.Identity)]; kept {
 			return "its tokens go to " + name
 		}

@@ -19,7 +19,7 @@ import (
 
 const target = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: q, depth: 0, paused: true}\n"
 
-// run runs `poold check` on a file of this text.
+// run runs `poold check` on a file with this text.
 func run(ctx context.Context, t *testing.T, out io.Writer, text string, args ...string) error {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pools.yaml")
@@ -37,7 +37,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// A check that cannot print its result fails, whatever the result is.
+// A check that cannot print its result fails, whatever its result is.
 func TestCheckFailsIfItCannotPrint(t *testing.T) {
 	valid := "redis: {url: embedded}\nproviders: [{name: own, api: simulated}]\n" + target
 	for name, text := range map[string]string{"valid": valid, "invalid": "budget: 5\n" + valid} {
@@ -47,7 +47,7 @@ func TestCheckFailsIfItCannotPrint(t *testing.T) {
 	}
 }
 
-// An interrupt before the file was read is not a problem of the file.
+// An interrupt before the file is read does not count as a problem of the file.
 func TestCheckEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -57,7 +57,7 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A wrong --url is a mistake on the command line, also behind a valid file.
+// A wrong --url is a mistake on the command line, even if the file is valid.
 func TestDiffReportsAWrongAddress(t *testing.T) {
 	var usage cli.UsageError
 	err := run(t.Context(), t, io.Discard, "providers: [{name: own, api: simulated}]\n"+target, "--diff", "--url", "ftp://daemon")
@@ -66,8 +66,8 @@ func TestDiffReportsAWrongAddress(t *testing.T) {
 	}
 }
 
-// A service whose settings its client refuses is one fault in a line, which shows no secret. The other
-// services are still tried.
+// If a client refuses the settings of a service, this is one fault in one line, without a secret. The
+// other services are still tried.
 func TestLiveTriesAllServices(t *testing.T) {
 	dynamotest.NoCredentials(t)
 	service := simulated.New(simulated.Options{Threads: 3, Faults: []simulated.Fault{{On: simulated.Threads, Kind: simulated.Status, Status: 500}}})

@@ -24,12 +24,12 @@ const (
 	storeLimit    = 5 * time.Second  // timeout for the requests to one store
 )
 
-// report writes one line about a check. The line shows fault, or text if fault is nil.
+// report writes one line about a check. The line contains the fault or, if fault is nil, the text.
 type report func(name, text string, fault error)
 
 // checkLive tries Redis, the stores of dedup and history, and the key of each provider. It buys
-// nothing; its only write is one short-lived key in Redis. It prints one line for each check and
-// returns the number of faults.
+// nothing and writes only a short-lived key in Redis. It prints one line for each check and returns
+// the number of faults.
 func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, err error) {
 	say := func(name, text string, fault error) {
 		mark := "ok"
@@ -41,7 +41,7 @@ func checkLive(ctx context.Context, w io.Writer, set *targets.Set) (faults int, 
 			err = failed
 		}
 	}
-	// try runs the function trial with a timeout and reports its outcome.
+	// try runs the function trial with a timeout and reports the outcome.
 	try := func(name string, limit time.Duration, trial func(context.Context) (string, error)) {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
@@ -88,7 +88,7 @@ func tryRedis(ctx context.Context, wanted targets.Redis, say report) {
 
 // tryDatabase reads the version of a database and checks its tables.
 func tryDatabase(ctx context.Context, d backend.Database) (text string, err error) {
-	db, err := d.Open(slog.New(slog.DiscardHandler)) //nolint:contextcheck // it connects to nothing
+	db, err := d.Open(slog.New(slog.DiscardHandler)) //nolint:contextcheck // Open does not connect
 	if err != nil {
 		return "", err
 	}
@@ -117,8 +117,8 @@ func tryTable(ctx context.Context, wanted targets.History) (text string, err err
 	return fmt.Sprintf("the table %s is ready", wanted.Table), nil
 }
 
-// tryProvider reads the balance of the account at a provider. If the service sells threads,
-// tryProvider also reads the number of threads, and accepts a balance of 0.
+// tryProvider reads the balance of the account at a provider. If the service sells threads, it also
+// reads the number of threads, and accepts a balance of 0.
 func tryProvider(ctx context.Context, p targets.Provider) (text string, err error) {
 	if p.API == targets.APISimulated {
 		return "simulated, no site accepts its tokens", nil

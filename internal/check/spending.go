@@ -18,7 +18,7 @@ import (
 // callbacks. People do not solve a CAPTCHA faster.
 const soonestCallback = 5 * time.Second
 
-// Purchases is the maximum that poold can buy for one target, for POST /solve, or in all.
+// Purchases is the maximum that poold can buy for one target, for POST /solve, or in total.
 type Purchases struct {
 	Name      string
 	hour, day float64 // maximum number of solves
@@ -27,7 +27,8 @@ type Purchases struct {
 	bounded   bool    // whether a budget limits the purchases
 }
 
-// money formats the cost of a number of solves, after a comma. It returns "" if a price is unknown.
+// money formats the cost of this number of solves, after a comma. The result is "" if a price is
+// unknown.
 func (p Purchases) money(solves float64) string {
 	cost := solves * p.price
 	switch {
@@ -64,7 +65,7 @@ func thousands(n float64) string {
 
 // Spending is the maximum that poold can buy with a file.
 type Spending struct {
-	Each       []Purchases // the purchases of each target and of POST /solve, the most expensive first
+	Each       []Purchases // purchases of each target and of POST /solve, the most expensive first
 	All        Purchases
 	Shortfalls []string // sentences about depths that the providers' concurrency cannot keep full
 	unpriced   []string // sentences about prices that the file lacks, one for each provider
@@ -104,13 +105,13 @@ func SpendingOf(set *targets.Set) Spending {
 	return s
 }
 
-// leadsOf returns the shortest and the usual lead time that the file implies. The lead time is the
+// leadsOf returns the shortest and the usual lead time according to the file. The lead time is the
 // time from the submission of an order to its token.
 func leadsOf(set *targets.Set, of captcha.Type, usable time.Duration) (soonest, usual time.Duration) {
 	soonest = time.Duration(math.MaxInt64)
 	for _, p := range set.Providers {
 		first, interval := backend.ProviderConfig(p).Pace(of)
-		if usual == 0 { // poold buys from the first provider while it is up
+		if usual == 0 { // poold buys from the first provider that is up
 			usual = policy.Params{FirstPoll: first, PollInterval: interval, Usable: usable}.Lead()
 		}
 		if p.CallbackURL != "" {
@@ -140,7 +141,7 @@ func mostOf(set *targets.Set, t *targets.Target, threads int, soonest time.Durat
 	return p
 }
 
-// priceOf raises p.price to the highest price of a type among the providers.
+// priceOf raises p.price to the highest price of this type among the providers.
 func (p *Purchases) priceOf(set *targets.Set, t captcha.Type) {
 	for _, provider := range set.Providers {
 		p.price = max(p.price, provider.Price.For(t))
@@ -148,8 +149,8 @@ func (p *Purchases) priceOf(set *targets.Set, t captcha.Type) {
 	}
 }
 
-// solvedTypes returns the types of CAPTCHA that POST /solve can buy, or nil if the file does not
-// enable it.
+// solvedTypes returns the types of CAPTCHA that POST /solve can buy; nil if the file does not enable
+// POST /solve.
 func solvedTypes(set *targets.Set) []captcha.Type {
 	switch {
 	case set.Solve == nil:
@@ -160,7 +161,7 @@ func solvedTypes(set *targets.Set) []captcha.Type {
 	return slices.DeleteFunc(captcha.SolvableTypes(), func(t captcha.Type) bool { return t == captcha.Image })
 }
 
-// unpriced returns one sentence for each provider that lacks prices of wanted types.
+// unpriced returns one sentence for each provider without prices of wanted types.
 func unpriced(set *targets.Set) (lines []string) {
 	wanted := solvedTypes(set)
 	for i := range set.Targets {
@@ -181,7 +182,7 @@ func unpriced(set *targets.Set) (lines []string) {
 	return lines
 }
 
-// limit lowers the purchases to a budget.
+// limit reduces the purchases to a budget.
 func (p *Purchases) limit(b targets.Budget) {
 	if b.PerHour > 0 {
 		p.hour = min(p.hour, float64(b.PerHour))
@@ -193,8 +194,8 @@ func (p *Purchases) limit(b targets.Budget) {
 	}
 }
 
-// add appends POST /solve and computes the sum of all purchases. The targets and POST /solve share
-// the threads and the overall budget.
+// add appends POST /solve and computes the sum of all purchases. Targets and POST /solve share the
+// threads and the overall budget.
 func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
 	if set.Solve != nil {
 		solve := Purchases{Name: "/solve", hour: math.MaxInt32, bounded: true}
@@ -217,7 +218,7 @@ func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
 		s.All.price = cost / s.All.hour // average price of a solve
 	}
 	day := s.All.day
-	if set.Solve == nil { // not with POST /solve, because the lead times of its solves are unknown
+	if set.Solve == nil { // skipped with POST /solve, whose lead times are unknown
 		s.All.hour = min(s.All.hour, float64(threads)*time.Hour.Seconds()/shortest.Seconds())
 	}
 	s.All.limit(targets.Budget{PerDay: set.Budget.PerDay})
@@ -227,11 +228,12 @@ func (s *Spending) add(set *targets.Set, threads int, shortest time.Duration) {
 	})
 }
 
-// mostPrinted is the number of targets that the command prints. It prints the most expensive ones.
+// mostPrinted is the maximum number of targets that the command prints. It prints the most expensive
+// targets.
 const mostPrinted = 50
 
-// text formats the spending for `poold check`. A simulated provider costs nothing, so its text has
-// no warnings about prices and budgets.
+// text formats the spending for `poold check`. A simulated provider costs nothing, so the text then
+// has no warnings about prices and budgets.
 func (s Spending) text(simulated bool) string {
 	var text strings.Builder
 	for i, p := range s.Each {

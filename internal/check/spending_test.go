@@ -8,7 +8,7 @@ import (
 	"poold/internal/targets"
 )
 
-// SpendingOf returns the most that a file can buy, and names missing threads and prices.
+// SpendingOf returns the maximum purchases of a file, and the missing threads and prices.
 func TestSpendingIsTheMostThatAFileCanBuy(t *testing.T) {
 	const provider = "providers: [{name: acme, profile: 2captcha, url: 'https://s.example.com', key: k1, concurrency: 100%s, price_per_1000: {turnstile: 1.2, recaptcha_v2: 3, recaptcha_v3: 0, hcaptcha: 0, geetest: 0, geetest_v4: 0}}]\n"
 	const redis = "redis: {url: 'redis://h'}\ndefaults: {owner: q}\n"
@@ -59,7 +59,7 @@ func TestSpendingIsTheMostThatAFileCanBuy(t *testing.T) {
 		}
 		return SpendingOf(set).text(false)
 	}
-	// Each pair of files buys the same at most.
+	// Both files of a pair have the same maximum.
 	paced := func(first, second string) string {
 		const other = "{name: %s, profile: 2captcha, url: 'https://s.example.com', key: k1, concurrency: 50, price_per_1000: 1%s}"
 		return redis + "providers: [" + fmt.Sprintf(other, "one", first) + ", " + fmt.Sprintf(other, "two", second) + "]\n"
@@ -75,7 +75,7 @@ func TestSpendingIsTheMostThatAFileCanBuy(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}
 	}
-	// A paused target buys nothing, so its depth needs no threads and its price is not missed in the sum.
+	// A paused target buys nothing. Its depth needs no threads, and the sum does not need its price.
 	unpriced := strings.Replace(target("b", ", depth: 5000, paused: true"), "turnstile", "recaptcha_v2", 1)
 	got := text(strings.Replace(head, "recaptcha_v2: 3, ", "", 1) + "targets:\n" + target("a", ", budget: {per_day: 500}") + unpriced)
 	if strings.Contains(got, "cannot be kept") || !strings.Contains(got, "\nin all: at most 500 solves an hour, about $0.60; ") {
@@ -88,7 +88,7 @@ func TestSpendingIsTheMostThatAFileCanBuy(t *testing.T) {
 		}
 	}
 
-	// check prints at most 50 targets, the most expensive first.
+	// The command prints at most 50 targets, the most expensive first.
 	var many strings.Builder
 	for i := range 60 {
 		many.WriteString(target(fmt.Sprintf("t%02d", i), fmt.Sprintf(", depth: %d", 1000+i)))

@@ -1,5 +1,5 @@
-// Package crash lets a test kill the process at a named point of its work, as a SIGKILL from
-// outside does. Outside of tests Arm is not called, and At does nothing.
+// Package crash lets a test kill the process at a named point of its work, like an external SIGKILL.
+// Only tests call Arm. Without Arm, At does nothing.
 //
 // Packages purchase and compat document their crash points.
 package crash
@@ -16,13 +16,13 @@ var trap *point
 
 type point struct {
 	name   string
-	turn   int64 // number of the pass at which the process kills itself, from 1
+	turn   int64 // number of the pass that kills the process, from 1
 	passed atomic.Int64
 }
 
-// Arm selects the point at which the process kills itself. "POINT" means its first pass, "POINT:N"
-// its N-th pass, and "" no point. Arm panics if N is not a number from 1 on. It must be called
-// before any call of At.
+// Arm selects the point at which the process kills itself. "POINT" means the first pass of the point,
+// "POINT:N" means its N-th pass, and "" means no point. Arm panics if N is not a positive number. It
+// must be called before any call of At.
 func Arm(at string) {
 	if at == "" {
 		return

@@ -11,10 +11,10 @@ import (
 	"poold/internal/crash"
 )
 
-// crashEnv makes the test binary a child that passes its points.
+// crashEnv makes the test binary a child process that passes its points.
 const crashEnv = "POOLD_TEST_CRASH"
 
-// A process kills itself at the armed pass of the armed point, and at no other point.
+// A process kills itself at the selected pass of the selected point, and at no other point.
 func TestAProcessDiesAtItsPoint(t *testing.T) {
 	if at, child := os.LookupEnv(crashEnv); child {
 		crash.Arm(at)
@@ -52,7 +52,7 @@ func TestAProcessDiesAtItsPoint(t *testing.T) {
 	}
 }
 
-// An invalid pass is a mistake of the test that arms the point.
+// An invalid pass is a mistake of the test that calls Arm.
 func TestArmRefusesAnInvalidPass(t *testing.T) {
 	for _, at := range []string{"first:0", "first:-1", "first:x", "first:"} {
 		func() {

@@ -13,16 +13,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Args has the arguments of a script by their names in the script's header. A time.Duration is sent in
-// ms.
+// Args contains the arguments of a script by their names in the script's header. A time.Duration is
+// sent in ms.
 type Args map[string]any
 
-// Keys has the keys of a script by their names in the script's header.
+// Keys contains the keys of a script by their names in the script's header.
 type Keys map[string]string
 
-// Call executes a script on the slow client. The argument keys is a struct with the names in the
-// script's header, or a Keys. The values in tail follow the named arguments. If the Reply has an error,
-// Call returns this error, too.
+// Call executes a script on the slow client. The keys are a struct with the names in the script's
+// header, or a Keys. The values in tail follow the named arguments. Call also returns the error in
+// the Reply, if any.
 func (db *DB) Call(ctx context.Context, s *Script, keys any, args Args, tail ...any) (*Reply, error) {
 	names, values := s.Input(keys, args, tail...)
 	value, err := db.Eval(ctx, s, names, values...)
@@ -53,15 +53,16 @@ func (db *DB) Eval(ctx context.Context, s *Script, keys []string, args ...any) (
 	return reply, db.Explain(ctx, err, keys)
 }
 
-// Answer has the reply to one call of Pipelined, or the error of the call.
+// Answer is the reply to one call of Pipelined, or the error of the call.
 type Answer = redis.Cmd
 
 // Add adds a call to Pipelined. Its arguments are those of DB.Call.
 type Add = func(keys any, args Args, tail ...any) *Answer
 
-// Pipelined sends many calls of one script in one exchange. The function fill adds the calls. Each
-// Answer then has its reply or its error. If a node lacks the script, Pipelined repeats the refused calls with the script's text. It
-// does not repeat calls that other nodes of a cluster executed.
+// Pipelined sends many calls of one script in one exchange. The function fill adds the calls.
+// Afterwards each Answer has its reply or its error. If a node lacks the script, Pipelined repeats
+// only the refused calls, with the script's text. In a cluster, other nodes may have executed their
+// calls already.
 func (db *DB) Pipelined(ctx context.Context, s *Script, fill func(call Add)) {
 	type sent struct {
 		keys   []string
@@ -89,8 +90,8 @@ func (db *DB) Pipelined(ctx context.Context, s *Script, fill func(call Add)) {
 	}
 }
 
-// Input returns keys and arguments in the order of the script's header. Input panics if an argument is
-// missing, or if the header does not have it.
+// Input returns the keys and the arguments in the order of the script's header. It panics if an
+// argument is missing or is not in the header.
 func (s *Script) Input(keys any, args Args, tail ...any) (names []string, values []any) {
 	values = make([]any, 0, len(s.Names("ARGV"))+len(tail))
 	for _, name := range s.Names("ARGV") {
@@ -106,7 +107,7 @@ func (s *Script) Input(keys any, args Args, tail ...any) (names []string, values
 	return s.KeysOf(keys), append(values, tail...)
 }
 
-// KeysOf returns the keys of a struct or a Keys in the order of the script's header.
+// KeysOf returns the keys in a struct or a Keys in the order of the script's header.
 func (s *Script) KeysOf(keys any) []string {
 	all := make([]string, len(s.Names("KEYS")))
 	if named, is := keys.(Keys); is {
@@ -126,14 +127,14 @@ func (s *Script) KeysOf(keys any) []string {
 	return all
 }
 
-// keyFields says which fields of a struct have the keys of a script.
+// keyFields lists the fields of a struct that contain the keys of a script.
 type keyFields struct {
 	of     reflect.Type
 	fields []int // indexes of the fields, in the order of the header
 }
 
-// fieldsIn returns the indexes of the fields of a struct that have the script's keys. fieldsIn caches the last
-// result, because each script is called with one type of struct.
+// fieldsIn returns the indexes of the fields of a struct that contain the script's keys. It caches
+// the last result, because each script is called with one type of struct.
 func (s *Script) fieldsIn(of reflect.Type) []int {
 	if known := s.keyFields.Load(); known != nil && known.of == of {
 		return known.fields
@@ -150,7 +151,7 @@ func (s *Script) fieldsIn(of reflect.Type) []int {
 	return found.fields
 }
 
-// plain converts a value to a type that go-redis accepts. It converts a duration to ms.
+// plain converts a value to a type that go-redis accepts. A duration becomes a number of ms.
 func plain(value any) any {
 	if span, is := value.(time.Duration); is {
 		return span.Milliseconds()
@@ -164,15 +165,16 @@ func plain(value any) any {
 	return value
 }
 
-// Reply is a list that a script replied. Its methods read a field by the name in the script's header.
+// Reply is a list that a script replied. Its methods read one field by its name in the script's
+// header.
 type Reply struct {
-	Err error // error of the first field that was read and is missing or has another type
+	Err error // error of the first field read that is missing or has another type
 
 	script *Script
 	list   []any
 }
 
-// Read returns the list that the script replied as a Reply.
+// Read converts the list that the script replied to a Reply.
 func (s *Script) Read(value any) *Reply {
 	list, is := value.([]any)
 	r := &Reply{script: s, list: list}
@@ -182,7 +184,7 @@ func (s *Script) Read(value any) *Reply {
 	return r
 }
 
-// field returns the field with this name. If the field is missing or has another type, it sets Err and
+// field returns the named field. If the field is missing or has another type, field sets Err and
 // returns the zero value.
 func field[T any](r *Reply, name string) (value T) {
 	at, is := r.script.fields[name]
@@ -231,7 +233,7 @@ func (r *Reply) Duration(name string) time.Duration {
 	return time.Duration(field[int64](r, name)) * time.Millisecond
 }
 
-// Integers returns the first n elements of a list, which must be integers.
+// Integers returns the first n elements of a list. They must be integers.
 func Integers(list any, n int) ([]int64, error) {
 	values, ok := list.([]any)
 	if !ok || len(values) < n {
@@ -259,7 +261,7 @@ func Pairs(items []any) iter.Seq2[string, string] {
 	}
 }
 
-// Hash is a hash that a script replied. The value of an absent field is empty or 0.
+// Hash is a hash that a script replied. An absent field counts as empty or 0.
 type Hash map[string]string
 
 // HashOf converts a list of names and values.

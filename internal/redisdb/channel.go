@@ -8,17 +8,17 @@ import (
 // Channel returns the name of the channel by which replicas notify each other of changes.
 func (db *DB) Channel() string { return db.Prefix + ":wake" }
 
-// Announce publishes a message on the channel. If that fails, Announce only logs the error, because
-// other replicas also find changes by polling, a little later.
+// Announce publishes a message on the channel. It only logs an error, because other replicas also
+// find changes by polling, a little later.
 func (db *DB) Announce(ctx context.Context, message string) {
 	if err := db.Slow.Publish(ctx, db.Channel(), message).Err(); err != nil {
 		db.log.DebugContext(ctx, "change not announced to other replicas", "err", err) // review reports the reason
 	}
 }
 
-// Listen calls the function hear with each message of the channel, one at a time, until ctx ends.
-// Messages that are sent while the connection is lost are lost.
-func (db *DB) Listen(ctx context.Context, hear func(message string)) {
+// Listen calls the function onMessage with each message of the channel, one at a time, until ctx
+// ends. A message that is sent while there is no connection is lost.
+func (db *DB) Listen(ctx context.Context, onMessage func(message string)) {
 	messages := db.Slow.Subscribe(ctx, db.Channel())
 	defer func() { _ = messages.Close() }()
 	again := time.NewTicker(reviewEvery)
@@ -28,14 +28,15 @@ func (db *DB) Listen(ctx context.Context, hear func(message string)) {
 		case <-ctx.Done():
 			return
 		case <-again.C:
-			// The right to listen may have been missing until now. A repeated SUBSCRIBE is a no-op.
+			// The right to subscribe may have been missing until now. A repeated SUBSCRIBE is a
+			// no-op.
 			_ = messages.Subscribe(ctx, db.Channel())
 		case message, ok := <-messages.Channel():
 			if !ok {
 				return
 			}
 			if message.Payload != "" { // missingRights publishes empty messages
-				hear(message.Payload)
+				onMessage(message.Payload)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // Mode is the way in which Redis is deployed.
 type Mode string
 
-// The modes, which /status.json shows. For its built-in server cmd/poold shows "embedded" instead.
+// The modes, as in /status.json. For its built-in server cmd/poold shows "embedded" instead.
 const (
 	ModeSingle   Mode = "single"
 	ModeSentinel Mode = "sentinel"
@@ -26,12 +26,13 @@ const (
 type route struct {
 	mode   Mode
 	where  string // host:port or path of each address, without user and password
-	secure bool   // the addresses use TLS
+	secure bool   // whether the addresses use TLS
 }
 
 // clients returns a function that makes one client for the addresses, which are URLs with redis://,
-// rediss:// or unix://. A cluster and sentinels have several addresses, separated by commas. clients does
-// no I/O. Its errors do not quote an address, because an address may contain a password.
+// rediss:// or unix://. A cluster and sentinels have several addresses, separated by commas. The
+// function clients does no I/O. Its errors do not quote an address, because an address may contain a
+// password.
 func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() redis.UniversalClient, to route, err error) {
 	var hosts []string
 	var first *redis.Options
@@ -49,7 +50,7 @@ func clients(addresses, sentinelMaster string, dial dialFunc) (connect func() re
 	if dial == nil {
 		dial = redis.NewDialer(first)
 	}
-	to = route{mode: ModeSingle, where: some(hosts), secure: first.TLSConfig != nil}
+	to = route{mode: ModeSingle, where: firstThree(hosts), secure: first.TLSConfig != nil}
 	switch {
 	case sentinelMaster != "":
 		to.mode, to.where = ModeSentinel, "sentinels "+to.where
@@ -82,7 +83,7 @@ func parseAddress(address string) (*redis.Options, error) {
 	if err == nil {
 		return options, nil
 	}
-	// The error of the library may quote the address with its password.
+	// The library's error may quote the address with its password.
 	var bad *url.Error
 	if errors.As(err, &bad) {
 		return nil, fmt.Errorf("not a URL: %w", bad.Err)
@@ -90,7 +91,7 @@ func parseAddress(address string) (*redis.Options, error) {
 	return nil, errors.New("must be redis://, rediss:// or unix://, with host:port or a path")
 }
 
-// tune sets the options that docs/decisions.md explains.
+// tune sets the options. docs/decisions.md has the reasons.
 func tune(o *redis.Options) {
 	o.Protocol = 3
 	o.DisableIdentity = true
@@ -107,8 +108,8 @@ func tune(o *redis.Options) {
 	}
 }
 
-// several returns the options of one server as options for several servers. A client of a cluster
-// follows redirects instead of retrying at one node.
+// several converts the options of one server to options for several servers. A client of a cluster
+// follows redirects instead of retrying at the same node.
 func several(o *redis.Options, hosts []string) *redis.UniversalOptions {
 	return &redis.UniversalOptions{
 		Addrs: hosts, Dialer: o.Dialer,

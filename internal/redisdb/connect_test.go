@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Addresses may hold passwords: no error quotes them.
+// Addresses may contain passwords, so no error quotes an address.
 func TestBadAddressesAreNotQuoted(t *testing.T) {
 	const canary = "canary-password"
 	for _, address := range []string{
@@ -38,7 +38,7 @@ func TestAllModesHaveTheSameOptions(t *testing.T) {
 	for i := range from.NumField() {
 		name := from.Type().Field(i).Name
 		field := to.FieldByName(name)
-		// A cluster follows redirects instead of retrying.
+		// A client of a cluster follows redirects instead of retrying.
 		if !from.Type().Field(i).IsExported() || from.Field(i).IsZero() || !field.IsValid() || name == "MaxRetries" {
 			continue
 		}

@@ -32,7 +32,7 @@ type Options struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// DB is one Redis: a single server, a master behind sentinels, or a cluster. It is safe for
+// DB is one Redis: a single server, a master behind sentinels, or a cluster. A DB is safe for
 // concurrent use.
 type DB struct {
 	Hot     redis.UniversalClient // for takes and returns
@@ -47,7 +47,7 @@ type DB struct {
 	types     keyTypes
 }
 
-// Open makes a DB. Open does no I/O. While Redis is unavailable, every call fails with ErrDown.
+// Open makes a DB. It does no I/O. While Redis is unavailable, every call fails with ErrDown.
 func Open(o Options) (*DB, error) {
 	connect, to, err := clients(o.Addresses, o.SentinelMaster, o.Dial)
 	if err != nil {
@@ -56,7 +56,7 @@ func Open(o Options) (*DB, error) {
 	hot, slow := connect(), connect()
 	slow.AddHook(slowHook{})
 	var name [8]byte
-	_, _ = rand.Read(name[:]) // never fails: crypto/rand ends the program instead
+	_, _ = rand.Read(name[:]) // cannot fail: crypto/rand ends the program instead
 	db := &DB{Hot: hot, Slow: slow, Mode: to.mode, Prefix: o.Prefix, Replica: hex.EncodeToString(name[:]), log: o.Log}
 	db.condition.Store(&condition{})
 	db.monitor = &monitor{DB: db, route: to, every: cmp.Or(o.Probe, probeEvery), recovered: make(chan struct{}, 1)}
@@ -75,8 +75,8 @@ func (db *DB) Run(ctx context.Context) error {
 // Close closes the connections.
 func (db *DB) Close() error { return errors.Join(db.Hot.Close(), db.Slow.Close()) }
 
-// EachMaster calls the function do with each node that accepts writes. In a cluster it calls do with
-// all masters at the same time.
+// EachMaster calls the function do for each node that accepts writes. In a cluster it calls do for
+// all masters concurrently.
 func (db *DB) EachMaster(ctx context.Context, do func(ctx context.Context, node *redis.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

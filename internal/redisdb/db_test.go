@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// opened opens a DB that is closed when the test ends.
+// opened opens a DB and closes it when the test ends.
 func opened(t testing.TB, o Options) *DB {
 	t.Helper()
 	if o.Prefix == "" {

@@ -13,10 +13,10 @@ import (
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// watchful wraps a dialer. If a connection breaks, older connections to the same address are not used
-// again, because a restart of Redis has probably ended them, too. go-redis can find a dead connection by
-// a check of the socket, but not with TLS. With TLS a call would otherwise try one dead connection after
-// the other, and fail at the fourth.
+// watchful wraps a dialer. If one connection breaks, older connections to the same address are not
+// used again, because a restart of Redis has probably ended them, too. Without TLS, go-redis finds a
+// dead connection by a check of the socket. With TLS, a call would try one dead connection after
+// another, and fail at the fourth.
 func watchful(dial dialFunc) dialFunc {
 	var mu sync.Mutex
 	servers := map[string]*peer{}
@@ -37,7 +37,7 @@ func watchful(dial dialFunc) dialFunc {
 // peer is the state of one address.
 type peer struct {
 	opened atomic.Int64 // number of connections so far
-	broken atomic.Int64 // connections up to this number are not used again
+	broken atomic.Int64 // highest number of a connection that must not be used again
 }
 
 // watchedConn is a connection to a peer.
@@ -45,7 +45,7 @@ type watchedConn struct {
 	net.Conn
 
 	peer   *peer
-	number int64 // number of the connection, from 1
+	number int64 // number of this connection, from 1
 }
 
 func (c *watchedConn) Read(b []byte) (int, error) {
@@ -60,8 +60,8 @@ func (c *watchedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// note marks all connections so far as broken if the error means that Redis or the network ended this
-// connection.
+// note handles an error of this connection. If the error means that Redis or the network ended the
+// connection, all connections so far count as broken.
 func (c *watchedConn) note(err error) {
 	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return
@@ -69,8 +69,8 @@ func (c *watchedConn) note(err error) {
 	c.peer.broken.Store(c.peer.opened.Load())
 }
 
-// SyscallConn is called by go-redis before go-redis uses an idle connection. If SyscallConn fails,
-// go-redis opens another connection.
+// SyscallConn is called by go-redis before it uses an idle connection. If SyscallConn fails, go-redis
+// opens a new connection.
 func (c *watchedConn) SyscallConn() (syscall.RawConn, error) {
 	if c.number <= c.peer.broken.Load() {
 		return nil, io.EOF

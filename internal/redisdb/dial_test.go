@@ -9,8 +9,8 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// Redis cuts all connections, and the client cannot see this before it uses them, as behind TLS.
-// No call fails, whatever their number.
+// Redis closes all connections. As behind TLS, the client can notice this only when it uses a
+// connection. No call fails, whatever the number of connections.
 func TestManyConnectionsBreakAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)
@@ -26,7 +26,7 @@ func TestManyConnectionsBreakAtOnce(t *testing.T) {
 				taken = append(taken, conn)
 			}
 			for _, conn := range taken {
-				if err := conn.Close(); err != nil { // it is idle from here on
+				if err := conn.Close(); err != nil { // the connection is idle from here on
 					t.Fatal(err)
 				}
 			}

@@ -1,6 +1,6 @@
-// Package redisdb gives access to Redis: it connects, probes the health of Redis, reviews the settings
-// of Redis, and loads and runs scripts. Packages pool, redisclaims and redisstore use it to store
-// tokens, claims and the history.
+// Package redisdb gives access to Redis. It connects, probes the health of Redis, reviews the
+// settings of Redis, and loads and runs scripts. Packages pool, redisclaims and redisstore use it to
+// store tokens, claims and the history.
 //
 //	db.go       Options, Open, Run, Close; calls that go to each master
 //	connect.go  addresses, and the clients of a single server, sentinels and a cluster
@@ -17,7 +17,7 @@
 //
 // # Two clients
 //
-// The client Hot serves takes and returns, and the client Slow serves everything else, so that refilling
+// The client Hot serves takes and returns. The client Slow serves everything else, so that refilling
 // cannot delay hand-outs. A client connects at its first call.
 //
 // # Keys
@@ -34,6 +34,6 @@
 //
 // # Scripts
 //
-// Each script begins with lua/general.lua. Scripts use only commands that Redis 6.2, 7.0 and
-// the embedded server share.
+// Each script begins with lua/general.lua. Scripts use only commands that Redis 6.2, Redis 7.0 and
+// the embedded server have in common.
 package redisdb

@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	// A change of Redis' health is noticed within probeEvery + CallTimeout.
+	// Changes of Redis' health are noticed within probeEvery + CallTimeout.
 	probeEvery = 500 * time.Millisecond
 	probeLife  = time.Minute
-	// probeTags is the number of hash tags among which probedMasters looks for one of each master of
-	// a cluster. It misses a master that has 1 % of the slots in one of 29,000 clusters.
+	// probedMasters searches this number of hash tags for one tag of each master of a cluster. It
+	// misses a master with 1 % of the slots in one of 29,000 clusters.
 	probeTags = 1024
 )
 
 // Health is the state of Redis at the last probe.
 type Health struct {
-	Up      bool     // at least a part of Redis works
+	Up      bool     // whether at least a part of Redis works
 	Reason  string   // the fault, in plain words; "" = no fault
 	Notices []string // sentences about dangerous settings and missing rights
 }
 
 // condition is the result of a probe. It is immutable.
 type condition struct {
-	err  error           // why Redis, or a part of it, does not work; nil = all of Redis works
-	away map[string]bool // masters of a cluster that do not work; nil = all work, or none works
+	err  error           // fault of Redis or of a part of Redis; nil = all of Redis works
+	away map[string]bool // masters of a cluster that do not work; nil = all or none of them work
 }
 
 func (c *condition) up() bool { return c.err == nil || c.away != nil }
@@ -52,16 +52,16 @@ func (db *DB) Health() Health {
 	return h
 }
 
-// Away returns the known fault of the part of Redis that has the keys with a hash tag; nil if no fault is
-// known. Away ignores a full memory, because Redis still runs scripts whose first write needs no memory.
-// Away does not block.
+// Away returns the known fault of the part of Redis that has the keys with a hash tag; nil if no
+// fault is known. A full memory does not count, because Redis still runs scripts whose first write
+// needs no memory. Away does not block.
 func (db *DB) Away(ctx context.Context, tag string) error {
 	now := db.condition.Load()
 	if now.err == nil || is(now.err, reasonMemory) {
 		return nil
 	}
 	if cluster, ok := db.Slow.(*redis.ClusterClient); ok && now.away != nil {
-		// The client has the slots in memory, so this does no I/O.
+		// This does no I/O, because the client has the slots in memory.
 		master, err := cluster.MasterForKey(ctx, "{"+tag+"}")
 		if known := err == nil; !known || !now.away[master.Options().Addr] {
 			return nil
@@ -76,13 +76,13 @@ type monitor struct {
 
 	route     route
 	every     time.Duration // interval between two probes
-	met       bool          // Redis has worked at least once; owned by the goroutine that probes
+	met       bool          // whether Redis has ever worked; only the probing goroutine uses this field
 	recovered chan struct{} // gets a value when Redis works again; capacity 1
 	notices   atomic.Pointer[[]string]
 }
 
-// watch probes Redis periodically until ctx ends. So calls fail at once while Redis is unavailable, and
-// poold notices without a call that Redis works again.
+// watch probes Redis periodically until ctx ends. Calls can then fail at once while Redis is
+// unavailable, and poold notices the end of the outage without a call.
 func (m *monitor) watch(ctx context.Context) {
 	ticker := time.NewTicker(m.every)
 	defer ticker.Stop()
@@ -119,7 +119,7 @@ func (m *monitor) turn(was, now *condition) {
 	}
 }
 
-// probe checks the health of Redis. It adds the address of Redis to an error.
+// probe checks the health of Redis. An error contains the address of Redis.
 func (m *monitor) probe(ctx context.Context) *condition {
 	now := m.try(ctx)
 	m.met = m.met || now.up()
@@ -127,14 +127,14 @@ func (m *monitor) probe(ctx context.Context) *condition {
 	if now.away == nil && errors.As(now.err, &known) {
 		reason := known.reason
 		if !m.met {
-			reason = strange(reason, m.route.secure)
+			reason = withTLSHint(reason, m.route.secure)
 		}
 		now.err = &downError{reason: reason, where: m.route.where, cause: known.cause}
 	}
 	return now
 }
 
-// try writes a key by a script. In a cluster it does so at each master.
+// try writes a key by a script. In a cluster it writes a key at each master.
 func (m *monitor) try(ctx context.Context) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -156,7 +156,7 @@ func (m *monitor) try(ctx context.Context) *condition {
 			defer mu.Unlock()
 			if err != nil {
 				now.away[master] = true
-				// An error in a node's reply is more useful than a time-out.
+				// An error in a node's reply is more useful than a timeout.
 				if now.err == nil || is(now.err, reasonSilent) {
 					now.err = err
 				}
@@ -168,7 +168,7 @@ func (m *monitor) try(ctx context.Context) *condition {
 	case 0, len(keys):
 		now.away = nil
 	default:
-		now.err = partly(now.err, slices.Collect(maps.Keys(now.away)), len(keys))
+		now.err = partialFault(now.err, slices.Collect(maps.Keys(now.away)), len(keys))
 	}
 	return now
 }
@@ -177,7 +177,7 @@ func (m *monitor) tryWrite(ctx context.Context, key string) error {
 	return Down(probe.Run(ctx, m.Slow, []string{key}, probeLife.Milliseconds()).Err())
 }
 
-// probedMasters returns for each master of a cluster a key that the master has.
+// probedMasters returns one key of each master of a cluster, by the master's address.
 func (m *monitor) probedMasters(ctx context.Context, cluster *redis.ClusterClient) (map[string]string, error) {
 	keys := map[string]string{}
 	for i := range probeTags {
@@ -193,7 +193,7 @@ func (m *monitor) probedMasters(ctx context.Context, cluster *redis.ClusterClien
 	return keys, nil
 }
 
-// probed returns the key that a probe writes. The argument number is the hash tag of the key.
+// probed returns the key that a probe writes. The number is the hash tag of the key.
 func (m *monitor) probed(number int) string {
 	return m.Prefix + ":probe:{" + strconv.Itoa(number) + "}"
 }

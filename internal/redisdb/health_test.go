@@ -14,8 +14,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A server that has served before gets no hint about TLS when it closes its connections. The log
-// has each change of its health once.
+// If a server that has served before closes its connections, there is no hint about TLS. The log has
+// each change of the server's health once.
 func TestOutagesOfAServerThatServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// slowHook limits each exchange of the slow client by CallTimeout, and converts errors to ErrDown. It
+// slowHook limits each exchange of the slow client to CallTimeout, and converts errors to ErrDown. It
 // does not convert redis.Nil, which means that a key does not exist.
 type slowHook struct{}
 

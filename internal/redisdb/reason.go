@@ -22,7 +22,7 @@ const (
 )
 
 // reasons translates errors of Redis into plain words. Redis 6.2 wraps the error of a command in a
-// script, so the field words may be anywhere in the text of the error.
+// script, so the field words may match anywhere in the text of the error.
 var reasons = []struct{ words, reason string }{
 	{"OOM command", reasonMemory},
 	{"READONLY", "redis is read-only: this is a replica"},
@@ -40,11 +40,11 @@ var reasons = []struct{ words, reason string }{
 	{"max number of clients", "redis has as many clients as its maxclients allows"},
 }
 
-// ErrDown: Redis does not reply, or refuses the call. The function Reason returns the cause. Either the
-// call did nothing, or its reply was lost.
+// ErrDown means that Redis does not reply, or refuses the call. Either the call did nothing, or its
+// reply was lost. The function Reason returns the cause.
 var ErrDown = errors.New("redis does not answer")
 
-// downError is an ErrDown that has a reason in plain words.
+// downError is an ErrDown with a reason in plain words.
 type downError struct {
 	reason string
 	where  string // host:port of the servers that were called; "" = unknown
@@ -63,8 +63,8 @@ func (e *downError) Reason() string {
 func (e *downError) Unwrap() error        { return e.cause }
 func (e *downError) Is(target error) bool { return target == ErrDown }
 
-// Reason returns in plain words why a call failed with ErrDown. The text has the address of Redis if it
-// is known, but never a key or a password. Errors of other stores may implement Reason() string.
+// Reason returns in plain words why a call failed with ErrDown. The text may contain the address of
+// Redis, but never a key or a password. Errors of other stores may implement Reason() string.
 func Reason(err error) string {
 	var known interface{ Reason() string }
 	if errors.As(err, &known) {
@@ -73,7 +73,7 @@ func Reason(err error) string {
 	return reasonSilent
 }
 
-// Down converts the error of an exchange with Redis to an ErrDown, which wraps the error.
+// Down converts the error of an exchange with Redis to an ErrDown that wraps it.
 func Down(err error) error {
 	if err == nil || errors.Is(err, ErrDown) {
 		return err
@@ -103,8 +103,8 @@ func meaning(err error) string {
 	return meaningOfNetwork(err)
 }
 
-// meaningOfSentinels explains why the sentinels return no master. redis.Nil is the reply of one sentinel,
-// and is more useful than the time-outs of the others.
+// meaningOfSentinels explains why the sentinels return no master. If one sentinel replied redis.Nil,
+// this reply is more useful than the timeouts of the other sentinels.
 func meaningOfSentinels(err error) string {
 	text := err.Error()
 	switch {
@@ -168,9 +168,9 @@ func meaningOfCertificate(err error) string {
 	return "it is not valid"
 }
 
-// strange extends the reason of a server that has never worked. It suggests that the server uses TLS and
-// the address does not, or the reverse.
-func strange(reason string, secure bool) string {
+// withTLSHint extends the reason of a server that has never worked. It suggests that only one of the
+// server and the address uses TLS.
+func withTLSHint(reason string, secure bool) string {
 	switch {
 	case secure && reason == reasonSilent:
 		return reason + ", or speaks no TLS there"
@@ -180,18 +180,18 @@ func strange(reason string, secure bool) string {
 	return reason
 }
 
-// partly returns the ErrDown of a cluster in which only some masters do not work. The argument away has
-// their addresses, and all is the number of masters.
-func partly(err error, away []string, all int) error {
+// partialFault returns the ErrDown of a cluster in which only some masters fail. The argument away
+// contains the addresses of these masters, and total is the number of all masters.
+func partialFault(err error, away []string, total int) error {
 	slices.Sort(away)
 	return &downError{
-		reason: fmt.Sprintf("%d of the %d masters of the redis cluster cannot be used (%s): %s", len(away), all, some(away), Reason(err)),
+		reason: fmt.Sprintf("%d of the %d masters of the redis cluster cannot be used (%s): %s", len(away), total, firstThree(away), Reason(err)),
 		cause:  err,
 	}
 }
 
-// some joins the first three addresses and says how many more there are.
-func some(addresses []string) string {
+// firstThree joins the first three addresses and adds the number of the others.
+func firstThree(addresses []string) string {
 	const shown = 3
 	if len(addresses) <= shown {
 		return strings.Join(addresses, ", ")

@@ -20,7 +20,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// Health and the log name the fault of Redis with the address, without the password.
+// Health and the log contain the fault of Redis and its address, without the password.
 func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 	t.Parallel()
 	const password = "canary-password"
@@ -34,7 +34,7 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 	secure := strings.Replace(at, "redis:", "rediss:", 1)
 	for name, c := range map[string]struct {
 		address, master string
-		fault           error // of the dial; nil = the network's own
+		fault           error // fault of the dial; nil = no injected fault
 		reason, where   string
 	}{
 		"wrong password":  {"redis://:" + password + "@" + locked, "", nil, "redis refuses the user or its password", locked},
@@ -77,7 +77,7 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 			if !errors.Is(now.err, ErrDown) || !strings.Contains(log.String(), c.reason) || strings.Contains(log.String()+now.err.Error(), password) {
 				t.Errorf("%v\nlog: %s", now.err, log.String())
 			}
-			s.monitor.met = true // a server that has served speaks the protocol of the address
+			s.monitor.met = true // a server that has served uses the protocol of the address
 			if now = s.monitor.probe(t.Context()); strings.Contains(Reason(now.err), "or speaks no TLS") || strings.Contains(Reason(now.err), "if it wants TLS") {
 				t.Errorf("of one that has served: %s", Reason(now.err))
 			}
@@ -85,12 +85,12 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if c.fault == nil {
 				check(t)
-			} else { // no server takes part, so that time can be virtual
+			} else { // without a real server, time can be virtual
 				synctest.Test(t, check)
 			}
 		})
 	}
-	// go-redis joins what each sentinel said.
+	// go-redis joins the errors of all sentinels.
 	const sentinels = "redis: all sentinels specified in configuration are unreachable: %w"
 	for want, err := range map[string]error{
 		"the sentinels know no master of the name in redis.sentinel_master": errors.Join(of(syscall.ECONNREFUSED), redis.Nil),
@@ -100,7 +100,7 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 			t.Errorf("%v: %s, want %s", err, got, want)
 		}
 	}
-	if got := some([]string{"a", "b", "c", "d", "e"}); got != "a, b, c and 2 more" {
+	if got := firstThree([]string{"a", "b", "c", "d", "e"}); got != "a, b, c and 2 more" {
 		t.Error(got)
 	}
 }

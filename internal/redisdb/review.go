@@ -16,12 +16,12 @@ import (
 const (
 	// reviewEvery is the interval between two reviews of Redis' settings.
 	reviewEvery = time.Minute
-	// oldestServer is the oldest version of Redis that has all commands of the scripts.
+	// oldestServer is the oldest version of Redis with all commands of the scripts.
 	oldestServer = "6.2"
 )
 
-// review checks for dangerous settings and missing rights at the start, after each outage and every
-// minute. It logs those that the last check did not find.
+// review checks for dangerous settings and missing rights: at the start, after each outage and every
+// minute. It logs only what the last check did not find.
 func (m *monitor) review(ctx context.Context) {
 	ticker := time.NewTicker(reviewEvery)
 	defer ticker.Stop()
@@ -32,7 +32,7 @@ func (m *monitor) review(ctx context.Context) {
 			return
 		}
 		if !m.Up() {
-			found = nil // while Redis does not work, its settings are unknown
+			found = nil // during an outage, the settings of Redis are unknown
 		}
 		for _, fault := range found {
 			if !slices.Contains(warned, fault) {
@@ -51,8 +51,8 @@ func (m *monitor) review(ctx context.Context) {
 	}
 }
 
-// faults reads the INFO of each master and returns sentences about dangerous settings. In a cluster the
-// sentences contain the addresses of the masters.
+// faults reads the INFO of each master and returns sentences about dangerous settings. In a cluster
+// each sentence contains the address of its master.
 func (m *monitor) faults(ctx context.Context) []string {
 	var mu sync.Mutex
 	where := map[string][]string{}
@@ -66,7 +66,7 @@ func (m *monitor) faults(ctx context.Context) []string {
 		return err
 	})
 	if err != nil {
-		// Without the right to call INFO the settings are unknown.
+		// Without the right to call INFO, the settings are unknown.
 		m.log.DebugContext(ctx, "redis settings unknown", "err", err)
 	}
 	found := slices.Sorted(maps.Keys(where))
@@ -79,11 +79,12 @@ func (m *monitor) faults(ctx context.Context) []string {
 	return found
 }
 
-// faultsOf returns sentences about dangerous settings in a reply to INFO. faultsOf ignores missing settings.
+// faultsOf returns sentences about the dangerous settings in a reply to INFO. Missing settings are
+// ignored.
 func faultsOf(info string) []string {
 	settings := settingsOf(info)
 	var faults []string
-	if version := settings["redis_version"]; version != "" && older(version, oldestServer) {
+	if version := settings["redis_version"]; version != "" && isOlder(version, oldestServer) {
 		faults = append(faults, fmt.Sprintf("Redis is of version %s: poold needs %s or later.", version, oldestServer))
 	}
 	if policy := settings["maxmemory_policy"]; policy != "" && policy != "noeviction" {
@@ -113,8 +114,9 @@ func settingsOf(info string) map[string]string {
 	return settings
 }
 
-// older reports whether a version is older than another one, by their first two numbers.
-func older(version, than string) bool {
+// isOlder reports whether a version is older than another version. Only their first two numbers
+// count.
+func isOlder(version, other string) bool {
 	numbers := func(text string) (n [2]int) {
 		for i, part := range strings.SplitN(text, ".", 3) {
 			if i < len(n) {
@@ -123,12 +125,12 @@ func older(version, than string) bool {
 		}
 		return n
 	}
-	a, b := numbers(version), numbers(than)
+	a, b := numbers(version), numbers(other)
 	return slices.Compare(a[:], b[:]) < 0
 }
 
-// missingRights returns a sentence if the user may not use the channel. Replicas then find changes only
-// by polling, so a landing may reach a waiting caller half a second later.
+// missingRights returns a sentence if the user may not use the channel. Without the channel, replicas
+// find changes only by polling, so a landing may reach a pending caller half a second later.
 func (m *monitor) missingRights(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

@@ -13,11 +13,11 @@ import (
 	"poold/internal/testkit"
 )
 
-// INFO shows which settings are dangerous. Absent settings are ignored.
+// INFO contains the dangerous settings. Absent settings are ignored.
 func TestDangerousSettingsAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		info string
-		want []string // a word of each
+		want []string // one word of each expected sentence
 	}{
 		"good":        {"# Server\r\nredis_version:7.0.15\r\nrole:master\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\nmaxmemory:100\r\nused_memory:90\r\n", nil},
 		"no limit":    {"redis_version:10.0\r\naof_enabled:1\r\nmaxmemory:0\r\nused_memory:1000\r\n", nil},
@@ -42,8 +42,8 @@ func TestDangerousSettingsAreNamed(t *testing.T) {
 	}
 }
 
-// A dangerous setting is logged once at the start and once after each outage, and is among the
-// notices.
+// A dangerous setting is among the notices. It is logged once at the start and once after each
+// outage.
 func TestDangerousSettingsAreLoggedAndShown(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Server(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")
@@ -64,8 +64,8 @@ func TestDangerousSettingsAreLoggedAndShown(t *testing.T) {
 	if !holds("no append-only file")() || holds("90 %")() || log.Count("allkeys-lru") != 1 {
 		t.Errorf("at the start: %q, %d warnings", s.Health().Notices, log.Count("allkeys-lru"))
 	}
-	// SETRANGE makes a large value of a small request: after a large request Redis
-	// counts another buffer of its size until it sees that the connection is closed.
+	// SETRANGE makes a large value from a small request. After a large request, Redis would also
+	// count a buffer of this size until it notices the closed connection.
 	redistest.Do(t, addr, "SETRANGE", "filler", strconv.Itoa(64<<20), "x")
 	used, _, _ := strings.Cut(strings.SplitN(redistest.Do(t, addr, "INFO", "memory"), "used_memory:", 2)[1], "\r")
 	bytes, err := strconv.Atoi(used)
@@ -80,7 +80,7 @@ func TestDangerousSettingsAreLoggedAndShown(t *testing.T) {
 	if log.Count("allkeys-lru") != 2 || log.Count("level=WARN") != 5 {
 		t.Errorf("after an outage: %s", log.String())
 	}
-	// Without the right to INFO there is no notice.
+	// Without the right to call INFO there is no notice.
 	redistest.Do(t, addr, "ACL", "SETUSER", "default", "-info")
 	if found := s.monitor.faults(t.Context()); len(found) != 0 {
 		t.Errorf("without the right to INFO: %q", found)

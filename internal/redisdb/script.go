@@ -21,9 +21,9 @@ var probe = LoadScripts(sources, nil).Get("probe")
 
 // A Script is one atomic step in Redis: the file lua/NAME.lua of a package. Its text consists of
 // lua/general.lua of package redisdb, lua/common.lua of the script's package if it exists, the shared
-// files that the header lists under Uses, and the file itself. The header states the purpose of the
-// script. It names the keys, the arguments, groups of repeated arguments, the fields of a reply in
-// braces, and the errors. A name that ends in _ms is a duration in ms.
+// files that the header lists under Uses, and the file itself. The header describes the purpose of
+// the script. It declares the keys, the arguments, groups of repeated arguments, the fields of a
+// reply in braces, and the errors. A name that ends in _ms is a duration in ms.
 //
 //	-- Places an order for each caller.
 //	--
@@ -35,25 +35,25 @@ var probe = LoadScripts(sources, nil).Get("probe")
 //	-- Reply   {placed wait_ms}, or 0 if the order is gone
 //	-- Errors  WRONGTYPE and OOM before any change
 //
-// LoadScripts replaces the names in the text by numbers, so that the names cost Redis nothing. In this
-// example, KEYS.journal becomes KEYS[2], ARGV.order becomes ARGV[1], and WAITER.arrival becomes 2.
-// KEYS.size becomes 2, the number of names. A shared file uses the names of the script that includes
-// the file. To add a script, add its file and call the script by the name of the file.
+// LoadScripts replaces the names in the text by numbers, so that the names cost Redis nothing. In
+// this example, KEYS.journal becomes KEYS[2], ARGV.order becomes ARGV[1], and WAITER.arrival becomes
+// 2. KEYS.size becomes 2, the number of names. A shared file uses the names of the script that
+// includes it. To add a script, add its file and call the script by the name of the file.
 type Script struct {
 	*redis.Script
 	Text string
 
 	name   string
 	header header
-	fields map[string]int // positions of the reply's fields, by their names
+	fields map[string]int // positions of the reply's fields by name
 
-	keyFields atomic.Pointer[keyFields] // cache of the method fieldsIn
+	keyFields atomic.Pointer[keyFields] // cache of fieldsIn
 }
 
-// Scripts has the scripts of a package, by the names of their files.
+// Scripts contains the scripts of a package, by the names of their files.
 type Scripts map[string]*Script
 
-// sharedFile is the text that a file begins with if scripts include it.
+// sharedFile is the start of a file that scripts include.
 const sharedFile = "-- Shared: "
 
 var (
@@ -64,7 +64,7 @@ var (
 	bareNumber  = regexp.MustCompile(`\b(KEYS|ARGV)\[\d+\]`)
 )
 
-// LoadScripts loads every file in lua/ that is not shared. The argument constants has further
+// LoadScripts loads every file in lua/ that is not shared. The argument constants contains additional
 // names, such as LIMIT.endings, and their values. LoadScripts panics if a file is missing, uses a
 // number or an undeclared name for a key or an argument, or does not use a name that it declares.
 func LoadScripts(files fs.FS, constants map[string]string) Scripts {
@@ -82,7 +82,7 @@ func LoadScripts(files fs.FS, constants map[string]string) Scripts {
 	return all
 }
 
-// Get returns the script of a file. Get panics if the file does not exist.
+// Get returns the script of a file. It panics if the file does not exist.
 func (s Scripts) Get(name string) *Script {
 	script := s[name]
 	if script == nil {
@@ -122,7 +122,7 @@ func newScript(files fs.FS, name string, constants map[string]string) *Script {
 // Names returns the names that follow a label of the header, such as KEYS.
 func (s *Script) Names(label string) []string { return s.header[label] }
 
-// A header maps each label in the comment at the begin of a script to the names that follow it.
+// A header maps each label in the comment at the start of a script to the names after the label.
 type header map[string][]string
 
 func headerOf(text string) header {
@@ -155,7 +155,7 @@ func (h header) names() map[string]string {
 	return numbers
 }
 
-// resolveNames replaces the names in the text of a file, and records the used ones.
+// resolveNames replaces the names in the text of a file. It adds the names that it finds to used.
 func resolveNames(file, text string, names map[string]string, used map[string]bool) string {
 	if bare := bareNumber.FindString(text); bare != "" {
 		panic("redisdb: " + file + ".lua uses " + bare + " instead of a name")

@@ -10,14 +10,15 @@ import (
 	"poold/internal/captcha"
 )
 
-// panics returns the message with which do panics; "" if it does not.
+// panics returns the message of a panic in do; "" if there is no panic.
 func panics(do func()) (message string) {
 	defer func() { message, _ = recover().(string) }()
 	do()
 	return ""
 }
 
-// A header has lists of names, which may continue on the next line and end before an explanation.
+// A header contains lists of names. A list may continue on the next line and ends before an
+// explanation.
 func TestHeadersHaveListsOfNames(t *testing.T) {
 	h := headerOf(`-- Does something with ARGV.
 --
@@ -50,8 +51,8 @@ local order = 1
 	}
 }
 
-// A script consists of the general text, the common text of its package, the shared files under
-// Uses, and its own text. LoadScripts finds mistakes in names.
+// A script consists of the general text, the common text of its package, the shared files under Uses,
+// and its own text. LoadScripts finds mistakes in names.
 func TestLoadScriptsFindsMistakesInNames(t *testing.T) {
 	load := func(text string) Scripts {
 		return LoadScripts(fstest.MapFS{
@@ -61,7 +62,7 @@ func TestLoadScriptsFindsMistakesInNames(t *testing.T) {
 		}, map[string]string{"LIMIT.most": "30"})
 	}
 	all := load("-- Uses   lists\n-- KEYS   list\nreturn {LIMIT.most}")
-	if text := all.Get("x").Text; len(all) != 1 || !strings.HasPrefix(text, "-- The text that every script begins with.") ||
+	if text := all.Get("x").Text; len(all) != 1 || !strings.HasPrefix(text, "-- The text at the start of every script.") ||
 		!strings.HasSuffix(text, "-- common\n-- Shared: lists.\nlocal list = KEYS[1]\n-- Uses   lists\n-- KEYS   list\nreturn {30}") {
 		t.Errorf("%d scripts: %s", len(all), text)
 	}
@@ -87,8 +88,8 @@ func TestLoadScriptsFindsMistakesInNames(t *testing.T) {
 	}
 }
 
-// A call gives a script exactly the arguments and at least the keys that its header names, in
-// that order, and reads fields that it names.
+// A call must pass exactly the arguments and at least the keys in the script's header. They are sent
+// in the order of the header. A reply has the fields in the header.
 func TestCallsUseTheNamesOfTheHeader(t *testing.T) {
 	s := &Script{name: "x", header: header{"KEYS": {"orders", "spend"}, "ARGV": {"order", "lease_ms"}}, fields: map[string]int{"placed": 0, "wait_ms": 1}}
 	all := Args{"order": captcha.ID("a"), "lease_ms": time.Second}

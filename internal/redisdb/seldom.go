@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// mostSeldom is the number of names at which a Seldom drops expired names.
+// From this number of names on, a Seldom drops expired names.
 const mostSeldom = 500
 
-// Seldom limits how often this process writes a fact to Redis. Each fact has a name. A Seldom needs no
-// initialization except the field Every.
+// Seldom limits how often this process writes a fact to Redis. Each fact has a name. Only the field
+// Every needs a value.
 type Seldom struct {
 	Every time.Duration // minimum interval between two writes of one fact
 
@@ -18,7 +18,7 @@ type Seldom struct {
 	last map[string]time.Time // time of the last successful write, by name
 }
 
-// Do calls the function write, unless a write for this name succeeded less than Every ago.
+// Do calls write, unless a write for this name succeeded less than Every ago.
 func (s *Seldom) Do(name string, write func(at time.Time) error) error {
 	at := time.Now()
 	s.mu.Lock()

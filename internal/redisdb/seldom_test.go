@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A fact is written once within Every, by name. A failed write is tried again, and names beyond
-// the limit are dropped only once they have expired.
+// For each name, a fact is written once within Every. A failed write is tried again. Names beyond the
+// limit are dropped, but only after they have expired.
 func TestSeldomWritesEachNameOnceWithinEvery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, failure := Seldom{Every: time.Hour}, errors.New("away")

@@ -17,9 +17,9 @@ type Trial struct {
 }
 
 // trials are commands that poold needs. K stands for a key that only the probe uses. A command may
-// fail because of the key's type, but only a denial counts: Redis checks the user's rights first.
-// docs/configuration.md has the same list. The connection, the probe and missingRights try the other
-// commands: HELLO, CLUSTER SLOTS, COMMAND, SUBSCRIBE and PUBLISH.
+// fail because of the key's type. Only a denial counts, because Redis checks the user's rights first.
+// docs/configuration.md has the same list. The remaining commands are tried by the connection, the
+// probe and missingRights: HELLO, CLUSTER SLOTS, COMMAND, SUBSCRIBE and PUBLISH.
 var trials = []string{
 	"ping", "info server", "time", "eval return(1) 1 K", "evalsha 0000000000000000000000000000000000000000 1 K",
 	"get K", "getex K", "set K 1 PX 1000", "exists K", "pexpire K 1000", "pttl K", "type K",
@@ -29,8 +29,8 @@ var trials = []string{
 	"del K",
 }
 
-// Try checks whether poold can work with Redis. Try writes only the keys of the probe, which expire within
-// a minute. DB.Run makes the same checks periodically, except the check of the commands.
+// Try checks whether poold can work with Redis. It writes only the keys of the probe, which expire
+// within a minute. DB.Run repeats these checks periodically, except the check of the commands.
 func (db *DB) Try(ctx context.Context) Trial {
 	m := db.monitor
 	t := Trial{Where: m.route.where}
@@ -39,7 +39,7 @@ func (db *DB) Try(ctx context.Context) Trial {
 		t.Faults = append(t.Faults, Reason(now.err))
 	}
 	if !now.up() && !is(now.err, reasonDenied) && !is(now.err, reasonMemory) {
-		return t // no server can be checked
+		return t // no server can be reached
 	}
 	t.Version = m.versions(ctx)
 	t.Faults = append(append(append(t.Faults, m.deniedCommands(ctx)...), m.faults(ctx)...), m.missingRights(ctx)...)
@@ -57,13 +57,13 @@ func (m *monitor) versions(ctx context.Context) string {
 		if version := settingsOf(info)["redis_version"]; version != "" {
 			found = append(found, version)
 		}
-		return err // deniedCommands reports a denied INFO
+		return err // deniedCommands reports if INFO is denied
 	})
 	slices.Sort(found)
 	return strings.Join(slices.Compact(found), ", ")
 }
 
-// deniedCommands returns a sentence about the commands that a master denies the user.
+// deniedCommands returns a sentence about the commands that a master denies to the user.
 func (m *monitor) deniedCommands(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -72,7 +72,7 @@ func (m *monitor) deniedCommands(ctx context.Context) []string {
 	case *redis.Client:
 		denied = deniedBy(ctx, client, m.probed(0))
 	case *redis.ClusterClient:
-		keys, _ := m.probedMasters(ctx, client) // if this fails, the probe has reported the error
+		keys, _ := m.probedMasters(ctx, client) // if this fails, the probe has already reported the error
 		for _, key := range keys {
 			if node, err := client.MasterForKey(ctx, key); err == nil {
 				denied = append(denied, deniedBy(ctx, node, key)...)
@@ -87,7 +87,7 @@ func (m *monitor) deniedCommands(ctx context.Context) []string {
 		". docs/configuration.md, Redis, lists the rights that poold needs."}
 }
 
-// deniedBy returns those commands in trials that one node denies the user.
+// deniedBy returns the commands in trials that one node denies to the user.
 func deniedBy(ctx context.Context, node *redis.Client, key string) (denied []string) {
 	pipe := node.Pipeline()
 	for _, trial := range trials {
@@ -100,7 +100,7 @@ func deniedBy(ctx context.Context, node *redis.Client, key string) (denied []str
 		}
 		pipe.Do(ctx, words...)
 	}
-	answers, _ := pipe.Exec(ctx) // each answer has its own error
+	answers, _ := pipe.Exec(ctx) // each command of the pipe has its own error
 	for _, a := range answers {
 		if a.Err() != nil && is(Down(a.Err()), reasonDenied) {
 			denied = append(denied, a.Name())

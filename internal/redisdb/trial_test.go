@@ -8,7 +8,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// try asks a Redis as `poold check --live` does.
+// try checks a Redis like `poold check --live`.
 func try(t *testing.T, addresses string) Trial {
 	t.Helper()
 	return opened(t, Options{Addresses: addresses, Prefix: "captcha"}).Try(t.Context())
@@ -26,7 +26,7 @@ func TestTryFindsMissingRightsAndDangerousSettings(t *testing.T) {
 		}
 		return redistest.Do(t, addr, args...)
 	}
-	var granted []string // by README
+	var granted []string // rights in the docs
 	words := "ACL SETUSER "
 	for _, word := range redistest.Rights(t) {
 		words += " " + strings.Replace(strings.Replace(word, "~test-*", "~captcha:*", 1), "&test-*", "&captcha:*", 1)

@@ -8,14 +8,15 @@ import (
 	"sync"
 )
 
-// keyTypes has the declared Redis types of keys, by the word that follows the prefix in a key.
+// keyTypes contains the declared Redis types of keys, by the second part of the key (after the
+// prefix).
 type keyTypes struct {
 	mu     sync.Mutex
 	byWord map[string]string
 }
 
-// Declare adds Redis types of keys, by the word that follows the prefix in a key. Explain uses them to
-// find a key that has another type.
+// Declare adds Redis types of keys, by the second part of the key (after the prefix). With these
+// types, Explain finds a key that has another type.
 func (db *DB) Declare(types map[string]string) {
 	db.types.mu.Lock()
 	defer db.types.mu.Unlock()
@@ -25,15 +26,15 @@ func (db *DB) Declare(types map[string]string) {
 	maps.Copy(db.types.byWord, types)
 }
 
-// of returns the declared type of the keys that have a word after the prefix; "" if none is declared.
-func (k *keyTypes) of(word string) string {
+// declared returns the declared type of the keys with this second part; "" if there is none.
+func (k *keyTypes) declared(word string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.byWord[word]
 }
 
-// Explain adds the name of a key to err if the call failed because this key holds another program's
-// value.
+// Explain handles the error of a call with these keys. If the call failed because a key holds another
+// program's value, the new error contains the key.
 func (db *DB) Explain(ctx context.Context, err error, keys []string) error {
 	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 		return err
@@ -42,7 +43,7 @@ func (db *DB) Explain(ctx context.Context, err error, keys []string) error {
 	for _, key := range keys {
 		word, _, _ := strings.Cut(strings.TrimPrefix(key, db.Prefix+":"), ":")
 		found, unread := db.Slow.Type(ctx, key).Result()
-		if want := db.types.of(word); unread == nil && found != "none" && want != "" && found != want {
+		if want := db.types.declared(word); unread == nil && found != "none" && want != "" && found != want {
 			return fmt.Errorf("the key %s holds a %s where a %s belongs; delete or rename it: %w", key, found, want, err)
 		}
 	}

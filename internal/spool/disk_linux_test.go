@@ -28,7 +28,7 @@ func path(dir string, l spool.Letter) string {
 	return filepath.Join(dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(l.Order))))
 }
 
-// read reads all letters, and returns their orders.
+// read reads all letters and returns the ids of their orders.
 func read(s *spool.Spool) (orders []string, err error) {
 	err = s.Each(nil, func(l spool.Letter, _ int64) bool {
 		orders = append(orders, l.Order)
@@ -37,7 +37,8 @@ func read(s *spool.Spool) (orders []string, err error) {
 	return orders, err
 }
 
-// wantLetters checks that the folder has these letters and no unfinished file, and that the counts match.
+// wantLetters checks that the folder contains exactly these letters and no unfinished file, and that
+// the counts match.
 func wantLetters(t *testing.T, what string, s *spool.Spool, dir string, letters ...spool.Letter) {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
@@ -62,23 +63,24 @@ func kept(t *testing.T) (s *spool.Spool, dir string) {
 	return s, dir
 }
 
-// Each call reports that the process may open no further file: neither the folder, nor a file in it. The
-// letters and the counts stay, and no unfinished file is left. The call can be repeated.
+// If the process can open no more files, each call returns this error. This concerns the folder and
+// the files in it. The letters and the counts stay, no unfinished file is left, and the call can be
+// repeated.
 func TestCallsReportThatNoFileCanBeOpened(t *testing.T) {
 	one, two, three := letter(1), letter(2), letter(3)
 	both := []spool.Letter{one, two}
 	for name, c := range map[string]struct {
 		call    func(*spool.Spool) error
 		says    string
-		second  []spool.Letter // the letters after the failure in the folder
-		finally []spool.Letter // the letters after a success
+		second  []spool.Letter // letters after the failure in the folder
+		finally []spool.Letter // letters after a success
 	}{
 		"Open":       {(*spool.Spool).Open, "opening the dead letters: ", both, both},
 		"Keep":       {func(s *spool.Spool) error { return s.Keep(three) }, "storing a dead letter: ", both, []spool.Letter{one, two, three}},
 		"Keep again": {func(s *spool.Spool) error { return s.Keep(two) }, "storing a dead letter: ", both, both},
 		"Each":       {func(s *spool.Spool) error { _, err := read(s); return err }, "ing the dead letters: ", both, both},
 		"Show":       {func(s *spool.Spool) error { _, err := s.Show(time.Now()); return err }, "ing the dead letters: ", both, both},
-		// The second failure is the sync of a removal.
+		// For this call, the second failure is the sync after a removal.
 		"Remove": {func(s *spool.Spool) error { return s.Remove(two.Order) }, "ing ", []spool.Letter{one}, []spool.Letter{one}},
 	} {
 		for n, letters := range [][]spool.Letter{both, c.second, c.finally} {
@@ -98,8 +100,8 @@ func TestCallsReportThatNoFileCanBeOpened(t *testing.T) {
 	}
 }
 
-// A new folder whose name cannot be synced is removed, so that the next call makes and syncs it. A power cut
-// would lose a folder that is not synced, with its letters.
+// A power cut would lose a folder whose name is not synced, with its letters. So a new folder that
+// cannot be synced is removed, and the next call makes and syncs the folder again.
 func TestNewFolderIsSyncedOrRemoved(t *testing.T) {
 	top := t.TempDir()
 	s := spool.New(filepath.Join(top, "deep", "letters"))
@@ -113,7 +115,7 @@ func TestNewFolderIsSyncedOrRemoved(t *testing.T) {
 	}
 }
 
-// A letter that does not fit on the disk leaves no part of it.
+// If the disk has no room for a letter, no part of the letter stays.
 func TestFullDiskKeepsNoPartOfALetter(t *testing.T) {
 	s, dir := kept(t)
 	for what, call := range map[string]func() error{
@@ -135,7 +137,7 @@ func TestFullDiskKeepsNoPartOfALetter(t *testing.T) {
 	}
 }
 
-// A folder with the name of a letter cannot be removed as a letter.
+// Remove cannot remove a folder that has the name of a letter's file.
 func TestRemoveReportsAFolderInTheWay(t *testing.T) {
 	s, dir := kept(t)
 	if err := os.MkdirAll(filepath.Join(path(dir, letter(3)), "full"), 0o700); err != nil {
@@ -149,17 +151,18 @@ func TestRemoveReportsAFolderInTheWay(t *testing.T) {
 	}
 }
 
-// nobody is a user to whom the modes of files apply.
+// nobody is a user for whom the modes of files matter.
 const nobody = 65534
 
-// asNobody calls do without the rights of root. do may access top only, which it owns.
+// asNobody calls do without the rights of root. Only the folder top, which the user owns, is
+// accessible.
 func asNobody(t *testing.T, top string, do func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		do()
 		return
 	}
-	if err := os.Chmod(filepath.Dir(top), 0o711); err != nil { // TempDir has made it
+	if err := os.Chmod(filepath.Dir(top), 0o711); err != nil { // TempDir made this folder
 		t.Fatal(err)
 	}
 	if err := filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
@@ -170,7 +173,7 @@ func asNobody(t *testing.T, top string, do func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // the user is the thread's, which ends with the goroutine
+		runtime.LockOSThread() // the user is set for this thread, which ends with the goroutine
 		if err := syscall.Setfsuid(nobody); err != nil {
 			t.Error(err)
 			return
@@ -180,8 +183,8 @@ func asNobody(t *testing.T, top string, do func()) {
 	<-done
 }
 
-// A file that may not be read is set aside. In a folder that may not be changed it stays, each call reports
-// why, and the counts stay too.
+// An unreadable file is set aside. If the folder is not writable, the file stays, each call returns
+// the reason, and the counts stay, too.
 func TestFolderThatMayNotBeChanged(t *testing.T) {
 	s, dir := kept(t)
 	asNobody(t, filepath.Dir(dir), func() {

@@ -1,5 +1,5 @@
-// Package spool stores dead letters on disk. A dead letter is a callback that Redis could not
-// store. Package purchase writes and replays the dead letters.
+// Package spool stores dead letters on disk. A dead letter is a callback that Redis could not store.
+// Package purchase writes and replays the dead letters.
 //
 // # Files
 //
@@ -9,8 +9,8 @@
 //	the same and .RANDOM.bad                   a bad file, set aside
 //	letter-RANDOM.tmp                          an unfinished letter
 //
-// The package never changes files with other names. A letter is a secret: no file name and no error
-// contains a part of the letter.
+// The package never changes files with other names. A letter is a secret, so no file name and no
+// error contains a part of a letter.
 //
 // # Invariants
 //

@@ -15,7 +15,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// A folder that cannot be used is an error, so that no letter is lost in silence.
+// An unusable folder is an error, so that no letter is lost silently.
 func TestAnUnusableFolderIsAnError(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
@@ -37,7 +37,7 @@ func TestAnUnusableFolderIsAnError(t *testing.T) {
 	}
 }
 
-// A folder that an operator removed is empty, and the next letter creates it again.
+// If an operator removed the folder, the spool is empty. The next letter creates the folder again.
 func TestAMissingFolderIsEmpty(t *testing.T) {
 	s := opened(t)
 	s.mustKeep(t, letter(1))
@@ -57,7 +57,8 @@ func TestAMissingFolderIsEmpty(t *testing.T) {
 	s.wantCounts(t, 0, 0)
 	s.mustKeep(t, letter(1))
 	s.wantCounts(t, 1, 0)
-	// A list that finds no folder does not overwrite the count of the letter that creates it.
+	// A listing that finds no folder must not overwrite the count of the letter that creates the
+	// folder.
 	for range 40 {
 		if err := os.RemoveAll(s.dir); err != nil {
 			t.Fatal(err)
@@ -72,8 +73,8 @@ func TestAMissingFolderIsEmpty(t *testing.T) {
 	}
 }
 
-// Another process in the folder keeps letters, removes them, and removes unfinished files when it
-// starts. No letter is lost, and a listing corrects the counts.
+// Another process with the same folder stores and removes letters, and removes unfinished files when
+// it starts. No letter is lost. A listing corrects the counts.
 func TestTwoProcessesShareAFolder(t *testing.T) {
 	s := opened(t)
 	other := s.twin()
@@ -108,7 +109,7 @@ func TestTwoProcessesShareAFolder(t *testing.T) {
 		}
 	})
 	testkit.Within(t, 20*time.Second, "a letter is unfinished", func() bool { return len(s.files(t)) == 40 })
-	other.mustOpen(t) // removes it
+	other.mustOpen(t) // removes the unfinished file
 	s.names.Unlock()
 	wg.Wait()
 	s.wantCounts(t, 40, 0)
@@ -147,7 +148,8 @@ func TestAFullSpoolKeepsNoFurtherLetter(t *testing.T) {
 	s.wantCounts(t, 3, 0)
 }
 
-// The folder of a full spool is removed while a letter is written. The letter is kept in a new folder.
+// The folder of a full spool is removed during the write of a letter. The letter is stored in a new
+// folder.
 func TestAFullFolderIsRemovedDuringAWrite(t *testing.T) {
 	s := opened(t)
 	s.most = 1
@@ -169,8 +171,8 @@ func TestAFullFolderIsRemovedDuringAWrite(t *testing.T) {
 	s.wantCounts(t, 1, 0)
 }
 
-// Concurrent calls, some for one order: each letter is stored once, the cap holds, and the counts
-// match the folder without another listing.
+// After concurrent calls, some for the same order, each letter is stored once, the limit holds, and
+// the counts match the folder without another listing.
 func TestConcurrentLettersAreStoredOnce(t *testing.T) {
 	const most, orders, copies = 20, 40, 4
 	s := opened(t)
@@ -194,7 +196,7 @@ func TestConcurrentLettersAreStoredOnce(t *testing.T) {
 			})
 		}
 		wg.Go(func() {
-			// A concurrent listing finds whole letters only.
+			// A concurrent listing finds only complete letters.
 			if _, err := s.all(); err != nil {
 				t.Error(err)
 			}
@@ -216,8 +218,7 @@ func TestConcurrentLettersAreStoredOnce(t *testing.T) {
 	}
 }
 
-// Bad files appear while letters are kept, removed and listed: each bad file is set aside, and no
-// good one.
+// Bad files appear while letters are stored, removed and listed. Exactly the bad files are set aside.
 func TestBadFilesAppearDuringOtherCalls(t *testing.T) {
 	s := opened(t)
 	var aside atomic.Int64
@@ -239,7 +240,7 @@ func TestBadFilesAppearDuringOtherCalls(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range 25 {
-				_, _ = s.all() // may or may not find a bad one
+				_, _ = s.all() // may or may not find a bad file
 			}
 		})
 	}
@@ -248,7 +249,7 @@ func TestBadFilesAppearDuringOtherCalls(t *testing.T) {
 	s.wantCounts(t, 8, int(aside.Load()))
 }
 
-// Only the user of the process can read a token, whatever the umask.
+// Only the user of the process can read a token, whatever the umask is.
 func TestLettersArePrivate(t *testing.T) {
 	for _, umask := range []int{0, 0o777} {
 		s := New(filepath.Join(t.TempDir(), "a", "b"))

@@ -21,23 +21,22 @@ const (
 	dirMode  = 0o700
 )
 
-// These patterns match the names of a spool's files. A spool ignores all other files in its folder.
+// These patterns match the names of a spool's files. All other files in the folder are ignored.
 var (
 	letterName     = regexp.MustCompile(`^[0-9a-f]{64}\.json$`)
 	asideName      = regexp.MustCompile(`^[0-9a-f]{64}\.json\.[A-Z2-7]+\.bad$`)
 	unfinishedName = regexp.MustCompile(`^letter-[A-Z2-7]+\.tmp$`)
 )
 
-// nameOf returns the file name of an order's letter. The order's id is hashed, because the id comes
-// from outside and a part of the id is a secret.
+// nameOf returns the file name of an order's letter. The name is a hash of the order's id, because
+// the id is untrusted and partly secret.
 func nameOf(order string) string {
 	sum := sha256.Sum256([]byte(order))
 	return hex.EncodeToString(sum[:]) + ".json"
 }
 
-// readFile reads a letter and the size of the letter's file. Its errors name the file and quote
-// nothing of the file's content. ErrBad means that the content is invalid; an I/O error is not
-// ErrBad.
+// readFile reads a letter and the size of the letter's file. Its errors contain the file's name, but
+// no part of the content. ErrBad means that the content is invalid. An I/O error is not ErrBad.
 func readFile(root *os.Root, name string) (Letter, int64, error) {
 	data, reason, err := readRegular(root, name)
 	if err != nil {
@@ -56,8 +55,8 @@ func readFile(root *os.Root, name string) (Letter, int64, error) {
 	return l, int64(len(data)), nil
 }
 
-// readRegular reads a regular file of at most maxBytes. The result bad says why the file cannot be
-// a letter's file.
+// readRegular reads a regular file of at most maxBytes. The result bad is the reason why the file
+// cannot be a letter's file.
 func readRegular(root *os.Root, name string) (data []byte, bad, err error) {
 	there, err := root.Lstat(name)
 	if err != nil {
@@ -73,7 +72,7 @@ func readRegular(root *os.Root, name string) (data []byte, bad, err error) {
 		return nil, nil, err
 	}
 	defer func() { _ = f.Close() }()
-	// Open follows symbolic links, so this checks that the opened file is the listed file.
+	// Open follows symbolic links, so this check compares the opened file with the listed file.
 	if opened, err := f.Stat(); err != nil || !os.SameFile(there, opened) {
 		return nil, errors.New("replaced while it was opened"), err
 	}
@@ -128,8 +127,8 @@ func writeUnfinished(root *os.Root, data []byte) (name string, err error) {
 	return name, nil
 }
 
-// syncDir syncs the entries of an opened directory to disk and closes it. If the directory could
-// not be opened, err is that error, and syncDir returns it.
+// syncDir syncs the entries of an opened directory to disk and closes the directory. If err is not
+// nil, the directory could not be opened, and syncDir returns err.
 func syncDir(dir *os.File, err error) error {
 	if err != nil {
 		return err

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// lettersEnv makes TestLettersSurviveAKill the child that is killed.
+// lettersEnv makes TestLettersSurviveAKill the child process that is killed.
 const lettersEnv = "POOLD_TEST_LETTERS"
 
-// storeUntilKilled prints the number of each letter for which Keep returned nil.
+// storeUntilKilled stores letters and prints the number of each letter for which Keep returned nil.
 func storeUntilKilled(t *testing.T, dir string) {
-	s := New(dir) // in the directory that the parent chose
+	s := New(dir) // the parent process chose dir
 	if err := s.Open(); err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func storeUntilKilled(t *testing.T, dir string) {
 					return
 				}
 				if _, err := fmt.Printf("stored %d\n", i); err != nil {
-					return // the parent has ended
+					return // the parent process has ended
 				}
 			}
 		})
@@ -39,7 +39,7 @@ func storeUntilKilled(t *testing.T, dir string) {
 	wg.Wait()
 }
 
-// A process is killed while it stores letters. Each letter that it acknowledged is there and whole,
+// A process is killed while it stores letters. Each letter for which Keep returned nil is complete,
 // and no other file has the name of a letter.
 func TestLettersSurviveAKill(t *testing.T) {
 	const dir = "dead-letters"

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// letterVersion is the version of the file format. A file of another version is bad.
+	// letterVersion is the version of the file format. A file with another version is bad.
 	letterVersion = 1
 	// mostShownText and mostShownReason are the maximum lengths of a Summary's texts, in characters.
 	mostShownText, mostShownReason = 100, 300
 )
 
-// Letter is a provider's callback that Redis could not store: a paid token or an error code. It
+// Letter is a provider's callback that Redis could not store: a paid token or an error code. A Letter
 // must not be printed.
 type Letter struct {
 	Order     string     `json:"order"`
@@ -28,8 +28,8 @@ type Letter struct {
 	Token     string     `json:"token,omitempty"`
 	UserAgent string     `json:"user_agent,omitempty"`
 	Code      string     `json:"code,omitempty"`    // error code, instead of a token
-	Refused   bool       `json:"refused,omitempty"` // with Code: the provider rejects the target's parameters
-	Reason    string     `json:"reason,omitempty"`  // why Redis did not store the callback, from redisdb.Reason
+	Refused   bool       `json:"refused,omitempty"` // with Code: whether the provider rejects the target's parameters
+	Reason    string     `json:"reason,omitempty"`  // reason of Redis for not storing the callback, from redisdb.Reason
 	Arrived   time.Time  `json:"arrived"`           // arrival of the order's first callback, by the wall clock
 	Until     time.Time  `json:"until"`             // expiry of the token
 }
@@ -43,12 +43,12 @@ type letterFile struct {
 // Summary describes a dead letter without the letter's secrets, which are the token and the user
 // agent.
 type Summary struct {
-	Order    string    `json:"order"` // the part of the order's id before the first dot
+	Order    string    `json:"order"` // part of the order's id before the first dot
 	Provider string    `json:"provider"`
 	Task     string    `json:"task,omitempty"`   // the provider's id of the task; a callback may lack it
 	Kind     string    `json:"kind"`             // token | error
 	Code     string    `json:"code,omitempty"`   // error code; printable ASCII, at most 100 characters
-	Reason   string    `json:"reason,omitempty"` // why Redis did not store the callback; absent in older letters
+	Reason   string    `json:"reason,omitempty"` // reason of Redis for not storing the callback; absent in older letters
 	Arrived  time.Time `json:"arrived"`          // UTC
 	Age      int64     `json:"age_s"`            // time since Arrived, in seconds
 	Until    time.Time `json:"until"`            // expiry of the token, in UTC
@@ -64,7 +64,7 @@ func (l Letter) encode() ([]byte, error) {
 	l.Arrived, l.Until = l.Arrived.UTC(), l.Until.UTC()
 	data, err := json.Marshal(letterFile{letterVersion, l})
 	switch {
-	case err != nil: // a time has a year outside of 0 to 9999
+	case err != nil: // the year of a time is not from 0 to 9999
 		return nil, fmt.Errorf("%w: %w", ErrBad, err)
 	case len(data) > maxBytes:
 		return nil, ErrTooLarge
@@ -72,8 +72,8 @@ func (l Letter) encode() ([]byte, error) {
 	return data, nil
 }
 
-// decodeLetter decodes the content of a letter's file, which the method encode made. Its errors
-// quote nothing of the content.
+// decodeLetter decodes the content of a letter's file, as made by encode. Its errors contain no part
+// of the content.
 func decodeLetter(data []byte) (Letter, error) {
 	var l letterFile
 	if !utf8.Valid(data) || json.Unmarshal(data, &l) != nil {
@@ -85,7 +85,7 @@ func decodeLetter(data []byte) (Letter, error) {
 	return l.Letter, l.fault()
 }
 
-// fault returns why l is not a valid dead letter, or nil. Text that is not UTF-8 is
+// fault returns the reason why l is not a valid dead letter, or nil. Text that is not UTF-8 is
 // invalid, because JSON would change the text, and a changed token or id is useless.
 func (l Letter) fault() error {
 	switch {
@@ -101,9 +101,8 @@ func (l Letter) fault() error {
 	return nil
 }
 
-// shown returns the summary of a dead letter, with the age that the letter has at the
-// given time.
-func (l Letter) shown(size int64, at time.Time) Summary {
+// summary returns the summary of a dead letter. The age of the letter is its age at the given time.
+func (l Letter) summary(size int64, at time.Time) Summary {
 	order, _, _ := strings.Cut(l.Order, ".")
 	s := Summary{
 		Order: printable(order, mostShownText), Provider: printable(l.Provider, mostShownText),
@@ -116,8 +115,7 @@ func (l Letter) shown(size int64, at time.Time) Summary {
 	return s
 }
 
-// printable returns the start of a text, without the characters that a terminal cannot
-// show.
+// printable returns the start of a text without unprintable characters.
 func printable(text string, most int) string {
 	text = captcha.Printable(text)
 	return text[:min(len(text), most)]

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Other versions of poold read and write the same names and bytes.
+// The names and the bytes must not change, because other versions of poold read and write them.
 func TestTheFileFormatIsStable(t *testing.T) {
 	const name = "fc711e8e8fc0606e71d964ff1b1998897ae3213ea4780a110ab3dab1941225c8.json"
 	for text, l := range map[string]Letter{
@@ -63,7 +63,7 @@ func TestInvalidLettersAreRefused(t *testing.T) {
 	if got := s.files(t); len(got) != 0 {
 		t.Errorf("left: %q", got)
 	}
-	// The largest letter that fits is read again; one byte more does not fit.
+	// The largest letter that fits can be read again. A letter with one byte more does not fit.
 	l := letter(1)
 	l.UserAgent += strings.Repeat("x", 65536-len(encoded(t, l)))
 	s.mustKeep(t, l)
@@ -105,14 +105,14 @@ func TestAListShowsNoSecret(t *testing.T) {
 	}
 }
 
-// Without a folder the list is empty, not null.
+// Without a folder, the list is empty and not null.
 func TestAListWithoutAFolderIsEmpty(t *testing.T) {
 	if shown, err := New("none").Show(letterTime); err != nil || shown == nil || len(shown) != 0 {
 		t.Errorf("list: %v, %v", shown, err)
 	}
 }
 
-// A bad file is set aside also if a list finds it first.
+// A bad file is also set aside if a listing finds it first.
 func TestAListSetsABadFileAside(t *testing.T) {
 	s := opened(t)
 	s.mustKeep(t, letter(0), letter(2))

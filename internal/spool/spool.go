@@ -32,19 +32,19 @@ type Spool struct {
 	most int // maximum number of letters, and of files set aside
 
 	// The mutex names is held while a name in the folder changes and while the folder is listed or
-	// opened, so that the counts match the folder. It is not held while files are written. The methods
-	// Count and SetAside do not need it.
+	// opened, so that the counts match the folder. It is not held during writes of files. Count and
+	// SetAside do not need it.
 	names   sync.Mutex
 	letters atomic.Int64
 	bad     atomic.Int64 // number of files set aside
 }
 
-// New returns a spool for the given folder. The spool does not access the folder before Open or
-// Keep is called.
+// New returns a spool for the given folder. The spool does not access the folder before a call of
+// Open or Keep.
 func New(folder string) *Spool { return &Spool{dir: folder, most: MostLetters} }
 
-// Open creates the folder, checks that a letter could be written now, removes unfinished files
-// and counts the letters.
+// Open creates the folder, checks that a letter could be written now, removes unfinished files and
+// counts the letters.
 func (s *Spool) Open() error {
 	if err := s.open(); err != nil {
 		return fmt.Errorf("opening the dead letters: %w", err)
@@ -63,7 +63,7 @@ func (s *Spool) open() error {
 		return err
 	}
 	for _, name := range unfinished {
-		_ = root.Remove(name) // an unfinished file that stays does no harm
+		_ = root.Remove(name) // a remaining unfinished file does no harm
 	}
 	name, err := writeUnfinished(root, []byte("{}"))
 	if err != nil {
@@ -74,14 +74,14 @@ func (s *Spool) open() error {
 }
 
 // Keep stores a dead letter. If it returns nil, the letter survives a crash and a power cut. If an
-// order has several letters, Keep keeps the first one. Its errors are ErrFull, ErrTooLarge, ErrBad
-// and those of the disk.
+// order already has a letter, that letter stays. The errors are ErrFull, ErrTooLarge, ErrBad and disk
+// errors.
 func (s *Spool) Keep(l Letter) error {
 	data, err := l.encode()
 	if err == nil {
 		name := nameOf(l.Order)
 		if err = s.put(name, data); errors.Is(err, fs.ErrNotExist) {
-			err = s.put(name, data) // tried again, because another process removed the folder or the unfinished file
+			err = s.put(name, data) // second try, because another process removed the folder or the unfinished file
 		}
 	}
 	if err != nil {
@@ -90,8 +90,8 @@ func (s *Spool) Keep(l Letter) error {
 	return nil
 }
 
-// put writes a letter to disk under the name of an unfinished letter, and renames the
-// file to its final name.
+// put writes a letter to disk under the name of an unfinished letter, and renames the file to its
+// final name.
 func (s *Spool) put(name string, data []byte) error {
 	root, err := s.makeRoot()
 	if err != nil {
@@ -112,8 +112,8 @@ func (s *Spool) put(name string, data []byte) error {
 	return syncDir(root.Open("."))
 }
 
-// place renames a written file to the name of its letter. If that letter already exists,
-// place removes the file instead.
+// place renames a written file to the name of its letter. If this letter already exists, place
+// removes the file.
 func (s *Spool) place(root *os.Root, from, to string) error {
 	s.names.Lock()
 	defer s.names.Unlock()
@@ -125,8 +125,8 @@ func (s *Spool) place(root *os.Root, from, to string) error {
 		return err
 	}
 	if errors.Is(err, ErrBad) || s.Count() >= s.most {
-		// This counts the files again: the bad file may not have been counted, and an operator may have
-		// deleted letters.
+		// This call counts the files again, because the bad file may not have been counted, and an
+		// operator may have deleted letters.
 		if _, _, err := s.listLocked(root); err != nil {
 			return err
 		}
@@ -141,12 +141,12 @@ func (s *Spool) place(root *os.Root, from, to string) error {
 	return nil
 }
 
-// Each calls the function yield with each dead letter and the size of the letter's file, in bytes,
-// until yield returns false. The function yield may keep and remove letters. The function compare
-// sorts the letters by the ids of their orders. Letters that compare as equal come oldest first. If
-// compare is nil, all letters do. A file that cannot be read does not stop Each: the joined error
-// names the file and quotes nothing of its content. A bad file is set aside, so that only one call
-// returns an error about it.
+// Each calls the function yield with each dead letter and the size of the letter's file in bytes,
+// until yield returns false. The function yield may store and remove letters. The function compare
+// sorts the letters by the ids of their orders; letters with equal results come oldest first. If
+// compare is nil, all letters come oldest first. After an unreadable file, Each continues. The joined
+// error contains the name of the file, but no part of its content. A bad file is set aside, so that
+// only one call returns an error about it.
 func (s *Spool) Each(compare func(x, y string) int, yield func(l Letter, size int64) bool) error {
 	root, err := s.root()
 	if root == nil {
@@ -178,7 +178,7 @@ func (s *Spool) Each(compare func(x, y string) int, yield func(l Letter, size in
 		return cmp.Or(first, x.arrived.Compare(y.arrived), cmp.Compare(x.name, y.name))
 	})
 	for _, e := range entries {
-		// This reads one letter at a time, because all letters together may be large.
+		// Letters are read one at a time, because all letters together may be large.
 		l, size, err := s.read(root, e.name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -192,18 +192,18 @@ func (s *Spool) Each(compare func(x, y string) int, yield func(l Letter, size in
 	return errors.Join(problems...)
 }
 
-// Show returns the dead letters without their secrets, oldest first. The list is never nil. The
-// error is that of Each.
+// Show returns the dead letters without their secrets, oldest first. The list is never nil. The error
+// is the error of Each.
 func (s *Spool) Show(at time.Time) ([]Summary, error) {
 	shown := []Summary{}
 	err := s.Each(nil, func(l Letter, size int64) bool {
-		shown = append(shown, l.shown(size, at))
+		shown = append(shown, l.summary(size, at))
 		return true
 	})
 	return shown, err
 }
 
-// Remove removes the letter of an order if the letter exists.
+// Remove removes the letter of an order if this letter exists.
 func (s *Spool) Remove(order string) error {
 	root, err := s.root()
 	if root == nil {
@@ -211,7 +211,7 @@ func (s *Spool) Remove(order string) error {
 	}
 	defer func() { _ = root.Close() }()
 	if err = s.drop(root, nameOf(order)); err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = syncDir(root.Open(".")) // an earlier call that removed the letter may not have synced yet
+		err = syncDir(root.Open(".")) // an earlier call may have removed the letter without a sync
 	}
 	if err != nil {
 		return fmt.Errorf("removing a dead letter: %w", err)
@@ -235,8 +235,7 @@ func (s *Spool) Count() int { return int(max(0, s.letters.Load())) }
 // SetAside returns the number of files set aside, without I/O.
 func (s *Spool) SetAside() int { return int(s.bad.Load()) }
 
-// read reads a letter and the size of the letter's file. If the file is bad, read sets
-// it aside.
+// read reads a letter and the size of the letter's file. A bad file is set aside.
 func (s *Spool) read(root *os.Root, name string) (Letter, int64, error) {
 	l, size, err := readFile(root, name)
 	if !errors.Is(err, ErrBad) {
@@ -300,7 +299,7 @@ func (s *Spool) listLocked(root *os.Root) (letters, unfinished []string, err err
 	return letters, unfinished, nil
 }
 
-// root opens the folder. If the folder does not exist, it returns nil and no error.
+// root opens the folder. If the folder does not exist, the results are nil.
 func (s *Spool) root() (*os.Root, error) {
 	s.names.Lock()
 	defer s.names.Unlock()
@@ -316,7 +315,7 @@ func (s *Spool) root() (*os.Root, error) {
 	return root, nil
 }
 
-// makeRoot opens the folder, and creates it if it does not exist.
+// makeRoot opens the folder, and creates the folder if necessary.
 func (s *Spool) makeRoot() (*os.Root, error) {
 	if err := makeDir(s.dir); err != nil {
 		return nil, err

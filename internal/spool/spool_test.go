@@ -15,13 +15,14 @@ import (
 	"poold/internal/captcha"
 )
 
-// letterTime is when the first dead letter of a test arrived.
+// letterTime is the arrival time of a test's first dead letter.
 var letterTime = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 
-// secret is in the token of each letter, and must be in no error.
+// secret is in the token of each letter. No error may contain it.
 const secret = "03AF"
 
-// letter returns the n-th dead letter of a test, a second younger than the one before.
+// letter returns the n-th dead letter of a test. Each letter is a second younger than the previous
+// one.
 func letter(n int) Letter {
 	at := letterTime.Add(time.Duration(n) * time.Second)
 	return Letter{
@@ -30,7 +31,7 @@ func letter(n int) Letter {
 	}
 }
 
-// failure returns the n-th dead letter of a test with an error code instead of a token.
+// failure returns the n-th dead letter of a test, with an error code instead of a token.
 func failure(n int) Letter {
 	l := letter(n)
 	l.Token, l.UserAgent, l.Code, l.Refused = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
@@ -55,7 +56,7 @@ func opened(t *testing.T) *Spool {
 	return s
 }
 
-// twin returns the spool of another process, or of a later one, in the same folder.
+// twin returns the spool of another process, or of a later process, in the same folder.
 func (s *Spool) twin() *Spool {
 	other := New(s.dir)
 	other.most = s.most
@@ -81,7 +82,7 @@ func (s *Spool) mustKeep(t *testing.T, letters ...Letter) {
 // path returns the path of a letter's file.
 func (s *Spool) path(l Letter) string { return filepath.Join(s.dir, nameOf(l.Order)) }
 
-// plant writes a file that no spool wrote.
+// plant writes a file like a foreign program.
 func (s *Spool) plant(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
@@ -98,8 +99,7 @@ func (s *Spool) all() (letters []Letter, err error) {
 	return letters, err
 }
 
-// files returns the names in the folder. It drops the random part of the names of
-// files set aside.
+// files returns the names in the folder. For files set aside, it drops the random part of the name.
 func (s *Spool) files(t *testing.T) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(s.dir)
@@ -135,10 +135,10 @@ func TestLettersAreReadAsTheyWereKept(t *testing.T) {
 	hostile := letter(1)
 	hostile.Order = "../../etc/passwd\x00\n"
 	hostile.Arrived = hostile.Arrived.In(time.FixedZone("elsewhere", 3600))
-	s.mustKeep(t, letter(3), hostile, letter(2), failure(0)) // not by age
+	s.mustKeep(t, letter(3), hostile, letter(2), failure(0)) // not in the order of their ages
 	hostile.Arrived = hostile.Arrived.UTC()
 
-	// A later process finds the same.
+	// A later process finds the same letters.
 	later := s.twin()
 	later.mustOpen(t)
 	later.wantCounts(t, 4, 0)
@@ -150,7 +150,7 @@ func TestLettersAreReadAsTheyWereKept(t *testing.T) {
 	if err := s.Each(nil, func(Letter, int64) bool { n++; return n < 2 }); err != nil || n != 2 {
 		t.Errorf("each gave %d letters after false: %v", n, err)
 	}
-	// A replay removes letters while it goes through them, and others are kept.
+	// A replay removes letters while it reads them, and other letters are stored meanwhile.
 	n = 0
 	if err := s.Each(nil, func(l Letter, _ int64) bool {
 		n++
@@ -171,7 +171,7 @@ func TestLettersAreReadAsTheyWereKept(t *testing.T) {
 	}
 }
 
-// A repeated callback does not make the token younger. It writes nothing, so it succeeds also if the
+// A repeated callback does not make the token younger. It writes nothing, so it also succeeds if the
 // spool or the disk is full.
 func TestTheFirstLetterOfAnOrderStays(t *testing.T) {
 	s := opened(t)
@@ -193,7 +193,7 @@ func TestTheFirstLetterOfAnOrderStays(t *testing.T) {
 	}
 }
 
-// Each sorts letters by compare, which gets the ids of their orders, then by age, then by name.
+// Each sorts letters by the ids of their orders with compare, then by age, then by name.
 func TestEachSortsLetters(t *testing.T) {
 	s := opened(t)
 	low, high := captcha.ID(strings.Repeat("0", 32)), captcha.ID(strings.Repeat("f", 32))
@@ -211,7 +211,7 @@ func TestEachSortsLetters(t *testing.T) {
 		return true
 	})
 	want := []string{orders[1], orders[3], orders[0], orders[2], orders[4], orders[5]}
-	if nameOf(orders[4]) > nameOf(orders[5]) { // of one moment
+	if nameOf(orders[4]) > nameOf(orders[5]) { // both letters have the same age
 		want[4], want[5] = want[5], want[4]
 	}
 	if err != nil || !slices.Equal(got, want) {
@@ -219,8 +219,8 @@ func TestEachSortsLetters(t *testing.T) {
 	}
 }
 
-// A bad file does not stop the other letters. It is reported once and by name only, and the
-// letter itself can still be kept.
+// A bad file does not hide the other letters. It is reported once and only by name. Its letter can
+// still be stored.
 func TestBadFilesAreSetAside(t *testing.T) {
 	whole := encoded(t, letter(1))
 	name := nameOf(letter(1).Order)
@@ -275,7 +275,7 @@ func TestBadFilesAreSetAside(t *testing.T) {
 			if !slices.Contains(s.files(t), name+".bad") {
 				t.Errorf("nothing was set aside: %q", s.files(t))
 			}
-			// Keep finds the next one.
+			// Keep finds the second bad file.
 			if err := c.plant(s.path(letter(1))); err != nil {
 				t.Fatal(err)
 			}
@@ -291,7 +291,7 @@ func TestBadFilesAreSetAside(t *testing.T) {
 	}
 }
 
-// A letter that is spoiled after the folder was listed does not stop the others either.
+// If a letter becomes bad after the folder was listed, the other letters are still read.
 func TestALetterSpoiledDuringEachIsSetAside(t *testing.T) {
 	s := opened(t)
 	s.mustKeep(t, letter(0), letter(1), letter(2))
@@ -309,8 +309,8 @@ func TestALetterSpoiledDuringEachIsSetAside(t *testing.T) {
 	s.wantCounts(t, 2, 1)
 }
 
-// At most as many bad files as letters are kept; further ones are deleted. They leave the room
-// for letters as it is.
+// The maximum number of bad files equals the maximum number of letters. Further bad files are
+// deleted. Bad files do not take room from letters.
 func TestBadFilesAreBounded(t *testing.T) {
 	s := opened(t)
 	s.most = 3
@@ -331,7 +331,7 @@ func TestBadFilesAreBounded(t *testing.T) {
 	if err != nil || len(old) != 3 {
 		t.Fatal(old, err)
 	}
-	// An operator has removed one.
+	// An operator has removed one of the files.
 	if err := os.Remove(old[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func TestBadFilesAreBounded(t *testing.T) {
 	}
 	spoil(5, 6, 0)
 
-	s.plant(t, nameOf("6")+".ABC234.bad", "rubbish") // of a former version with a higher bound
+	s.plant(t, nameOf("6")+".ABC234.bad", "rubbish") // from a former version with a higher limit
 	s.mustKeep(t, letter(1), letter(2), letter(3))
 	again := s.twin() // also after a restart
 	again.mustOpen(t)
@@ -352,7 +352,7 @@ func TestBadFilesAreBounded(t *testing.T) {
 	}
 }
 
-// Open removes unfinished files. Files with foreign names are not even counted.
+// Open removes unfinished files. Files with foreign names are ignored.
 func TestOpenCleansUpAfterACrash(t *testing.T) {
 	s := opened(t)
 	s.mustKeep(t, letter(1))
@@ -365,7 +365,7 @@ func TestOpenCleansUpAfterACrash(t *testing.T) {
 		s.plant(t, f, encoded(t, letter(2)))
 	}
 	s.plant(t, "letter-ABC234.tmp", `{"version":1,"or`)
-	// A former version gave a letter its name by a link.
+	// A former version gave a letter its name by a hard link.
 	if err := os.Link(s.path(letter(1)), filepath.Join(s.dir, "letter-XYZ.tmp")); err != nil {
 		t.Fatal(err)
 	}

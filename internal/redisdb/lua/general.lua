@@ -1,11 +1,11 @@
--- The text that every script begins with.
+-- The text at the start of every script.
 --
 -- All times are in ms, on Redis' clock. The header of each script lists its errors: WRONGTYPE if a
 -- key has another type, OOM if Redis has no free memory. A script that fails "before any change" may
 -- have removed expired entries.
 
--- clocks is the assumed maximum difference between the clocks of Redis' nodes, in ms. Checks use it
--- if they have no margin that covers the difference.
+-- clocks is the assumed maximum difference in ms between the clocks of Redis' nodes. A check without
+-- a margin allows for this difference.
 local clocks = 10000
 
 local function now_ms()
@@ -28,22 +28,22 @@ local function pairs_of(list)
 end
 
 -- writable must be the first write of a script that has to work while Redis is out of memory. Redis
--- then refuses a script only if its first write needs memory, and HDEL and ZREM need none. If the
--- key has another type or Redis is a read-only replica, writable ends the script before any change.
+-- then refuses a script only if its first write needs memory. HDEL and ZREM need none. If the key has
+-- another type or Redis is a read-only replica, writable ends the script before any change.
 local function writable(command, key)
   redis.call(command, key, '')
 end
 
--- expect reads each key by a command for one type, so that a value of another type ends the script
--- before any change.
+-- expect reads each key by a command for one type. If a key has another type, the command ends the
+-- script before any change.
 local function expect(command, ...)
   for _, key in ipairs({...}) do
     redis.call(command, key)
   end
 end
 
--- publish notifies other replicas. It ignores errors, because a missing right to the channel must not
--- end a script that has already written.
+-- publish sends a message to other replicas. It ignores errors, because a missing right to the
+-- channel must not end a script that has already written.
 local function publish(channel, message)
   redis.pcall('PUBLISH', channel, message)
 end

@@ -12,12 +12,12 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// afterStart is a time whose Unix milliseconds have 13 digits, which the scripts require. Bubbles begin
+// afterStart is a time whose Unix milliseconds have 13 digits, as the scripts require. Bubbles begin
 // in 2000, when Unix milliseconds had 12 digits.
 var afterStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// Bubble is an embedded server for synctest bubbles: scripts, TIME and TTLs use the clock of the bubble. A
-// call takes about half a millisecond of real time.
+// Bubble is an embedded server for synctest bubbles: scripts, TIME and TTLs use the clock of the
+// bubble. A call takes about half a millisecond of real time.
 type Bubble struct {
 	*miniredis.Miniredis
 
@@ -27,24 +27,24 @@ type Bubble struct {
 	down  bool
 	conns []net.Conn // the server's ends of the connections
 
-	answer  atomic.Pointer[Answer] // nil = the server answers
+	answer  atomic.Pointer[Answer] // nil = the server replies to all commands
 	clients sync.Map               // *server.Peer -> struct{}
 }
 
-// Answer returns the reply to a client's command, in Redis' protocol, in place of the server; "" lets
-// the server execute the command.
+// Answer replies to a client's command, in Redis' protocol, instead of the server. If the reply is
+// "", the server executes the command.
 type Answer func(command string, args []string) (reply string)
 
-// InBubble starts an embedded server, which stops with the test. It must be called inside a bubble, and
-// moves the bubble's clock to 2026.
+// InBubble starts an embedded server, which stops when the test ends. It must be called inside a
+// bubble, and moves the bubble's clock to 2026.
 func InBubble(t testing.TB) *Bubble {
 	t.Helper()
 	time.Sleep(time.Until(afterStart))
 	return Embedded(t)
 }
 
-// Embedded starts an embedded server, which stops with the test. Clients reach the server only through
-// connections in memory, and it uses the test's clock.
+// Embedded starts an embedded server, which stops when the test ends. Clients reach the server only
+// through connections in memory. The server uses the test's clock.
 func Embedded(t testing.TB) *Bubble {
 	t.Helper()
 	b := &Bubble{Miniredis: miniredis.NewMiniRedis()}
@@ -60,8 +60,9 @@ func Embedded(t testing.TB) *Bubble {
 	return b
 }
 
-// SetAnswer makes answer see each later command of the clients, until SetAnswer(nil). It sees no
-// command of a script. It may be called concurrently, once for each connection.
+// SetAnswer passes each later command of the clients to the function answer, until a call of
+// SetAnswer(nil). Commands inside a script are not passed. The function may be called concurrently by
+// several connections.
 func (b *Bubble) SetAnswer(answer Answer) {
 	if answer == nil {
 		b.answer.Store(nil)
@@ -70,8 +71,9 @@ func (b *Bubble) SetAnswer(answer Answer) {
 	b.answer.Store(&answer)
 }
 
-// RefuseFrom makes the server refuse the clients' commands, as a user without rights, from the n-th one
-// on; the next command is the 0th. The returned function ends that, and returns the refused commands.
+// RefuseFrom makes the server refuse the clients' commands from the n-th one on, as for a user
+// without rights. The next command has the number 0. The returned function ends the refusals and
+// returns the refused commands.
 func (b *Bubble) RefuseFrom(n int) (end func() []string) {
 	var mu sync.Mutex
 	var refused []string
@@ -93,9 +95,9 @@ func (b *Bubble) RefuseFrom(n int) (end func() []string) {
 	}
 }
 
-// intercept reports whether the answer of the test replied to a command.
+// intercept reports whether the Answer of the test replied to a command.
 func (b *Bubble) intercept(from *server.Peer, command string, args ...string) bool {
-	if command == "HELLO" { // the first command of each client; each command of a script has a new peer
+	if command == "HELLO" { // the first command of each client; a command in a script has a new peer
 		b.clients.Store(from, struct{}{})
 		return false
 	}
@@ -113,8 +115,8 @@ func (b *Bubble) intercept(from *server.Peer, command string, args ...string) bo
 	return reply != ""
 }
 
-// Dial opens a connection in memory, because a real socket would keep the bubble's clock from moving. It
-// is a value for pool.Options.Dial.
+// Dial opens a connection in memory, because a real socket would stop the bubble's clock. Dial is a
+// value for pool.Options.Dial.
 func (b *Bubble) Dial(context.Context, string, string) (net.Conn, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,8 +129,8 @@ func (b *Bubble) Dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// SetDown with true cuts all connections at the server and refuses new connections until a call with
-// false. The server keeps its data.
+// SetDown(true) closes all connections and makes the server refuse new ones, until SetDown(false).
+// The server keeps its data.
 func (b *Bubble) SetDown(down bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

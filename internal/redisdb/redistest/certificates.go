@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Certificates returns a folder with a self-signed certificate for 127.0.0.1 in cert.pem, and with the
+// Certificates returns a folder with a self-signed certificate for 127.0.0.1 in cert.pem and the
 // certificate's private key in key.pem.
 func Certificates(t testing.TB) string {
 	t.Helper()

@@ -12,7 +12,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// Place says how a client reaches a server. Its fields are values for the options with the same names.
+// Place describes how a client reaches a server. The fields are values for the options with the same
+// names.
 type Place struct {
 	Addresses      string
 	SentinelMaster string
@@ -22,12 +23,12 @@ type Place struct {
 // Kind is one way to run Redis. Every script must behave alike on all kinds.
 type Kind struct {
 	Name  string
-	Known bool // this kind differs from another kind only in how clients reach it
+	Known bool // whether this kind differs from another kind only in how clients reach the server
 	Start func(t testing.TB) Place
 }
 
-// Kinds returns all kinds, the single server first. With the race detector it returns only the single
-// server.
+// Kinds returns all kinds, beginning with the single server. With the race detector it returns only
+// the single server.
 func Kinds() []Kind {
 	all := []Kind{
 		{"single", false, func(t testing.TB) Place { return Place{Addresses: "redis://" + Server(t)} }},
@@ -40,18 +41,18 @@ func Kinds() []Kind {
 		{"embedded", true, func(t testing.TB) Place { return Place{Addresses: "redis://" + miniredis.RunT(t).Addr()} }},
 	}
 	if testkit.RaceEnabled {
-		return all[:1] // the code of poold is the same for all kinds
+		return all[:1] // poold runs the same code on all kinds
 	}
 	return all
 }
 
-// BubbleAddress is the address of the server of InBubble in a Place.
+// BubbleAddress is the address in a Place of the server from InBubble.
 const BubbleAddress = "redis://bubble"
 
-// OnEvery runs a suite on every kind of server. OnEvery runs all tests on a single server, on a cluster and, in
-// bubbles, on the embedded server. With sentinels, and on the embedded server over TCP, it runs only the
-// tests named in reached, which depend on how a client reaches the server.
-func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), reached []string) {
+// OnEvery runs a suite on every kind of server. All tests run on a single server, on a cluster and,
+// in bubbles, on the embedded server. With sentinels, and on the embedded server over TCP, only the
+// tests in connectionTests run. These tests depend on how a client reaches the server.
+func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), connectionTests []string) {
 	t.Run("bubble", func(t *testing.T) {
 		testkit.WithoutRace(t)
 		for name, test := range suite {
@@ -61,7 +62,7 @@ func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), reached []s
 		}
 	})
 	for _, kind := range Kinds() {
-		if kind.Known && len(reached) == 0 {
+		if kind.Known && len(connectionTests) == 0 {
 			continue
 		}
 		t.Run(kind.Name, func(t *testing.T) {
@@ -69,7 +70,7 @@ func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), reached []s
 			place := kind.Start(t)
 			names := slices.Collect(maps.Keys(suite))
 			if kind.Known {
-				names = reached
+				names = connectionTests
 			}
 			for _, name := range names {
 				t.Run(name, func(t *testing.T) { suite[name](t, place) })

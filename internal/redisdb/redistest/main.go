@@ -8,11 +8,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main is a TestMain. It silences the log of go-redis, because tests cut connections, and fails if a
+// Main is a TestMain. It silences the log of go-redis, because tests break connections. It fails if a
 // goroutine still runs after the tests.
 func Main(m *testing.M) {
 	redis.SetLogger(silence{})
-	// If a test kills a server, go-redis goes on dialling the server for a second after Close.
+	// If a test kills a server, go-redis continues to dial the server for a second after Close.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// newPipe returns the two ends of a connection in memory. Unlike net.Pipe the connection
-// buffers writes, as a socket does. Without a buffer the server could block: it writes to one client
-// while it holds a lock that other clients need, and a client in a bubble may read only later.
+// newPipe returns the two ends of a connection in memory. Unlike net.Pipe, the connection buffers
+// writes like a socket. Without a buffer, the server could block while it writes to one client and
+// holds a lock that other clients need. In a bubble, a client may read only later.
 func newPipe() (client, server net.Conn) {
 	there, back := newStream(), newStream()
 	return &pipeEnd{in: back, out: there}, &pipeEnd{in: there, out: back}
@@ -50,15 +50,15 @@ type memoryAddr struct{}
 func (memoryAddr) Network() string { return "memory" }
 func (memoryAddr) String() string  { return "memory" }
 
-// stream is one direction of a connection. It has a buffer of unlimited size.
+// stream is one direction of a connection. Its buffer has no maximum size.
 type stream struct {
 	mu       sync.Mutex
 	changed  *sync.Cond
 	bytes    bytes.Buffer
 	deadline time.Time   // deadline of reads; zero = none
 	timer    *time.Timer // wakes a read at the deadline
-	gone     bool        // the reader closed the stream
-	over     bool        // the writer closed the stream
+	gone     bool        // whether the reader closed the stream
+	over     bool        // whether the writer closed the stream
 }
 
 func newStream() *stream {
@@ -112,12 +112,12 @@ func (s *stream) setDeadline(at time.Time) {
 }
 
 func (s *stream) wake() {
-	s.mu.Lock() // a read that has checked its deadline waits by now
+	s.mu.Lock() // after this, a read that has checked its deadline is waiting
 	defer s.mu.Unlock()
 	s.changed.Broadcast()
 }
 
-// end closes the stream on the reader's or on the writer's side.
+// end closes the stream on the reader's side or on the writer's side.
 func (s *stream) end(reader bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A client that listens, and reads nothing for a while, keeps nobody from publishing to it:
-// it may wait for a time that cannot pass before the publisher is done.
+// A subscriber that reads nothing for a while blocks no publisher. In a bubble, it may wait for a
+// time that cannot pass before the publisher has ended.
 func TestAListenerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := InBubble(t)
@@ -52,7 +52,7 @@ func TestAListenerThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// A connection in memory ends, and meets its deadlines, as a socket does.
+// A connection in memory handles its end and its deadlines like a socket.
 func TestPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := newPipe()

@@ -1,7 +1,7 @@
-// Package redistest starts real Redis servers for tests: a single server, a cluster of three masters, or a
-// master with sentinels. Each server uses free ports and a temporary folder of the test. The package also
-// runs the embedded server in synctest bubbles (Bubble), and loses replies on purpose (Thief). Only tests
-// import it.
+// Package redistest starts real Redis servers for tests: a single server, a cluster of three masters,
+// or a master with sentinels. Each server uses free ports and a temporary folder of the test. The
+// package also runs the embedded server in synctest bubbles (Bubble), and loses replies on purpose
+// (Thief). Only tests import this package.
 package redistest
 
 import (
@@ -19,16 +19,16 @@ import (
 	"poold/internal/testkit"
 )
 
-// Server starts a redis-server without persistence and returns its address. The test fails if the machine
-// has no redis-server. The arguments args are further options of its command line.
+// Server starts a redis-server without persistence and returns its address. The test fails if the
+// machine has no redis-server. The strings in args are further command-line options.
 func Server(t testing.TB, args ...string) string {
 	t.Helper()
 	addr, _ := start(t, "redis-server", args...)
 	return addr
 }
 
-// Process starts a redis-server like Server. It also returns the process, for tests that stop or kill the
-// server.
+// Process starts a redis-server like Server. It also returns the process, which a test may stop or
+// kill.
 func Process(t testing.TB, args ...string) (string, *os.Process) {
 	t.Helper()
 	return start(t, "redis-server", args...)
@@ -50,7 +50,7 @@ func Cluster(t testing.TB) []string {
 	return addrs
 }
 
-// ClusterOf starts three masters, each with the given number of replicas. The arguments args are further
+// ClusterOf starts three masters, each with this number of replicas. The strings in args are further
 // options of every node. The first three nodes of the result are the masters.
 func ClusterOf(t testing.TB, replicas int, args ...string) []Node {
 	t.Helper()
@@ -76,8 +76,8 @@ func ClusterOf(t testing.TB, replicas int, args ...string) []Node {
 // MasterName is the name of the master that Sentinel starts.
 const MasterName = "stock"
 
-// Sentinel starts a master, a replica and three sentinels, and returns the
-// sentinels' addresses.
+// Sentinel starts a master, a replica and three sentinels, and returns the addresses of the
+// sentinels.
 func Sentinel(t testing.TB) []string {
 	t.Helper()
 	sentinels, _ := SentinelMaster(t)
@@ -121,7 +121,7 @@ func start(t testing.TB, program string, args ...string) (string, *os.Process) {
 		options = append(options, "--save", "", "--appendonly", "no")
 		options = append(options, args...)
 	} else {
-		options = append(args, options...) // the first argument of a sentinel must be its configuration file
+		options = append(args, options...) // a sentinel's first argument must be its configuration file
 	}
 	var output bytes.Buffer
 	command := exec.Command(program, options...)
@@ -135,13 +135,13 @@ func start(t testing.TB, program string, args ...string) (string, *os.Process) {
 	})
 	addr := net.JoinHostPort("127.0.0.1", port)
 	waitFor(t, program, func() bool {
-		answer := ask(t, addr, "ping") // the reply NOAUTH means that the server is up and requires a password
+		answer := ask(t, addr, "ping") // the reply NOAUTH also means that the server is up
 		return strings.Contains(answer, "PONG") || strings.Contains(answer, "NOAUTH")
 	})
 	return addr, command.Process
 }
 
-// FreeAddress returns a loopback address on which nothing listens.
+// FreeAddress returns a loopback address that is not in use.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))

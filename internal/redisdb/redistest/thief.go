@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// Thief is a dialer whose connections pass all requests and lose some of the replies. The server has
-// executed a request whose reply is lost, and the client sees a closed connection.
+// Thief is a dialer whose connections pass all requests and lose some of the replies. If a reply is
+// lost, the server has executed the request, and the client sees a closed connection.
 type Thief struct {
-	Share float64 // share of the replies to matching requests that are lost, 0 to 1
-	Match []byte  // only requests with these bytes match, e.g. a script's hash
+	Share float64 // share of lost replies among the replies to matching requests, 0 to 1
+	Match []byte  // bytes that a matching request contains, such as a script's hash
 
 	dial   Dialer
 	mu     sync.Mutex
@@ -24,10 +24,11 @@ type Thief struct {
 // Dialer opens connections.
 type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// NewThief returns a Thief with a fixed random seed. The Thief loses only replies to requests that contain match.
-func NewThief(share float64, match string) *Thief {
+// NewThief returns a Thief with a fixed random seed. It loses only replies to requests that contain
+// the given text.
+func NewThief(share float64, text string) *Thief {
 	return &Thief{
-		Share: share, Match: []byte(match), dial: new(net.Dialer).DialContext,
+		Share: share, Match: []byte(text), dial: new(net.Dialer).DialContext,
 		random: rand.New(rand.NewPCG(1, 2)),
 	}
 }
@@ -39,8 +40,8 @@ func (t *Thief) Stolen() int {
 	return t.stolen
 }
 
-// Over makes the Thief use the connections of another dialer, unless this dialer is nil. Over returns the
-// Thief's own dialer.
+// Over makes the Thief use the connections of another dialer, unless that dialer is nil. It returns
+// the Thief's own dialer.
 func (t *Thief) Over(dial Dialer) Dialer {
 	if dial != nil {
 		t.dial = dial
@@ -71,7 +72,8 @@ func (t *Thief) strike(request []byte) bool {
 	return true
 }
 
-// struckConn is a connection of a Thief. Only one goroutine at a time may use it, as go-redis does.
+// struckConn is a connection of a Thief. Only one goroutine at a time may use it. go-redis observes
+// this.
 type struckConn struct {
 	net.Conn
 	thief  *Thief
@@ -87,7 +89,7 @@ func (c *struckConn) Read(b []byte) (int, error) {
 	if !c.struck {
 		return c.Conn.Read(b)
 	}
-	// Waiting for the reply makes sure that the server has executed the request.
+	// After the reply has arrived, the server has certainly executed the request.
 	_, _ = c.Conn.Read(b)
 	_ = c.Close()
 	return 0, io.EOF

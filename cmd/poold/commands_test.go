@@ -132,7 +132,7 @@ func helpOf(t *testing.T, command *cobra.Command) string {
 
 // The reference in docs/cli.md equals the help texts. The flag -update writes this reference.
 func TestReference(t *testing.T) {
-	const mark = "<!-- From here on it is made: go test ./cmd/poold -run TestReference -update -->\n"
+	const mark = "<!-- The rest of this page is generated: go test ./cmd/poold -run TestReference -update -->\n"
 	page := filepath.Join("..", "..", "docs", "cli.md")
 	text, err := os.ReadFile(page)
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 // newAsk completes a command that sends one request and prints the response. The argument show is
 // the function that formats the response; with --json the command prints the response unchanged.
 func newAsk(c *Console, command *cobra.Command, ask func(words []string) apiRequest, show func([]byte) (string, error)) *cobra.Command {
-	asJSON := command.Flags().Bool("json", false, "print the daemon's answer as JSON")
+	asJSON := command.Flags().Bool("json", false, "print the answer as JSON")
 	onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {
 		_, body, err := daemon.exchange(ctx, ask(words))
 		if err != nil {

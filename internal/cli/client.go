@@ -29,7 +29,7 @@ type Client struct {
 // machine can see the arguments of a process.
 func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
 	base := command.Flags().String("url", c.Env("POOLD_URL", "http://127.0.0.1:8080"), "the daemon's `address` (env POOLD_URL)")
-	keyFile := command.Flags().String("key-file", "", "`file` with the key (or set the key in POOLD_KEY)")
+	keyFile := command.Flags().String("key-file", "", "`file` with the key (or set POOLD_KEY)")
 	FilesFor(command, "key-file")
 	return func() (*Client, error) {
 		parsed, err := url.Parse(*base)

@@ -89,7 +89,7 @@ func (v historyView) command(c *Console) *cobra.Command {
 	command := &cobra.Command{Use: v.use, Short: v.short, Args: v.args}
 	command.Example = strings.TrimRight("  poold history "+command.Name()+" "+v.example, " ")
 	flags := command.Flags()
-	asJSON := flags.Bool("json", false, "print the daemon's answer as JSON")
+	asJSON := flags.Bool("json", false, "print the answer as JSON")
 	asCSV := flags.Bool("csv", false, "print the answer as CSV")
 	given := historyParameters(command, v.query)
 	onDaemon(command, c, func(ctx context.Context, daemon *Client, words []string) error {

@@ -73,7 +73,6 @@ func newHealthcheck(c *Console) *cobra.Command {
 	return command
 }
 
-// newProbe returns the command `poold probe`.
 func newProbe(c *Console) *cobra.Command {
 	return newAsk(c, &cobra.Command{
 		Use:   "probe PROVIDER",
@@ -102,7 +101,6 @@ func probeText(p *httpapi.Probe) string {
 	return text
 }
 
-// newDeadLetters returns the command `poold dead-letters`.
 func newDeadLetters(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dead-letters COMMAND",

@@ -22,7 +22,6 @@ const (
 	outcomeTime = 15 * time.Second
 )
 
-// change describes a command that changes one target.
 type change struct {
 	method, path string                         // HTTP method, and path below /pool/TARGET
 	body         func() (map[string]any, error) // returns the fields of the request body; nil or an empty map = no body
@@ -31,12 +30,11 @@ type change struct {
 	// polls the status until this function returns true, for at most outcomeTime. If the function is
 	// nil, the command reads the status once.
 	decided func(before, after *status.Target) bool
-	// text describes the change in one line. The arguments are the target before and after the
-	// change; each is nil if it is unknown, for instance because the key may not read it.
+	// text describes the change in one line. The arguments are the target before and after the change;
+	// nil means that the target is unknown, for instance because the key may not read the status.
 	text func(before, after *status.Target) string
 }
 
-// newChange completes a command that changes one target.
 func newChange(c *Console, command *cobra.Command, change change) *cobra.Command {
 	command.Args = Words(0, "the name of a target")
 	asJSON := command.Flags().Bool("json", false, "print the changed target as JSON")
@@ -78,7 +76,6 @@ func (c change) awaitOutcome(ctx context.Context, daemon *Client, target string,
 	}
 }
 
-// request returns the HTTP request that makes the change.
 func (c change) request(target string) (apiRequest, error) {
 	q := apiRequest{method: c.method, path: "/pool/" + url.PathEscape(target) + c.path, limit: changeTime, success: http.StatusNoContent}
 	if c.body == nil {
@@ -93,7 +90,6 @@ func (c change) request(target string) (apiRequest, error) {
 	return q, err
 }
 
-// readTarget reads the status of one target.
 func readTarget(ctx context.Context, daemon *Client, target string) (*status.Target, []byte, error) {
 	body, err := daemon.Ask(ctx, http.MethodGet, "/pool/"+url.PathEscape(target), "application/json", StatusTime)
 	if err != nil {
@@ -103,7 +99,6 @@ func readTarget(ctx context.Context, daemon *Client, target string) (*status.Tar
 	return found, body, err
 }
 
-// newPause returns the command `poold pause`.
 func newPause(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "pause TARGET",
@@ -139,7 +134,6 @@ func newPause(c *Console) *cobra.Command {
 	})
 }
 
-// newResume returns the command `poold resume`.
 func newResume(c *Console) *cobra.Command {
 	return newChange(c, &cobra.Command{
 		Use:   "resume TARGET",
@@ -182,7 +176,6 @@ func resumeText(before, after *status.Target) string {
 	return "the next order is placed at once; no order is wanted now, or none was answered yet"
 }
 
-// newFlush returns the command `poold flush`.
 func newFlush(c *Console) *cobra.Command {
 	return newChange(c, &cobra.Command{
 		Use:   "flush TARGET",
@@ -211,7 +204,6 @@ func newFlush(c *Console) *cobra.Command {
 	})
 }
 
-// newWarm returns the command `poold warm`.
 func newWarm(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "warm TARGET --tokens N --for TIME",

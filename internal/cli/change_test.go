@@ -19,7 +19,8 @@ import (
 )
 
 // runChange runs a command that changes a target. Until the change, the daemon returns the state
-// before. Then each status request gets the next element of after, and finally the last one again.
+// before. After the change, each status request gets the next element of after. The last element
+// repeats.
 func runChange(t *testing.T, command func(*Console) *cobra.Command, args []string, before status.Target, after ...status.Target) (printed string, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

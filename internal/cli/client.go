@@ -78,7 +78,6 @@ func readSecret(file, fallback string) (string, error) {
 // answerLimit is the maximum number of bytes that the client reads of a response.
 const answerLimit = 64 << 20
 
-// apiRequest describes one request to the daemon.
 type apiRequest struct {
 	method, path string
 	header       http.Header // headers other than the one with the key; nil = none
@@ -153,7 +152,6 @@ func readAnswer(body io.Reader) ([]byte, error) {
 	return answer, nil
 }
 
-// decode parses the JSON of a response.
 func decode[T any](answer []byte) (*T, error) {
 	document := new(T)
 	if err := json.Unmarshal(answer, document); err != nil {

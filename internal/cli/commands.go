@@ -15,8 +15,8 @@ import (
 // Program describes a build of poold and the commands that it adds to the client commands.
 type Program struct {
 	Version, Commit string
-	Serve           func(*Console) *cobra.Command // makes the command that runs the daemon; `poold` without a command also runs the daemon
-	HistoryInit     func(*Console) *cobra.Command // makes the command `poold history init`
+	Serve           func(*Console) *cobra.Command // returns the command that runs the daemon; `poold` without a command also runs the daemon
+	HistoryInit     func(*Console) *cobra.Command // returns the command `poold history init`
 	Others          []func(*Console) *cobra.Command
 }
 
@@ -66,7 +66,6 @@ func noSuchCommand(command *cobra.Command, words []string) error {
 	return UsageError(fmt.Sprintf("there is no command %q%s", words[0], suggestion(words[0], "", namesBelow(command))))
 }
 
-// namesBelow returns the names of the subcommands of a command.
 func namesBelow(command *cobra.Command) (names []string) {
 	for _, below := range command.Commands() {
 		if below.IsAvailableCommand() {
@@ -76,8 +75,8 @@ func namesBelow(command *cobra.Command) (names []string) {
 	return names
 }
 
-// addCommands adds subcommands to a command. It also adds the flags of the subcommands to the
-// command, so that a flag can precede the name of the subcommand.
+// addCommands adds subcommands to a command. addCommands also adds the flags of the subcommands to
+// the command, so that a flag can precede the name of the subcommand.
 func addCommands(command *cobra.Command, of ...*cobra.Command) {
 	for _, below := range of {
 		command.AddCommand(below)
@@ -180,8 +179,8 @@ func ConfigFlag(command *cobra.Command, c *Console) *string {
 	return value
 }
 
-// FilesFor declares that the values of the named flags are file names, for shell completion. It panics
-// if the command lacks one of the flags.
+// FilesFor declares that the values of the named flags are file names, for shell completion.
+// FilesFor panics if the command lacks one of the flags.
 func FilesFor(command *cobra.Command, flags ...string) {
 	for _, name := range flags {
 		if err := command.MarkFlagFilename(name); err != nil {
@@ -190,15 +189,14 @@ func FilesFor(command *cobra.Command, flags ...string) {
 	}
 }
 
-// OneOf declares the valid values of a flag, for shell completion. It panics if the command lacks the
-// flag.
+// OneOf declares the valid values of a flag, for shell completion. OneOf panics if the command
+// lacks the flag.
 func OneOf(command *cobra.Command, flag string, values ...string) {
 	if err := command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag does not exist
 	}
 }
 
-// newSchema returns the command `poold schema`.
 func newSchema(c *Console) *cobra.Command {
 	return &cobra.Command{
 		Use:     "schema",
@@ -213,7 +211,6 @@ func newSchema(c *Console) *cobra.Command {
 	}
 }
 
-// newVersion returns the command `poold version`.
 func newVersion(c *Console, p Program) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",

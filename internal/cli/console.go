@@ -61,7 +61,6 @@ func (c *Console) printAlone(text []byte) error {
 	return c.printRaw(strings.TrimSpace(string(text)) + "\n")
 }
 
-// printJSON prints a document as one line of JSON.
 func (c *Console) printJSON(document any) error {
 	text, err := json.Marshal(document)
 	if err != nil {
@@ -99,8 +98,8 @@ func printable(r rune) rune {
 	return r
 }
 
-// Printable prepares an untrusted text for one line of a terminal. It replaces control characters
-// and cuts the text after 300 characters.
+// Printable prepares an untrusted text for one line of a terminal. Printable replaces control
+// characters and cuts the text after 300 characters.
 func Printable(text string) string {
 	const most = 300
 	letters := 0
@@ -143,7 +142,6 @@ func price(of status.Money) string {
 	return formatKnown(of > 0, "%.6g", float64(of))
 }
 
-// tokens formats a number of tokens.
 func tokens(n int) string {
 	if n == 1 {
 		return "1 token"

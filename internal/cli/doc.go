@@ -7,6 +7,7 @@
 // target. The other commands have one file each. table.go formats tables; console.go formats values
 // and prints output. The commands replace or escape control characters in untrusted texts.
 //
-// The package opens no store. It reads no files except key files, proxy files and pictures. The
-// commands that read pools.yaml are in internal/check, internal/simulate and cmd/poold.
+// The package opens no store. The package reads no files except key files, proxy files and
+// pictures. The commands that read pools.yaml are in internal/check, internal/simulate and
+// cmd/poold.
 package cli

@@ -26,7 +26,6 @@ type fullWriter struct{}
 
 func (fullWriter) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// runTo runs one command with separate writers for stdout and stderr.
 func runTo(ctx context.Context, stdout, stderr io.Writer, command func(*Console) *cobra.Command, args ...string) error {
 	root := command(&Console{Lookup: func(name string) (string, bool) { return "http://daemon", name == "POOLD_URL" }, Stdout: stdout, Stderr: stderr})
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -34,10 +33,8 @@ func runTo(ctx context.Context, stdout, stderr io.Writer, command func(*Console)
 	return root.ExecuteContext(ctx)
 }
 
-// body returns a response body with the given text.
 func body(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) }
 
-// program adds no command of its own.
 var program = Program{
 	Version: "1", Serve: func(*Console) *cobra.Command { return &cobra.Command{Use: "serve"} },
 	HistoryInit: func(*Console) *cobra.Command { return &cobra.Command{Use: "init"} },
@@ -183,7 +180,6 @@ func TestManReportsAPageThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// closingReader records that a body was closed.
 type closingReader struct {
 	io.Reader
 	closed *bool

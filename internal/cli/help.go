@@ -82,7 +82,6 @@ func writeCommands(text *strings.Builder, command *cobra.Command) {
 	text.WriteString(t.text(0))
 }
 
-// newCompletion returns the command `poold completion`.
 func newCompletion(c *Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",

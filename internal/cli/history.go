@@ -70,7 +70,6 @@ func historyViews() []historyView {
 	}
 }
 
-// newHistory returns the command `poold history`.
 func newHistory(c *Console, prepare *cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "history COMMAND",

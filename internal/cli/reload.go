@@ -16,7 +16,6 @@ import (
 // targets have ended.
 const reloadTime = 45 * time.Second
 
-// newReload returns the command `poold reload`.
 func newReload(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "reload",
@@ -47,7 +46,8 @@ func newReload(c *Console) *cobra.Command {
 }
 
 // reloadText describes how many targets a reload changed. The arguments are the status before and
-// after the reload; each is nil if it is unknown, for instance because the key may not read it.
+// after the reload; nil means that the status is unknown, for instance because the key may not read
+// it.
 func reloadText(before, after *status.Document) string {
 	if before == nil || after == nil {
 		return "the file was read again"

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newReport returns the command `poold report`.
 func newReport(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "report [TARGET] ID accepted|rejected",

@@ -21,7 +21,6 @@ import (
 // solveGrace is the time that the client allows the daemon beyond the timeout of the solve.
 const solveGrace = 30 * time.Second
 
-// newSolve returns the command `poold solve`.
 func newSolve(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "solve --type TYPE",
@@ -55,7 +54,6 @@ type solveFlags struct {
 	json                             bool
 }
 
-// solve sends POST /solve and prints the token in the response.
 func (s *solveFlags) solve(ctx context.Context, c *Console, daemon *Client, flags *pflag.FlagSet) error {
 	request := requestOf(flags)
 	timeout, _ := flags.GetDuration("timeout") // requestFlags adds it
@@ -95,10 +93,8 @@ func argumentFields() []targets.RequestField {
 	return slices.DeleteFunc(targets.RequestFields(), func(f targets.RequestField) bool { return f.Key == "image" || f.Key == "proxy" })
 }
 
-// flagOf returns the name of the flag for a field.
 func flagOf(key string) string { return strings.ReplaceAll(key, "_", "-") }
 
-// requestFlags adds a flag for each field of POST /solve.
 func requestFlags(flags *pflag.FlagSet) {
 	for _, f := range argumentFields() {
 		name := flagOf(f.Key)
@@ -135,7 +131,6 @@ func requestOf(flags *pflag.FlagSet) map[string]any {
 	return request
 }
 
-// readPicture returns the content of a picture file in base64.
 func readPicture(name string) (string, error) {
 	file, err := os.Open(name) //nolint:gosec // G304: the user names it
 	if err != nil {

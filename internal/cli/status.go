@@ -18,7 +18,6 @@ import (
 // StatusTime is the timeout for a request for the status.
 const StatusTime = 10 * time.Second
 
-// newStatus returns the command `poold status`.
 func newStatus(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status [GLOB]",
@@ -82,7 +81,6 @@ func (v *statusView) part(d *status.Document) *status.Document {
 	return &part
 }
 
-// show requests the status and prints it once.
 func (v *statusView) show(ctx context.Context, c *Console, daemon *Client) error {
 	body, err := daemon.Ask(ctx, http.MethodGet, "/status.json", "application/json", StatusTime)
 	if err != nil {

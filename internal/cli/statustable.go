@@ -49,8 +49,8 @@ func statusText(d *status.Document, asked bool, s screen) string {
 	return text.String()
 }
 
-// refusedFile lists the problems for which the daemon refused the file. It returns nil if the file
-// was applied.
+// refusedFile lists the problems for which the daemon refused the file. refusedFile returns nil if
+// the file was applied.
 func refusedFile(c status.Config) (lines []string) {
 	if c.OK || len(c.Problems) == 0 {
 		return nil
@@ -129,7 +129,6 @@ func remarks(t *status.Target) (lines []string) {
 	return lines
 }
 
-// figures makes a table of all figures of one target.
 func figures(t *status.Target) *table {
 	of := &table{}
 	line := func(name, format string, args ...any) { of.row(name, Printable(fmt.Sprintf(format, args...))) }

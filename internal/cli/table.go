@@ -7,7 +7,6 @@ import (
 	"golang.org/x/text/width"
 )
 
-// table is a table of left-aligned cells.
 type table struct {
 	rows   [][]string
 	indent string // text before each row
@@ -19,7 +18,8 @@ type table struct {
 // row adds a row. The caller must first make untrusted texts printable.
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
 
-// plainRow adds a row of values of any type. It formats each value and escapes control characters.
+// plainRow adds a row of values of any type. plainRow formats each value and escapes control
+// characters.
 func (t *table) plainRow(cells ...any) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
@@ -30,7 +30,7 @@ func (t *table) plainRow(cells ...any) {
 
 // text formats the table. The argument columns limits the width of each line; 0 means no limit. A
 // table that is too wide gets a shorter first column of at least 12 characters. Lines that are
-// still too long lose their ends.
+// still too long are cut.
 func (t *table) text(columns int) string {
 	const gap, least = 2, 12
 	var widths []int

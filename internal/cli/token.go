@@ -12,7 +12,6 @@ import (
 // takeTime is the time that the client allows the daemon beyond the longest wait for a token.
 const takeTime = 30 * time.Second
 
-// newToken returns the command `poold token`.
 func newToken(c *Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "token TARGET",

@@ -35,14 +35,15 @@ func watch(ctx context.Context, c *Console, daemon *Client, v *statusView) error
 	return nil // an interrupt by the user is the normal end
 }
 
-// taker is a function that prints a received document. Its error ends the command.
+// taker is a function that prints a received document. An error of a taker ends the command.
 type taker func(*status.Document) error
 
 // errShown marks an error that occurred while the status was printed. Errors without this mark come
 // from the daemon.
 var errShown = errors.New("showing the status")
 
-// follow reads a stream of documents. While no stream can be read, follow polls the status. It ends
+// follow reads a stream of documents. While no stream can be read, follow polls the status. The
+// function ends
 //   - if ctx ends,
 //   - if the first attempt yields no document,
 //   - if a document cannot be printed,
@@ -135,8 +136,8 @@ func readStream(ctx context.Context, daemon *Client, take taker) error {
 	return lines.Err()
 }
 
-// watcher prints documents. On a terminal each document replaces the last one. Otherwise each
-// document that differs from the last one follows below it.
+// watcher prints documents. On a terminal each document replaces the last one. On other outputs,
+// each changed document follows below the last document.
 type watcher struct {
 	*Console
 	view  *statusView

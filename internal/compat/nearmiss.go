@@ -23,8 +23,8 @@ type NearMiss struct {
 	Last   time.Time
 }
 
-// NearMisses contains the near misses of all targets at this replica since its start. It is safe for
-// concurrent use.
+// NearMisses contains the near misses of all targets at this replica since its start. The type
+// NearMisses is safe for concurrent use.
 type NearMisses struct {
 	mu sync.Mutex
 	of map[captcha.ID][]NearMiss // key: the identity of a target; value: its near misses, the latest first
@@ -55,7 +55,7 @@ func (n *NearMisses) Note(target captcha.ID, fields []string, at time.Time) (fir
 	return i < 0
 }
 
-// Of returns the near misses of a target, the latest first. It returns nil for a nil receiver.
+// Of returns the near misses of a target, the latest first. For a nil receiver, Of returns nil.
 func (n *NearMisses) Of(target captcha.ID) []NearMiss {
 	if n == nil {
 		return nil
@@ -65,8 +65,8 @@ func (n *NearMisses) Of(target captcha.ID) []NearMiss {
 	return slices.Clone(n.of[target])
 }
 
-// Differences returns the names of the fields in which two identities differ. It returns nil if the
-// identities are equal, or if their types, site keys or pages differ.
+// Differences returns the names of the fields in which two identities differ. The result is nil if
+// the identities are equal, or if their types, site keys or pages differ.
 func Differences(a, b captcha.Identity) (fields []string) {
 	if a.Type != b.Type || a.Sitekey != b.Sitekey || a.Pageurl != b.Pageurl {
 		return nil

@@ -59,7 +59,7 @@ type TaskState struct {
 	PollsSinceEnd int           // number of polls since the task got its token
 }
 
-// Make creates a record. It returns false if another task has the number. If held is true, this
+// Make creates a record. Make returns false if another task has the number. If held is true, this
 // replica holds the new task.
 func (s *Records) Make(ctx context.Context, number string, t Task, held bool) (fresh bool, err error) {
 	holder := ""
@@ -73,8 +73,9 @@ func (s *Records) Make(ctx context.Context, number string, t Task, held bool) (f
 	return n == 1, err
 }
 
-// Visit records a poll of a task. This replica then holds the task, unless the task has ended or
-// another live replica holds it. If the caller has no such task, the result known is false.
+// Visit records a poll of a task. After Visit, this replica holds the task, unless the task has
+// ended or another live replica holds it. If the caller has no such task, the result known is
+// false.
 func (s *Records) Visit(ctx context.Context, number, caller string) (state TaskState, known bool, err error) {
 	return s.visit(ctx, number, caller, taskLease)
 }

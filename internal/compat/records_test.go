@@ -10,7 +10,6 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// records opens the records of one replica.
 func records(t *testing.T, p redistest.Place) *Records {
 	t.Helper()
 	db, err := redisdb.Open(redisdb.Options{

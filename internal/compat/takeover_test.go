@@ -23,7 +23,6 @@ func (r *replica) crashWait(number string) {
 	r.t.Cleanup(w.end)
 }
 
-// hasWaiter reports whether a task waits at this replica.
 func (r *replica) hasWaiter(number string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

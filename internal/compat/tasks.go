@@ -56,7 +56,7 @@ type Supply interface {
 	Attend(ctx context.Context, r *pool.Request)
 }
 
-// Tasks manages the tasks of the compatible endpoints. It is safe for concurrent use.
+// Tasks manages the tasks of the compatible endpoints. The type Tasks is safe for concurrent use.
 type Tasks struct {
 	records *Records
 	stock   Stock
@@ -68,7 +68,7 @@ type Tasks struct {
 	waiters sync.WaitGroup
 
 	mu      sync.Mutex
-	waiting map[string]*waiter // by the number of the task
+	waiting map[string]*waiter // key: number of the task
 	closed  bool               // Run is stopping, so no task may begin to wait
 }
 
@@ -140,7 +140,6 @@ func (t *Tasks) Open(ctx context.Context, number, caller string) (bool, error) {
 	return known && state.Failed == "", err
 }
 
-// newNumber returns a random number of 11 digits.
 func newNumber() string {
 	n, _ := rand.Int(rand.Reader, big.NewInt(9e10)) // rand.Reader never fails
 	return n.Add(n, big.NewInt(1e10)).String()

@@ -29,7 +29,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// discardLogger discards the log of go-redis.
 type discardLogger struct{}
 
 func (discardLogger) Printf(context.Context, string, ...any) {}
@@ -39,7 +38,6 @@ const (
 	target = captcha.ID("0123456789abcdef0123456789abcdef")
 )
 
-// targetTask is a task for the target.
 var targetTask = Task{Caller: caller, Identity: target, Type: captcha.Turnstile}
 
 // supply is a Supply whose results a test sets.
@@ -52,14 +50,12 @@ func (s *supply) Out(context.Context) bool { return s.out.Load() }
 
 func (s *supply) Attend(_ context.Context, r *pool.Request) { r.Over = s.over }
 
-// solverFunc is a function that implements Solver.
 type solverFunc func(ctx context.Context, r ondemand.Request) (pool.Token, error)
 
 func (f *solverFunc) Solve(ctx context.Context, r ondemand.Request) (pool.Token, error) {
 	return (*f)(ctx, r)
 }
 
-// replica is one instance of poold.
 type replica struct {
 	*Tasks
 
@@ -122,7 +118,6 @@ func (r *replica) poll(number string, want error) pool.Token {
 	return got.Token
 }
 
-// addToken adds a token with this lifetime to the stock.
 func (r *replica) addToken(life time.Duration) {
 	r.t.Helper()
 	r.orders++
@@ -147,7 +142,6 @@ func (r *replica) checkFigures(what string, fresh, waiting int, counts ...int64)
 	}
 }
 
-// runReplicas runs a test with n replicas in a bubble.
 func runReplicas(t *testing.T, n int, test func(t *testing.T, replicas []*replica)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -119,7 +119,6 @@ func (t *Tasks) wait(ctx context.Context, w *waiter, terms Terms) {
 	close(w.done)
 }
 
-// get takes a token for a task.
 func (t *Tasks) get(ctx context.Context, w *waiter, terms Terms) (token pool.Token, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -180,8 +179,8 @@ func (t *Tasks) watchGuest(ctx context.Context, r *pool.Request) {
 	})
 }
 
-// await returns the token or the error with which the task ended. It returns NotReady when the task holds
-// a ticket and has not ended.
+// await returns the token or the error with which the task ended. await returns NotReady when the
+// task holds a ticket and has not ended.
 func (w *waiter) await(ctx context.Context) (pool.Token, error) {
 	why := error(NotReady)
 	select {
@@ -249,8 +248,9 @@ func (t *Tasks) release(number string) {
 	}
 }
 
-// Run renews the leases of the waiting tasks until ctx ends. Then Run gives the tasks up, so that
-// other replicas can hold the tasks, and waits for all goroutines. Run must be called at most once.
+// Run renews the leases of the waiting tasks until ctx ends. After ctx has ended, Run gives the
+// tasks up, so that other replicas can hold the tasks, and waits for all goroutines. Run must be
+// called at most once.
 func (t *Tasks) Run(ctx context.Context) error {
 	ticker := time.NewTicker(holdEvery)
 	defer ticker.Stop()
@@ -269,8 +269,8 @@ func (t *Tasks) Run(ctx context.Context) error {
 	}
 }
 
-// renewLeases renews the leases of the waiting tasks. It gives up tasks that are no longer polled
-// and tasks that another replica holds.
+// renewLeases renews the leases of the waiting tasks. renewLeases gives up tasks that are no longer
+// polled and tasks that another replica holds.
 func (t *Tasks) renewLeases(ctx context.Context) {
 	t.mu.Lock()
 	numbers := slices.Collect(maps.Keys(t.waiting))

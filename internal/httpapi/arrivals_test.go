@@ -12,7 +12,6 @@ import (
 	"poold/internal/httpapi/kernel"
 )
 
-// fakeArrivals returns a fixed list of arrivals and records each query.
 type fakeArrivals struct {
 	list     []history.Arrival
 	err      error
@@ -30,7 +29,6 @@ func (f *fakeArrivals) Read(_ context.Context, target string, from, to time.Time
 	return found, f.err
 }
 
-// stampOf formats a time as the API does.
 func stampOf(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z07:00") }
 
 // TestArrivalsCountFromTheRangeStart: arrivals are in seconds from the start of the range, as

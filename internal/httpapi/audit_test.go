@@ -20,7 +20,6 @@ import (
 	"poold/internal/testkit"
 )
 
-// withPrices sets the provider's prices in a Set.
 func withPrices(set *targets.Set) *targets.Set {
 	set.Providers[0].Price = targets.Prices{RecaptchaV2: targets.Costs(2.99), Turnstile: targets.Costs(0.0004)}
 	return set
@@ -46,7 +45,6 @@ func (d *daemon) nextEntry(t *testing.T, n int) history.Entry {
 	return e
 }
 
-// idIn returns the id of the token in a response.
 func idIn(t *testing.T, a answer) string {
 	t.Helper()
 	var token struct{ ID string }

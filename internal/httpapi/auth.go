@@ -22,11 +22,11 @@ type Sets interface {
 type gate struct {
 	sets      Sets
 	current   atomic.Pointer[kernel.Access] // derived from the Set in use
-	deriving  sync.Mutex                    // held while an Access is derived
+	deriving  sync.Mutex                    // guards the derivation of an Access
 	wrongKeys kernel.WrongKeys
 }
 
-// access returns the callers and targets of the current Set. It derives an Access once for each
+// access returns the callers and targets of the current Set. access derives an Access once for each
 // Set.
 func (g *gate) access() *kernel.Access {
 	set := g.sets.Current()
@@ -119,7 +119,7 @@ func authenticate(a *kernel.Access, rt *kernel.Route, r *http.Request) (*kernel.
 	return nil, kernel.NewProblem(kernel.CodeUnauthorized, "send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic")
 }
 
-// authorize returns an error if the caller may not use the route. It does not check the target.
+// authorize returns an error if the caller may not use the route. authorize does not check the target.
 func authorize(c *kernel.Caller, rt *kernel.Route, r *http.Request) error {
 	if c == kernel.Anyone {
 		return nil

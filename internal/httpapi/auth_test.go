@@ -68,7 +68,6 @@ func TestKeysAreFoundInBothSchemes(t *testing.T) {
 	d.ask(t, "GET", "/status?key="+keyAll).check(t, "a key in the query", 401)
 }
 
-// forgetWrongKeys drops the counts of wrong keys of all addresses.
 func (d *daemon) forgetWrongKeys() {
 	d.gate.wrongKeys = kernel.WrongKeys{}
 }
@@ -93,7 +92,6 @@ func TestChallengeOffersBasicForPagesOnly(t *testing.T) {
 	equal(t, "its challenge", a.header.Get("WWW-Authenticate"), "")
 }
 
-// TestEmptyKeyHasNoOwner: no caller has the empty key, which any client can send.
 func TestEmptyKeyHasNoOwner(t *testing.T) {
 	keys := allKeys()
 	keys[0].SHA256 = sha256.Sum256(nil)

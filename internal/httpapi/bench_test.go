@@ -38,7 +38,8 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// quietServer returns a Server without a log. It has only the dependencies that the given changes add.
+// quietServer returns a Server without a log. The Server has only the dependencies that the given
+// changes add.
 func quietServer(changes ...func(*Deps)) *Server {
 	config := &fakeConfig{}
 	config.set.Store(sampleSet(allKeys()...))
@@ -69,12 +70,10 @@ type nothing struct{}
 
 func (nothing) WriteEntries(context.Context, []history.Entry) error { return nil }
 
-// endlessStock is a stock that always has a token.
 type endlessStock struct{ Stock }
 
 func (endlessStock) Take(context.Context, pool.Request) (pool.Token, error) { return longToken, nil }
 
-// discardWriter is a ResponseWriter that discards everything.
 type discardWriter struct {
 	header http.Header
 	status int

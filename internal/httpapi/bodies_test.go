@@ -105,7 +105,6 @@ func TestPicturesOfClientsTakeRoom(t *testing.T) {
 	}
 }
 
-// TestBodyBudgetIsReloaded: a reload changes the budget.
 func TestBodyBudgetIsReloaded(t *testing.T) {
 	set := solvingSet(t)
 	set.Server.BodyBudget = 1

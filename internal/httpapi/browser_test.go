@@ -74,7 +74,6 @@ func visits(t *testing.T, browser *browsertest.Browser, forgiven string) func(d 
 	}
 }
 
-// waitFor waits until an expression is true.
 func (v *visitor) waitFor(what, expression string) {
 	v.t.Helper()
 	if err := v.WaitUntil(browserPatience, expression); err != nil {
@@ -83,7 +82,6 @@ func (v *visitor) waitFor(what, expression string) {
 	}
 }
 
-// run executes a statement.
 func (v *visitor) run(statement string) {
 	v.t.Helper()
 	if _, err := browsertest.Eval[bool](v.Page, "("+statement+", true)"); err != nil {
@@ -91,7 +89,6 @@ func (v *visitor) run(statement string) {
 	}
 }
 
-// isTrue evaluates a condition.
 func (v *visitor) isTrue(expression string) bool {
 	v.t.Helper()
 	is, err := browsertest.Eval[bool](v.Page, expression)

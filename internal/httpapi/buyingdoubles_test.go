@@ -34,7 +34,7 @@ func (f *fakeRefill) Current(_ context.Context, name string) (refill.Status, boo
 
 func (f *fakeRefill) Wake(id captcha.ID) { f.kicked = append(f.kicked, id) }
 
-// fakeBuyer is a Buyer whose results are its fields. It also records the calls.
+// fakeBuyer is a Buyer whose results are its fields. fakeBuyer also records the calls.
 type fakeBuyer struct {
 	providers func(ctx context.Context, at time.Time) []purchase.Status
 	booked    func() (used, perDay int, err error)
@@ -55,7 +55,6 @@ type fakeBuyer struct {
 	reports   []passedReport
 }
 
-// passedReport is a report that was passed on to the buyer.
 type passedReport struct {
 	provider, task string
 	kind           captcha.Type
@@ -104,7 +103,6 @@ func (f *fakeBuyer) DeadLettersSetAside() int { return f.aside }
 
 func (f *fakeBuyer) Replay(ctx context.Context) (purchase.Replayed, error) { return f.replay(ctx) }
 
-// fakeGuests returns a fixed stock of all guests.
 type fakeGuests struct {
 	stock pool.GuestStock
 	err   error
@@ -112,7 +110,6 @@ type fakeGuests struct {
 
 func (f *fakeGuests) Survey(context.Context) (pool.GuestStock, error) { return f.stock, f.err }
 
-// fakeSavings returns fixed counts of the requests of the last days.
 type fakeSavings struct {
 	days []dedup.SavingsDay
 	err  error

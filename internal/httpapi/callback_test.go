@@ -18,7 +18,6 @@ import (
 	"poold/internal/testkit"
 )
 
-// receivedCallbacks returns the callbacks that reached the buyer.
 func (f *fakeBuyer) receivedCallbacks() []purchase.Callback {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -186,7 +185,6 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 	equal(t, "the status right after it", count(), 1)
 }
 
-// TestLongReplayIsAnswered: a replay that takes longer than WriteLimit is still answered.
 func TestLongReplayIsAnswered(t *testing.T) {
 	d := start(t, sampleSet(), nil, func(s *http.Server) { s.WriteTimeout = 30 * time.Millisecond })
 	d.buyer.replay = func(context.Context) (purchase.Replayed, error) {

@@ -19,8 +19,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// tokenComes polls a task for 20 s while its order is in flight. Then the order lands, and the next
-// poll returns the token.
+// tokenComes polls a task for 20 s while its order is in flight. After the 20 s the order lands,
+// and the next poll returns the token.
 func (d *daemon) tokenComes(t *testing.T, what, id string, ref pool.Ref) {
 	t.Helper()
 	poll := func() string { return d.handle(t, "GET", "/res.php?action=get&key="+keyAll+"&id="+id, "").body }
@@ -34,8 +34,8 @@ func (d *daemon) tokenComes(t *testing.T, what, id string, ref pool.Ref) {
 }
 
 // TestTaskWaitsWhileItsOrderRuns: a task does not fail while an order in flight can bring its
-// token, even if poold can place no further order. This is also true for a task that was given up
-// without polls and is polled again. Without an order in flight, the client gets the code for "no
+// token, even if poold can place no further order. A task that was given up without polls and is
+// polled again does not fail either. Without an order in flight, the client gets the code for "no
 // slot".
 func TestTaskWaitsWhileItsOrderRuns(t *testing.T) {
 	budget := refill.Status{State: refill.Budget, Until: day.Add(time.Hour)}
@@ -139,8 +139,8 @@ func (w leaver) Write(b []byte) (int, error) {
 }
 
 // TestSubmitIsLostIfItsClientLeavesDuringTheAnswer: a client that leaves during the response does
-// not get the number. Its next equal submission gets the same task. A third equal submission gets
-// its own task.
+// not get the number. The client's next equal submission gets the same task. A third equal
+// submission gets its own task.
 func TestSubmitIsLostIfItsClientLeavesDuringTheAnswer(t *testing.T) {
 	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
 		ctx, leave := context.WithCancel(t.Context())

@@ -266,7 +266,7 @@ func TestClientsWithoutKeysSendAnyKey(t *testing.T) {
 }
 
 // TestClientsOfAnEmptyPoolWaitOrHearNoSlot: if the pool is empty, a task is not ready while a token
-// can come. Otherwise the client gets the code for "no slot".
+// can come. If no token can come, the client gets the code for "no slot".
 func TestClientsOfAnEmptyPoolWaitOrHearNoSlot(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	id, ok := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout")), "OK|")
@@ -291,8 +291,8 @@ func TestClientsOfAnEmptyPoolWaitOrHearNoSlot(t *testing.T) {
 	equal(t, "stopping", d.callLegacy(t, legacySubmit(keyAll, "staging-login")), "ERROR_NO_SLOT_AVAILABLE")
 }
 
-// TestNearMissIsLoggedAndGuestIsBought: an identity that differs little from a target is logged.
-// Its token is bought only for a guest.
+// TestNearMissIsLoggedAndGuestIsBought: an identity that differs little from a target is logged. A
+// token for such an identity is bought only for a guest.
 func TestNearMissIsLoggedAndGuestIsBought(t *testing.T) {
 	d := start(t, solvingSet(t, allKeys()...), nil, nil)
 	for range 2 {
@@ -346,7 +346,6 @@ func TestNearMissIsLoggedAndGuestIsBought(t *testing.T) {
 	equal(t, "a picture without a section solve", d.callLegacy(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
 }
 
-// TestClientsWithoutRedisHearNoSlot: without Redis both protocols answer that no slot is free.
 func TestClientsWithoutRedisHearNoSlot(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.failCalls("take", redisdb.ErrDown)

@@ -101,7 +101,6 @@ func allKeys() []targets.Key {
 	}
 }
 
-// wrappedListener is a listener that wraps its connections.
 type wrappedListener struct {
 	net.Listener
 	wrap func(net.Conn) net.Conn
@@ -194,7 +193,8 @@ func (d *daemon) handle(t *testing.T, method, path, body string, headers ...stri
 }
 
 // start serves a daemon until the test ends. The function wrap can replace connections below the
-// counting connections, and the function server can change the limits. Both functions may be nil.
+// counting connections, and the function server can change the limits. The functions wrap and
+// server may be nil.
 func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server func(*http.Server)) *daemon {
 	t.Helper()
 	d := assemble(t, set)
@@ -225,7 +225,6 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server 
 	return d
 }
 
-// fill gives a target n tokens.
 func (d *daemon) fill(t testing.TB, name string, n int) {
 	t.Helper()
 	for range n {
@@ -233,7 +232,6 @@ func (d *daemon) fill(t testing.TB, name string, n int) {
 	}
 }
 
-// target returns the target of the file with this name.
 func (d *daemon) target(name string) *targets.Target {
 	set := d.config.Current()
 	i := slices.IndexFunc(set.Targets, func(target targets.Target) bool { return target.Name == name })
@@ -295,7 +293,6 @@ func (a answer) check(t testing.TB, what string, status int, parts ...string) {
 	}
 }
 
-// parseAnswer decodes the JSON of a response.
 func parseAnswer[T any](t testing.TB, a answer) (got T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
@@ -304,7 +301,6 @@ func parseAnswer[T any](t testing.TB, a answer) (got T) {
 	return got
 }
 
-// equal checks that two values are equal.
 func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -312,7 +308,6 @@ func equal[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// noError ends the test on an error.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -320,7 +315,6 @@ func noError(t testing.TB, err error) {
 	}
 }
 
-// write writes a text to a connection.
 func write(t testing.TB, conn io.Writer, text string) {
 	t.Helper()
 	if _, err := io.WriteString(conn, text); err != nil {

@@ -47,9 +47,9 @@
 // # Invariants
 //
 //   - A token is handed out at most once. A taken token returns to the stock only if no byte of the
-//     response was written. This happens if a reload removed the caller's key or the target, or if
-//     the caller hung up. Each connection counts its written bytes. The token never returns if the
-//     request has an Idempotency-Key or shares its solve.
+//     response was written. A token returns if a reload removed the caller's key or the target, or
+//     if the caller hung up. Each connection counts its written bytes. The token never returns if
+//     the request has an Idempotency-Key or shares its solve.
 //   - After a wait, the caller's key, scope and target are checked again before the token is sent:
 //     a reload may have changed the caller's rights.
 //   - Checking a key takes the same time for right and wrong keys. A right key is accepted even if
@@ -59,8 +59,8 @@
 //   - Log lines, errors, status responses and the audit contain no token and no key. The audit
 //     contains the ids of tokens and the names of keys.
 //   - A callback needs no key, and its Host and Origin are not checked: the buyer checks its
-//     secret. The response is the same for a right and a wrong secret. The path, query and body of
-//     a callback are never logged.
+//     secret. The response to a callback is the same for a right and a wrong secret. The path,
+//     query and body of a callback are never logged.
 //
 // # Limits
 //

@@ -14,7 +14,6 @@ import (
 	"poold/internal/status"
 )
 
-// docsPage reads a page of docs.
 func docsPage(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
@@ -47,7 +46,6 @@ func TestDocsNameEveryRoute(t *testing.T) {
 	}
 }
 
-// TestDocsNameEveryField: docs/history.md explains each field of the history's responses.
 func TestDocsNameEveryField(t *testing.T) {
 	text := docsPage(t, "history.md")
 	for _, answer := range []any{

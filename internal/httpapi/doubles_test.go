@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) {
 	redis.SetLogger(discardLogger{})
 	// After a response that did not wait for the whole body, net/http closes the connection half a
-	// second later. This delay is longer than goleak's patience.
+	// second later. The test for leaked goroutines does not wait for so long.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
@@ -36,7 +36,6 @@ type discardLogger struct{}
 
 func (discardLogger) Printf(context.Context, string, ...any) {}
 
-// fakeConfig holds a Set in memory.
 type fakeConfig struct {
 	set      atomic.Pointer[targets.Set]
 	problems []targets.Problem // problems of the last attempt to load the file
@@ -64,8 +63,8 @@ func (f *fakeConfig) Status() targets.Status {
 
 func (f *fakeConfig) Reload(ctx context.Context) error { return f.reload(ctx) }
 
-// watchedStock is the real store on an embedded server. It records the calls. A test can make a
-// call fail or delay it.
+// watchedStock is the real store on an embedded server. watchedStock records the calls. A test can
+// make a call fail or delay it.
 type watchedStock struct {
 	*pooltest.Store
 	redis *redistest.Bubble
@@ -104,7 +103,6 @@ func (w *watchedStock) guard(ctx context.Context, call string, do func() error) 
 	return do()
 }
 
-// guarded is like guard, for a call with a result.
 func guarded[T any](ctx context.Context, w *watchedStock, call string, do func() (T, error)) (got T, err error) {
 	err = w.guard(ctx, call, func() (err error) { got, err = do(); return err })
 	return got, err
@@ -254,7 +252,6 @@ func repeated[T any](call func() (T, error)) (got T, err error) {
 	return got, err
 }
 
-// order places an order for a target.
 func (w *watchedStock) order(t testing.TB, target *targets.Target) pool.Ref {
 	t.Helper()
 	ref := pool.Ref{Identity: target.ID, Order: fmt.Sprintf("o%d", w.orders.Add(1))}
@@ -274,7 +271,6 @@ func (w *watchedStock) landToken(t testing.TB, ref pool.Ref, age time.Duration) 
 	w.landText(t, ref, tokenValue+"-"+ref.Order, age)
 }
 
-// landText lands a token with this text.
 func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age time.Duration) {
 	t.Helper()
 	how, err := repeated(func() (pool.EndResult, error) {
@@ -287,7 +283,6 @@ func (w *watchedStock) landText(t testing.TB, ref pool.Ref, value string, age ti
 	}
 }
 
-// readStock reads the stock of a target.
 func (w *watchedStock) readStock(t testing.TB, target *targets.Target) pool.Stock {
 	t.Helper()
 	stock, err := repeated(func() (pool.Stock, error) { return w.Look(t.Context(), target.ID, target.Margin, 0) })

@@ -176,7 +176,6 @@ func TestEmptyAsksProvidersRarely(t *testing.T) {
 	}
 }
 
-// TestJitterSpreadsByAQuarter: Jitter stays within 75 % to 125 %.
 func TestJitterSpreadsByAQuarter(t *testing.T) {
 	var seen []time.Duration
 	for range 200 {

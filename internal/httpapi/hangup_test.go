@@ -21,7 +21,6 @@ import (
 	"poold/internal/testkit"
 )
 
-// dial opens a raw connection to a daemon.
 func dial(t *testing.T, addr string) *net.TCPConn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
@@ -30,7 +29,6 @@ func dial(t *testing.T, addr string) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// reset closes a connection so that the other side gets an error at once.
 func reset(t *testing.T, conn *net.TCPConn) {
 	t.Helper()
 	noError(t, errors.Join(conn.SetLinger(0), conn.Close()))
@@ -93,8 +91,8 @@ func TestTokenOfALeavingCallerReturnsOnce(t *testing.T) {
 	}
 }
 
-// checkGivenBack checks how many tokens were returned. It needs the number of tokens before the
-// hand-out.
+// checkGivenBack checks how many tokens were returned. The argument before is the number of tokens
+// before the hand-out.
 func (d *daemon) checkGivenBack(t *testing.T, had, back int) {
 	t.Helper()
 	got := d.stock.putBack(t, d.target("staging-login"), back)

@@ -58,7 +58,6 @@ func decodeAnswer[T any](t *testing.T, a answer) T {
 	return parseAnswer[T](t, a)
 }
 
-// csvRows requests a table as CSV and returns its rows.
 func (d *daemon) csvRows(t *testing.T, path string, headers ...string) (answer, [][]string) {
 	t.Helper()
 	a := d.ask(t, "GET", path, append(headers, "Accept: text/csv")...)
@@ -326,7 +325,6 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 	}
 }
 
-// TestActiveListsOrdersInFlight compares the whole response.
 func TestActiveListsOrdersInFlight(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	equal(t, "of nothing", d.ask(t, "GET", "/history/active").body, `{"records":[]}`+"\n")

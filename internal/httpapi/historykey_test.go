@@ -28,7 +28,6 @@ func entryOf(n int, key, target string, action history.Action, later time.Durati
 	return e
 }
 
-// addEntries adds entries to the audit.
 func (d *daemon) addEntries(entries ...history.Entry) {
 	for _, e := range entries {
 		d.audit.Note(e)
@@ -68,7 +67,7 @@ func TestEntriesOfAKeyAreNewestFirst(t *testing.T) {
 }
 
 // TestAuditNeedsAdmin: only admins see the audit. An admin key with globs sees the actions on its
-// targets. It does not see the figures by key, because these cover all targets.
+// targets. Such a key does not see the figures by key, because these cover all targets.
 func TestAuditNeedsAdmin(t *testing.T) {
 	keys := append(allKeys(), targets.Key{Name: "nothing", SHA256: allKeys()[2].SHA256, Scopes: allKeys()[0].Scopes, Targets: []string{"other-*"}})
 	keys[2].SHA256 = [32]byte{1}
@@ -102,7 +101,6 @@ func TestAuditNeedsAdmin(t *testing.T) {
 	checkProblem(t, "without a key", d.ask(t, "GET", "/history/key/all"), 401, kernel.CodeUnauthorized, "")
 }
 
-// TestUsageByKeyAddsDays: the figures of keys are sums over all days, or figures by day.
 func TestUsageByKeyAddsDays(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	set := *d.config.Current()

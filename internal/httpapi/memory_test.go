@@ -36,7 +36,6 @@ func findPage[T any](all []T, q history.Query, positionOf func(T) (string, histo
 	return page[:min(len(page), q.Limit)], len(page) > q.Limit
 }
 
-// memoryHistory is a history.Store in memory.
 type memoryHistory struct {
 	mu      sync.Mutex
 	records []history.Record
@@ -109,7 +108,6 @@ func (m *memoryHistory) Solve(_ context.Context, id string) (history.Record, boo
 	return m.one(func(r history.Record) bool { return r.ID == id })
 }
 
-// lastAsked returns the last query.
 func (m *memoryHistory) lastAsked() history.Query {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +168,6 @@ func (m *memoryAudit) KeyDay(_ context.Context, day time.Time) (map[string]histo
 	return figures, m.down
 }
 
-// noted returns the entries so far.
 func (m *memoryAudit) noted() []history.Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -148,7 +148,6 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 	}
 }
 
-// TestRemovedTargetsHaveNoSeries: removed targets, providers and keys have no series.
 func TestRemovedTargetsHaveNoSeries(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	fillMetrics(t, d)
@@ -169,7 +168,6 @@ func TestRemovedTargetsHaveNoSeries(t *testing.T) {
 	}
 }
 
-// TestMetricsWithoutRedisOmitFigures: without Redis the figures are absent rather than stale.
 func TestMetricsWithoutRedisOmitFigures(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	fillMetrics(t, d)

@@ -14,9 +14,9 @@ import (
 // machine may show a page of another site. Requests that such a page can cause are therefore
 // refused.
 
-// refuseStrangers accepts only requests from programs on this machine. It refuses requests from
-// pages of other sites, requests through a proxy, and requests to a host name that an attacker's
-// DNS resolves to this machine.
+// refuseStrangers accepts only requests from programs on this machine. refuseStrangers refuses
+// requests from pages of other sites, requests through a proxy, and requests to a host name that an
+// attacker's DNS resolves to this machine.
 func refuseStrangers(r *http.Request) error {
 	// The reload refuses a file without keys while the daemon listens beyond loopback; this check is
 	// the second safeguard. The check reads the address of the socket, because the caller chooses the

@@ -162,7 +162,6 @@ func TestLoopbackHost(t *testing.T) {
 	}
 }
 
-// withOwnAddress replaces OWN by the address of the daemon.
 func withOwnAddress(headers []string, addr string) []string {
 	replaced := make([]string, len(headers))
 	for i, line := range headers {

@@ -84,7 +84,6 @@ func TestStatusIsHTMLOnlyIfPreferred(t *testing.T) {
 	}
 }
 
-// TestPageEscapesForeignText: text from the file or from a provider is escaped.
 func TestPageEscapesForeignText(t *testing.T) {
 	const evil = `"><script>alert(1)</script><img src=x onerror=alert(1)>'`
 	set := sampleSet()

@@ -24,7 +24,6 @@ func (d *daemon) report(t *testing.T, path, body string, headers ...string) answ
 	return d.send(t, "POST", path, strings.NewReader(body), append(headers, isJSON)...)
 }
 
-// passedReports returns the reports that the buyer got.
 func (f *fakeBuyer) passedReports() []passedReport {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,7 +84,6 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).check(t, "while stopping", 204)
 }
 
-// takeOne takes a token and returns its id.
 func (d *daemon) takeOne(t *testing.T, headers ...string) string {
 	t.Helper()
 	return idIn(t, d.ask(t, "GET", "/pool/staging-login/token", headers...))

@@ -17,7 +17,6 @@ import (
 	"poold/internal/targets"
 )
 
-// areas contains the handlers of all areas of the API.
 type areas struct {
 	tokens    tokens
 	reports   *delivery.Reports
@@ -40,7 +39,6 @@ var (
 	either  = []string{http.MethodGet, http.MethodPost}
 )
 
-// table lists every route of the API.
 func (a *areas) table() []kernel.Route {
 	table := []kernel.Route{
 		{Methods: either, Path: "/pool/:target/token", Scope: targets.ScopeToken, Handle: a.tokens.take},

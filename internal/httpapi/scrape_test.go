@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// gatherings counts how often the metrics of a replica are gathered.
 type gatherings struct{ n atomic.Int64 }
 
 func (g *gatherings) Describe(chan<- *prometheus.Desc) {}
@@ -137,7 +136,6 @@ func TestScrapersThatDoNotReadShareBodies(t *testing.T) {
 	}
 }
 
-// TestScrapesAreCompressedIfAccepted: only a scraper that accepts gzip gets a compressed body.
 func TestScrapesAreCompressedIfAccepted(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	fillMetrics(t, d)
@@ -189,7 +187,6 @@ func TestScrapeFailsAsAWhole(t *testing.T) {
 	})
 }
 
-// uncompressed returns the body of a response without compression.
 func uncompressed(t *testing.T, answer *http.Response) string {
 	t.Helper()
 	var from io.Reader = answer.Body

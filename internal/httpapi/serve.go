@@ -13,8 +13,8 @@ import (
 	"poold/internal/targets"
 )
 
-// statusHungUp is the HTTP status in logs and metrics if the caller hung up before the response. It
-// is never sent.
+// statusHungUp is the HTTP status in logs and metrics if the caller hung up before the response.
+// statusHungUp is never sent.
 const statusHungUp = 499
 
 // serve answers one request to one route. The argument params contains the variable parts of the
@@ -76,8 +76,8 @@ func (s *Server) fail(c *kernel.Call, r *http.Request, err error) {
 	kernel.WriteProblem(&c.W, p)
 }
 
-// finish counts and logs a request. It recovers from a panic of the handler, so that the daemon
-// continues.
+// finish counts and logs a request. After a panic of the handler, finish recovers, so that the
+// daemon continues.
 func (s *Server) finish(c *kernel.Call, r *http.Request) {
 	broken := recover()
 	if err, _ := broken.(error); broken != nil && !errors.Is(err, http.ErrAbortHandler) {

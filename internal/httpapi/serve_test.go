@@ -256,7 +256,6 @@ func TestAnswersOfAStopCloseTheConnection(t *testing.T) {
 	}
 }
 
-// timedWriter is a writer that records its deadline.
 type timedWriter struct {
 	*httptest.ResponseRecorder
 

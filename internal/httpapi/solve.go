@@ -111,7 +111,6 @@ func (s *solves) readSolve(r *http.Request, c *kernel.Call) (asked targets.Solve
 	return asked, taken, err
 }
 
-// request converts the body to a request to package ondemand.
 func (s *solves) request(r *http.Request, c *kernel.Call, asked targets.SolveRequest) (ondemand.Request, error) {
 	var err error
 	if c.Target, err = s.admit(c.Access, c.Caller, asked.Identity); err != nil {

@@ -22,7 +22,7 @@ import (
 	"poold/internal/targets"
 )
 
-// fakeSolver is a Solver whose results are its fields. It also records the requests.
+// fakeSolver is a Solver whose results are its fields. fakeSolver also records the requests.
 type fakeSolver struct {
 	mu     sync.Mutex
 	asked  []ondemand.Request
@@ -66,7 +66,6 @@ func (f *fakeSolver) count() int {
 	return len(f.asked)
 }
 
-// fakeList records which guests are used.
 type fakeList struct {
 	mu   sync.Mutex
 	used []captcha.ID
@@ -82,7 +81,6 @@ func (f *fakeList) Use(_ context.Context, id captcha.ID, _ pool.GuestUse) error 
 	return f.err
 }
 
-// solvingSet returns the sample set with a section solve.
 func solvingSet(t *testing.T, keys ...targets.Key) *targets.Set {
 	t.Helper()
 	parsed, err := targets.Parse("pools.yaml", []byte(`
@@ -163,7 +161,6 @@ func TestEqualSolvesShareAKey(t *testing.T) {
 	checkProblem(t, "with a key", d.solve(t, fmt.Sprintf(guestBody, `,"dedup":"identity"`), "Idempotency-Key: x"), 400, kernel.CodeBadRequest, "")
 }
 
-// TestForbiddenSolveBuysNothing: a forbidden request is refused before anything is bought.
 func TestForbiddenSolveBuysNothing(t *testing.T) {
 	d := start(t, solvingSet(t, allKeys()...), nil, nil)
 	other := strings.Replace(fmt.Sprintf(guestBody, ""), "guests.example.com", "evil.example", 1)
@@ -195,7 +192,6 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 	closed.solve(t, fmt.Sprintf(targetBody, "checkout")).check(t, "a target's identity without the section", 200)
 }
 
-// TestSolveWithoutATokenHasACode: each reason for a missing token has its own code.
 func TestSolveWithoutATokenHasACode(t *testing.T) {
 	d := start(t, solvingSet(t), nil, nil)
 	for name, c := range map[string]struct {
@@ -407,7 +403,7 @@ func TestSolveKeyServesOneCaptcha(t *testing.T) {
 }
 
 // TestSolveKeyIsBoundWhileItsTokenLives: an Idempotency-Key is refused for another captcha until
-// the first token has certainly expired. This time is the sum of the wait and the lifetime.
+// the first token has certainly expired. The key is bound for the sum of the wait and the lifetime.
 func TestSolveKeyIsBoundWhileItsTokenLives(t *testing.T) {
 	set := solvingSet(t, allKeys()...)
 	inBubble(t, set, func(t *testing.T, d *daemon) {

@@ -110,7 +110,6 @@ func busyDay(t *testing.T, d *daemon) {
 	d.stock.redis.Del(key("leads", checkout))
 }
 
-// must panics on an error of the embedded server.
 func must(_ any, err error) {
 	if err != nil {
 		panic(err)
@@ -122,7 +121,6 @@ func key(what string, target *targets.Target) string {
 	return "captcha:" + what + ":{" + string(target.ID) + "}"
 }
 
-// setFigures sets the counters of a target.
 func (w *watchedStock) setFigures(target *targets.Target, f pool.Figures) {
 	v := reflect.ValueOf(f)
 	for i := range v.NumField() {
@@ -285,7 +283,6 @@ func TestUnreadBudgetShowsTheLastFigure(t *testing.T) {
 	equal(t, "without redis", show(), `false {"used":7,"limit":100}`)
 }
 
-// TestStatusShowsWindows: windows made by POST are shown with their times.
 func TestStatusShowsWindows(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, w := range []pool.Window{{Tokens: 7, Left: time.Hour}, {Tokens: 9, In: 2 * time.Hour, Left: 3 * time.Hour}} {

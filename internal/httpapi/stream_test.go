@@ -20,7 +20,6 @@ import (
 	"poold/internal/testkit"
 )
 
-// stream is an open GET /status/stream.
 type stream struct {
 	t      *testing.T
 	answer *http.Response
@@ -90,7 +89,6 @@ func (s *stream) document(good func(name string, d *status.Document) bool) {
 	}
 }
 
-// waitForEnd waits for the end of the stream.
 func (s *stream) waitForEnd(why string) {
 	s.t.Helper()
 	ended := make(chan struct{})
@@ -255,7 +253,6 @@ func (c *deafConn) Close() error {
 	return c.Conn.Close()
 }
 
-// TestFrontLeadsBrowsersToTheStatus: a browser that opens / is redirected to the page.
 func TestFrontLeadsBrowsersToTheStatus(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	if a := d.ask(t, "GET", "/", "Accept: text/html,*/*;q=0.8"); a.status != 302 || a.header.Get("Location") != "/status" || a.header.Get("Vary") != "Accept" {

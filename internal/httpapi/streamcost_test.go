@@ -23,7 +23,6 @@ import (
 	"poold/internal/testkit"
 )
 
-// readers is a group of open streams that are being read.
 type readers struct {
 	bytes atomic.Int64 // bytes that all streams have read
 	begun atomic.Int64 // number of streams that have got data
@@ -69,7 +68,6 @@ func (r *readers) close() {
 	r.ended.Wait()
 }
 
-// openFiles returns the number of open file descriptors of this process.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")

@@ -16,8 +16,8 @@ import (
 	"poold/internal/purchase"
 )
 
-// recordedStream is a stream without a network. It records the time of each event that a handler
-// writes.
+// recordedStream is a stream without a network. recordedStream records the time of each event that
+// a handler writes.
 type recordedStream struct {
 	header http.Header
 	ended  chan struct{} // closed when the handler has returned
@@ -46,7 +46,6 @@ func (n *recordedStream) Write(b []byte) (int, error) {
 	return n.text.Write(b)
 }
 
-// failWrites makes each further write fail.
 func (n *recordedStream) failWrites() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -61,7 +60,6 @@ func (n *recordedStream) FlushError() error {
 	return nil
 }
 
-// since returns the events after a time.
 func (n *recordedStream) since(at time.Time) []notedEvent {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -167,7 +165,8 @@ func TestStreamPace(t *testing.T) {
 }
 
 // TestStreamEndsWhenItsConnectionBreaks: a stream ends, as after a hang-up, at the first event or
-// heartbeat that cannot be written. Then the status is not read any more.
+// heartbeat that cannot be written. After the end of the last stream, the status is not read any
+// more.
 func TestStreamEndsWhenItsConnectionBreaks(t *testing.T) {
 	for name, c := range map[string]struct {
 		stuck bool // there is no snapshot, so the next write is a heartbeat

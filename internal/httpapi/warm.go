@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// A window made by POST may begin at most this number of days ahead. Its number of tokens and its
-	// length have the same limits as those of windows in the configuration file.
+	// A window made by POST may begin at most this number of days ahead. Windows made by POST have the
+	// same limits for tokens and length as windows in the configuration file.
 	warmAheadDays = 30
 	warmAhead     = warmAheadDays * 24 * time.Hour
 	// A key without the scope admin can make at most this number of windows for a target.
@@ -32,7 +32,6 @@ const (
 	wantWarmAt     = `"at" must be a time in RFC 3339 with its zone, such as "2026-01-02T15:04:05Z"`
 )
 
-// warmBody is the body of POST /pool/{target}/warm.
 type warmBody struct {
 	tokens int           // 0 = end all windows made by POST
 	at     time.Time     // zero = now

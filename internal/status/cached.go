@@ -23,8 +23,8 @@ type revision struct {
 	changes uint64
 }
 
-// A result belongs to the goroutine that makes it until the channel done is closed. Then the result
-// is immutable.
+// A result belongs to the goroutine that makes it until the channel done is closed. After that a
+// result is immutable.
 type result[T any] struct {
 	revision
 
@@ -34,8 +34,8 @@ type result[T any] struct {
 }
 
 // get returns the last result if it is current, and otherwise makes a new result. The function
-// build runs in the goroutine of one caller. It must limit its own duration, because the other
-// callers wait for the same result.
+// build runs in the goroutine of one caller. The function build must limit its own duration,
+// because the other callers wait for the same result.
 func (c *cached[T]) get(of revision, life time.Duration, build func() T) T {
 	c.mu.Lock()
 	if last := c.last; last != nil && last.revision == of && time.Now().Before(last.until) {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// snapshotLife is the life of a snapshot. It limits the load of status requests on Redis.
+	// snapshotLife is the life of a snapshot. snapshotLife limits the load of status requests on Redis.
 	snapshotLife = 200 * time.Millisecond
 	// A survey of more than manyTargets targets takes a second or longer, so such a snapshot lives for
 	// manyLife. Run makes a new snapshot at each interval renewEvery, so that no reader waits. After

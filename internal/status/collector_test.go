@@ -17,7 +17,6 @@ import (
 	"poold/internal/testkit"
 )
 
-// setOf returns a Set with n targets.
 func setOf(n int) *targets.Set {
 	list := make([]targets.Target, n)
 	for i := range list {
@@ -26,7 +25,6 @@ func setOf(n int) *targets.Set {
 	return newSet(list...)
 }
 
-// age returns the age of a snapshot.
 func age(t *testing.T, s *Snapshot) time.Duration {
 	t.Helper()
 	asOf, err := time.Parse(timestamp, s.Document.AsOf)
@@ -185,7 +183,6 @@ func TestUnreadableIdentitiesKeepTheirLastFigures(t *testing.T) {
 	}
 }
 
-// TestHangingRedis: a snapshot comes within a second, even with many targets.
 func TestHangingRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(setOf(10_000))

@@ -299,8 +299,8 @@ type Shadow struct {
 	Depth  int    `json:"depth"`  // fixed: the depth; adaptive: maximum number of tokens kept and on order
 	Since  string `json:"since"`  // RFC 3339, UTC
 	// Requests, HitRate and Bought are the figures of the target since the time in the field Since.
-	// They are the number of requests with an outcome, the share of these requests that found a token,
-	// and the number of landed tokens.
+	// Requests counts requests with an outcome. HitRate is the share of these requests that found a
+	// token. Bought is the number of landed tokens.
 	Requests int64   `json:"requests"`
 	HitRate  float64 `json:"hit_rate"`
 	Bought   int64   `json:"bought"`
@@ -358,9 +358,9 @@ func (d *Document) Target(name string) (*Target, bool) {
 }
 
 // Part returns the part of the document for a key that is limited to some targets. This part
-// includes the providers and the state of the configuration file. It does not include the file's
-// problems and warnings, because these may name other targets. It does not include Solve, Dedup,
-// History and Audit either, because these cover the requests of other keys.
+// includes the providers and the state of the configuration file. Part does not include the file's
+// problems and warnings, because these may name other targets. Part also omits Solve, Dedup,
+// History and Audit, because these cover the requests of other keys.
 func (d *Document) Part(may func(target string) bool) *Document {
 	part := *d
 	part.Solve, part.Dedup, part.History, part.Audit = nil, nil, nil, nil

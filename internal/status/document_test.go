@@ -108,7 +108,6 @@ func testDocumentMatchesItsGoldenFile(t *testing.T) {
 	}
 }
 
-// TestDocumentReadBack: `poold status` decodes every field that the daemon encodes.
 func TestDocumentReadBack(t *testing.T) { synctest.Test(t, testDocumentReadBack) }
 
 func testDocumentReadBack(t *testing.T) {

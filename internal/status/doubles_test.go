@@ -128,7 +128,6 @@ func (f *fixedBuyer) Stranded() []purchase.Stranded { return f.stranded }
 func (f *fixedBuyer) DeadLetterCount() int          { return f.letters }
 func (f *fixedBuyer) DeadLettersSetAside() int      { return f.aside }
 
-// fixedGuests answers each survey of the guests with the same stock.
 type fixedGuests struct {
 	stock  pool.GuestStock
 	before func(ctx context.Context) error // runs before; its error is the answer. nil = no-op
@@ -143,7 +142,6 @@ func (f *fixedGuests) Survey(ctx context.Context) (pool.GuestStock, error) {
 	return f.stock, nil
 }
 
-// fixedSavings answers each query with the same days.
 type fixedSavings struct {
 	days   []dedup.SavingsDay
 	before func(ctx context.Context) error // runs before; its error is the answer. nil = no-op
@@ -158,7 +156,6 @@ func (f *fixedSavings) Days(ctx context.Context) ([]dedup.SavingsDay, error) {
 	return f.days, nil
 }
 
-// newTarget returns a target for a configuration file.
 func newTarget(name string) targets.Target {
 	identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://" + name + ".example.com/"}
 	return targets.Target{
@@ -167,7 +164,6 @@ func newTarget(name string) targets.Target {
 	}
 }
 
-// newSet returns a Set with one provider.
 func newSet(list ...targets.Target) *targets.Set {
 	return &targets.Set{
 		Redis:     targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
@@ -187,18 +183,15 @@ func sources(set *targets.Set) (Sources, *fixedStock) {
 	}, stock
 }
 
-// encoded returns the document of a snapshot as JSON.
 func encoded(t testing.TB, s *Snapshot) []byte {
 	t.Helper()
 	return s.JSON()
 }
 
-// fixedHealth is the health of a history.
 type fixedHealth history.Health
 
 func (h fixedHealth) Health() history.Health { return history.Health(h) }
 
-// fixedAudit is the health of an audit.
 type fixedAudit history.AuditHealth
 
 func (a fixedAudit) Health() history.AuditHealth { return history.AuditHealth(a) }

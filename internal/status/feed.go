@@ -23,8 +23,8 @@ const (
 	// most pauseMost. Readers of thousands of targets then do not keep Redis busy.
 	pauseFactor = 4
 	pauseMost   = 2 * time.Second
-	// heartbeatEvery is the interval of editions while nothing changes. Such an edition contains only
-	// a new as_of.
+	// heartbeatEvery is the interval of editions while nothing changes. A heartbeat edition contains
+	// only a new as_of.
 	heartbeatEvery = 5 * time.Second
 )
 
@@ -163,7 +163,6 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// activeViews lists the views with readers.
 func (f *Feed) activeViews() []*view {
 	f.mu.Lock()
 	defer f.mu.Unlock()

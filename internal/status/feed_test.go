@@ -31,7 +31,6 @@ func runFeed(t *testing.T, s Sources) *Feed {
 	return f
 }
 
-// decodedEvent is a decoded event.
 type decodedEvent struct {
 	Document
 	Gone []string `json:"gone"`
@@ -40,7 +39,6 @@ type decodedEvent struct {
 	text string
 }
 
-// next waits for the next event.
 func next(t *testing.T, r *Reader) decodedEvent {
 	t.Helper()
 	<-r.Changed()
@@ -55,7 +53,6 @@ func next(t *testing.T, r *Reader) decodedEvent {
 	return e
 }
 
-// names lists the targets of an event.
 func (e *decodedEvent) names() string {
 	list := []string{}
 	for _, target := range e.Targets {
@@ -99,7 +96,7 @@ func TestFeedSendsChanges(t *testing.T) {
 	})
 }
 
-// A reader that missed an edition gets the whole document next. Then it gets changes again.
+// A reader that missed an edition next gets the whole document, and then changes again.
 func TestFeedAfterAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(newSet(newTarget("a"), newTarget("b")))

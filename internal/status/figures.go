@@ -29,8 +29,8 @@ func ratio(a, b int64) float64 {
 	return tenThousandths(float64(a) / float64(b))
 }
 
-// seconds converts a duration to seconds, rounded to the millisecond. It does not use
-// Duration.Seconds, which returns 4.8870000000000005 for 4.887 s.
+// seconds converts a duration to seconds, rounded to the millisecond. Duration.Seconds is not
+// precise enough, because it returns 4.8870000000000005 for 4.887 s.
 func seconds(d time.Duration) float64 {
 	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
 }

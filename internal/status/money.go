@@ -88,7 +88,7 @@ func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
 	})
 }
 
-// unprice makes amounts of 0 unknown if orders were solved or lost. It is called for targets
+// unprice makes amounts of 0 unknown if orders were solved or lost. unprice is called for targets
 // without a price in the configuration file.
 func (t *Target) unprice() {
 	if t.Solved+t.Lost > 0 {

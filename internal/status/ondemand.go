@@ -36,7 +36,7 @@ func (c *Collector) askOnDemand(ctx context.Context, set *targets.Set) onDemand 
 	}
 }
 
-// fill waits for the queries and writes the results into a document. It returns the stock of all
+// fill waits for the queries and writes the results into a document. The result is the stock of all
 // guests. The result is nil if the document has no Solve, or if the stock is not current. After a
 // reload that removes the section `solve`, the document contains Solve until the last tokens and
 // orders of guests have ended.
@@ -57,7 +57,6 @@ func (o onDemand) fill(document *Document) (current *pool.GuestStock) {
 	return &found.stock
 }
 
-// askGuests queries the stock and the budget of the guests.
 func (c *Collector) askGuests(ctx context.Context) (g guests, err error) {
 	if g.hour, g.day, err = c.Purchases.BookedForGuests(ctx); err != nil {
 		return g, err

@@ -8,7 +8,7 @@ import (
 )
 
 // Snapshot is the state of the daemon at one time. A Snapshot is immutable and shared by all
-// readers. It is also a prometheus.Collector of its figures.
+// readers. Snapshot is also a prometheus.Collector of its figures.
 type Snapshot struct {
 	Document *Document // read-only
 

@@ -61,7 +61,6 @@ func (s *source[T]) startQuery(ctx context.Context, log *slog.Logger, query func
 	}
 }
 
-// run executes the query and stores the answer.
 func (s *source[T]) run(ctx context.Context, log *slog.Logger, query func(context.Context) (T, error)) {
 	ctx, cancel := context.WithTimeout(ctx, longestAnswer)
 	defer cancel()
@@ -84,7 +83,6 @@ func (s *source[T]) run(ctx context.Context, log *slog.Logger, query func(contex
 	s.answered = nil
 }
 
-// isSlow reports whether the last query took longer than patience.
 func (s *source[T]) isSlow() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -153,7 +153,6 @@ func TestEveryCounterIsShown(t *testing.T) {
 	}
 }
 
-// metricShows reports whether a metric has a value.
 func metricShows(t *testing.T, figures *pool.Figures, value float64) bool {
 	t.Helper()
 	metrics := make(chan prometheus.Metric, 100)

@@ -1,7 +1,7 @@
 // Command branches lists the error branches that no test enters: bodies of if statements and cases
-// of switch statements whose condition reads an error. It skips packages that only support tests.
-// The arguments are profiles of go test -coverprofile. A run with GOCOVERDIR also covers processes
-// that tests start, except killed processes.
+// of switch statements whose condition reads an error. The command skips packages that only support
+// tests. The arguments are profiles of go test -coverprofile. A run with GOCOVERDIR also covers
+// processes that tests start, except killed processes.
 //
 //	mkdir covered
 //	GOCOVERDIR=$PWD/covered go test -short -coverpkg ./... -coverprofile cover.out ./...

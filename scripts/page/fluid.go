@@ -24,8 +24,8 @@ const (
 	longestTask = 200 * time.Millisecond
 )
 
-// fluid opens the page of many targets in a browser for the given time. It fails if a task of the
-// page takes too long or the heap of the page grows.
+// fluid opens the page of many targets in a browser for the given time. The test fails if a task of
+// the page takes too long or the heap of the page grows.
 func fluid(ctx context.Context, lasts time.Duration) error {
 	dir, err := build(ctx)
 	if err != nil {

@@ -64,7 +64,6 @@ func main() {
 	}
 }
 
-// run takes all screenshots.
 func run(ctx context.Context, folder, axe string) error {
 	dir, err := build(ctx)
 	if err != nil {
@@ -90,7 +89,6 @@ func run(ctx context.Context, folder, axe string) error {
 	return trouble.shoot(ctx, shot{"status-trouble", 1280, 900, "light", ""})
 }
 
-// build builds poold into a new temporary folder.
 func build(ctx context.Context) (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "poold-page-"); err != nil {
 		return "", err
@@ -102,10 +100,8 @@ func build(ctx context.Context) (dir string, err error) {
 	return dir, nil
 }
 
-// openRow is a script that opens the row of a target.
 const openRow = `document.querySelector('#t-checkout-pay button').click()`
 
-// shot describes one screenshot.
 type shot struct {
 	name          string
 	width, height int64
@@ -237,7 +233,7 @@ func pageurl(t target) string { return "https://" + t.name + ".example.com/" }
 func seed(ctx context.Context, store string) error {
 	client := redis.NewClient(&redis.Options{Addr: store})
 	defer func() { _ = client.Close() }()
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // pictures need no secrecy
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // pictures are public
 	for _, t := range list {
 		identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: sitekey(t), Pageurl: pageurl(t)}
 		if strings.Contains(t.more, "turnstile") {

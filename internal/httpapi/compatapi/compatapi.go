@@ -67,7 +67,7 @@ func unreadable(bad string) error {
 // codes contains the codes of an error in both protocols, and an explanation.
 type codes struct{ legacy, tasks, why string }
 
-// codesOf returns the codes of an error. It logs an unexpected error.
+// codesOf returns the codes of an error. codesOf logs an unexpected error.
 func (p *Routes) codesOf(ctx context.Context, c *kernel.Call, err error) codes {
 	var bad *fault
 	if errors.As(err, &bad) {
@@ -120,7 +120,8 @@ func (p *Routes) serve(w http.ResponseWriter, r *http.Request, c *kernel.Call, d
 
 // authenticate identifies the caller by the key that the client sent. If the configuration file has
 // no keys, the caller is on this machine, and any text with the length of a key is accepted. The
-// argument bad is the error code of a call that could not be read. Such a call may lack the key.
+// argument bad is the error code of a call that could not be read. A call that could not be read
+// may lack the key.
 func (p *Routes) authenticate(r *http.Request, c *kernel.Call, key, bad string) error {
 	if key == "" && bad != "" {
 		return unreadable(bad)
@@ -182,7 +183,7 @@ func (p *Routes) submit(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 }
 
 // number sets the task number of a submission. If the reply to an earlier equal submission was lost
-// and that task can still bring a token, number reuses the task. Otherwise it makes a new task. The
+// and that task can still bring a token, number reuses the task. Otherwise a new task is made. The
 // number is set even if the client has hung up, because the client may repeat the submission.
 func (p *Routes) number(ctx context.Context, s *submit, task compat.Task, terms compat.Terms) error {
 	if s.number != "" {
@@ -227,7 +228,6 @@ func (p *Routes) poll(r *http.Request, c *kernel.Call, id string) (compat.Result
 	return p.Tasks.Poll(r.Context(), id, c.Caller.StableName, func(t compat.Task) (compat.Terms, error) { return p.pollTerms(c, t) })
 }
 
-// report counts a caller's report on the token of a task.
 func (p *Routes) report(r *http.Request, c *kernel.Call, id string, verdict wire.Verdict) error {
 	if _, ok := wire.TaskNumber(id); !ok {
 		return compat.BadID
@@ -273,7 +273,6 @@ func threads(now *status.Document) wire.ThreadsAnswer {
 	return a
 }
 
-// answerSolved writes the reply with the token of a solved task.
 func (p *Routes) answerSolved(w http.ResponseWriter, r *http.Request, c *kernel.Call, got *compat.Result, reply wire.Reply) error {
 	return p.Send(w, r, c, p.delivery(c, got), []string{reply.Type}, reply.Body)
 }

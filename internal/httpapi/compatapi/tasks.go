@@ -47,7 +47,7 @@ func (p *Routes) taskDo(w http.ResponseWriter, r *http.Request, c *kernel.Call, 
 }
 
 // taskSolved returns the reply with a token. The endTime of the reply is the earliest time at which
-// the token can have been solved. This time may be before the creation of the task. The reply's
+// the token can have been solved. The endTime may be before the creation of the task. The reply's
 // createTime is rounded up to a whole second.
 func taskSolved(got *compat.Result) wire.Reply {
 	token := &got.Token

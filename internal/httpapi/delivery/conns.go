@@ -38,8 +38,8 @@ func (l countListener) Accept() (net.Conn, error) {
 type connKey struct{}
 
 // ConnContext adds the connection and its byte count to the context of the connection's requests.
-// It is made for http.Server.ConnContext. For connections of other listeners ConnContext returns
-// ctx unchanged.
+// ConnContext is made for http.Server.ConnContext. For connections of other listeners ConnContext
+// returns ctx unchanged.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn()

@@ -101,7 +101,6 @@ func (d *Sender) Deliver(w http.ResponseWriter, r *http.Request, c *kernel.Call,
 	return d.Send(w, r, c, t, typeJSON, body)
 }
 
-// buffers is a pool of buffers that later responses reuse.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // encode returns the response as JSON, without escapes for <, > and &.
@@ -113,9 +112,9 @@ func (a answer) encode() []byte {
 	return body.Bytes()
 }
 
-// appendPlain appends the same JSON as the method encode, in a fraction of the time. It returns
-// false for the few responses with a solution, without a target, or with a character that JSON
-// escapes.
+// appendPlain appends the same JSON as the method encode, in a fraction of the time. appendPlain
+// returns false for the few responses with a solution, without a target, or with a character that
+// JSON escapes.
 func (a *answer) appendPlain(b []byte) (_ []byte, plain bool) {
 	for _, field := range [...]struct{ begin, value string }{
 		{`{"id":"`, a.ID}, {`","target":"`, a.Target}, {`","type":"`, string(a.Type)}, {`","token":"`, a.Token}, {`","source":"`, string(a.Source)},

@@ -14,8 +14,8 @@ import (
 
 var solveID = regexp.MustCompile(`(?s)^(.*)\.([0-9a-f]{32})\.([^.]*)$`)
 
-// SolveID is the id of a token from POST /solve. It consists of the id in the stock, the identity
-// and the type.
+// SolveID is the id of a token from POST /solve. SolveID consists of the id in the stock, the
+// identity and the type.
 type SolveID struct {
 	Token    string
 	Identity captcha.ID

@@ -48,8 +48,8 @@ type Order struct {
 	Status   string `json:"status"` // solved | error | polling
 }
 
-// Record describes how an order ended. It is also the response of GET /history/solve. Times are RFC
-// 3339, UTC; a time is "" if the order did not reach that step.
+// Record describes how an order ended. Record is also the response of GET /history/solve. Times are
+// RFC 3339, UTC; a time is "" if the order did not reach that step.
 type Record struct {
 	Order
 	How         string       `json:"how"`  // solved | discarded | failed | refused | lost
@@ -211,7 +211,7 @@ func dayFigures(f history.Figures) DayFigures {
 }
 
 // costOf returns the cost of an order: 0 if the service cannot have solved the order. Older
-// versions of poold stored a price for such orders too.
+// versions of poold also stored a price for unsolved orders.
 func costOf(r *history.Record) status.Money {
 	if !r.Costs() {
 		return 0

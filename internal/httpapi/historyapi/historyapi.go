@@ -26,7 +26,7 @@ const (
 	longestSitekey = 256
 )
 
-// Store reads the ended orders. Its methods are the reading methods of history.Store.
+// Store reads the ended orders. A Store has the reading methods of history.Store.
 type Store interface {
 	Site(ctx context.Context, sitekey string, q history.Query) (history.Page, error)
 	Tasks(ctx context.Context, status history.Status, q history.Query) (history.Page, error)

@@ -14,8 +14,8 @@ import (
 	"poold/internal/status"
 )
 
-// Audit reads the audit, which records which key took which token. Its methods are the reading
-// methods of history.Audit.
+// Audit reads the audit, which records which key took which token. An Audit has the reading methods
+// of history.Audit.
 type Audit interface {
 	Entries(ctx context.Context, key string, q history.Query) (history.Entries, error)
 	KeyDay(ctx context.Context, day time.Time) (map[string]history.KeyFigures, error)

@@ -119,8 +119,8 @@ type Caller struct {
 	Limiter *rate.Limiter // nil = no limit
 	limit   targets.Rate
 	// StableName is the name of the caller in Redis. The name is the prefix of each stored
-	// Idempotency-Key. It is also stored with each taken token, because only the caller of the take
-	// may report on the token. The StableName of a key never equals that of a keyless caller. No
+	// Idempotency-Key. StableName is also stored with each taken token, because only the caller of the
+	// take may report on the token. The StableName of a key never equals that of a keyless caller. No
 	// caller with a key can therefore repeat a keyless caller's take.
 	StableName string
 }

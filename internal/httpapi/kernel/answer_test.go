@@ -30,7 +30,6 @@ func TestPrefersTheNamedMediaType(t *testing.T) {
 	}
 }
 
-// TestStampHasMilliseconds: a stamp is RFC 3339 in UTC, to the millisecond.
 func TestStampHasMilliseconds(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 67_890_123, time.FixedZone("", 3600))
 	for want, at := range map[string]time.Time{"2026-01-02T02:04:05.067Z": at, "2026-01-02T02:04:05.999Z": at.Add(932_109_876), "": {}} {

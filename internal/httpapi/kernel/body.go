@@ -72,8 +72,8 @@ func CheckJSON(r *http.Request) error {
 
 // ReadObject reads a body that is one JSON object, without nested values and with each field at
 // most once. The argument want describes a valid body, for error messages. The function setField is
-// called for each field. Its result describes an invalid value of the field; "" = the field is
-// valid. The keys of the returned map are the names of the fields in the body.
+// called for each field. The result of setField describes an invalid value of the field; "" = the
+// field is valid. The keys of the returned map are the names of the fields in the body.
 func ReadObject(r *http.Request, w http.ResponseWriter, want string, setField func(field string, value json.Token) (wrong string)) (given map[string]bool, err error) {
 	body, err := ReadBody(r, w, MaxBody)
 	if err != nil {

@@ -23,8 +23,8 @@ type Route struct {
 	// AltScope is another scope that also admits a key to the route. The handler limits what such a
 	// key can do. "" = none.
 	AltScope targets.Scope
-	// Probe admits every caller, without a key and with any Host and Origin. Such routes are health
-	// checks, error responses and callbacks. Callbacks have a secret instead.
+	// Probe admits every caller, without a key and with any Host and Origin. Routes with Probe are
+	// health checks, error responses and callbacks. Callbacks have a secret instead of a key.
 	Probe bool
 	// Changes reports whether a request to the path takes or changes something, whatever its method.
 	// Package httpapi derives the fields Changes and Named from the other fields.

@@ -1,6 +1,6 @@
-// Package kernel contains the common types of all areas of the HTTP API. These types are the state
-// of a request (Call), the callers and targets of the current configuration file (Access), the
-// error responses (Problem), and the readers of bodies and queries.
+// Package kernel contains the common types of all areas of the HTTP API. The common types are the
+// state of a request (Call), the callers and targets of the current configuration file (Access),
+// the error responses (Problem), and the readers of bodies and queries.
 //
 // Package httpapi routes and admits a request; the handlers of the areas write the response.
 // Package httpapi and the areas import this package. Package kernel imports none of these packages.

@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// Within wrongKeysTime, a sender gets at most wrongKeysMost responses 401 for wrong keys, and
-	// as many responses 404 for reports about unknown tokens. After that the sender gets 429.
+	// Within wrongKeysTime, a sender gets at most wrongKeysMost responses 401 for wrong keys, and as
+	// many responses 404 for reports about unknown tokens. After the last of these responses the
+	// sender gets 429.
 	wrongKeysMost = 20
 	wrongKeysTime = time.Minute
 	// The wrong keys of at most wrongKeysFrom addresses are counted; the counts of an address take
@@ -54,7 +55,6 @@ func (f *Failures[K]) Count(from K, at time.Time) (wait time.Duration) {
 	return 0
 }
 
-// triesOf returns the tries of a sender.
 func (f *Failures[K]) triesOf(from K, at time.Time) *tries {
 	if t := f.tries[from]; t != nil {
 		return t

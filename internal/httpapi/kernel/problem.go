@@ -15,7 +15,6 @@ import (
 // changes.
 type Code string
 
-// meaning is the HTTP status and the title of a problem.
 type meaning struct {
 	status int
 	title  string
@@ -63,7 +62,7 @@ var (
 	CodeSolveTimeout    = define("solve_timeout", http.StatusGatewayTimeout, "No token came in time")
 )
 
-// Problem is an error response (RFC 9457). Handlers return it as an error.
+// Problem is an error response (RFC 9457). Handlers return a *Problem as an error.
 type Problem struct {
 	Type     string   `json:"type"`
 	Title    string   `json:"title"`

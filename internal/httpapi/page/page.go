@@ -84,7 +84,6 @@ var web embed.FS
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// pageData is the input of the page's template.
 type pageData struct {
 	*status.Document
 
@@ -93,7 +92,7 @@ type pageData struct {
 	Whole  bool            // the caller may use all targets
 }
 
-// New returns the routes of the page. It panics if the template does not parse.
+// New returns the routes of the page. New panics if the template does not parse.
 func New(from *status.Collector) *Routes {
 	parsed := template.Must(template.New("status.html").Funcs(template.FuncMap{
 		"share":       share,

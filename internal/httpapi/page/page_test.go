@@ -58,7 +58,6 @@ func TestPageFailsAsAWhole(t *testing.T) {
 	}
 }
 
-// TestUnknownMomentIsNever: the page shows an empty timestamp as "never".
 func TestUnknownMomentIsNever(t *testing.T) {
 	for stamp, want := range map[string]string{"": "never", "2026-01-02T03:04:05.678Z": "2026-01-02 03:04:05 UTC"} {
 		if got := moment(stamp); got != want {
